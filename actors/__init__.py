@@ -1,0 +1,1 @@
+"""triolog's public names, loaded lazily: importing `actors` alone imports no Trio."""

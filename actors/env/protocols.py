@@ -1,0 +1,185 @@
+"""The protocols of the outside world. Implementations: `tcp`, `local_disk` (real), `actors.sim` (simulated).
+
+Rules for every implementation: async methods are checkpoints and may be cancelled at any of them; a stream whose
+send was cancelled or failed is unusable afterwards. Disk methods other than `Syncer.sync` are synchronous and
+never yield: the store writes inline. Failures are `OSError` with the errno a real system gives.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import attrs
+import trio
+
+
+@attrs.frozen
+class Address:
+    """An IP address and a port; for Unix sockets `host` is the path and `port` 0."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}" if self.port else self.host
+
+
+class File(Protocol):
+    """One open file. Positions and sizes in bytes. Closing twice is harmless."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def size_bytes(self) -> int: ...
+    def pread(self, offset: int, size: int) -> bytes:
+        """Up to `size` bytes at `offset`; shorter only at the end of the file."""
+    def pwrite(self, data: bytes | bytearray | memoryview, offset: int) -> None:
+        """Write all of `data` at `offset`. A short write raises OSError; what was written of it is undefined."""
+    def resize(self, size_bytes: int) -> None:
+        """Cut or extend with zeros (sparse)."""
+    def prepare(self, offset: int, size: int) -> None:
+        """Have blocks allocated for the range, content unchanged; raises ENOSPC before a write would."""
+    def sync(self) -> None:
+        """fdatasync, blocking. Only for start, stop and small files: the data path uses `Syncer`."""
+    def close(self) -> None: ...
+
+
+class FileLock(Protocol):
+    """An exclusive lock held until released or the process ends."""
+
+    def release(self) -> None: ...
+
+
+class LockedByOther(OSError):
+    """Another process holds the lock."""
+
+
+class LockedByUs(OSError):
+    """This process holds the lock already."""
+
+
+class Syncer(Protocol):
+    """Runs fdatasync off the event loop, one at a time, on a thread of its own."""
+
+    async def sync(self, paths: Sequence[str]) -> None:
+        """Return when all bytes written to these files before the call are on the disk. OSError is final.
+
+        Not cancellable half way: a cancelled caller still waits until the running sync has ended.
+        """
+
+    def close(self) -> None:
+        """Release the thread and the files it keeps open. Nothing may be in flight."""
+
+
+@attrs.frozen
+class FileStat:
+    size_bytes: int
+    modified_ms: int
+
+
+class Disk(Protocol):
+    """Files by absolute path, as strings."""
+
+    def open(self, path: str, mode: str) -> File:
+        """`mode`: "r" read only, "w" read and write an existing file, "x" create a new one (error if it exists)."""
+    def exists(self, path: str) -> bool: ...
+    def stat(self, path: str) -> FileStat: ...
+    def listdir(self, path: str) -> list[str]:
+        """Names in the folder, sorted. Empty if there is no such folder."""
+    def mkdir(self, path: str) -> None:
+        """Make the folder and its parents; harmless if it exists. The entries are synced."""
+    def rename(self, source: str, target: str) -> None:
+        """Atomically, replacing `target`. Durable only after `sync_dir`."""
+    def unlink(self, path: str) -> None: ...
+    def rmtree(self, path: str) -> None: ...
+    def sync_dir(self, path: str) -> None: ...
+    def usage(self, path: str) -> float:
+        """Used share of the file system that holds `path`, 0.0 to 1.0."""
+    def lock(self, path: str) -> FileLock:
+        """Exclusive POSIX record lock on byte 0 (as Java's FileChannel.lock), creating the file if needed.
+
+        Raises: LockedByOther, LockedByUs (POSIX locks do not see their own process, so this is kept per process).
+        """
+    def syncer(self) -> Syncer:
+        """A new syncer; the caller closes it."""
+
+
+class SendHalf(Protocol):
+    """The sending half of a stream. One task at a time."""
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None: ...
+    async def send_file(self, file: File, offset: int, size: int) -> None:
+        """Send `size` bytes of `file` from `offset`, in chunks of at most 256 KiB with a checkpoint between.
+
+        The bytes may not change any more: what is overwritten later can still reach the peer in its new form.
+        Raises OSError if the file ends early.
+        """
+    async def aclose(self) -> None:
+        """Close this half (the peer reads the end of the stream); the socket closes with the second half."""
+
+
+class ReceiveHalf(Protocol):
+    """The receiving half of a stream. One task at a time."""
+
+    async def receive_some(self, max_bytes: int) -> bytes:
+        """At least one byte, or b"" at the end of the stream."""
+    async def aclose(self) -> None: ...
+
+
+class Stream(Protocol):
+    """A connected TCP or Unix stream with TCP_NODELAY."""
+
+    @property
+    def local(self) -> Address: ...
+    @property
+    def remote(self) -> Address: ...
+    def halves(self) -> tuple[ReceiveHalf, SendHalf]:
+        """The two halves, each for one owner."""
+    def trio_stream(self) -> trio.abc.Stream:
+        """The same connection for libraries that want Trio's interface. Not together with `halves`."""
+    def abort(self) -> None:
+        """Close both halves at once, without waiting; pending operations raise. Harmless when closed."""
+
+
+class Listener(Protocol):
+    @property
+    def address(self) -> Address:
+        """Where it listens, with the port that the system chose if 0 was asked."""
+    async def accept(self) -> Stream:
+        """The next connection. Never raises for a connection that failed before it was accepted."""
+    async def aclose(self) -> None: ...
+
+
+class Network(Protocol):
+    """TCP and Unix sockets. Errors: OSError; broken streams raise trio.BrokenResourceError."""
+
+    async def listen(self, host: str, port: int) -> Listener:
+        """SO_REUSEADDR is on. OSError EADDRINUSE or EADDRNOTAVAIL names the address."""
+    async def connect(self, host: str, port: int, *, local_host: str | None = None) -> Stream:
+        """`local_host`: the own address to come from, so that the peer can tell nodes of one machine apart."""
+    async def listen_unix(self, path: str) -> Listener:
+        """Replaces a stale socket file. The file's mode is 0600."""
+    async def connect_unix(self, path: str) -> Stream: ...
+
+
+EventSink = Callable[[str, int, Any], None]
+"""`events(path, incarnation, event)`: takes one event of the catalogue, synchronously, never raising."""
+
+
+@attrs.frozen(kw_only=True)
+class Env:
+    """One node's world. Time itself is `trio.current_time()` everywhere.
+
+    Attributes:
+        rng: the only source of randomness.
+        wall_clock_ms: milliseconds since 1970 as this node believes them, for store timestamps and events.
+        events: where emitted events go.
+    """
+
+    network: Network
+    disk: Disk
+    rng: random.Random
+    wall_clock_ms: Callable[[], int]
+    events: EventSink

@@ -1,0 +1,113 @@
+"""The two families of errors an append can end with, and the errors of opening a node.
+
+`NotStored`: raised before anything was written, so a retry is always safe.
+`OutcomeUnknown`: something may have been written, so a retry may duplicate.
+Upstream's status names (PutMessageStatus) stay visible in `status`.
+"""
+
+from __future__ import annotations
+
+
+class TriologError(Exception):
+    """Base of every error that triolog raises on purpose."""
+
+
+class ConfigError(TriologError):
+    """The user's configuration or data directory does not fit. One line per problem.
+
+    Attributes:
+        problems: one line each: file, key path, expected, found.
+    """
+
+    def __init__(self, problems: tuple[str, ...] | str) -> None:
+        self.problems: tuple[str, ...] = (problems,) if isinstance(problems, str) else problems
+        super().__init__("\n".join(self.problems))
+
+
+class StorageError(TriologError):
+    """The disk failed or holds something that must not be touched: the node stops."""
+
+
+class CorruptLog(StorageError):
+    """Damage below the synced mark: the start is refused, nothing is cut."""
+
+
+class NotStored(TriologError):
+    """Nothing was written: retry freely.
+
+    Attributes:
+        status: upstream's PutMessageStatus name for this outcome.
+    """
+
+    status = "SERVICE_NOT_AVAILABLE"
+
+
+class NotMaster(NotStored):
+    """This node does not take appends for the group.
+
+    Attributes:
+        hint: the node that does, as far as this one knows; None if it does not know.
+    """
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class NotEnoughReplicas(NotStored):
+    """Fewer copies could be made than the group asks for, so nothing was written."""
+
+    status = "IN_SYNC_REPLICAS_NOT_ENOUGH"
+
+
+class Overloaded(NotStored):
+    """The bound on unanswered bytes is reached; wait for answers before sending more."""
+
+    status = "OS_PAGE_CACHE_BUSY"
+
+
+class LogFull(NotStored):
+    """The disk is above its mark for refusing appends."""
+
+    status = "SERVICE_NOT_AVAILABLE"
+
+
+class TooLarge(NotStored):
+    """A record, topic or property block is above its limit."""
+
+    status = "MESSAGE_ILLEGAL"
+
+
+class Closed(NotStored):
+    """The node, log, appender or client has been closed."""
+
+
+class OutcomeUnknown(TriologError):
+    """The records may or may not be stored and replicated; a retry may duplicate.
+
+    Attributes:
+        first: position of the first record in doubt, or None if it was never learnt.
+        last: position of the last record in doubt, or None.
+        status: upstream's PutMessageStatus name for this outcome.
+    """
+
+    status = "UNKNOWN_ERROR"
+
+    def __init__(self, message: str, first: int | None = None, last: int | None = None) -> None:
+        super().__init__(message)
+        self.first = first
+        self.last = last
+
+
+class ReplicationTimeout(OutcomeUnknown):
+    """Stored on the master, but not on enough nodes before the deadline."""
+
+    status = "FLUSH_SLAVE_TIMEOUT"
+
+
+class LeadershipLost(OutcomeUnknown):
+    """The node stopped being master or leader while the records were in flight."""
+
+
+class NodeStopped(OutcomeUnknown):
+    """The node stopped, or the connection to it ended, while the records were in flight."""
