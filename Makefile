@@ -1,0 +1,47 @@
+# Everything sets itself up: a fresh Debian needs only git, make, Python 3.11 and venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SEEDS ?= 200
+FIRST ?= 0
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check sim replay bench interop diagrams clean
+
+help:
+	@echo "make run       three nodes, a feed of real lines, a live view; Ctrl-C stops in order"
+	@echo "make test      all tests (interop is skipped where Maven or Java is missing)"
+	@echo "make check     ruff and mypy --strict"
+	@echo "make sim       a sweep of simulated clusters: SEEDS=200 FIRST=0"
+	@echo "make replay    one simulated cluster again: SEED=7"
+	@echo "make bench     the measurements behind the README's figures"
+	@echo "make interop   only the tests beside real RocketMQ brokers (Maven, Java 17)"
+
+# Two stamps: who only runs the cluster needs no test tools.
+$(VENV)/.run: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11"; exit 2; }
+	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.test: pyproject.toml constraints.txt $(VENV)/.run
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,bench]'
+	@touch $@
+
+run: $(VENV)/.run
+	$(BIN)/python -m actors.cluster examples/3node.toml
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy -p actors -p wire
+
+interop: $(VENV)/.test
+	$(BIN)/python -m pytest tests/interop
+
+clean:
+	rm -rf $(VENV) var build dist *.egg-info
