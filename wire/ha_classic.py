@@ -1,0 +1,243 @@
+"""The classic HA wire: 8-byte reports from slave to master, frames of commit log from master to slave.
+
+Upstream: apache/rocketmq, store/.../ha/DefaultHAConnection.java and DefaultHAClient.java (5.3.3), HAConnection.java
+and HAService.java (4.9.8). There is no handshake, version, checksum or identity on this wire.
+
+Report, slave to master (REPORT_BYTES = 8):
+
+| Offset | Width | Type | Field  | Meaning                                                    | Range      |
+|--------|-------|------|--------|------------------------------------------------------------|------------|
+| 0      | 8     | long | offset | the slave holds every byte below it and wants this one next | 0 ..2^63-1 |
+
+Frame, master to slave (FRAME_HEADER_BYTES = 12, then size bytes):
+
+| Offset | Width | Type | Field  | Meaning                                   | Range          |
+|--------|-------|------|--------|-------------------------------------------|----------------|
+| 0      | 8     | long | offset | physical offset of the first body byte    | 0 .. 2^63-1    |
+| 8      | 4     | int  | size   | body bytes; 0 is a heartbeat              | 0 .. 4 194 292 |
+| 12     | size  | raw  | body   | commit log, cut anywhere, not per message |                |
+
+Differs:
+- A negative size is refused; upstream's slave moves its write position backwards (measured with 5.3.3).
+- A size above FRAME_BODY_MAX is refused at once; upstream's slave waits 20 s with a full buffer.
+- A negative report is refused; upstream's master takes it as an offset.
+- Body bytes are handed out as they come; upstream waits for the whole frame.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from typing import Final, Literal, TypeAlias
+
+import attrs
+
+from wire.buffer import ReceiveBuffer
+from wire.errors import LocalProtocolError, RemoteProtocolError
+
+REPORT_BYTES: Final = 8
+FRAME_HEADER_BYTES: Final = 12
+# A Java slave gathers a whole frame, header included, in a buffer of 4 MiB: one byte more is never applied.
+FRAME_BODY_MAX: Final = 4 * 1024 * 1024 - FRAME_HEADER_BYTES
+OFFSET_MAX: Final = 2**63 - 1  # a signed long
+# What may wait in a decoder between two drains: far more than one recv, and upstream's own two buffers.
+RECEIVE_LIMIT_BYTES: Final = 8 * 1024 * 1024
+
+_REPORT = struct.Struct(">q")
+_FRAME_HEADER = struct.Struct(">qi")
+
+
+class NeedData(enum.Enum):
+    """Type of the sentinel `NEED_DATA`: nothing more can be said before `receive_data` is called again."""
+
+    NEED_DATA = enum.auto()
+
+
+NEED_DATA: Final = NeedData.NEED_DATA
+
+
+def encode_report(offset: int) -> bytes:
+    """The slave's report that it holds every byte below `offset` (0 .. OFFSET_MAX).
+
+    Raises:
+        LocalProtocolError: `offset` is out of range.
+    """
+    if not 0 <= offset <= OFFSET_MAX:
+        raise LocalProtocolError(f"report offset {offset} is not in 0..{OFFSET_MAX}")
+    return _REPORT.pack(offset)
+
+
+def encode_frame_header(offset: int, size: int) -> bytes:
+    """The header before `size` bytes of commit log that begin at `offset`; size 0 is a heartbeat.
+
+    Raises:
+        LocalProtocolError: offset, size or their sum is out of range.
+    """
+    problem = _frame_problem(offset, size)
+    if problem is not None:
+        raise LocalProtocolError(problem)
+    return _FRAME_HEADER.pack(offset, size)
+
+
+def _frame_problem(offset: int, size: int) -> str | None:
+    if not 0 <= size <= FRAME_BODY_MAX:
+        return f"frame size {size} is not in 0..{FRAME_BODY_MAX}"
+    if not 0 <= offset <= OFFSET_MAX - size:
+        return f"frame offset {offset} is not in 0..{OFFSET_MAX - size}"
+    return None
+
+
+class ReportDecoder:
+    """Master's side: bytes from a slave in, its latest report out.
+
+    Reports are cumulative, so of several that arrived together only the last complete one counts.
+    """
+
+    __slots__ = ("_broken", "_buffer", "coalesced", "received")
+
+    def __init__(self) -> None:
+        self._buffer = ReceiveBuffer(RECEIVE_LIMIT_BYTES)
+        self._broken: str | None = None
+        self.received = 0  # complete reports so far
+        self.coalesced = 0  # of these, how many a later one replaced before anybody saw them
+
+    def receive_data(self, data: bytes) -> None:
+        """Add what the socket gave.
+
+        Raises:
+            LocalProtocolError: `last_report` was not called for RECEIVE_LIMIT_BYTES.
+        """
+        self._buffer.append(data)
+
+    def last_report(self) -> int | None:
+        """The newest complete report since the last call, or None if none was completed.
+
+        Raises:
+            RemoteProtocolError: a report is negative. Every later call raises again.
+        """
+        if self._broken is not None:
+            raise RemoteProtocolError(self._broken)
+        whole = self._buffer.take_exactly(len(self._buffer) // REPORT_BYTES * REPORT_BYTES)
+        if not whole:
+            return None
+        offsets = [offset for (offset,) in _REPORT.iter_unpack(whole)]
+        lowest = min(offsets)
+        if lowest < 0:
+            self._broken = f"report {lowest} is negative"
+            raise RemoteProtocolError(self._broken)
+        self.received += len(offsets)
+        self.coalesced += len(offsets) - 1
+        return offsets[-1]
+
+
+@attrs.frozen
+class FrameStarted:
+    """A header is complete.
+
+    Attributes:
+        offset: physical offset of the first body byte.
+        size: body bytes that follow; 0 for a heartbeat, which is ended at once.
+    """
+
+    offset: int
+    size: int
+
+
+@attrs.frozen
+class FrameData:
+    """A piece of the current frame's body, never empty.
+
+    Attributes:
+        offset: physical offset of its first byte.
+        data: the bytes; the very object given to `receive_data` where it held nothing else.
+    """
+
+    offset: int
+    data: bytes
+
+
+@attrs.frozen
+class FrameEnded:
+    """All body bytes of the current frame were handed out.
+
+    Attributes:
+        offset_end: physical offset behind the last body byte.
+    """
+
+    offset_end: int
+
+
+FrameEvent: TypeAlias = FrameStarted | FrameData | FrameEnded
+
+
+class FrameDecoder:
+    """Slave's side: bytes from the master in; FrameStarted, FrameData..., FrameEnded out, for each frame.
+
+    After `receive_data` call `next_event` until it returns NEED_DATA. That frames follow each other without a
+    gap is not checked here, because only the log knows where it ends.
+    """
+
+    __slots__ = ("_broken", "_buffer", "_in_frame", "_offset", "_rest_bytes")
+
+    def __init__(self) -> None:
+        self._buffer = ReceiveBuffer(RECEIVE_LIMIT_BYTES)
+        self._broken: str | None = None
+        self._in_frame = False
+        self._offset = 0  # of the next body byte, while _in_frame
+        self._rest_bytes = 0  # body bytes of the frame not handed out yet, while _in_frame
+
+    @property
+    def at_frame_boundary(self) -> bool:
+        """Whether every byte received so far belongs to a frame that has ended (a clean place for an EOF)."""
+        return not self._in_frame and not len(self._buffer)
+
+    @property
+    def missing_bytes(self) -> int:
+        """Bytes until the current header or body is complete.
+
+        Who receives at most so many gets the body in whole chunks, without a copy.
+        """
+        wanted = self._rest_bytes if self._in_frame else FRAME_HEADER_BYTES
+        return max(wanted - len(self._buffer), 0)
+
+    def receive_data(self, data: bytes) -> None:
+        """Add what the socket gave.
+
+        Raises:
+            LocalProtocolError: `next_event` was not called until NEED_DATA for RECEIVE_LIMIT_BYTES.
+        """
+        self._buffer.append(data)
+
+    def next_event(self) -> FrameEvent | Literal[NeedData.NEED_DATA]:
+        """The next event, or NEED_DATA.
+
+        Raises:
+            RemoteProtocolError: offset or size of a header is out of range. Every later call raises again.
+        """
+        if self._broken is not None:
+            raise RemoteProtocolError(self._broken)
+        if not self._in_frame:
+            return self._start_frame()
+        if not self._rest_bytes:
+            self._in_frame = False
+            return FrameEnded(self._offset)
+        data = self._buffer.take_some(self._rest_bytes)
+        if not data:
+            return NEED_DATA
+        event = FrameData(self._offset, data)
+        self._offset += len(data)
+        self._rest_bytes -= len(data)
+        return event
+
+    def _start_frame(self) -> FrameStarted | Literal[NeedData.NEED_DATA]:
+        header = self._buffer.take_exactly(FRAME_HEADER_BYTES)
+        if header is None:
+            return NEED_DATA
+        offset, size = _FRAME_HEADER.unpack(header)
+        self._broken = _frame_problem(offset, size)
+        if self._broken is not None:
+            raise RemoteProtocolError(self._broken)
+        self._in_frame = True
+        self._offset = offset
+        self._rest_bytes = size
+        return FrameStarted(offset, size)
