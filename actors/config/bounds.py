@@ -1,0 +1,170 @@
+"""The limits of every configured value, by name, and the validators that enforce them.
+
+A validator explains itself (`expected`), so that the message a user reads and the rule that is
+applied cannot differ. Upstream ignores a value that does not parse and keeps the default (T31);
+here every such value is refused.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Any, Protocol
+
+import attrs
+
+CONFIG_BYTES_MAX = 1 << 20
+"""A cluster file is a page of text; more is a mistake, such as naming a log file."""
+NODES_MAX = 64
+GROUPS_MAX = 64
+NAME_CHARS_MAX = 64
+PATH_CHARS_MAX = 4096
+PORT_MIN, PORT_MAX = 1, 65_535
+
+FRAME_BYTES_MIN = 1024
+FRAME_BYTES_MAX = 4_194_292
+"""A Java slave's read buffer of 4 MiB less the header of 12 bytes; more hangs it (T10)."""
+SEGMENT_BYTES_MIN = 4096
+SEGMENT_BYTES_MAX = (1 << 31) - 4096
+"""Java maps a segment through an int size."""
+SEGMENT_STEP_BYTES = 4096
+CONSUME_QUEUE_UNIT_BYTES = 20
+CONSUME_QUEUE_BYTES_MIN = 20
+CONSUME_QUEUE_BYTES_MAX = 1_000_000_000
+INDEX_COUNT_MIN = 2
+INDEX_COUNT_MAX = 100_000_000
+"""Units of 20 bytes in one mapped file: Java's int size ends a little above this."""
+MESSAGE_BYTES_MIN = 1
+MESSAGE_BYTES_MAX = 64 << 20
+PENDING_BYTES_MIN = 64 << 10
+PENDING_BYTES_MAX = 16 << 30
+RATE_BYTES_MAX = 1 << 40
+RATE_RECORDS_MAX = 100_000_000
+GAP_BYTES_MAX = 1 << 62
+
+INTERVAL_S_MIN = 0.001
+INTERVAL_S_MAX = 86_400.0
+HOURS_MAX = 24 * 366 * 10
+RATIO_MIN, RATIO_MAX = 0.10, 0.99
+"""Upstream clamps diskMaxUsedSpaceRatio to 10-95 %; ours refuses what is outside."""
+EVENT_BYTES_MIN = 4096
+EVENT_BYTES_MAX = 1 << 50
+EVENTS_MAX = 10_000_000
+DAYS_MAX = 36_500
+
+FOUND_CHARS_MAX = 60
+"""A found value is quoted up to here, so that a problem stays one line."""
+
+
+class Mismatch(ValueError):
+    """One value is not what its key expects.
+
+    Attributes:
+        expected: in words, for the middle of a sentence.
+        found: the value as read from the file.
+    """
+
+    def __init__(self, expected: str, found: object) -> None:
+        super().__init__(f"expected {expected}, found {found!r}")
+        self.expected = expected
+        self.found = found
+
+
+class Rule(Protocol):
+    """An attrs validator that can say what it expects."""
+
+    @property
+    def expected(self) -> str: ...
+    def __call__(self, instance: Any, attribute: Any, value: Any) -> None:
+        """Raise `Mismatch` if `value` does not fit."""
+
+
+def _number(value: float) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+@attrs.frozen
+class Within:
+    """Both ends included. NaN is outside of every range; `True` is not a number."""
+
+    low: float
+    high: float
+    step: int = 1
+
+    @property
+    def expected(self) -> str:
+        if self.low == self.high:
+            return _number(self.low)
+        kind = "a number" if isinstance(self.low, float) else "an integer"
+        multiple = f", a multiple of {self.step}" if self.step != 1 else ""
+        return f"{kind} from {_number(self.low)} to {_number(self.high)}{multiple}"
+
+    def __call__(self, instance: Any, attribute: Any, value: Any) -> None:
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if (
+            not number
+            or not self.low <= value <= self.high
+            or (self.step != 1 and value % self.step)
+        ):
+            raise Mismatch(self.expected, value)
+
+
+@attrs.frozen
+class Text:
+    """A string whose whole text matches; `expected` says so in words."""
+
+    pattern: str
+    expected: str
+
+    def __call__(self, instance: Any, attribute: Any, value: Any) -> None:
+        if not isinstance(value, str) or re.fullmatch(self.pattern, value) is None:
+            raise Mismatch(self.expected, value)
+
+
+@attrs.frozen
+class EachWithin:
+    """A tuple of integers, each in the range, none twice, at least one."""
+
+    low: int
+    high: int
+    what: str
+
+    @property
+    def expected(self) -> str:
+        return f"a list of different {self.what} from {self.low} to {self.high}"
+
+    def __call__(self, instance: Any, attribute: Any, value: Any) -> None:
+        fits = value and len(set(value)) == len(value)
+        if not fits or not all(self.low <= one <= self.high for one in value):
+            raise Mismatch(self.expected, value)
+
+
+NAME = Text(
+    rf"[A-Za-z0-9_][A-Za-z0-9_-]{{0,{NAME_CHARS_MAX - 1}}}",
+    f"a name of 1 to {NAME_CHARS_MAX} letters, digits, _ and -",
+)
+PATH = Text(rf"[^\x00-\x1f\x7f]{{1,{PATH_CHARS_MAX}}}", "a path without control characters")
+PORT = Within(PORT_MIN, PORT_MAX)
+INTERVAL = Within(INTERVAL_S_MIN, INTERVAL_S_MAX)
+ADDRESS_EXPECTED = "an IP address of one host, such as 127.0.0.1"
+
+
+def address_of(text: object) -> str:
+    """The canonical form of a node's address, by which a slave is recognised when it connects.
+
+    Raises:
+        Mismatch: not an address of one host. Names are refused: what they resolve to may change,
+            and an accepted connection shows an address only.
+    """
+    if not isinstance(text, str):
+        raise Mismatch(ADDRESS_EXPECTED, text)
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        raise Mismatch(ADDRESS_EXPECTED, text) from None
+    mapped = isinstance(address, ipaddress.IPv6Address) and (
+        address.ipv4_mapped is not None or address.scope_id is not None
+    )
+    if address.is_unspecified or address.is_multicast or mapped or text == "255.255.255.255":
+        raise Mismatch(ADDRESS_EXPECTED, text)
+    return str(address)

@@ -1,0 +1,172 @@
+"""Read a cluster file: TOML, then the types and limits of every key, then how they fit together.
+
+All problems of the file are collected, so that a user corrects it once. Paths in the file are
+relative to the file.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+from cattrs import BaseValidationError
+
+from actors.config import semantics, strict
+from actors.config.bounds import CONFIG_BYTES_MAX
+from actors.config.model import ClusterConfig, DemoConfig
+from actors.config.strict import KeyPath, Problem
+from actors.errors import ConfigError
+
+
+def load(path: str | os.PathLike[str]) -> ClusterConfig:
+    """Read and check a cluster file.
+
+    Args:
+        path: of the file; relative to the working directory.
+
+    Raises:
+        ConfigError: with one line for each problem: file, key, expected, found. The user's fault.
+    """
+    file = os.fspath(path)
+    return loads(_read(file), file)
+
+
+def loads(text: str, path: str) -> ClusterConfig:
+    """The same for text that is already in memory.
+
+    Args:
+        path: names the file in problems; what is relative in the text is relative to its folder.
+    """
+    try:
+        table = tomllib.loads(text)
+    except RecursionError:
+        raise ConfigError(f"{path}: expected TOML, found tables nested too deeply") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: expected TOML, found {_one_line(error)}") from None
+    except ValueError:
+        raise ConfigError(f"{path}: expected TOML, found a number with too many digits") from None
+    found: list[Problem] = []
+    try:
+        config = strict.structure(table)
+    except BaseValidationError as error:
+        found = strict.problems_of(error)
+        found += _semantic_problems_of_the_rest(table, found)
+    else:
+        found = semantics.problems(config)
+    if found:
+        raise ConfigError(tuple(problem.line(path) for problem in found))
+    return _absolute(config, path)
+
+
+def validate(config: ClusterConfig) -> None:
+    """Check a configuration that a program made; the classes have checked each value already.
+
+    Raises:
+        ConfigError: as `load`.
+    """
+    found = semantics.problems(config)
+    if found:
+        raise ConfigError(tuple(problem.line(config.path or "<config>") for problem in found))
+
+
+def _read(file: str) -> str:
+    try:
+        with open(file, "rb") as source:
+            data = source.read(CONFIG_BYTES_MAX + 1)
+    except FileNotFoundError:
+        raise ConfigError(
+            f"{_printable(file)}: expected a cluster file, found no such file"
+        ) from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigError(f"{file}: expected a cluster file, found {reason.lower()}") from None
+    except ValueError:
+        raise ConfigError(
+            f"{_printable(file)}: expected a cluster file, found no such file"
+        ) from None
+    if len(data) > CONFIG_BYTES_MAX:
+        raise ConfigError(f"{file}: expected at most {CONFIG_BYTES_MAX} bytes, found more")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file}: expected UTF-8, found other bytes at {error.start}") from None
+
+
+def _printable(file: str) -> str:
+    return file if file.isprintable() else strict.describe(file)
+
+
+def _one_line(error: ValueError) -> str:
+    return " ".join(str(error).split())
+
+
+def _semantic_problems_of_the_rest(table: dict[str, Any], found: list[Problem]) -> list[Problem]:
+    """Look at how the parts fit even when some keys are wrong: once without the wrong keys.
+
+    What depends on a wrong key, or on a default in place of one that may have been mistyped, is not
+    reported.
+    """
+    rest: Any = table
+    for key in sorted((problem.key for problem in found), key=_for_removal, reverse=True):
+        rest = _without(rest, key)
+    try:
+        config = strict.structure(rest)
+    except BaseValidationError:
+        return []
+    return [
+        problem
+        for problem in semantics.problems(config)
+        if all(
+            _present(rest, key) and not any(one.key[: len(key)] == key for one in found)
+            for key in (problem.key, *problem.depends_on)
+        )
+    ]
+
+
+def _for_removal(key: KeyPath) -> tuple[tuple[int, int, str], ...]:
+    """Sorts list positions as numbers, so that later ones can be removed first."""
+    return tuple((0, p, "") if isinstance(p, int) else (1, 0, p) for p in key)
+
+
+def _without(table: Any, key: KeyPath) -> Any:
+    head, rest = key[0], key[1:]
+    if isinstance(table, list) and isinstance(head, int) and head < len(table):
+        kept = [_without(table[head], rest)] if rest else []
+        return [*table[:head], *kept, *table[head + 1 :]]
+    if isinstance(table, Mapping) and head in table:
+        copy = dict(table)
+        if rest:
+            copy[str(head)] = _without(copy[str(head)], rest)
+        else:
+            del copy[str(head)]
+        return copy
+    return table
+
+
+def _present(table: Any, key: KeyPath) -> bool:
+    for part in key:
+        in_list = isinstance(table, list) and isinstance(part, int) and part < len(table)
+        if not in_list and not (isinstance(table, Mapping) and part in table):
+            return False
+        table = table[part]
+    return True
+
+
+def _absolute(config: ClusterConfig, path: str) -> ClusterConfig:
+    folder = os.path.dirname(os.path.abspath(path))
+
+    def resolve(name: str) -> str:
+        return os.path.normpath(os.path.join(folder, name))
+
+    feed = config.demo.feed
+    if feed is not None:
+        feed = attrs.evolve(feed, file=resolve(feed.file))
+    return attrs.evolve(
+        config,
+        data_dir=resolve(config.data_dir),
+        demo=DemoConfig(feed=feed),
+        path=os.path.abspath(path),
+    )

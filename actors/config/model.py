@@ -1,0 +1,340 @@
+"""The cluster file as frozen classes: every key with its meaning, unit, default, upstream name.
+
+Upstream: apache/rocketmq 5.3.3, `store/.../config/MessageStoreConfig.java`,
+`common/.../BrokerConfig.java`.
+Differs: one file for the whole cluster instead of a properties file
+per broker; units stand in the names; every value is checked; `copies` and `durability` say directly
+what upstream spreads over brokerRole, totalReplicas, inSyncReplicas and flushDiskType.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import attrs
+
+from actors.config import bounds
+from actors.config.bounds import INTERVAL, PATH, PORT, EachWithin, Within
+
+T = TypeVar("T")
+NodeKind: TypeAlias = Literal["python", "java"]
+Durability: TypeAlias = Literal["synced", "written"]
+EventsPolicy: TypeAlias = Literal["drop", "stop"]
+
+FORMAT_VERSION = 1
+MIB = 1 << 20
+MESSAGE_BYTES_DEFAULT = 4 * MIB
+
+
+@attrs.frozen
+class SlaveNode:
+    """One slave of a group: `"n1"`, or `{ node = "n1", kind = "java" }`.
+
+    Attributes:
+        node: a name from `[nodes]`.
+        kind: "python" is run by us; "java" is a RocketMQ broker that the operator runs. A Java
+            slave reports bytes that it has written but not synced, so it does not count towards
+            `copies` of a `synced` group.
+    """
+
+    node: str
+    kind: NodeKind = "python"
+
+
+@attrs.frozen
+class MasterNode:
+    """The master of a group, with the same two forms as a slave.
+
+    Attributes:
+        node: a name from `[nodes]`.
+        kind: with "java" the group only follows: a RocketMQ broker decides when an append is
+            answered.
+    """
+
+    node: str
+    kind: NodeKind = "python"
+
+
+def _master(value: MasterNode | str) -> MasterNode:
+    return MasterNode(value) if isinstance(value, str) else value
+
+
+def _slaves(values: Iterable[SlaveNode | str]) -> tuple[SlaveNode, ...]:
+    return tuple(SlaveNode(value) if isinstance(value, str) else value for value in values)
+
+
+def _mapping(values: Mapping[str, T]) -> Mapping[str, T]:
+    return MappingProxyType(dict(values))
+
+
+def _default_copies(group: Any) -> int:
+    return 2 if group.slaves else 1
+
+
+def _default_message_bytes(group: Any) -> int:
+    half: int = group.segment_bytes // 2
+    return min(MESSAGE_BYTES_DEFAULT, half)
+
+
+@attrs.frozen(kw_only=True)
+class ClassicGroup:
+    """`[groups.NAME]` with `mode = "classic"`: one master, any number of slaves, one commit log.
+
+    Attributes:
+        name: the table's name; also the topic of plain records, and the folder under `groups/`.
+        mode: "classic".
+        master_node: key `master`; where appends go. Upstream: brokerRole, brokerId 0.
+        slaves: who copies the log. Upstream: brokerRole = SLAVE, brokerId > 0; haMasterAddress
+            follows from `master`.
+        copies: nodes, the master among them, that hold an append before it is answered. 1 =
+            asynchronous. Default 2 with slaves, else 1. Upstream: brokerRole and inSyncReplicas (1,
+            so SYNC_MASTER waits for nobody: T13).
+        durability: "synced": every copy that counts is on the disk; "written": in the page cache,
+            synced every `flush_interval_s`. Upstream: flushDiskType = ASYNC_FLUSH, on the master
+            only.
+        port: where the master listens for slaves. Upstream: haListenPort, 10912.
+        compat: "upstream" turns on upstream's looser rules: an empty slave starts with the master's
+            last file, reads may show what is not acknowledged yet, recovery always cuts at the
+            first bad record.
+        frame_bytes: most log bytes in one frame. Upstream: haTransferBatchSize, 32 KiB.
+        ha_send_heartbeat_interval_s: an idle link says so this often. Upstream:
+            haSendHeartbeatInterval, 5000 ms.
+        ha_housekeeping_interval_s: silence that ends a connection. Upstream:
+            haHousekeepingInterval, 20000 ms.
+        slave_timeout_s: how long an append waits for its copies (and its sync) before its outcome
+            is unknown. Upstream: slaveTimeout, 3000 ms; syncFlushTimeout, 5000 ms.
+        reconnect_interval_s: a slave's pause between attempts. Upstream: a constant in HAClient,
+            5000 ms.
+        connect_timeout_s: for one attempt. Upstream: a constant in HAClient, 5000 ms.
+        ha_max_gap_not_in_sync_bytes: a slave further behind is shown as not in sync. Upstream:
+            haMaxGapNotInSync, 256 MiB (4.x: haSlaveFallbehindMax).
+        max_ha_transfer_bytes_per_s: a limit for each connection; 0 = none. Upstream:
+            haFlowControlEnable false, maxHaTransferByteInSecond 100 MiB.
+        segment_bytes: size of one commit log file; equal on all nodes of a group. Upstream:
+            mappedFileSizeCommitLog, 1 GiB.
+        consume_queue_bytes: size of one consume queue file. Upstream: mappedFileSizeConsumeQueue, 6
+            000 000.
+        index_slots_count: hash slots of one index file. Upstream: maxHashSlotNum, 5 000 000.
+        index_units_count: units of one index file. Upstream: maxIndexNum, 20 000 000.
+        max_message_bytes: largest body of a record. Upstream: maxMessageSize, 4 MiB. Default: that,
+            or half a segment.
+        flush_interval_s: how often a `written` group syncs behind the answers. Upstream:
+            flushIntervalCommitLog, 500 ms.
+        check_crc_on_recover: check each record's CRC at start. Upstream: checkCRCOnRecover, true.
+        file_reserved_time_h: age at which a full segment expires. Upstream: fileReservedTime, 72 h.
+        delete_when_hours: local hours in which expired segments are deleted. Upstream: deleteWhen,
+            "04".
+        disk_max_used_ratio: above it they are deleted at any hour. Upstream: diskMaxUsedSpaceRatio,
+            75 %.
+        disk_clean_forcibly_ratio: above it the oldest go before they expire. Upstream: 0.85.
+        disk_full_ratio: above it appends are refused. Upstream: 0.90; ours also stops a slave's
+            copying.
+        clean_resource_interval_s: how often the disk is looked at. Upstream: cleanResourceInterval,
+            10000 ms.
+        append_pending_bytes: bodies that may wait unwritten in the master; above it callers wait or
+            are refused.
+        receive_pending_bytes: received log bytes that may wait unwritten in a slave; above it TCP
+            pushes back.
+    """
+
+    name: str = attrs.field(validator=bounds.NAME)
+    mode: Literal["classic"] = "classic"
+    master_node: MasterNode = attrs.field(alias="master", converter=_master)
+    slaves: tuple[SlaveNode, ...] = attrs.field(default=(), converter=_slaves)
+    copies: int = attrs.field(
+        default=attrs.Factory(_default_copies, takes_self=True),
+        validator=Within(1, bounds.NODES_MAX),
+    )
+    durability: Durability = "synced"
+    port: int = attrs.field(default=10_912, validator=PORT)
+    compat: Literal["upstream"] | None = None
+
+    frame_bytes: int = attrs.field(
+        default=256 << 10, validator=Within(bounds.FRAME_BYTES_MIN, bounds.FRAME_BYTES_MAX)
+    )
+    ha_send_heartbeat_interval_s: float = attrs.field(default=5.0, validator=INTERVAL)
+    ha_housekeeping_interval_s: float = attrs.field(default=20.0, validator=INTERVAL)
+    slave_timeout_s: float = attrs.field(default=3.0, validator=INTERVAL)
+    reconnect_interval_s: float = attrs.field(default=5.0, validator=INTERVAL)
+    connect_timeout_s: float = attrs.field(default=5.0, validator=INTERVAL)
+    ha_max_gap_not_in_sync_bytes: int = attrs.field(
+        default=256 * MIB, validator=Within(1, bounds.GAP_BYTES_MAX)
+    )
+    max_ha_transfer_bytes_per_s: int = attrs.field(
+        default=0, validator=Within(0, bounds.RATE_BYTES_MAX)
+    )
+
+    segment_bytes: int = attrs.field(
+        default=1 << 30,
+        validator=Within(
+            bounds.SEGMENT_BYTES_MIN, bounds.SEGMENT_BYTES_MAX, bounds.SEGMENT_STEP_BYTES
+        ),
+    )
+    consume_queue_bytes: int = attrs.field(
+        default=6_000_000,
+        validator=Within(
+            bounds.CONSUME_QUEUE_BYTES_MIN,
+            bounds.CONSUME_QUEUE_BYTES_MAX,
+            bounds.CONSUME_QUEUE_UNIT_BYTES,
+        ),
+    )
+    index_slots_count: int = attrs.field(
+        default=5_000_000, validator=Within(bounds.INDEX_COUNT_MIN, bounds.INDEX_COUNT_MAX)
+    )
+    index_units_count: int = attrs.field(
+        default=20_000_000, validator=Within(bounds.INDEX_COUNT_MIN, bounds.INDEX_COUNT_MAX)
+    )
+    max_message_bytes: int = attrs.field(
+        default=attrs.Factory(_default_message_bytes, takes_self=True),
+        validator=Within(bounds.MESSAGE_BYTES_MIN, bounds.MESSAGE_BYTES_MAX),
+    )
+    flush_interval_s: float = attrs.field(default=0.5, validator=INTERVAL)
+    check_crc_on_recover: bool = True
+
+    file_reserved_time_h: int = attrs.field(default=72, validator=Within(1, bounds.HOURS_MAX))
+    delete_when_hours: tuple[int, ...] = attrs.field(
+        default=(4,), validator=EachWithin(0, 23, "hours")
+    )
+    disk_max_used_ratio: float = attrs.field(
+        default=0.75, validator=Within(bounds.RATIO_MIN, bounds.RATIO_MAX)
+    )
+    disk_clean_forcibly_ratio: float = attrs.field(
+        default=0.85, validator=Within(bounds.RATIO_MIN, bounds.RATIO_MAX)
+    )
+    disk_full_ratio: float = attrs.field(
+        default=0.90, validator=Within(bounds.RATIO_MIN, bounds.RATIO_MAX)
+    )
+    clean_resource_interval_s: float = attrs.field(default=10.0, validator=INTERVAL)
+
+    append_pending_bytes: int = attrs.field(
+        default=64 * MIB, validator=Within(bounds.PENDING_BYTES_MIN, bounds.PENDING_BYTES_MAX)
+    )
+    receive_pending_bytes: int = attrs.field(
+        default=16 * MIB, validator=Within(bounds.PENDING_BYTES_MIN, bounds.PENDING_BYTES_MAX)
+    )
+
+    @property
+    def master(self) -> str:
+        """The master's node name."""
+        return self.master_node.node
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Every node of the group, the master first."""
+        return (self.master, *(slave.node for slave in self.slaves))
+
+    @property
+    def java_nodes(self) -> tuple[str, ...]:
+        """The members that are Java brokers."""
+        slaves = tuple(slave.node for slave in self.slaves if slave.kind == "java")
+        return (self.master, *slaves) if self.master_node.kind == "java" else slaves
+
+    @property
+    def counting_nodes(self) -> tuple[str, ...]:
+        """The members that can count towards `copies`, the master first."""
+        counts = self.durability == "written"
+        slaves = tuple(s.node for s in self.slaves if counts or s.kind == "python")
+        return (self.master, *slaves)
+
+
+@attrs.frozen(kw_only=True)
+class EventsConfig:
+    """`[events]`: each node's own record of its decisions, in `DATA_DIR/NODE/events/`.
+
+    Attributes:
+        policy: when the log cannot take an event: "drop" it and say which were dropped, or "stop"
+            the node.
+        pending_max_count: events that may wait in memory.
+        roll_count: events at which a file is closed and published.
+        roll_interval_s: age at which it is.
+        retention_bytes: published files above this sum are deleted, oldest first.
+        retention_days: and older ones than this.
+    """
+
+    policy: EventsPolicy = "drop"
+    pending_max_count: int = attrs.field(default=65_536, validator=Within(1, bounds.EVENTS_MAX))
+    roll_count: int = attrs.field(default=50_000, validator=Within(1, bounds.EVENTS_MAX))
+    roll_interval_s: float = attrs.field(default=10.0, validator=INTERVAL)
+    retention_bytes: int = attrs.field(
+        default=1 << 30, validator=Within(bounds.EVENT_BYTES_MIN, bounds.EVENT_BYTES_MAX)
+    )
+    retention_days: int = attrs.field(default=7, validator=Within(1, bounds.DAYS_MAX))
+
+
+@attrs.frozen(kw_only=True)
+class FeedConfig:
+    """`[demo.feed]`: something to replicate; only `python -m actors.cluster` reads it.
+
+    Attributes:
+        file: each line is one record. Relative to the cluster file. It is read again from its start
+            when it ends.
+        rate_per_s: records per second and group; 0 = as fast as they are accepted.
+    """
+
+    file: str = attrs.field(validator=PATH)
+    rate_per_s: int = attrs.field(default=2000, validator=Within(0, bounds.RATE_RECORDS_MAX))
+
+
+@attrs.frozen(kw_only=True)
+class DemoConfig:
+    """`[demo]`: what makes an example move."""
+
+    feed: FeedConfig | None = None
+
+
+@attrs.frozen(kw_only=True)
+class ClusterConfig:
+    """A whole cluster file.
+
+    Attributes:
+        version: of the file's format, 1.
+        name: of the cluster; kept in each node's identity file. Upstream: brokerClusterName,
+            DefaultCluster.
+        data_dir: absolute; each node lives in `DATA_DIR/NODE/`. In the file it is relative to the
+            file.
+        nodes: name -> IP address, the one it listens on and connects from. Upstream: brokerIP1,
+            brokerIP2.
+        groups: name -> group.
+        api_port: where every node serves its API to the members' addresses; None = only on its Unix
+            socket.
+        stop_timeout_s: the whole ordered stop of a node; what still runs afterwards is killed.
+        drain_timeout_s: the part of a stop in which connected slaves are sent what they lack.
+        events: the event log's settings.
+        demo: the example's feed.
+        path: the file this came from; "" for a configuration made by a program.
+    """
+
+    version: int = attrs.field(
+        default=FORMAT_VERSION, validator=Within(FORMAT_VERSION, FORMAT_VERSION)
+    )
+    name: str = attrs.field(validator=bounds.NAME)
+    data_dir: str = attrs.field(validator=PATH)
+    nodes: Mapping[str, str] = attrs.field(converter=_mapping)
+    groups: Mapping[str, ClassicGroup] = attrs.field(converter=_mapping)
+    api_port: int | None = attrs.field(default=None, validator=attrs.validators.optional(PORT))
+    stop_timeout_s: float = attrs.field(default=30.0, validator=INTERVAL)
+    drain_timeout_s: float = attrs.field(default=10.0, validator=INTERVAL)
+    events: EventsConfig = attrs.field(factory=EventsConfig)
+    demo: DemoConfig = attrs.field(factory=DemoConfig)
+    path: str = ""
+
+    def node_dir(self, node: str) -> str:
+        """The node's own folder."""
+        return os.path.join(self.data_dir, node)
+
+    def group_dir(self, node: str, group: str) -> str:
+        """The group's store root on this node, laid out as a Java broker's."""
+        return os.path.join(self.node_dir(node), "groups", group)
+
+    def groups_of(self, node: str) -> tuple[ClassicGroup, ...]:
+        """The groups that this node is a member of, in the file's order."""
+        return tuple(group for group in self.groups.values() if node in group.members)
+
+    @property
+    def python_nodes(self) -> tuple[str, ...]:
+        """The nodes that we run: all but those that are a Java broker in some group."""
+        java = {node for group in self.groups.values() for node in group.java_nodes}
+        return tuple(node for node in self.nodes if node not in java)

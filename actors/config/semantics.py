@@ -1,0 +1,199 @@
+"""What no single key can show: whether the parts of a cluster file fit together.
+
+Each rule is one function that yields problems; `problems` runs them all. A problem names the keys
+that led to it, so that none is reported because of a default that only stands in for a mistyped
+key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import combinations, pairwise
+
+from actors.config.bounds import GROUPS_MAX, NODES_MAX
+from actors.config.model import ClassicGroup, ClusterConfig
+from actors.config.strict import KeyPath, Problem, describe, suggestion
+
+RESERVED_GROUPS = ("api", "event_log", "events")
+"""Names of a node's own children in the supervision tree."""
+RESERVED_NODES = ("feed",)
+"""The feeder's folder beside the nodes' folders."""
+
+
+def problems(config: ClusterConfig) -> list[Problem]:
+    """Every problem of how the parts fit together, in the order of the rules below."""
+    return [problem for rule in _RULES for problem in rule(config)]
+
+
+def _sizes(config: ClusterConfig) -> Iterator[Problem]:
+    for key, count, most in (
+        ("nodes", len(config.nodes), NODES_MAX),
+        ("groups", len(config.groups), GROUPS_MAX),
+    ):
+        if not 1 <= count <= most:
+            yield Problem((key,), f"from 1 to {most} {key}", str(count))
+
+
+def _reserved(config: ClusterConfig) -> Iterator[Problem]:
+    for node in config.nodes:
+        if node in RESERVED_NODES:
+            yield Problem(("nodes", node), "another name (this one is reserved)", describe(node))
+    for group in config.groups:
+        if group in RESERVED_GROUPS:
+            yield Problem(("groups", group), "another name (this one is reserved)", describe(group))
+
+
+def _members(config: ClusterConfig) -> Iterator[Problem]:
+    known = ", ".join(config.nodes)
+    for group in config.groups.values():
+        base = ("groups", group.name)
+        places: list[tuple[KeyPath, str]] = [((*base, "master"), group.master)]
+        places += [((*base, "slaves", i), slave.node) for i, slave in enumerate(group.slaves)]
+        for key, node in places:
+            if node not in config.nodes:
+                hint = suggestion(node, config.nodes)
+                depends: tuple[KeyPath, ...] = (("nodes",), key[:3])
+                yield Problem(key, f"one of the nodes {known}{hint}", describe(node), depends)
+        seen: set[str] = set()
+        for key, node in places:
+            if node in seen and node == group.master:
+                yield Problem(
+                    key,
+                    "slaves other than the master",
+                    describe(node),
+                    ((*base, "master"), (*base, "slaves")),
+                )
+            elif node in seen:
+                yield Problem(key, "each slave once", f"{describe(node)} again", (key[:3],))
+            seen.add(node)
+
+
+def _copies(config: ClusterConfig) -> Iterator[Problem]:
+    for group in config.groups.values():
+        if group.master_node.kind == "java":
+            continue  # the Java master decides; the key says nothing here
+        base = ("groups", group.name)
+        most, members = len(set(group.counting_nodes)), len(set(group.members))
+        depends = ((*base, "slaves"),)
+        if group.copies > members:
+            expected = f"at most {members}, the number of the group's nodes"
+            yield Problem((*base, "copies"), expected, str(group.copies), depends)
+        elif group.copies > most:
+            expected = f'at most {most} (Java slaves do not count where durability = "synced")'
+            yield Problem((*base, "copies"), expected, str(group.copies), depends)
+
+
+def _addresses(config: ClusterConfig) -> Iterator[Problem]:
+    for group in config.groups.values():
+        base = ("groups", group.name)
+        nodes = [node for node in dict.fromkeys(group.members) if node in config.nodes]
+        for one, other in combinations(nodes, 2):
+            address = config.nodes[other]
+            if config.nodes[one] != address:
+                continue
+            if group.master not in (one, other):
+                why = f"another address than {one}'s: slaves are told apart by their addresses"
+            elif group.copies > 1:
+                why = f"another address than {one}'s: group {group.name} counts copies by address"
+            else:
+                continue
+            depends = (("nodes", one), (*base, "slaves"))
+            yield Problem(("nodes", other), why, describe(address), depends)
+
+
+def _ports(config: ClusterConfig) -> Iterator[Problem]:
+    groups = list(config.groups.values())
+    for first, second in combinations(groups, 2):
+        shared = [node for node in first.members if node in second.members]
+        if shared and first.port == second.port:
+            yield Problem(
+                ("groups", second.name, "port"),
+                f"a port of its own on node {shared[0]}",
+                f"{second.port}, the port of group {first.name}",
+                (("groups", first.name, "port"),),
+            )
+    for group in groups:
+        if config.api_port == group.port:
+            yield Problem(
+                ("api_port",),
+                "a port of its own",
+                f"{group.port}, the port of group {group.name}",
+                (("groups", group.name, "port"),),
+            )
+
+
+def _api_addresses(config: ClusterConfig) -> Iterator[Problem]:
+    if config.api_port is None:
+        return
+    for one, other in combinations(config.python_nodes, 2):
+        if config.nodes[one] == config.nodes[other]:
+            yield Problem(
+                ("api_port",),
+                "nodes on different addresses",
+                f"{one} and {other} on {config.nodes[one]}",
+                (("nodes", one), ("nodes", other)),
+            )
+
+
+def _group_limits(config: ClusterConfig) -> Iterator[Problem]:
+    for group in config.groups.values():
+        yield from _limits_of(group)
+
+
+def _limits_of(group: ClassicGroup) -> Iterator[Problem]:
+    base = ("groups", group.name)
+    message, segment = group.max_message_bytes, group.segment_bytes
+    if message >= segment:
+        yield Problem(
+            (*base, "max_message_bytes"),
+            f"less than segment_bytes, {segment}",
+            str(message),
+            ((*base, "segment_bytes"),),
+        )
+    if message > group.append_pending_bytes:
+        yield Problem(
+            (*base, "append_pending_bytes"),
+            f"at least max_message_bytes, {message}",
+            str(group.append_pending_bytes),
+            ((*base, "max_message_bytes"),),
+        )
+    heartbeat, silence = group.ha_send_heartbeat_interval_s, group.ha_housekeeping_interval_s
+    if heartbeat >= silence:
+        yield Problem(
+            (*base, "ha_send_heartbeat_interval_s"),
+            f"less than ha_housekeeping_interval_s, {silence:g}",
+            f"{heartbeat:g}",
+            ((*base, "ha_housekeeping_interval_s"),),
+        )
+    ratios = ("disk_max_used_ratio", "disk_clean_forcibly_ratio", "disk_full_ratio")
+    for low, high in pairwise(ratios):
+        if getattr(group, low) > getattr(group, high):
+            yield Problem(
+                (*base, low),
+                f"at most {high}, {getattr(group, high):g}",
+                f"{getattr(group, low):g}",
+                ((*base, high),),
+            )
+
+
+def _stop(config: ClusterConfig) -> Iterator[Problem]:
+    if config.drain_timeout_s >= config.stop_timeout_s:
+        yield Problem(
+            ("drain_timeout_s",),
+            f"less than stop_timeout_s, {config.stop_timeout_s:g}",
+            f"{config.drain_timeout_s:g}",
+            (("stop_timeout_s",),),
+        )
+
+
+_RULES: tuple[Callable[[ClusterConfig], Iterator[Problem]], ...] = (
+    _sizes,
+    _reserved,
+    _members,
+    _copies,
+    _addresses,
+    _ports,
+    _api_addresses,
+    _group_limits,
+    _stop,
+)

@@ -1,0 +1,320 @@
+"""A cattrs converter that coerces nothing, and the walk from its errors to one line per problem.
+
+Plain cattrs calls the target type: `fsync = "no"` becomes True and `"3"` becomes 3 (tried). Here
+every scalar has a hook that only accepts TOML's own type; the one widening is an integer where a
+number is expected. The limits are the attrs validators of the classes, applied while the key is
+still known.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, get_args, get_origin
+
+import attrs
+from cattrs import (
+    AttributeValidationNote,
+    BaseValidationError,
+    ClassValidationError,
+    Converter,
+    ForbiddenExtraKeysError,
+    IterableValidationError,
+    IterableValidationNote,
+)
+from cattrs.gen import make_dict_structure_fn, override
+
+from actors.config.bounds import (
+    FOUND_CHARS_MAX,
+    NAME,
+    Mismatch,
+    Rule,
+    address_of,
+)
+from actors.config.model import (
+    ClassicGroup,
+    ClusterConfig,
+    DemoConfig,
+    EventsConfig,
+    FeedConfig,
+    MasterNode,
+    SlaveNode,
+)
+
+KeyPath = tuple[str | int, ...]
+NOTHING = object()
+"""What is found where a required key is missing."""
+
+DLEDGER_EXPECTED = '"classic" ("dledger" comes with a later version of triolog)'
+MEMBER_EXPECTED = 'a node\'s name or { node = "NAME", kind = "java" }'
+_KINDS: dict[type, str] = {
+    int: "an integer",
+    float: "a number",
+    bool: "true or false",
+    str: "a string",
+}
+_SELF_NAME = "name "
+"""Stands for a key `name` inside a group, which is none: the group's name is its table's key."""
+
+
+@attrs.frozen
+class Problem:
+    """One thing that is wrong with a file.
+
+    Attributes:
+        key: where; () for the whole file.
+        expected: in words.
+        found: in words.
+        depends_on: other keys whose values led to it.
+    """
+
+    key: KeyPath
+    expected: str
+    found: str
+    depends_on: tuple[KeyPath, ...] = ()
+
+    def line(self, file: str) -> str:
+        """The one line that the user reads."""
+        return f"{file}: key {dotted(self.key)}: expected {self.expected}, found {self.found}"
+
+
+def dotted(key: KeyPath) -> str:
+    """The key as it would be written in TOML, with list positions in brackets."""
+    out = ""
+    for part in key:
+        if isinstance(part, int):
+            out += f"[{part}]"
+        else:
+            bare = re.fullmatch(r"[A-Za-z0-9_-]+", part)
+            out += ("." if out else "") + (part if bare else describe(part))
+    return out
+
+
+def describe(found: object) -> str:
+    """A found value in TOML's spelling, on one line and not too long."""
+    match found:
+        case bool():
+            return "true" if found else "false"
+        case str():
+            text = json.dumps(found, ensure_ascii=not found.isprintable())
+        case Mapping():
+            return "a table"
+        case list() | tuple():
+            text = "[" + ", ".join(describe(one) for one in found[:8])
+            text += ", ...]" if len(found) > 8 else "]"
+        case int() if abs(found) >= 10**FOUND_CHARS_MAX:
+            return f"an integer of more than {FOUND_CHARS_MAX} digits"
+        case _ if found is NOTHING:
+            return "nothing"
+        case _:
+            text = str(found)
+    return text if len(text) <= FOUND_CHARS_MAX else text[: FOUND_CHARS_MAX - 3] + "..."
+
+
+def suggestion(word: str, known: Any) -> str:
+    """` (did you mean X?)`, or nothing if no known word is near."""
+    near = difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.6)
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
+def _scalar(kind: type) -> Callable[[Any, Any], Any]:
+    def structure(value: Any, _: Any) -> Any:
+        if type(value) is kind:
+            return value
+        if kind is float and type(value) is int:
+            return value
+        raise Mismatch(_KINDS[kind], value)
+
+    return structure
+
+
+def _literal(value: Any, kind: Any) -> Any:
+    choices = get_args(kind)
+    if not isinstance(value, str) or value not in choices:
+        listed = " or ".join(describe(choice) for choice in choices)
+        hint = suggestion(value, choices) if isinstance(value, str) else ""
+        raise Mismatch(listed + hint, value)
+    return value
+
+
+def _note(error: Exception, index: Any, kind: Any) -> Exception:
+    error.add_note(IterableValidationNote(f"at {index!r}", index, kind))
+    return error
+
+
+class _Strict:
+    """Builds the hooks; one instance makes the one converter."""
+
+    def __init__(self) -> None:
+        self.converter = Converter(detailed_validation=True, forbid_extra_keys=True)
+        origin: Callable[[Any], Any] = get_origin
+        register = self.converter.register_structure_hook
+        for scalar in _KINDS:
+            register(scalar, _scalar(scalar))
+        self.converter.register_structure_hook_func(lambda kind: origin(kind) is Literal, _literal)
+        self.converter.register_structure_hook_func(lambda kind: origin(kind) is tuple, self._tuple)
+        for cls in (SlaveNode, MasterNode, ClassicGroup, EventsConfig, FeedConfig, DemoConfig):
+            register(cls, self._table(cls))
+        register(
+            ClusterConfig,
+            self._table(ClusterConfig, nodes=self._nodes, groups=self._groups),
+        )
+
+    def _table(self, cls: type[Any], **hooks: Any) -> Callable[[Any, Any], Any]:
+        """A hook for one class: a table, known keys only, each value with its limits."""
+        attrs.resolve_types(cls)
+        overrides: dict[str, Any] = {}
+        for field in attrs.fields(cls):
+            hook = hooks.get(field.name) or self._limited(field)
+            # "master" in the file is the field master_node: attrs' alias is the key's name.
+            name = field.alias if field.alias != field.name else None
+            hidden = cls is ClusterConfig and field.name == "path"
+            overrides[field.name] = override(struct_hook=hook, rename=name, omit=hidden or None)
+        build = make_dict_structure_fn(cls, self.converter, **overrides)
+        return lambda value, kind: build(_require_table(value), kind)
+
+    def _limited(self, field: attrs.Attribute[Any]) -> Callable[[Any, Any], Any]:
+        kind, rule = field.type, field.validator
+        args = get_args(kind)
+        if type(None) in args:  # TOML has no null: an optional key is given or absent
+            kind = next(arg for arg in args if arg is not type(None))
+
+        def structure(value: Any, _: Any) -> Any:
+            try:
+                result = self._member(value, kind)
+            except Mismatch as error:
+                raise Mismatch(expected_of(field) or error.expected, value) from None
+            if rule is not None:
+                rule(None, field, result)
+            return float(result) if kind is float else result
+
+        return structure
+
+    def _member(self, value: Any, kind: Any) -> Any:
+        if kind in (MasterNode, SlaveNode) and isinstance(value, str):
+            return kind(value)
+        if kind in (MasterNode, SlaveNode) and not isinstance(value, dict):
+            raise Mismatch(MEMBER_EXPECTED, value)
+        return self.converter.structure(value, kind)
+
+    def _tuple(self, value: Any, kind: Any) -> tuple[Any, ...]:
+        if not isinstance(value, list):
+            raise Mismatch("a list", value)
+        item = get_args(kind)[0]
+        return tuple(_each(enumerate(value), item, lambda _, one: self._member(one, item)))
+
+    def _nodes(self, value: Any, _: Any) -> dict[str, str]:
+        def node(name: str, address: Any) -> tuple[str, str]:
+            NAME(None, None, name)
+            return name, address_of(address)
+
+        return dict(_each(_require_table(value).items(), str, node))
+
+    def _groups(self, value: Any, _: Any) -> dict[str, ClassicGroup]:
+        def group(name: str, table: Any) -> tuple[str, ClassicGroup]:
+            NAME(None, None, name)
+            return name, self._group(name, dict(_require_table(table)))
+
+        return dict(_each(_require_table(value).items(), ClassicGroup, group))
+
+    def _group(self, name: str, table: dict[str, Any]) -> ClassicGroup:
+        if table.get("mode") == "dledger":
+            error = Mismatch(DLEDGER_EXPECTED, "dledger")
+            error.add_note(AttributeValidationNote("mode", "mode", str))
+            raise ClassValidationError("mode", [error], ClassicGroup)
+        given = {_SELF_NAME: table.pop("name")} if "name" in table else {}
+        group: ClassicGroup = self.converter.structure(
+            {**table, **given, "name": name}, ClassicGroup
+        )
+        return group
+
+
+def _require_table(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise Mismatch("a table", value)
+    return value
+
+
+def _each(items: Any, kind: Any, structure: Callable[[Any, Any], Any]) -> list[Any]:
+    """Structure all, and raise all errors together, each with its place."""
+    errors: list[Exception] = []
+    results: list[Any] = []
+    for index, value in items:
+        try:
+            results.append(structure(index, value))
+        except (Mismatch, BaseValidationError) as error:
+            errors.append(_note(error, index, kind))
+    if errors:
+        raise IterableValidationError("items", errors, kind)
+    return results
+
+
+def expected_of(field: attrs.Attribute[Any]) -> str:
+    """What a key expects, in words, from its validator or its type; "" if only the hook knows."""
+    rule: Any = field.validator
+    if rule is not None:
+        inner: Rule = getattr(rule, "validator", rule)  # attrs' optional() wraps the rule
+        return inner.expected
+    if field.type is MasterNode:
+        return MEMBER_EXPECTED
+    if get_origin(field.type) is Mapping:
+        return "a table"
+    return _KINDS.get(field.type, "") if isinstance(field.type, type) else ""
+
+
+def problems_of(error: BaseException, key: KeyPath = ()) -> list[Problem]:
+    """Walk what the converter raised: one problem for each leaf."""
+    match error:
+        case ForbiddenExtraKeysError():
+            known = _keys_of(error.cl) if error.cl else set()
+            return [
+                Problem(
+                    key=(*key, extra.strip()),
+                    expected="a known key" + suggestion(extra, known),
+                    found="an unknown one",
+                )
+                for extra in sorted(error.extra_fields)
+            ]
+        case BaseValidationError():
+            out: list[Problem] = []
+            for one in error.exceptions:
+                out += _noted(one, error, key)
+            return out
+        case Mismatch():
+            return [Problem(key=key, expected=error.expected, found=describe(error.found))]
+        case _:
+            raise error
+
+
+def _noted(error: Exception, parent: BaseException, key: KeyPath) -> list[Problem]:
+    place: KeyPath = ()
+    for note in getattr(error, "__notes__", ()):
+        if isinstance(note, AttributeValidationNote):
+            cls = parent.cl if isinstance(parent, ClassValidationError) else None
+            field = getattr(attrs.fields(cls), note.name, None) if cls else None
+            place = (field.alias if field is not None else note.name,)
+            if isinstance(error, KeyError) and field is not None:
+                return [Problem((*key, *place), expected_of(field), describe(NOTHING))]
+        elif isinstance(note, IterableValidationNote):
+            place = (note.index,)
+    return problems_of(error, (*key, *place))
+
+
+def _keys_of(cls: type[Any]) -> set[str]:
+    hidden = {ClassicGroup: "name", ClusterConfig: "path"}.get(cls)
+    return {field.alias for field in attrs.fields(cls)} - {hidden}
+
+
+def structure(table: Mapping[str, Any]) -> ClusterConfig:
+    """Turn a parsed file into a configuration.
+
+    Raises:
+        BaseValidationError: for `problems_of`.
+    """
+    config: ClusterConfig = _STRICT.converter.structure(dict(table), ClusterConfig)
+    return config
+
+
+_STRICT = _Strict()
