@@ -1,8 +1,9 @@
-"""ReceiveBuffer: received chunks in order, handed out again in pieces that are copied only where they are cut.
+"""ReceiveBuffer: received chunks in order, handed out in pieces that are copied only where cut.
 
-A decoder feeds what `recv` returned and takes out headers with `take_exactly` and bodies with `take_some`. The
-limit bounds the bytes not yet taken. A decoder is drained before it is fed again, so passing the limit is our own
-mistake (`LocalProtocolError`); a size that a peer *announces* is checked by the decoder against its own limit.
+A decoder feeds what `recv` returned and takes out headers with `take_exactly` and bodies with
+`take_some`. The limit bounds the bytes not yet taken. A decoder is drained before it is fed again,
+so passing the limit is our own mistake (`LocalProtocolError`); a size that a peer *announces* is
+checked by the decoder against its own limit.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class ReceiveBuffer:
         self._size_bytes += len(data)
 
     def take_some(self, size_max: int) -> bytes:
-        """Up to `size_max` bytes of the oldest chunk, b"" if none wait; a whole chunk is not copied."""
+        """Up to `size_max` bytes of the oldest chunk, or b""; a whole chunk is not copied."""
         if size_max <= 0 or not self._chunks:
             return b""
         chunk = self._chunks[0]

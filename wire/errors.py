@@ -1,6 +1,7 @@
 """Protocol errors: whose fault it was decides which class is raised.
 
-`LocalProtocolError`: our own code asked for something that the format cannot express; nothing was encoded.
+`LocalProtocolError`: our own code asked for something that the format cannot express; nothing was
+encoded.
 `RemoteProtocolError`: bytes that somebody else made (a peer, a file) break the format.
 `IncompleteData`: the bytes given are a correct beginning, but end too early; more of them may help.
 """

@@ -1,13 +1,13 @@
-"""The classic HA wire: 8-byte reports from slave to master, frames of commit log from master to slave.
+"""The classic HA wire: reports from slave to master, frames of commit log from master to slave.
 
-Upstream: apache/rocketmq, store/.../ha/DefaultHAConnection.java and DefaultHAClient.java (5.3.3), HAConnection.java
-and HAService.java (4.9.8). There is no handshake, version, checksum or identity on this wire.
+Upstream: apache/rocketmq, store/.../ha/DefaultHAConnection.java and DefaultHAClient.java (5.3.3),
+HAConnection.java and HAService.java (4.9.8). There is no handshake, version, checksum or identity.
 
 Report, slave to master (REPORT_BYTES = 8):
 
-| Offset | Width | Type | Field  | Meaning                                                    | Range      |
-|--------|-------|------|--------|------------------------------------------------------------|------------|
-| 0      | 8     | long | offset | the slave holds every byte below it and wants this one next | 0 ..2^63-1 |
+| Offset | Width | Type | Field  | Meaning                                          | Range       |
+|--------|-------|------|--------|--------------------------------------------------|-------------|
+| 0      | 8     | long | offset | held up to here; the next byte the slave wants   | 0 .. 2^63-1 |
 
 Frame, master to slave (FRAME_HEADER_BYTES = 12, then size bytes):
 
@@ -18,7 +18,8 @@ Frame, master to slave (FRAME_HEADER_BYTES = 12, then size bytes):
 | 12     | size  | raw  | body   | commit log, cut anywhere, not per message |                |
 
 Differs:
-- A negative size is refused; upstream's slave moves its write position backwards (measured with 5.3.3).
+- A negative size is refused; upstream's slave moves its write position backwards (measured with
+  5.3.3).
 - A size above FRAME_BODY_MAX is refused at once; upstream's slave waits 20 s with a full buffer.
 - A negative report is refused; upstream's master takes it as an offset.
 - Body bytes are handed out as they come; upstream waits for the whole frame.
@@ -37,10 +38,12 @@ from wire.errors import LocalProtocolError, RemoteProtocolError
 
 REPORT_BYTES: Final = 8
 FRAME_HEADER_BYTES: Final = 12
-# A Java slave gathers a whole frame, header included, in a buffer of 4 MiB: one byte more is never applied.
+# A Java slave gathers a whole frame, header included, in a buffer of 4 MiB: one byte more is never
+# applied.
 FRAME_BODY_MAX: Final = 4 * 1024 * 1024 - FRAME_HEADER_BYTES
 OFFSET_MAX: Final = 2**63 - 1  # a signed long
-# What may wait in a decoder between two drains: far more than one recv, and upstream's own two buffers.
+# What may wait in a decoder between two drains: far more than one recv, and upstream's own two
+# buffers.
 RECEIVE_LIMIT_BYTES: Final = 8 * 1024 * 1024
 
 _REPORT = struct.Struct(">q")
@@ -48,7 +51,7 @@ _FRAME_HEADER = struct.Struct(">qi")
 
 
 class NeedData(enum.Enum):
-    """Type of the sentinel `NEED_DATA`: nothing more can be said before `receive_data` is called again."""
+    """Type of `NEED_DATA`: nothing more can be said before `receive_data` is called again."""
 
     NEED_DATA = enum.auto()
 
@@ -120,7 +123,7 @@ class ReportDecoder:
         whole = self._buffer.take_exactly(len(self._buffer) // REPORT_BYTES * REPORT_BYTES)
         if not whole:
             return None
-        offsets = [offset for (offset,) in _REPORT.iter_unpack(whole)]
+        offsets: list[int] = [offset for (offset,) in _REPORT.iter_unpack(whole)]
         lowest = min(offsets)
         if lowest < 0:
             self._broken = f"report {lowest} is negative"
@@ -171,10 +174,10 @@ FrameEvent: TypeAlias = FrameStarted | FrameData | FrameEnded
 
 
 class FrameDecoder:
-    """Slave's side: bytes from the master in; FrameStarted, FrameData..., FrameEnded out, for each frame.
+    """Slave's side: bytes of the master in; FrameStarted, FrameData..., FrameEnded per frame out.
 
-    After `receive_data` call `next_event` until it returns NEED_DATA. That frames follow each other without a
-    gap is not checked here, because only the log knows where it ends.
+    After `receive_data` call `next_event` until it returns NEED_DATA. That frames follow each other
+    without a gap is not checked here, because only the log knows where it ends.
     """
 
     __slots__ = ("_broken", "_buffer", "_in_frame", "_offset", "_rest_bytes")
@@ -188,7 +191,7 @@ class FrameDecoder:
 
     @property
     def at_frame_boundary(self) -> bool:
-        """Whether every byte received so far belongs to a frame that has ended (a clean place for an EOF)."""
+        """Whether every byte so far belongs to a frame that has ended (a clean place for EOF)."""
         return not self._in_frame and not len(self._buffer)
 
     @property
@@ -212,7 +215,7 @@ class FrameDecoder:
         """The next event, or NEED_DATA.
 
         Raises:
-            RemoteProtocolError: offset or size of a header is out of range. Every later call raises again.
+            RemoteProtocolError: a header is out of range. Every later call raises again.
         """
         if self._broken is not None:
             raise RemoteProtocolError(self._broken)

@@ -1,0 +1,74 @@
+"""The `checkpoint` file: how far log, consume queues and index were surely flushed.
+
+Upstream: apache/rocketmq, store/.../StoreCheckpoint.java, 5.3.3.
+
+| Offset | Width | Type | Field                 | Meaning                                | Since |
+|--------|-------|------|-----------------------|----------------------------------------|-------|
+| 0      | 8     | long | log_ts                | store time of the last flushed record  |       |
+| 8      | 8     | long | queue_ts              | the same for the consume queues        |       |
+| 16     | 8     | long | index_ts              | end_ts of the last full index file     |       |
+| 24     | 8     | long | master_flushed_offset | bytes; not used by the classic mode    | 5.0.0 |
+| 32     | 8     | long | confirm_offset        | bytes; not used by the classic mode    | 5.1.1 |
+
+Size: CHECKPOINT_BYTES = 4096, the rest zero. Older versions leave the later fields 0.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+import attrs
+
+from wire.errors import LocalProtocolError, RemoteProtocolError
+
+CHECKPOINT_BYTES: Final = 4096
+
+_FIELDS = struct.Struct(">5q")
+
+
+@attrs.frozen(kw_only=True)
+class Checkpoint:
+    """The five values of the file.
+
+    Attributes:
+        log_ts, queue_ts, index_ts: ms since 1970.
+        master_flushed_offset, confirm_offset: bytes.
+    """
+
+    log_ts: int = 0
+    queue_ts: int = 0
+    index_ts: int = 0
+    master_flushed_offset: int = 0
+    confirm_offset: int = 0
+
+
+def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
+    """The whole file.
+
+    Raises:
+        LocalProtocolError: a value is no long.
+    """
+    try:
+        fields = _FIELDS.pack(*attrs.astuple(checkpoint))
+    except struct.error as error:
+        raise LocalProtocolError(f"{checkpoint} is out of range: {error}") from None
+    return fields.ljust(CHECKPOINT_BYTES, b"\0")
+
+
+def decode_checkpoint(data: bytes) -> Checkpoint:
+    """The values of a file.
+
+    Raises:
+        RemoteProtocolError: it does not hold all five.
+    """
+    if len(data) < _FIELDS.size:
+        raise RemoteProtocolError(f"a checkpoint has {CHECKPOINT_BYTES} bytes, not {len(data)}")
+    log_ts, queue_ts, index_ts, master_flushed_offset, confirm_offset = _FIELDS.unpack_from(data)
+    return Checkpoint(
+        log_ts=log_ts,
+        queue_ts=queue_ts,
+        index_ts=index_ts,
+        master_flushed_offset=master_flushed_offset,
+        confirm_offset=confirm_offset,
+    )

@@ -1,0 +1,189 @@
+"""Properties of a message: their block in a record, the names that mean something, tags and hashes.
+
+Upstream: apache/rocketmq, common/.../message/MessageDecoder.java (messageProperties2String,
+string2messageProperties, createCrc32), MessageConst.java; store/.../CommitLog.java
+(checkMessageAndReturnSize), 5.3.3.
+
+A block is UTF-8 text: name 0x01 value 0x02, name 0x01 value 0x02, ... From 5.2.0 on the last 0x02
+is written, before it was not; a reader takes both. A piece of fewer than 3 characters, or without
+a name or a value, is skipped; of two equal names the later one counts. The order is that of the
+mapping (upstream: of a Java hash map), so a block that has to stay the same is kept as bytes.
+
+Differs: text that is no UTF-8 is replaced by U+FFFD, as in Java, so that reading never fails;
+writing refuses names and values that no reader would get back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Final
+
+from wire.errors import LocalProtocolError
+
+NAME_END: Final = b"\x01"
+VALUE_END: Final = b"\x02"
+
+TAGS: Final = "TAGS"
+KEYS: Final = "KEYS"  # several, with a blank between
+UNIQ_KEY: Final = "UNIQ_KEY"  # the id that the producer gave
+DELAY: Final = "DELAY"  # delay level, decimal, from 1
+WAIT: Final = "WAIT"  # "true": the producer waits for the slaves
+PROPERTY_CRC: Final = "__CRC32#"
+
+# The field for its length is a signed short.
+PROPERTIES_BYTES_MAX: Final = 2**15 - 1
+# `__CRC32#` 0x01, 10 digits, 0x02: always the last bytes of a record that has it.
+PROPERTY_CRC_BYTES: Final = 20
+SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
+# messageDelayLevel's default: 1s 5s 10s 30s 1m .. 10m 20m 30m 1h 2h; level n is item n - 1.
+DELAY_LEVELS_MS: Final = tuple(
+    1000 * s
+    for s in (1, 5, 10, 30, *(60 * m for m in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 30, 60, 120)))
+)
+
+_CRC_START: Final = PROPERTY_CRC.encode() + NAME_END
+_NO_PROPERTIES: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+def encode_properties(
+    properties: Mapping[str, str] | Sequence[tuple[str, str]], *, final_separator: bool = True
+) -> bytes:
+    """The block for `properties`, in their order.
+
+    Args:
+        properties: names and values, neither empty, without 0x01 and 0x02 (a value may hold 0x01).
+        final_separator: end with 0x02 as 5.2.0 and later do; False writes what 4.9 writes.
+
+    Raises:
+        LocalProtocolError: a name or value would not be read back, or the block is too long.
+    """
+    pairs = list(properties.items() if isinstance(properties, Mapping) else properties)
+    for name, value in pairs:
+        if not name or not value or "\2" in name + value or "\1" in name:
+            raise LocalProtocolError(f"property {name!r} = {value!r} would not be read back")
+    text = "".join(f"{name}\1{value}\2" for name, value in pairs)
+    try:
+        block = text.encode() if final_separator else text[:-1].encode()
+    except UnicodeEncodeError as error:
+        raise LocalProtocolError(f"a property is not Unicode text: {error}") from None
+    if len(block) > PROPERTIES_BYTES_MAX:
+        raise LocalProtocolError(
+            f"{len(block)} bytes of properties, at most {PROPERTIES_BYTES_MAX}"
+        )
+    return block
+
+
+def decode_properties(block: bytes) -> Mapping[str, str]:
+    """Names and values of a block; never fails, whatever the bytes are."""
+    if not block:
+        return _NO_PROPERTIES
+    found: dict[str, str] = {}
+    for piece in block.decode("utf-8", "replace").split("\2"):
+        name, separator, value = piece.partition("\1")
+        if name and separator and value:
+            found[name] = value
+    return found
+
+
+def find_property(block: bytes, name: bytes) -> bytes | None:
+    """The value of one property, undecoded: what `decode_properties` gives, without a mapping.
+
+    Args:
+        block: a property block.
+        name: the property's name in ASCII.
+    """
+    return find_value(VALUE_END + block, VALUE_END + name + NAME_END)
+
+
+def find_value(framed: bytes, start: bytes) -> bytes | None:
+    """`find_property` for a loop: `framed` is 0x02 + block, `start` is 0x02 + name + 0x01."""
+    before, found, after = framed.rpartition(start)
+    while found:
+        value = after.partition(VALUE_END)[0]
+        if value:
+            return value
+        # An empty value does not count; an earlier one may. The 0x02 ends the piece before it.
+        before, found, after = before.rpartition(start)
+    return None
+
+
+def java_string_hash(text: str) -> int:
+    """Java's `String.hashCode`: a signed int over the UTF-16 units."""
+    value = 0
+    if text.isascii():
+        for unit in text.encode():
+            value = 31 * value + unit & 0xFFFFFFFF
+    else:
+        data = text.encode("utf-16-be", "surrogatepass")
+        for at in range(0, len(data), 2):
+            value = 31 * value + (data[at] << 8 | data[at + 1]) & 0xFFFFFFFF
+    return value - (1 << 32) if value >> 31 else value
+
+
+def tags_code(tags: str | None) -> int:
+    """What a consume queue holds for a message's tags: their Java hash, 0 without tags."""
+    return java_string_hash(tags) if tags else 0
+
+
+@lru_cache(maxsize=4096)  # tags repeat; the bound is for those that do not
+def tags_code_of_bytes(tags: bytes) -> int:
+    """`tags_code` of tags as a record stores them."""
+    return tags_code(tags.decode("utf-8", "replace"))
+
+
+def delivery_time(
+    delay: str, store_ts: int, delay_levels_ms: Sequence[int] = DELAY_LEVELS_MS
+) -> int | None:
+    """When a message of SCHEDULE_TOPIC is due, in ms: its consume-queue unit has this as tags code.
+
+    Args:
+        delay: the DELAY property: the level, counted from 1. Above the last one the last counts.
+        store_ts: the record's store timestamp in ms.
+        delay_levels_ms: the delays of the levels in ms; empty means 1 s for every level.
+
+    Returns:
+        The time in ms, or None if the level is no positive int: then the tags give the code.
+    """
+    digits = delay[1:] if delay[:1] in ("+", "-") else delay
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > 10 or int(delay) <= 0:
+        return None
+    if not delay_levels_ms:
+        return store_ts + 1000
+    return store_ts + delay_levels_ms[min(int(delay), len(delay_levels_ms)) - 1]
+
+
+def queue_tags_code(
+    topic: str,
+    properties: Mapping[str, str],
+    store_ts: int,
+    delay_levels_ms: Sequence[int] = DELAY_LEVELS_MS,
+) -> int:
+    """The tags code of a record's consume-queue unit: the delivery time or the hash of the tags."""
+    if topic == SCHEDULE_TOPIC and DELAY in properties:
+        due = delivery_time(properties[DELAY], store_ts, delay_levels_ms)
+        if due is not None:
+            return due
+    return tags_code(properties.get(TAGS))
+
+
+def encode_property_crc(crc: int) -> bytes:
+    """The 20 bytes of the property CRC: ten digits of `crc` (31 bits), the least significant first.
+
+    Raises:
+        LocalProtocolError: `crc` has more than 31 bits.
+    """
+    if not 0 <= crc < 2**31:
+        raise LocalProtocolError(f"property CRC {crc} has more than 31 bits")
+    return _CRC_START + f"{crc:010d}"[::-1].encode() + VALUE_END
+
+
+def decode_property_crc(data: bytes) -> int | None:
+    """The CRC in the last PROPERTY_CRC_BYTES of a record, or None if they hold none."""
+    digits = data[len(_CRC_START) : -1]
+    if len(data) != PROPERTY_CRC_BYTES or not data.startswith(_CRC_START):
+        return None
+    if not data.endswith(VALUE_END) or not digits.isdigit():
+        return None
+    return int(digits[::-1])
