@@ -1,0 +1,188 @@
+"""Events of classic HA. The envelope adds node, group path, incarnation and time (design section
+9).
+
+Offsets are physical offsets in bytes. `connection` numbers the connections of a group on its master
+and `session` those of a slave; both grow, and never repeat within a boot.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class HAListening:
+    """The master takes connections of slaves. By accept_socket, at each start."""
+
+    address: str
+    port: int
+
+
+@attrs.frozen(kw_only=True)
+class HAConnectionRefused:
+    """A connection was closed unheard. By accept_socket, for the 1st, 2nd, 4th, 8th ... only.
+
+    `count` is the number so far; `reason` is "unknown address" or "too many connections".
+    """
+
+    address: str
+    reason: str
+    count: int
+
+
+@attrs.frozen(kw_only=True)
+class HAConnectionOpened:
+    """A stream from a slave's address was accepted. By accept_socket."""
+
+    slave: str
+    connection: int
+    address: str
+
+
+@attrs.frozen(kw_only=True)
+class HATransferStarted:
+    """The first report of a connection was accepted. By read_socket. Checkers: the start lies in
+    the master's log.
+    """
+
+    slave: str
+    connection: int
+    report_bytes: int
+    start_bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class HAReportRefused:
+    """A report ended its connection, and no acknowledgement was touched. By read_socket (T2, T3,
+    T8).
+    """
+
+    slave: str
+    connection: int
+    reason: str
+    report_bytes: int
+    min_bytes: int
+    max_bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class HAConnectionClosed:
+    """A slave's connection ended. By connection_state, once per HAConnectionOpened unless the node
+    crashed.
+    """
+
+    slave: str
+    connection: int
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
+class SlaveAcked:
+    """A slave's report was counted. By group_transfer, the newest per slave and batch.
+
+    Checkers: never above what the slave's own events say that it holds; audit of acknowledged
+    records.
+    """
+
+    slave: str
+    connection: int
+    offset_bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class AppendsAcknowledged:
+    """Appends were answered with success. By group_transfer, one event per batch.
+
+    Checkers: every byte below `next_bytes` is held by `copies` nodes at this moment and is never
+    lost afterwards.
+    """
+
+    first_bytes: int
+    next_bytes: int
+    appends: int
+    records: int
+
+
+@attrs.frozen(kw_only=True)
+class AppendsTimedOut:
+    """Appends were answered with FLUSH_SLAVE_TIMEOUT. By group_transfer, one event per batch. They
+    are in the log.
+    """
+
+    first_bytes: int
+    next_bytes: int
+    appends: int
+    held_bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class MasterConnected:
+    """A slave reached its master. By ha_client."""
+
+    session: int
+    master: str
+
+
+@attrs.frozen(kw_only=True)
+class MasterLost:
+    """A slave's connection, or its attempt, ended. By ha_client. `pause_s`: until the next attempt."""
+
+    session: int
+    reason: str
+    detail: str
+    pause_s: float
+
+
+@attrs.frozen(kw_only=True)
+class OffsetReported:
+    """A slave told its master what it holds. By ha_client, per report.
+
+    Checkers: never lower than before in one session; in a `synced` group never above a finished
+    sync.
+    """
+
+    session: int
+    offset_bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class OffsetMismatched:
+    """The master sent another offset than the end of this slave's log. By ha_client; nothing was
+    appended (T1).
+    """
+
+    session: int
+    expected_bytes: int
+    got_bytes: int
+    consecutive: int
+
+
+@attrs.frozen(kw_only=True)
+class SlaveDiverged:
+    """Offsets were refused so often that only a person can decide. By ha_client, when the state is
+    entered.
+    """
+
+    session: int
+    mismatches: int
+
+
+HAEvent: TypeAlias = (
+    HAListening
+    | HAConnectionRefused
+    | HAConnectionOpened
+    | HATransferStarted
+    | HAReportRefused
+    | HAConnectionClosed
+    | SlaveAcked
+    | AppendsAcknowledged
+    | AppendsTimedOut
+    | MasterConnected
+    | MasterLost
+    | OffsetReported
+    | OffsetMismatched
+    | SlaveDiverged
+)
+"""Everything that classic HA emits."""

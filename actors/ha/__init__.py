@@ -1,0 +1,3 @@
+"""Classic master/slave replication (RocketMQ's HAService) as actors. The decisions are in `core`,
+pure.
+"""

@@ -1,0 +1,65 @@
+"""The wire dialect of a group as one strategy object: codecs, limits and the start rule.
+
+The sockets' actors know only this protocol. RocketMQ 5's auto-switch dialect (handshake, epochs,
+confirm offset in the header) is another implementation of it beside `ClassicDialect`, not another
+set of sockets.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import attrs
+
+from actors.ha.core.start_rule import FirstByte, LastFile, StartRule
+from wire import ha_classic
+
+
+class Dialect(Protocol):
+    """What master and slave say to each other, and where the master begins."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def start_rule(self) -> StartRule: ...
+    @property
+    def frame_header_bytes(self) -> int: ...
+    @property
+    def frame_body_max_bytes(self) -> int:
+        """The largest body that every peer of this dialect can take."""
+
+    def encode_report(self, offset_bytes: int) -> bytes: ...
+    def encode_frame_header(self, offset_bytes: int, size_bytes: int) -> bytes: ...
+    def report_decoder(self) -> ha_classic.ReportDecoder:
+        """A new decoder for one connection, master side."""
+
+    def frame_decoder(self) -> ha_classic.FrameDecoder:
+        """A new decoder for one connection, slave side."""
+
+
+@attrs.frozen
+class ClassicDialect:
+    """RocketMQ's classic HA, unchanged from 3.x to 5.3.3 (specification section 2)."""
+
+    start_rule: StartRule = attrs.field(factory=FirstByte)
+    name = "classic"
+    frame_header_bytes = ha_classic.FRAME_HEADER_BYTES
+    frame_body_max_bytes = ha_classic.FRAME_BODY_MAX
+
+    def encode_report(self, offset_bytes: int) -> bytes:
+        return ha_classic.encode_report(offset_bytes)
+
+    def encode_frame_header(self, offset_bytes: int, size_bytes: int) -> bytes:
+        return ha_classic.encode_frame_header(offset_bytes, size_bytes)
+
+    def report_decoder(self) -> ha_classic.ReportDecoder:
+        return ha_classic.ReportDecoder()
+
+    def frame_decoder(self) -> ha_classic.FrameDecoder:
+        return ha_classic.FrameDecoder()
+
+
+def classic_dialect(compat: str | None) -> ClassicDialect:
+    """The classic dialect with the start rule that `compat` asks for: "upstream" or None."""
+    assert compat in (None, "upstream")
+    return ClassicDialect(LastFile() if compat == "upstream" else FirstByte())

@@ -1,0 +1,84 @@
+"""When a slave tries its master again, and how it calls its own condition.
+
+Source: apache/rocketmq store/ha/DefaultHAClient.run (5.3.3), specification section 1.4 and trap T1.
+
+Differs from upstream: offsets refused several times in a row make the state "diverged" and the
+pauses longer (upstream repeats every 5 s for ever); a lost master and a failed connect wait the
+same interval.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from actors.ha.core.states import (
+    DIVERGED_AFTER,
+    OFFSET_REFUSALS,
+    SLAVE_TRANSITIONS,
+    HAConnectionState,
+    Lost,
+    Trigger,
+    after,
+)
+
+BACKOFF_MAX_S = 60.0
+"""A diverged slave still asks once a minute: the master may have been replaced."""
+
+_AT_ONCE = (Lost.SILENT, Lost.MASTER_CHANGED)
+
+
+@attrs.define(kw_only=True)
+class Reconnect:
+    """The slave's view over all its connections.
+
+    Attributes:
+        interval_s: pause before the next attempt.
+        state: upstream's state.
+        mismatches: refused offsets since the last accepted frame.
+        mismatches_total: refused offsets since the start.
+        last_lost, last_error: why the last connection ended; kept while the next one lives.
+        connect_at_s: when to try next, while READY.
+    """
+
+    interval_s: float
+    state: HAConnectionState = HAConnectionState.READY
+    mismatches: int = 0
+    mismatches_total: int = 0
+    last_lost: Lost | None = None
+    last_error: str = ""
+    connect_at_s: float = 0.0
+
+    @property
+    def diverged(self) -> bool:
+        """The master's log does not continue ours; only a person can decide what to do."""
+        return self.mismatches >= DIVERGED_AFTER
+
+    def connected(self) -> None:
+        self.state = after(SLAVE_TRANSITIONS, self.state, Trigger.CONNECTED)
+
+    def frame_accepted(self) -> None:
+        """A frame continued the log: whatever was refused before is past."""
+        self.mismatches = 0
+
+    def lost(self, reason: Lost, detail: str, now_s: float) -> float:
+        """The connection or the attempt ended. Returns the pause in seconds."""
+        self.state = after(SLAVE_TRANSITIONS, self.state, Trigger.LOST)
+        self.last_lost = reason
+        self.last_error = f"{reason.value}: {detail}" if detail else reason.value
+        if reason in OFFSET_REFUSALS:
+            self.mismatches += 1
+            self.mismatches_total += 1
+        pause_s = self._pause_s(reason)
+        self.connect_at_s = now_s + pause_s
+        return pause_s
+
+    def stopped(self) -> None:
+        self.state = after(SLAVE_TRANSITIONS, self.state, Trigger.STOPPED)
+
+    def _pause_s(self, reason: Lost) -> float:
+        if reason in _AT_ONCE:
+            return 0.0
+        if reason in OFFSET_REFUSALS and self.diverged:
+            pause_s = self.interval_s * float(1 << min(self.mismatches - DIVERGED_AFTER + 1, 16))
+            return max(self.interval_s, min(pause_s, BACKOFF_MAX_S))
+        return self.interval_s

@@ -1,0 +1,149 @@
+"""The reports of one slave connection, as the master judges them.
+
+Source: apache/rocketmq store/ha/DefaultHAConnection.ReadSocketService.processReadEvent (4.9.8 with
+the check, 5.3.3 without); specification sections 1.3, 2.3 and traps T2, T3, T8.
+
+Differs from upstream:
+- Every report is checked before it touches any state, the first one included: below zero or above
+  the master's end closes the connection (T3, T8); a first report below the first byte kept is
+  refused and visible (T2).
+- Housekeeping counts complete reports, so a peer that trickles single bytes does not keep a
+  connection alive, and it also covers connections that never reported.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from actors.ha.core.extent import LogExtent
+from actors.ha.core.start_rule import StartRule
+from actors.ha.core.states import Lost
+
+
+@attrs.frozen(kw_only=True)
+class Start:
+    """The first report was accepted.
+
+    Attributes:
+        report_bytes: what the slave said.
+        start_bytes: where the master begins to send.
+        holds_from_bytes: the slave holds everything from here up to what it acknowledges. For a
+            report above 0 the wire does not say where the slave's log begins; it is taken to be
+            whole.
+    """
+
+    report_bytes: int
+    start_bytes: int
+    holds_from_bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class Refusal:
+    """A report that ends the connection, with the range it was judged by."""
+
+    reason: Lost
+    report_bytes: int
+    min_bytes: int
+    max_bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class Effects:
+    """What one input asks for. At most one of `acked_bytes` (with or without `start`), `refused`,
+    `silent`.
+    """
+
+    start: Start | None = None
+    acked_bytes: int | None = None
+    refused: Refusal | None = None
+    silent: bool = False
+
+
+NOTHING = Effects()
+
+
+@attrs.define(kw_only=True)
+class ReportProgress:
+    """Reports in, acknowledgements out.
+
+    Attributes:
+        start_rule, segment_bytes: for the first report.
+        housekeeping_s: a connection without a complete report for longer is closed.
+    """
+
+    start_rule: StartRule
+    segment_bytes: int
+    housekeeping_s: float
+    _last_report_s: float
+    _extent: LogExtent | None = None
+    _held_report_bytes: int | None = None
+    _started: bool = False
+    _over: bool = False
+
+    @property
+    def started(self) -> bool:
+        """Whether a report was accepted, so that the peer counts as this slave."""
+        return self._started
+
+    @property
+    def deadline_s(self) -> float:
+        """When to call `tick`."""
+        return self._last_report_s + self.housekeeping_s
+
+    def grew(self, extent: LogExtent) -> Effects:
+        """The store published a new range. A report that waited for the first one is judged now."""
+        self._extent = extent
+        if self._held_report_bytes is None:
+            return NOTHING
+        report_bytes, self._held_report_bytes = self._held_report_bytes, None
+        return self._judge(report_bytes, extent)
+
+    def report(self, report_bytes: int, now_s: float) -> Effects:
+        """The last complete report of what was read."""
+        self._last_report_s = now_s
+        if self._over:
+            return NOTHING
+        if self._extent is None:
+            self._held_report_bytes = report_bytes
+            return NOTHING
+        return self._judge(report_bytes, self._extent)
+
+    def tick(self, now_s: float) -> Effects:
+        """Housekeeping. Also harmless when called early."""
+        if self._over or now_s < self.deadline_s:
+            return NOTHING
+        self._over = True
+        return Effects(silent=True)
+
+    def _judge(self, report_bytes: int, extent: LogExtent) -> Effects:
+        reason = self._why_not(report_bytes, extent)
+        if reason is not None:
+            self._over = True
+            return Effects(
+                refused=Refusal(
+                    reason=reason,
+                    report_bytes=report_bytes,
+                    min_bytes=extent.min_bytes,
+                    max_bytes=extent.written_bytes,
+                )
+            )
+        if self._started:
+            return Effects(acked_bytes=report_bytes)
+        self._started = True
+        start_bytes = self.start_rule.start_bytes(report_bytes, extent, self.segment_bytes)
+        assert extent.min_bytes <= start_bytes <= extent.written_bytes
+        start = Start(
+            report_bytes=report_bytes,
+            start_bytes=start_bytes,
+            holds_from_bytes=start_bytes if report_bytes == 0 else 0,
+        )
+        return Effects(start=start, acked_bytes=report_bytes)
+
+    def _why_not(self, report_bytes: int, extent: LogExtent) -> Lost | None:
+        if report_bytes < 0:
+            return Lost.REPORT_NEGATIVE
+        if report_bytes > extent.written_bytes:
+            return Lost.REPORT_AHEAD
+        if not self._started and 0 < report_bytes < extent.min_bytes:
+            return Lost.REPORT_BELOW_MIN
+        return None

@@ -1,0 +1,233 @@
+"""One connection of a slave to its master: frames in, bytes for the store and reports out.
+
+Source: apache/rocketmq store/ha/DefaultHAClient.java (5.3.3), dispatchReadRequest and
+reportSlaveMaxOffsetPlus; specification sections 1.4, 2.1, 2.5 and traps T1, T4, T5, T6, T9.
+
+Differs from upstream:
+- The first report leaves at once (up to 4.9.8 after 5 s).
+- In a `synced` group only synced offsets are reported, and the first report waits until all that is
+  written has been synced (T6). What was reported is held, whatever loses its power afterwards.
+- A report follows the store's answer: bytes that the store did not take are never acknowledged
+  (T4).
+- Frame bodies go to the store in the pieces in which they arrive; upstream waits for the whole
+  body.
+- Time of last read and last write are separate (T5), and an empty log takes only a multiple of the
+  file size (T9).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import assert_never
+
+import attrs
+
+from actors.ha.core.dialect import Dialect
+from actors.ha.core.extent import LogExtent
+from actors.ha.core.states import Lost
+from wire.errors import RemoteProtocolError
+from wire.ha_classic import (
+    NEED_DATA,
+    FrameData,
+    FrameDecoder,
+    FrameEnded,
+    FrameEvent,
+    FrameStarted,
+)
+
+
+@attrs.frozen
+class Append:
+    """Bytes for the store, exactly at the end of what it was given before.
+
+    Attributes:
+        offset_bytes: physical offset of the first byte.
+        data: the bytes; empty only to create the first file of an empty log.
+        ends_frame: the frame is complete with these bytes.
+    """
+
+    offset_bytes: int
+    data: bytes
+    ends_frame: bool
+
+
+@attrs.frozen(kw_only=True)
+class Effects:
+    """What one input asks for, in this order: append, report, close.
+
+    Attributes:
+        report_bytes: send this report now, then call `reported`.
+        lost: the connection is over; nothing may be done on it any more.
+        expected_bytes, got_bytes: for a refused offset.
+    """
+
+    append: tuple[Append, ...] = ()
+    report_bytes: int | None = None
+    lost: Lost | None = None
+    expected_bytes: int | None = None
+    got_bytes: int | None = None
+
+
+NOTHING = Effects()
+
+
+@attrs.define(kw_only=True)
+class SlaveProgress:
+    """State of one connection. Made when the store has said where its log ends.
+
+    Attributes:
+        synced: the group's durability.
+        segment_bytes: the local file size.
+        heartbeat_s: a report so long after the previous one, whatever arrives.
+        housekeeping_s: a master silent for longer is given up.
+        extent: the local log; while the connection lives only this connection makes it grow.
+        last_read_s, last_write_s: at first the time of the connect.
+        frames_accepted: frames at the right offset, heartbeats included.
+    """
+
+    dialect: Dialect
+    synced: bool
+    segment_bytes: int
+    heartbeat_s: float
+    housekeeping_s: float
+    extent: LogExtent
+    last_read_s: float
+    last_write_s: float
+    frames_accepted: int = attrs.field(default=0, init=False)
+    _decoder: FrameDecoder = attrs.field(init=False)
+    _next_bytes: int | None = attrs.field(init=False)  # None: an empty log, any file start will do
+    _frame_end_bytes: int = attrs.field(default=0, init=False)
+    _frame_counts: bool = attrs.field(
+        default=False, init=False
+    )  # the running frame is to be reported
+    _frame_ends: deque[int] = attrs.field(
+        factory=deque, init=False
+    )  # given to the store, not yet in extent
+    _applied_bytes: int = attrs.field(init=False)  # end of the last frame that is in extent
+    _reported_bytes: int | None = attrs.field(default=None, init=False)
+    _over: bool = attrs.field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._decoder = self.dialect.frame_decoder()
+        written_bytes = self.extent.written_bytes
+        self._next_bytes = written_bytes if written_bytes > 0 else None
+        self._applied_bytes = written_bytes
+
+    @property
+    def reported_bytes(self) -> int | None:
+        """The last report of this connection; None before the first."""
+        return self._reported_bytes
+
+    @property
+    def deadline_s(self) -> float:
+        """When to call `tick`."""
+        silent_s = self.last_read_s + self.housekeeping_s
+        if self._reported_bytes is None:
+            return silent_s
+        return min(silent_s, self.last_write_s + self.heartbeat_s)
+
+    def begin(self) -> Effects:
+        """The first input: the first report, unless a sync must end before."""
+        return self._report_if_new()
+
+    def received(self, data: bytes, now_s: float) -> Effects:
+        """Bytes came from the master. What came before a refused frame is still appended."""
+        if self._over:
+            return NOTHING
+        self.last_read_s = now_s
+        appends: list[Append] = []
+        refused = NOTHING
+        try:
+            self._decoder.receive_data(data)
+            while refused is NOTHING and (event := self._decoder.next_event()) is not NEED_DATA:
+                refused = self._take(event, appends)
+        except RemoteProtocolError:
+            refused = self._end(Lost.BAD_FRAME)
+        return attrs.evolve(refused, append=tuple(appends))
+
+    def grew(self, extent: LogExtent) -> Effects:
+        """The store published a new range: after an append or after a sync."""
+        if self._over:
+            return NOTHING
+        self.extent = extent
+        while self._frame_ends and self._frame_ends[0] <= extent.written_bytes:
+            self._applied_bytes = self._frame_ends.popleft()
+        if self._reported_bytes is not None and extent.written_bytes < self._reported_bytes:
+            return self._end(Lost.LOG_CUT)
+        return self._report_if_new()
+
+    def refused_by_store(self) -> Effects:
+        """The store could not take an append of this connection (T4)."""
+        return NOTHING if self._over else self._end(Lost.APPEND_FAILED)
+
+    def tick(self, now_s: float) -> Effects:
+        """A deadline may have come: a silent master, or a report of the same offset again."""
+        if self._over:
+            return NOTHING
+        if now_s >= self.last_read_s + self.housekeeping_s:
+            return self._end(Lost.SILENT)
+        if self._reported_bytes is not None and now_s >= self.last_write_s + self.heartbeat_s:
+            return Effects(report_bytes=max(self._reported_bytes, self._reportable_bytes()))
+        return NOTHING
+
+    def reported(self, offset_bytes: int, now_s: float) -> None:
+        """The report has left completely."""
+        assert (
+            self._reported_bytes is None or offset_bytes >= self._reported_bytes
+        )  # ReportMonotonic
+        assert offset_bytes <= self.extent.durable_bytes(synced=self.synced)  # ReportedIsHeld
+        self._reported_bytes = offset_bytes
+        self.last_write_s = now_s
+
+    def _take(self, event: FrameEvent, appends: list[Append]) -> Effects:
+        match event:
+            case FrameStarted(offset, size):
+                return self._start_frame(offset, size, appends)
+            case FrameData(offset, data):
+                assert offset == self._next_bytes  # FramesContiguous
+                self._next_bytes = offset + len(data)
+                appends.append(Append(offset, data, self._next_bytes == self._frame_end_bytes))
+            case FrameEnded(offset_end):
+                if self._frame_counts:
+                    self._frame_ends.append(offset_end)
+            case _:
+                assert_never(event)
+        return NOTHING
+
+    def _start_frame(self, offset: int, size: int, appends: list[Append]) -> Effects:
+        self._frame_counts = size > 0
+        if self._next_bytes is None:
+            if offset % self.segment_bytes != 0:
+                return self._end(Lost.UNALIGNED, expected_bytes=0, got_bytes=offset)
+            if size == 0 and offset > 0:
+                appends.append(
+                    Append(offset, b"", ends_frame=True)
+                )  # creates the file, as upstream
+                self._frame_counts = True
+            self._next_bytes = offset
+        if offset != self._next_bytes:
+            return self._end(
+                Lost.OFFSET_MISMATCH, expected_bytes=self._next_bytes, got_bytes=offset
+            )
+        self.frames_accepted += 1
+        self._frame_end_bytes = offset + size
+        return NOTHING
+
+    def _reportable_bytes(self) -> int:
+        return self.extent.synced_bytes if self.synced else self._applied_bytes
+
+    def _report_if_new(self) -> Effects:
+        offset_bytes = self._reportable_bytes()
+        if self._reported_bytes is None:
+            # The master goes on where we say, so the first report must be the end of the log.
+            if offset_bytes == self.extent.written_bytes:
+                return Effects(report_bytes=offset_bytes)
+        elif offset_bytes > self._reported_bytes:
+            return Effects(report_bytes=offset_bytes)
+        return NOTHING
+
+    def _end(
+        self, lost: Lost, expected_bytes: int | None = None, got_bytes: int | None = None
+    ) -> Effects:
+        self._over = True
+        return Effects(lost=lost, expected_bytes=expected_bytes, got_bytes=got_bytes)

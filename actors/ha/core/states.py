@@ -1,0 +1,100 @@
+"""States of a replication connection, with upstream's names and ordinals, and their transitions as
+data.
+
+Source: apache/rocketmq store/ha/HAConnectionState.java (5.3.3); specification section 1.4.
+HANDSHAKE and SUSPEND are never entered by the classic dialect. They are members because the
+ordinals travel in status answers.
+
+Differs from upstream: a connection on the master is READY until its first report was accepted
+(upstream: TRANSFER from the start), so that a port probe never looks like a slave; DIVERGED_AFTER
+below.
+"""
+
+from __future__ import annotations
+
+import enum
+
+DIVERGED_AFTER = 3
+"""So many refused offsets in a row make a slave's state "diverged" (T1): one or two happen when a
+master restarts.
+"""
+
+
+class HAConnectionState(enum.IntEnum):
+    READY = 0
+    HANDSHAKE = 1
+    TRANSFER = 2
+    SUSPEND = 3
+    SHUTDOWN = 4
+
+
+class Trigger(enum.Enum):
+    """What moves a connection from state to state."""
+
+    CONNECTED = "connected"
+    FIRST_REPORT = "first report accepted"
+    LOST = "connection lost"
+    STOPPED = "stopped"
+
+
+_S = HAConnectionState
+
+SLAVE_TRANSITIONS: dict[HAConnectionState, dict[Trigger, HAConnectionState]] = {
+    _S.READY: {
+        Trigger.CONNECTED: _S.TRANSFER,
+        Trigger.LOST: _S.READY,
+        Trigger.STOPPED: _S.SHUTDOWN,
+    },
+    _S.TRANSFER: {Trigger.LOST: _S.READY, Trigger.STOPPED: _S.SHUTDOWN},
+    _S.SHUTDOWN: {},
+}
+
+MASTER_TRANSITIONS: dict[HAConnectionState, dict[Trigger, HAConnectionState]] = {
+    _S.READY: {
+        Trigger.FIRST_REPORT: _S.TRANSFER,
+        Trigger.LOST: _S.SHUTDOWN,
+        Trigger.STOPPED: _S.SHUTDOWN,
+    },
+    _S.TRANSFER: {Trigger.LOST: _S.SHUTDOWN, Trigger.STOPPED: _S.SHUTDOWN},
+    _S.SHUTDOWN: {},
+}
+
+
+def after(
+    table: dict[HAConnectionState, dict[Trigger, HAConnectionState]],
+    state: HAConnectionState,
+    trigger: Trigger,
+) -> HAConnectionState:
+    """The next state; a trigger that the table does not list for this state is our bug.
+
+    Raises: AssertionError.
+    """
+    following = table[state].get(trigger)
+    assert following is not None, f"{trigger.name} in {state.name}"
+    return following
+
+
+class Lost(enum.Enum):
+    """Why a replication connection ended; the value is the sentence shown to people."""
+
+    PEER_CLOSED = "the peer closed the connection"
+    BROKEN = "the connection broke"
+    CONNECT_FAILED = "the master could not be reached"
+    SILENT = "nothing arrived within the housekeeping interval"
+    BAD_FRAME = "the peer sent a frame of an impossible size"
+    OFFSET_MISMATCH = "the master sent another offset than the end of the local log"
+    UNALIGNED = "the first offset for an empty log is no multiple of the local file size"
+    APPEND_FAILED = "the local store could not take the bytes"
+    LOG_CUT = "the local log became shorter than what was reported"
+    REPORT_STUCK = "the master did not take a report"
+    MASTER_CHANGED = "the master's address changed"
+    REPORT_NEGATIVE = "the slave reported a negative offset"
+    REPORT_AHEAD = "the slave reported an offset above the master's end"
+    REPORT_BELOW_MIN = "the slave needs bytes that the master has deleted"
+    EXPIRED = "the file being sent was deleted by age"
+    REPLACED = "a newer connection of the same slave took over"
+    STOPPED = "the node stopped"
+
+
+OFFSET_REFUSALS = (Lost.OFFSET_MISMATCH, Lost.UNALIGNED)
+"""The ends that count towards "diverged"."""

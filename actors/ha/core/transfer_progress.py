@@ -1,0 +1,127 @@
+"""What the master sends next on one connection: frames, heartbeats, or nothing until a time.
+
+Source: apache/rocketmq store/ha/DefaultHAConnection.WriteSocketService.run (5.3.3); specification
+section 2.4.
+
+Differs from upstream: woken by every growth of the log (upstream polls every 100 ms on an
+ASYNC_MASTER, T19); the frame size is clamped to what a Java slave can take (T10); a slave whose
+next byte was deleted by age ends instead of getting heartbeats for ever.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import attrs
+
+from actors.ha.core.rate_limiter import RateLimiter
+
+
+@attrs.frozen
+class Frame:
+    """Send these bytes of the log, at least one."""
+
+    offset_bytes: int
+    size_bytes: int
+
+
+@attrs.frozen
+class Heartbeat:
+    """Send an empty frame with the next offset."""
+
+    offset_bytes: int
+
+
+@attrs.frozen
+class Wait:
+    """Nothing to do before `until_s`, unless the log grows. None: no time is set."""
+
+    until_s: float | None
+
+
+@attrs.frozen
+class Expired:
+    """The next byte is gone: deleted by age while this slave was too far behind."""
+
+    next_bytes: int
+    min_bytes: int
+
+
+Step: TypeAlias = Frame | Heartbeat | Wait | Expired
+
+
+@attrs.define(kw_only=True)
+class TransferProgress:
+    """The writer's position in the log.
+
+    Attributes:
+        frame_bytes: largest body.
+        header_bytes: what a frame costs beside its body, for the rate limit.
+        segment_bytes: no frame crosses a multiple of it.
+        heartbeat_s: an idle connection gets an empty frame so often.
+    """
+
+    frame_bytes: int
+    header_bytes: int
+    segment_bytes: int
+    heartbeat_s: float
+    limiter: RateLimiter = attrs.field(factory=RateLimiter)
+    _next_bytes: int | None = None
+    _min_bytes: int = 0
+    _limit_bytes: int = 0
+    _last_write_s: float = 0.0
+
+    def __attrs_post_init__(self) -> None:
+        assert self.frame_bytes > 0
+        assert self.segment_bytes > 0
+        assert self.heartbeat_s > 0
+        limit = self.limiter.limit_bytes_per_s
+        assert limit is None or limit > self.header_bytes  # else no body byte would ever fit
+
+    @property
+    def next_bytes(self) -> int | None:
+        """First byte not sent yet; None before the first report."""
+        return self._next_bytes
+
+    def start(self, start_bytes: int, now_s: float) -> None:
+        """The first report came: sending may begin at `start_bytes`."""
+        assert self._next_bytes is None
+        self._next_bytes = start_bytes
+        self._last_write_s = now_s
+
+    def grew(self, min_bytes: int, limit_bytes: int) -> None:
+        """The store published a new range; `limit_bytes` is the end of what may leave the master."""
+        self._min_bytes = min_bytes
+        self._limit_bytes = limit_bytes
+
+    def next_step(self, now_s: float) -> Step:
+        """What to do now. Changes nothing; call `sent` after a frame or heartbeat has left."""
+        if self._next_bytes is None:
+            return Wait(None)
+        if self._next_bytes < self._min_bytes:
+            return Expired(self._next_bytes, self._min_bytes)
+        heartbeat_at_s = self._last_write_s + self.heartbeat_s
+        size_bytes = self._sendable_bytes(self._next_bytes)
+        if size_bytes > 0:
+            budget_bytes = self.limiter.budget_bytes(now_s)
+            if budget_bytes is None:
+                return Frame(self._next_bytes, size_bytes)
+            if budget_bytes > self.header_bytes:
+                return Frame(self._next_bytes, min(size_bytes, budget_bytes - self.header_bytes))
+        if now_s >= heartbeat_at_s:
+            return Heartbeat(self._next_bytes)
+        if size_bytes > 0:
+            return Wait(min(heartbeat_at_s, self.limiter.next_tick_s()))
+        return Wait(heartbeat_at_s)
+
+    def sent(self, step: Frame | Heartbeat, now_s: float) -> None:
+        """The step has left completely."""
+        assert step.offset_bytes == self._next_bytes  # FramesContiguous
+        size_bytes = step.size_bytes if isinstance(step, Frame) else 0
+        self._next_bytes = step.offset_bytes + size_bytes
+        self._last_write_s = now_s
+        self.limiter.count(self.header_bytes + size_bytes, now_s)
+
+    def _sendable_bytes(self, next_bytes: int) -> int:
+        in_segment = self.segment_bytes - next_bytes % self.segment_bytes
+        return min(self._limit_bytes - next_bytes, in_segment, self.frame_bytes)
