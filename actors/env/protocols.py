@@ -1,8 +1,10 @@
-"""The protocols of the outside world. Implementations: `tcp`, `local_disk` (real), `actors.sim` (simulated).
+"""The protocols of the outside world. Real: `tcp`, `local_disk`, `real`; simulated: `actors.sim`.
 
-Rules for every implementation: async methods are checkpoints and may be cancelled at any of them; a stream whose
-send was cancelled or failed is unusable afterwards. Disk methods other than `Syncer.sync` are synchronous and
-never yield: the store writes inline. Failures are `OSError` with the errno a real system gives.
+Rules for every implementation: async methods are checkpoints and may be cancelled at any of them;
+a stream whose send was cancelled or failed is unusable afterwards. Disk methods other than
+`Syncer.sync` are synchronous and never yield: the store writes inline. Failures are `OSError` with
+the errno a real system gives. Using a half, stream or listener that was closed on this side raises
+`trio.ClosedResourceError`; a connection that broke raises `trio.BrokenResourceError`.
 """
 
 from __future__ import annotations
@@ -35,14 +37,25 @@ class File(Protocol):
     def size_bytes(self) -> int: ...
     def pread(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes at `offset`; shorter only at the end of the file."""
+
     def pwrite(self, data: bytes | bytearray | memoryview, offset: int) -> None:
-        """Write all of `data` at `offset`. A short write raises OSError; what was written of it is undefined."""
+        """Write all of `data` at `offset`.
+
+        A short write raises OSError; what was written of it is undefined.
+        """
+
     def resize(self, size_bytes: int) -> None:
         """Cut or extend with zeros (sparse)."""
+
     def prepare(self, offset: int, size: int) -> None:
-        """Have blocks allocated for the range, content unchanged; raises ENOSPC before a write would."""
+        """Have blocks allocated for the range; raises ENOSPC before a write would.
+
+        Content is unchanged; a file that is shorter than the range grows to its end, with zeros.
+        """
+
     def sync(self) -> None:
-        """fdatasync, blocking. Only for start, stop and small files: the data path uses `Syncer`."""
+        """fdatasync, blocking. For start, stop and small files: the data path uses `Syncer`."""
+
     def close(self) -> None: ...
 
 
@@ -64,9 +77,11 @@ class Syncer(Protocol):
     """Runs fdatasync off the event loop, one at a time, on a thread of its own."""
 
     async def sync(self, paths: Sequence[str]) -> None:
-        """Return when all bytes written to these files before the call are on the disk. OSError is final.
+        """Return when all bytes written to these files before the call are on the disk.
 
         Not cancellable half way: a cancelled caller still waits until the running sync has ended.
+        A file may be removed once the call has begun, not before. Raises: OSError, which is final;
+        trio.BusyResourceError while another call runs.
         """
 
     def close(self) -> None:
@@ -83,25 +98,35 @@ class Disk(Protocol):
     """Files by absolute path, as strings."""
 
     def open(self, path: str, mode: str) -> File:
-        """`mode`: "r" read only, "w" read and write an existing file, "x" create a new one (error if it exists)."""
+        """`mode`: "r" read only, "w" read and write an existing file, "x" create a new one.
+
+        A created file's name is durable only after `sync_dir` of its folder.
+        """
+
     def exists(self, path: str) -> bool: ...
     def stat(self, path: str) -> FileStat: ...
     def listdir(self, path: str) -> list[str]:
         """Names in the folder, sorted. Empty if there is no such folder."""
+
     def mkdir(self, path: str) -> None:
         """Make the folder and its parents; harmless if it exists. The entries are synced."""
+
     def rename(self, source: str, target: str) -> None:
         """Atomically, replacing `target`. Durable only after `sync_dir`."""
+
     def unlink(self, path: str) -> None: ...
     def rmtree(self, path: str) -> None: ...
     def sync_dir(self, path: str) -> None: ...
     def usage(self, path: str) -> float:
         """Used share of the file system that holds `path`, 0.0 to 1.0."""
-    def lock(self, path: str) -> FileLock:
-        """Exclusive POSIX record lock on byte 0 (as Java's FileChannel.lock), creating the file if needed.
 
-        Raises: LockedByOther, LockedByUs (POSIX locks do not see their own process, so this is kept per process).
+    def lock(self, path: str) -> FileLock:
+        """Exclusive POSIX record lock on byte 0 (as Java's FileChannel.lock); makes the file.
+
+        Raises: LockedByOther; LockedByUs (POSIX locks do not see their own process, so a table is
+            kept per process).
         """
+
     def syncer(self) -> Syncer:
         """A new syncer; the caller closes it."""
 
@@ -111,13 +136,18 @@ class SendHalf(Protocol):
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None: ...
     async def send_file(self, file: File, offset: int, size: int) -> None:
-        """Send `size` bytes of `file` from `offset`, in chunks of at most 256 KiB with a checkpoint between.
+        """Send `size` bytes of `file` from `offset`.
 
-        The bytes may not change any more: what is overwritten later can still reach the peer in its new form.
-        Raises OSError if the file ends early.
+        In chunks of at most 256 KiB with a checkpoint between. The bytes may not change any more:
+        what is overwritten later can still reach the peer in its new form. Raises OSError if the
+        file ends early.
         """
+
     async def aclose(self) -> None:
-        """Close this half (the peer reads the end of the stream); the socket closes with the second half."""
+        """Close this half: the peer reads the end of the stream.
+
+        The socket closes with the second half.
+        """
 
 
 class ReceiveHalf(Protocol):
@@ -125,6 +155,7 @@ class ReceiveHalf(Protocol):
 
     async def receive_some(self, max_bytes: int) -> bytes:
         """At least one byte, or b"" at the end of the stream."""
+
     async def aclose(self) -> None: ...
 
 
@@ -137,18 +168,25 @@ class Stream(Protocol):
     def remote(self) -> Address: ...
     def halves(self) -> tuple[ReceiveHalf, SendHalf]:
         """The two halves, each for one owner."""
+
     def trio_stream(self) -> trio.abc.Stream:
-        """The same connection for libraries that want Trio's interface. Not together with `halves`."""
+        """The same connection with Trio's interface, for libraries. Not together with `halves`."""
+
     def abort(self) -> None:
-        """Close both halves at once, without waiting; pending operations raise. Harmless when closed."""
+        """Close both halves at once, without waiting: the peer's reads and writes break.
+
+        Pending operations on this side raise. Harmless when closed.
+        """
 
 
 class Listener(Protocol):
     @property
     def address(self) -> Address:
         """Where it listens, with the port that the system chose if 0 was asked."""
+
     async def accept(self) -> Stream:
         """The next connection. Never raises for a connection that failed before it was accepted."""
+
     async def aclose(self) -> None: ...
 
 
@@ -157,15 +195,21 @@ class Network(Protocol):
 
     async def listen(self, host: str, port: int) -> Listener:
         """SO_REUSEADDR is on. OSError EADDRINUSE or EADDRNOTAVAIL names the address."""
+
     async def connect(self, host: str, port: int, *, local_host: str | None = None) -> Stream:
-        """`local_host`: the own address to come from, so that the peer can tell nodes of one machine apart."""
+        """`local_host`: the own address to come from.
+
+        So the peer can tell nodes of one machine apart.
+        """
+
     async def listen_unix(self, path: str) -> Listener:
         """Replaces a stale socket file. The file's mode is 0600."""
+
     async def connect_unix(self, path: str) -> Stream: ...
 
 
 EventSink = Callable[[str, int, Any], None]
-"""`events(path, incarnation, event)`: takes one event of the catalogue, synchronously, never raising."""
+"""`events(path, incarnation, event)`: takes one event, synchronously, never raising."""
 
 
 @attrs.frozen(kw_only=True)
@@ -174,7 +218,8 @@ class Env:
 
     Attributes:
         rng: the only source of randomness.
-        wall_clock_ms: milliseconds since 1970 as this node believes them, for store timestamps and events.
+        wall_clock_ms: milliseconds since 1970 as this node believes them, for store timestamps and
+            events.
         events: where emitted events go.
     """
 

@@ -1,0 +1,322 @@
+"""The real disk: files, folders, POSIX locks, and a syncer with a thread of its own.
+
+One of the three modules that touch the operating system (with `tcp` and `real`). Everything but
+`LocalSyncer.sync` is synchronous: the store writes inline and never yields.
+
+POSIX record locks belong to the pair (process, inode): the kernel drops them as soon as the
+process closes *any* descriptor of that file, also one that never locked anything. So every
+descriptor here is closed through `_close_fd`, which keeps it open while this process holds a lock
+on that inode and closes it at the release. They are also blind to their own process, hence the
+table that `LockedByUs` is raised from; it is a module variable because the kernel's own table is
+one per process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import attrs
+import trio
+
+from actors.env.protocols import FileStat, LockedByOther, LockedByUs
+
+SYNCER_FILES_MAX = 64
+"""Descriptors that a syncer keeps open: the files of one store that are written at the same time
+(log, consume queues, index) with room to spare, far below the usual limit of 1,024."""
+
+_FileKey = tuple[int, int]  # device and inode
+_held_guard = threading.Lock()  # a process may run Trio in several threads
+_held: dict[_FileKey, list[int]] = {}  # locked inode -> descriptors to close at its release
+
+
+def _key(status: os.stat_result) -> _FileKey:
+    return (status.st_dev, status.st_ino)
+
+
+def _close_fd(fd: int) -> None:
+    """Close `fd` now, or at the release of the lock that closing it would drop."""
+    key = _key(os.fstat(fd))
+    with _held_guard:
+        late = _held.get(key)
+        if late is not None:
+            late.append(fd)
+            return
+    os.close(fd)
+
+
+def _sync_dir(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+@attrs.define(eq=False)
+class LocalFile:
+    """One open file; `File` of the protocols."""
+
+    path: str
+    _fd: int
+
+    def fileno(self) -> int:
+        """The descriptor, for `os.sendfile`. Raises: OSError (EBADF) if the file is closed."""
+        if self._fd < 0:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF), self.path)
+        return self._fd
+
+    @property
+    def size_bytes(self) -> int:
+        return os.fstat(self.fileno()).st_size
+
+    def pread(self, offset: int, size: int) -> bytes:
+        fd = self.fileno()
+        data = os.pread(fd, size, offset)
+        if len(data) == size or not data:
+            return data
+        parts = [data]
+        got = len(data)
+        while got < size:  # ends: every turn reads at least one byte
+            data = os.pread(fd, size - got, offset + got)
+            if not data:
+                break
+            parts.append(data)
+            got += len(data)
+        return b"".join(parts)
+
+    def pwrite(self, data: bytes | bytearray | memoryview, offset: int) -> None:
+        fd = self.fileno()
+        size = memoryview(data).nbytes
+        done = os.pwrite(fd, data, offset)
+        if done == size:
+            return
+        rest = memoryview(data).cast("B")
+        while done < size:  # the system says why it wrote less only when asked for the rest
+            count = os.pwrite(fd, rest[done:], offset + done)
+            if count == 0:
+                raise OSError(errno.EIO, f"wrote {done} of {size} bytes", self.path)
+            done += count
+
+    def resize(self, size_bytes: int) -> None:
+        os.ftruncate(self.fileno(), size_bytes)
+
+    def prepare(self, offset: int, size: int) -> None:
+        os.posix_fallocate(self.fileno(), offset, size)
+
+    def sync(self) -> None:
+        os.fdatasync(self.fileno())
+
+    def close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            _close_fd(fd)
+
+
+@attrs.define(eq=False)
+class LocalLock:
+    """Exclusive record lock on byte 0; `FileLock` of the protocols. Releasing twice is harmless."""
+
+    path: str
+    _fd: int
+    _key: _FileKey
+
+    def release(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd < 0:
+            return
+        with _held_guard:
+            late = _held.pop(self._key)
+        os.close(fd)
+        for other in late:
+            os.close(other)
+
+
+@attrs.define(eq=False)
+class LocalSyncer:
+    """fdatasync on a thread of its own, one call at a time; `Syncer` of the protocols.
+
+    Woken through one eventfd and answering through another that Trio watches: about half the time
+    of `trio.to_thread`. Files are looked up before the thread starts, so that removing one
+    afterwards is harmless; a path that is gone when `sync` is called raises FileNotFoundError.
+    """
+
+    _wake: int = attrs.field(init=False)
+    _done: int = attrs.field(init=False)
+    _files: OrderedDict[str, tuple[int, _FileKey]] = attrs.field(init=False, factory=OrderedDict)
+    _job: tuple[int, ...] | None = attrs.field(init=False, default=None)  # None ends the thread
+    _error: BaseException | None = attrs.field(init=False, default=None)
+    _busy: bool = attrs.field(init=False, default=False)
+    _closed: bool = attrs.field(init=False, default=False)
+    _thread: threading.Thread = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC)
+        self._done = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._thread = threading.Thread(target=self._work, name="triolog-syncer", daemon=True)
+        self._thread.start()
+
+    async def sync(self, paths: Sequence[str]) -> None:
+        if self._closed:
+            raise trio.ClosedResourceError("the syncer is closed")
+        if self._busy:
+            raise trio.BusyResourceError("one sync at a time")
+        await trio.lowlevel.checkpoint_if_cancelled()
+        self._job = tuple(self._descriptor(path) for path in dict.fromkeys(paths))
+        self._busy = True
+        os.eventfd_write(self._wake, 1)
+        with trio.CancelScope(shield=True):  # the thread cannot be interrupted
+            await trio.lowlevel.wait_readable(self._done)
+        os.eventfd_read(self._done)
+        self._busy = False
+        self._trim()
+        if self._error is not None:
+            raise self._error
+
+    def close(self) -> None:
+        """End the thread and close its files. Waits for a sync that is still running."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._busy:  # its caller was torn out by KeyboardInterrupt
+            self._thread_wait()
+        self._job = None
+        os.eventfd_write(self._wake, 1)
+        self._thread.join()
+        for fd, _ in self._files.values():
+            _close_fd(fd)
+        self._files.clear()
+        os.close(self._wake)
+        os.close(self._done)
+
+    def _thread_wait(self) -> None:
+        os.set_blocking(self._done, True)
+        os.eventfd_read(self._done)
+
+    def _descriptor(self, path: str) -> int:
+        key = _key(os.stat(path))
+        known = self._files.get(path)
+        if known is not None:
+            if known[1] == key:
+                self._files.move_to_end(path)
+                return known[0]
+            del self._files[path]  # another file under the same name
+            _close_fd(known[0])
+        fd = os.open(path, os.O_RDONLY)
+        self._files[path] = (fd, _key(os.fstat(fd)))
+        return fd
+
+    def _trim(self) -> None:
+        while len(self._files) > SYNCER_FILES_MAX:
+            _, (fd, _) = self._files.popitem(last=False)
+            _close_fd(fd)
+
+    def _work(self) -> None:
+        while True:
+            os.eventfd_read(self._wake)
+            job = self._job
+            if job is None:
+                return
+            self._error = RuntimeError("the sync thread ended in the middle of a sync")
+            try:
+                for fd in job:
+                    os.fdatasync(fd)
+                self._error = None
+            except OSError as error:
+                self._error = error
+            finally:
+                os.eventfd_write(self._done, 1)
+
+
+_OPEN_FLAGS = {"r": os.O_RDONLY, "w": os.O_RDWR, "x": os.O_RDWR | os.O_CREAT | os.O_EXCL}
+
+
+class LocalDisk:
+    """This machine's file systems; `Disk` of the protocols. Stateless."""
+
+    def open(self, path: str, mode: str) -> LocalFile:
+        assert os.path.isabs(path), path
+        return LocalFile(path, os.open(path, _OPEN_FLAGS[mode], 0o644))
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def stat(self, path: str) -> FileStat:
+        status = os.stat(path)
+        return FileStat(size_bytes=status.st_size, modified_ms=status.st_mtime_ns // 1_000_000)
+
+    def listdir(self, path: str) -> list[str]:
+        try:
+            return sorted(os.listdir(path))
+        except FileNotFoundError:
+            return []
+
+    def mkdir(self, path: str) -> None:
+        assert os.path.isabs(path), path
+        missing = []
+        folder = os.path.normpath(path)
+        while not os.path.isdir(folder):
+            missing.append(folder)
+            folder = os.path.dirname(folder)
+        for folder in reversed(missing):
+            try:
+                os.mkdir(folder)
+            except FileExistsError:
+                if not os.path.isdir(folder):
+                    raise
+                # Another process made it meanwhile.
+            _sync_dir(os.path.dirname(folder))
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def unlink(self, path: str) -> None:
+        os.unlink(path)
+
+    def rmtree(self, path: str) -> None:
+        shutil.rmtree(path)
+
+    def sync_dir(self, path: str) -> None:
+        _sync_dir(path)
+
+    def usage(self, path: str) -> float:
+        folder = path
+        while not os.path.exists(folder):  # ends at the root, which exists
+            folder = os.path.dirname(folder)
+        status = os.statvfs(folder)
+        used = status.f_blocks - status.f_bfree
+        total = used + status.f_bavail  # what a user may fill, as `df` counts
+        return used / total if total else 1.0
+
+    def lock(self, path: str) -> LocalLock:
+        with contextlib.suppress(FileNotFoundError):
+            self._refuse_own(path, _key(os.stat(path)))
+        fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        key = _key(os.fstat(fd))
+        try:
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0, os.SEEK_SET)
+        except (BlockingIOError, PermissionError) as error:  # EAGAIN or EACCES, says POSIX
+            _close_fd(fd)
+            raise LockedByOther(error.errno, "locked by another process", path) from None
+        except OSError:
+            _close_fd(fd)
+            raise
+        with _held_guard:
+            assert key not in _held, path  # _refuse_own looked, and nothing yielded since
+            _held[key] = []
+        return LocalLock(path, fd, key)
+
+    def syncer(self) -> LocalSyncer:
+        return LocalSyncer()
+
+    @staticmethod
+    def _refuse_own(path: str, key: _FileKey) -> None:
+        with _held_guard:
+            if key in _held:
+                raise LockedByUs(errno.EAGAIN, "locked by this process already", path)

@@ -1,0 +1,349 @@
+"""The real network: TCP and Unix sockets on Trio. The only module with sockets.
+
+Differs from `trio.SocketStream` where the HA connection needs it: the two halves of a stream have
+one owner each and end on their own, a connection can be reset (SO_LINGER 0), and files are sent by
+`os.sendfile`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+import socket as stdlib_socket
+import stat
+import struct
+from collections.abc import Callable, Iterator
+
+import attrs
+import trio
+
+from actors.env.local_disk import LocalFile
+from actors.env.protocols import Address, File
+
+SEND_FILE_CHUNK_BYTES = 256 * 1024
+"""Most bytes that one `sendfile` moves between two checkpoints: 50 us at memory speed."""
+ACCEPT_PAUSE_S = 0.1
+"""Pause after accept failed for want of descriptors or memory, as Trio's own listeners make it."""
+LISTEN_BACKLOG = 4096
+"""Asked of the system, which cuts it to net.core.somaxconn."""
+
+_LOG = logging.getLogger("triolog.env.tcp")
+_ACCEPT_SHORTAGE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_ACCEPT_FATAL = frozenset({errno.EBADF, errno.EINVAL, errno.ENOTSOCK, errno.EOPNOTSUPP})
+_FILE_ERRORS = frozenset({errno.EIO, errno.EINVAL, errno.EOVERFLOW, errno.ENOMEM, errno.EBADF})
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # struct linger: on, 0 seconds
+
+
+def _named(error: OSError, where: str) -> OSError:
+    """The same error (and subclass of OSError), saying at which address."""
+    code = error.errno
+    if code is None:  # a name that cannot be resolved, or a path that is too long
+        return OSError(errno.EINVAL, f"{error}: {where}")
+    text = error.strerror or str(error)
+    return OSError(code, f"{text}: {where}")
+
+
+def _address(raw: object, path: str = "") -> Address:
+    if isinstance(raw, tuple):
+        return Address(str(raw[0]), int(raw[1]))
+    return Address(str(raw) or path, 0)
+
+
+@attrs.define(eq=False)
+class TcpStream:
+    """A connected stream; `Stream` of the protocols."""
+
+    local: Address
+    remote: Address
+    _socket: trio.socket.SocketType
+    _halves_open: int = attrs.field(init=False, default=2)
+
+    def halves(self) -> tuple[TcpReceiveHalf, TcpSendHalf]:
+        return TcpReceiveHalf(self), TcpSendHalf(self)
+
+    def trio_stream(self) -> trio.abc.Stream:
+        return trio.SocketStream(self._socket)
+
+    def abort(self) -> None:
+        if self.closed:
+            return
+        with contextlib.suppress(OSError):
+            self._socket.setsockopt(
+                stdlib_socket.SOL_SOCKET, stdlib_socket.SO_LINGER, _RESET_ON_CLOSE
+            )
+        self._socket.close()
+
+    @property
+    def socket(self) -> trio.socket.SocketType:
+        return self._socket
+
+    @property
+    def closed(self) -> bool:
+        return self._socket.fileno() < 0
+
+    def end_half(self, direction: int) -> None:
+        """Shut one direction down, which also wakes whoever waits in it; the second one closes."""
+        self._halves_open -= 1
+        if self._halves_open == 0:
+            self._socket.close()
+        elif not self.closed:
+            with contextlib.suppress(OSError):  # ENOTCONN: the peer has reset it already
+                self._socket.shutdown(direction)
+
+
+@attrs.define(eq=False)
+class TcpReceiveHalf:
+    """`ReceiveHalf` of the protocols."""
+
+    _stream: TcpStream
+    _closed: bool = attrs.field(init=False, default=False)
+
+    async def receive_some(self, max_bytes: int) -> bytes:
+        assert max_bytes > 0, max_bytes
+        if self._closed or self._stream.closed:
+            raise trio.ClosedResourceError("this half is closed")
+        try:
+            data = await self._stream.socket.recv(max_bytes)
+        except OSError as error:
+            raise trio.BrokenResourceError(f"{self._stream.remote}: {error}") from error
+        if self._closed:  # by another task, which woke this one with an end of stream
+            raise trio.ClosedResourceError("this half was closed")
+        return data
+
+    async def aclose(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._stream.end_half(stdlib_socket.SHUT_RD)
+        await trio.lowlevel.checkpoint()
+
+
+@attrs.define(eq=False)
+class TcpSendHalf:
+    """`SendHalf` of the protocols."""
+
+    _stream: TcpStream
+    _closed: bool = attrs.field(init=False, default=False)
+    _sending: bool = attrs.field(init=False, default=False)
+    _unusable: bool = attrs.field(init=False, default=False)
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        self._begin()
+        try:
+            with memoryview(data) as view, view.cast("B") as rest:
+                sent = 0
+                while sent < len(rest):
+                    with rest[sent:] as part:
+                        sent += await self._stream.socket.send(part)
+                if not len(rest):
+                    await trio.lowlevel.checkpoint()
+        except OSError as error:
+            raise self._broken(error) from error
+        finally:
+            self._sending = False
+        self._unusable = False
+
+    async def send_file(self, file: File, offset: int, size: int) -> None:
+        if not isinstance(file, LocalFile):
+            raise TypeError(f"a socket sends local files, not {type(file).__name__}")
+        self._begin()
+        try:
+            await self._send_file(file, offset, size)
+        except OSError as error:
+            if error.errno in _FILE_ERRORS and not self._stream.closed:
+                raise
+            raise self._broken(error) from error
+        finally:
+            self._sending = False
+        self._unusable = False
+
+    async def _send_file(self, file: LocalFile, offset: int, size: int) -> None:
+        end = offset + size
+        while True:
+            await trio.lowlevel.checkpoint()
+            if offset >= end:
+                return
+            count = min(end - offset, SEND_FILE_CHUNK_BYTES)
+            try:
+                sent = os.sendfile(self._stream.socket.fileno(), file.fileno(), offset, count)
+            except BlockingIOError:
+                await trio.lowlevel.wait_writable(self._stream.socket)
+                continue
+            if sent == 0:
+                raise OSError(errno.EIO, f"the file ends before offset {end}", file.path)
+            offset += sent
+
+    async def aclose(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._stream.end_half(stdlib_socket.SHUT_WR)
+        await trio.lowlevel.checkpoint()
+
+    def _begin(self) -> None:
+        if self._closed or self._stream.closed:
+            raise trio.ClosedResourceError("this half is closed")
+        if self._sending:
+            raise trio.BusyResourceError("another task is sending")
+        if self._unusable:
+            raise trio.BrokenResourceError("an earlier send failed or was cancelled")
+        self._sending = True
+        self._unusable = True  # until this one has succeeded, so that no way out is forgotten
+
+    def _broken(self, error: OSError) -> Exception:
+        if self._closed or self._stream.closed:
+            return trio.ClosedResourceError("this half was closed")
+        return trio.BrokenResourceError(f"{self._stream.remote}: {error}")
+
+
+@attrs.define(eq=False)
+class TcpListener:
+    """`Listener` of the protocols, for TCP and for Unix sockets."""
+
+    address: Address
+    _socket: trio.socket.SocketType
+    _socket_file: tuple[int, int] | None = None  # device and inode of a Unix socket's file
+
+    async def accept(self) -> TcpStream:
+        while True:  # ends: each turn waits for a connection or for ACCEPT_PAUSE_S
+            if self._socket.fileno() < 0:
+                raise trio.ClosedResourceError("the listener is closed")
+            try:
+                connection, remote = await self._socket.accept()
+            except OSError as error:
+                if error.errno in _ACCEPT_FATAL:
+                    raise
+                if error.errno in _ACCEPT_SHORTAGE:
+                    _LOG.warning("%s: cannot accept for now: %s", self.address, error)
+                    await trio.sleep(ACCEPT_PAUSE_S)
+                continue  # ECONNABORTED and its like: that connection is gone, the next is not
+            try:
+                return _stream(connection, remote, self.address.host)
+            except OSError:  # reset before it was looked at
+                connection.close()
+
+    async def aclose(self) -> None:
+        if self._socket.fileno() >= 0:
+            if self._socket_file is not None:
+                with contextlib.suppress(FileNotFoundError):
+                    status = os.stat(self.address.host)
+                    if (status.st_dev, status.st_ino) == self._socket_file:
+                        os.unlink(self.address.host)
+            self._socket.close()
+        await trio.lowlevel.checkpoint()
+
+
+def _stream(connection: trio.socket.SocketType, remote: object, path: str) -> TcpStream:
+    """Wrap a connected socket. Raises: OSError if it has been reset meanwhile."""
+    if connection.family != stdlib_socket.AF_UNIX:
+        connection.setsockopt(stdlib_socket.IPPROTO_TCP, stdlib_socket.TCP_NODELAY, 1)
+        return TcpStream(_address(connection.getsockname()), _address(remote), connection)
+    return TcpStream(Address(path, 0), Address(path, 0), connection)
+
+
+class TcpNetwork:
+    """This machine's network; `Network` of the protocols. Stateless."""
+
+    async def listen(self, host: str, port: int) -> TcpListener:
+        where = str(Address(host, port))
+        try:
+            family, own = (await _resolve(host, port))[0]
+            with _socket(family) as (listening, keep):
+                listening.setsockopt(stdlib_socket.SOL_SOCKET, stdlib_socket.SO_REUSEADDR, 1)
+                await listening.bind(own)
+                listening.listen(LISTEN_BACKLOG)
+                keep()
+        except OSError as error:
+            raise _named(error, where) from error
+        return TcpListener(_address(listening.getsockname()), listening)
+
+    async def connect(self, host: str, port: int, *, local_host: str | None = None) -> TcpStream:
+        where = str(Address(host, port))
+        try:
+            candidates = await _resolve(host, port)
+        except OSError as error:
+            raise _named(error, where) from error
+        for candidate in candidates[:-1]:
+            with contextlib.suppress(OSError):
+                return await _connect(candidate, local_host, where)
+        return await _connect(candidates[-1], local_host, where)
+
+    async def listen_unix(self, path: str) -> TcpListener:
+        await _remove_stale(path)
+        try:
+            with _socket(stdlib_socket.AF_UNIX) as (listening, keep):
+                os.fchmod(listening.fileno(), 0o600)  # Linux gives the file the socket's own mode
+                await listening.bind(path)
+                status = os.stat(path)
+                listening.listen(LISTEN_BACKLOG)
+                keep()
+        except OSError as error:
+            raise _named(error, path) from error
+        return TcpListener(Address(path, 0), listening, (status.st_dev, status.st_ino))
+
+    async def connect_unix(self, path: str) -> TcpStream:
+        try:
+            with _socket(stdlib_socket.AF_UNIX) as (connection, keep):
+                await connection.connect(path)
+                connection.getpeername()  # Trio takes the EAGAIN of a full backlog for success
+                keep()
+        except OSError as error:
+            raise _named(error, path) from error
+        return _stream(connection, "", path)
+
+
+_Target = tuple[stdlib_socket.AddressFamily, object]
+
+
+async def _resolve(host: str, port: int) -> list[_Target]:
+    """Families and socket addresses of `host`, at least one. Numeric ones take no thread."""
+    found = await trio.socket.getaddrinfo(host, port, type=stdlib_socket.SOCK_STREAM)
+    return [(family, address) for family, _, _, _, address in found]
+
+
+@contextlib.contextmanager
+def _socket(
+    family: stdlib_socket.AddressFamily,
+) -> Iterator[tuple[trio.socket.SocketType, Callable[[], object]]]:
+    """A new socket, closed at the end of the block unless the second value was called in it."""
+    with contextlib.ExitStack() as stack:
+        made = trio.socket.socket(family, stdlib_socket.SOCK_STREAM)
+        stack.callback(made.close)
+        yield made, stack.pop_all
+
+
+async def _connect(candidate: _Target, local_host: str | None, where: str) -> TcpStream:
+    family, target = candidate
+    try:
+        with _socket(family) as (connection, keep):
+            if local_host is not None:
+                connection.setsockopt(stdlib_socket.SOL_SOCKET, stdlib_socket.SO_REUSEADDR, 1)
+                await connection.bind((local_host, 0))
+            await connection.connect(target)
+            if connection.getsockname() == connection.getpeername():
+                # Nobody listens, and the system chose the target's port for this end as well.
+                raise OSError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+            stream = _stream(connection, target, "")
+            keep()
+            return stream
+    except OSError as error:
+        raise _named(error, where) from error
+
+
+async def _remove_stale(path: str) -> None:
+    """Unlink a socket file that nobody answers on. Raises: OSError EADDRINUSE for any other."""
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise OSError(errno.EADDRINUSE, f"not a socket, so not replaced: {path}")
+    with trio.socket.socket(stdlib_socket.AF_UNIX, stdlib_socket.SOCK_STREAM) as probe:
+        try:
+            await probe.connect(path)
+        except ConnectionRefusedError:
+            os.unlink(path)
+            return
+        except FileNotFoundError:
+            return
+    raise OSError(errno.EADDRINUSE, f"{os.strerror(errno.EADDRINUSE)}: {path}")

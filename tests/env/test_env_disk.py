@@ -1,0 +1,233 @@
+"""The disk contract on real files, and what only real files show."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import disk_contract
+import pytest
+import trio
+
+from actors.env import LockedByOther
+from actors.env.local_disk import SYNCER_FILES_MAX, LocalDisk
+
+pytestmark = pytest.mark.real_io
+
+
+@pytest.mark.parametrize("case", disk_contract.CASES, ids=lambda case: case.__name__)
+def test_real_disk_keeps_the_contract(case: disk_contract.Case, tmp_path: Path) -> None:
+    case(disk_contract.Kit(disk=LocalDisk(), folder=str(tmp_path)))
+
+
+TRY_LOCK = """
+import fcntl, os, sys
+fd = os.open(sys.argv[1], os.O_RDWR)
+try:
+    fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+except OSError:
+    sys.exit(7)
+"""
+
+
+def locked_for_others(path: str) -> bool:
+    code = subprocess.run([sys.executable, "-c", TRY_LOCK, path], check=False).returncode
+    assert code in (0, 7)
+    return code == 7
+
+
+def test_closing_another_handle_of_the_file_keeps_the_lock(tmp_path: Path) -> None:
+    disk = LocalDisk()
+    path = str(tmp_path / "lock")
+    lock = disk.lock(path)
+    disk.open(path, "r").close()
+    assert locked_for_others(path)
+    descriptors = len(os.listdir("/proc/self/fd"))
+    lock.release()
+    assert len(os.listdir("/proc/self/fd")) == descriptors - 2
+    assert not locked_for_others(path)
+
+
+HOLD_LOCK = """
+import sys
+from actors.env.local_disk import LocalDisk
+lock = LocalDisk().lock(sys.argv[1])
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_another_process_holds_the_lock(tmp_path: Path) -> None:
+    path = str(tmp_path / "lock")
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD_LOCK, path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=Path(__file__).parents[2],
+    )
+    with holder:
+        assert holder.stdin is not None
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(LockedByOther, match="another process"):
+            LocalDisk().lock(path)
+        holder.kill()
+    LocalDisk().lock(path).release()
+
+
+def test_a_lock_that_cannot_be_had_at_all_leaks_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.lockf", no_locks)
+    descriptors = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(OSError, match="No locks available"):
+        LocalDisk().lock(str(tmp_path / "lock"))
+    assert len(os.listdir("/proc/self/fd")) == descriptors
+
+
+def test_short_reads_and_writes_go_on_until_nothing_moves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = LocalDisk().open(str(tmp_path / "a"), "x")
+    pwrite, pread = os.pwrite, os.pread
+    monkeypatch.setattr("os.pwrite", lambda fd, data, at: pwrite(fd, data[:3], at))
+    monkeypatch.setattr("os.pread", lambda fd, size, at: pread(fd, min(size, 4), at))
+    file.pwrite(b"0123456789", 0)
+    assert file.pread(0, 100) == b"0123456789"
+    monkeypatch.setattr("os.pwrite", lambda fd, data, at: 0)
+    with pytest.raises(OSError, match="wrote 0 of 4 bytes"):
+        file.pwrite(b"more", 0)
+    file.close()
+
+
+async def test_syncer_syncs_files_and_ends_its_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = LocalDisk()
+    synced: list[int] = []
+    fdatasync = os.fdatasync
+    monkeypatch.setattr("os.fdatasync", lambda fd: (synced.append(fd), fdatasync(fd)))
+    paths = [str(tmp_path / name) for name in "abc"]
+    for path in paths:
+        disk.open(path, "x").close()
+    syncer = disk.syncer()
+    await syncer.sync([*paths, paths[0]])
+    assert len(synced) == 3
+    await syncer.sync(paths[:1])
+    assert synced[3:] == synced[:1]  # the descriptor was kept
+    await syncer.sync([])
+    with pytest.raises(FileNotFoundError):
+        await syncer.sync([str(tmp_path / "missing")])
+    await syncer.sync(paths)
+    syncer.close()
+    syncer.close()
+    with pytest.raises(trio.ClosedResourceError):
+        await syncer.sync(paths)
+
+
+async def test_syncer_notices_a_new_file_under_an_old_name(tmp_path: Path) -> None:
+    disk = LocalDisk()
+    path = str(tmp_path / "a")
+    disk.open(path, "x").close()
+    syncer = disk.syncer()
+    await syncer.sync([path])
+    disk.unlink(path)
+    disk.open(path, "x").close()
+    keep = disk.open(path, "r")
+    await syncer.sync([path])
+    links = [
+        os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if is_open(fd)
+    ]
+    assert links.count(path) == 2  # `keep` and the syncer's own
+    assert f"{path} (deleted)" not in links
+    keep.close()
+    syncer.close()
+
+
+def is_open(fd: str) -> bool:
+    return os.path.lexists(f"/proc/self/fd/{fd}")
+
+
+async def test_syncer_keeps_a_bounded_number_of_files(tmp_path: Path) -> None:
+    disk = LocalDisk()
+    paths = [str(tmp_path / str(number)) for number in range(SYNCER_FILES_MAX + 10)]
+    for path in paths:
+        disk.open(path, "x").close()
+    syncer = disk.syncer()
+    before = len(os.listdir("/proc/self/fd"))
+    await syncer.sync(paths)
+    assert len(os.listdir("/proc/self/fd")) == before + SYNCER_FILES_MAX
+    await syncer.sync(paths)
+    syncer.close()
+    assert len(os.listdir("/proc/self/fd")) == before - 2  # its two eventfds as well
+
+
+async def test_a_failed_sync_raises_and_a_running_one_cannot_be_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = LocalDisk()
+    path = str(tmp_path / "a")
+    disk.open(path, "x").close()
+    syncer = disk.syncer()
+    gate_read, gate_write = os.pipe()
+
+    def slow_then_fail(_fd: int) -> None:
+        os.read(gate_read, 1)
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr("os.fdatasync", slow_then_fail)
+
+    async def sync() -> None:
+        with pytest.raises(OSError, match="Input/output error"):
+            await syncer.sync([path])
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(sync)
+        await trio.testing.wait_all_tasks_blocked()
+        with pytest.raises(trio.BusyResourceError):
+            await syncer.sync([path])
+        nursery.cancel_scope.cancel()
+        with trio.CancelScope(shield=True):
+            await trio.testing.wait_all_tasks_blocked()
+        assert len(nursery.child_tasks) == 1
+        os.write(gate_write, b"x")
+    syncer.close()
+    os.close(gate_read)
+    os.close(gate_write)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+async def test_a_dying_sync_thread_is_an_error_not_a_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_fd: int) -> None:
+        raise SystemExit  # ends a thread silently
+
+    path = str(tmp_path / "a")
+    disk = LocalDisk()
+    disk.open(path, "x").close()
+    monkeypatch.setattr("os.fdatasync", broken)
+    syncer = disk.syncer()
+    with pytest.raises(RuntimeError, match="thread ended"):
+        await syncer.sync([path])
+    syncer.close()
+
+
+def test_a_folder_that_appears_meanwhile_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mkdir = os.mkdir
+
+    def raced(path: str) -> None:
+        mkdir(path)
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+
+    monkeypatch.setattr("os.mkdir", raced)
+    LocalDisk().mkdir(str(tmp_path / "a" / "b"))
+    assert (tmp_path / "a" / "b").is_dir()

@@ -1,0 +1,224 @@
+"""The network contract on real sockets, and what only real sockets show."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import socket
+import stat
+from pathlib import Path
+
+import network_contract
+import pytest
+import trio
+
+from actors.env.local_disk import LocalDisk
+from actors.env.tcp import TcpNetwork
+
+pytestmark = pytest.mark.real_io
+
+
+def real_kit(folder: Path) -> network_contract.Kit:
+    return network_contract.Kit(
+        network=TcpNetwork(),
+        disk=LocalDisk(),
+        host="127.0.0.1",
+        other_host="127.0.0.7",
+        folder=str(folder),
+    )
+
+
+@pytest.mark.parametrize("case", network_contract.CASES, ids=lambda case: case.__name__)
+async def test_real_network_keeps_the_contract(case: network_contract.Case, tmp_path: Path) -> None:
+    with trio.fail_after(60):
+        await case(real_kit(tmp_path))
+
+
+async def test_connections_have_nodelay(tmp_path: Path) -> None:
+    listener, client, server = await network_contract.pair(real_kit(tmp_path))
+    for stream in (client, server):
+        option = stream.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        assert option == 1
+    await network_contract.end(listener, client, server)
+
+
+async def test_ipv6(tmp_path: Path) -> None:
+    network = TcpNetwork()
+    listener = await network.listen("::1", 0)
+    client = await network.connect("::1", listener.address.port)
+    server = await listener.accept()
+    assert server.remote.host == "::1"
+    await network_contract.end(listener, client, server)
+
+
+async def test_an_unknown_name_is_an_os_error() -> None:
+    network = TcpNetwork()
+    with pytest.raises(OSError, match="no-such-host"):
+        await network.connect("no-such-host.invalid", 1)
+    with pytest.raises(OSError, match="no-such-host"):
+        await network.listen("no-such-host.invalid", 1)
+
+
+async def test_a_free_port_does_not_connect_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ends on one port: Linux answers such a connect with a connection to oneself."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with trio.socket.socket() as sample:
+        kind = type(sample)
+    connect = kind.connect
+
+    async def connect_from_target(self: trio.socket.SocketType, address: object) -> None:
+        await self.bind(("127.0.0.1", port))
+        await connect(self, address)
+
+    monkeypatch.setattr(kind, "connect", connect_from_target)
+    with pytest.raises(ConnectionRefusedError):
+        await TcpNetwork().connect("127.0.0.1", port)
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ECONNABORTED])
+async def test_accept_outlives_passing_errors(
+    code: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    network = TcpNetwork()
+    listener = await network.listen("127.0.0.1", 0)
+    kind = type(listener._socket)
+    accept = kind.accept
+    failures = [code, code]
+
+    async def failing(self: trio.socket.SocketType) -> object:
+        if failures:
+            await trio.lowlevel.checkpoint()
+            raise OSError(failures.pop(), "planted")
+        return await accept(self)
+
+    monkeypatch.setattr(kind, "accept", failing)
+    client = await network.connect("127.0.0.1", listener.address.port)
+    with caplog.at_level(logging.WARNING, "triolog.env.tcp"), trio.fail_after(30):
+        server = await listener.accept()
+    assert failures == []
+    assert len(caplog.records) == (2 if code == errno.EMFILE else 0)
+    await network_contract.end(listener, client, server)
+
+
+async def test_accept_raises_what_will_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    listener = await TcpNetwork().listen("127.0.0.1", 0)
+
+    async def failing(_self: object) -> object:
+        await trio.lowlevel.checkpoint()
+        raise OSError(errno.EOPNOTSUPP, "planted")
+
+    monkeypatch.setattr(type(listener._socket), "accept", failing)
+    with pytest.raises(OSError, match="planted"):
+        await listener.accept()
+    await listener.aclose()
+
+
+async def test_accept_skips_a_connection_that_is_dead_already(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    network = TcpNetwork()
+    listener = await network.listen("127.0.0.1", 0)
+    first = await network.connect("127.0.0.1", listener.address.port)
+    second = await network.connect("127.0.0.1", listener.address.port)
+    kind = type(listener._socket)
+    setsockopt = kind.setsockopt
+    dead = [True]
+
+    def failing(self: trio.socket.SocketType, *arguments: int) -> None:
+        if dead:
+            dead.pop()
+            raise OSError(errno.EINVAL, "planted")
+        setsockopt(self, *arguments)
+
+    monkeypatch.setattr(kind, "setsockopt", failing)
+    server = await listener.accept()
+    assert server.remote == second.local
+    await network_contract.end(listener, first, second, server)
+
+
+def exists(path: str) -> bool:
+    return os.path.exists(path)
+
+
+async def test_a_socket_file_is_private_and_a_stale_one_replaced(tmp_path: Path) -> None:
+    network = TcpNetwork()
+    path = str(tmp_path / "api.sock")
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(path)
+    listener = await network.listen_unix(path)
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    os.unlink(path)
+    newer = await network.listen_unix(path)
+    await listener.aclose()
+    assert exists(path)  # not the older listener's to remove
+    await newer.aclose()
+    assert not exists(path)
+
+
+async def test_a_plain_file_is_not_replaced_by_a_socket(tmp_path: Path) -> None:
+    path = tmp_path / "precious"
+    path.write_text("data")
+    with pytest.raises(OSError, match="not a socket"):
+        await TcpNetwork().listen_unix(str(path))
+    assert path.read_text() == "data"
+
+
+async def test_a_path_that_is_too_long_is_an_os_error(tmp_path: Path) -> None:
+    path = str(tmp_path / ("x" * 200))
+    with pytest.raises(OSError, match="too long"):
+        await TcpNetwork().listen_unix(path)
+    with pytest.raises(OSError, match="too long"):
+        await TcpNetwork().connect_unix(path)
+
+
+async def test_a_full_unix_backlog_is_an_error_not_a_dead_stream(tmp_path: Path) -> None:
+    path = str(tmp_path / "full.sock")
+    with socket.socket(socket.AF_UNIX) as full:
+        full.bind(path)
+        full.listen(0)
+        network = TcpNetwork()
+        first = await network.connect_unix(path)
+        with pytest.raises(OSError, match=r"full\.sock"):
+            await network.connect_unix(path)
+        first.abort()
+
+
+async def test_a_cancelled_connect_leaves_no_socket() -> None:
+    network = TcpNetwork()
+    before = len(os.listdir("/proc/self/fd"))
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await network.connect("127.0.0.1", 9, local_host="127.0.0.1")
+    assert scope.cancelled_caught
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+async def test_only_local_files_are_sent(tmp_path: Path) -> None:
+    listener, client, server = await network_contract.pair(real_kit(tmp_path))
+    _, send = client.halves()
+    with pytest.raises(TypeError, match="local files"):
+        await send.send_file(object(), 0, 1)  # type: ignore[arg-type]
+    await send.send_all(b"nothing was begun")
+    await network_contract.end(listener, client, server)
+
+
+async def test_a_reset_in_the_middle_of_a_file_breaks_the_stream(tmp_path: Path) -> None:
+    listener, client, server = await network_contract.pair(real_kit(tmp_path))
+    file = LocalDisk().open(str(tmp_path / "big"), "x")
+    file.resize(64 << 20)
+    _, send = client.halves()
+
+    async def send_file() -> None:
+        with pytest.raises(trio.BrokenResourceError):
+            await send.send_file(file, 0, 64 << 20)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(send_file)
+        receive, _ = server.halves()
+        await receive.receive_some(100_000)
+        server.abort()
+    file.close()
+    await network_contract.end(listener, client)
