@@ -1,0 +1,184 @@
+"""`check`: what a cluster file means, in words, before anything starts.
+
+Pure functions from configuration to text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from actors.config.guarantees import guarantee_of
+from actors.config.model import ClassicGroup, ClusterConfig
+
+_UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+@attrs.frozen(kw_only=True)
+class PortUse:
+    """A port that a node listens on.
+
+    Attributes:
+        node: who listens.
+        address: where.
+        port: the number.
+        purpose: for whom.
+    """
+
+    node: str
+    address: str
+    port: int
+    purpose: str
+
+
+@attrs.frozen(kw_only=True)
+class MemoryBound:
+    """A bound on bytes that one node may hold.
+
+    Attributes:
+        node: which.
+        what: the buffer, by the key that bounds it.
+        size_bytes: the bound.
+    """
+
+    node: str
+    what: str
+    size_bytes: int
+
+
+def size(count_bytes: int) -> str:
+    """Bytes for people: `64 MiB`, `1.5 GiB`, `300 bytes`."""
+    for unit, name in _UNITS:
+        if count_bytes >= unit:
+            return f"{count_bytes / unit:.4g} {name}"
+    return f"{count_bytes} bytes"
+
+
+def ports(config: ClusterConfig) -> tuple[PortUse, ...]:
+    """Every TCP port that our nodes will listen on. Only a master listens for slaves."""
+    uses = []
+    for node in config.python_nodes:
+        address = config.nodes[node]
+        for group in config.groups_of(node):
+            if group.master == node:
+                purpose = f"slaves of {group.name}"
+                uses.append(PortUse(node=node, address=address, port=group.port, purpose=purpose))
+        if config.api_port is not None:
+            purpose = "API, for the members' addresses only"
+            uses.append(PortUse(node=node, address=address, port=config.api_port, purpose=purpose))
+    return tuple(uses)
+
+
+def memory(config: ClusterConfig) -> tuple[MemoryBound, ...]:
+    """The bounds on record bytes held in memory, each where its group gives the node a role."""
+    bounds = []
+    for node in config.python_nodes:
+        for group in config.groups_of(node):
+            if group.master == node:
+                what, held = "append_pending_bytes", group.append_pending_bytes
+            else:
+                what, held = "receive_pending_bytes", group.receive_pending_bytes
+            bounds.append(MemoryBound(node=node, what=f"{group.name}: {what}", size_bytes=held))
+    return tuple(bounds)
+
+
+def warnings(config: ClusterConfig) -> tuple[str, ...]:
+    """What is allowed, but may surprise: one line each."""
+    lines = [
+        f"group {group.name}: {note}"
+        for group in config.groups.values()
+        for note in guarantee_of(group).notes
+    ]
+    for node in config.nodes:
+        if not config.groups_of(node):
+            lines.append(f"node {node}: in no group, it only serves its API")
+    return tuple(lines)
+
+
+def render(config: ClusterConfig) -> str:
+    """The whole page, without the tree (which the caller has)."""
+    blocks = [_head(config)]
+    blocks += [_group(config, group) for group in config.groups.values()]
+    blocks += [_ports(config), _memory(config)]
+    found = warnings(config)
+    if found:
+        blocks.append("\n".join(["to know", *(f"  {line}" for line in found)]))
+    return "\n\n".join(blocks)
+
+
+def _columns(rows: Iterable[tuple[str, ...]]) -> list[str]:
+    """Rows with their columns aligned, indented by two."""
+    listed = list(rows)
+    widths = [max(len(row[i]) for row in listed) for i in range(len(listed[0]))] if listed else []
+    return [
+        "  " + "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
+        for row in listed
+    ]
+
+
+def _head(config: ClusterConfig) -> str:
+    rows = []
+    for node, address in config.nodes.items():
+        roles = [
+            f"{'master' if group.master == node else 'slave'} of {group.name}"
+            for group in config.groups_of(node)
+        ]
+        kind = "" if node in config.python_nodes else "Java, not run here: "
+        rows.append((node, address, kind + (", ".join(roles) or "in no group")))
+    return "\n".join(
+        [
+            f"cluster {config.name}",
+            f"  data in {config.data_dir}/NODE",
+            f"  an ordered stop takes at most {config.stop_timeout_s:g} s,"
+            f" of these {config.drain_timeout_s:g} s to send slaves what they lack",
+            "",
+            "nodes",
+            *_columns(rows),
+        ]
+    )
+
+
+def _group(config: ClusterConfig, group: ClassicGroup) -> str:
+    promise = guarantee_of(group)
+    limit = group.max_ha_transfer_bytes_per_s
+    rows = [
+        ("kind", promise.mode),
+        ("an append returns when", promise.returns_when),
+        ("and then survives", promise.holds_after),
+        ("an append waits", f"at most {group.slave_timeout_s:g} s, then its outcome is unknown"),
+        (
+            "an idle link",
+            f"has a heartbeat every {group.ha_send_heartbeat_interval_s:g} s"
+            f" and ends after {group.ha_housekeeping_interval_s:g} s of silence",
+        ),
+        (
+            "a slave connects",
+            f"within {group.connect_timeout_s:g} s, again every {group.reconnect_interval_s:g} s",
+        ),
+        (
+            "frames",
+            f"at most {size(group.frame_bytes)}, "
+            + (f"{size(limit)}/s for each slave" if limit else "no rate limit"),
+        ),
+        (
+            "files",
+            f"{size(group.segment_bytes)} each, deleted {group.file_reserved_time_h} h after the"
+            f" last write; appends are refused above {group.disk_full_ratio:.0%} of the disk",
+        ),
+        ("a record", f"holds at most {size(group.max_message_bytes)}"),
+    ]
+    return "\n".join([f"group {group.name}", *_columns(rows)])
+
+
+def _ports(config: ClusterConfig) -> str:
+    rows = [(use.node, f"{use.address}:{use.port}", use.purpose) for use in ports(config)]
+    unix = [(node, f"{config.node_dir(node)}/api.sock", "API") for node in config.python_nodes]
+    return "\n".join(["listening", *_columns([*rows, *unix])])
+
+
+def _memory(config: ClusterConfig) -> str:
+    bounds = memory(config)
+    rows = [(bound.node, bound.what, size(bound.size_bytes)) for bound in bounds]
+    total = size(sum(bound.size_bytes for bound in bounds))
+    return "\n".join(["memory for records", *_columns([*rows, ("all", "", total)])])

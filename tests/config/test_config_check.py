@@ -1,0 +1,141 @@
+"""What `check` prints, and the promises that it and the README make from one source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+import pytest
+
+from actors.config import check, guarantees, load, loads, model
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "3node.toml"
+
+PAGE = """\
+cluster demo
+  data in DIR/NODE
+  an ordered stop takes at most 30 s, of these 10 s to send slaves what they lack
+
+nodes
+  n0  127.0.0.1  master of orders
+  n1  127.0.0.2  slave of orders
+  n2  127.0.0.3  slave of orders
+
+group orders
+  kind                    classic, copies = 2, durability = "synced"
+  an append returns when  2 distinct nodes have it, the master among them, each on its disk
+  and then survives       loss of any one node: the furthest slave has it; power loss of all nodes
+  an append waits         at most 3 s, then its outcome is unknown
+  an idle link            has a heartbeat every 5 s and ends after 20 s of silence
+  a slave connects        within 5 s, again every 5 s
+  frames                  at most 256 KiB, no rate limit
+  files                   64 MiB each, deleted 72 h after the last write; appends are refused \
+above 90% of the disk
+  a record                holds at most 4 MiB
+
+listening
+  n0  127.0.0.1:10912  slaves of orders
+  n0  DIR/n0/api.sock  API
+  n1  DIR/n1/api.sock  API
+  n2  DIR/n2/api.sock  API
+
+memory for records
+  n0   orders: append_pending_bytes   64 MiB
+  n1   orders: receive_pending_bytes  16 MiB
+  n2   orders: receive_pending_bytes  16 MiB
+  all                                 96 MiB"""
+
+
+def test_page_of_the_example() -> None:
+    found = attrs.evolve(load(EXAMPLE), data_dir="DIR")
+    assert check.render(found) == PAGE
+
+
+def test_what_may_surprise_is_said() -> None:
+    text = EXAMPLE.read_text().replace('"n2"]', '{ node = "n2", kind = "java" }]')
+    found = loads(text.replace("[groups", 'n3 = "127.0.0.9"\n[groups', 1), "f")
+    assert check.warnings(found) == (
+        "group orders: n2 is a Java slave: written only, it does not count towards copies",
+        "group orders: every slave is needed: while one is away, appends time out",
+        "node n3: in no group, it only serves its API",
+    )
+    page = check.render(found)
+    assert page.endswith("\n  ".join(["to know", *check.warnings(found)]))
+    assert "n2  127.0.0.3  Java, not run here: slave of orders" in page
+
+
+def test_ports_of_masters_and_api() -> None:
+    found = attrs.evolve(load(EXAMPLE), api_port=9000)
+    assert [(use.address, use.port) for use in check.ports(found)] == [
+        ("127.0.0.1", 10912),
+        ("127.0.0.1", 9000),
+        ("127.0.0.2", 9000),
+        ("127.0.0.3", 9000),
+    ]
+
+
+def group(**keys: object) -> model.ClassicGroup:
+    return model.ClassicGroup(name="g", master="n0", **keys)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "returns_when", "holds_after"),
+    [
+        (
+            group(),
+            "the master has it on its disk",
+            "a crash and restart of the master's process; power loss",
+        ),
+        (
+            group(durability="written"),
+            "the master has it in its page cache",
+            "a crash and restart of the master's process; not power loss",
+        ),
+        (
+            group(slaves=("n1", "n2"), copies=3, durability="written"),
+            "3 distinct nodes have it, the master among them, each in its page cache",
+            "loss of any 2 nodes: the furthest slave has it; not power loss of all nodes",
+        ),
+    ],
+)
+def test_promises(given: model.ClassicGroup, returns_when: str, holds_after: str) -> None:
+    promise = guarantees.guarantee_of(given)
+    assert (promise.returns_when, promise.holds_after) == (returns_when, holds_after)
+
+
+def test_notes() -> None:
+    [note] = guarantees.guarantee_of(group(slaves=("n1",), copies=1)).notes
+    assert note.startswith("asynchronous")
+    [note] = guarantees.guarantee_of(group(compat="upstream")).notes
+    assert note.startswith("compat")
+    java = (model.SlaveNode("n1", "java"),)
+    notes = guarantees.guarantee_of(group(slaves=java, durability="written")).notes
+    assert notes[0] == "n1 is a Java slave: it counts as soon as it has written"
+
+
+def test_a_java_master_promises_by_itself() -> None:
+    given = model.ClassicGroup(name="g", master=model.MasterNode("n0", "java"), slaves=("n1",))
+    promise = guarantees.guarantee_of(given)
+    assert "brokerRole" in promise.returns_when
+    assert "synced bytes only" in promise.holds_after
+
+
+def test_readme_table_has_every_kind() -> None:
+    rows = guarantees.markdown().splitlines()
+    assert rows[0] == "| Group | An append returns when | Holds after |"
+    assert len(rows) == 2 + 4
+    assert all(row.count("|") == 4 for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 bytes"),
+        (1023, "1023 bytes"),
+        (1536, "1.5 KiB"),
+        (1 << 30, "1 GiB"),
+        (5 << 40, "5 TiB"),
+    ],
+)
+def test_size(count: int, text: str) -> None:
+    assert check.size(count) == text
