@@ -1,0 +1,281 @@
+import struct
+
+import golden_classic as golden
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wire.errors import LocalProtocolError, RemoteProtocolError
+from wire.ha_classic import (
+    FRAME_BODY_MAX,
+    FRAME_HEADER_BYTES,
+    NEED_DATA,
+    OFFSET_MAX,
+    RECEIVE_LIMIT_BYTES,
+    REPORT_BYTES,
+    FrameData,
+    FrameDecoder,
+    FrameEnded,
+    FrameStarted,
+    NeedData,
+    ReportDecoder,
+    encode_frame_header,
+    encode_report,
+)
+
+Frame = tuple[int, bytes]
+
+
+def read_frames(chunks: list[bytes], decoder: FrameDecoder | None = None) -> list[Frame]:
+    """The complete frames in `chunks`, with every promise of the decoder's events checked."""
+    decoder = decoder or FrameDecoder()
+    frames: list[Frame] = []
+    start, body, announced = 0, b"", -1
+    for chunk in chunks:
+        decoder.receive_data(chunk)
+        while (event := decoder.next_event()) is not NEED_DATA:
+            match event:
+                case FrameStarted(offset=offset, size=size):
+                    assert announced == -1
+                    start, body, announced = offset, b"", size
+                case FrameData(offset=offset, data=data):
+                    assert data
+                    assert offset == start + len(body)
+                    body += data
+                case FrameEnded(offset_end=offset_end):
+                    assert len(body) == announced
+                    assert offset_end == start + announced
+                    frames.append((start, body))
+                    announced = -1
+                case NeedData():
+                    raise AssertionError
+    return frames
+
+
+def encode_frames(frames: list[Frame]) -> bytes:
+    return b"".join(encode_frame_header(offset, len(body)) + body for offset, body in frames)
+
+
+# --- samples from the specification ---------------------------------------------------------------
+
+
+def test_bytes_of_the_specification() -> None:
+    assert encode_report(0) == bytes(8)
+    assert encode_report(0x80008000) == bytes.fromhex("0000000080008000")
+    assert encode_frame_header(2_147_483_648, 0) == bytes.fromhex("000000008000000000000000")
+    assert encode_frame_header(2_147_483_648, 32768) == bytes.fromhex("000000008000000000008000")
+    assert len(encode_report(1)) == REPORT_BYTES
+    assert len(encode_frame_header(1, 1)) == FRAME_HEADER_BYTES
+    assert FRAME_BODY_MAX == 4_194_292
+
+
+# --- golden streams -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("version", "stream"), golden.STREAMS)
+@pytest.mark.parametrize("way", ["whole", "bytes", "sevens", "4096"])
+def test_golden_frames_are_the_manifests(version: str, stream: str, way: str) -> None:
+    data = golden.stream(version, stream, "server")
+    if way == "4096":
+        chunks = [data[at : at + 4096] for at in range(0, len(data), 4096)]
+    else:
+        chunks = golden.three_ways(data)[way]
+    decoder = FrameDecoder()
+    frames = read_frames(chunks, decoder)
+    wanted = golden.manifest(version)["ha"][stream]["frames"]
+    assert [[offset, len(body)] for offset, body in frames] == wanted
+    log = b"".join(golden.segments(version, "master").values())
+    assert all(body == log[offset : offset + len(body)] for offset, body in frames)
+    assert decoder.at_frame_boundary
+    assert encode_frames(frames) == data
+
+
+@pytest.mark.parametrize(("version", "stream"), golden.STREAMS)
+def test_golden_reports_are_the_manifests(version: str, stream: str) -> None:
+    data = golden.stream(version, stream, "client")
+    wanted = golden.manifest(version)["ha"][stream]["reports"]
+    decoder = ReportDecoder()
+    found = []
+    for byte in golden.three_ways(data)["bytes"]:
+        decoder.receive_data(byte)
+        found.append(decoder.last_report())
+    assert [offset for offset in found if offset is not None] == wanted
+    assert (decoder.received, decoder.coalesced) == (len(wanted), 0)
+    assert b"".join(encode_report(offset) for offset in wanted) == data
+
+
+@pytest.mark.parametrize(("version", "stream"), golden.STREAMS)
+def test_golden_reports_in_one_read_give_the_last(version: str, stream: str) -> None:
+    wanted = golden.manifest(version)["ha"][stream]["reports"]
+    decoder = ReportDecoder()
+    decoder.receive_data(golden.stream(version, stream, "client"))
+    assert decoder.last_report() == wanted[-1]
+    assert decoder.last_report() is None
+    assert (decoder.received, decoder.coalesced) == (len(wanted), len(wanted) - 1)
+
+
+# --- reports: checklist 7 -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cut", range(17))
+def test_reports_split_anywhere_are_understood(cut: int) -> None:
+    data = encode_report(300) + encode_report(700)
+    decoder = ReportDecoder()
+    decoder.receive_data(data[:cut])
+    assert decoder.last_report() == (None, 300, 700)[cut // 8]
+    decoder.receive_data(data[cut:])
+    assert decoder.last_report() == (None if cut == 16 else 700)
+
+
+def test_trailing_bytes_of_a_report_wait() -> None:
+    decoder = ReportDecoder()
+    decoder.receive_data(encode_report(5) + b"\0\0\0\0\0\0\0")
+    assert decoder.last_report() == 5
+    assert decoder.last_report() is None
+    decoder.receive_data(b"\x09")
+    assert decoder.last_report() == 9
+
+
+@pytest.mark.parametrize("offset", [-1, -5, -(2**63)])
+def test_a_negative_report_is_refused_for_ever(offset: int) -> None:
+    decoder = ReportDecoder()
+    decoder.receive_data(struct.pack(">q", offset) + encode_report(8))
+    for _ in range(2):
+        with pytest.raises(RemoteProtocolError, match=f"report {offset} is negative"):
+            decoder.last_report()
+
+
+@pytest.mark.parametrize("offset", [-1, OFFSET_MAX + 1])
+def test_a_report_out_of_range_is_our_error(offset: int) -> None:
+    with pytest.raises(LocalProtocolError, match="report offset"):
+        encode_report(offset)
+
+
+# --- frames: checklist 18 (decoder part) and 19 ---------------------------------------------------
+
+
+def test_a_frame_split_at_every_byte_comes_once() -> None:
+    frames = [(100, b"abcdefgh"), (108, b""), (108, b"ij")]
+    data = encode_frames(frames)
+    for cut in range(len(data) + 1):
+        assert read_frames([data[:cut], data[cut:]]) == frames
+
+
+def test_trailing_bytes_belong_to_the_next_frame() -> None:
+    data = encode_frames([(0, b"abc")])
+    decoder = FrameDecoder()
+    assert read_frames([data + data[:5]], decoder) == [(0, b"abc")]
+    assert not decoder.at_frame_boundary
+    assert read_frames([data[5:]], decoder) == [(0, b"abc")]
+    assert decoder.at_frame_boundary
+
+
+def test_a_body_chunk_is_handed_out_without_a_copy() -> None:
+    body = bytes(1000)
+    decoder = FrameDecoder()
+    decoder.receive_data(encode_frame_header(7, 2000))
+    assert decoder.next_event() == FrameStarted(7, 2000)
+    decoder.receive_data(body)
+    event = decoder.next_event()
+    assert isinstance(event, FrameData)
+    assert event.data is body
+
+
+def test_missing_bytes_lead_from_edge_to_edge() -> None:
+    data = encode_frames([(0, b"abcdef"), (6, b""), (6, b"g")])
+    decoder = FrameDecoder()
+    wanted = []
+    at = 0
+    while at < len(data):
+        wanted.append(decoder.missing_bytes)
+        read = data[at : at + max(decoder.missing_bytes - 1, 1)]  # a recv that gives less
+        at += len(read)
+        decoder.receive_data(read)
+        while decoder.next_event() is not NEED_DATA:
+            pass
+    assert wanted == [12, 1, 6, 1, 12, 1, 12, 1, 1]
+
+
+@pytest.mark.parametrize("size", [0, 1, FRAME_BODY_MAX - 1, FRAME_BODY_MAX])
+def test_sizes_up_to_the_limit_are_accepted(size: int) -> None:
+    body = bytes(size)
+    half = size // 2
+    header = encode_frame_header(4096, size)
+    assert read_frames([header + body[:half], body[half:]]) == [(4096, body)]
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31), FRAME_BODY_MAX + 1, 2**31 - 1])
+def test_other_sizes_are_refused_for_ever(size: int) -> None:
+    decoder = FrameDecoder()
+    decoder.receive_data(encode_frames([(0, b"x")]) + struct.pack(">qi", 1, size) + b"body")
+    assert decoder.next_event() == FrameStarted(0, 1)
+    assert decoder.next_event() == FrameData(0, b"x")
+    assert decoder.next_event() == FrameEnded(1)
+    for _ in range(2):
+        with pytest.raises(RemoteProtocolError, match=f"frame size {size} is not in"):
+            decoder.next_event()
+    with pytest.raises(LocalProtocolError, match="frame size"):
+        encode_frame_header(1, size)
+
+
+@pytest.mark.parametrize(("offset", "size"), [(-1, 0), (-(2**63), 5), (OFFSET_MAX, 1)])
+def test_offsets_out_of_range_are_refused(offset: int, size: int) -> None:
+    decoder = FrameDecoder()
+    decoder.receive_data(struct.pack(">qi", offset, size))
+    with pytest.raises(RemoteProtocolError, match="frame offset"):
+        decoder.next_event()
+    with pytest.raises(LocalProtocolError, match="frame offset"):
+        encode_frame_header(offset, size)
+
+
+def test_the_highest_offsets_pass() -> None:
+    assert read_frames([encode_frame_header(OFFSET_MAX, 0)]) == [(OFFSET_MAX, b"")]
+    assert read_frames([encode_frame_header(OFFSET_MAX - 1, 1) + b"z"]) == [(OFFSET_MAX - 1, b"z")]
+    decoder = ReportDecoder()
+    decoder.receive_data(encode_report(OFFSET_MAX))
+    assert decoder.last_report() == OFFSET_MAX
+
+
+@pytest.mark.parametrize("decoder", [FrameDecoder(), ReportDecoder()])
+def test_an_undrained_decoder_is_our_error(decoder: FrameDecoder | ReportDecoder) -> None:
+    decoder.receive_data(bytes(RECEIVE_LIMIT_BYTES))
+    with pytest.raises(LocalProtocolError, match="exceed"):
+        decoder.receive_data(b"x")
+
+
+frames_strategy = st.lists(
+    st.tuples(st.integers(0, OFFSET_MAX - 100), st.binary(max_size=100)), max_size=8
+)
+
+
+@given(frames_strategy, st.lists(st.integers(0, 40), max_size=40))
+def test_frames_survive_any_cutting(frames: list[Frame], cuts: list[int]) -> None:
+    data = encode_frames(frames)
+    chunks = []
+    at = 0
+    for size in cuts:
+        chunks.append(data[at : at + size])
+        at += size
+    chunks.append(data[at:])
+    assert read_frames(chunks) == frames
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_give_frames_or_a_remote_error(data: bytes) -> None:
+    try:
+        frames = read_frames([data])
+    except RemoteProtocolError:
+        return
+    assert data.startswith(encode_frames(frames))
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_give_reports_or_a_remote_error(data: bytes) -> None:
+    decoder = ReportDecoder()
+    decoder.receive_data(data)
+    try:
+        report = decoder.last_report()
+    except RemoteProtocolError:
+        return
+    whole = len(data) // 8 * 8
+    assert report == (int.from_bytes(data[whole - 8 : whole], "big") if whole else None)
