@@ -6,8 +6,9 @@ string2messageProperties, createCrc32), MessageConst.java; store/.../CommitLog.j
 
 A block is UTF-8 text: name 0x01 value 0x02, name 0x01 value 0x02, ... From 5.2.0 on the last 0x02
 is written, before it was not; a reader takes both. A piece of fewer than 3 characters, or without
-a name or a value, is skipped; of two equal names the later one counts. The order is that of the
-mapping (upstream: of a Java hash map), so a block that has to stay the same is kept as bytes.
+a name or a value, is skipped; of two equal names the later one counts (seen: each record of a 5.3.3
+batch has its own UNIQ_KEY, then that of the whole batch). The order is that of the mapping
+(upstream: of a Java hash map), so a block that has to stay the same is kept as bytes.
 
 Differs: text that is no UTF-8 is replaced by U+FFFD, as in Java, so that reading never fails;
 writing refuses names and values that no reader would get back.
