@@ -62,7 +62,7 @@ def test_a_connection_s_row() -> None:
         next_bytes=990,
         lag_bytes=120,
         in_sync=False,
-        bytes_per_s=110,
+        bytes_per_s=70,
         sent_bytes=110,
         connected_s=pytest.approx(8.3),
         report_age_s=pytest.approx(5.3),

@@ -139,6 +139,14 @@ def test_a_synced_group_waits_for_the_master_s_own_sync() -> None:
     assert wait.settle(0.0).done == ((second, 1),)
 
 
+def test_slaves_alone_do_not_replace_the_master_s_copy() -> None:
+    wait = group(synced=True)
+    grown(wait, 100, synced=60)
+    wait.joined("n1", 1, 0)
+    wait.acked("n1", 1, 100)
+    assert wait.held_bytes() == 60
+
+
 def test_a_slave_that_is_not_counted_is_no_copy() -> None:
     wait = group()
     grown(wait, 100)
