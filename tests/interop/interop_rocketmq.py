@@ -1,0 +1,272 @@
+"""The real RocketMQ 5.3.3 as a peer: its jars, name server, brokers, client and decoder.
+
+Everything runs on 127.0.0.1 with small heaps and small files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+from interop_processes import PeerFailed, Process, Processes, free_ports, port_answers, wait_for
+from interop_remoting import (
+    GET_BROKER_CLUSTER_INFO,
+    GET_BROKER_HA_STATUS,
+    GET_BROKER_RUNTIME_INFO,
+    UPDATE_BROKER_CONFIG,
+    call,
+)
+
+JAVA = Path(__file__).with_name("java")
+VERSION = "5.3.3"
+DOWNLOAD_TIMEOUT_S = 600.0
+START_TIMEOUT_S = 60.0
+REGISTER_TIMEOUT_S = 60.0
+JAVA_OPTIONS = (
+    "-Xms256m",
+    "-Xmx256m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Dcom.rocketmq.remoting.client.connect.timeout=1000",
+)
+"""The last one is also how often a broker tries to reach its name server (see Broker.register)."""
+SEGMENT_BYTES = 1 << 20
+CONSUME_QUEUE_BYTES = 2_000  # 100 units of 20 bytes
+
+
+def what_is_missing() -> str | None:
+    """Why these tests cannot run on this machine, in one line; None if they can."""
+    if shutil.which("java") is None:
+        return "java (17 or newer) is not on the PATH"
+    if not _complete(jar_folder()) and shutil.which("mvn") is None:
+        return "mvn is not on the PATH, and RocketMQ's jars have not been fetched yet"
+    return None
+
+
+def jar_folder() -> Path:
+    """Where the jars of this download list are kept, between runs and outside the repository."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    digest = hashlib.sha256((JAVA / "pom.xml").read_bytes()).hexdigest()[:12]
+    return cache / "triolog" / f"rocketmq-{VERSION}-{digest}"
+
+
+def _complete(folder: Path) -> bool:
+    return folder.is_dir()  # it gets its name only when all jars are there
+
+
+def fetch_jars() -> Path:
+    """The folder with RocketMQ's jars, by Maven if it is not there yet."""
+    folder = jar_folder()
+    if _complete(folder):
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="fetching-") as fetching:
+        jars = Path(fetching) / "jars"
+        command = ["mvn", "-q", "-B", "-f", str(JAVA / "pom.xml")]
+        command += ["dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=DOWNLOAD_TIMEOUT_S)
+        if done.returncode != 0:
+            raise PeerFailed(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
+        with contextlib.suppress(OSError):  # another session was faster
+            jars.rename(folder)
+    assert _complete(folder)
+    return folder
+
+
+def _java(jars: Path, home: Path) -> list[str | Path]:
+    """The command up to the main class. Logs go to the folder `home`."""
+    return [
+        "java",
+        *JAVA_OPTIONS,
+        f"-Duser.home={home}",
+        f"-Drocketmq.home.dir={home}",
+        "-cp",
+        f"{JAVA / 'classpath'}:{jars}/*",
+    ]
+
+
+def _write_properties(path: Path, properties: dict[str, object]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+
+
+@attrs.define
+class NameServer:
+    port: int
+    process: Process
+
+    @classmethod
+    def start(cls, processes: Processes, jars: Path, folder: Path) -> NameServer:
+        port = free_ports()
+        conf = folder / "conf"
+        _write_properties(conf, {"listenPort": port, "kvConfigPath": folder / "kv.json"})
+        command = [*_java(jars, folder), "org.apache.rocketmq.namesrv.NamesrvStartup", "-c", conf]
+        process = processes.start("name server", command, folder)
+        wait_for(
+            lambda: port_answers("127.0.0.1", port),
+            f"the name server on port {port}",
+            timeout_s=START_TIMEOUT_S,
+            alive=[process],
+        )
+        return cls(port, process)
+
+    def knows(self, broker: Broker) -> bool:
+        answer = call(self.port, GET_BROKER_CLUSTER_INFO)
+        return answer is not None and broker.name in answer["brokerAddrTable"]
+
+
+@attrs.define
+class Broker:
+    """A broker, and the same one again after a crash: ports and store folder stay.
+
+    Attributes:
+        name: brokerName, equal for a master and its slaves.
+        settings: further lines of its configuration file.
+    """
+
+    name: str
+    folder: Path
+    jars: Path
+    namesrv_port: int
+    processes: Processes
+    settings: dict[str, object]
+    listen_port: int = attrs.field(factory=lambda: free_ports(-2, 1))
+    process: Process | None = None
+
+    @property
+    def ha_port(self) -> int:
+        return self.listen_port + 1
+
+    @property
+    def store(self) -> Path:
+        return self.folder / "store"
+
+    @property
+    def commitlog(self) -> Path:
+        return self.store / "commitlog"
+
+    def start(self) -> Process:
+        """Returns when the broker answers on its port."""
+        conf = self.folder / "conf"
+        _write_properties(conf, self._properties())
+        command = [
+            *_java(self.jars, self.folder),
+            "org.apache.rocketmq.broker.BrokerStartup",
+            "-c",
+            conf,
+        ]
+        self.process = self.processes.start(f"broker {self.folder.name}", command, self.folder)
+        wait_for(
+            lambda: port_answers("127.0.0.1", self.listen_port),
+            f"{self.folder.name} on port {self.listen_port}",
+            timeout_s=START_TIMEOUT_S,
+            alive=[self.process],
+        )
+        return self.process
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+
+    def register(self, known: Callable[[], bool]) -> None:
+        """Have the broker register at its name server until `known`.
+
+        A broker's first registration often comes before its connection to the name server, and is
+        skipped; the next one comes after 10 s. When an administrator changes this setting it
+        registers at once.
+        """
+        assert self.process is not None
+
+        def nudge() -> bool:
+            call(self.listen_port, UPDATE_BROKER_CONFIG, b"brokerPermission=6\n")
+            return known()
+
+        what = f"{self.folder.name} registered"
+        wait_for(nudge, what, timeout_s=REGISTER_TIMEOUT_S, alive=[self.process], poll_s=0.5)
+
+    def ha_status(self) -> dict[str, Any]:
+        """RocketMQ's HARuntimeInfo; empty while it does not answer."""
+        return call(self.listen_port, GET_BROKER_HA_STATUS) or {}
+
+    def acknowledged_bytes(self) -> int:
+        """On a master: the furthest offset a slave has reported; -1 if none is connected."""
+        connections = self.ha_status().get("haConnectionInfo", [])
+        return max((connection["slaveAckOffset"] for connection in connections), default=-1)
+
+    def end_bytes(self) -> int:
+        """The end of its commit log as it says itself; -1 while it does not answer."""
+        answer = call(self.listen_port, GET_BROKER_RUNTIME_INFO)
+        return int(answer["table"]["commitLogMaxOffset"]) if answer else -1
+
+    def _properties(self) -> dict[str, object]:
+        return {
+            "brokerClusterName": "interop",
+            "brokerName": self.name,
+            "brokerId": 0,
+            "brokerRole": "ASYNC_MASTER",
+            "flushDiskType": "ASYNC_FLUSH",
+            "brokerIP1": "127.0.0.1",
+            "brokerIP2": "127.0.0.1",
+            "namesrvAddr": f"127.0.0.1:{self.namesrv_port}",
+            "listenPort": self.listen_port,
+            "haListenPort": self.ha_port,
+            "storePathRootDir": self.store,
+            "storePathCommitLog": self.commitlog,
+            "mappedFileSizeCommitLog": SEGMENT_BYTES,
+            "mappedFileSizeConsumeQueue": CONSUME_QUEUE_BYTES,
+            "maxHashSlotNum": 1_000,
+            "maxIndexNum": 4_000,
+            "timerWheelEnable": "false",
+            **self.settings,
+        }
+
+
+@attrs.define
+class Driver:
+    """RocketMQ's own producer, consumer and decoder: one process, one command at a time."""
+
+    process: Process
+
+    @classmethod
+    def start(cls, processes: Processes, jars: Path, folder: Path, namesrv_port: int) -> Driver:
+        command = [*_java(jars, folder), JAVA / "Driver.java", f"127.0.0.1:{namesrv_port}"]
+        pipe = subprocess.PIPE
+        driver = cls(processes.start("driver", command, folder, stdin=pipe, stdout=pipe))
+        list(driver.answers())
+        return driver
+
+    def run(self, *words: object) -> list[dict[str, Any]]:
+        """One command and all its answers (Driver.java says what there is)."""
+        self.begin(*words)
+        return list(self.answers())
+
+    def begin(self, *words: object) -> None:
+        """Start a command; `answers` has to be read to its end before the next one."""
+        stdin = self.process.popen.stdin
+        assert stdin is not None
+        stdin.write((" ".join(map(str, words)) + "\n").encode())
+        stdin.flush()
+
+    def answers(self) -> Iterator[dict[str, Any]]:
+        """Each answer as it comes. Raises PeerFailed if the command or the process fails."""
+        stdout = self.process.popen.stdout
+        assert stdout is not None
+        for line in stdout:
+            if not line.startswith(b"{"):
+                continue
+            answer: dict[str, Any] = json.loads(line)
+            if "failed" in answer:
+                raise self.process.failed(f"said {answer['failed']}")
+            if "done" in answer:
+                return
+            yield answer
+        raise self.process.failed("ended")
