@@ -1,0 +1,85 @@
+"""Errors across the API socket: by class name, so that a client raises what the node raised."""
+
+from __future__ import annotations
+
+from actors import errors
+from actors.errors import NotMaster, NotStored, OutcomeUnknown, TriologError
+from wire import api
+
+
+class RequestRefused(TriologError):
+    """The node does not answer this request. Nothing was changed.
+
+    Attributes:
+        error: one of the ERROR_ names of `wire.api`.
+    """
+
+    def __init__(self, error: str, message: str) -> None:
+        super().__init__(message)
+        self.error = error
+
+
+_NOT_STORED: dict[str, type[NotStored]] = {
+    cls.__name__: cls
+    for cls in (
+        errors.NotStored,
+        errors.NotEnoughReplicas,
+        errors.Overloaded,
+        errors.LogFull,
+        errors.TooLarge,
+        errors.Closed,
+    )
+}
+_OUTCOME_UNKNOWN: dict[str, type[OutcomeUnknown]] = {
+    cls.__name__: cls
+    for cls in (
+        errors.OutcomeUnknown,
+        errors.ReplicationTimeout,
+        errors.LeadershipLost,
+        errors.NodeStopped,
+    )
+}
+
+
+def failed(request: int | None, error: Exception) -> api.Failed:
+    """The frame that tells `error`. What is not ours is told as Internal, with its class."""
+    message = str(error)[:1000]
+    match error:
+        case NotMaster():
+            return api.Failed(id=request, error="NotMaster", message=message, hint=error.hint)
+        case NotStored():
+            return api.Failed(id=request, error=_name(error, _NOT_STORED), message=message)
+        case OutcomeUnknown():
+            return api.Failed(
+                id=request,
+                error=_name(error, _OUTCOME_UNKNOWN),
+                message=message,
+                first=error.first,
+                last=error.last,
+            )
+        case RequestRefused():
+            return api.Failed(id=request, error=error.error, message=message)
+        case TriologError():
+            return api.Failed(id=request, error=api.ERROR_INTERNAL, message=message)
+        case _:
+            text = f"{type(error).__name__}: {message}"
+            return api.Failed(id=request, error=api.ERROR_INTERNAL, message=text)
+
+
+def to_error(frame: api.Failed) -> TriologError:
+    """The error that a `failed` frame tells; the reverse of `failed`."""
+    if frame.error == "NotMaster":
+        return NotMaster(frame.message, frame.hint)
+    if frame.error in _NOT_STORED:
+        return _NOT_STORED[frame.error](frame.message)
+    if frame.error in _OUTCOME_UNKNOWN:
+        return _OUTCOME_UNKNOWN[frame.error](frame.message, frame.first, frame.last)
+    return RequestRefused(frame.error, frame.message)
+
+
+def _name(error: NotStored | OutcomeUnknown, known: dict[str, type]) -> str:
+    """The nearest class that the other side knows too."""
+    for cls in type(error).__mro__:
+        if known.get(cls.__name__) is cls:
+            return cls.__name__
+    return api.ERROR_INTERNAL

@@ -1,0 +1,101 @@
+"""What the API socket needs of a node. `actors.service` implements it; tests use a small one in
+memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
+
+import attrs
+
+from actors.log_types import Batch, NewRecord, Offsets, Receipt
+
+AppendOutcome: TypeAlias = Receipt | Exception
+"""A receipt, or the error of `actors.errors` that `append` would have raised."""
+
+
+@attrs.frozen(kw_only=True)
+class NodeIdentity:
+    """What a node tells everyone who connects."""
+
+    cluster: str
+    node: str
+    boot: int
+    groups: tuple[str, ...]
+
+
+@attrs.frozen(kw_only=True)
+class EventLines:
+    """Consecutive lines of the event log, and how many this subscriber was too slow for before
+    them.
+    """
+
+    lines: tuple[bytes, ...]
+    missed: int
+
+
+class EventSubscription(Protocol):
+    """A bounded look at the events as they are emitted. `actors.events.sink` has the one that nodes
+    use.
+    """
+
+    async def receive(self) -> EventLines:
+        """At least one line. Raises: trio.EndOfChannel when the node's event log has ended."""
+
+    def close(self) -> None:
+        """Harmless when closed."""
+
+
+class NodeHandle(Protocol):
+    """One running node. Methods raise `actors.errors` and `actors.api.failures.RequestRefused`.
+
+    Every async method may be cancelled; a cancelled append has the unknown outcome. An unknown
+    group is `RequestRefused(ERROR_UNKNOWN_GROUP)`.
+    """
+
+    @property
+    def identity(self) -> NodeIdentity: ...
+
+    async def submit(
+        self, group: str, records: tuple[NewRecord, ...], on_done: Callable[[AppendOutcome], None]
+    ) -> None:
+        """Hand over one batch; return when the group's store has room for it (back-pressure).
+
+        Batches enter the log in the order of the calls of one task. What was never handed over is
+        raised here; everything later reaches `on_done`, exactly once, from any task. `on_done`
+        neither raises nor yields.
+        """
+
+    async def append(self, group: str, records: tuple[NewRecord, ...]) -> Receipt:
+        """Append one batch and wait for its receipt."""
+
+    async def read(self, group: str, start: int, max_bytes: int, fresh: bool) -> Batch:
+        """What is acknowledged from `start` on, at most `max_bytes` of the log but at least one
+        record if any is.
+
+        A start below the log's first position is moved to it. With `fresh` the master or leader is
+        asked.
+        Raises: RequestRefused(ERROR_BAD_REQUEST) if `start` is not where a record begins.
+        """
+
+    async def wait_acknowledged(self, group: str, above: int) -> Offsets:
+        """Return once the acknowledged end is above `above`."""
+
+    async def wait_offsets(self, group: str, known: Offsets | None) -> Offsets:
+        """Return once the offsets differ from `known`; at once if `known` is None."""
+
+    async def status(self) -> dict[str, Any]:
+        """Roles, offsets, slaves and lags per group, ready for JSON."""
+
+    async def tree(self) -> dict[str, Any]:
+        """The supervision tree as it is now, ready for JSON."""
+
+    async def promote(self, group: str, node: str | None, force: bool) -> dict[str, Any]:
+        """Make `node` (None: the furthest) master of the group."""
+
+    def request_stop(self) -> None:
+        """Begin the ordered stop; returns at once."""
+
+    def subscribe_events(self) -> EventSubscription:
+        """From now on; the caller closes it."""

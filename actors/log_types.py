@@ -1,0 +1,141 @@
+"""The values that cross every edge of a log: what is appended, what is answered, what is read.
+
+Layer L1, without Trio: the API socket, the embedding API, the client and Spark share them.
+Positions are what the group's log counts in: physical offsets in bytes for a classic group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+import attrs
+
+Properties: TypeAlias = tuple[tuple[str, str], ...]
+
+
+def _keys(value: str | Iterable[str]) -> tuple[str, ...]:
+    return tuple(value.split()) if isinstance(value, str) else tuple(value)
+
+
+def _properties(value: Mapping[str, str] | Iterable[tuple[str, str]]) -> Properties:
+    return tuple(value.items()) if isinstance(value, Mapping) else tuple(value)
+
+
+@attrs.frozen
+class Message:
+    """One record to append, in groups that carry messages (a classic group always does).
+
+    Attributes:
+        topic: where readers by topic find it; None: the topic named after the group.
+        body: the payload; the group's limit on its size is checked when it is appended.
+        tags: the one tag that subscribers filter by; "" for none.
+        keys: what the record can be looked up by; one string is split at spaces, as upstream does.
+        properties: further name-value pairs, in order; a mapping is accepted.
+        queue_id: which queue of the topic it goes to, from 0.
+    """
+
+    topic: str | None
+    body: bytes
+    tags: str = ""
+    keys: tuple[str, ...] = attrs.field(default=(), converter=_keys)
+    properties: Properties = attrs.field(default=(), converter=_properties)
+    queue_id: int = 0
+
+
+NewRecord: TypeAlias = bytes | Message
+"""What `append` takes: plain bytes are a message without a topic, tags, keys or properties."""
+
+
+@attrs.frozen(kw_only=True)
+class Receipt:
+    """The answer to one append: its records are as safe as the group promises.
+
+    Attributes:
+        first: position of the first record.
+        last: position of the last record.
+        next: the position after the last record.
+        count: number of records.
+        copies: distinct nodes that held all of them when this was answered, the master among them.
+        durability: "written" or "synced": what each copy (Java slaves excepted) had done with them.
+    """
+
+    first: int
+    last: int
+    next: int
+    count: int
+    copies: int
+    durability: str
+
+
+@attrs.frozen(kw_only=True)
+class Record:
+    """One record as read.
+
+    Attributes:
+        position: where it stands in the log; `Reader(start=position)` reads it again.
+        next_position: where a reader continues after it.
+        topic: the topic's name.
+        queue_id: the queue of the topic.
+        queue_offset: its number in that queue, from 0 without gaps.
+        body: the payload.
+        tags: its tag, "" for none.
+        keys: what it can be looked up by.
+        properties: all other properties, in stored order.
+        store_timestamp_ms: the master's clock when it was stored, milliseconds since 1970.
+        born_timestamp_ms: the producer's clock when it was made, milliseconds since 1970.
+    """
+
+    position: int
+    next_position: int
+    topic: str
+    queue_id: int
+    queue_offset: int
+    body: bytes
+    tags: str
+    keys: tuple[str, ...]
+    properties: Properties
+    store_timestamp_ms: int
+    born_timestamp_ms: int
+
+
+@attrs.frozen(kw_only=True)
+class Batch:
+    """Consecutive records of a log, and how far the node that answered is.
+
+    Attributes:
+        records: in log order; empty when nothing acknowledged stands at or after the asked
+            position.
+        next: where to read on; it may lie above the last record's `next_position` (filler at a
+            file's end) and above the asked start (the log's oldest files are gone).
+        acknowledged: everything below this position is acknowledged and may be shown.
+        end: where this node's log ends.
+        lag_bytes: how much this node knows to be acknowledged and does not hold yet; 0 on the
+            master.
+    """
+
+    records: tuple[Record, ...]
+    next: int
+    acknowledged: int
+    end: int
+    lag_bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class Offsets:
+    """How far one node is with one group, in log positions.
+
+    Attributes:
+        min: the log's first position.
+        written: the end of what is written.
+        synced: the end of what is synced.
+        acknowledged: the end of what readers may see.
+        master: the name of the node that this one takes for the group's master or leader; None:
+            unknown.
+    """
+
+    min: int
+    written: int
+    synced: int
+    acknowledged: int
+    master: str | None

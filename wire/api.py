@@ -1,0 +1,382 @@
+"""Frames of a node's API socket: what clients and other nodes ask a node, and what it answers.
+
+There is no upstream for this protocol; RocketMQ's remoting commands and name server are a different
+door.
+
+Carrier: WebSocket messages. A binary message is one MessagePack map, a text message one JSON object
+with the same keys and values (bytes as Base64). The node answers in the encoding of the `hello`;
+one connection uses one encoding.
+
+Binary message, by byte (MessagePack; all lengths big-endian):
+
+| Offset | Width | Type | Field | Meaning |
+|---|---|---|---|---|
+| 0 | 1 | 0x80+n | map header | n = 1 + number of the frame's fields (0xde + 2 bytes from 16 on) |
+| 1 | 5 | 0xa4 "type" | key | first key of every frame: tells frames apart early |
+| 6 | 1+k | 0xa0+k, UTF-8 | frame name | first column of the table below, k <= 31 |
+| 7+k | 3 | 0xa2 "id" | key | every frame but `failed` for an unreadable request has one |
+| 10+k | 1-9 | unsigned | request number | the client's, 0..2**53-1; answers and pushes repeat it |
+| .. | | str key, value | other fields | in the order of the table; unknown keys are skipped |
+
+A record inside is either `bin` (0xc4/0xc5/0xc6 + length + payload: a plain record) or an array. As
+JSON:
+`{"type":"append","id":7,"group":"orders","records":["aGVsbG8=",["Ym9keQ==","topic","tag",["key"],[["a","b"]],0]]}`
+
+Requests, and what answers each (`failed` is possible for all):
+
+| Frame | Fields beside `id` | Answer |
+|---|---|---|
+| hello | version, name | welcome: the first frame of every connection, and only the first |
+| append | group, records | appended; one connection's appends keep their order in the log |
+| read | group, start, max_bytes, fresh | batch |
+| tail | group, start (null: the end), max_bytes, credit_bytes | batch, many; each costs credit |
+| grant | credit (more bytes or lines that may be sent); `id` of the subscription | none |
+| cancel | `id` of the subscription | ended |
+| get_offsets | group | offsets |
+| watch_offsets | group | offsets, at once and after changes; the newest replaces unsent ones |
+| get_status, get_tree | | status, tree: one free-form value |
+| tail_events | credit_lines | events, many: lines as they stand in the event log |
+| promote | group, node (null: the furthest), force | promoted: one free-form value |
+| stop | | stopping: the node begins its ordered stop |
+
+`failed` carries the class name of `actors.errors` where there is one, else one of the ERROR_ names
+below. A frame that cannot be read is answered by one `failed` (`id` null, error `BadFrame`) and a
+close with code 1002.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+from msgspec import Meta, Struct
+
+from wire.errors import LocalProtocolError, RemoteProtocolError
+
+PROTOCOL_VERSION = 1
+VERSION_MIN = 1
+
+FRAME_BYTES_MAX = 6 << 20
+"""Either direction. Upstream's largest message body is 4 MiB; in JSON, as Base64, that is 5.6
+MiB.
+"""
+RECORDS_PER_APPEND_MAX = 16_384
+"""A batch of records of a few bytes costs about 10 us each below: this is the longest a node may be
+held by one.
+"""
+READ_BYTES_MAX = 1 << 20
+"""Upper bound of `max_bytes`, in log bytes; a single larger record is still handed out."""
+CREDIT_MAX = 64 << 20
+"""Upper bound of outstanding credit of one subscription, in bytes or lines."""
+NAME_CHARS_MAX = 255
+ID_MAX = 2**53 - 1
+"""JSON readers in browsers hold integers exactly up to here."""
+POSITION_MAX = 2**63 - 1
+
+ERROR_BAD_FRAME = "BadFrame"
+ERROR_BAD_REQUEST = "BadRequest"
+ERROR_UNKNOWN_GROUP = "UnknownGroup"
+ERROR_NOT_AVAILABLE = "NotAvailable"
+ERROR_VERSION = "VersionNotSupported"
+ERROR_INTERNAL = "Internal"
+
+Id: TypeAlias = Annotated[int, Meta(ge=0, le=ID_MAX)]
+Position: TypeAlias = Annotated[int, Meta(ge=0, le=POSITION_MAX)]
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=POSITION_MAX)]
+Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
+Credit: TypeAlias = Annotated[int, Meta(ge=1, le=CREDIT_MAX)]
+ReadBytes: TypeAlias = Annotated[int, Meta(ge=1, le=READ_BYTES_MAX)]
+Pairs: TypeAlias = tuple[tuple[str, str], ...]
+
+
+class Frame(Struct, frozen=True, kw_only=True, tag_field="type"):
+    """Base of all frames: the tag stands in `type`."""
+
+
+class NewMessage(Struct, frozen=True, array_like=True):
+    """A record with more than a body. Array: body, topic, tags, keys, properties, queue_id; the
+    tail may be left out.
+    """
+
+    body: bytes
+    topic: Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)] | None = None
+    tags: str = ""
+    keys: tuple[str, ...] = ()
+    properties: Pairs = ()
+    queue_id: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
+
+
+class StoredRecord(Struct, frozen=True, array_like=True):
+    """A record as read: array in this order, see `actors.log_types.Record`."""
+
+    position: Position
+    next_position: Position
+    topic: str
+    queue_id: int
+    queue_offset: int
+    body: bytes
+    tags: str
+    keys: tuple[str, ...]
+    properties: Pairs
+    store_timestamp_ms: int
+    born_timestamp_ms: int
+
+
+# --- requests ---
+
+
+class Hello(Frame, frozen=True, kw_only=True, tag="hello"):
+    """`version`: the highest that the client speaks. `name`: who it says it is, shown in events and
+    the tree.
+    """
+
+    id: Id
+    version: Annotated[int, Meta(ge=1, le=65_535)]
+    name: Name
+
+
+class Append(Frame, frozen=True, kw_only=True, tag="append"):
+    id: Id
+    group: Name
+    records: Annotated[
+        tuple[bytes | NewMessage, ...], Meta(min_length=1, max_length=RECORDS_PER_APPEND_MAX)
+    ]
+
+
+class Read(Frame, frozen=True, kw_only=True, tag="read"):
+    id: Id
+    group: Name
+    start: Position
+    max_bytes: ReadBytes
+    fresh: bool = False
+
+
+class Tail(Frame, frozen=True, kw_only=True, tag="tail"):
+    id: Id
+    group: Name
+    start: Position | None
+    max_bytes: ReadBytes
+    credit_bytes: Credit
+
+
+class Grant(Frame, frozen=True, kw_only=True, tag="grant"):
+    id: Id
+    credit: Credit
+
+
+class Cancel(Frame, frozen=True, kw_only=True, tag="cancel"):
+    id: Id
+
+
+class GetOffsets(Frame, frozen=True, kw_only=True, tag="get_offsets"):
+    id: Id
+    group: Name
+
+
+class WatchOffsets(Frame, frozen=True, kw_only=True, tag="watch_offsets"):
+    id: Id
+    group: Name
+
+
+class GetStatus(Frame, frozen=True, kw_only=True, tag="get_status"):
+    id: Id
+
+
+class GetTree(Frame, frozen=True, kw_only=True, tag="get_tree"):
+    id: Id
+
+
+class TailEvents(Frame, frozen=True, kw_only=True, tag="tail_events"):
+    id: Id
+    credit_lines: Credit
+
+
+class Promote(Frame, frozen=True, kw_only=True, tag="promote"):
+    id: Id
+    group: Name
+    node: Name | None = None
+    force: bool = False
+
+
+class Stop(Frame, frozen=True, kw_only=True, tag="stop"):
+    id: Id
+
+
+# --- answers and pushes ---
+
+
+class Welcome(Frame, frozen=True, kw_only=True, tag="welcome"):
+    """`version`: the one both speak from now on. The limits are what this node accepts from this
+    connection.
+    """
+
+    id: Id
+    version: int
+    cluster: str
+    node: str
+    boot: int
+    groups: tuple[str, ...]
+    frame_bytes_max: int
+    records_per_append_max: int
+    in_flight_requests_max: int
+    in_flight_bytes_max: int
+
+
+class Appended(Frame, frozen=True, kw_only=True, tag="appended"):
+    id: Id
+    first: Position
+    last: Position
+    next: Position
+    count: Count
+    copies: Count
+    durability: str
+
+
+class Batch(Frame, frozen=True, kw_only=True, tag="batch"):
+    """`cost_bytes`: what it takes from a tail's credit; 0 in the answer to a read."""
+
+    id: Id
+    records: tuple[StoredRecord, ...]
+    next: Position
+    acknowledged: Position
+    end: Position
+    lag_bytes: Count
+    cost_bytes: Count = 0
+
+
+class Offsets(Frame, frozen=True, kw_only=True, tag="offsets"):
+    id: Id
+    min: Position
+    written: Position
+    synced: Position
+    acknowledged: Position
+    master: str | None
+
+
+class Status(Frame, frozen=True, kw_only=True, tag="status"):
+    id: Id
+    value: dict[str, Any]
+
+
+class Tree(Frame, frozen=True, kw_only=True, tag="tree"):
+    id: Id
+    value: dict[str, Any]
+
+
+class Events(Frame, frozen=True, kw_only=True, tag="events"):
+    """`missed`: events that this subscription was too slow for, before these lines."""
+
+    id: Id
+    lines: tuple[str, ...]
+    missed: Count
+
+
+class Promoted(Frame, frozen=True, kw_only=True, tag="promoted"):
+    id: Id
+    value: dict[str, Any]
+
+
+class Stopping(Frame, frozen=True, kw_only=True, tag="stopping"):
+    id: Id
+
+
+class Ended(Frame, frozen=True, kw_only=True, tag="ended"):
+    """The subscription `id` sends nothing more."""
+
+    id: Id
+
+
+class Failed(Frame, frozen=True, kw_only=True, tag="failed"):
+    """`hint`: with NotMaster, who is. `first`, `last`: with an unknown outcome, the positions in
+    doubt if known.
+    """
+
+    id: Id | None
+    error: Name
+    message: str
+    hint: str | None = None
+    first: Position | None = None
+    last: Position | None = None
+
+
+Request: TypeAlias = (
+    Hello
+    | Append
+    | Read
+    | Tail
+    | Grant
+    | Cancel
+    | GetOffsets
+    | WatchOffsets
+    | GetStatus
+    | GetTree
+    | TailEvents
+    | Promote
+    | Stop
+)
+Answer: TypeAlias = (
+    Welcome
+    | Appended
+    | Batch
+    | Offsets
+    | Status
+    | Tree
+    | Events
+    | Promoted
+    | Stopping
+    | Ended
+    | Failed
+)
+
+_ENCODE_BINARY = msgspec.msgpack.Encoder().encode
+_ENCODE_TEXT = msgspec.json.Encoder().encode
+_REQUEST_BINARY: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
+_REQUEST_TEXT: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)
+_ANSWER_BINARY: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
+_ANSWER_TEXT: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
+
+
+def encode(frame: Request | Answer, *, text: bool = False) -> bytes | str:
+    """One frame as a WebSocket message: bytes, or str with `text`.
+
+    Raises: LocalProtocolError if the frame is above FRAME_BYTES_MAX or holds what cannot be
+    encoded.
+    """
+    try:
+        data = _ENCODE_TEXT(frame) if text else _ENCODE_BINARY(frame)
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
+        raise LocalProtocolError(f"cannot encode {type(frame).__name__}: {error}") from error
+    if len(data) > FRAME_BYTES_MAX:
+        raise LocalProtocolError(
+            f"{type(frame).__name__} of {len(data)} bytes is above {FRAME_BYTES_MAX} bytes"
+        )
+    return data.decode() if text else data
+
+
+def decode_request(data: bytes | str) -> Request:
+    """The request in one WebSocket message. Raises: RemoteProtocolError, whatever the bytes are."""
+    _check_size(data)
+    try:
+        if isinstance(data, str):
+            return _REQUEST_TEXT.decode(data)
+        return _REQUEST_BINARY.decode(data)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise RemoteProtocolError(f"unreadable request: {error}") from error
+
+
+def decode_answer(data: bytes | str) -> Answer:
+    """The answer or push in one WebSocket message. Raises: RemoteProtocolError, whatever the bytes
+    are.
+    """
+    _check_size(data)
+    try:
+        if isinstance(data, str):
+            return _ANSWER_TEXT.decode(data)
+        return _ANSWER_BINARY.decode(data)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise RemoteProtocolError(f"unreadable answer: {error}") from error
+
+
+def _check_size(data: bytes | str) -> None:
+    if len(data) > FRAME_BYTES_MAX:
+        raise RemoteProtocolError(f"frame of {len(data)} bytes is above {FRAME_BYTES_MAX} bytes")
