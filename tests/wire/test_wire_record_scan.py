@@ -1,0 +1,139 @@
+"""Where a scan stops and why: enough bytes, too few, a file's end, nothing written, damage."""
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wire.hosts import Host
+from wire.properties import encode_properties
+from wire.record_encoder import RecordEncoder, encode_blank
+from wire.record_scan import Scanned, Stop, scan, scan_heads
+
+HOST: Host = ("127.0.0.1", 10911)
+
+
+def log(count: int, *, start: int = 0, topic: str = "T", properties: bytes = b"") -> bytes:
+    out = bytearray()
+    encoder = RecordEncoder(topic, HOST, HOST)
+    for number in range(count):
+        encoder.encode_into(
+            out, b"x" * number, queue_id=0, queue_offset=number,
+            physical_offset=start + len(out), store_ts=1000, born_ts=0, properties=properties,
+        )  # fmt: skip
+    return bytes(out)
+
+
+def stops(data: bytes, **options: int) -> Scanned:
+    """How both scans stop; they must agree."""
+    found, scanned = scan(data, **options)  # type: ignore[arg-type]
+    heads, heads_scanned = scan_heads(data, **options)  # type: ignore[arg-type]
+    assert scanned == heads_scanned
+    assert [size for _, size in found] == [head.size for head in heads]
+    return scanned
+
+
+def test_nothing_and_whole_records_end() -> None:
+    assert stops(b"") == Scanned(end=0, stop=Stop.END)
+    data = log(3)
+    assert stops(data) == Scanned(end=len(data), stop=Stop.END)
+
+
+@pytest.mark.parametrize("rest", [8, 9, 65536, 2**31 - 1])
+@pytest.mark.parametrize("behind", [b"", b"\0", bytes(100), b"\xff" * 100])
+def test_a_blank_is_the_end_of_its_file(rest: int, behind: bytes) -> None:
+    data = log(2)
+    scanned = stops(data + encode_blank(rest) + behind)
+    assert scanned == Scanned(end=len(data), stop=Stop.BLANK, blank_bytes=rest)
+
+
+@pytest.mark.parametrize("rest", [7, 0, -1])
+def test_a_blank_of_fewer_than_8_bytes_is_corrupt(rest: int) -> None:
+    scanned = stops(struct.pack(">iI", rest, 0xCBD43194))
+    assert (scanned.stop, scanned.end) == (Stop.CORRUPT, 0)
+    assert "CBD43194" in scanned.reason
+
+
+@pytest.mark.parametrize("size", [8, 90, 91, 4096])
+def test_zeros_are_unwritten(size: int) -> None:
+    data = log(2)
+    assert stops(data + bytes(size)) == Scanned(end=len(data), stop=Stop.UNWRITTEN)
+
+
+@pytest.mark.parametrize("size", range(1, 8))
+def test_below_8_bytes_nothing_can_be_said(size: int) -> None:
+    for data in (bytes(size), b"\xff" * size, log(1)[:size]):
+        assert stops(data) == Scanned(end=0, stop=Stop.INCOMPLETE, missing_bytes=8 - size)
+
+
+def test_a_torn_record_is_incomplete_and_says_what_is_missing() -> None:
+    first, both = log(1), log(2)
+    for cut in range(len(first) + 8, len(both)):
+        scanned = stops(both[:cut])
+        assert scanned == Scanned(
+            end=len(first), stop=Stop.INCOMPLETE, missing_bytes=len(both) - cut
+        )
+
+
+def test_a_torn_record_is_completed_by_the_rest() -> None:
+    data = log(3)
+    at, seen = 0, []
+    for end in range(0, len(data) + 1, 5):
+        spans, scanned = scan(data, at, end)
+        seen += spans
+        at = scanned.end
+    assert seen == scan(data)[0][: len(seen)]
+    assert scan(data, at)[1].stop is Stop.END
+
+
+@pytest.mark.parametrize("shift", [-1, 1, 65536])
+def test_a_record_in_the_wrong_place_is_corrupt(shift: int) -> None:
+    data = log(2, start=500)
+    assert stops(data, physical_offset=500).stop is Stop.END
+    assert stops(b"before" + data, start=6, physical_offset=500).stop is Stop.END
+    scanned = stops(data, physical_offset=500 + shift)
+    assert (scanned.stop, scanned.end) == (Stop.CORRUPT, 0)
+    assert scanned.reason == f"physical offset 500 in a record at {500 + shift}"
+
+
+def test_the_second_record_in_the_wrong_place_stops_there() -> None:
+    data = log(1, start=0)
+    scanned = stops(data + data, physical_offset=0)
+    assert (scanned.stop, scanned.end) == (Stop.CORRUPT, len(data))
+
+
+def test_damage_in_the_middle_keeps_what_is_before() -> None:
+    data = bytearray(log(5))
+    spans, _ = scan(data)
+    data[spans[3][0] + 4] ^= 1
+    found, scanned = scan(data)
+    assert found == spans[:3]
+    assert (scanned.end, scanned.stop) == (spans[3][0], Stop.CORRUPT)
+
+
+def test_heads_of_delayed_records_have_the_delivery_time() -> None:
+    block = encode_properties({"TAGS": "a", "DELAY": "2"})
+    data = log(1, topic="SCHEDULE_TOPIC_XXXX", properties=block)
+    assert scan_heads(data)[0][0].tags_code == 6000
+    assert scan_heads(data, delay_levels_ms=(7, 9))[0][0].tags_code == 1009
+    elsewhere = log(1, topic="T", properties=block)
+    assert scan_heads(elsewhere)[0][0].tags_code == 97
+
+
+@pytest.mark.parametrize("delay", [{}, {"DELAY": "0"}, {"DELAY": "x"}])
+def test_heads_without_a_delay_have_the_tags(delay: dict[str, str]) -> None:
+    block = encode_properties({"TAGS": "a", **delay})
+    data = log(1, topic="SCHEDULE_TOPIC_XXXX", properties=block)
+    assert scan_heads(data)[0][0].tags_code == 97
+
+
+@given(st.integers(0, 6), st.integers(0, 300), st.sampled_from(["", "blank", "zeros"]))
+def test_one_pass_or_two_find_the_same(count: int, cut: int, tail: str) -> None:
+    data = log(count) + {"": b"", "blank": encode_blank(100), "zeros": bytes(50)}[tail]
+    cut = min(cut, len(data))
+    whole, whole_scanned = scan(data, physical_offset=0)
+    first, middle = scan(data, 0, cut, physical_offset=0)
+    second, scanned = scan(data, middle.end, physical_offset=middle.end)
+    assert first + second == whole
+    assert scanned == whole_scanned
