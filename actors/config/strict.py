@@ -177,9 +177,6 @@ class _Strict:
 
     def _limited(self, field: attrs.Attribute[Any]) -> Callable[[Any, Any], Any]:
         kind, rule = field.type, field.validator
-        args = get_args(kind)
-        if type(None) in args:  # TOML has no null: an optional key is given or absent
-            kind = next(arg for arg in args if arg is not type(None))
 
         def structure(value: Any, _: Any) -> Any:
             try:

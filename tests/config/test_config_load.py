@@ -65,6 +65,13 @@ def test_file_that_cannot_be_read(tmp_path: Path, make: object, found: str) -> N
     assert caught.value.problems == (f"{file}: {found}",)
 
 
+def test_a_file_of_the_greatest_size(tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+    text = EXAMPLE.read_text()
+    file.write_text(text.ljust(bounds.CONFIG_BYTES_MAX, "#"))
+    assert load(file).name == "demo"
+
+
 @pytest.mark.parametrize("name", ["a\0b", "a\nb"])
 def test_file_name_that_is_none(name: str) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -117,6 +124,8 @@ def test_everything_is_frozen() -> None:
 def test_a_program_is_held_to_the_same_limits() -> None:
     with pytest.raises(bounds.Mismatch, match="expected an integer from 1 to 65535, found 0"):
         model.ClassicGroup(name="g", master="n0", port=0)
+    with pytest.raises(bounds.Mismatch, match="found True"):
+        model.ClassicGroup(name="g", master="n0", port=True)
     group = model.ClassicGroup(name="g", master="n9")
     made = model.ClusterConfig(name="c", data_dir="/d", nodes={"n0": "::1"}, groups={"g": group})
     with pytest.raises(ConfigError, match=r"<config>: key groups.g.master: expected one of"):

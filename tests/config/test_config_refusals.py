@@ -310,6 +310,14 @@ def test_limits_that_contradict_each_other(addition: str, line: str) -> None:
     assert found.endswith(line)
 
 
+def test_limits_may_be_reached() -> None:
+    keys = "disk_max_used_ratio = 0.85\ndisk_full_ratio = 0.85\ndelete_when_hours = [0, 23]\n"
+    keys += "append_pending_bytes = 4194304\nframe_bytes = 4194292\nport = 65535\ncopies = 3\n"
+    assert loads(BASE + keys, "f.toml").groups["orders"].delete_when_hours == (0, 23)
+    longest = "x" * 64
+    assert longest in loads(BASE + f'[groups.{longest}]\nmaster = "n0"\nport = 1', "f").groups
+
+
 def test_drain_within_stop() -> None:
     assert lines("drain_timeout_s = 30\n" + BASE) == [
         "f.toml: key drain_timeout_s: expected less than stop_timeout_s, 30, found 30"
@@ -351,6 +359,26 @@ def test_nothing_is_said_about_what_only_follows_from_another_mistake() -> None:
     assert len(lines(BASE.replace('"127.0.0.3"', "3"))) == 1
     # What follows a broken slave moves up one place: it is not reported under a wrong number.
     assert len(lines(BASE.replace('["n1", "n2"]', '[3, "n9"]'))) == 1
+
+
+@pytest.mark.parametrize(
+    "slaves", ['[3, "n1", 4]', '[{ node = "n1", kind = "x" }]', '[{ nod = "n1", node = "n1" }]']
+)
+def test_a_wrong_list_does_not_hide_how_other_parts_fit(slaves: str) -> None:
+    text = BASE.replace('["n1", "n2"]', slaves) + 'port = 1\n[groups.b]\nmaster = "n0"\nport = 1\n'
+    found = lines(text)
+    assert len(found) == slaves.count("3") + slaves.count("4") + slaves.count("x") + 1 + (
+        "nod =" in slaves
+    )
+    assert "groups.b.port: expected a port of its own" in found[-1]
+
+
+def test_long_values_are_cut() -> None:
+    assert group(f'port = "{"x" * 58}"')[0].endswith(f'found "{"x" * 58}"')
+    assert group(f'port = "{"x" * 59}"')[0].endswith(f'found "{"x" * 56}...')
+    assert group("port = [0, 0, 0, 0, 0, 0, 0, 0]")[0].endswith("[0, 0, 0, 0, 0, 0, 0, 0]")
+    assert group("port = [0, 0, 0, 0, 0, 0, 0, 0, 0]")[0].endswith("0, 0, 0, 0, 0, ...]")
+    assert group("port = [{}, true, 1.5]")[0].endswith("[a table, true, 1.5]")
 
 
 @pytest.mark.parametrize(
