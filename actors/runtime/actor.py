@@ -1,0 +1,64 @@
+"""`Actor`: one task, one mailbox, state that only its hooks touch."""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+
+from actors.runtime.mailbox import MailboxSpec
+
+if TYPE_CHECKING:
+    from actors.runtime.context import ActorContext
+
+M = TypeVar("M")
+
+
+class StopReason(enum.Enum):
+    """Why an actor stops."""
+
+    NORMAL = "normal"  # it called ctx.stop()
+    SHUTDOWN = "shutdown"  # its supervisor asked
+    CRASHED = "crashed"  # a hook or a feeder raised
+    KILLED = "killed"  # it outlasted its time; await in on_stop raises Cancelled at once
+
+
+class Actor(Generic[M]):
+    """Base of every actor. Subclasses are `@attrs.define` and write the hooks they need.
+
+    A restart makes a new instance, so what must survive is rebuilt in `on_start`. `on_stop` runs
+    once if `on_start` returned, whatever ended the actor; an `on_start` that fails cleans up
+    after itself.
+
+    Attributes:
+        mailbox: how this class's mailbox behaves.
+        ctx: set before `on_start`.
+    """
+
+    __slots__ = ("ctx",)
+
+    mailbox: ClassVar[MailboxSpec] = MailboxSpec()
+    ctx: ActorContext[M]
+
+    async def on_start(self) -> None:
+        """Get ready. Returning means ready: only then does the next sibling start. May ask
+        earlier siblings.
+        """
+
+    async def handle(self, message: M) -> None:
+        """Deal with one message. An exception is a crash."""
+
+    async def handle_batch(self, messages: list[M]) -> None:
+        """Deal with all that waited, as one list that is the actor's own. Control messages come
+        in a list apart.
+
+        Override for batch work. A stop or a control message then waits for the end of the batch,
+        and long work must checkpoint by itself; with plain `handle` the runtime looks up between
+        messages and does it.
+        """
+        for message in messages:
+            await self.handle(message)
+
+    async def on_stop(self, reason: StopReason) -> None:
+        """Close what was opened. The mailbox is closed and the feeders have ended; timers do not
+        fire any more.
+        """

@@ -1,0 +1,161 @@
+"""A supervisor's record of one child, and of the child's present life."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+import attrs
+import trio
+
+from actors.runtime.actor import StopReason
+from actors.runtime.mailbox import MailboxStatistics
+from actors.runtime.spec import ChildSpec, Restart, Start
+from actors.runtime.tree import State, TreeNode
+
+if TYPE_CHECKING:
+    from actors.runtime.registry import Registry
+
+
+class Process(Protocol):
+    """What runs inside a life: an actor or a supervisor."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def type(self) -> str: ...
+    @property
+    def stopped_as(self) -> StopReason: ...
+    def request_stop(self) -> None:
+        """Ask it to end in order. Any number of times."""
+
+    async def run(self, started: Callable[[], None]) -> None:
+        """Live, calling `started` once ready."""
+
+    def open_to_kill(self) -> None:
+        """Lift every shield below, so that a cancellation from above passes, and remember being
+        killed.
+        """
+
+    def shutdown_s(self, own_s: float) -> float:
+        """How long its stop may take; `own_s` is its specification's."""
+
+    def statistics(self) -> MailboxStatistics | None: ...
+    def snapshot_children(self) -> tuple[TreeNode, ...]: ...
+    def running_paths(self) -> list[str]:
+        """Paths of the actors below that still run; empty for an actor."""
+
+
+Launch: TypeAlias = "Callable[[Registry, str, int, Start], Process]"
+"""Makes the process for a path, an incarnation and what its ChildSpec says."""
+
+
+@attrs.define(eq=False)
+class Life:
+    """One incarnation: from the start of its task to its end.
+
+    Attributes:
+        scope: around everything the child does; shielded once it is ready, so only its supervisor
+            cancels it.
+        ready: it called started() and its task did move to the supervisor's nursery.
+        ended: set when its task has left `scope`.
+        error: what it ended with.
+        asked: its supervisor asked it to stop before it ended.
+    """
+
+    incarnation: int
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    process: Process | None = None
+    ready: bool = False
+    ended: trio.Event = attrs.field(factory=trio.Event)
+    error: Exception | None = None
+    asked: bool = False
+    started_s: float = 0.0
+    stop_deadline_s: float = 0.0
+
+    def request_stop(self, own_s: float) -> None:
+        """Ask in order. The time it may take runs from the first request."""
+        assert self.process is not None  # OnlyReadyChildrenAreAsked
+        if not self.asked:
+            self.asked = True
+            self.stop_deadline_s = trio.current_time() + self.process.shutdown_s(own_s)
+        self.process.request_stop()
+
+    def kill(self) -> None:
+        """Cancel the whole subtree. A scope's cancellation cannot pass the shields below, so they
+        go first.
+        """
+        self.open_to_kill()
+        self.scope.cancel()
+
+    def open_to_kill(self) -> None:
+        self.scope.shield = False
+        if self.process is not None:
+            self.process.open_to_kill()
+
+
+@attrs.define(eq=False)
+class Child:
+    """One place in a supervisor's list.
+
+    Attributes:
+        life: the present life, None between lives.
+        due_s: when it shall be started again, while state is WAITING.
+        attempt: restarts in a row, for the back-off.
+    """
+
+    spec: ChildSpec
+    path: str
+    life: Life | None = None
+    state: State = State.STOPPED
+    incarnation: int = 0
+    restarts: int = 0
+    attempt: int = 0
+    due_s: float = 0.0
+    kind: str = "actor"
+    type: str = "-"
+
+    @property
+    def temporary(self) -> bool:
+        return self.spec.restart is Restart.TEMPORARY
+
+    def snapshot(self) -> TreeNode:
+        process = self.life.process if self.life is not None else None
+        return TreeNode(
+            path=self.path,
+            kind=self.kind,
+            type=self.type,
+            incarnation=self.incarnation,
+            state=self.state,
+            restarts=self.restarts,
+            mailbox=process.statistics() if process is not None else None,
+            children=process.snapshot_children() if process is not None else (),
+        )
+
+
+@attrs.frozen(kw_only=True)
+class Exit:
+    """A child has ended: the notice to its supervisor."""
+
+    name: str
+    incarnation: int
+    error: Exception | None
+
+
+class RestartWindow:
+    """Counts restarts within a period, as OTP's add_restart."""
+
+    __slots__ = ("_intensity", "_period_s", "_times")
+
+    def __init__(self, intensity: int, period_s: float) -> None:
+        self._intensity = intensity
+        self._period_s = period_s
+        self._times: deque[float] = deque(maxlen=intensity + 1)
+
+    def add(self, now_s: float) -> bool:
+        """Count one restart. False if that is one too many within the period."""
+        self._times.append(now_s)
+        while self._times[0] < now_s - self._period_s:
+            self._times.popleft()
+        return len(self._times) <= self._intensity

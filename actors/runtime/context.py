@@ -1,0 +1,194 @@
+"""`ActorContext`: what an actor's hooks may use, as `self.ctx`."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, TypeVarTuple, Unpack, overload
+
+import trio
+
+from actors.events import runtime as events
+from actors.runtime.actor import StopReason
+from actors.runtime.errors import ActorDown, ActorError, AskTimeout, MailboxFull
+from actors.runtime.mailbox import Mailbox, WaitingSender
+from actors.runtime.ref import ActorRef
+from actors.runtime.reply import LaterReply, ReplyTo
+from actors.runtime.timers import Timers
+
+if TYPE_CHECKING:
+    from actors.runtime.registry import Registry
+
+M = TypeVar("M")
+T = TypeVar("T")
+R = TypeVar("R")
+R1 = TypeVar("R1")
+R2 = TypeVar("R2")
+Ts = TypeVarTuple("Ts")
+
+ASKS_PENDING_MAX = (
+    16_384  # unanswered ask_later of one actor; more means that it does not bound its own work
+)
+
+
+class ActorContext(Generic[M]):
+    """One incarnation's view of the runtime.
+
+    Attributes:
+        path: "/n0/orders/store".
+        incarnation: 1 for the first life at this path, then 2 and so on.
+        self_ref: the actor's own ref, to be given to others.
+        timers: messages to oneself at a time.
+        rng: the system's only source of randomness.
+    """
+
+    __slots__ = (
+        "_asks",
+        "_fail",
+        "_mailbox",
+        "_nursery",
+        "_registry",
+        "incarnation",
+        "path",
+        "rng",
+        "self_ref",
+        "timers",
+    )
+
+    def __init__(
+        self,
+        registry: Registry,
+        ref: ActorRef[M],
+        incarnation: int,
+        mailbox: Mailbox,
+        fail: Callable[[Exception], None],
+    ) -> None:
+        self.path = ref.path
+        self.incarnation = incarnation
+        self.self_ref = ref
+        self.timers: Timers[M] = Timers(mailbox)
+        self.rng: random.Random = registry.rng
+        self._registry = registry
+        self._mailbox = mailbox
+        self._fail = fail
+        self._nursery: trio.Nursery | None = None
+        self._asks: dict[LaterReply, WaitingSender | None] = {}
+
+    def now_s(self) -> float:
+        """Trio's time in seconds, the only one there is for deadlines."""
+        return trio.current_time()
+
+    def emit(self, event: object) -> None:
+        """Hand an event of the catalogue to the node's event log. Synchronous."""
+        self._registry.emit(self.path, self.incarnation, event)
+
+    def ref(self, path: str) -> ActorRef[Any]:
+        """The ref of any path of this system."""
+        return self._registry.ref(path)
+
+    def spawn(self, async_fn: Callable[[Unpack[Ts]], Awaitable[object]], *args: *Ts) -> None:
+        """Start a feeder: a task that awaits an outside source and tells this actor what came.
+
+        It runs in the actor's own nursery, is cancelled before `on_stop`, and its crash is the
+        actor's crash.
+        """
+        assert self._nursery is not None  # SpawnFromHooksOnly
+        label = getattr(async_fn, "__name__", type(async_fn).__name__)
+        self._nursery.start_soon(
+            async_fn, *args, name=f"{self.path}#{self.incarnation} feeder {label}"
+        )
+
+    def stop(self, reason: StopReason = StopReason.NORMAL) -> None:
+        """End this actor after the current message. A transient or temporary child is then not
+        restarted.
+        """
+        self._mailbox.stop(reason)
+
+    @overload
+    def ask_later(
+        self,
+        ref: ActorRef[T],
+        reply_type: type[R],
+        make: Callable[[ReplyTo[R]], T],
+        *,
+        timeout_s: float,
+        on_reply: Callable[[R | Exception], M],
+    ) -> None: ...
+    @overload
+    def ask_later(
+        self,
+        ref: ActorRef[T],
+        reply_type: tuple[type[R1], type[R2]],
+        make: Callable[[ReplyTo[R1 | R2]], T],
+        *,
+        timeout_s: float,
+        on_reply: Callable[[R1 | R2 | Exception], M],
+    ) -> None: ...
+    def ask_later(
+        self,
+        ref: ActorRef[T],
+        reply_type: Any,
+        make: Callable[[ReplyTo[Any]], T],
+        *,
+        timeout_s: float,
+        on_reply: Callable[[Any], M],
+    ) -> None:
+        """Ask without waiting: the answer comes back as the private message that `on_reply` makes
+        of it.
+
+        `on_reply` gets the answer, or AskTimeout, ActorDown, MailboxFull or the error the other
+        answered with. The question waits for room in the other's mailbox in line with other
+        senders; `timeout_s` includes that.
+        Raises: ActorError above ASKS_PENDING_MAX unanswered questions.
+        """
+        if len(self._asks) >= ASKS_PENDING_MAX:
+            raise ActorError(f"{self.path} has {ASKS_PENDING_MAX} unanswered questions")
+
+        def done(reply: LaterReply, outcome: Any) -> None:
+            self._asks.pop(reply, None)
+            self.timers.cancel(reply)
+            if self._mailbox.open:
+                try:
+                    self._mailbox.push(on_reply(outcome))
+                except Exception as exc:
+                    self._fail(exc)
+
+        asked = ref.mailbox
+        reply = LaterReply(asked, done)
+        message = make(reply)
+        if asked is None:
+            reply.fail(ActorDown(f"{ref.path} is not running"))
+            return
+        self._asks[reply] = None
+
+        def expire() -> M:
+            waiting = self._asks.pop(reply, None)
+            if waiting is not None:
+                waiting.withdraw()
+            reply.abandon()
+            kind = type(message).__name__
+            self._registry.emit(
+                ref.path, 0, events.AskTimedOut(message_type=kind, timeout_s=timeout_s)
+            )
+            return on_reply(AskTimeout(f"{ref.path} did not answer {kind} within {timeout_s} s"))
+
+        self.timers.call_at(reply, trio.current_time() + timeout_s, expire)
+        if asked.offer(message):
+            return
+        if asked.waits:
+            self._asks[reply] = asked.enqueue(message)
+        else:
+            asked.refused += 1
+            reply.fail(MailboxFull(f"{ref.path} is full"))
+
+    def open(self, nursery: trio.Nursery) -> None:
+        """Only for the runtime: feeders may start."""
+        self._nursery = nursery
+
+    def close(self) -> None:
+        """Only for the runtime: nobody waits for answers any more."""
+        for reply, waiting in list(self._asks.items()):
+            if waiting is not None:
+                waiting.withdraw()
+            reply.abandon()
+        self._asks.clear()

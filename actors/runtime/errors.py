@@ -1,0 +1,61 @@
+"""Errors of the runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class ActorError(Exception):
+    """Base of the runtime's own errors."""
+
+
+class AskTimeout(ActorError):
+    """No answer came in time. The asked actor may still act on the message."""
+
+
+class ActorDown(ActorError):
+    """The asked actor is not there, or ended before it answered. It may have acted on the
+    message.
+    """
+
+
+class MailboxFull(ActorError):
+    """The mailbox refuses (Overflow.REFUSE), or an actor would wait for room in its own mailbox."""
+
+
+class AskInsideHandle(ActorError):
+    """`ref.ask` was called by an actor's receive loop: use `ctx.ask_later`, so that the mailbox
+    is still served.
+    """
+
+
+class SpecError(ActorError, ValueError):
+    """A specification contradicts itself."""
+
+
+class StartCancelled(ActorError):
+    """A child was killed before it became ready."""
+
+
+class RestartIntensityExceeded(ActorError):
+    """More restarts than `intensity` in `period_s`. `__cause__` is the last child's error."""
+
+
+class SignificantChildFailed(ExceptionGroup[Exception]):
+    """A supervisor shut itself down because a significant child failed; holds that child's error.
+
+    For the decision to restart it counts as a shutdown, as in OTP: a transient supervisor is not
+    restarted.
+    """
+
+    def derive(self, excs: Sequence[Exception]) -> SignificantChildFailed:  # type: ignore[override]
+        return SignificantChildFailed(self.message, excs)
+
+
+def describe(error: BaseException) -> str:
+    """The leaf errors of a group, or the error itself: "Type: text; Type: text"."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(describe(each) for each in error.exceptions)
+    cause = f" (after {describe(error.__cause__)})" if error.__cause__ is not None else ""
+    text = str(error)
+    return f"{type(error).__name__}: {text}{cause}" if text else f"{type(error).__name__}{cause}"

@@ -1,0 +1,405 @@
+"""The mailbox of one incarnation: bounded, conflating, with a small lane for control messages.
+
+Two lanes of lists. The receiver takes a whole lane by swapping its list for an empty one, so the
+cost per message is the sender's append. `ActorRef.tell` appends by itself as long as `0 <
+len(items) < limit` and the message's class is not special; `Mailbox` keeps that safe:
+
+- the receiver parks only while both lanes are empty, so an append to a lane that is not empty
+  wakes nobody;
+- `limit` is 0 whenever an append needs more thought: somebody waits for room (first come, first
+  served), bytes are counted, the actor has stopped.
+
+A sender that waits is an entry in `waiting`, its message with it: making room moves the message
+into the lane and then wakes the sender, so a cancellation comes either before (the message was
+never sent) or after (it was).
+
+Bounds: `capacity` messages and `capacity_bytes` in each of the two places a message can be:
+waiting in the lane, and in the batch that the actor works on. A single message above
+`capacity_bytes` is let in when the lane is empty.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import trio
+
+from actors.runtime.errors import MailboxFull, SpecError
+from actors.runtime.parking import Parker
+
+if TYPE_CHECKING:
+    from actors.runtime.actor import StopReason
+    from actors.runtime.reply import ReplyTo
+
+CAPACITY = 1024  # messages; a batch of this many small messages is about a millisecond of work
+CONTROL_CAPACITY = 64  # stop, role change, truncation: a handful per session
+GONE_MIN = 64  # places of conflated messages that are left open before the lane is closed up
+
+
+class Overflow(enum.Enum):
+    """What a full mailbox does with a tell."""
+
+    WAIT = "wait"
+    REFUSE = "refuse"
+
+
+@attrs.frozen(kw_only=True)
+class MailboxSpec:
+    """How an actor's mailbox behaves. Classes are matched exactly, not by inheritance.
+
+    Attributes:
+        capacity: messages that may wait.
+        capacity_bytes: bytes that may wait, by `size_of`; None counts no bytes.
+        size_of: the size of a message in bytes.
+        conflate: class -> key. A newer message with the same key goes to the tail and the older
+            leaves; such messages never wait for room, so their keys must be few (and name the
+            connection).
+        control: classes that go through the control lane, which is read first.
+        control_capacity: messages that may wait there.
+        overflow: WAIT, or REFUSE: a tell becomes a dead letter, an ask fails with MailboxFull.
+    """
+
+    capacity: int = CAPACITY
+    capacity_bytes: int | None = None
+    size_of: Callable[[Any], int] | None = None
+    conflate: Mapping[type, Callable[[Any], Hashable]] = attrs.field(factory=dict)
+    control: tuple[type, ...] = ()
+    control_capacity: int = CONTROL_CAPACITY
+    overflow: Overflow = Overflow.WAIT
+
+    def __attrs_post_init__(self) -> None:
+        if self.capacity < 1 or self.control_capacity < 1:
+            raise SpecError("a mailbox holds at least one message")
+        if (self.capacity_bytes is None) != (self.size_of is None):
+            raise SpecError("capacity_bytes and size_of go together")
+        if any(kind in self.conflate for kind in self.control):
+            raise SpecError("a message class is either control or conflated")
+
+
+@attrs.frozen(kw_only=True)
+class MailboxStatistics:
+    """A look at one mailbox.
+
+    Attributes:
+        depth: messages that wait, both lanes.
+        peak: the largest depth of the main lane so far.
+        size_bytes: bytes that wait, if bytes are counted.
+        oldest_age_s: seconds since the main lane was last empty; 0.0 if it is.
+        received: messages handed to the actor so far.
+        refused: tells and offers that found no room.
+        conflated: messages that left because a newer one came.
+        senders_waiting: tasks that wait for room.
+    """
+
+    depth: int
+    peak: int
+    size_bytes: int
+    oldest_age_s: float
+    received: int
+    refused: int
+    conflated: int
+    senders_waiting: int
+
+
+class WaitingSender:
+    """A message that waits for room, and the task to wake when it has got it (ask_later has
+    none).
+    """
+
+    __slots__ = ("lane", "message", "parker", "size_bytes")
+
+    def __init__(self, lane: Lane, message: object, size_bytes: int) -> None:
+        self.lane = lane
+        self.message = message
+        self.size_bytes = size_bytes
+        self.parker = Parker(self.withdraw)
+
+    def withdraw(self) -> None:
+        """The sender gave up. Those behind it may fit now (its message may have been a large
+        one).
+        """
+        if self.lane.waiting.pop(self, None) is not None:
+            self.lane.admit_waiting()
+
+
+class _Gone:
+    """Stands where a conflated message was."""
+
+
+GONE = _Gone()
+
+
+class Lane:
+    """One queue. Its fields are read by `ActorRef.tell`; only the mailbox changes them otherwise."""
+
+    __slots__ = (
+        "capacity",
+        "capacity_bytes",
+        "gone",
+        "items",
+        "limit",
+        "size_bytes",
+        "special",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        capacity: int,
+        capacity_bytes: int | None = None,
+        special: frozenset[type] = frozenset(),
+    ) -> None:
+        self.items: list[Any] = []
+        self.capacity = capacity
+        self.capacity_bytes = capacity_bytes
+        self.special = special
+        self.limit = 0
+        self.size_bytes = 0
+        self.gone = 0
+        self.waiting: OrderedDict[WaitingSender, None] = OrderedDict()
+        self.set_limit()
+
+    def set_limit(self) -> None:
+        self.limit = 0 if self.waiting or self.capacity_bytes is not None else self.capacity
+
+    @property
+    def depth(self) -> int:
+        return len(self.items) - self.gone
+
+    def has_room(self, size_bytes: int) -> bool:
+        depth = len(self.items) - self.gone
+        if depth == 0:
+            return True
+        if depth >= self.capacity:
+            return False
+        return self.capacity_bytes is None or self.size_bytes + size_bytes <= self.capacity_bytes
+
+    def append(self, message: object, size_bytes: int) -> None:
+        self.items.append(message)
+        self.size_bytes += size_bytes
+
+    def admit_waiting(self) -> None:
+        """Let senders in, in order, as long as the first of them fits."""
+        waiting = self.waiting
+        while waiting:
+            sender = next(iter(waiting))
+            if not self.has_room(sender.size_bytes):
+                break
+            del waiting[sender]
+            self.append(sender.message, sender.size_bytes)
+            sender.parker.wake()
+        self.set_limit()
+
+    def take(self) -> list[Any]:
+        """All that waits, oldest first; the lane is empty afterwards but for senders that waited."""
+        items = self.items
+        self.items = []
+        self.size_bytes = 0
+        if self.gone:
+            items = [each for each in items if each is not GONE]
+            self.gone = 0
+        if self.waiting:
+            self.admit_waiting()
+        return items
+
+
+class Mailbox:
+    """The mailbox of one incarnation. See the module's text for how `ActorRef.tell` shares it.
+
+    Attributes:
+        lane: the main lane.
+        control: the lane that is read first.
+        receiver: where the actor's task parks while both lanes are empty.
+        urgent: True if the receive loop should look up before its next message: control, stop,
+            failure.
+        stopping: set once the loop shall end.
+        first_s: when the main lane was last empty.
+        replies: unanswered `ReplyTo`s that this incarnation was asked, in order.
+        receiver_task: the task that must not wait for room here, for it would wait for itself.
+    """
+
+    __slots__ = (
+        "_conflate",
+        "_control_types",
+        "_keyed",
+        "_size_of",
+        "conflated",
+        "control",
+        "first_s",
+        "lane",
+        "open",
+        "path",
+        "peak",
+        "receiver",
+        "receiver_task",
+        "received",
+        "refused",
+        "replies",
+        "stopping",
+        "urgent",
+        "waits",
+    )
+
+    def __init__(self, spec: MailboxSpec, path: str) -> None:
+        special = frozenset(spec.conflate) | frozenset(spec.control)
+        self.path = path
+        self.lane = Lane(spec.capacity, spec.capacity_bytes, special)
+        self.control = Lane(spec.control_capacity)
+        self.receiver = Parker()
+        self.receiver_task: trio.lowlevel.Task | None = None
+        self.urgent = False
+        self.stopping: StopReason | None = None
+        self.open = True
+        self.waits = spec.overflow is Overflow.WAIT
+        self.replies: dict[ReplyTo[Any], None] = {}
+        self.peak = self.received = self.refused = self.conflated = 0
+        self._size_of = spec.size_of
+        self._conflate = spec.conflate
+        self._control_types = frozenset(spec.control)
+        self._keyed: dict[Hashable, int] = {}
+        self.first_s = 0.0
+
+    def offer(self, message: object) -> bool:
+        """Put the message in if there is room and nobody waits for room. Never waits."""
+        assert self.open  # ClosedMailboxIsUnreachable: its ref was turned away first
+        kind = type(message)
+        size_bytes = self._size_of(message) if self._size_of is not None else 0
+        if kind in self._control_types:
+            lane = self.control
+            self.urgent = True
+        elif kind in self._conflate:
+            self._replace(message, (kind, self._conflate[kind](message)), size_bytes)
+            return True
+        else:
+            lane = self.lane
+        if lane.waiting or not lane.has_room(size_bytes):
+            return False
+        self._append(lane, message, size_bytes)
+        return True
+
+    def push(self, message: object) -> None:
+        """Put the message in whatever the capacity: for answers that the actor itself has
+        bounded.
+        """
+        self._append(self.lane, message, self._size_of(message) if self._size_of is not None else 0)
+
+    def enqueue(self, message: object) -> WaitingSender:
+        """Let the message wait for room behind those that wait already. Nobody is woken when it
+        gets in.
+        """
+        lane = self.control if type(message) in self._control_types else self.lane
+        size_bytes = self._size_of(message) if self._size_of is not None else 0
+        sender = WaitingSender(lane, message, size_bytes)
+        lane.waiting[sender] = None
+        lane.set_limit()
+        return sender
+
+    async def wait(self, message: object) -> None:
+        """Wait for room in line with others. If the actor stops meanwhile, the message is a dead
+        letter.
+
+        Raises: MailboxFull if it is the actor's own loop that would wait (for itself, for ever).
+        """
+        if trio.lowlevel.current_task() is self.receiver_task:
+            raise MailboxFull(f"{self.path} would wait for room in its own mailbox for ever")
+        await self.enqueue(message).parker.park()
+
+    def stop(self, reason: StopReason) -> None:
+        """Have the receive loop end after its current message. The first reason counts."""
+        if self.stopping is None:
+            self.stopping = reason
+        self.alert()
+
+    def alert(self) -> None:
+        """Have the receive loop look up."""
+        self.urgent = True
+        self.receiver.wake()
+
+    def take_control(self) -> list[Any]:
+        self.urgent = False
+        self.received += len(self.control.items)
+        return self.control.take()
+
+    def take(self) -> list[Any]:
+        """The whole main lane, oldest first. Senders that waited are let in and woken."""
+        lane = self.lane
+        items = lane.take()
+        depth = len(items)
+        self.received += depth
+        if depth > self.peak:
+            self.peak = depth
+        if self._keyed:
+            self._keyed.clear()
+        if lane.items:
+            self.first_s = trio.current_time()
+        return items
+
+    def close(self) -> list[Any]:
+        """No message comes in any more. Returns what was not read; those who waited are woken, in
+        order.
+        """
+        self.open = False
+        left: list[Any] = []
+        for lane in (self.control, self.lane):
+            left += [each for each in lane.items if each is not GONE]
+            lane.items = []
+            lane.limit = lane.gone = lane.size_bytes = 0
+            for sender in lane.waiting:
+                left.append(sender.message)
+                sender.parker.wake()
+            lane.waiting.clear()
+        return left
+
+    def statistics(self) -> MailboxStatistics:
+        lane, control = self.lane, self.control
+        return MailboxStatistics(
+            depth=lane.depth + control.depth,
+            peak=max(self.peak, lane.depth),
+            size_bytes=lane.size_bytes + control.size_bytes,
+            oldest_age_s=trio.current_time() - self.first_s if lane.depth else 0.0,
+            received=self.received,
+            refused=self.refused,
+            conflated=self.conflated,
+            senders_waiting=len(lane.waiting) + len(control.waiting),
+        )
+
+    def _append(self, lane: Lane, message: object, size_bytes: int) -> None:
+        if not lane.items:
+            self.first_s = trio.current_time()
+        lane.items.append(message)
+        lane.size_bytes += size_bytes
+        self.receiver.wake()
+
+    def _replace(self, message: object, key: Hashable, size_bytes: int) -> None:
+        lane = self.lane
+        index = self._keyed.get(key)
+        if index is not None:
+            older = lane.items[index]
+            if self._size_of is not None:
+                lane.size_bytes -= self._size_of(older)
+            lane.items[index] = GONE
+            lane.gone += 1
+            self.conflated += 1
+            if lane.gone >= GONE_MIN and lane.gone * 2 > len(lane.items):
+                self._close_up()
+        self._keyed[key] = len(lane.items)
+        self._append(lane, message, size_bytes)
+
+    def _close_up(self) -> None:
+        """Drop the places of messages that left, so that their number is bounded by those that
+        wait.
+        """
+        lane = self.lane
+        moved: dict[int, int] = {}
+        kept: list[Any] = []
+        for index, each in enumerate(lane.items):
+            if each is not GONE:
+                moved[index] = len(kept)
+                kept.append(each)
+        lane.items = kept
+        lane.gone = 0
+        self._keyed = {key: moved[at] for key, at in self._keyed.items() if at in moved}

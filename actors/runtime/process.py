@@ -1,0 +1,224 @@
+"""One incarnation of one actor: its receive loop, from `on_start` to `on_stop`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+import trio
+
+from actors.events import runtime as events
+from actors.runtime.actor import Actor, StopReason
+from actors.runtime.context import ActorContext
+from actors.runtime.errors import ActorDown
+from actors.runtime.mailbox import Mailbox, MailboxStatistics
+from actors.runtime.registry import Registry
+from actors.runtime.tree import TreeNode
+
+WORK_S = 0.010  # a receive loop checkpoints at least this often
+LOOK_S = 0.002  # how much work may pass between two looks at the clock
+LOOK_MAX = 256  # messages between two looks at the clock, at most
+UNCHECKED_MAX = 4096  # messages without a checkpoint, for clocks that stand still while we work
+LAG_S = 1.0  # a timer that fires this late is told as LoopLagged
+
+
+class ActorProcess:
+    """Runs one actor instance. Its supervisor owns the cancel scope around it."""
+
+    kind = "actor"
+
+    def __init__(self, registry: Registry, path: str, incarnation: int, actor: Actor[Any]) -> None:
+        self.path = path
+        self.incarnation = incarnation
+        self.type = type(actor).__name__
+        self.stopped_as = StopReason.CRASHED
+        self._registry = registry
+        self._actor = actor
+        self._ref = registry.ref(path)
+        self._mailbox = Mailbox(actor.mailbox, path)
+        self._ctx: ActorContext[Any] = ActorContext(
+            registry, self._ref, incarnation, self._mailbox, self._fail
+        )
+        self._failure: Exception | None = None
+        self._killed = False
+        self._one_by_one = type(actor).handle_batch is Actor.handle_batch
+        self._batch: Iterator[Any] = iter(())
+        self._control: Iterator[Any] = iter(())
+        self._look_every = 1
+        self._unchecked = 0
+        self._since_s = 0.0
+        actor.ctx = self._ctx
+
+    def request_stop(self) -> None:
+        self._mailbox.stop(StopReason.SHUTDOWN)
+
+    def open_to_kill(self) -> None:
+        self._killed = True
+
+    def shutdown_s(self, own_s: float) -> float:
+        return own_s
+
+    def statistics(self) -> MailboxStatistics:
+        return self._mailbox.statistics()
+
+    def snapshot_children(self) -> tuple[TreeNode, ...]:
+        return ()
+
+    def running_paths(self) -> list[str]:
+        return []
+
+    async def run(self, started: Callable[[], None]) -> None:
+        """Live once. In order: on_start, started, messages, mailbox closed, feeders end, on_stop,
+        replies fail.
+        """
+        ready = False
+        crash: Exception | None = None
+        self._ref.attach(self._mailbox)
+        self._mailbox.receiver_task = trio.lowlevel.current_task()
+        try:
+            async with trio.open_nursery() as nursery:
+                self._ctx.open(nursery)
+                await self._actor.on_start()
+                ready = True
+                started()
+                self.stopped_as = await self._receive()
+                self._close()
+                nursery.cancel_scope.cancel()
+        except Exception as exc:
+            crash = exc
+            self.stopped_as = StopReason.CRASHED
+        finally:
+            if self._killed:
+                self.stopped_as = StopReason.KILLED
+            self._close()
+            try:
+                if ready:
+                    await self._stop(crash)
+            finally:
+                self._fail_replies()
+        if crash is not None:
+            raise crash
+
+    async def _stop(self, crash: Exception | None) -> None:
+        try:
+            await self._actor.on_stop(self.stopped_as)
+        except Exception as exc:
+            self.stopped_as = StopReason.CRASHED
+            if crash is None:
+                raise
+            raise ExceptionGroup(
+                f"{self.path} crashed, and again in on_stop", [crash, exc]
+            ) from None
+
+    def _close(self) -> None:
+        """Turn senders away and dead-letter what was not read. Harmless the second time."""
+        if self._mailbox.open:
+            self._ref.detach()
+            unread = [*self._control, *self._batch, *self._mailbox.close()]
+            self._registry.dead_letters(self.path, unread)
+
+    def _fail_replies(self) -> None:
+        self._ctx.close()
+        for reply in list(self._mailbox.replies):
+            reply.fail(ActorDown(f"{self.path}#{self.incarnation} ended before it answered"))
+
+    def _fail(self, error: Exception) -> None:
+        """Have the receive loop raise `error`, which happened in somebody else's task."""
+        self._failure = error
+        self._mailbox.alert()
+
+    # The receive loop. Nothing here may yield between finding both lanes empty and parking.
+
+    async def _receive(self) -> StopReason:
+        task = trio.lowlevel.current_task()
+        self._registry.receivers[task] = self.path
+        try:
+            return await self._loop()
+        finally:
+            del self._registry.receivers[task]
+
+    async def _loop(self) -> StopReason:
+        mailbox = self._mailbox
+        lane = mailbox.lane
+        timers = self._ctx.timers
+        deal = self._deal_one_by_one if self._one_by_one else self._actor.handle_batch
+        while True:
+            if mailbox.urgent and await self._look_up():
+                assert mailbox.stopping is not None
+                return mailbox.stopping
+            batch = mailbox.take() if lane.items else []
+            if timers.next_s != math.inf:
+                batch = self._due() + batch
+            if batch:
+                await deal(batch)
+                if lane.items or mailbox.urgent:
+                    await self._look_at_clock(1)
+            else:
+                await self._park(timers.next_s)
+
+    async def _park(self, deadline_s: float) -> None:
+        mailbox = self._mailbox
+        if deadline_s == math.inf:
+            await mailbox.receiver.park()
+        else:
+            with trio.move_on_at(deadline_s):
+                await mailbox.receiver.park()
+        self._since_s = mailbox.first_s if mailbox.lane.items else trio.current_time()
+        self._unchecked = 0
+
+    def _due(self) -> list[Any]:
+        due, lag_s = self._ctx.timers.take_due(trio.current_time())
+        if lag_s > LAG_S:
+            self._ctx.emit(events.LoopLagged(lag_s=lag_s))
+        return due
+
+    async def _look_up(self) -> bool:
+        """Deal with what cannot wait. True if the loop shall end."""
+        mailbox = self._mailbox
+        while mailbox.urgent:
+            if self._failure is not None:
+                raise self._failure
+            if mailbox.stopping is not None:
+                return True
+            control = mailbox.take_control()
+            if not self._one_by_one:
+                if control:
+                    await self._actor.handle_batch(control)
+                continue
+            self._control = iter(control)
+            for message in self._control:
+                await self._actor.handle(message)
+                if mailbox.stopping is not None:
+                    break
+        return False
+
+    async def _deal_one_by_one(self, batch: list[Any]) -> None:
+        mailbox = self._mailbox
+        handle = self._actor.handle
+        rest = self._batch = iter(batch)
+        left = len(batch)
+        while left > 0:
+            count = self._look_every
+            for message in islice(rest, count):
+                await handle(message)
+                if mailbox.urgent and await self._look_up():
+                    return  # what is left in `rest` becomes dead letters
+            left -= count
+            if left > 0:
+                await self._look_at_clock(count)
+
+    async def _look_at_clock(self, count: int) -> None:
+        """Checkpoint if it is time, after `count` messages; adapt how often to look."""
+        now_s = trio.current_time()
+        self._unchecked += count
+        worked_s = now_s - self._since_s
+        if worked_s >= WORK_S or self._unchecked >= UNCHECKED_MAX:
+            await trio.lowlevel.checkpoint()
+            self._since_s = trio.current_time()
+            self._unchecked = 0
+        if worked_s > LOOK_S:
+            self._look_every = max(1, self._look_every // 2)
+        elif self._look_every < LOOK_MAX:
+            self._look_every *= 2

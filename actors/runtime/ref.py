@@ -1,0 +1,196 @@
+"""`ActorRef`: the way to send to an actor, bound to its path rather than to one incarnation."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Coroutine, Generator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
+
+import trio
+from trio.lowlevel import current_task
+
+from actors.events import runtime as events
+from actors.runtime.errors import ActorDown, AskInsideHandle, AskTimeout, MailboxFull
+from actors.runtime.mailbox import Lane, Mailbox
+from actors.runtime.reply import AskReply, ReplyTo
+
+if TYPE_CHECKING:
+    from actors.runtime.registry import Registry
+
+M_contra = TypeVar("M_contra", contravariant=True)
+R = TypeVar("R")
+R1 = TypeVar("R1")
+R2 = TypeVar("R2")
+
+_NOBODY = Lane(1)
+_NOBODY.limit = 0  # the lane of an actor that is not running: every message takes the slow path
+
+
+@types.coroutine
+def _nothing() -> Generator[Any, Any, None]:
+    return
+    yield
+
+
+def _finished() -> Coroutine[Any, Any, None]:
+    """One exhausted awaitable for all tells that need not wait: awaiting it costs a few
+    nanoseconds, again and again.
+    """
+    generator = _nothing()
+    try:
+        cast(Generator[Any, Any, None], generator).send(None)
+    except StopIteration:
+        pass
+    return cast(Coroutine[Any, Any, None], generator)
+
+
+_SENT = _finished()
+
+
+class ActorRef(Generic[M_contra]):
+    """Where to send messages of type M. The same object for the same path in one system.
+
+    A ref stays valid across restarts; a mailbox belongs to one incarnation. So a message that is
+    sent while the actor is down (stopped, or between two incarnations) is a dead letter, and an
+    ask fails with `ActorDown`.
+    """
+
+    __slots__ = ("__weakref__", "_lane", "_registry", "mailbox", "path")
+
+    def __init__(self, path: str, registry: Registry) -> None:
+        self.path = path
+        self.mailbox: Mailbox | None = None
+        self._lane = _NOBODY
+        self._registry = registry
+
+    def __repr__(self) -> str:
+        return f"<ActorRef {self.path}>"
+
+    @property
+    def alive(self) -> bool:
+        """True if an incarnation runs (it may still be starting)."""
+        return self.mailbox is not None
+
+    def tell(self, message: M_contra) -> Coroutine[Any, Any, None]:
+        """Send: `await ref.tell(m)`. Waits, in order, while the mailbox is full; otherwise never
+        yields.
+
+        To a stopped actor the message is a counted dead letter, never an error. Callers must not
+        rely on its not
+        yielding: the simulator makes it yield.
+        Raises: MailboxFull if an actor would wait for room in its own mailbox.
+        """
+        lane = self._lane
+        items = lane.items
+        if 0 < len(items) < lane.limit and type(message) not in lane.special:
+            items.append(message)
+            return _SENT
+        return self._tell(message)
+
+    def offer(self, message: M_contra) -> bool:
+        """Send without ever waiting. False if there is no room, if somebody waits for room, or
+        nobody is there.
+        """
+        mailbox = self.mailbox
+        if mailbox is None:
+            self._registry.dead_letter(self.path, message)
+            return False
+        if mailbox.offer(message):
+            return True
+        mailbox.refused += 1
+        return False
+
+    @overload
+    async def ask(
+        self, reply_type: type[R], make: Callable[[ReplyTo[R]], M_contra], *, timeout_s: float
+    ) -> R: ...
+    @overload
+    async def ask(
+        self,
+        reply_type: tuple[type[R1], type[R2]],
+        make: Callable[[ReplyTo[R1 | R2]], M_contra],
+        *,
+        timeout_s: float,
+    ) -> R1 | R2: ...
+    async def ask(
+        self, reply_type: Any, make: Callable[[ReplyTo[Any]], M_contra], *, timeout_s: float
+    ) -> Any:
+        """Ask and wait for the answer. Not for an actor's receive loop: that has `ctx.ask_later`.
+
+        Args:
+            reply_type: what the answer is (a pair of classes for a union of two); it is not
+                checked.
+            make: gets the reply and returns the message.
+            timeout_s: seconds, the wait for room in the mailbox included.
+
+        Raises: AskTimeout; ActorDown if the actor is not running or ends first; MailboxFull if it
+            refuses; AskInsideHandle; whatever error the actor answered with.
+        """
+        if current_task() in self._registry.receivers:
+            raise AskInsideHandle(f"{self.path} was asked inside handle; use ctx.ask_later")
+        mailbox = self.mailbox
+        if mailbox is None:
+            await trio.lowlevel.checkpoint()
+            raise ActorDown(f"{self.path} is not running")
+        reply = AskReply(mailbox)
+        try:
+            message = make(reply)
+            with trio.CancelScope(deadline=trio.current_time() + timeout_s):
+                await self.tell(message)
+                if not reply.answered:
+                    await reply.parker.park()
+        finally:
+            given_up = not reply.answered
+            reply.abandon()
+        if given_up:
+            kind = type(message).__name__
+            self._registry.emit(
+                self.path, 0, events.AskTimedOut(message_type=kind, timeout_s=timeout_s)
+            )
+            raise AskTimeout(f"{self.path} did not answer {kind} within {timeout_s} s")
+        if reply.error is not None:
+            raise reply.error
+        return reply.value
+
+    def attach(self, mailbox: Mailbox) -> None:
+        """A new incarnation takes the path over. Only for the runtime."""
+        assert self.mailbox is None  # OneIncarnationPerPath
+        self.mailbox = mailbox
+        if not self._registry.yields_on_tell:
+            self._lane = mailbox.lane
+
+    def detach(self) -> None:
+        """The incarnation takes no more messages. Only for the runtime."""
+        self.mailbox = None
+        self._lane = _NOBODY
+
+    def _tell(self, message: M_contra) -> Coroutine[Any, Any, None]:
+        registry = self._registry
+        if registry.yields_on_tell:
+            return self._tell_slowly(message)
+        if self._put(message):
+            return _SENT
+        assert self.mailbox is not None
+        return self.mailbox.wait(message)
+
+    async def _tell_slowly(self, message: M_contra) -> None:
+        hook = self._registry.tell_hook
+        assert hook is not None
+        await hook()
+        if not self._put(message):
+            assert self.mailbox is not None
+            await self.mailbox.wait(message)
+
+    def _put(self, message: M_contra) -> bool:
+        """True if the message is dealt with; False if it has to wait for room."""
+        mailbox = self.mailbox
+        if mailbox is None:
+            self._registry.dead_letter(self.path, message)
+            return True
+        if mailbox.offer(message):
+            return True
+        if mailbox.waits:
+            return False
+        mailbox.refused += 1
+        self._registry.dead_letter(self.path, message, MailboxFull(f"{self.path} is full"))
+        return True

@@ -1,0 +1,220 @@
+"""A running system: one root supervisor, one registry. How a host starts, looks at and stops it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from functools import partial
+from types import TracebackType
+from typing import Any
+
+import trio
+
+from actors.env.protocols import EventSink
+from actors.events import runtime as runtime_events
+from actors.runtime.actor import Actor
+from actors.runtime.child import Process
+from actors.runtime.dynamic import DynamicSupervisor
+from actors.runtime.errors import SpecError, describe
+from actors.runtime.process import ActorProcess
+from actors.runtime.ref import ActorRef
+from actors.runtime.registry import Registry, log_event
+from actors.runtime.spec import Start, SupervisorSpec
+from actors.runtime.supervisor import Supervisor
+from actors.runtime.tree import State, TreeNode
+
+STOP_TIMEOUT_S = 30.0  # the whole stop: service managers give 90 s, and an operator about this long
+
+Build = SupervisorSpec | Callable[[Registry], SupervisorSpec]
+
+
+class System:
+    """A handle on a running system."""
+
+    def __init__(self, registry: Registry, root: Supervisor) -> None:
+        self.registry = registry
+        self.path = root.path
+        self._root = root
+        self._ended = trio.Event()
+
+    def ref(self, path: str) -> ActorRef[Any]:
+        """The ref of a path: "/n0/orders/store"."""
+        return self.registry.ref(path)
+
+    def tree(self) -> TreeNode:
+        """What runs at this moment."""
+        root = self._root
+        return TreeNode(
+            path=root.path,
+            kind=root.kind,
+            type=root.type,
+            incarnation=root.incarnation,
+            state=State.STOPPED if self._ended.is_set() else State.RUNNING,
+            restarts=0,
+            mailbox=None,
+            children=root.snapshot_children(),
+        )
+
+    def request_stop(self) -> None:
+        """Begin an ordered stop and return at once. Any number of times."""
+        self._root.request_stop()
+
+    def hurry(self) -> None:
+        """Stop with no budget left: what has not ended by itself is killed."""
+        self._root.hurry()
+
+    async def stop(self) -> None:
+        """Stop in order and wait until all has ended."""
+        self.request_stop()
+        await self.wait_ended()
+
+    async def wait_ended(self) -> None:
+        """Wait until the system has ended, whatever ended it."""
+        await self._ended.wait()
+
+    def end(self) -> None:
+        """Only for `serve`."""
+        self._ended.set()
+
+
+def launch(registry: Registry, path: str, incarnation: int, start: Start) -> Process:
+    """Make what a ChildSpec's `start` describes. No child comes into being anywhere else."""
+    if isinstance(start, SupervisorSpec):
+        return Supervisor(registry, path, incarnation, start, launch)
+    if not callable(start):
+        return DynamicSupervisor(registry, path, incarnation, start, launch)
+    actor: Any = start()
+    if not isinstance(actor, Actor) or hasattr(actor, "ctx"):
+        raise SpecError(f"{path}: start must make a fresh Actor each time, not {actor!r}")
+    return ActorProcess(registry, path, incarnation, actor)
+
+
+async def serve(
+    name: str,
+    spec: Build,
+    *,
+    rng: random.Random | None = None,
+    events: EventSink = log_event,
+    stop_timeout_s: float = STOP_TIMEOUT_S,
+    tell_hook: Callable[[], Awaitable[None]] | None = None,
+    task_status: trio.TaskStatus[System] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Run a system until it is stopped, cancelled or fails.
+
+    Args:
+        name: the root's name: paths begin with "/name".
+        spec: the root's specification, or a function that builds it from the registry (for
+            factories that need refs).
+        rng: the only source of randomness; by default seeded by `name`.
+        events: where events go; by default the logger `triolog.runtime`.
+        stop_timeout_s: the budget of the whole stop; what runs then is killed and named in
+            `StopTimedOut`.
+        tell_hook: awaited before each tell; for simulation.
+
+    Returns: when the system has ended. `task_status` gives the `System` once the tree is ready.
+
+    Resource handling: cancelling it is a complete and ordered stop, in at most `stop_timeout_s`.
+
+    Error handling: a failure of the system is raised; the host's nursery makes it an
+    ExceptionGroup.
+    """
+    registry = Registry(
+        rng=rng if rng is not None else random.Random(name), event_sink=events, tell_hook=tell_hook
+    )
+    root_spec = spec if isinstance(spec, SupervisorSpec) else spec(registry)
+    root = Supervisor(
+        registry,
+        f"/{name}",
+        registry.next_incarnation(f"/{name}"),
+        root_spec,
+        launch,
+        stop_timeout_s=stop_timeout_s,
+    )
+    system = System(registry, root)
+
+    def started() -> None:
+        event = runtime_events.ActorStarted(kind=root.kind, type=root.type)
+        registry.emit(root.path, root.incarnation, event)
+        task_status.started(system)
+
+    ended: object = None
+    try:
+        await root.run(started)
+    except Exception as exc:
+        ended = runtime_events.ActorCrashed(error=describe(exc), starting=False)
+        raise
+    finally:
+        if ended is None:
+            ended = runtime_events.ActorStopped(reason=root.stopped_as.value)
+        registry.flush_dead_letters()
+        registry.emit(root.path, root.incarnation, ended)
+        system.end()
+
+
+def open_system(
+    name: str,
+    spec: Build,
+    *,
+    rng: random.Random | None = None,
+    events: EventSink = log_event,
+    stop_timeout_s: float = STOP_TIMEOUT_S,
+    tell_hook: Callable[[], Awaitable[None]] | None = None,
+) -> AbstractAsyncContextManager[System]:
+    """`async with open_system(...) as system`: ready on entry, stopped in order on exit.
+    Arguments as in `serve`.
+
+    Error handling: if the system fails, the body is cancelled and an ExceptionGroup is raised; an
+    error of the body stops the system in order and passes unchanged (in a group with the
+    system's, if that fails too).
+    """
+    return _OpenSystem(
+        partial(
+            serve,
+            name,
+            spec,
+            rng=rng,
+            events=events,
+            stop_timeout_s=stop_timeout_s,
+            tell_hook=tell_hook,
+        )
+    )
+
+
+class _OpenSystem(AbstractAsyncContextManager[System]):
+    def __init__(self, run: Callable[..., Awaitable[None]]) -> None:
+        self._run = run
+        self._stack = AsyncExitStack()
+        self._system: System | None = None
+
+    async def __aenter__(self) -> System:
+        async with AsyncExitStack() as stack:
+            nursery = await stack.enter_async_context(trio.open_nursery())
+            self._system = system = await nursery.start(self._run)
+            self._stack = stack.pop_all()
+        assert isinstance(system, System)
+        return system
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        assert self._system is not None
+        self._system.request_stop()
+        if error is None or _holds_cancelled(error):
+            return await self._stack.__aexit__(kind, error, traceback)
+        try:
+            await self._stack.__aexit__(None, None, None)
+        except Exception as exc:
+            raise BaseExceptionGroup(
+                "the system failed while its caller's error stopped it", [error, exc]
+            ) from None
+        return False
+
+
+def _holds_cancelled(error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup(trio.Cancelled) is not None
+    return isinstance(error, trio.Cancelled)
