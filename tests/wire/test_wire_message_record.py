@@ -75,9 +75,9 @@ def by_hand(
             struct.pack(">iq", 0, 0),
             struct.pack(">i", len(body)),
             body,
-            struct.pack(">b" if magic == 0xDAA320A7 else ">h", len(topic)),
+            struct.pack(">B" if magic == 0xDAA320A7 else ">H", len(topic)),
             topic,
-            struct.pack(">h", len(properties)),
+            struct.pack(">H", len(properties)),
             properties,
         )
     )
@@ -299,6 +299,28 @@ def test_negative_lengths_of_version_2(topic_length: int, properties_length: int
     with pytest.raises(RemoteProtocolError):
         decode_record(data)
     assert scan(data)[1].stop is Stop.CORRUPT
+
+
+@pytest.mark.parametrize(
+    ("magic", "topic_bytes", "properties_bytes"),
+    [
+        (MAGIC_V1, 128, 0),
+        (MAGIC_V1, 255, 0),
+        (MAGIC_V2, 32768, 0),
+        (MAGIC_V2, 65535, 0),
+        (MAGIC_V1, 1, 32768),
+        (MAGIC_V2, 1, 65535),
+    ],
+)
+def test_lengths_that_add_up_only_without_a_sign(
+    magic: int, topic_bytes: int, properties_bytes: int
+) -> None:
+    topic, properties = b"t" * topic_bytes, b"p" * properties_bytes
+    data = by_hand(magic, 0, V4_BYTES, V4_BYTES, b"body", topic, properties)
+    with pytest.raises(RemoteProtocolError, match=r"topic length|add up"):
+        decode_record(data)
+    assert scan(data)[1].stop is Stop.CORRUPT
+    assert scan_heads(data)[1].stop is Stop.CORRUPT
 
 
 def test_a_larger_limit_is_taken() -> None:
