@@ -1,0 +1,44 @@
+"""Timed actions of the simulated hardware: one heap, one task, no thread and no task per action."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable
+
+import trio
+
+
+class Agenda:
+    """Runs actions at their virtual times, those of equal time in the order they were entered.
+
+    Actions are synchronous, and act on simulated hardware only.
+    """
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Callable[[], None]]] = []
+        self._order = itertools.count()
+        self._sleeper = trio.lowlevel.ParkingLot()
+        self._running = False
+
+    def at(self, when_s: float, action: Callable[[], None]) -> None:
+        """Run `action` at virtual time `when_s`, or as soon as possible after it."""
+        assert self._running, "the simulated network needs its run() in a nursery"
+        heapq.heappush(self._heap, (when_s, next(self._order), action))
+        if self._heap[0][2] is action:
+            self._sleeper.unpark_all()
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve until cancelled."""
+        self._running = True
+        try:
+            task_status.started()
+            while True:
+                now_s = trio.current_time()
+                while self._heap and self._heap[0][0] <= now_s:
+                    heapq.heappop(self._heap)[2]()
+                next_s = self._heap[0][0] if self._heap else float("inf")
+                with trio.move_on_at(next_s):
+                    await self._sleeper.park()
+        finally:
+            self._running = False

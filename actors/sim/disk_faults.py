@@ -1,0 +1,108 @@
+"""What can go wrong on a simulated disk, injected by rule."""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import Literal, TypeAlias
+
+import attrs
+import trio
+
+Operation: TypeAlias = Literal["read", "write", "sync", "create", "prepare", "rename"]
+
+
+@attrs.define(eq=False)
+class _Rule:
+    operation: Operation
+    code: int  # errno; 0: a short write
+    path_part: str
+    skip: int
+    times: int
+
+
+class DiskFaults:
+    """Rules that make operations fail, and slow syncs.
+
+    Attributes:
+        counts: how often each kind took effect, by "operation:errno", "short_write",
+            "slow_sync", "bit_rot" and "full".
+    """
+
+    def __init__(self, rng: random.Random) -> None:
+        self.counts: dict[str, int] = {}
+        self._rng = rng
+        self._rules: list[_Rule] = []
+        self._slow_s = 0.0
+        self._slow_until_s = 0.0
+
+    def fail(
+        self,
+        operation: Operation,
+        code: int,
+        *,
+        path_part: str = "",
+        skip: int = 0,
+        times: int = 1,
+    ) -> None:
+        """Let `operation` fail with `code` (an errno) on paths that contain `path_part`.
+
+        Args:
+            skip: this many matching operations still work.
+            times: so many fail; then the rule is gone.
+        """
+        assert code > 0, code
+        self._rules.append(_Rule(operation, code, path_part, skip, times))
+
+    def shorten_write(self, *, path_part: str = "", skip: int = 0) -> None:
+        """Let one write store only a part of its bytes, chosen by chance, and raise EIO."""
+        self._rules.append(_Rule("write", 0, path_part, skip, 1))
+
+    def slow_syncs(self, extra_s: float, duration_s: float) -> None:
+        """Every sync that begins in the next `duration_s` takes `extra_s` longer."""
+        self._slow_s = extra_s
+        self._slow_until_s = trio.current_time() + duration_s
+
+    def clear(self) -> None:
+        """Forget all rules, and be fast again."""
+        self._rules.clear()
+        self._slow_s = self._slow_until_s = 0.0
+
+    # For the disk.
+
+    def check(self, operation: Operation, path: str) -> None:
+        """Raises: OSError, if a rule says so."""
+        rule = self._take(operation, path, short=False)
+        if rule is not None:
+            self.count(f"{operation}:{rule.code}")
+            raise OSError(rule.code, os.strerror(rule.code), path)
+
+    def short_write(self, path: str, size: int) -> int | None:
+        """How many bytes of a write arrive, if a rule shortens it."""
+        if self._take("write", path, short=True) is None:
+            return None
+        self.count("short_write")
+        return self._rng.randrange(size)
+
+    def sync_delay_s(self) -> float:
+        if trio.current_time() < self._slow_until_s:
+            self.count("slow_sync")
+            return self._slow_s
+        return 0.0
+
+    def count(self, what: str, number: int = 1) -> None:
+        self.counts[what] = self.counts.get(what, 0) + number
+
+    def _take(self, operation: Operation, path: str, *, short: bool) -> _Rule | None:
+        for rule in self._rules:
+            matches = rule.operation == operation and (rule.code == 0) == short
+            if not matches or rule.path_part not in path:
+                continue
+            if rule.skip:
+                rule.skip -= 1
+                continue
+            rule.times -= 1
+            if rule.times == 0:
+                self._rules.remove(rule)
+            return rule
+        return None

@@ -1,0 +1,184 @@
+"""The content of one simulated file: pages as written, and pages as durable.
+
+Every unsynced page remembers the version that is on the disk and, while syncs run, the versions
+that they carry; a power loss picks one of them or the newest. After a sync that failed the pages
+count as clean, as Linux treats them, but are not on the disk: only another write and sync of the
+same page can make it durable again.
+"""
+
+from __future__ import annotations
+
+import random
+
+import attrs
+
+PAGE_BYTES = 4096
+_ZEROS = bytes(PAGE_BYTES)
+
+
+@attrs.define(eq=False)
+class _Durable:
+    """What is on the disk for sure. A sync that began earlier never undoes a later one."""
+
+    size_bytes: int = 0
+    size_by: int = -1  # number of the sync that wrote the size
+    pages: dict[int, bytes] = attrs.field(factory=dict)
+    pages_by: dict[int, int] = attrs.field(factory=dict)  # likewise, while syncs run
+
+
+@attrs.define(eq=False)
+class Inode:
+    """A file without its name. A page that is not in `_pages` is zeros."""
+
+    modified_ms: int
+    size_bytes: int = 0
+    _pages: dict[int, bytearray] = attrs.field(init=False, factory=dict)
+    _allocated: set[int] = attrs.field(init=False, factory=set)
+    _durable: _Durable = attrs.field(init=False, factory=_Durable)
+    _dirty: dict[int, None] = attrs.field(init=False, factory=dict)  # to be taken by a sync
+    _lost: dict[int, None] = attrs.field(init=False, factory=dict)  # of a sync that failed
+    _syncs: dict[int, tuple[int, dict[int, bytes]]] = attrs.field(init=False, factory=dict)
+    _sync_next: int = attrs.field(init=False, default=0)
+
+    # As the process sees it.
+
+    def read(self, offset: int, size: int) -> bytes:
+        end = min(offset + size, self.size_bytes)
+        if offset >= end:
+            return b""
+        parts = []
+        for number in range(offset // PAGE_BYTES, (end - 1) // PAGE_BYTES + 1):
+            start = number * PAGE_BYTES
+            page = self._pages.get(number, _ZEROS)
+            parts.append(page[max(offset - start, 0) : min(end - start, PAGE_BYTES)])
+        return b"".join(parts)
+
+    def write(self, view: memoryview, offset: int) -> None:
+        end = offset + len(view)
+        for number in range(offset // PAGE_BYTES, (end - 1) // PAGE_BYTES + 1):
+            start = number * PAGE_BYTES
+            low, high = max(offset, start), min(end, start + PAGE_BYTES)
+            page = self._page(number)
+            page[low - start : high - start] = view[low - offset : high - offset]
+        self.size_bytes = max(self.size_bytes, end)
+
+    def resize(self, size_bytes: int) -> None:
+        if size_bytes < self.size_bytes:
+            first_gone = -(-size_bytes // PAGE_BYTES)
+            for number in [number for number in self._pages if number >= first_gone]:
+                del self._pages[number]
+                self._touch(number)
+            self._allocated = {number for number in self._allocated if number < first_gone}
+            rest = size_bytes % PAGE_BYTES
+            if rest and size_bytes // PAGE_BYTES in self._pages:
+                self._page(size_bytes // PAGE_BYTES)[rest:] = bytes(PAGE_BYTES - rest)
+        self.size_bytes = size_bytes
+
+    def _page(self, number: int) -> bytearray:
+        self._touch(number)
+        return self._pages.setdefault(number, bytearray(PAGE_BYTES))
+
+    def _touch(self, number: int) -> None:
+        self._dirty[number] = None
+        self._lost.pop(number, None)
+
+    # Blocks.
+
+    @property
+    def allocated_pages(self) -> int:
+        return len(self._allocated)
+
+    def missing_pages(self, offset: int, size: int) -> list[int]:
+        if size == 0:
+            return []
+        touched = range(offset // PAGE_BYTES, (offset + size - 1) // PAGE_BYTES + 1)
+        return [number for number in touched if number not in self._allocated]
+
+    def allocate(self, numbers: list[int]) -> None:
+        self._allocated.update(numbers)
+
+    # Syncs. Several may run at once: each covers what was written when it began.
+
+    def begin_sync(self) -> int:
+        """Returns the sync's number, for `end_sync` or `fail_sync`."""
+        number = self._sync_next
+        self._sync_next += 1
+        taken: dict[int, bytes] = {}
+        for _, under_way in self._syncs.values():  # those must have arrived as well
+            taken.update(under_way)
+        for page in self._dirty:
+            taken[page] = self._version(page)
+        self._dirty.clear()
+        self._syncs[number] = (self.size_bytes, taken)
+        return number
+
+    def end_sync(self, number: int) -> None:
+        size_bytes, taken = self._syncs.pop(number)
+        on_disk = self._durable
+        if number > on_disk.size_by:
+            on_disk.size_bytes, on_disk.size_by = size_bytes, number
+        for page, version in taken.items():
+            if number > on_disk.pages_by.get(page, -1):
+                on_disk.pages[page] = version
+                on_disk.pages_by[page] = number
+        if not self._syncs:
+            on_disk.pages_by.clear()
+
+    def fail_sync(self, number: int) -> None:
+        _, taken = self._syncs.pop(number)
+        for page in taken:
+            if page not in self._dirty:
+                self._lost[page] = None
+
+    def _version(self, number: int) -> bytes:
+        return bytes(self._pages.get(number, _ZEROS))
+
+    # Faults.
+
+    def power_loss(self, rng: random.Random) -> None:
+        """Forget the cache: keep, of each unsynced page and of the size, any one version."""
+        on_disk = self._durable
+        candidates: dict[int, list[bytes]] = {}
+        sizes = [on_disk.size_bytes]
+        for size_bytes, taken in self._syncs.values():
+            sizes.append(size_bytes)
+            for number, version in taken.items():
+                candidates.setdefault(number, []).append(version)
+        for number in (*self._dirty, *self._lost):
+            candidates.setdefault(number, []).append(self._version(number))
+        sizes.append(self.size_bytes)
+        for number, versions in sorted(candidates.items()):
+            kept = rng.choice([on_disk.pages.get(number, _ZEROS), *versions])
+            on_disk.pages[number] = kept
+        on_disk.size_bytes = rng.choice(sizes) if len(set(sizes)) > 1 else sizes[0]
+        self._restart_from_disk()
+
+    def _restart_from_disk(self) -> None:
+        on_disk = self._durable
+        self._syncs.clear()
+        self._dirty.clear()
+        self._lost.clear()
+        self._pages.clear()
+        self.size_bytes = on_disk.size_bytes
+        end = -(-self.size_bytes // PAGE_BYTES)
+        on_disk.pages = {n: page for n, page in on_disk.pages.items() if n < end}
+        rest = self.size_bytes % PAGE_BYTES
+        if rest and end - 1 in on_disk.pages:
+            on_disk.pages[end - 1] = on_disk.pages[end - 1][:rest].ljust(PAGE_BYTES, b"\0")
+        self._pages = {number: bytearray(page) for number, page in on_disk.pages.items()}
+        self._allocated = {number for number in self._allocated if number < end}
+
+    def flip_bit(self, position: int, bit: int) -> None:
+        assert 0 <= position < self.size_bytes, position
+        number, at = divmod(position, PAGE_BYTES)
+        rotten = bytearray(self._durable.pages.get(number, _ZEROS))
+        rotten[at] ^= 1 << bit
+        self._durable.pages[number] = bytes(rotten)
+        self._pages.setdefault(number, bytearray(PAGE_BYTES))[at] ^= 1 << bit
+
+    def durable_bytes(self) -> bytes:
+        """The synced content; pages with newer unsynced versions in their old one."""
+        pages = self._durable.pages
+        end = -(-self._durable.size_bytes // PAGE_BYTES)
+        whole = b"".join(pages.get(number, _ZEROS) for number in range(end))
+        return whole[: self._durable.size_bytes]

@@ -1,0 +1,281 @@
+"""Trio's scheduling, seeded, recorded and steered. The one file with Trio's private names.
+
+What Trio decides by chance is only the order within a batch of runnable tasks: with
+`_ALLOW_DETERMINISTIC_SCHEDULING` it sorts the batch by spawn order and shuffles it with
+`_core._run._r`. So seeding `_r` fixes the schedule, and replacing it by an object with another
+`shuffle` steers it: a policy may reorder the batch or leave tasks for a later pass, and a whole
+node can be held still, as SIGSTOP would.
+
+What stays outside: the order in which one cancellation reaches several waiting tasks follows
+memory addresses. It has no effect as long as abort functions only take their own task off a list,
+which holds for Trio's and must hold for ours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+import struct
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from typing import Any, Protocol, TypeVar, TypeVarTuple
+
+import attrs
+import trio
+import trio.testing
+from trio._core import _run
+
+TRIO_SERIES = "0.35."
+"""The series whose run loop this file was read against."""
+
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
+Task = trio.lowlevel.Task
+
+node_label: ContextVar[str] = ContextVar("node_label", default="")
+"""Which simulated node a task belongs to; tasks inherit it from their parents. "" is the host."""
+
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+
+class UnsupportedTrio(RuntimeError):
+    """The installed Trio is not the one whose private names this file uses."""
+
+
+def check_trio(version: str = trio.__version__) -> None:
+    """Raises: UnsupportedTrio, which names both versions."""
+    if not version.startswith(TRIO_SERIES):
+        raise UnsupportedTrio(
+            f"actors.sim steers Trio's scheduler and knows trio {TRIO_SERIES}x; this is trio"
+            f" {version}. Everything outside actors.sim works with it; for simulation install"
+            f" trio=={TRIO_SERIES}*"
+        )
+
+
+def seed_schedule(seed: str) -> None:
+    """Fix the order of everything that runs from here on in this process, until seeded again."""
+    check_trio()
+    setattr(_run, "_ALLOW_DETERMINISTIC_SCHEDULING", True)  # noqa: B010 - it is declared Final
+    _run._r.seed(seed)
+
+
+class Policy(Protocol):
+    """Decides which of the runnable tasks run in this pass, and in which order."""
+
+    def arrange(self, batch: list[Task], rng: random.Random) -> list[Task]:
+        """Tasks of `batch` in running order; those left out wait for the next pass.
+
+        `batch` is in spawn order. At least one must be chosen if there is any, and none may be
+        left out for ever: virtual time stands still while a task is runnable.
+        """
+
+
+class RandomOrder:
+    """All run, in random order: what Trio does itself."""
+
+    def arrange(self, batch: list[Task], rng: random.Random) -> list[Task]:
+        rng.shuffle(batch)
+        return batch
+
+
+@attrs.define
+class Starve:
+    """Tasks whose name contains `name` wait while others can run, `passes_max` passes at most."""
+
+    name: str
+    passes_max: int = 50
+    _waited: int = attrs.field(init=False, default=0)
+
+    def arrange(self, batch: list[Task], rng: random.Random) -> list[Task]:
+        rng.shuffle(batch)
+        others = [task for task in batch if self.name not in task.name]
+        if len(others) == len(batch):
+            return batch
+        if not others or self._waited >= self.passes_max:
+            self._waited = 0
+            return batch
+        self._waited += 1
+        return others
+
+
+@attrs.define
+class Priorities:
+    """Only the task of highest priority runs in each pass; priorities are drawn at first sight.
+
+    With probability `demote_share` the task that runs falls behind all others, so that nothing
+    starves for ever. Finds orderings that need one task to be late several times in a row
+    (Burckhardt et al., "A Randomized Scheduler with Probabilistic Guarantees", ASPLOS 2010).
+    """
+
+    demote_share: float = 0.05
+    _priority: dict[int, float] = attrs.field(init=False, factory=dict)  # by Task._counter
+    _lowest: float = attrs.field(init=False, default=0.0)
+
+    def arrange(self, batch: list[Task], rng: random.Random) -> list[Task]:
+        if not batch:
+            return batch
+        for task in batch:
+            self._priority.setdefault(task._counter, rng.random())
+        top = max(batch, key=lambda task: self._priority[task._counter])
+        if rng.random() < self.demote_share:
+            self._lowest -= 1.0
+            self._priority[top._counter] = self._lowest
+        return [top]
+
+
+class Fingerprint(trio.abc.Instrument):
+    """Running hash of all steps: which task, by number and name, at what virtual time.
+
+    Two runs with equal fingerprints made the same scheduling decisions all along.
+    """
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self._hash = hashlib.blake2b(digest_size=16)
+        self._seen = 0
+        self._tasks: dict[Task, bytes] = {}
+
+    def before_task_step(self, task: Task) -> None:
+        identity = self._tasks.get(task)
+        if identity is None:
+            name = _ADDRESS.sub("", task.name)
+            identity = self._tasks[task] = b"%d %s\0" % (self._seen, name.encode())
+            self._seen += 1
+        self.steps += 1
+        self._hash.update(identity + struct.pack("<d", trio.current_time()))
+
+    def task_exited(self, task: Task) -> None:
+        self._tasks.pop(task, None)
+
+    def note(self, text: str) -> None:
+        """Mix a fact in: a fault that was injected, a digest of what a node has on disk."""
+        self._hash.update(b"\1%s\0" % text.encode())
+
+    def hexdigest(self) -> str:
+        return self._hash.hexdigest()
+
+
+class _Steering(random.Random):
+    """Stands in for `_run._r`: Trio's `shuffle(batch)` becomes the policy's decision."""
+
+    def __init__(self, seed: str, policy: Policy) -> None:
+        super().__init__(seed)
+        self._policy = policy
+        self._rng = random.Random(f"{seed}:order")
+        self.held: dict[str, list[Task]] = {}
+        self._batch: list[Task] = []  # Trio's own list of those still to run in this pass
+
+    def hold(self, label: str) -> None:
+        held = self.held.setdefault(label, [])
+        held.extend(task for task in self._batch if task.context.get(node_label, "") == label)
+        self._batch[:] = [task for task in self._batch if task not in held]
+
+    def shuffle(self, x: Any) -> None:
+        batch: list[Task] = x
+        ready: list[Task] = []
+        for task in batch:
+            waiting = self.held.get(task.context.get(node_label, ""))
+            (ready if waiting is None else waiting).append(task)
+        chosen = self._policy.arrange(list(ready), self._rng)
+        if len(chosen) != len(ready):
+            running = {id(task) for task in chosen}
+            later = [task for task in ready if id(task) not in running]
+            _run.GLOBAL_RUN_CONTEXT.runner.runq.extend(later)
+        batch[:] = reversed(chosen)  # Trio takes them from the end
+        self._batch = batch
+
+
+class Schedule:
+    """Seeds, steers and records the schedule of the current Trio run: `with Schedule(seed): ...`.
+
+    Args:
+        seed: fixes every decision.
+        policy: how batches are ordered.
+
+    Attributes:
+        fingerprint: the hash of all steps since the block was entered.
+    """
+
+    def __init__(self, seed: str, policy: Policy | None = None) -> None:
+        check_trio()
+        self.fingerprint = Fingerprint()
+        self._steering = _Steering(seed, policy or RandomOrder())
+        self._before: tuple[random.Random, bool] | None = None
+
+    def __enter__(self) -> Schedule:
+        if isinstance(_run._r, _Steering):
+            raise RuntimeError("another Schedule is in force: one simulated world at a time")
+        self._before = (_run._r, _run._ALLOW_DETERMINISTIC_SCHEDULING)
+        self._set(self._steering, True)
+        trio.lowlevel.add_instrument(self.fingerprint)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._before is not None
+        trio.lowlevel.remove_instrument(self.fingerprint)
+        for label in list(self._steering.held):
+            self.release(label)
+        self._set(*self._before)
+
+    @staticmethod
+    def _set(source: random.Random, deterministic: bool) -> None:
+        _run._r = source
+        setattr(_run, "_ALLOW_DETERMINISTIC_SCHEDULING", deterministic)  # noqa: B010
+
+    def hold(self, label: str) -> None:
+        """No task of this node makes another step until `release`: SIGSTOP. Time goes on."""
+        self._steering.hold(label)
+
+    def release(self, label: str) -> None:
+        """The node goes on; whatever became due meanwhile is due at once. Harmless if not held."""
+        _run.GLOBAL_RUN_CONTEXT.runner.runq.extend(self._steering.held.pop(label, []))
+
+    def is_held(self, label: str) -> bool:
+        return label in self._steering.held
+
+
+def cancel_through_shields(scope: trio.CancelScope) -> None:
+    """Take every shield below `scope` away, then cancel it: what a killed process is due.
+
+    Code that is unwinding may open new shields, so a caller repeats this until the tasks are gone.
+    """
+    status = scope._cancel_status
+    todo = [] if status is None else [status]
+    while todo:
+        current = todo.pop()
+        if current is not status:
+            current._scope.shield = False
+        todo.extend(current.children)
+    scope.cancel()
+
+
+@attrs.frozen(kw_only=True)
+class Recording:
+    """What `run` returns: the program's result, and how it came to it."""
+
+    result: Any
+    fingerprint: str
+    steps: int
+    virtual_s: float
+
+
+def run(
+    seed: str,
+    async_fn: Callable[[*Ts], Awaitable[object]],
+    *args: *Ts,
+    policy: Policy | None = None,
+) -> Recording:
+    """Run a program of its own on virtual time, with a seeded and recorded schedule."""
+
+    async def program() -> Recording:
+        with Schedule(seed, policy) as schedule:
+            result = await async_fn(*args)
+        return Recording(
+            result=result,
+            fingerprint=schedule.fingerprint.hexdigest(),
+            steps=schedule.fingerprint.steps,
+            virtual_s=trio.current_time(),
+        )
+
+    return trio.run(program, clock=trio.testing.MockClock(autojump_threshold=0))
