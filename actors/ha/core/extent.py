@@ -1,4 +1,4 @@
-"""What part of the log exists, as the store published it: the copy that the HA decisions work on."""
+"""What part of the log exists, as the store published it: the copy that HA decides by."""
 
 from __future__ import annotations
 

@@ -55,6 +55,12 @@ class SlaveStatus:
     last_error: str
 
 
+TOLD = (Lost.REPORT_NEGATIVE, Lost.REPORT_AHEAD, Lost.REPORT_BELOW_MIN)
+"""Reasons that a slave's row shows although the connection never became the slave's: refused
+reports.
+"""
+
+
 @attrs.define(kw_only=True)
 class _Connection:
     number: int
@@ -65,6 +71,7 @@ class _Connection:
     report_s: float | None = None
     next_bytes: int | None = None
     sent_bytes: int = 0
+    ending: tuple[Lost, str] | None = None
     meter: RateLimiter = attrs.field(factory=RateLimiter)
 
 
@@ -140,18 +147,33 @@ class SlaveTable:
         sending.next_bytes = next_bytes
         sending.sent_bytes = sent_bytes
 
-    def closed(self, connection: int, reason: Lost, detail: str) -> str | None:
-        """The connection ended. Returns the slave, or None if it was known to have ended."""
+    def ending(self, connection: int, reason: Lost, detail: str) -> str | None:
+        """Why the connection is about to end; the first reason stays. Returns its slave, None if
+        not live.
+        """
+        found = self._live.get(connection)
+        if found is None:
+            return None
+        slave, ending = found
+        if ending.ending is None:
+            ending.ending = (reason, f"{reason.value}: {detail}" if detail else reason.value)
+        return slave
+
+    def closed(self, connection: int) -> tuple[str, str] | None:
+        """The connection has ended. Returns slave and reason, or None if it was known to have
+        ended.
+        """
         found = self._live.pop(connection, None)
         if found is None:
             return None
         slave, ended = found
         spoke = ended.state == HAConnectionState.TRANSFER
         ended.state = after(MASTER_TRANSITIONS, ended.state, Trigger.LOST)
+        reason, text = ended.ending or (Lost.BROKEN, Lost.BROKEN.value)
         row = self._rows[slave]
-        if row.current is ended or (reason not in (Lost.REPLACED, Lost.PEER_CLOSED) or spoke):
-            row.last_error = f"{reason.value}: {detail}" if detail else reason.value
-        return slave
+        if row.current is ended or (reason != Lost.REPLACED and (spoke or reason in TOLD)):
+            row.last_error = text
+        return slave, text
 
     def status(self, extent: LogExtent, now_s: float) -> tuple[SlaveStatus, ...]:
         """Every configured slave, in the order of the configuration."""

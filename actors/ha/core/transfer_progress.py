@@ -90,7 +90,7 @@ class TransferProgress:
         self._last_write_s = now_s
 
     def grew(self, min_bytes: int, limit_bytes: int) -> None:
-        """The store published a new range; `limit_bytes` is the end of what may leave the master."""
+        """The store published a new range; `limit_bytes`: the end of what may leave the master."""
         self._min_bytes = min_bytes
         self._limit_bytes = limit_bytes
 

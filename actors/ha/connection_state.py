@@ -1,0 +1,255 @@
+"""ConnectionState: what is known of the group's replication connections, and which of them must
+end.
+
+Source: apache/rocketmq store/ha/DefaultHAService.getRuntimeInfo, HARuntimeInfo and
+HAConnectionStateNotificationService (5.3.3); specification sections 1.5, 5.4 and trap T12.
+
+Messages: ConnectionOpened and Refused from accept_socket, ReportAccepted and Ending from
+read_socket, Sent and Ending from write_socket, Ended from the connection's supervisor,
+ClientChanged from ha_client, store.LogGrew from the store; GetStatus from anybody. It tells
+`connections` to stop a connection that a newer one replaces. A restart forgets all rows and ends
+all connections (rest_for_one).
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias, assert_never
+
+import attrs
+
+from actors.events import ha as events
+from actors.ha.core.extent import LogExtent
+from actors.ha.core.slave_table import SlaveStatus, SlaveTable
+from actors.ha.core.states import HAConnectionState, Lost
+from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo, StopReason, dynamic
+from actors.storage import store
+
+
+@attrs.frozen(kw_only=True)
+class ConnectionOpened:
+    """A stream from a slave's address was accepted."""
+
+    slave: str
+    connection: int
+    address: str
+
+
+@attrs.frozen(kw_only=True)
+class ReportAccepted:
+    """A report was accepted; the first one identifies the slave."""
+
+    connection: int
+    offset_bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class Sent:
+    """The writer's position and all that it has sent on this connection, headers included."""
+
+    connection: int
+    next_bytes: int
+    sent_bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class Ending:
+    """Why the connection is about to end; the first of the two sockets to say so is right."""
+
+    connection: int
+    reason: Lost
+    detail: str
+
+
+@attrs.frozen(kw_only=True)
+class Ended:
+    """The connection's supervisor has ended."""
+
+    connection: int
+
+
+@attrs.frozen(kw_only=True)
+class Refused:
+    """How many connections were closed unheard since the listener started, by reason."""
+
+    unknown_count: int
+    full_count: int
+
+
+@attrs.frozen(kw_only=True)
+class ClientChanged:
+    """The slave's own side. Times are Trio's; None: not yet.
+
+    Attributes:
+        master: host and port.
+        state: READY (not connected), TRANSFER, SHUTDOWN.
+        session: number of the last attempt.
+        diverged: the master's log does not continue ours.
+        mismatches_count: refused offsets since the start.
+        reported_bytes: last report of this connection.
+        received_bytes: bytes received on this connection.
+        bytes_per_s: received in the last full second.
+        next_attempt_s: when it will try again, while READY.
+        last_error: why the previous connection or attempt ended.
+    """
+
+    master: str
+    state: HAConnectionState
+    session: int
+    diverged: bool
+    mismatches_count: int
+    reported_bytes: int | None
+    received_bytes: int
+    bytes_per_s: int
+    last_read_s: float | None
+    last_write_s: float | None
+    next_attempt_s: float | None
+    last_error: str
+
+
+@attrs.frozen(kw_only=True)
+class HaStatus:
+    """The answer to GetStatus.
+
+    Attributes:
+        role: "master" or "slave".
+        min_bytes, written_bytes, synced_bytes: the local log.
+        slaves: on the master, every configured slave.
+        in_sync_count: slaves in sync, the master not counted. [inSyncSlaveNums]
+        connections_count: open connections, those that have not reported included.
+        refused_count, full_count: connections closed unheard: unknown address, too many.
+        client: on a slave, its own side; None until its client has started.
+        asked_s: Trio's time of the answer, to turn the client's times into ages.
+    """
+
+    role: str
+    min_bytes: int
+    written_bytes: int
+    synced_bytes: int
+    slaves: tuple[SlaveStatus, ...]
+    in_sync_count: int
+    connections_count: int
+    refused_count: int
+    full_count: int
+    client: ClientChanged | None
+    asked_s: float
+
+
+@attrs.frozen(kw_only=True)
+class GetStatus:
+    """Request: the status now."""
+
+    reply_to: ReplyTo[HaStatus]
+
+
+Message: TypeAlias = (
+    ConnectionOpened
+    | ReportAccepted
+    | Sent
+    | Ending
+    | Ended
+    | Refused
+    | ClientChanged
+    | store.LogGrew
+    | GetStatus
+)
+
+
+def _only(message: object) -> None:
+    return None
+
+
+def _connection(message: Any) -> int:
+    connection: int = message.connection
+    return connection
+
+
+@attrs.define
+class ConnectionState(Actor[Message]):
+    """See the module's text. `connections` is None on a slave, which has none."""
+
+    mailbox = MailboxSpec(
+        conflate={
+            store.LogGrew: _only,
+            Refused: _only,
+            ClientChanged: _only,
+            ReportAccepted: _connection,
+            Sent: _connection,
+            Ended: _connection,
+        }
+    )
+    _table: SlaveTable
+    _store: ActorRef[store.Subscribe | store.Unsubscribe]
+    _connections: ActorRef[dynamic.Message] | None = None
+    _extent: LogExtent = attrs.field(default=LogExtent(0, 0, 0))
+    _refused: Refused = attrs.field(default=Refused(unknown_count=0, full_count=0))
+    _client: ClientChanged | None = None
+
+    async def on_start(self) -> None:
+        await self._store.tell(store.Subscribe(subscriber=self.ctx.self_ref, name=self.ctx.path))
+
+    async def on_stop(self, reason: StopReason) -> None:
+        await self._store.tell(store.Unsubscribe(name=self.ctx.path))
+
+    async def handle(self, message: Message) -> None:
+        now_s = self.ctx.now_s()
+        match message:
+            case ConnectionOpened():
+                self._table.opened(message.slave, message.connection, message.address, now_s)
+            case ReportAccepted():
+                await self._report_accepted(message, now_s)
+            case Sent():
+                self._table.sent(message.connection, message.next_bytes, message.sent_bytes, now_s)
+            case Ending():
+                self._table.ending(message.connection, message.reason, message.detail)
+            case Ended():
+                self._ended(message.connection)
+            case Refused():
+                self._refused = message
+            case ClientChanged():
+                self._client = message
+            case store.LogGrew():
+                self._extent = LogExtent(
+                    message.min_bytes, message.written_bytes, message.synced_bytes
+                )
+            case GetStatus():
+                message.reply_to.send(self._status(now_s))
+            case _:
+                assert_never(message)
+
+    async def _report_accepted(self, message: ReportAccepted, now_s: float) -> None:
+        replaced = self._table.reported(message.connection, message.offset_bytes, now_s)
+        if replaced is None:
+            return
+        slave = self._table.ending(replaced, Lost.REPLACED, f"by number {message.connection}")
+        if self._connections is not None and slave is not None:
+            name = connection_name(slave, replaced)
+            await self._connections.tell(dynamic.StopChild(name=name, reply_to=None))
+
+    def _ended(self, connection: int) -> None:
+        ended = self._table.closed(connection)
+        if ended is not None:
+            slave, reason = ended
+            self.ctx.emit(
+                events.HAConnectionClosed(slave=slave, connection=connection, reason=reason)
+            )
+
+    def _status(self, now_s: float) -> HaStatus:
+        slaves = self._table.status(self._extent, now_s)
+        return HaStatus(
+            role="slave" if self._connections is None else "master",
+            min_bytes=self._extent.min_bytes,
+            written_bytes=self._extent.written_bytes,
+            synced_bytes=self._extent.synced_bytes,
+            slaves=slaves,
+            in_sync_count=sum(slave.in_sync for slave in slaves),
+            connections_count=self._table.connection_count,
+            refused_count=self._refused.unknown_count,
+            full_count=self._refused.full_count,
+            client=self._client,
+            asked_s=now_s,
+        )
+
+
+def connection_name(slave: str, connection: int) -> str:
+    """The connection's name below `connections`."""
+    return f"{slave}-{connection}"

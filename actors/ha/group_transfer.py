@@ -1,0 +1,235 @@
+"""GroupTransfer: answers appends when enough nodes hold them, and knows what readers may see.
+
+Source: apache/rocketmq store/ha/GroupTransferService.java; the decisions and their differences are
+in `core.transfer_wait`.
+
+Messages: store.RecordsWritten and store.LogGrew from the store; SlaveJoined, SlaveAcked and
+SlaveGone from the connections; Subscribe, Unsubscribe and GetAcknowledged from readers. It asks
+nobody and tells its subscribers Acknowledged. A restart forgets the waiting appends, whose outcome
+is then unknown, and ends all connections (rest_for_one), so that slaves report anew.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias, assert_never
+
+import attrs
+
+from actors.errors import NodeStopped, ReplicationTimeout
+from actors.events import ha as events
+from actors.ha.core.extent import LogExtent
+from actors.ha.core.transfer_wait import TransferWait
+from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo, StopReason
+from actors.storage import store
+
+
+@attrs.frozen(kw_only=True)
+class SlaveJoined:
+    """The first report of a connection was accepted; `holds_from_bytes`: see report_progress.Start."""
+
+    slave: str
+    connection: int
+    holds_from_bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class SlaveAcked:
+    """The slave holds everything below `offset_bytes`."""
+
+    slave: str
+    connection: int
+    offset_bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class SlaveGone:
+    """The connection has ended."""
+
+    slave: str
+    connection: int
+
+
+@attrs.frozen(kw_only=True)
+class Acknowledged:
+    """Readers may see everything below `offset_bytes`. To subscribers, who conflate it; never
+    falls.
+    """
+
+    offset_bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class Subscribe:
+    """Request: tell `subscriber` Acknowledged now and whenever it rises. `name` replaces an older
+    one.
+    """
+
+    subscriber: ActorRef[Acknowledged]
+    name: str
+
+
+@attrs.frozen(kw_only=True)
+class Unsubscribe:
+    """Request: no more of that."""
+
+    name: str
+
+
+@attrs.frozen(kw_only=True)
+class GetAcknowledged:
+    """Request: the read limit now."""
+
+    reply_to: ReplyTo[Acknowledged]
+
+
+@attrs.frozen(kw_only=True)
+class _DeadlineCame:
+    """Timer: an append's deadline."""
+
+
+Message: TypeAlias = (
+    store.RecordsWritten
+    | store.LogGrew
+    | SlaveJoined
+    | SlaveAcked
+    | SlaveGone
+    | Subscribe
+    | Unsubscribe
+    | GetAcknowledged
+)
+_Inbox: TypeAlias = Message | _DeadlineCame
+
+
+def _connection(message: SlaveJoined | SlaveAcked | SlaveGone) -> tuple[str, int]:
+    return message.slave, message.connection
+
+
+@attrs.define
+class GroupTransfer(Actor[_Inbox]):
+    """See the module's text."""
+
+    mailbox = MailboxSpec(
+        conflate={
+            store.LogGrew: lambda message: None,
+            SlaveJoined: _connection,
+            SlaveAcked: _connection,
+            SlaveGone: _connection,
+        },
+        control=(Subscribe, Unsubscribe),
+    )
+    _wait: TransferWait[store.Waiting]
+    _durability: str
+    _store: ActorRef[store.Subscribe]
+    _subscribers: dict[str, ActorRef[Acknowledged]] = attrs.field(factory=dict)
+    _deadline_s: float | None = None
+
+    async def on_start(self) -> None:
+        await self._store.tell(store.Subscribe(subscriber=self.ctx.self_ref, name=self.ctx.path))
+
+    async def handle_batch(self, messages: list[_Inbox]) -> None:
+        acked: dict[tuple[str, int], SlaveAcked] = {}
+        for message in messages:
+            match message:
+                case store.RecordsWritten():
+                    self._wait.wait(message.waits)
+                case store.LogGrew():
+                    self._wait.grew(
+                        LogExtent(message.min_bytes, message.written_bytes, message.synced_bytes)
+                    )
+                case SlaveAcked():
+                    self._wait.acked(message.slave, message.connection, message.offset_bytes)
+                    acked[_connection(message)] = message
+                case SlaveJoined():
+                    self._wait.joined(message.slave, message.connection, message.holds_from_bytes)
+                case SlaveGone():
+                    self._wait.gone(message.slave, message.connection)
+                case _DeadlineCame():
+                    self._deadline_s = None
+                case Subscribe():
+                    self._subscribers[message.name] = message.subscriber
+                    await message.subscriber.tell(self._acknowledged())
+                case Unsubscribe():
+                    self._subscribers.pop(message.name, None)
+                case GetAcknowledged():
+                    message.reply_to.send(self._acknowledged())
+                case _:
+                    assert_never(message)
+        for ack in acked.values():
+            self.ctx.emit(
+                events.SlaveAcked(
+                    slave=ack.slave, connection=ack.connection, offset_bytes=ack.offset_bytes
+                )
+            )
+        await self._settle()
+
+    async def on_stop(self, reason: StopReason) -> None:
+        await self._store.tell(store.Unsubscribe(name=self.ctx.path))
+        for wait in self._wait.close():
+            wait.reply_to.fail(
+                NodeStopped(
+                    "the node stopped before enough copies were made",
+                    wait.first_bytes,
+                    wait.last_bytes,
+                )
+            )
+
+    async def _settle(self) -> None:
+        """Carry the effects out: answers first, then the readers' limit, which the answers imply."""
+        effects = self._wait.settle(self.ctx.now_s())
+        if effects.done:
+            self._answer_done(effects.done)
+        if effects.timed_out:
+            self._answer_timed_out(effects.timed_out)
+        if effects.acknowledged_bytes is not None:
+            for subscriber in self._subscribers.values():
+                await subscriber.tell(self._acknowledged())
+        if effects.deadline_s is None:
+            self._deadline_s = None
+            self.ctx.timers.cancel("deadline")
+        elif self._deadline_s is None or effects.deadline_s < self._deadline_s:
+            # A later deadline needs no new timer: the old one finds nothing due and sets the next.
+            self._deadline_s = effects.deadline_s
+            self.ctx.timers.start_at("deadline", effects.deadline_s, _DeadlineCame())
+
+    def _answer_done(self, done: tuple[tuple[store.Waiting, int], ...]) -> None:
+        for wait, copies in done:
+            wait.reply_to.send(
+                store.Appended(
+                    first_bytes=wait.first_bytes,
+                    last_bytes=wait.last_bytes,
+                    next_bytes=wait.next_bytes,
+                    copies=copies,
+                    durability=self._durability,
+                )
+            )
+        self.ctx.emit(
+            events.AppendsAcknowledged(
+                first_bytes=done[0][0].first_bytes,
+                next_bytes=done[-1][0].next_bytes,
+                appends=len(done),
+                records=sum(wait.count for wait, _ in done),
+            )
+        )
+
+    def _answer_timed_out(self, timed_out: tuple[store.Waiting, ...]) -> None:
+        held_bytes = self._wait.held_bytes()
+        for wait in timed_out:
+            wait.reply_to.fail(
+                ReplicationTimeout(
+                    f"stored, but not on {self._wait.copies} nodes before the deadline "
+                    f"(they hold up to {held_bytes}, {wait.next_bytes} is needed)",
+                    wait.first_bytes,
+                    wait.last_bytes,
+                )
+            )
+        self.ctx.emit(
+            events.AppendsTimedOut(
+                first_bytes=min(wait.first_bytes for wait in timed_out),
+                next_bytes=max(wait.next_bytes for wait in timed_out),
+                appends=len(timed_out),
+                held_bytes=held_bytes,
+            )
+        )
+
+    def _acknowledged(self) -> Acknowledged:
+        return Acknowledged(offset_bytes=self._wait.acknowledged_bytes)

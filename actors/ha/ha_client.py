@@ -1,0 +1,391 @@
+"""HAClient: a slave's side of the replication. It connects, hands the master's bytes to the store,
+and reports.
+
+Source: apache/rocketmq store/ha/DefaultHAClient.java (5.3.3); the decisions and their differences
+are in `core.slave_progress` and `core.reconnect`.
+
+Messages: store.LogGrew and store.RawRefused from the store, SetMaster from whoever learns of
+another master, and its feeder's. It tells the store OpenSession and AppendRaw and the master,
+through the stream, what it holds; connection_state hears ClientChanged. Its feeder waits for room
+in the mailbox, and the actor for room in the store's, so that a slow disk pushes back on the
+master's socket. A restart begins with a new connection.
+
+Differs from upstream: it connects from its own node's address, because nothing else on this wire
+says who it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias, assert_never
+
+import attrs
+import trio
+
+from actors.env.protocols import Address, Network, SendHalf, Stream
+from actors.events import ha as events
+from actors.ha import connection_state
+from actors.ha.core import slave_progress
+from actors.ha.core.extent import LogExtent
+from actors.ha.core.rate_limiter import RateLimiter
+from actors.ha.core.reconnect import Reconnect
+from actors.ha.core.slave_progress import SlaveProgress
+from actors.ha.core.states import DIVERGED_AFTER, OFFSET_REFUSALS, HAConnectionState, Lost
+from actors.ha.settings import ClientSettings
+from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
+from actors.storage import store
+
+RECEIVE_BYTES = 256 << 10
+"""One read. The bytes go on to the store as they came."""
+PENDING_BYTES = 4 << 20
+"""Received bytes that wait for this actor; what waits for the disk is bounded by the store's
+mailbox.
+"""
+REPORT_TIMEOUT_S = 5.0
+"""A master that does not take 8 bytes for so long is not reading."""
+RANGE_TIMEOUT_S = 60.0
+"""For the store to write what the previous connection gave it. A store that stands longer is lost
+anyway.
+"""
+
+
+@attrs.frozen(kw_only=True)
+class SetMaster:
+    """The master's address is another one: leave the old connection, take the new address."""
+
+    address: Address
+
+
+@attrs.frozen(kw_only=True)
+class _Connected:
+    """Feeder: the stream of this session is in `_arrived`."""
+
+    session: int
+
+
+@attrs.frozen(kw_only=True)
+class _Received:
+    """Feeder: bytes of the master."""
+
+    session: int
+    data: bytes
+
+
+@attrs.frozen(kw_only=True)
+class _StreamEnded:
+    """Feeder: the attempt failed or the stream ended."""
+
+    session: int
+    reason: Lost
+    detail: str
+
+
+@attrs.frozen(kw_only=True)
+class _RangeAnswered:
+    """Where the store's log ends, after all that earlier sessions gave it."""
+
+    session: int
+    outcome: store.LogRange | Exception
+
+
+@attrs.frozen(kw_only=True)
+class _Tick:
+    """Timer: report, silence, or the next attempt."""
+
+
+Message: TypeAlias = SetMaster | store.LogGrew | store.RawRefused
+_Inbox: TypeAlias = Message | _Connected | _Received | _StreamEnded | _RangeAnswered | _Tick
+
+
+def _size(message: _Inbox) -> int:
+    return len(message.data) if isinstance(message, _Received) else 0
+
+
+@attrs.define
+class _Connection:
+    """The live connection. `progress` comes with the store's answer."""
+
+    stream: Stream
+    send: SendHalf
+    opened_s: float
+    progress: SlaveProgress | None = None
+    received_bytes: int = 0
+    meter: RateLimiter = attrs.field(factory=RateLimiter)
+
+
+@attrs.define
+class HAClient(Actor[_Inbox]):
+    """See the module's text.
+
+    Attributes:
+        next_session: numbers that outlive restarts of the actor: the store refuses older ones.
+    """
+
+    mailbox = MailboxSpec(
+        capacity_bytes=PENDING_BYTES,
+        size_of=_size,
+        conflate={store.LogGrew: lambda message: None},
+        control=(SetMaster,),
+    )
+    _settings: ClientSettings
+    _network: Network
+    _next_session: Callable[[], int]
+    _store: ActorRef[store.Message]
+    _connection_state: ActorRef[connection_state.Message]
+    _master: Address = attrs.field(init=False)
+    _reconnect: Reconnect = attrs.field(init=False)
+    _session: int = 0
+    _attempting: bool = False
+    _arrived: dict[int, _Connection] = attrs.field(factory=dict)  # connected, not yet taken over
+    _connection: _Connection | None = None
+
+    async def on_start(self) -> None:
+        self._master = self._settings.master
+        self._reconnect = Reconnect(interval_s=self._settings.reconnect_interval_s)
+        await self._store.tell(store.Subscribe(subscriber=self.ctx.self_ref, name=self.ctx.path))
+        self.ctx.timers.start("tick", 0.0, _Tick())
+
+    async def handle_batch(self, messages: list[_Inbox]) -> None:
+        """Time comes last, so that silence is judged by all that has arrived."""
+        for message in messages:
+            match message:
+                case _Received():
+                    await self._received(message)
+                case store.LogGrew():
+                    await self._grew(message)
+                case _Connected():
+                    await self._connected(message.session)
+                case _RangeAnswered():
+                    await self._range_answered(message)
+                case _StreamEnded():
+                    if message.session == self._session:
+                        self._lose(message.reason, message.detail)
+                case store.RawRefused():
+                    await self._raw_refused(message)
+                case SetMaster():
+                    self._set_master(message.address)
+                case _Tick():
+                    pass
+                case _:
+                    assert_never(message)
+        await self._look_at_time()
+        await self._connection_state.tell(self._status())
+
+    async def on_stop(self, reason: StopReason) -> None:
+        for arrived in self._arrived.values():
+            arrived.stream.abort()
+        if self._connection is not None:
+            self._connection.stream.abort()
+        self._reconnect.stopped()
+        await self._connection_state.tell(self._status())
+        await self._store.tell(store.Unsubscribe(name=self.ctx.path))
+
+    async def _feed(self, session: int, master: Address) -> None:
+        """Connect, then hand over what comes; one feeder per session."""
+        settings = self._settings
+        try:
+            with trio.fail_after(settings.connect_timeout_s):
+                stream = await self._network.connect(
+                    master.host, master.port, local_host=settings.own_host
+                )
+        except (OSError, trio.TooSlowError) as error:
+            detail = str(error) or f"no answer within {settings.connect_timeout_s} s"
+            await self._tell_ended(session, Lost.CONNECT_FAILED, f"{master}: {detail}")
+            return
+        receive, send = stream.halves()
+        self._arrived[session] = _Connection(stream=stream, send=send, opened_s=self.ctx.now_s())
+        await self.ctx.self_ref.tell(_Connected(session=session))
+        try:
+            while data := await receive.receive_some(RECEIVE_BYTES):
+                await self.ctx.self_ref.tell(_Received(session=session, data=data))
+        except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            await self._tell_ended(session, Lost.BROKEN, str(error))
+        else:
+            await self._tell_ended(session, Lost.PEER_CLOSED, "")
+
+    async def _tell_ended(self, session: int, reason: Lost, detail: str) -> None:
+        await self.ctx.self_ref.tell(_StreamEnded(session=session, reason=reason, detail=detail))
+
+    async def _connected(self, session: int) -> None:
+        connection = self._arrived.pop(session)
+        if session != self._session:
+            connection.stream.abort()
+            return
+        self._attempting = False
+        self._connection = connection
+        self._reconnect.connected()
+        self.ctx.emit(events.MasterConnected(session=session, master=str(self._master)))
+        await self._store.tell(store.OpenSession(session=session))
+        self.ctx.ask_later(
+            self._store,
+            store.LogRange,
+            lambda reply_to: store.GetRange(reply_to=reply_to),
+            timeout_s=RANGE_TIMEOUT_S,
+            on_reply=lambda outcome: _RangeAnswered(session=session, outcome=outcome),
+        )
+
+    async def _range_answered(self, message: _RangeAnswered) -> None:
+        connection = self._connection
+        if connection is None or message.session != self._session:
+            return
+        if isinstance(message.outcome, Exception):
+            self._lose(Lost.APPEND_FAILED, f"the store did not answer: {message.outcome}")
+            return
+        settings, log = self._settings, message.outcome
+        connection.progress = SlaveProgress(
+            dialect=settings.dialect,
+            synced=settings.synced,
+            segment_bytes=settings.segment_bytes,
+            heartbeat_s=settings.heartbeat_s,
+            housekeeping_s=settings.housekeeping_s,
+            extent=LogExtent(log.min_bytes, log.written_bytes, log.synced_bytes),
+            last_read_s=connection.opened_s,
+            last_write_s=connection.opened_s,
+        )
+        await self._carry_out(connection, connection.progress.begin())
+
+    async def _received(self, message: _Received) -> None:
+        connection = self._connection
+        if connection is None or message.session != self._session:
+            return
+        now_s = self.ctx.now_s()
+        connection.received_bytes += len(message.data)
+        connection.meter.count(len(message.data), now_s)
+        progress = connection.progress
+        if progress is None:
+            self._lose(Lost.BAD_FRAME, "bytes came before the first report")
+            return
+        accepted_before = progress.frames_accepted
+        effects = progress.received(message.data, now_s)
+        if progress.frames_accepted > accepted_before:
+            self._reconnect.frame_accepted()
+        await self._carry_out(connection, effects)
+
+    async def _grew(self, message: store.LogGrew) -> None:
+        connection = self._connection
+        if connection is not None and connection.progress is not None:
+            extent = LogExtent(message.min_bytes, message.written_bytes, message.synced_bytes)
+            await self._carry_out(connection, connection.progress.grew(extent))
+
+    async def _raw_refused(self, message: store.RawRefused) -> None:
+        connection = self._connection
+        if connection is not None and message.session == self._session:
+            self._lose(Lost.APPEND_FAILED, message.reason)
+
+    def _set_master(self, address: Address) -> None:
+        if address == self._master:
+            return
+        self._master = address
+        if self._attempting or self._connection is not None:
+            self._lose(Lost.MASTER_CHANGED, str(address))
+        else:
+            self._reconnect.connect_at_s = self.ctx.now_s()
+
+    async def _carry_out(self, connection: _Connection, effects: slave_progress.Effects) -> None:
+        """In this order: give the bytes to the store, report what it has taken, leave."""
+        for piece in effects.append:
+            await self._store.tell(
+                store.AppendRaw(
+                    session=self._session,
+                    offset_bytes=piece.offset_bytes,
+                    data=piece.data,
+                    ends_frame=piece.ends_frame,
+                )
+            )
+        if effects.report_bytes is not None:
+            await self._report(connection, effects.report_bytes)
+        if effects.lost is not None:
+            detail = ""
+            if effects.lost in OFFSET_REFUSALS:
+                detail = f"expected {effects.expected_bytes}, got {effects.got_bytes}"
+            self._lose(effects.lost, detail)
+            if effects.lost in OFFSET_REFUSALS:
+                self._tell_mismatch(effects)
+
+    async def _report(self, connection: _Connection, offset_bytes: int) -> None:
+        progress = connection.progress
+        assert progress is not None
+        try:
+            with trio.fail_after(REPORT_TIMEOUT_S):
+                await connection.send.send_all(self._settings.dialect.encode_report(offset_bytes))
+        except trio.TooSlowError:
+            self._lose(Lost.REPORT_STUCK, "")
+        except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            self._lose(Lost.BROKEN, str(error))
+        else:
+            progress.reported(offset_bytes, self.ctx.now_s())
+            self.ctx.emit(events.OffsetReported(session=self._session, offset_bytes=offset_bytes))
+
+    def _tell_mismatch(self, effects: slave_progress.Effects) -> None:
+        assert effects.expected_bytes is not None
+        assert effects.got_bytes is not None
+        consecutive = self._reconnect.mismatches
+        self.ctx.emit(
+            events.OffsetMismatched(
+                session=self._session,
+                expected_bytes=effects.expected_bytes,
+                got_bytes=effects.got_bytes,
+                consecutive=consecutive,
+            )
+        )
+        if consecutive == DIVERGED_AFTER:
+            self.ctx.emit(events.SlaveDiverged(session=self._session, mismatches=consecutive))
+
+    def _lose(self, reason: Lost, detail: str) -> None:
+        """The connection or the attempt is over. Harmless when it was over before."""
+        if self._connection is None and not self._attempting:
+            return
+        if self._connection is not None:
+            self._connection.stream.abort()
+        pause_s = self._reconnect.lost(reason, detail, self.ctx.now_s())
+        self.ctx.emit(
+            events.MasterLost(
+                session=self._session, reason=reason.value, detail=detail, pause_s=pause_s
+            )
+        )
+        self._connection = None
+        self._attempting = False
+
+    async def _look_at_time(self) -> None:
+        """Do what is due, and set the timer for what will be."""
+        now_s = self.ctx.now_s()
+        connection = self._connection
+        if connection is not None and connection.progress is not None:
+            await self._carry_out(connection, connection.progress.tick(now_s))
+        if (
+            self._connection is None
+            and not self._attempting
+            and now_s >= self._reconnect.connect_at_s
+        ):
+            self._attempting = True
+            self._session = self._next_session()
+            self.ctx.spawn(self._feed, self._session, self._master)
+        deadline_s = self._deadline_s()
+        if deadline_s is not None:
+            self.ctx.timers.start_at("tick", deadline_s, _Tick())
+
+    def _deadline_s(self) -> float | None:
+        if self._connection is None:
+            return None if self._attempting else self._reconnect.connect_at_s
+        progress = self._connection.progress
+        return progress.deadline_s if progress is not None else None
+
+    def _status(self) -> connection_state.ClientChanged:
+        connection, reconnect = self._connection, self._reconnect
+        progress = connection.progress if connection is not None else None
+        waiting = reconnect.state == HAConnectionState.READY and not self._attempting
+        now_s = self.ctx.now_s()
+        return connection_state.ClientChanged(
+            master=str(self._master),
+            state=reconnect.state,
+            session=self._session,
+            diverged=reconnect.diverged,
+            mismatches_count=reconnect.mismatches_total,
+            reported_bytes=progress.reported_bytes if progress is not None else None,
+            received_bytes=connection.received_bytes if connection is not None else 0,
+            bytes_per_s=connection.meter.last_second_bytes(now_s) if connection is not None else 0,
+            last_read_s=progress.last_read_s if progress is not None else None,
+            last_write_s=progress.last_write_s if progress is not None else None,
+            next_attempt_s=reconnect.connect_at_s if waiting else None,
+            last_error=reconnect.last_error,
+        )

@@ -1,0 +1,99 @@
+"""HAConnection: the supervisor of one slave connection's two sockets, as a specification.
+
+Source: apache/rocketmq store/ha/DefaultHAConnection.java. Upstream's two services stop each other
+by hand; here the first to end shuts the supervisor down, which stops the other and aborts the
+stream.
+"""
+
+from __future__ import annotations
+
+from actors.env.protocols import Stream
+from actors.ha import connection_state, group_transfer
+from actors.ha.core.rate_limiter import RateLimiter
+from actors.ha.core.transfer_progress import TransferProgress
+from actors.ha.read_socket import ReadSocket
+from actors.ha.settings import ConnectionSettings
+from actors.ha.write_socket import WriteSocket
+from actors.runtime import (
+    AutoShutdown,
+    ChildSpec,
+    Restart,
+    Strategy,
+    SupervisorSpec,
+)
+from actors.storage.log_reader import LogReader
+
+SOCKET_SHUTDOWN_S = 1.0
+"""Neither socket has anything to save, and the stream is aborted first."""
+
+
+def ha_connection(
+    settings: ConnectionSettings, stream: Stream, slave: str, connection: int
+) -> ChildSpec:
+    """The child of `connections` for one accepted stream.
+
+    Resource handling: the stream belongs to the child from its start on; however it ends, the
+    stream is aborted and group_transfer and connection_state hear of it.
+    """
+    receive, send = stream.halves()
+    name = connection_state.connection_name(slave, connection)
+    path = f"{settings.connections_path}/{name}"
+
+    def write_socket() -> WriteSocket:
+        return WriteSocket(
+            connection=connection,
+            send=send,
+            dialect=settings.dialect,
+            synced=settings.synced,
+            progress=TransferProgress(
+                frame_bytes=min(settings.frame_bytes, settings.dialect.frame_body_max_bytes),
+                header_bytes=settings.dialect.frame_header_bytes,
+                segment_bytes=settings.segment_bytes,
+                heartbeat_s=settings.heartbeat_s,
+                limiter=RateLimiter(settings.rate_bytes_per_s),
+            ),
+            log=LogReader(settings.disk, settings.log_folder, settings.segment_bytes),
+            connection_state=settings.connection_state,
+        )
+
+    def read_socket() -> ReadSocket:
+        return ReadSocket(
+            slave=slave,
+            connection=connection,
+            receive=receive,
+            abort=stream.abort,
+            dialect=settings.dialect,
+            segment_bytes=settings.segment_bytes,
+            housekeeping_s=settings.housekeeping_s,
+            store=settings.store,
+            write_socket=settings.registry.ref(f"{path}/write_socket"),
+            group_transfer=settings.group_transfer,
+            connection_state=settings.connection_state,
+        )
+
+    def on_exit() -> None:
+        stream.abort()
+        # Both are conflated, so there is always room.
+        settings.group_transfer.offer(group_transfer.SlaveGone(slave=slave, connection=connection))
+        settings.connection_state.offer(connection_state.Ended(connection=connection))
+
+    sockets = tuple(
+        ChildSpec(
+            name=socket,
+            start=start,
+            restart=Restart.TEMPORARY,
+            significant=True,
+            shutdown_s=SOCKET_SHUTDOWN_S,
+        )
+        for socket, start in (("write_socket", write_socket), ("read_socket", read_socket))
+    )
+    return ChildSpec(
+        name=name,
+        restart=Restart.TEMPORARY,
+        start=SupervisorSpec(
+            strategy=Strategy.ONE_FOR_ONE,
+            children=sockets,
+            auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
+            on_exit=on_exit,
+        ),
+    )

@@ -1,0 +1,209 @@
+"""ReadSocket: the reports of one slave connection.
+
+Source: apache/rocketmq store/ha/DefaultHAConnection.ReadSocketService; the decisions and their
+differences are in `core.report_progress`.
+
+Messages: store.LogGrew, and its feeder's. It tells write_socket where to begin and every growth of
+the log (so it knows the master's end before a byte of it can leave, and no true report looks too
+high), group_transfer and connection_state what the slave holds. It ends with the connection: on the
+end of the stream, a refused report, or silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias, assert_never
+
+import attrs
+import trio
+
+from actors.env.protocols import ReceiveHalf
+from actors.events import ha as events
+from actors.ha import connection_state, group_transfer, write_socket
+from actors.ha.core import report_progress
+from actors.ha.core.dialect import Dialect
+from actors.ha.core.extent import LogExtent
+from actors.ha.core.report_progress import ReportProgress
+from actors.ha.core.states import Lost
+from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
+from actors.storage import store
+from wire.errors import RemoteProtocolError
+from wire.ha_classic import ReportDecoder
+
+RECEIVE_BYTES = 4096
+"""512 reports: far more than a slave sends between two reads."""
+
+
+@attrs.frozen(kw_only=True)
+class _Received:
+    """Feeder: bytes came."""
+
+    data: bytes
+
+
+@attrs.frozen(kw_only=True)
+class _StreamEnded:
+    """Feeder: no more bytes will come."""
+
+    reason: Lost
+    detail: str
+
+
+@attrs.frozen(kw_only=True)
+class _Housekeeping:
+    """Timer."""
+
+
+Message: TypeAlias = store.LogGrew
+_Inbox: TypeAlias = Message | _Received | _StreamEnded | _Housekeeping
+
+
+@attrs.define
+class ReadSocket(Actor[_Inbox]):
+    """See the module's text."""
+
+    mailbox = MailboxSpec(capacity=64, conflate={store.LogGrew: lambda message: None})
+    _slave: str
+    _connection: int
+    _receive: ReceiveHalf
+    _abort: Callable[[], None]
+    _dialect: Dialect
+    _segment_bytes: int
+    _housekeeping_s: float
+    _store: ActorRef[store.Subscribe | store.Unsubscribe]
+    _write_socket: ActorRef[write_socket.Message]
+    _group_transfer: ActorRef[group_transfer.Message]
+    _connection_state: ActorRef[connection_state.Message]
+    _decoder: ReportDecoder = attrs.field(init=False)
+    _progress: ReportProgress = attrs.field(init=False)
+    _ending: bool = False
+
+    async def on_start(self) -> None:
+        self._decoder = self._dialect.report_decoder()
+        self._progress = ReportProgress(
+            start_rule=self._dialect.start_rule,
+            segment_bytes=self._segment_bytes,
+            housekeeping_s=self._housekeeping_s,
+            last_report_s=self.ctx.now_s(),
+        )
+        await self._store.tell(store.Subscribe(subscriber=self.ctx.self_ref, name=self.ctx.path))
+        self.ctx.timers.start_at("housekeeping", self._progress.deadline_s, _Housekeeping())
+        self.ctx.spawn(self._feed)
+
+    async def handle_batch(self, messages: list[_Inbox]) -> None:
+        """Housekeeping comes last, so that it judges by all that has arrived."""
+        tick = False
+        for message in messages:
+            if self._ending:
+                return
+            match message:
+                case store.LogGrew():
+                    await self._grew(message)
+                case _Received():
+                    await self._received(message.data)
+                case _StreamEnded():
+                    await self._end(message.reason, message.detail)
+                case _Housekeeping():
+                    tick = True
+                case _:
+                    assert_never(message)
+        if tick and not self._ending:
+            await self._carry_out(self._progress.tick(self.ctx.now_s()))
+            self.ctx.timers.start_at("housekeeping", self._progress.deadline_s, _Housekeeping())
+
+    async def on_stop(self, reason: StopReason) -> None:
+        self._abort()  # first, so that a write_socket that waits for a stalled slave ends too
+        if not self._ending:
+            stopped = Lost.STOPPED if reason == StopReason.SHUTDOWN else Lost.BROKEN
+            await self._tell_ending(stopped, "")
+        await self._store.tell(store.Unsubscribe(name=self.ctx.path))
+
+    async def _feed(self) -> None:
+        reason, detail = Lost.PEER_CLOSED, ""
+        try:
+            while data := await self._receive.receive_some(RECEIVE_BYTES):
+                await self.ctx.self_ref.tell(_Received(data=data))
+        except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            reason, detail = Lost.BROKEN, str(error)
+        await self.ctx.self_ref.tell(_StreamEnded(reason=reason, detail=detail))
+
+    async def _grew(self, message: store.LogGrew) -> None:
+        extent = LogExtent(message.min_bytes, message.written_bytes, message.synced_bytes)
+        effects = self._progress.grew(extent)
+        await self._write_socket.tell(message)
+        await self._carry_out(effects)
+
+    async def _received(self, data: bytes) -> None:
+        try:
+            self._decoder.receive_data(data)
+            report = self._decoder.last_report()
+        except RemoteProtocolError as error:
+            await self._end(Lost.REPORT_NEGATIVE, str(error))
+            return
+        if report is not None:
+            await self._carry_out(self._progress.report(report, self.ctx.now_s()))
+
+    async def _carry_out(self, effects: report_progress.Effects) -> None:
+        if effects.start is not None:
+            await self._begin(effects.start)
+        if effects.acked_bytes is not None:
+            await self._group_transfer.tell(
+                group_transfer.SlaveAcked(
+                    slave=self._slave,
+                    connection=self._connection,
+                    offset_bytes=effects.acked_bytes,
+                )
+            )
+            await self._connection_state.tell(
+                connection_state.ReportAccepted(
+                    connection=self._connection, offset_bytes=effects.acked_bytes
+                )
+            )
+        if effects.refused is not None:
+            await self._refuse(effects.refused)
+        if effects.silent:
+            await self._end(Lost.SILENT, "")
+
+    async def _begin(self, start: report_progress.Start) -> None:
+        self.ctx.emit(
+            events.HATransferStarted(
+                slave=self._slave,
+                connection=self._connection,
+                report_bytes=start.report_bytes,
+                start_bytes=start.start_bytes,
+            )
+        )
+        await self._group_transfer.tell(
+            group_transfer.SlaveJoined(
+                slave=self._slave,
+                connection=self._connection,
+                holds_from_bytes=start.holds_from_bytes,
+            )
+        )
+        await self._write_socket.tell(write_socket.Begin(start_bytes=start.start_bytes))
+
+    async def _refuse(self, refused: report_progress.Refusal) -> None:
+        self.ctx.emit(
+            events.HAReportRefused(
+                slave=self._slave,
+                connection=self._connection,
+                reason=refused.reason.value,
+                report_bytes=refused.report_bytes,
+                min_bytes=refused.min_bytes,
+                max_bytes=refused.max_bytes,
+            )
+        )
+        await self._end(
+            refused.reason,
+            f"{refused.report_bytes}, the log is {refused.min_bytes} to {refused.max_bytes}",
+        )
+
+    async def _end(self, reason: Lost, detail: str) -> None:
+        self._ending = True
+        await self._tell_ending(reason, detail)
+        self.ctx.stop()
+
+    async def _tell_ending(self, reason: Lost, detail: str) -> None:
+        await self._connection_state.tell(
+            connection_state.Ending(connection=self._connection, reason=reason, detail=detail)
+        )

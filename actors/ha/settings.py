@@ -1,0 +1,53 @@
+"""What the connections of a group share, on the master and on a slave."""
+
+from __future__ import annotations
+
+import attrs
+
+from actors.env.protocols import Address, Disk
+from actors.ha import connection_state, group_transfer
+from actors.ha.core.dialect import Dialect
+from actors.runtime import ActorRef, Registry
+from actors.storage import store
+
+
+@attrs.frozen(kw_only=True)
+class ConnectionSettings:
+    """What all connections of a group share.
+
+    Attributes:
+        log_folder: the store's `commitlog/`.
+        synced: only synced bytes leave.
+        rate_bytes_per_s: per connection; None = no limit.
+        connections_path: path of the dynamic supervisor, for the names below it.
+    """
+
+    registry: Registry
+    disk: Disk
+    dialect: Dialect
+    log_folder: str
+    segment_bytes: int
+    frame_bytes: int
+    synced: bool
+    heartbeat_s: float
+    housekeeping_s: float
+    rate_bytes_per_s: int | None
+    connections_path: str
+    store: ActorRef[store.Message]
+    group_transfer: ActorRef[group_transfer.Message]
+    connection_state: ActorRef[connection_state.Message]
+
+
+@attrs.frozen(kw_only=True)
+class ClientSettings:
+    """What a slave's client needs to know of its group; seconds and bytes as in the configuration."""
+
+    own_host: str
+    master: Address
+    dialect: Dialect
+    synced: bool
+    segment_bytes: int
+    heartbeat_s: float
+    housekeeping_s: float
+    connect_timeout_s: float
+    reconnect_interval_s: float

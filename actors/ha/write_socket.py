@@ -1,0 +1,150 @@
+"""WriteSocket: sends one slave the log.
+
+Source: apache/rocketmq store/ha/DefaultHAConnection.WriteSocketService; the decisions and their
+differences are in `core.transfer_progress`.
+
+Messages: Begin, once, and store.LogGrew, both from read_socket. It tells connection_state how far
+it is. It waits only for its own slave's socket, so a stalled slave delays nobody else. It ends with
+the connection: when a send fails, or when the file it needs was deleted by age.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias, assert_never
+
+import attrs
+import trio
+
+from actors.env.protocols import SendHalf
+from actors.ha import connection_state
+from actors.ha.core.dialect import Dialect
+from actors.ha.core.states import Lost
+from actors.ha.core.transfer_progress import Expired, Frame, Heartbeat, TransferProgress, Wait
+from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
+from actors.storage import store
+from actors.storage.log_reader import LogReader, OffsetGone
+
+TURN_BYTES = 1 << 20
+"""Sent between two looks at the mailbox, so that a stop or a deletion is seen in time."""
+COPY_BYTES = 16 << 10
+"""Up to here a frame is read and sent with its header in one call; above it goes by sendfile."""
+
+
+@attrs.frozen(kw_only=True)
+class Begin:
+    """The slave's first report was accepted: send from `start_bytes` on."""
+
+    start_bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class _Wake:
+    """Timer (heartbeat, next tick of the rate limit), or the rest of a long turn."""
+
+
+Message: TypeAlias = Begin | store.LogGrew
+_Inbox: TypeAlias = Message | _Wake
+
+
+def _only(message: object) -> None:
+    return None
+
+
+@attrs.define
+class WriteSocket(Actor[_Inbox]):
+    """See the module's text."""
+
+    mailbox = MailboxSpec(capacity=8, conflate={store.LogGrew: _only, _Wake: _only})
+    _connection: int
+    _send: SendHalf
+    _dialect: Dialect
+    _synced: bool
+    _progress: TransferProgress
+    _log: LogReader
+    _connection_state: ActorRef[connection_state.Message]
+    _sent_bytes: int = 0
+    _ending: bool = False
+
+    async def handle_batch(self, messages: list[_Inbox]) -> None:
+        for message in messages:
+            match message:
+                case Begin():
+                    self._progress.start(message.start_bytes, self.ctx.now_s())
+                case store.LogGrew():
+                    leaves = message.synced_bytes if self._synced else message.written_bytes
+                    self._progress.grew(message.min_bytes, leaves)
+                case _Wake():
+                    pass
+                case _:
+                    assert_never(message)
+        if not self._ending:
+            await self._take_turn()
+
+    async def on_stop(self, reason: StopReason) -> None:
+        self._log.close()
+
+    async def _take_turn(self) -> None:
+        """Send until nothing is due, at most TURN_BYTES."""
+        sent_before = self._sent_bytes
+        try:
+            while self._sent_bytes - sent_before < TURN_BYTES:
+                step = self._progress.next_step(self.ctx.now_s())
+                match step:
+                    case Frame() | Heartbeat():
+                        await self._send_step(step)
+                    case Wait():
+                        if step.until_s is not None:
+                            self.ctx.timers.start_at("wake", step.until_s, _Wake())
+                        break
+                    case Expired():
+                        detail = f"{step.next_bytes} is needed, {step.min_bytes} is the first kept"
+                        await self._end(Lost.EXPIRED, detail)
+                        return
+                    case _:
+                        assert_never(step)
+            else:
+                self.ctx.self_ref.offer(_Wake())  # conflated: there is always room
+        except OffsetGone as error:
+            await self._end(Lost.EXPIRED, str(error))
+        except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            await self._end(Lost.BROKEN, str(error))
+        else:
+            await self._tell_position(sent_before)
+
+    async def _send_step(self, step: Frame | Heartbeat) -> None:
+        """One whole frame. Whatever interrupts it makes the stream unusable, and ends the
+        connection.
+        """
+        size = step.size_bytes if isinstance(step, Frame) else 0
+        header = self._dialect.encode_frame_header(step.offset_bytes, size)
+        if size == 0:
+            await self._send.send_all(header)
+        else:
+            file, position, _ = self._log.file_at(step.offset_bytes)
+            if size <= COPY_BYTES:
+                body = file.pread(position, size)
+                assert len(body) == size  # FilesArePresized
+                await self._send.send_all(header + body)
+            else:
+                await self._send.send_all(header)
+                await self._send.send_file(file, position, size)
+        self._progress.sent(step, self.ctx.now_s())
+        self._sent_bytes += len(header) + size
+
+    async def _tell_position(self, sent_before: int) -> None:
+        next_bytes = self._progress.next_bytes
+        if next_bytes is not None and self._sent_bytes > sent_before:
+            await self._connection_state.tell(
+                connection_state.Sent(
+                    connection=self._connection,
+                    next_bytes=next_bytes,
+                    sent_bytes=self._sent_bytes,
+                )
+            )
+
+    async def _end(self, reason: Lost, detail: str) -> None:
+        self._ending = True
+        await self._connection_state.tell(
+            connection_state.Ending(connection=self._connection, reason=reason, detail=detail)
+        )
+        self.ctx.stop()
