@@ -1,0 +1,291 @@
+"""The commit log: files of one size that together are one run of bytes. One owner writes; nobody
+else.
+
+Upstream: apache/rocketmq store/.../MappedFileQueue.java, CommitLog.java,
+AllocateMappedFileService.java (5.3.3). The file format is upstream's, byte for byte: 20-digit
+names, exact pre-sized files, a spare all-zero file after the one being written, removed at an
+ordered stop.
+
+Differs:
+- `pwrite` instead of a mapped file: a full disk or a bad sector is an OSError instead of a SIGBUS.
+- Data goes on in the next file when one is full (upstream's slave drops it, logged).
+- All bytes after the end are zero, always: a truncation gives them back to the file system.
+  Upstream leaves the old bytes, which a later recovery may take for records.
+- A truncation is written down before it is done (`truncation.py`).
+- A missing file in the middle refuses the load; upstream finds out when it reads there.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import attrs
+
+from actors.env.protocols import Disk, File
+from actors.errors import ConfigError, CorruptLog
+from wire.commitlog import BLANK_BYTES, encode_blank, segment_name, segment_offset
+
+PREPARE_BYTES = 16 << 20
+"""Blocks are asked for this far ahead of the data, so that a full disk is found before a record is
+half written.
+"""
+SEGMENT_BYTES_MIN = 4096
+SEGMENT_BYTES_MAX = (1 << 31) - 1
+"""Positions within a file are 32-bit ints in upstream."""
+
+
+class OffsetMismatch(Exception):
+    """The bytes offered do not continue the log. Nothing was written."""
+
+
+def segment_path(folder: str, base_bytes: int) -> str:
+    return f"{folder}/{segment_name(base_bytes)}"
+
+
+def segment_bases(disk: Disk, folder: str) -> list[int]:
+    """First offsets of the files in `folder`, ascending; other names are not ours and are left
+    alone.
+    """
+    offsets = (segment_offset(name) for name in disk.listdir(folder))
+    return [base for base in offsets if base is not None]
+
+
+@attrs.define
+class CommitLog:
+    """The files of one log, and where its end is.
+
+    Attributes:
+        folder: absolute path of `commitlog/`.
+        segment_bytes: size of every file.
+        written_bytes: end of the log, the offset of the next byte. After `load` it is the end of
+            the last file, until recovery calls `set_end`.
+    """
+
+    folder: str
+    segment_bytes: int
+    written_bytes: int
+    _disk: Disk
+    _bases: list[int]
+    _reserved_bytes: int = 0
+    _handles: dict[int, File] = attrs.field(factory=dict)
+    _dirty: dict[str, None] = attrs.field(factory=dict)
+
+    @classmethod
+    def load(cls, disk: Disk, folder: str, segment_bytes: int) -> CommitLog:
+        """Open the folder, creating it if needed. A 0-byte last file is deleted (a crash left it).
+
+        Raises: ConfigError if the files are of another size than configured; CorruptLog for a
+        single odd file or a missing one. Upstream: MappedFileQueue.load.
+        """
+        assert SEGMENT_BYTES_MIN <= segment_bytes <= SEGMENT_BYTES_MAX
+        disk.mkdir(folder)
+        bases = segment_bases(disk, folder)
+        if bases and disk.stat(segment_path(folder, bases[-1])).size_bytes == 0:
+            disk.unlink(segment_path(folder, bases.pop()))
+            disk.sync_dir(folder)
+        _check_sizes(disk, folder, bases, segment_bytes)
+        end = bases[-1] + segment_bytes if bases else 0
+        log = cls(
+            folder=folder, segment_bytes=segment_bytes, written_bytes=end, disk=disk, bases=bases
+        )
+        log._reserved_bytes = end
+        return log
+
+    @property
+    def min_bytes(self) -> int:
+        """Offset of the first byte kept; 0 for a log without files."""
+        return self._bases[0] if self._bases else 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing was ever written, so a slave may begin anywhere on a file boundary."""
+        return self.written_bytes == 0
+
+    def bases(self) -> tuple[int, ...]:
+        """First offsets of all files, the spare one included."""
+        return tuple(self._bases)
+
+    def path_of(self, offset: int) -> str:
+        return segment_path(self.folder, offset - offset % self.segment_bytes)
+
+    def set_end(self, end_bytes: int) -> None:
+        """Say where the log ends. All bytes behind must be zero (`truncation.apply` sees to it)."""
+        assert self.min_bytes <= end_bytes
+        assert not self._bases or end_bytes <= self._bases[-1] + self.segment_bytes
+        self.written_bytes = self._reserved_bytes = end_bytes
+        self._close_handles()
+
+    def reserve(self, up_to_bytes: int) -> None:
+        """Have the files and blocks for all bytes below `up_to_bytes`, and the spare file behind
+        them.
+
+        Raises: OSError, ENOSPC among them; nothing has been written then and the log is as it was.
+        """
+        while self._reserved_bytes < up_to_bytes:
+            at = self._reserved_bytes
+            base = at - at % self.segment_bytes
+            file = self._open(base)
+            wanted = max(PREPARE_BYTES, up_to_bytes - at)
+            size = min(wanted, base + self.segment_bytes - at)
+            file.prepare(at - base, size)
+            self._reserved_bytes = at + size
+
+    def append(self, data: bytes | bytearray | memoryview) -> None:
+        """Write at the end; at a file's end it goes on in the next one.
+
+        Raises: OSError; then the end is unknown and this object must not be used any further.
+        """
+        view = memoryview(data)
+        self.reserve(self.written_bytes + len(view))
+        done = 0
+        while done < len(view):
+            base = self.written_bytes - self.written_bytes % self.segment_bytes
+            room = base + self.segment_bytes - self.written_bytes
+            part = view[done : done + room]
+            file = self._open(base)
+            file.pwrite(part, self.written_bytes - base)
+            self._dirty[file.path] = None
+            self.written_bytes += len(part)
+            done += len(part)
+            if len(part) == room:
+                self._close_below(self.written_bytes)
+
+    def append_raw(self, offset_bytes: int, data: bytes) -> None:
+        """Bytes received from a master, cut anywhere, which must start exactly at our end.
+
+        An empty log takes any first offset that is a file's first byte.
+        Raises: OffsetMismatch (nothing written); OSError as `append`.
+        """
+        if self.is_empty and offset_bytes != 0:
+            if offset_bytes < 0 or offset_bytes % self.segment_bytes:
+                raise OffsetMismatch(
+                    f"an empty log cannot begin at {offset_bytes}: "
+                    f"that is no multiple of its file size {self.segment_bytes}"
+                )
+            self._begin_at(offset_bytes)
+        if offset_bytes != self.written_bytes:
+            raise OffsetMismatch(f"expected {self.written_bytes}, offered {offset_bytes}")
+        self.append(data)
+
+    def roll(self) -> None:
+        """Close the file being written with a BLANK record, so that the next record opens a new
+        file.
+
+        The rest of the filler is the zeros that are there. Raises: OSError as `append`.
+        """
+        rest = -self.written_bytes % self.segment_bytes
+        assert rest >= BLANK_BYTES, "the L + 8 rule keeps room for a filler"
+        self.append(encode_blank(rest))
+        self.written_bytes += rest - BLANK_BYTES
+        self._reserved_bytes = max(self._reserved_bytes, self.written_bytes)
+        self._close_below(self.written_bytes)
+
+    def forget_behind(self, end_bytes: int) -> None:
+        """The files that hold nothing below `end_bytes` are about to be deleted; the first one
+        stays.
+        """
+        self._close_handles()
+        while len(self._bases) > 1 and self._bases[-1] >= end_bytes:
+            self._dirty.pop(segment_path(self.folder, self._bases.pop()), None)
+
+    def take_dirty(self) -> tuple[str, ...]:
+        """Paths written since the last call: what a sync has to cover."""
+        paths = tuple(self._dirty)
+        self._dirty.clear()
+        return paths
+
+    def delete_first(self) -> int:
+        """Delete the oldest file, never the one being written. Gives the new first offset.
+
+        The folder is synced each time: files must not vanish in another order than from the front.
+        """
+        assert len(self._bases) > 1
+        assert self._bases[1] <= self.written_bytes
+        base = self._bases[0]
+        self._close_below(base + self.segment_bytes)
+        self._dirty.pop(segment_path(self.folder, base), None)
+        self._disk.unlink(segment_path(self.folder, base))
+        self._disk.sync_dir(self.folder)
+        del self._bases[0]
+        return self._bases[0]
+
+    def close(self, *, remove_spare: bool) -> None:
+        """Release the handles; at an ordered stop also remove the files that hold nothing yet."""
+        self._close_handles()
+        while remove_spare and self._bases and self._bases[-1] >= self.written_bytes:
+            if (
+                self._bases[-1] == self.written_bytes
+                and self.written_bytes > 0
+                and len(self._bases) == 1
+            ):
+                break  # The only trace of where an expired or a received log goes on.
+            self._disk.unlink(segment_path(self.folder, self._bases.pop()))
+            self._disk.sync_dir(self.folder)
+
+    def _begin_at(self, offset_bytes: int) -> None:
+        """An empty log starts at a later file: its own empty files leave first."""
+        self._close_handles()
+        while self._bases:
+            self._disk.unlink(segment_path(self.folder, self._bases.pop()))
+        self._disk.sync_dir(self.folder)
+        self.written_bytes = self._reserved_bytes = offset_bytes
+
+    def _open(self, base: int) -> File:
+        """The handle of the file that starts at `base`; it and its spare successor are created when
+        missing.
+        """
+        file = self._handles.get(base)
+        if file is None:
+            created = [b for b in (base, base + self.segment_bytes) if self._create(b)]
+            if created:
+                self._disk.sync_dir(self.folder)
+            file = self._handles[base] = self._disk.open(segment_path(self.folder, base), "w")
+        return file
+
+    def _create(self, base: int) -> bool:
+        if self._bases and base <= self._bases[-1]:
+            return False
+        assert not self._bases or base == self._bases[-1] + self.segment_bytes
+        path = segment_path(self.folder, base)
+        file = self._disk.open(path, "x")
+        try:
+            file.resize(self.segment_bytes)
+        except OSError:
+            self._disk.unlink(path)
+            raise
+        finally:
+            file.close()
+        self._bases.append(base)
+        return True
+
+    def _close_below(self, offset_bytes: int) -> None:
+        for base in [b for b in self._handles if b + self.segment_bytes <= offset_bytes]:
+            self._handles.pop(base).close()
+
+    def _close_handles(self) -> None:
+        while self._handles:
+            self._handles.popitem()[1].close()
+
+
+def _check_sizes(disk: Disk, folder: str, bases: list[int], segment_bytes: int) -> None:
+    """Every file has the configured size and follows the one before it."""
+    sizes = [disk.stat(segment_path(folder, base)).size_bytes for base in bases]
+    if sizes and len(set(sizes)) == 1 and sizes[0] != segment_bytes:
+        raise ConfigError(
+            f"{folder}: segment_bytes: expected {sizes[0]}, the size of the files there, "
+            f"found {segment_bytes}"
+        )
+    for base, size in zip(bases, sizes, strict=True):
+        if size != segment_bytes:
+            path = segment_path(folder, base)
+            raise CorruptLog(f"{path}: expected {segment_bytes} bytes, found {size}")
+        if base % segment_bytes:
+            raise CorruptLog(
+                f"{segment_path(folder, base)}: the name is no multiple of {segment_bytes}"
+            )
+    for before, base in itertools.pairwise(bases):
+        if base != before + segment_bytes:
+            missing = segment_path(folder, before + segment_bytes)
+            raise CorruptLog(
+                f"{missing}: the file is missing, {segment_path(folder, base)} follows"
+            )

@@ -1,0 +1,66 @@
+"""Where things lie in a store root.
+
+Upstream: apache/rocketmq store/.../StorePathConfigHelper.java (5.3.3). The names above the line are
+Java's, so that its broker finds them; those below are ours and Java neither reads nor removes them.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+
+@attrs.frozen
+class StoreLayout:
+    """The paths of one store.
+
+    Attributes:
+        root: absolute path of the store root, `DATA_DIR/NODE/groups/GROUP`.
+    """
+
+    root: str
+
+    @property
+    def commit_log(self) -> str:
+        return f"{self.root}/commitlog"
+
+    @property
+    def consume_queue(self) -> str:
+        return f"{self.root}/consumequeue"
+
+    @property
+    def index(self) -> str:
+        return f"{self.root}/index"
+
+    @property
+    def checkpoint(self) -> str:
+        return f"{self.root}/checkpoint"
+
+    @property
+    def abort(self) -> str:
+        return f"{self.root}/abort"
+
+    @property
+    def lock(self) -> str:
+        return f"{self.root}/lock"
+
+    # ---- ours ----
+
+    @property
+    def synced(self) -> str:
+        """Side file: the synced mark."""
+        return f"{self.root}/synced"
+
+    @property
+    def dispatched(self) -> str:
+        """Side file: how far the derived files surely reach."""
+        return f"{self.root}/dispatched"
+
+    @property
+    def truncating(self) -> str:
+        """Side file: a truncation that has begun."""
+        return f"{self.root}/truncating"
+
+    @property
+    def cut(self) -> str:
+        """Folder: what was cut off the log."""
+        return f"{self.root}/cut"

@@ -1,0 +1,97 @@
+"""A few 64-bit numbers that survive a torn write: two slots, written in turn, the newest whole one
+counts.
+
+Upstream has nothing like it. Used for `synced` (the synced mark) and `dispatched` (how far the
+derived files reach); both lie in the store root, where a Java broker neither reads nor removes
+them.
+
+Layout of one slot; slot i starts at 512 * i, so that one sector holds one slot:
+
+| Offset | Width | Type | Field | Meaning |
+|---|---|---|---|---|
+| 0 | 4 | uint | magic | 0x54524C4E |
+| 4 | 4 | uint | crc | CRC-32 of all bytes after this field |
+| 8 | 8 | ulong | sequence | raised by every write; the larger one is newer |
+| 16 | 8 * n | long | values | n is fixed per file |
+
+Size: 2 * 512 bytes, at most 62 values.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+import attrs
+
+from actors.env.protocols import Disk, File
+
+SLOT_BYTES = 512
+SLOT_COUNT = 2
+MAGIC = 0x54524C4E
+VALUES_MAX = (SLOT_BYTES - 16) // 8
+
+
+class SideFileDamaged(Exception):
+    """Neither slot can be read, though the file is there."""
+
+
+@attrs.define
+class SideFile:
+    """One side file, opened by its single owner."""
+
+    path: str
+    _file: File
+    _layout: struct.Struct
+    _sequence: int
+
+    @classmethod
+    def open(cls, disk: Disk, path: str, count: int) -> tuple[SideFile, tuple[int, ...] | None]:
+        """Open or create; gives the file and its newest values (None: it is new or was never
+        written).
+
+        Raises: SideFileDamaged. Effects: a new file is created with its full size and its name
+        synced.
+        """
+        assert 0 < count <= VALUES_MAX
+        if not disk.exists(path):
+            file = disk.open(path, "x")
+            file.resize(SLOT_BYTES * SLOT_COUNT)
+            file.sync()
+            disk.sync_dir(path.rpartition("/")[0])
+        else:
+            file = disk.open(path, "w")
+        layout = struct.Struct(f">Q{count}q")
+        raw = file.pread(0, SLOT_BYTES * SLOT_COUNT)
+        slots = [_decode(layout, raw[i * SLOT_BYTES : (i + 1) * SLOT_BYTES]) for i in range(2)]
+        whole = [slot for slot in slots if slot is not None]
+        if not whole and raw.strip(b"\0"):
+            file.close()
+            raise SideFileDamaged(path)
+        if not whole:
+            file.resize(SLOT_BYTES * SLOT_COUNT)
+            return cls(path=path, file=file, layout=layout, sequence=0), None
+        sequence, *values = max(whole)
+        return cls(path=path, file=file, layout=layout, sequence=sequence), tuple(values)
+
+    def write(self, values: tuple[int, ...]) -> None:
+        """Write to the older slot. Not synced: `sync`, or a Syncer that is given `path`."""
+        self._sequence += 1
+        body = self._layout.pack(self._sequence, *values)
+        raw = struct.pack(">II", MAGIC, zlib.crc32(body)) + body
+        self._file.pwrite(raw, SLOT_BYTES * (self._sequence % SLOT_COUNT))
+
+    def sync(self) -> None:
+        self._file.sync()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _decode(layout: struct.Struct, raw: bytes) -> tuple[int, ...] | None:
+    """(sequence, *values) of a whole slot, else None."""
+    if len(raw) < 8 + layout.size:
+        return None
+    magic, crc = struct.unpack_from(">II", raw)
+    body = raw[8 : 8 + layout.size]
+    return layout.unpack(body) if magic == MAGIC and zlib.crc32(body) == crc else None

@@ -1,0 +1,153 @@
+"""Cutting the end off a log: crash-safe, and nothing is lost for good.
+
+Upstream: MappedFileQueue.truncateDirtyFiles (5.3.3) moves positions and deletes files.
+Differs: the bytes cut off are kept aside in `cut/`; the intent is on disk before the first byte
+goes, so that a crash in the middle is finished at the next start; the rest of the file is zero
+afterwards, so that no old record can be taken for one that follows the new end.
+
+Order, each step synced before the next: copy aside; lower the synced mark (the caller); write the
+intent; delete the later files from the last to the first; zero the rest of the file that holds the
+end; clear the intent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+
+from actors.env.protocols import Disk
+from actors.storage.commit_log import CommitLog, segment_bases, segment_path
+from actors.storage.layout import StoreLayout
+from actors.storage.side_file import SideFile
+
+CHUNK_BYTES = 4 << 20
+"""A generator here yields after so many bytes."""
+CUT_FILES_MAX = 256
+"""Files kept in `cut/`; the oldest leaves. A restart in mid-message leaves one of a few KiB."""
+NOTHING = -1
+
+
+def has_bytes_behind(disk: Disk, log: CommitLog, end_bytes: int) -> Generator[None, None, bool]:
+    """Whether any byte at or behind `end_bytes` is not zero. Yields every 4 MiB."""
+    for base in log.bases():
+        if base + log.segment_bytes <= end_bytes:
+            continue
+        file = disk.open(segment_path(log.folder, base), "r")
+        try:
+            for at in _chunks(max(end_bytes - base, 0), log.segment_bytes):
+                if not _is_zero(file.pread(at, CHUNK_BYTES)):
+                    return True
+                yield
+        finally:
+            file.close()
+    return False
+
+
+def keep_aside(
+    disk: Disk, layout: StoreLayout, log: CommitLog, end_bytes: int
+) -> Generator[None, None, int]:
+    """Copy what lies at or behind `end_bytes` to `cut/OFFSET.N`, one file per segment, without
+    trailing zeros.
+
+    Returns: bytes kept. Yields every 4 MiB.
+    """
+    kept = 0
+    for base in log.bases():
+        if base + log.segment_bytes <= end_bytes:
+            continue
+        start = max(end_bytes - base, 0)
+        source = disk.open(segment_path(log.folder, base), "r")
+        try:
+            used = start
+            for at in _chunks(start, log.segment_bytes):
+                used = max(used, at + len(source.pread(at, CHUNK_BYTES).rstrip(b"\0")))
+                yield
+            if used == start:
+                continue
+            target = disk.open(_new_cut_path(disk, layout, base + start), "x")
+            try:
+                for at in _chunks(start, used):
+                    target.pwrite(source.pread(at, min(CHUNK_BYTES, used - at)), at - start)
+                    yield
+                target.sync()
+            finally:
+                target.close()
+            disk.sync_dir(layout.cut)
+            kept += used - start
+        finally:
+            source.close()
+    return kept
+
+
+def truncate(disk: Disk, layout: StoreLayout, log: CommitLog, end_bytes: int) -> None:
+    """Make `end_bytes` the log's end. The synced mark must not be above it any more.
+
+    Effects order: intent synced, files, intent cleared. A log whose object raised must be loaded
+    anew.
+    """
+    assert log.min_bytes <= end_bytes
+    intent, _ = SideFile.open(disk, layout.truncating, 2)
+    try:
+        intent.write((end_bytes, log.segment_bytes))
+        intent.sync()
+        log.forget_behind(end_bytes)
+        _apply(disk, log.folder, log.segment_bytes, end_bytes)
+        intent.write((NOTHING, 0))
+        intent.sync()
+    finally:
+        intent.close()
+    log.set_end(end_bytes)
+
+
+def finish_interrupted(disk: Disk, layout: StoreLayout) -> int | None:
+    """Before a load: end a truncation that a crash interrupted. Gives its offset, or None."""
+    if not disk.exists(layout.truncating):
+        return None
+    intent, values = SideFile.open(disk, layout.truncating, 2)
+    try:
+        if values is None or values[0] == NOTHING:
+            return None
+        end_bytes, segment_bytes = values
+        _apply(disk, layout.commit_log, segment_bytes, end_bytes)
+        intent.write((NOTHING, 0))
+        intent.sync()
+        return end_bytes
+    finally:
+        intent.close()
+
+
+def _apply(disk: Disk, folder: str, segment_bytes: int, end_bytes: int) -> None:
+    """Repeatable. The first file stays, even empty: its name says where the log goes on."""
+    bases = segment_bases(disk, folder)
+    while bases and bases[-1] >= end_bytes and len(bases) > 1:
+        disk.unlink(segment_path(folder, bases.pop()))
+        disk.sync_dir(folder)
+    if not bases or bases[-1] + segment_bytes <= end_bytes:
+        return
+    file = disk.open(segment_path(folder, bases[-1]), "w")
+    try:
+        file.resize(max(end_bytes - bases[-1], 0))
+        file.resize(segment_bytes)
+        file.sync()
+    finally:
+        file.close()
+
+
+def _chunks(start: int, end: int) -> Iterator[int]:
+    return iter(range(start, end, CHUNK_BYTES))
+
+
+def _is_zero(data: bytes) -> bool:
+    return data.count(0) == len(data)
+
+
+def _new_cut_path(disk: Disk, layout: StoreLayout, offset: int) -> str:
+    """A free name `OFFSET.N` in `cut/`, which may be full: then the oldest file leaves."""
+    disk.mkdir(layout.cut)
+    names = disk.listdir(layout.cut)
+    if len(names) >= CUT_FILES_MAX:
+        ages = [(disk.stat(f"{layout.cut}/{name}").modified_ms, name) for name in names]
+        disk.unlink(f"{layout.cut}/{min(ages)[1]}")
+    number = 1
+    while f"{offset:020d}.{number}" in names:
+        number += 1
+    return f"{layout.cut}/{offset:020d}.{number}"
