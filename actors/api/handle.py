@@ -9,7 +9,10 @@ from typing import Any, Protocol, TypeAlias
 
 import attrs
 
+from actors.events.sink import EventLines, EventSubscription
 from actors.log_types import Batch, NewRecord, Offsets, Receipt
+
+__all__ = ["AppendOutcome", "EventLines", "EventSubscription", "NodeHandle", "NodeIdentity"]
 
 AppendOutcome: TypeAlias = Receipt | Exception
 """A receipt, or the error of `actors.errors` that `append` would have raised."""
@@ -23,28 +26,6 @@ class NodeIdentity:
     node: str
     boot: int
     groups: tuple[str, ...]
-
-
-@attrs.frozen(kw_only=True)
-class EventLines:
-    """Consecutive lines of the event log, and how many this subscriber was too slow for before
-    them.
-    """
-
-    lines: tuple[bytes, ...]
-    missed: int
-
-
-class EventSubscription(Protocol):
-    """A bounded look at the events as they are emitted. `actors.events.sink` has the one that nodes
-    use.
-    """
-
-    async def receive(self) -> EventLines:
-        """At least one line. Raises: trio.EndOfChannel when the node's event log has ended."""
-
-    def close(self) -> None:
-        """Harmless when closed."""
 
 
 class NodeHandle(Protocol):

@@ -1,0 +1,112 @@
+"""Events of the API socket, of a slave's link to its master, and of who feeds a cluster."""
+
+from __future__ import annotations
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class APIListening:
+    """The API socket takes connections. By api's accept_socket, at each of its starts.
+
+    Attributes:
+        address: path of the Unix socket, or host:port.
+    """
+
+    address: str
+
+
+@attrs.frozen(kw_only=True)
+class APIConnectionRefused:
+    """A connection was closed unheard. By api's accept_socket, for the 1st, 2nd, 4th, 8th ... only.
+
+    Attributes:
+        address: where it came from.
+        reason: "unknown address" or "too many connections".
+        count: the number so far.
+    """
+
+    address: str
+    reason: str
+    count: int
+
+
+@attrs.frozen(kw_only=True)
+class APIConnectionOpened:
+    """A client said who it is and was welcomed. By api's connection, once for each.
+
+    Attributes:
+        client: the name it gave.
+        address: where it came from.
+        text: True if it speaks JSON.
+    """
+
+    client: str
+    address: str
+    text: bool
+
+
+@attrs.frozen(kw_only=True)
+class APIConnectionClosed:
+    """A connection to the API socket ended. By api's connection, once for each, welcomed or not.
+
+    Attributes:
+        reason: "client closed", "connection lost", "bad frame", "no hello", "too slow", "stopping".
+        requests: how many it had made.
+        unanswered: how many of them got no answer; their appends may be stored.
+    """
+
+    reason: str
+    requests: int
+    unanswered: int
+
+
+@attrs.frozen(kw_only=True)
+class APIFrameRefused:
+    """A frame that cannot be read ended its connection. By api's connection, before it closes."""
+
+    error: str
+
+
+@attrs.frozen(kw_only=True)
+class MasterLinkOpened:
+    """A slave's node reached its master's API. By member_link, at each connection.
+
+    Attributes:
+        group: whose acknowledged offset it asks for.
+        master: the master's name.
+        master_boot: from the master's welcome.
+    """
+
+    group: str
+    master: str
+    master_boot: int
+
+
+@attrs.frozen(kw_only=True)
+class MasterLinkLost:
+    """A slave's connection to its master's API ended, or an attempt failed. By member_link.
+
+    Until MasterLinkOpened the slave's readers see nothing newer. Told for the first failure in a
+    row; `error` says what it was.
+    """
+
+    group: str
+    master: str
+    error: str
+
+
+@attrs.frozen(kw_only=True)
+class FeedAcknowledged:
+    """A batch of a feed was acknowledged. By the feeder, once per receipt, after its own record.
+
+    The audit of acknowledged records looks for all of them on every node.
+    """
+
+    group: str
+    first: int
+    last: int
+    next: int
+    count: int
+    copies: int
+    durability: str

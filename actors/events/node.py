@@ -1,0 +1,102 @@
+"""Events of a node as a whole, and of its event log about itself."""
+
+from __future__ import annotations
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class NodeStarted:
+    """The first event of every boot. By the event sink, when the node opens it.
+
+    Audits take it for the beginning of a boot: a seq below it is an error.
+
+    Attributes:
+        cluster: the cluster's name.
+        version: of triolog.
+        groups: the groups this node is a member of.
+    """
+
+    cluster: str
+    version: str
+    groups: tuple[str, ...]
+
+
+@attrs.frozen(kw_only=True)
+class NodeStopped:
+    """The last event of an ordered boot. By the event log, when everything else has stopped.
+
+    Audits take a boot without it for one that ended by a crash, and its end as open.
+
+    Attributes:
+        reason: "ordered", or why the node gave up.
+    """
+
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
+class EventsDropped:
+    """Events that found no room in memory. By the event sink, as soon as there is room again.
+
+    The completeness audit accepts exactly the holes in `seq` that these name.
+
+    Attributes:
+        first_seq: the first that is missing.
+        last_seq: the last that is missing; all between them are missing too.
+    """
+
+    first_seq: int
+    last_seq: int
+
+
+@attrs.frozen(kw_only=True)
+class EventRefused:
+    """Something was emitted that is no event or cannot be encoded. By the sink, in its place.
+
+    A mistake in the program: tests demand that it never appears.
+    """
+
+    type: str
+    error: str
+
+
+@attrs.frozen(kw_only=True)
+class EventFileRepaired:
+    """A file that a crash had left open was published. By the event log, when it starts.
+
+    The completeness audit expects that the boot of that file ends with it.
+
+    Attributes:
+        file: its published name.
+        events: how many it holds.
+        cut_bytes: how much of a torn end was cut off.
+    """
+
+    file: str
+    events: int
+    cut_bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class EventFilesExpired:
+    """Old files were deleted to keep the retention. By the event log, after it published a file.
+
+    The completeness audit begins at the oldest event that is left.
+    """
+
+    files: int
+    size_bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class EventWriteFailed:
+    """The disk took no events. By the event log, once it takes them again; policy "drop" only.
+
+    Attributes:
+        error: the first error.
+        count: how many attempts failed in a row.
+    """
+
+    error: str
+    count: int
