@@ -15,11 +15,11 @@ class ActorStarted:
     it with its end.
 
     Attributes:
-        kind: "actor", "supervisor" or "dynamic".
+        role: "actor", "supervisor" or "dynamic".
         type: the actor's class name, or the supervisor's strategy.
     """
 
-    kind: str
+    role: str
     type: str
 
 

@@ -134,7 +134,7 @@ async def serve(
     system = System(registry, root)
 
     def started() -> None:
-        event = runtime_events.ActorStarted(kind=root.kind, type=root.type)
+        event = runtime_events.ActorStarted(role=root.kind, type=root.type)
         registry.emit(root.path, root.incarnation, event)
         task_status.started(system)
 
@@ -207,7 +207,7 @@ class _OpenSystem(AbstractAsyncContextManager[System]):
             return await self._stack.__aexit__(kind, error, traceback)
         try:
             await self._stack.__aexit__(None, None, None)
-        except Exception as exc:
+        except Exception as exc:  # noqa: BLE001 - both errors travel on
             raise BaseExceptionGroup(
                 "the system failed while its caller's error stopped it", [error, exc]
             ) from None
