@@ -186,11 +186,20 @@ class _Steering(random.Random):
         self._batch = batch
 
 
+async def settled() -> None:
+    """Wait until what was started before has come to rest, in whatever order it did.
+
+    Trio's own tasks and pytest-trio's fixtures begin before a `Schedule` can be entered.
+    """
+    await trio.testing.wait_all_tasks_blocked()
+
+
 class Schedule:
     """Seeds, steers and records the schedule of the current Trio run: `with Schedule(seed): ...`.
 
     Args:
-        seed: fixes every decision.
+        seed: fixes every decision. Await `settled` before the block, or what was still starting
+            is part of the story.
         policy: how batches are ordered.
 
     Attributes:
@@ -269,6 +278,7 @@ def run(
     """Run a program of its own on virtual time, with a seeded and recorded schedule."""
 
     async def program() -> Recording:
+        await settled()
         with Schedule(seed, policy) as schedule:
             result = await async_fn(*args)
         return Recording(

@@ -109,7 +109,8 @@ class Pipe:
         """Something on the way was healed: retransmit, and let the credits through."""
         if self.link.passes and self.way_back.passes:
             self._unacked_since_s = None
-        if self.link.passes and self._in_flight:
+        overdue = bool(self._in_flight) and self._in_flight[0].deliver_at_s <= trio.current_time()
+        if self.link.passes and overdue:
             for segment in self._in_flight:
                 again_s = self.link.arrival_s(segment.size)
                 self._last_s = max(self._last_s, segment.deliver_at_s, again_s)
@@ -241,7 +242,8 @@ class Endpoint:
         if not self.send_closed:
             self.send_closed = True
             self._writer.unpark_all()
-            if not self._errno:
+            unread = self.receive_closed and self._inbox
+            if not self._errno and not unread:
                 self.outward.push(0, None)
             self._close_if_both()
 

@@ -1,0 +1,64 @@
+"""A process's view of its machine's disk, which ends with the process."""
+
+from __future__ import annotations
+
+import errno
+
+import attrs
+
+from actors.env.protocols import Disk, File, FileLock, FileStat, Syncer
+
+
+@attrs.define(eq=False)
+class FencedDisk:
+    """Passes everything on until `fence`; afterwards every use fails with EIO, without effect.
+
+    Files, locks and syncers that were got before are the inner disk's to disable (`SimDisk.kill`).
+    """
+
+    _inner: Disk
+    _fenced: bool = attrs.field(init=False, default=False)
+
+    def fence(self) -> None:
+        self._fenced = True
+
+    def _disk(self, path: str) -> Disk:
+        if self._fenced:
+            raise OSError(errno.EIO, "this process was killed", path)
+        return self._inner
+
+    def open(self, path: str, mode: str) -> File:
+        return self._disk(path).open(path, mode)
+
+    def exists(self, path: str) -> bool:
+        return self._disk(path).exists(path)
+
+    def stat(self, path: str) -> FileStat:
+        return self._disk(path).stat(path)
+
+    def listdir(self, path: str) -> list[str]:
+        return self._disk(path).listdir(path)
+
+    def mkdir(self, path: str) -> None:
+        self._disk(path).mkdir(path)
+
+    def rename(self, source: str, target: str) -> None:
+        self._disk(source).rename(source, target)
+
+    def unlink(self, path: str) -> None:
+        self._disk(path).unlink(path)
+
+    def rmtree(self, path: str) -> None:
+        self._disk(path).rmtree(path)
+
+    def sync_dir(self, path: str) -> None:
+        self._disk(path).sync_dir(path)
+
+    def usage(self, path: str) -> float:
+        return self._disk(path).usage(path)
+
+    def lock(self, path: str) -> FileLock:
+        return self._disk(path).lock(path)
+
+    def syncer(self) -> Syncer:
+        return self._disk("syncer").syncer()

@@ -1,0 +1,375 @@
+"""A world of simulated machines from one seed: nodes are started, killed, paused, lose power.
+
+A node is an async callable that gets an `Env`; what it does is none of the world's business. Every
+source of chance is a stream of its own, `random.Random(f"{seed}:{purpose}")`, so that another kind
+of fault does not disturb the others.
+
+How a kill is made abrupt. Supervisors shield their children and stop them in order, so cancelling
+a node would be the opposite of SIGKILL. And coroutines cannot simply be dropped: Python runs their
+`finally` blocks in any case. So a kill first **fences** the node, in one step without a checkpoint:
+its network ends as a process's does (peers get FIN or reset), its disk handles die, its locks are
+released, its events are dropped. From then on nothing it still does has an effect. Then it is
+cancelled through all shields, again and again until no task is left, on the spot: every await
+raises, so no virtual time passes (a node that outlives `UNWIND_ROUNDS_MAX` rounds swallows
+cancellation, which is an error of its own). What its code says while it unwinds against dead
+resources is ignored.
+
+`power_loss` does the same with the machine instead of the process: peers hear nothing, and what
+was not synced may be gone. `pause` is SIGSTOP: the scheduler runs none of the node's tasks while
+the machine's kernel goes on taking bytes in.
+"""
+
+from __future__ import annotations
+
+import enum
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import attrs
+import trio
+
+from actors.env.protocols import Env
+from actors.sim.disk import DiskOptions, SimDisk, virtual_wall_clock_ms
+from actors.sim.fence import FencedDisk
+from actors.sim.network import NetworkOptions, SimNetwork
+from actors.sim.scheduler import (
+    Fingerprint,
+    Policy,
+    Schedule,
+    cancel_through_shields,
+    node_label,
+    settled,
+)
+from actors.sim.sockets import HostNetwork
+
+UNWIND_ROUNDS_MAX = 100_000
+"""Passes of the run loop in which a cancelled node must have ended. One pass unwinds a level of
+nesting, or one task where the policy runs only one; this is far above any tree."""
+
+NodeMain = Callable[[Env, trio.TaskStatus[Any]], Awaitable[object]]
+"""A node: `async def main(env, task_status)`; calls `task_status.started(value)` when ready."""
+
+
+class NodeState(enum.Enum):
+    OFF = "off"  # never started, killed, stopped, or ended by itself
+    RUNNING = "running"
+    PAUSED = "paused"
+
+
+class NodeFailed(Exception):
+    """A node ended by an error that nobody has asked for. `__cause__` has it."""
+
+
+@attrs.define(eq=False)
+class _Ready:
+    """Passes `started` on, and remembers that it came."""
+
+    _inner: trio.TaskStatus[Any]
+    called: bool = attrs.field(init=False, default=False)
+
+    def started(self, value: Any = None) -> None:
+        self._inner.started(value)
+        self.called = True
+
+
+@attrs.define(eq=False)
+class _Process:
+    """One start of a node, until it ends."""
+
+    node: SimNode
+    main: NodeMain
+    boot: int
+    network: HostNetwork
+    disk: FencedDisk
+    rng: random.Random
+    scope: trio.CancelScope = attrs.field(init=False, factory=trio.CancelScope)
+    ended: trio.Event = attrs.field(init=False, factory=trio.Event)
+    fenced: bool = attrs.field(init=False, default=False)
+
+    def env(self) -> Env:
+        return Env(
+            network=self.network,
+            disk=self.disk,
+            rng=self.rng,
+            wall_clock_ms=self.node.wall_clock_ms,
+            events=self._event,
+        )
+
+    def _event(self, path: str, incarnation: int, event: Any) -> None:
+        if not self.fenced:
+            self.node.world.took_event(self.node.name, self.boot, path, incarnation, event)
+
+    def fence(self, *, silently: bool = False) -> None:
+        """From here on nothing that this process does has an effect. Harmless when fenced."""
+        if not self.fenced:
+            self.fenced = True
+            self.disk.fence()
+            self.network.end(silently=silently)
+            self.node.disk.kill()
+
+    async def run(self, *, task_status: trio.TaskStatus[Any]) -> None:
+        node_label.set(self.node.name)
+        ready = _Ready(task_status)
+        try:
+            with self.scope:
+                await self.main(self.env(), ready)
+        except Exception as error:
+            if self.fenced:
+                return  # it was killed; what it says while it falls is not heard
+            if not ready.called:
+                raise  # to whoever starts it
+            self.node.failure = error
+        finally:
+            self.fence()
+            self.node.ended(self)
+            self.ended.set()
+
+
+@attrs.define(eq=False)
+class SimNode:
+    """One machine.
+
+    Attributes:
+        disk: outlives every process. Tests may look into it while the node is off.
+        failure: what the last process died of, until `take_failure`.
+        boots: how often the node was started.
+    """
+
+    world: World
+    name: str
+    address: str
+    disk: SimDisk
+    skew_ms: int
+    failure: Exception | None = attrs.field(init=False, default=None)
+    boots: int = attrs.field(init=False, default=0)
+    _process: _Process | None = attrs.field(init=False, default=None)
+
+    @property
+    def state(self) -> NodeState:
+        if self._process is None:
+            return NodeState.OFF
+        if self.world.schedule.is_held(self.name):
+            return NodeState.PAUSED
+        return NodeState.RUNNING
+
+    def wall_clock_ms(self) -> int:
+        return virtual_wall_clock_ms() + self.skew_ms
+
+    def take_failure(self) -> Exception | None:
+        """What the node died of; the caller has expected it, so the world does not raise it."""
+        failure, self.failure = self.failure, None
+        return failure
+
+    async def start(self, nursery: trio.Nursery, main: NodeMain) -> Any:
+        assert self._process is None, f"{self.name} runs"
+        assert self.failure is None, f"{self.name} failed and nobody asked why: {self.failure!r}"
+        self.boots += 1
+        process = self._process = _Process(
+            self,
+            main,
+            self.boots,
+            self.world.network.open(self.name),
+            FencedDisk(self.disk),
+            self.world.rng(f"{self.name}:{self.boots}"),
+        )
+        return await nursery.start(process.run, name=self.name)
+
+    async def end(self, *, silently: bool) -> None:
+        process = self._process
+        if process is None:
+            return
+        process.fence(silently=silently)
+        self.world.schedule.release(self.name)
+        for _ in range(UNWIND_ROUNDS_MAX):
+            if process.ended.is_set():
+                return
+            cancel_through_shields(process.scope)
+            with trio.CancelScope(shield=True):
+                await trio.lowlevel.checkpoint()
+        raise AssertionError(f"{self.name} swallows cancellation and cannot be killed")
+
+    async def stop(self) -> None:
+        if self._process is not None:
+            assert self.state is NodeState.RUNNING, f"{self.name} is paused and would never end"
+            process = self._process
+            process.scope.cancel()
+            await process.ended.wait()
+
+    async def wait_ended(self) -> None:
+        if self._process is not None:
+            await self._process.ended.wait()
+
+    def ended(self, process: _Process) -> None:
+        assert self._process is process
+        self._process = None
+
+
+@attrs.frozen(kw_only=True)
+class SimEvent:
+    """One event that a node emitted."""
+
+    at_s: float
+    node: str
+    boot: int
+    path: str
+    incarnation: int
+    event: Any
+
+
+class World:
+    """Machines, their network and their faults. Made by `open_world`.
+
+    Attributes:
+        network: cut, heal, reset, clog ... by node name.
+        schedule: holds and releases nodes, has the fingerprint.
+        events: everything the nodes emitted, in order.
+        on_event: called for each as it comes (checkers); they note what is wrong, never raise.
+        counts: kills, power losses, pauses, starts; those of network and disks are kept there.
+    """
+
+    def __init__(
+        self,
+        seed: object,
+        schedule: Schedule,
+        nursery: trio.Nursery,
+        network: NetworkOptions | None,
+        disk: DiskOptions | None,
+    ) -> None:
+        self.seed = seed
+        self.schedule = schedule
+        self.events: list[SimEvent] = []
+        self.on_event: list[Callable[[SimEvent], None]] = []
+        self.counts: dict[str, int] = {}
+        self.network = SimNetwork(self.rng("network"), network)
+        self._disk_options = disk
+        self._nursery = nursery
+        self._nodes: dict[str, SimNode] = {}
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        return self.schedule.fingerprint
+
+    def rng(self, purpose: str) -> random.Random:
+        """A new stream of chance for one purpose; equal for equal seeds and purposes."""
+        return random.Random(f"{self.seed}:{purpose}")
+
+    def add_node(self, name: str, address: str, *more: str, skew_ms: int = 0) -> SimNode:
+        """A new machine, switched on and without a process."""
+        self.network.add_host(name, address, *more)
+        node = SimNode(
+            self,
+            name,
+            address,
+            SimDisk(self.rng(f"{name}:disk"), self._disk_options),
+            skew_ms,
+        )
+        node.disk.wall_clock_ms = node.wall_clock_ms
+        self._nodes[name] = node
+        return node
+
+    def node(self, name: str) -> SimNode:
+        return self._nodes[name]
+
+    @property
+    def nodes(self) -> list[SimNode]:
+        return list(self._nodes.values())
+
+    async def start_node(self, name: str, main: NodeMain) -> Any:
+        """Start a process on the machine. Returns what it calls `started` with.
+
+        Raises: what `main` raises before it is ready.
+        """
+        self._count("start")
+        self.network.power_on(name)
+        return await self._nodes[name].start(self._nursery, main)
+
+    async def stop_node(self, name: str) -> None:
+        """SIGTERM: cancel the node and wait for its own ordered end."""
+        self._count("stop")
+        await self._nodes[name].stop()
+
+    async def kill_node(self, name: str) -> None:
+        """SIGKILL: no more effect from now on; all tasks are gone on return. The disk stays."""
+        self._count("kill")
+        await self._nodes[name].end(silently=False)
+
+    async def power_loss(self, name: str) -> None:
+        """As a kill, but peers hear nothing, and of what was not synced any part survives."""
+        self._count("power_loss")
+        node = self._nodes[name]
+        self.network.power_off(name)
+        node.disk.power_loss(self.rng(f"{name}:power:{self.counts['power_loss']}"))
+        await node.end(silently=True)
+
+    def pause_node(self, name: str) -> None:
+        """SIGSTOP: none of its tasks runs until `resume_node`; its kernel still takes bytes in."""
+        self._count("pause")
+        self.schedule.hold(name)
+
+    def resume_node(self, name: str) -> None:
+        self.schedule.release(name)
+
+    def took_event(self, node: str, boot: int, path: str, incarnation: int, event: Any) -> None:
+        taken = SimEvent(
+            at_s=trio.current_time(),
+            node=node,
+            boot=boot,
+            path=path,
+            incarnation=incarnation,
+            event=event,
+        )
+        self.events.append(taken)
+        for watch in self.on_event:
+            watch(taken)
+
+    def _count(self, what: str) -> None:
+        self.counts[what] = self.counts.get(what, 0) + 1
+
+    async def _end(self) -> None:
+        for node in self._nodes.values():
+            await node.end(silently=False)
+
+
+@asynccontextmanager
+async def open_world(
+    seed: object,
+    *,
+    network: NetworkOptions | None = None,
+    disk: DiskOptions | None = None,
+    policy: Policy | None = None,
+) -> AsyncIterator[World]:
+    """A world for the length of a block, inside a Trio run with an autojump clock.
+
+    At the end all nodes that still run are killed; stop them before if their end matters.
+
+    Args:
+        seed: anything with a stable `str`.
+        network: how fast and bad the network is.
+        disk: how slow and large the disks are.
+        policy: how the scheduler orders runnable tasks; random by default.
+
+    Raises:
+        NodeFailed: in a group, for each node that died of an error which nobody took with
+            `take_failure`.
+    """
+    await settled()
+    with Schedule(f"{seed}:schedule", policy) as schedule:
+        async with trio.open_nursery() as nursery:
+            world = World(seed, schedule, nursery, network, disk)
+            await nursery.start(world.network.run, name="sim-network")
+            try:
+                yield world
+            finally:
+                with trio.CancelScope(shield=True):
+                    await world._end()
+                nursery.cancel_scope.cancel()
+    failures = []
+    for node in world.nodes:
+        if node.failure is not None:
+            failure = NodeFailed(f"{node.name}: {node.failure!r}")
+            failure.__cause__ = node.failure
+            failures.append(failure)
+    if failures:
+        raise ExceptionGroup(f"seed {seed}: nodes failed", failures)
