@@ -24,12 +24,14 @@ class PortUse:
         address: where.
         port: the number.
         purpose: for whom.
+        key: which key of the file says so.
     """
 
     node: str
     address: str
     port: int
     purpose: str
+    key: str
 
 
 @attrs.frozen(kw_only=True)
@@ -59,14 +61,17 @@ def ports(config: ClusterConfig) -> tuple[PortUse, ...]:
     """Every TCP port that our nodes will listen on. Only a master listens for slaves."""
     uses = []
     for node in config.python_nodes:
-        address = config.nodes[node]
-        for group in config.groups_of(node):
-            if group.master == node:
-                purpose = f"slaves of {group.name}"
-                uses.append(PortUse(node=node, address=address, port=group.port, purpose=purpose))
+        wanted = [
+            (group.port, f"slaves of {group.name}", f"groups.{group.name}.port")
+            for group in config.groups_of(node)
+            if group.master == node
+        ]
         if config.api_port is not None:
-            purpose = "API, for the members' addresses only"
-            uses.append(PortUse(node=node, address=address, port=config.api_port, purpose=purpose))
+            wanted.append((config.api_port, "API, for the members' addresses only", "api_port"))
+        uses += [
+            PortUse(node=node, address=config.nodes[node], port=port, purpose=purpose, key=key)
+            for port, purpose, key in wanted
+        ]
     return tuple(uses)
 
 

@@ -1,0 +1,128 @@
+"""The command line of `python -m actors.cluster`, from words to a frozen value."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+from collections.abc import Sequence
+from typing import Literal, NoReturn, TypeAlias, cast
+
+import attrs
+
+from actors.errors import ConfigError
+
+Command: TypeAlias = Literal["run", "check", "status", "stop"]
+COMMANDS: tuple[Command, ...] = ("run", "check", "status", "stop")
+DURATION_S_MAX = 366 * 86_400.0
+STDIN = "-"
+_UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "": 1.0}
+
+DESCRIPTION = """\
+Run a cluster of replicated logs, or look at one.
+
+  run     start the nodes of FILE and, if the file has one, its feed (default)
+  check   start nothing: print nodes, promises, ports, time-outs, memory and the tree
+  status  ask the running nodes and print what they say
+  stop    stop the running nodes in order"""
+EPILOG = """\
+The first Ctrl-C or SIGTERM is an ordered stop, the second hurries.
+Exit codes: 0 done, 1 ran and failed, 2 wrong usage or configuration."""
+
+
+@attrs.frozen(kw_only=True)
+class Arguments:
+    """What the user asked for.
+
+    Attributes:
+        file: the cluster file, as typed.
+        command: run, check, status or stop.
+        nodes: only these; () = all.
+        processes: one supervised process for each node.
+        for_s: stop in order after so many seconds of running; None = not by time.
+        feed: a file's name, or "-" for standard input; None = the file's own feed.
+        json: the result for machines, on standard output.
+        plain: lines instead of the live view.
+        child_of: set by `--processes` for its children: the parent's process id.
+    """
+
+    file: str
+    command: Command = "run"
+    nodes: tuple[str, ...] = ()
+    processes: bool = False
+    for_s: float | None = None
+    feed: str | None = None
+    json: bool = False
+    plain: bool = False
+    child_of: int | None = None
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse prints its usage above each error; a mistake is one line here."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"{' '.join(message.split())} (see --help)")
+
+
+def duration_s(text: str) -> float:
+    """`30s`, `500ms`, `2m`, `1.5h`, `1d`, or plain seconds."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?|\.\d+)\s*(ms|s|m|h|d|)", text)
+    found = float(match[1]) * _UNITS_S[match[2]] if match else math.nan
+    if not 0 < found <= DURATION_S_MAX:
+        raise argparse.ArgumentTypeError(f"expected a duration such as 30s or 5m, found {text!r}")
+    return found
+
+
+def parse(words: Sequence[str]) -> Arguments:
+    """Read the command line.
+
+    Raises:
+        ConfigError: one line; the user's fault.
+        SystemExit: after --help.
+    """
+    parser = _Parser(
+        prog="python -m actors.cluster",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("file", metavar="FILE", help="the cluster file, such as examples/3node.toml")
+    add("command", nargs="?", choices=COMMANDS, default="run", help="what to do (default: run)")
+    add("--node", action="append", default=[], metavar="NAME", help="only this node; repeatable")
+    add("--processes", action="store_true", help="one supervised process for each node")
+    add("--for", dest="for_s", type=duration_s, metavar="TIME", help="stop after TIME, e.g. 30s")
+    add("--feed", metavar="FILE", help="append this file's lines, - for standard input, then stop")
+    add("--json", action="store_true", help="print the result as JSON")
+    add("--plain", action="store_true", help="lines instead of the live view")
+    add("--child-of", type=int, help=argparse.SUPPRESS)
+    found = parser.parse_intermixed_args(list(words))
+    arguments = Arguments(
+        file=found.file,
+        command=cast(Command, found.command),
+        nodes=tuple(dict.fromkeys(found.node)),
+        processes=found.processes,
+        for_s=found.for_s,
+        feed=found.feed,
+        json=found.json,
+        plain=found.plain,
+        child_of=found.child_of,
+    )
+    _refuse_what_has_no_meaning(arguments)
+    return arguments
+
+
+def _refuse_what_has_no_meaning(arguments: Arguments) -> None:
+    if arguments.command == "run":
+        return
+    given = {
+        "--processes": arguments.processes,
+        "--for": arguments.for_s is not None,
+        "--feed": arguments.feed is not None,
+        "--plain": arguments.plain,
+        "--node": bool(arguments.nodes) and arguments.command == "check",
+    }
+    for option, is_given in given.items():
+        if is_given:
+            raise ConfigError(f"{option} has no meaning for {arguments.command} (see --help)")

@@ -1,0 +1,105 @@
+"""From whatever ended a run to lines for the user and an exit code: a mistake is no traceback.
+
+Exit codes: 0 done, 1 ran and failed, 2 wrong usage or configuration.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+
+import attrs
+
+from actors.config import ClusterConfig
+from actors.config.check import ports
+from actors.env.protocols import LockedByOther, LockedByUs
+from actors.errors import ConfigError, TriologError
+
+EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
+LINES_MAX = 20
+"""A file with hundreds of mistakes is another kind of file."""
+CAUSES_MAX = 32
+"""How far a chain of causes is followed."""
+
+
+@attrs.frozen
+class Explanation:
+    """What to print on stderr, and the exit code."""
+
+    lines: tuple[str, ...]
+    exit_code: int
+
+
+def explain(error: BaseException, config: ClusterConfig | None = None) -> Explanation:
+    """Find the user's mistakes in an error, a group or a chain of causes; else name what failed."""
+    leaves = list(_leaves(error))
+    mistakes = [line for leaf in leaves for line in _mistakes(leaf, config)]
+    if mistakes:
+        return Explanation(_bounded(mistakes), EXIT_USAGE)
+    failures = [_failure(leaf) for leaf in leaves]
+    return Explanation(_bounded(failures), EXIT_FAILED)
+
+
+def _bounded(lines: list[str]) -> tuple[str, ...]:
+    unique = list(dict.fromkeys(" ".join(line.split()) for line in lines))
+    kept = [f"triolog: {line}" for line in unique[:LINES_MAX]]
+    if len(unique) > LINES_MAX:
+        kept.append(f"triolog: and {len(unique) - LINES_MAX} more")
+    return tuple(kept)
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    """The errors inside groups; for each, the first cause too, which is what really happened."""
+    if isinstance(error, BaseExceptionGroup):
+        for one in error.exceptions:
+            yield from _leaves(one)
+        return
+    cause, steps = error.__cause__, 0
+    inner: list[BaseException] = []
+    while cause is not None and steps < CAUSES_MAX:
+        if isinstance(cause, BaseExceptionGroup):
+            inner += _leaves(cause)
+            break
+        inner.append(cause)
+        cause, steps = cause.__cause__, steps + 1
+    if any(isinstance(one, ConfigError) for one in inner):
+        yield from (one for one in inner if isinstance(one, ConfigError))
+        return
+    yield error
+    yield from inner
+
+
+def _mistakes(error: BaseException, config: ClusterConfig | None) -> list[str]:
+    if isinstance(error, ConfigError):
+        return list(error.problems)
+    file = config.path if config is not None else "cluster"
+    if isinstance(error, LockedByOther | LockedByUs):
+        who = "another process" if isinstance(error, LockedByOther) else "this process"
+        place = f" ({error.filename})" if error.filename else ""
+        return [
+            f"{file}: key data_dir: expected a free data directory, found a lock of {who}{place}"
+        ]
+    if isinstance(error, OSError) and config is not None:
+        return _listening_mistakes(error, config)
+    return []
+
+
+def _listening_mistakes(error: OSError, config: ClusterConfig) -> list[str]:
+    """A port in use and an address of another machine are mistakes of the file."""
+    for use in ports(config):
+        if f"{use.address}:{use.port}" not in str(error):
+            continue
+        if error.errno == errno.EADDRINUSE:
+            where = f"{use.address}:{use.port}"
+            return [f"{config.path}: key {use.key}: expected a free port, found {where} in use"]
+        if error.errno == errno.EADDRNOTAVAIL:
+            expected = "expected an address of this machine"
+            return [f'{config.path}: key nodes.{use.node}: {expected}, found "{use.address}"']
+    return []
+
+
+def _failure(error: BaseException) -> str:
+    text = str(error)
+    if isinstance(error, TriologError) and text:
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

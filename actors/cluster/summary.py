@@ -1,0 +1,180 @@
+"""What a run has done, for people and (`--json`) for machines."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import attrs
+
+from actors.cluster.view import ClusterView, FeedView
+from actors.config.check import size
+
+
+@attrs.frozen(kw_only=True)
+class NodeOffsets:
+    """How far one node was with a group when the run ended.
+
+    Attributes:
+        behind_bytes: what the master had and this node had not.
+        restarts: of its process and of the group's actors.
+    """
+
+    node: str
+    role: str
+    min_bytes: int
+    written_bytes: int
+    synced_bytes: int
+    acknowledged_bytes: int
+    behind_bytes: int
+    restarts: int
+
+
+@attrs.frozen(kw_only=True)
+class GroupSummary:
+    """One group's run.
+
+    Attributes:
+        appended: records that the feed handed to the master.
+        acknowledged: of these, records whose receipt came.
+        outcome_unknown: records of appends whose outcome was never learnt; sent again, so that they
+            may stand in the log twice.
+        size_bytes: bodies acknowledged.
+        seconds: from the first append to the last answer.
+        unanswered: nodes that did not answer at the end.
+    """
+
+    group: str
+    master: str
+    appended: int
+    acknowledged: int
+    outcome_unknown: int
+    size_bytes: int
+    seconds: float
+    restarts: int
+    nodes: tuple[NodeOffsets, ...]
+    unanswered: tuple[str, ...]
+
+    @property
+    def behind(self) -> tuple[NodeOffsets, ...]:
+        """The nodes that lack something."""
+        return tuple(node for node in self.nodes if node.behind_bytes)
+
+
+@attrs.frozen(kw_only=True)
+class Summary:
+    """A run.
+
+    Attributes:
+        reason: why it ended.
+        failures: what failed, one line each; () for an ordered end.
+    """
+
+    cluster: str
+    reason: str
+    seconds: float
+    groups: tuple[GroupSummary, ...]
+    failures: tuple[str, ...] = ()
+
+
+def group_summary(
+    view: ClusterView, group: str, members: tuple[str, ...], master: str, seconds: float
+) -> GroupSummary:
+    """Read one group's end from the last view.
+
+    Args:
+        members: the group's nodes that this run has.
+        master: as configured.
+        seconds: of the feed.
+    """
+    found = {node.node: node for node in view.nodes}
+    current = view.master_of(group)
+    end_bytes = current[1].written_bytes if current else 0
+    nodes = []
+    for name in members:
+        node = found.get(name)
+        state = node.groups.get(group) if node is not None else None
+        if node is None or state is None:
+            continue
+        nodes.append(
+            NodeOffsets(
+                node=name,
+                role=state.role,
+                min_bytes=state.min_bytes,
+                written_bytes=state.written_bytes,
+                synced_bytes=state.synced_bytes,
+                acknowledged_bytes=state.acknowledged_bytes,
+                behind_bytes=max(0, end_bytes - state.written_bytes),
+                restarts=node.restarts_of(group),
+            )
+        )
+    feeds = [feed for feed in view.feeds if feed.group == group]
+    answered = {node.node for node in nodes}
+    return GroupSummary(
+        group=group,
+        master=current[0] if current else master,
+        appended=_sum(feeds, "sent_count"),
+        acknowledged=_sum(feeds, "acknowledged_count"),
+        outcome_unknown=_sum(feeds, "unknown_count"),
+        size_bytes=_sum(feeds, "acknowledged_bytes"),
+        seconds=seconds,
+        restarts=sum(found[name].restarts_of(group) for name in members if name in found),
+        nodes=tuple(nodes),
+        unanswered=tuple(name for name in members if name not in answered),
+    )
+
+
+def _sum(feeds: list[FeedView], field: str) -> int:
+    return sum(getattr(feed, field) for feed in feeds)
+
+
+def as_json(summary: Summary) -> str:
+    """One JSON object on one line; keys as in the classes, units in their names."""
+    return json.dumps(_plain(summary), ensure_ascii=False)
+
+
+def _plain(summary: Summary) -> dict[str, Any]:
+    groups = {}
+    for group in summary.groups:
+        nodes = {}
+        for node in group.nodes:
+            fields = attrs.asdict(node)
+            nodes[fields.pop("node")] = fields
+        groups[group.group] = {
+            "master": group.master,
+            "appended": group.appended,
+            "acknowledged": group.acknowledged,
+            "outcome_unknown": group.outcome_unknown,
+            "bytes": group.size_bytes,
+            "seconds": round(group.seconds, 3),
+            "restarts": group.restarts,
+            "offsets": nodes,
+            "unanswered": list(group.unanswered),
+        }
+    return {
+        "cluster": summary.cluster,
+        "reason": summary.reason,
+        "seconds": round(summary.seconds, 3),
+        "groups": groups,
+        "failures": list(summary.failures),
+    }
+
+
+def as_text(summary: Summary) -> str:
+    """A few lines for people; who is behind is named."""
+    lines = [f"{summary.cluster}: {summary.reason} after {summary.seconds:.1f} s"]
+    for group in summary.groups:
+        rate = group.acknowledged / group.seconds if group.seconds > 0 else 0.0
+        fed = f"{group.acknowledged} of {group.appended} records acknowledged"
+        lines.append(
+            f"  {group.group}: {fed}, {size(group.size_bytes)}, {rate:.0f} records/s"
+            f", {group.outcome_unknown} with unknown outcome, {group.restarts} restarts"
+        )
+        for node in group.nodes:
+            behind = f", behind by {node.behind_bytes} bytes" if node.behind_bytes else ""
+            lines.append(
+                f"    {node.node} {node.role}: {node.min_bytes} to {node.written_bytes}"
+                f", synced to {node.synced_bytes}{behind}"
+            )
+        lines += [f"    {name}: did not answer" for name in group.unanswered]
+    return "\n".join(lines)

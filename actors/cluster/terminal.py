@@ -1,0 +1,231 @@
+"""The live view: from a `ClusterView` to lines, with rich; and plain lines for everything else.
+
+Pure functions; `painter.py` has the thread that writes.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+
+from rich.console import Console, Group, RenderableType
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from actors.cluster.view import (
+    ClusterView,
+    FeedView,
+    GroupView,
+    NodeView,
+    Rates,
+    SlaveView,
+    TreeView,
+)
+from actors.config.check import size
+
+TREE_COLUMN_CHARS = 36
+"""Below this width per node, trees stand below each other."""
+CATCHING_UP_BYTES = 1 << 20
+"""A lag above this gets a progress bar; less is data on its way."""
+BAR_CHARS = 20
+NOTES_SHOWN = 5
+_STYLES = {"running": "green", "starting": "yellow", "away": "bold red", "stopped": "dim"}
+
+
+def frame(
+    view: ClusterView,
+    rates: Mapping[str, Rates],
+    promises: tuple[str, ...],
+    *,
+    width: int,
+    height: int,
+    colour: bool = True,
+) -> str:
+    """One picture of `height` lines at most, ready for a terminal.
+
+    Args:
+        promises: what the groups guarantee, one line each; shown under the head.
+    """
+    parts: list[RenderableType] = [_head(view), *(Text(line, style="dim") for line in promises)]
+    parts += [_groups(view, rates), *_feeds(view), _trees(view, width)]
+    parts += [Text(note, style="yellow") for note in view.notes[-NOTES_SHOWN:]]
+    console = Console(
+        file=io.StringIO(),
+        width=width,
+        force_terminal=colour,
+        color_system="standard" if colour else None,
+        legacy_windows=False,
+        highlight=False,
+        emoji=False,
+        markup=False,
+    )
+    with console.capture() as captured:
+        console.print(Group(*parts))
+    lines = captured.get().splitlines()
+    if len(lines) > height:
+        lines = [*lines[: height - 1], f"... {len(lines) - height + 1} more lines"[:width]]
+    return "\n".join(lines)
+
+
+def _clock(seconds: float) -> str:
+    whole = int(seconds)
+    return f"{whole // 3600:d}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+
+
+def _head(view: ClusterView) -> Text:
+    text = Text.assemble(
+        (f"triolog {view.cluster}", "bold"), f"  {view.phase} {_clock(view.at_s)}  "
+    )
+    for node in view.nodes:
+        again = f" x{node.process_restarts}" if node.process_restarts else ""
+        text.append(f" {node.node} {node.state}{again} ", style=_STYLES.get(node.state, ""))
+    hint = "Ctrl-C again hurries" if view.phase == "stopping" else "Ctrl-C stops in order"
+    return text.append(f"  {hint}", style="dim")
+
+
+def _groups(view: ClusterView, rates: Mapping[str, Rates]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("group", "node", "role"):
+        table.add_column(name, no_wrap=True)
+    for name in ("first", "written", "synced", "acked", "lag", "records/s", "MB/s"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("state", no_wrap=True)
+    for group in view.groups:
+        for position, node in enumerate(_in_order(view, group)):
+            cells = _row(view, group, node, rates.get(group, Rates()))
+            table.add_row(group if position == 0 else "", node.node, *cells)
+    return table
+
+
+def _in_order(view: ClusterView, group: str) -> list[NodeView]:
+    """The master first."""
+    members = [node for node in view.nodes if group in node.groups]
+    return sorted(members, key=lambda node: node.groups[group].role != "master")
+
+
+def _row(view: ClusterView, group: str, node: NodeView, rates: Rates) -> tuple[RenderableType, ...]:
+    found = node.groups[group]
+    offsets = (str(found.min_bytes), str(found.written_bytes), str(found.synced_bytes))
+    if found.role == "master":
+        speed = (f"{rates.records_per_s:.0f}", f"{rates.bytes_per_s / 1e6:.2f}")
+        acked = str(found.acknowledged_bytes)
+        return (found.role, *offsets, acked, "", *speed, Text(node.state, _STYLES[node.state]))
+    master = view.master_of(group)
+    slave = _slave_of(master[1], node.node) if master else None
+    if slave is None:
+        return (found.role, *offsets, "", "", "", "", Text(_own_words(node, found)))
+    acked = "-" if slave.acked_bytes is None else str(slave.acked_bytes)
+    lag = "-" if slave.lag_bytes is None else str(slave.lag_bytes)
+    state = _progress(found, master[1], slave) if master else None
+    speed = ("", f"{slave.bytes_per_s / 1e6:.2f}")
+    return (found.role, *offsets, acked, lag, *speed, state or Text(_words(node, found, slave)))
+
+
+def _slave_of(master: GroupView, node: str) -> SlaveView | None:
+    return next((slave for slave in master.slaves if slave.node == node), None)
+
+
+def _own_words(node: NodeView, found: GroupView) -> str:
+    if node.state != "running":
+        return node.state
+    return found.last_error or found.state
+
+
+def _words(node: NodeView, found: GroupView, slave: SlaveView) -> str:
+    if node.state != "running":
+        return f"{node.state} {node.detail}".rstrip()
+    if slave.acked_bytes is None:
+        return found.last_error or slave.last_error or slave.state
+    counts = "" if slave.counts else ", written only"
+    return ("in sync" if slave.in_sync else "behind") + counts
+
+
+def _progress(found: GroupView, master: GroupView, slave: SlaveView) -> RenderableType | None:
+    """A bar while a connected slave catches up; None otherwise."""
+    if slave.acked_bytes is None or (slave.lag_bytes or 0) < CATCHING_UP_BYTES:
+        return None
+    total = max(1, master.written_bytes - master.min_bytes)
+    done = max(0, slave.acked_bytes - master.min_bytes)
+    left = f" {(slave.lag_bytes or 0) / slave.bytes_per_s:.0f} s" if slave.bytes_per_s else ""
+    grid = Table.grid(padding=(0, 1))
+    grid.add_row(
+        ProgressBar(total=total, completed=min(done, total), width=BAR_CHARS),
+        f"{100 * done // total} %{left}",
+    )
+    return grid
+
+
+def _feeds(view: ClusterView) -> list[Text]:
+    return [Text(_feed_words(feed)) for feed in view.feeds]
+
+
+def _feed_words(feed: FeedView) -> str:
+    return (
+        f"feed {feed.group} from {feed.source}: {feed.acknowledged_count} records acknowledged"
+        f", {feed.in_flight_count} in flight, {feed.unknown_count} with unknown outcome"
+        f", {feed.state}"
+    )
+
+
+def _trees(view: ClusterView, width: int) -> RenderableType:
+    trees = [_tree(node.tree) for node in view.nodes if node.tree is not None]
+    if not trees:
+        return Text("")
+    if width // len(trees) < TREE_COLUMN_CHARS:
+        return Group(*trees)
+    grid = Table.grid(padding=(0, 2))
+    for _ in trees:
+        grid.add_column(no_wrap=True, overflow="ellipsis", max_width=width // len(trees) - 2)
+    grid.add_row(*trees)
+    return grid
+
+
+def _tree(tree: TreeView) -> Text:
+    text = Text(no_wrap=True, overflow="ellipsis")
+    _tree_line(text, tree, "", tree.path)
+    _branches(text, tree, "")
+    return text
+
+
+def _branches(text: Text, tree: TreeView, indent: str) -> None:
+    for number, child in enumerate(tree.children, 1):
+        last = number == len(tree.children)
+        text.append("\n")
+        _tree_line(text, child, indent + ("└─ " if last else "├─ "), child.name)
+        _branches(text, child, indent + ("   " if last else "│  "))
+
+
+def _tree_line(text: Text, tree: TreeView, lead: str, name: str) -> None:
+    text.append(lead, style="dim").append(name)
+    if tree.depth:
+        waiting = f", {size(tree.size_bytes)}" if tree.size_bytes else ""
+        text.append(f" [{tree.depth}{waiting}]", style="cyan")
+    if tree.restarts:
+        text.append(f" restarted {tree.restarts}", style="yellow")
+    if tree.state not in ("running", ""):
+        text.append(f" {tree.state}", style="red")
+
+
+def plain_lines(view: ClusterView, rates: Mapping[str, Rates]) -> list[str]:
+    """The view as one line per group, for logs and pipes."""
+    lines = []
+    for group in view.groups:
+        speed = rates.get(group, Rates())
+        words = [f"{_clock(view.at_s)} {group}:"]
+        master = view.master_of(group)
+        if master is None:
+            words.append("no master answers;")
+        else:
+            words.append(f"{master[0]} master at {master[1].written_bytes}")
+            words.append(f"acknowledged {master[1].acknowledged_bytes};")
+            words += [_plain_slave(slave) for slave in master[1].slaves]
+        words.append(f"{speed.records_per_s:.0f} records/s {speed.bytes_per_s / 1e6:.2f} MB/s")
+        lines.append(" ".join(words))
+    return lines
+
+
+def _plain_slave(slave: SlaveView) -> str:
+    if slave.acked_bytes is None:
+        return f"{slave.node} {slave.last_error or slave.state};"
+    return f"{slave.node} at {slave.acked_bytes} behind {slave.lag_bytes};"

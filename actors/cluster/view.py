@@ -1,0 +1,244 @@
+"""What the run knows of its nodes at one moment, as frozen values: read from their answers.
+
+The status and tree answers are free-form JSON; this file is the one place that knows their keys, so
+that the terminal, the summary and the plain lines cannot read them differently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class SlaveView:
+    """A slave as its master sees it.
+
+    Attributes:
+        acked_bytes: its last report; None before the first of this connection.
+        lag_bytes: the master's end minus that.
+    """
+
+    node: str
+    state: str
+    acked_bytes: int | None
+    lag_bytes: int | None
+    in_sync: bool
+    counts: bool
+    bytes_per_s: int
+    last_error: str
+
+
+@attrs.frozen(kw_only=True)
+class GroupView:
+    """One group on one node.
+
+    Attributes:
+        role: "master" or "slave".
+        state: on a slave: of its connection to the master.
+        slaves: on the master: every configured one.
+    """
+
+    group: str
+    role: str
+    min_bytes: int
+    written_bytes: int
+    synced_bytes: int
+    acknowledged_bytes: int
+    state: str
+    last_error: str
+    slaves: tuple[SlaveView, ...]
+
+
+@attrs.frozen(kw_only=True)
+class TreeView:
+    """One actor or supervisor; `depth` and `size_bytes` wait in its mailbox."""
+
+    path: str
+    incarnation: int
+    state: str
+    restarts: int
+    depth: int
+    size_bytes: int
+    children: tuple[TreeView, ...]
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
+
+    def walk(self) -> Iterator[TreeView]:
+        """This and all below, parents first."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+@attrs.frozen(kw_only=True)
+class NodeView:
+    """One node.
+
+    Attributes:
+        state: "starting", "running", "away" (does not answer) or "stopped".
+        process_restarts: how often its process was started again.
+        detail: why it is away, if known.
+    """
+
+    node: str
+    state: str
+    groups: Mapping[str, GroupView]
+    tree: TreeView | None
+    process_restarts: int = 0
+    detail: str = ""
+
+    def restarts_of(self, group: str) -> int:
+        """Restarts of the process and of the group's actors, as far as the living process knows."""
+        if self.tree is None:
+            return self.process_restarts
+        prefix = f"{self.tree.path}/{group}"
+        inside = [
+            one.restarts
+            for one in self.tree.walk()
+            if one.path == prefix or one.path.startswith(prefix + "/")
+        ]
+        return self.process_restarts + sum(inside)
+
+
+@attrs.frozen(kw_only=True)
+class FeedView:
+    """The feed of one group.
+
+    Attributes:
+        sent_count: records handed to the master at least once.
+        unknown_count: records of appends whose outcome was not learnt; they were sent again.
+        state: "feeding", "ended", or why it waits.
+    """
+
+    group: str
+    source: str
+    sent_count: int
+    acknowledged_count: int
+    acknowledged_bytes: int
+    unknown_count: int
+    in_flight_count: int
+    state: str
+
+
+@attrs.frozen(kw_only=True)
+class ClusterView:
+    """Everything that the terminal shows.
+
+    Attributes:
+        at_s: seconds since the start of the run.
+        phase: "starting", "running", "stopping".
+        notes: the newest things worth a line, oldest first.
+    """
+
+    cluster: str
+    at_s: float
+    phase: str
+    nodes: tuple[NodeView, ...]
+    feeds: tuple[FeedView, ...]
+    notes: tuple[str, ...] = ()
+
+    def master_of(self, group: str) -> tuple[str, GroupView] | None:
+        """The node that says it is the group's master, with its answer."""
+        for node in self.nodes:
+            found = node.groups.get(group)
+            if found is not None and found.role == "master":
+                return node.node, found
+        return None
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Every group that some node has answered for, or that is fed."""
+        named = dict.fromkeys(name for node in self.nodes for name in node.groups)
+        return tuple(named | dict.fromkeys(feed.group for feed in self.feeds))
+
+
+def group_view(group: str, found: Mapping[str, Any]) -> GroupView:
+    """Read one group's part of a status answer."""
+    client = found.get("client") or {}
+    return GroupView(
+        group=group,
+        role=str(found.get("role", "")),
+        min_bytes=int(found.get("min_bytes", 0)),
+        written_bytes=int(found.get("written_bytes", 0)),
+        synced_bytes=int(found.get("synced_bytes", 0)),
+        acknowledged_bytes=int(found.get("acknowledged_bytes", 0)),
+        state=str(client.get("state", "")),
+        last_error=str(client.get("last_error", "")),
+        slaves=tuple(_slave_view(slave) for slave in found.get("slaves", ())),
+    )
+
+
+def _slave_view(found: Mapping[str, Any]) -> SlaveView:
+    return SlaveView(
+        node=str(found["node"]),
+        state=str(found.get("state", "")),
+        acked_bytes=found.get("ack_bytes"),
+        lag_bytes=found.get("lag_bytes"),
+        in_sync=bool(found.get("in_sync", False)),
+        counts=bool(found.get("counts", True)),
+        bytes_per_s=int(found.get("bytes_per_s", 0)),
+        last_error=str(found.get("last_error", "")),
+    )
+
+
+def groups_view(status: Mapping[str, Any]) -> dict[str, GroupView]:
+    """Read a status answer."""
+    return {name: group_view(name, found) for name, found in status.get("groups", {}).items()}
+
+
+def tree_view(found: Mapping[str, Any]) -> TreeView:
+    """Read a tree answer."""
+    mailbox = found.get("mailbox") or {}
+    return TreeView(
+        path=str(found["path"]),
+        incarnation=int(found.get("incarnation", 0)),
+        state=str(found.get("state", "")),
+        restarts=int(found.get("restarts", 0)),
+        depth=int(mailbox.get("depth", 0)),
+        size_bytes=int(mailbox.get("size_bytes", 0)),
+        children=tuple(tree_view(child) for child in found.get("children", ())),
+    )
+
+
+@attrs.frozen(kw_only=True)
+class Rates:
+    """What one group did lately, per second."""
+
+    bytes_per_s: float = 0.0
+    records_per_s: float = 0.0
+
+
+@attrs.define
+class RateMeter:
+    """Rates between two looks, per group; None of a clock: the views carry their times."""
+
+    _previous: ClusterView | None = None
+
+    def rates(self, view: ClusterView) -> dict[str, Rates]:
+        """The rates since the look before, which this one replaces."""
+        before, self._previous = self._previous, view
+        if before is None or view.at_s <= before.at_s:
+            return {group: Rates() for group in view.groups}
+        elapsed_s = view.at_s - before.at_s
+        return {
+            group: Rates(
+                bytes_per_s=max(0, _end(view, group) - _end(before, group)) / elapsed_s,
+                records_per_s=max(0, _count(view, group) - _count(before, group)) / elapsed_s,
+            )
+            for group in view.groups
+        }
+
+
+def _end(view: ClusterView, group: str) -> int:
+    master = view.master_of(group)
+    return master[1].written_bytes if master else 0
+
+
+def _count(view: ClusterView, group: str) -> int:
+    return sum(feed.acknowledged_count for feed in view.feeds if feed.group == group)

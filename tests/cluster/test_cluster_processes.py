@@ -1,0 +1,266 @@
+"""Real child processes: restarts, ordered stops, refusals, and no orphans."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+import trio
+
+from actors.cluster import processes
+from actors.cluster.processes import Watcher
+from actors.runtime import open_system
+
+pytestmark = pytest.mark.real_io
+
+ORDERLY = """
+    import signal, sys
+    stop = []
+    signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
+    print("ready", flush=True)
+    while not stop:
+        signal.pause()
+    print("stopped", flush=True)
+"""
+STUBBORN = """
+    import signal
+    count = []
+    def on_term(*_):
+        count.append(1)
+        print("term", len(count), flush=True)
+    signal.signal(signal.SIGTERM, on_term)
+    print("ready", flush=True)
+    while len(count) < 2:
+        signal.pause()
+"""
+
+
+def python(code: str) -> tuple[str, ...]:
+    return (sys.executable, "-c", textwrap.dedent(code))
+
+
+class Notes(list[str]):
+    """Collects what the watcher is told, and lets a test wait for it."""
+
+    _changed = trio.Event()
+
+    def append(self, note: str) -> None:
+        super().append(note)
+        self._changed.set()
+        self._changed = trio.Event()
+
+    async def having(self, word: str, count: int = 1) -> None:
+        with trio.fail_after(20):
+            while sum(word in note for note in self) < count:
+                await self._changed.wait()
+
+
+@pytest.fixture
+def notes() -> Notes:
+    return Notes()
+
+
+@pytest.fixture
+def watcher(notes: Notes) -> Watcher:
+    return Watcher(note=notes.append)
+
+
+def spec(watcher: Watcher, **codes: str) -> processes.SupervisorSpec:
+    return processes.tree(
+        list(codes), lambda node: python(codes[node]), watcher, stop_timeout_s=20.0
+    )
+
+
+async def test_children_stop_in_reverse_order(watcher: Watcher, notes: Notes) -> None:
+    async with open_system("c", spec(watcher, n1=ORDERLY, n0=ORDERLY)):
+        await notes.having("ready", 2)
+        pids = dict(watcher.pids)
+    assert watcher.pids == {}
+    for pid in pids.values():
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+async def test_reverse_order_is_seen_in_time(watcher: Watcher, tmp_path: Path) -> None:
+    def code(node: str) -> str:
+        return ORDERLY + f"    open({str(tmp_path / 'log')!r}, 'a').write('{node} ')\n"
+
+    note = Notes()
+    watcher.note = note.append
+    async with open_system("c", spec(watcher, n2=code("n2"), n1=code("n1"), n0=code("n0"))):
+        await note.having("ready", 3)
+    assert (tmp_path / "log").read_text() == "n0 n1 n2 "
+
+
+async def test_killed_child_comes_back(watcher: Watcher, notes: Notes) -> None:
+    async with open_system("c", spec(watcher, n0=ORDERLY, n1=ORDERLY)) as system:
+        await notes.having("ready", 2)
+        other = watcher.pids["n1"]
+        for time in (1, 2):
+            os.kill(watcher.pids["n0"], signal.SIGKILL)
+            await notes.having("n0: ready", 1 + time)
+            await notes.having("n0: was killed by SIGKILL, starting it again", time)
+        assert watcher.pids["n1"] == other
+        node = system.tree().find("/c/n0")
+        assert node is not None
+        assert node.restarts == 2
+
+
+async def test_exit_code_1_is_a_crash(watcher: Watcher, notes: Notes, tmp_path: Path) -> None:
+    flag = tmp_path / "second"
+    code = f"""
+        import os, signal, sys
+        if not os.path.exists({str(flag)!r}):
+            open({str(flag)!r}, "w").close()
+            sys.exit(1)
+        print("ready", flush=True)
+        signal.pause()
+    """
+    async with open_system("c", spec(watcher, n0=code)):
+        await notes.having("n0: ended with exit code 1, starting it again")
+        await notes.having("n0: ready")
+
+
+async def test_exit_code_0_ends_the_system_when_all_have(watcher: Watcher, notes: Notes) -> None:
+    async with open_system("c", spec(watcher, n0=ORDERLY, n1=ORDERLY)) as system:
+        await notes.having("ready", 2)
+        os.kill(watcher.pids["n0"], signal.SIGTERM)
+        await notes.having("n0: stopped in order")
+        assert "n1" in watcher.pids
+        os.kill(watcher.pids["n1"], signal.SIGTERM)
+        with trio.fail_after(20):
+            await system.wait_ended()
+
+
+async def test_exit_code_2_is_not_tried_again(watcher: Watcher) -> None:
+    code = "import sys; print('triolog: f.toml: key x'); sys.exit(2)"
+    async with open_system("c", spec(watcher, n0=code, n1=ORDERLY)):
+        with trio.fail_after(20):
+            await watcher.something_refused.wait()
+    assert watcher.refused == ["triolog: f.toml: key x"]
+
+
+async def test_exit_code_2_without_words(watcher: Watcher) -> None:
+    async with open_system("c", spec(watcher, n0="import sys; sys.exit(2)", n1=ORDERLY)):
+        with trio.fail_after(20):
+            await watcher.something_refused.wait()
+    assert watcher.refused == ["n0: refused its configuration"]
+
+
+async def test_hurry_is_passed_on_as_a_second_signal(watcher: Watcher, notes: Notes) -> None:
+    async with open_system("c", spec(watcher, n0=STUBBORN)) as system:
+        await notes.having("ready")
+        system.request_stop()
+        await trio.sleep(0.1)
+        assert watcher.pids
+        watcher.hurry.set()
+        with trio.fail_after(20):
+            await system.wait_ended()
+
+
+async def test_child_that_does_not_stop_is_killed(
+    watcher: Watcher, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "KILL_EXTRA_S", 0.1)
+    stubborn = processes.tree(["n0"], lambda _: python(STUBBORN), watcher, stop_timeout_s=0.1)
+    async with open_system("c", stubborn):
+        await notes.having("ready")
+        pid = watcher.pids["n0"]
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+async def test_output_without_newlines_is_bounded(watcher: Watcher, notes: Notes) -> None:
+    code = "import sys; sys.stdout.write('x' * 100_000 + '\\nend'); sys.stdout.flush()"
+    async with open_system("c", spec(watcher, n0=code)):
+        await notes.having("n0: end")
+    assert max(map(len, notes)) <= processes.OUTPUT_LINE_BYTES_MAX + 10
+    assert sum("xxx" in note for note in notes) >= 1
+
+
+async def test_missing_program_fails_the_system(watcher: Watcher) -> None:
+    missing = processes.tree(["n0"], lambda _: ("/no/such/program",), watcher, 1.0)
+    with pytest.RaisesGroup(FileNotFoundError, allow_unwrapped=True, flatten_subgroups=True):
+        async with open_system("c", missing):
+            pass  # the first start's error is the system's
+
+
+CHILD = """
+    import os, signal, sys
+    from actors.cluster.processes import die_with_parent
+    die_with_parent(int(sys.argv[1]))
+    print("ready", os.getpid(), flush=True)
+    signal.pause()
+"""
+PARENT = f"""
+    import os, subprocess, sys
+    code = {textwrap.dedent(CHILD)!r}
+    subprocess.run([sys.executable, "-c", code, str(os.getpid())])
+"""
+
+
+def test_a_killed_parent_leaves_no_child() -> None:
+    with subprocess.Popen(python(PARENT), stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        word, pid = parent.stdout.readline().split()
+        assert word == b"ready"
+        assert int(pid) != parent.pid
+        parent.kill()
+        # The pipe's end is the proof: it ends when the last process that holds it has ended.
+        assert parent.stdout.read() == b""
+
+
+def test_child_of_somebody_else_refuses() -> None:
+    code = """
+        from actors.cluster.processes import die_with_parent
+        from actors.errors import ConfigError
+        try:
+            die_with_parent(1 << 22)
+        except ConfigError as error:
+            print(error)
+    """
+    found = subprocess.run(python(code), capture_output=True, text=True, check=True)
+    assert found.stdout.startswith("--child-of: expected the parent's process id")
+
+
+def test_prctl_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "PR_SET_PDEATHSIG", -1)
+    with pytest.raises(OSError, match="Invalid argument"):
+        processes.die_with_parent(os.getppid())
+
+
+def test_no_child_is_left_when_it_cannot_be_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[int] = []
+
+    def refuse(pid: int) -> int:
+        started.append(pid)
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    with pytest.raises(OSError, match="Too many"):
+        processes.start_child(python("import signal; signal.pause()"))
+    with pytest.raises(ProcessLookupError):
+        os.kill(started[0], 0)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (-9, "was killed by SIGKILL"),
+        (3, "ended with exit code 3"),
+        (-200, "was killed by signal 200"),
+    ],
+)
+def test_ended_how(code: int, words: str) -> None:
+    assert processes.ended_how(code) == words
+
+
+def test_command_of_a_child() -> None:
+    command = processes.child_command("f.toml", "n1")
+    assert command[:3] == (sys.executable, "-m", "actors.cluster")
+    assert command[3:] == ("f.toml", "run", "--node", "n1", "--child-of", str(os.getpid()))
