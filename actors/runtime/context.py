@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, TypeVarTuple, Unpack, o
 
 import trio
 
-from actors.events import runtime as events
 from actors.runtime.actor import StopReason
-from actors.runtime.errors import ActorDown, ActorError, AskTimeout, MailboxFull
-from actors.runtime.mailbox import Mailbox, WaitingSender
+from actors.runtime.errors import ActorDown, ActorError
+from actors.runtime.mailbox import Mailbox
 from actors.runtime.ref import ActorRef
 from actors.runtime.reply import LaterReply, ReplyTo
 from actors.runtime.timers import Timers
@@ -72,7 +71,7 @@ class ActorContext(Generic[M]):
         self._mailbox = mailbox
         self._fail = fail
         self._nursery: trio.Nursery | None = None
-        self._asks: dict[LaterReply, WaitingSender | None] = {}
+        self._asks: dict[LaterReply, None] = {}
 
     def now_s(self) -> float:
         """Trio's time in seconds, the only one there is for deadlines."""
@@ -146,40 +145,20 @@ class ActorContext(Generic[M]):
 
         def done(reply: LaterReply, outcome: Any) -> None:
             self._asks.pop(reply, None)
-            self.timers.cancel(reply)
             if self._mailbox.open:
                 try:
                     self._mailbox.push(on_reply(outcome))
-                except Exception as exc:
+                except Exception as exc:  # noqa: BLE001 - raised in the asker's own loop
                     self._fail(exc)
 
         asked = ref.mailbox
-        reply = LaterReply(asked, done)
+        reply = LaterReply(ref, asked, timeout_s, done)
         message = make(reply)
         if asked is None:
             reply.fail(ActorDown(f"{ref.path} is not running"))
-            return
-        self._asks[reply] = None
-
-        def expire() -> M:
-            waiting = self._asks.pop(reply, None)
-            if waiting is not None:
-                waiting.withdraw()
-            reply.abandon()
-            kind = type(message).__name__
-            self._registry.emit(
-                ref.path, 0, events.AskTimedOut(message_type=kind, timeout_s=timeout_s)
-            )
-            return on_reply(AskTimeout(f"{ref.path} did not answer {kind} within {timeout_s} s"))
-
-        self.timers.call_at(reply, trio.current_time() + timeout_s, expire)
-        if asked.offer(message):
-            return
-        if asked.waits:
-            self._asks[reply] = asked.enqueue(message)
         else:
-            asked.refused += 1
-            reply.fail(MailboxFull(f"{ref.path} is full"))
+            self._asks[reply] = None
+            reply.put(message, asked)
 
     def open(self, nursery: trio.Nursery) -> None:
         """Only for the runtime: feeders may start."""
@@ -187,8 +166,6 @@ class ActorContext(Generic[M]):
 
     def close(self) -> None:
         """Only for the runtime: nobody waits for answers any more."""
-        for reply, waiting in list(self._asks.items()):
-            if waiting is not None:
-                waiting.withdraw()
+        for reply in list(self._asks):
             reply.abandon()
         self._asks.clear()

@@ -134,7 +134,7 @@ GONE = _Gone()
 
 
 class Lane:
-    """One queue. Its fields are read by `ActorRef.tell`; only the mailbox changes them otherwise."""
+    """One queue. `ActorRef.tell` appends to it too; only the mailbox does anything else."""
 
     __slots__ = (
         "capacity",
@@ -195,7 +195,7 @@ class Lane:
         self.set_limit()
 
     def take(self) -> list[Any]:
-        """All that waits, oldest first; the lane is empty afterwards but for senders that waited."""
+        """All there is, oldest first; then those who waited for room are let in."""
         items = self.items
         self.items = []
         self.size_bytes = 0
@@ -234,9 +234,9 @@ class Mailbox:
         "open",
         "path",
         "peak",
+        "received",
         "receiver",
         "receiver_task",
-        "received",
         "refused",
         "replies",
         "stopping",

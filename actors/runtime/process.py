@@ -86,7 +86,7 @@ class ActorProcess:
                 self.stopped_as = await self._receive()
                 self._close()
                 nursery.cancel_scope.cancel()
-        except Exception as exc:
+        except Exception as exc:  # noqa: BLE001 - raised again after on_stop
             crash = exc
             self.stopped_as = StopReason.CRASHED
         finally:
@@ -143,6 +143,8 @@ class ActorProcess:
         mailbox = self._mailbox
         lane = mailbox.lane
         timers = self._ctx.timers
+        handle = self._actor.handle
+        park = mailbox.receiver.park
         deal = self._deal_one_by_one if self._one_by_one else self._actor.handle_batch
         while True:
             if mailbox.urgent and await self._look_up():
@@ -151,20 +153,24 @@ class ActorProcess:
             batch = mailbox.take() if lane.items else []
             if timers.next_s != math.inf:
                 batch = self._due() + batch
-            if batch:
+            if len(batch) == 1 and self._one_by_one:
+                await handle(batch[0])
+            elif batch:
                 await deal(batch)
-                if lane.items or mailbox.urgent:
-                    await self._look_at_clock(1)
+            elif timers.next_s == math.inf:
+                await park()
+                self._woken()
+                continue
             else:
-                await self._park(timers.next_s)
+                with trio.move_on_at(timers.next_s):
+                    await park()
+                self._woken()
+                continue
+            if lane.items or mailbox.urgent:
+                await self._look_at_clock(1)
 
-    async def _park(self, deadline_s: float) -> None:
+    def _woken(self) -> None:
         mailbox = self._mailbox
-        if deadline_s == math.inf:
-            await mailbox.receiver.park()
-        else:
-            with trio.move_on_at(deadline_s):
-                await mailbox.receiver.park()
         self._since_s = mailbox.first_s if mailbox.lane.items else trio.current_time()
         self._unchecked = 0
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import types
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 import trio
 from trio.lowlevel import current_task
 
-from actors.events import runtime as events
-from actors.runtime.errors import ActorDown, AskInsideHandle, AskTimeout, MailboxFull
+from actors.runtime.errors import ActorDown, AskInsideHandle, MailboxFull
 from actors.runtime.mailbox import Lane, Mailbox
 from actors.runtime.reply import AskReply, ReplyTo
 
@@ -33,14 +33,10 @@ def _nothing() -> Generator[Any, Any, None]:
 
 
 def _finished() -> Coroutine[Any, Any, None]:
-    """One exhausted awaitable for all tells that need not wait: awaiting it costs a few
-    nanoseconds, again and again.
-    """
+    """An exhausted awaitable for all tells that need not wait: awaiting it again costs nothing."""
     generator = _nothing()
-    try:
+    with contextlib.suppress(StopIteration):
         cast(Generator[Any, Any, None], generator).send(None)
-    except StopIteration:
-        pass
     return cast(Coroutine[Any, Any, None], generator)
 
 
@@ -55,13 +51,13 @@ class ActorRef(Generic[M_contra]):
     ask fails with `ActorDown`.
     """
 
-    __slots__ = ("__weakref__", "_lane", "_registry", "mailbox", "path")
+    __slots__ = ("__weakref__", "_lane", "mailbox", "path", "registry")
 
     def __init__(self, path: str, registry: Registry) -> None:
         self.path = path
         self.mailbox: Mailbox | None = None
         self._lane = _NOBODY
-        self._registry = registry
+        self.registry = registry
 
     def __repr__(self) -> str:
         return f"<ActorRef {self.path}>"
@@ -93,7 +89,7 @@ class ActorRef(Generic[M_contra]):
         """
         mailbox = self.mailbox
         if mailbox is None:
-            self._registry.dead_letter(self.path, message)
+            self.registry.dead_letter(self.path, message)
             return False
         if mailbox.offer(message):
             return True
@@ -126,37 +122,34 @@ class ActorRef(Generic[M_contra]):
         Raises: AskTimeout; ActorDown if the actor is not running or ends first; MailboxFull if it
             refuses; AskInsideHandle; whatever error the actor answered with.
         """
-        if current_task() in self._registry.receivers:
-            raise AskInsideHandle(f"{self.path} was asked inside handle; use ctx.ask_later")
+        registry = self.registry
+        if registry.tell_hook is not None:
+            await registry.tell_hook()
+        task = current_task()
         mailbox = self.mailbox
         if mailbox is None:
             await trio.lowlevel.checkpoint()
             raise ActorDown(f"{self.path} is not running")
-        reply = AskReply(mailbox)
+        if task in registry.receivers or task is mailbox.receiver_task:
+            raise AskInsideHandle(f"{self.path} was asked inside handle; use ctx.ask_later")
+        reply = AskReply(self, mailbox, timeout_s)
         try:
-            message = make(reply)
-            with trio.CancelScope(deadline=trio.current_time() + timeout_s):
-                await self.tell(message)
-                if not reply.answered:
-                    await reply.parker.park()
+            reply.put(make(reply), mailbox)
+            if not reply.answered:
+                await reply.parker.park()
         finally:
-            given_up = not reply.answered
-            reply.abandon()
-        if given_up:
-            kind = type(message).__name__
-            self._registry.emit(
-                self.path, 0, events.AskTimedOut(message_type=kind, timeout_s=timeout_s)
-            )
-            raise AskTimeout(f"{self.path} did not answer {kind} within {timeout_s} s")
+            reply.abandon()  # for cancellation, and for a `make` that raised
         if reply.error is not None:
             raise reply.error
-        return reply.value
+        value = reply.value
+        reply.value = None  # the deadlines hold on to the reply for a while
+        return value
 
     def attach(self, mailbox: Mailbox) -> None:
         """A new incarnation takes the path over. Only for the runtime."""
         assert self.mailbox is None  # OneIncarnationPerPath
         self.mailbox = mailbox
-        if not self._registry.yields_on_tell:
+        if self.registry.tell_hook is None:
             self._lane = mailbox.lane
 
     def detach(self) -> None:
@@ -165,17 +158,14 @@ class ActorRef(Generic[M_contra]):
         self._lane = _NOBODY
 
     def _tell(self, message: M_contra) -> Coroutine[Any, Any, None]:
-        registry = self._registry
-        if registry.yields_on_tell:
-            return self._tell_slowly(message)
+        if self.registry.tell_hook is not None:
+            return self._tell_later(message, self.registry.tell_hook)
         if self._put(message):
             return _SENT
         assert self.mailbox is not None
         return self.mailbox.wait(message)
 
-    async def _tell_slowly(self, message: M_contra) -> None:
-        hook = self._registry.tell_hook
-        assert hook is not None
+    async def _tell_later(self, message: M_contra, hook: Callable[[], Awaitable[None]]) -> None:
         await hook()
         if not self._put(message):
             assert self.mailbox is not None
@@ -185,12 +175,12 @@ class ActorRef(Generic[M_contra]):
         """True if the message is dealt with; False if it has to wait for room."""
         mailbox = self.mailbox
         if mailbox is None:
-            self._registry.dead_letter(self.path, message)
+            self.registry.dead_letter(self.path, message)
             return True
         if mailbox.offer(message):
             return True
         if mailbox.waits:
             return False
         mailbox.refused += 1
-        self._registry.dead_letter(self.path, message, MailboxFull(f"{self.path} is full"))
+        self.registry.dead_letter(self.path, message, MailboxFull(f"{self.path} is full"))
         return True

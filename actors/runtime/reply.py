@@ -11,11 +11,14 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from actors.runtime.errors import ActorDown
+import trio
+
+from actors.events import runtime as events
+from actors.runtime.errors import ActorDown, AskTimeout, MailboxFull
 from actors.runtime.parking import Parker
 
 if TYPE_CHECKING:
-    from actors.runtime.mailbox import Mailbox
+    from actors.runtime.mailbox import Mailbox, WaitingSender
     from actors.runtime.ref import ActorRef
 
 R = TypeVar("R")
@@ -111,15 +114,59 @@ class _LocalReply(ReplyTo[Any]):
             _LOGGER.exception("the callback of a local reply raised")
 
 
-class AskReply(ReplyTo[Any]):
-    """The reply of one `ref.ask`, with the asker's parked task."""
+class Question(ReplyTo[Any]):
+    """The reply of one ask: it also knows where the question waits and when to give it up."""
+
+    __slots__ = ("message_type", "path", "registry", "timeout_s", "waiting")
+
+    def __init__(self, ref: ActorRef[Any], asked: Mailbox | None, timeout_s: float) -> None:
+        self.answered = False
+        self._asked = asked
+        if asked is not None:
+            asked.replies[self] = None
+        self.path = ref.path
+        self.registry = ref.registry
+        self.timeout_s = timeout_s
+        self.message_type = ""
+        self.waiting: WaitingSender | None = None
+
+    def put(self, message: object, asked: Mailbox) -> None:
+        """Put the question into the mailbox, or in line for it, and let its time run."""
+        self.message_type = type(message).__name__
+        self.registry.deadlines.add(trio.current_time() + self.timeout_s, self)
+        if asked.offer(message):
+            return
+        if asked.waits:
+            self.waiting = asked.enqueue(message)
+        else:
+            asked.refused += 1
+            self.fail(MailboxFull(f"{self.path} is full"))
+
+    def expire(self) -> None:
+        """The time is over: take the question back if it still waits for room, and fail."""
+        if not self.answered:
+            kind, timeout_s = self.message_type, self.timeout_s
+            event = events.AskTimedOut(message_type=kind, timeout_s=timeout_s)
+            self.registry.emit(self.path, 0, event)
+            self._withdraw()
+            self.fail(AskTimeout(f"{self.path} did not answer {kind} within {timeout_s} s"))
+
+    def abandon(self) -> None:
+        self._withdraw()
+        super().abandon()
+
+    def _withdraw(self) -> None:
+        if self.waiting is not None:
+            self.waiting.withdraw()
+
+
+class AskReply(Question):
+    """The question of one `ref.ask`, with the asker's parked task."""
 
     __slots__ = ("error", "parker", "value")
 
-    def __init__(self, asked: Mailbox) -> None:
-        self.answered = False
-        self._asked = asked
-        asked.replies[self] = None
+    def __init__(self, ref: ActorRef[Any], asked: Mailbox, timeout_s: float) -> None:
+        super().__init__(ref, asked, timeout_s)
         self.parker = Parker()
         self.value: Any = None
         self.error: Exception | None = None
@@ -130,13 +177,19 @@ class AskReply(ReplyTo[Any]):
         self.parker.wake()
 
 
-class LaterReply(ReplyTo[Any]):
-    """The reply of one `ctx.ask_later`."""
+class LaterReply(Question):
+    """The question of one `ctx.ask_later`."""
 
     __slots__ = ("_done",)
 
-    def __init__(self, asked: Mailbox | None, done: Callable[[LaterReply, Any], None]) -> None:
-        super().__init__(asked)
+    def __init__(
+        self,
+        ref: ActorRef[Any],
+        asked: Mailbox | None,
+        timeout_s: float,
+        done: Callable[[LaterReply, Any], None],
+    ) -> None:
+        super().__init__(ref, asked, timeout_s)
         self._done = done
 
     def _settle(self, value: Any, error: Exception | None) -> None:

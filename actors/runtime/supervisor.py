@@ -146,7 +146,7 @@ class Supervisor:
                         await self._serve()
                         self.stopped_as = StopReason.NORMAL
                     interrupted = False
-                except Exception as exc:
+                except Exception as exc:  # noqa: BLE001 - raised once the children have ended
                     failure = exc
                     interrupted = False
                 finally:
@@ -289,7 +289,7 @@ class Supervisor:
             child.restarts += 1
             try:
                 await self._start_child(child)
-            except Exception as exc:
+            except Exception as exc:  # noqa: BLE001 - a failed start is a failed life
                 await self._restart(child, exc)
                 return
 
@@ -299,7 +299,7 @@ class Supervisor:
         for child in self._children:
             try:
                 await self._start_child(child)
-            except Exception as exc:
+            except Exception as exc:  # noqa: BLE001 - any error of a start
                 raise ExceptionGroup(f"{child.path} could not start", [exc]) from None
 
     async def _start_child(self, child: Child) -> None:
@@ -353,7 +353,7 @@ class Supervisor:
         life.ready = True
         life.started_s = trio.current_time()
         self._registry.emit(
-            child.path, life.incarnation, events.ActorStarted(kind=child.kind, type=child.type)
+            child.path, life.incarnation, events.ActorStarted(role=child.kind, type=child.type)
         )
         if child.restarts:
             self._registry.emit(
@@ -369,9 +369,9 @@ class Supervisor:
             event = events.ActorStopped(reason=reason.value)
         self._registry.emit(child.path, life.incarnation, event)
         backoff = child.spec.backoff
-        if backoff is not None and life.ready:
-            if trio.current_time() - life.started_s > backoff.max_s:
-                child.attempt = 0
+        lived_s = trio.current_time() - life.started_s
+        if backoff is not None and life.ready and lived_s > backoff.max_s:
+            child.attempt = 0
 
     # Stopping.
 

@@ -140,7 +140,12 @@ async def serve(
 
     ended: object = None
     try:
-        await root.run(started)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(registry.deadlines.run, name=f"/{name} ask deadlines")
+            try:
+                await root.run(started)
+            finally:
+                registry.deadlines.close()
     except Exception as exc:
         ended = runtime_events.ActorCrashed(error=describe(exc), starting=False)
         raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 import trio
@@ -31,7 +31,7 @@ class Timers(Generic[M]):
 
     def __init__(self, mailbox: Mailbox) -> None:
         self._mailbox = mailbox
-        self._entries: dict[Hashable, tuple[int, Callable[[], M]]] = {}
+        self._entries: dict[Hashable, tuple[int, M]] = {}
         self._heap: list[tuple[float, int, Hashable]] = []
         self._seq = 0
         self.next_s = math.inf
@@ -42,14 +42,10 @@ class Timers(Generic[M]):
 
     def start_at(self, key: Hashable, deadline_s: float, message: M) -> None:
         """Have `message` come at `deadline_s` of Trio's time."""
-        self.call_at(key, deadline_s, lambda: message)
-
-    def call_at(self, key: Hashable, deadline_s: float, make: Callable[[], M]) -> None:
-        """As `start_at`; the message is made when the timer fires."""
         if key not in self._entries and len(self._entries) >= TIMERS_MAX:
             raise ActorError(f"{self._mailbox.path} has {TIMERS_MAX} timers running")
         self._seq += 1
-        self._entries[key] = (self._seq, make)
+        self._entries[key] = (self._seq, message)
         heap = self._heap
         heapq.heappush(heap, (deadline_s, self._seq, key))
         if len(heap) > 2 * len(self._entries) + STALE_MIN:
@@ -76,7 +72,7 @@ class Timers(Generic[M]):
             if entry is not None and entry[0] == seq:
                 del self._entries[key]
                 lag_s = max(lag_s, now_s - deadline_s)
-                due.append(entry[1]())
+                due.append(entry[1])
         self._drop_stale()
         return due, lag_s
 
