@@ -1,0 +1,206 @@
+"""A node's data directory: whose it is, how often it was started, and its locks.
+
+`DATA_DIR/NODE/identity.json`, replaced atomically (temporary file, sync, rename, folder sync):
+
+| Key | Type | Meaning |
+|---|---|---|
+| format_version | int | of the whole directory; a newer one is refused |
+| cluster, node | str | whose directory it is; another's is refused |
+| groups | list of str | the groups with a store here, also former ones |
+| boot | int | raised and synced at every start, before the first event of that boot |
+| settings | object | the settings of the last start, key path -> value as text |
+
+`DATA_DIR/NODE/lock` is held while the node runs, and `lock` in each store root too, as a Java
+broker holds it, so that neither starts on the other's files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import attrs
+
+from actors.env.protocols import Disk, FileLock, LockedByOther, LockedByUs
+from actors.errors import ConfigError
+from actors.storage.layout import StoreLayout
+
+FORMAT_VERSION: Final = 1
+IDENTITY_BYTES_MAX: Final = 1 << 20
+# What a Java broker writes into its own lock file; an empty one would look foreign to operators.
+LOCK_CONTENT: Final = b"lock"
+
+
+@attrs.frozen(kw_only=True)
+class Identity:
+    """What `identity.json` says. See the module's table."""
+
+    format_version: int
+    cluster: str
+    node: str
+    groups: tuple[str, ...]
+    boot: int
+    settings: Mapping[str, str]
+
+
+@attrs.define
+class NodeDirectory:
+    """The directory of a running node. `close` releases the locks.
+
+    Attributes:
+        path: absolute.
+        identity: as it was written for this boot.
+    """
+
+    path: str
+    identity: Identity
+    _locks: list[FileLock]
+
+    @property
+    def boot(self) -> int:
+        """Number of this start, from 1."""
+        return self.identity.boot
+
+    def close(self) -> None:
+        """Release the locks; harmless when closed."""
+        while self._locks:
+            self._locks.pop().release()
+
+
+def identity_path(directory: str) -> str:
+    """Where a node's identity is kept."""
+    return f"{directory}/identity.json"
+
+
+def open_directory(
+    disk: Disk,
+    path: str,
+    *,
+    cluster: str,
+    node: str,
+    groups: Iterable[str],
+    settings: Mapping[str, str],
+) -> NodeDirectory:
+    """Take a node's directory: lock it, check whose it is, raise and sync the boot number.
+
+    A directory that does not exist, or is empty, becomes the node's.
+
+    Raises:
+        ConfigError: locked by another process or by this one; another node's or cluster's; of a
+            newer format; no identity in a directory with data; an identity that cannot be read.
+        OSError: the disk's fault.
+    """
+    disk.mkdir(path)
+    locks = [_lock(disk, f"{path}/lock", path)]
+    try:
+        found = _checked(disk, path, cluster, node)
+        known = found.groups if found is not None else ()
+        identity = Identity(
+            format_version=FORMAT_VERSION,
+            cluster=cluster,
+            node=node,
+            groups=tuple(dict.fromkeys((*known, *groups))),
+            boot=found.boot + 1 if found is not None else 1,
+            settings=dict(settings),
+        )
+        for group in groups:
+            layout = StoreLayout(f"{path}/groups/{group}")
+            disk.mkdir(layout.root)
+            locks.append(_lock(disk, layout.lock, layout.root))
+        _write(disk, path, identity)
+    except BaseException:
+        for lock in reversed(locks):
+            lock.release()
+        raise
+    return NodeDirectory(path, identity, locks)
+
+
+def read_identity(disk: Disk, path: str) -> Identity | None:
+    """What a directory says of itself; None if it says nothing.
+
+    Raises: ConfigError if its identity cannot be read.
+    """
+    file_path = identity_path(path)
+    if not disk.exists(file_path):
+        return None
+    file = disk.open(file_path, "r")
+    try:
+        data = file.pread(0, IDENTITY_BYTES_MAX)
+    finally:
+        file.close()
+    try:
+        return _parse(json.loads(data))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ConfigError(
+            f"{file_path}: expected a node's identity, found {data[:40]!r} ({error})"
+        ) from error
+
+
+def _parse(found: Any) -> Identity:
+    version = found["format_version"]
+    if not isinstance(version, int):
+        raise TypeError("format_version is no number")
+    if version > FORMAT_VERSION:
+        # Its other keys may mean anything: enough is known to refuse it by name.
+        return Identity(format_version=version, cluster="", node="", groups=(), boot=0, settings={})
+    return Identity(
+        format_version=version,
+        cluster=str(found["cluster"]),
+        node=str(found["node"]),
+        groups=tuple(str(group) for group in found["groups"]),
+        boot=int(found["boot"]),
+        settings={str(key): str(value) for key, value in found["settings"].items()},
+    )
+
+
+def _checked(disk: Disk, path: str, cluster: str, node: str) -> Identity | None:
+    found = read_identity(disk, path)
+    if found is None:
+        if disk.listdir(f"{path}/groups"):
+            raise ConfigError(
+                f"{path}: expected identity.json beside the groups' data, found none; "
+                "restore it, or give the node another data_dir"
+            )
+        return None
+    if found.format_version > FORMAT_VERSION:
+        raise ConfigError(
+            f"{path}: expected format {FORMAT_VERSION} or older, found {found.format_version}: "
+            "it was written by a newer version"
+        )
+    if (found.cluster, found.node) != (cluster, node):
+        raise ConfigError(
+            f"{path}: expected the data of node {node!r} of cluster {cluster!r}, "
+            f"found that of node {found.node!r} of cluster {found.cluster!r}"
+        )
+    return found
+
+
+def _lock(disk: Disk, lock_path: str, what: str) -> FileLock:
+    if not disk.exists(lock_path):
+        # Written before it is locked: closing any handle of the file would release the lock.
+        file = disk.open(lock_path, "x")
+        file.pwrite(LOCK_CONTENT, 0)
+        file.close()
+    try:
+        return disk.lock(lock_path)
+    except LockedByUs as error:
+        raise ConfigError(f"{what}: is in use by this process already") from error
+    except LockedByOther as error:
+        raise ConfigError(f"{what}: is in use by another process") from error
+
+
+def _write(disk: Disk, path: str, identity: Identity) -> None:
+    target = identity_path(path)
+    temporary = f"{target}.tmp"
+    if disk.exists(temporary):
+        disk.unlink(temporary)
+    text = json.dumps(attrs.asdict(identity), indent=2, sort_keys=True)
+    file = disk.open(temporary, "x")
+    try:
+        file.pwrite(text.encode() + b"\n", 0)
+        file.sync()
+    finally:
+        file.close()
+    disk.rename(temporary, target)
+    disk.sync_dir(path)

@@ -1,0 +1,148 @@
+"""A node's directory: locks, whose it is, boot numbers; every refusal is one line."""
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from actors.env.local_disk import LocalDisk
+from actors.errors import ConfigError
+from actors.sim.disk import SimDisk
+from actors.storage.identity import NodeDirectory, identity_path, open_directory, read_identity
+
+DIRECTORY = "/data/n0"
+
+
+def opened(disk: object, path: str = DIRECTORY, **changes: object) -> NodeDirectory:
+    arguments: dict[str, object] = {
+        "cluster": "demo",
+        "node": "n0",
+        "groups": ("orders",),
+        "settings": {"copies": "2"},
+        **changes,
+    }
+    return open_directory(disk, path, **arguments)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def disk() -> SimDisk:
+    return SimDisk(random.Random(1))
+
+
+def test_the_boot_number_rises_with_every_start(disk: SimDisk) -> None:
+    for boot in (1, 2, 3):
+        directory = opened(disk)
+        assert directory.boot == boot
+        directory.close()
+
+
+def test_the_boot_number_survives_a_power_loss_right_after_the_start(disk: SimDisk) -> None:
+    opened(disk)
+    disk.power_loss(random.Random(2))
+    assert opened(disk).boot == 2
+
+
+def test_settings_and_former_groups_are_kept(disk: SimDisk) -> None:
+    opened(disk, groups=("old",)).close()
+    opened(disk, settings={"copies": "3"}).close()
+    identity = read_identity(disk, DIRECTORY)
+    assert identity is not None
+    assert identity.groups == ("old", "orders")
+    assert identity.settings == {"copies": "3"}
+
+
+def test_a_directory_without_identity_says_nothing(disk: SimDisk) -> None:
+    assert read_identity(disk, DIRECTORY) is None
+
+
+def refused(disk: object, **changes: object) -> str:
+    with pytest.raises(ConfigError) as caught:
+        opened(disk, **changes)
+    (line,) = caught.value.problems
+    assert "\n" not in line
+    return line
+
+
+def test_locked_by_this_process(disk: SimDisk) -> None:
+    directory = opened(disk)
+    assert "in use by this process" in refused(disk)
+    directory.close()
+    assert opened(disk).boot == 2
+
+
+@pytest.mark.parametrize("changes", [{"node": "n1"}, {"cluster": "other"}])
+def test_the_data_of_another_node_or_cluster(disk: SimDisk, changes: dict[str, object]) -> None:
+    opened(disk, **changes).close()
+    line = refused(disk)
+    assert "expected the data of node 'n0' of cluster 'demo'" in line
+    assert repr(next(iter(changes.values()))) in line
+
+
+def rewrite(disk: SimDisk, data: bytes) -> None:
+    opened(disk).close()
+    disk.unlink(identity_path(DIRECTORY))
+    file = disk.open(identity_path(DIRECTORY), "x")
+    file.pwrite(data, 0)
+    file.close()
+
+
+def test_a_newer_format(disk: SimDisk) -> None:
+    rewrite(disk, b'{"format_version": 7, "unknown": []}')
+    assert "found 7: it was written by a newer version" in refused(disk)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\0" * 64, b"[]", b'{"format_version": "1"}', b'{"format_version": 1}']
+)
+def test_an_identity_that_cannot_be_read(disk: SimDisk, data: bytes) -> None:
+    rewrite(disk, data)
+    assert "expected a node's identity" in refused(disk)
+
+
+def test_groups_without_an_identity(disk: SimDisk) -> None:
+    opened(disk).close()
+    disk.unlink(identity_path(DIRECTORY))
+    assert "expected identity.json beside the groups' data" in refused(disk)
+
+
+def test_a_refusal_releases_the_locks(disk: SimDisk) -> None:
+    opened(disk, node="n1").close()
+    refused(disk)
+    assert opened(disk, node="n1").boot == 2
+
+
+@pytest.mark.real_io
+def test_java_finds_its_own_lock_file(tmp_path: Path) -> None:
+    directory = opened(LocalDisk(), str(tmp_path / "n0"))
+    assert (tmp_path / "n0/groups/orders/lock").read_bytes() == b"lock"
+    assert json.loads((tmp_path / "n0/identity.json").read_text())["boot"] == 1
+    directory.close()
+
+
+HOLD = """
+import sys
+from actors.env.local_disk import LocalDisk
+lock = LocalDisk().lock(sys.argv[1])
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.real_io
+@pytest.mark.parametrize("held", ["lock", "groups/orders/lock"])
+def test_locked_by_another_process(tmp_path: Path, held: str) -> None:
+    opened(LocalDisk(), str(tmp_path)).close()
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path / held)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        with pytest.raises(ConfigError, match="in use by another process"):
+            opened(LocalDisk(), str(tmp_path))
+        other.communicate(timeout=10)
+    assert opened(LocalDisk(), str(tmp_path)).boot == 2
