@@ -19,6 +19,8 @@ ROOT = Path(__file__).parents[1]
 LEVELS = {
     "wire": 0,
     "actors.errors": 0,
+    "actors.log_types": 0,
+    "actors.version": 0,
     "actors.config": 1,
     "actors.events": 1,
     "actors.env": 1,
@@ -31,7 +33,8 @@ LEVELS = {
     "actors.trees": 5,
     "actors.service": 6,
     "actors.log": 6,
-    "actors.log_types": 6,
+    "actors.node": 6,
+    "actors.node_status": 6,
     "actors.api": 6,
     "actors.client": 7,
     "actors.cluster": 8,
@@ -39,8 +42,8 @@ LEVELS = {
     "actors.pipeline": 8,
 }
 COMMAND_LEVEL = 8  # a package's __main__
-ROOM_OF_6 = frozenset({"actors.service", "actors.log", "actors.log_types", "actors.api"})
-"""Level 6 is one room in the style page: "service.py api/"."""
+ROOM_OF_6 = frozenset(room for room, level in LEVELS.items() if level == 6)
+"""Level 6 is one room in the style page, "service.py api/": node and log are parts of it."""
 PIPELINE_MAY = ("wire", "actors.events", "actors.pipeline")
 OUTSIDE_OF_WIRE = frozenset({"attrs", "attr", "msgspec"})
 NOT_FOR_WIRE = frozenset(

@@ -219,6 +219,24 @@ async def test_a_dying_sync_thread_is_an_error_not_a_wait(
     syncer.close()
 
 
+def test_made_folders_are_durable_in_their_parents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def noting(fd: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{fd}"))
+        fsync(fd)
+
+    monkeypatch.setattr("os.fsync", noting)
+    disk = LocalDisk()
+    disk.mkdir(f"{tmp_path}/a/b")
+    assert synced == [str(tmp_path), f"{tmp_path}/a"]
+    disk.sync_dir(f"{tmp_path}/a/b")
+    assert synced[2:] == [f"{tmp_path}/a/b"]
+
+
 def test_a_folder_that_appears_meanwhile_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,6 +44,13 @@ def test_what_is_noted_is_in_the_fingerprint() -> None:
     assert prints[0] == prints[1] != prints[2]
 
 
+def test_equal_steps_at_other_times_have_another_fingerprint() -> None:
+    first, again, other = (scheduler.run("1", trio.sleep, seconds) for seconds in (1.0, 1.0, 2.0))
+    assert first == again
+    assert first.steps == other.steps
+    assert first.fingerprint != other.fingerprint
+
+
 async def test_one_schedule_at_a_time(autojump_clock: trio.abc.Clock) -> None:
     with Schedule("a"):
         with pytest.raises(RuntimeError, match="one simulated world at a time"):
