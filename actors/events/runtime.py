@@ -50,7 +50,7 @@ class ActorCrashed:
 
 @attrs.frozen(kw_only=True)
 class ActorRestarted:
-    """A supervisor has started a child again; the envelope bears the new incarnation.
+    """A child was started again. Emitted by its supervisor; the envelope bears the new incarnation.
 
     Attributes:
         restarts: how often this child has been restarted by this incarnation of its supervisor.
