@@ -18,6 +18,7 @@ from actors.config.model import (
     NodeKind,
     SlaveNode,
 )
+from actors.config.settings import changes, settings
 
 __all__ = [
     "ClassicGroup",
@@ -30,7 +31,9 @@ __all__ = [
     "MasterNode",
     "NodeKind",
     "SlaveNode",
+    "changes",
     "load",
     "loads",
+    "settings",
     "validate",
 ]

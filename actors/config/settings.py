@@ -1,0 +1,56 @@
+"""A configuration as flat text, key path -> value: kept at every start, so that `check` can say what
+a changed file would change.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from actors.config.model import ClusterConfig, MasterNode, SlaveNode
+from actors.config.strict import dotted
+
+_NOT_KEPT = frozenset({"path", "data_dir", "demo", "name"})
+"""Where the file and the data lie, what only the command reads, and what a table's key says."""
+
+
+def settings(config: ClusterConfig) -> dict[str, str]:
+    """Every setting that a node lives by, defaults included."""
+    flat: dict[str, str] = {}
+    _flatten(config, (), flat)
+    return flat
+
+
+def changes(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
+    """One line for each setting that differs, in the order of the keys."""
+    lines = []
+    for key in sorted(before.keys() | after.keys()):
+        old, new = before.get(key, "nothing"), after.get(key, "nothing")
+        if old != new:
+            lines.append(f"{key}: {old} becomes {new}")
+    return tuple(lines)
+
+
+def _flatten(value: Any, key: tuple[str, ...], flat: dict[str, str]) -> None:
+    if isinstance(value, MasterNode | SlaveNode | tuple):
+        flat[dotted(key)] = _text(value)
+    elif attrs.has(type(value)):
+        for field in attrs.fields(type(value)):
+            if field.name not in _NOT_KEPT:
+                _flatten(getattr(value, field.name), (*key, field.alias), flat)
+    elif isinstance(value, Mapping):
+        for name, inner in value.items():
+            _flatten(inner, (*key, name), flat)
+    elif value is not None:
+        flat[dotted(key)] = _text(value)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, MasterNode | SlaveNode):
+        return value.node if value.kind == "python" else f"{value.node} ({value.kind})"
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_text(one) for one in value) + "]"
+    return json.dumps(value)

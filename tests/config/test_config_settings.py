@@ -1,0 +1,54 @@
+"""What is kept of a configuration, and what `check` says about a changed one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+
+from actors.config import changes, load, loads, settings
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "3node.toml"
+
+
+def test_every_setting_is_kept_as_text() -> None:
+    kept = settings(load(EXAMPLE))
+    assert kept["version"] == "1"
+    assert kept["nodes.n1"] == '"127.0.0.2"'
+    assert kept["groups.orders.master"] == "n0"
+    assert kept["groups.orders.slaves"] == "[n1, n2]"
+    assert kept["groups.orders.durability"] == '"synced"'
+    assert kept["groups.orders.check_crc_on_recover"] == "true"
+    assert kept["groups.orders.delete_when_hours"] == "[4]"
+    assert kept["events.policy"] == '"drop"'
+    assert all(isinstance(value, str) for value in kept.values())
+
+
+def test_what_no_node_lives_by_is_not_kept() -> None:
+    found = load(EXAMPLE)
+    moved = attrs.evolve(found, data_dir="/elsewhere", path="/other", demo=type(found.demo)())
+    assert settings(moved) == settings(found)
+    assert "groups.orders.compat" not in settings(found)
+    assert "groups.orders.name" not in settings(found)
+
+
+def test_changes() -> None:
+    text = EXAMPLE.read_text()
+    before = settings(loads(text, "f"))
+    assert changes(before, before) == ()
+    text = text.replace("copies = 2", 'copies = 3\ncompat = "upstream"')
+    after = settings(
+        loads(
+            text.replace('"n2"]', '{ node = "n2", kind = "java" }]').replace(
+                '"synced"', '"written"'
+            ),
+            "f",
+        )
+    )
+    assert changes(before, after) == (
+        'groups.orders.compat: nothing becomes "upstream"',
+        "groups.orders.copies: 2 becomes 3",
+        'groups.orders.durability: "synced" becomes "written"',
+        "groups.orders.slaves: [n1, n2] becomes [n1, n2 (java)]",
+    )
+    assert changes(after, before)[0] == 'groups.orders.compat: "upstream" becomes nothing'
