@@ -207,11 +207,19 @@ def order_by_identity(tree: ast.Module) -> Iterator[Finding]:
 
 
 def catch_all(tree: ast.Module) -> Iterator[Finding]:
+    """Catching everything is for tidying up without an await, and then passing it on."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.ExceptHandler) and (
-            node.type is None or "BaseException" in {dotted(n) for n in ast.walk(node.type)}
-        ):
-            yield node.lineno, "except BaseException"
+        if not isinstance(node, ast.ExceptHandler):
+            continue
+        if node.type is not None:
+            if "BaseException" not in {dotted(part) for part in ast.walk(node.type)}:
+                continue
+            last = node.body[-1]
+            inside = [part for statement in node.body for part in ast.walk(statement)]
+            leaves = any(isinstance(part, (ast.Return, ast.Await)) for part in inside)
+            if isinstance(last, ast.Raise) and last.exc is None and not leaves:
+                continue
+        yield node.lineno, "except BaseException"
 
 
 def plain_files(tree: ast.Module) -> Iterator[Finding]:
@@ -247,7 +255,9 @@ BANS: dict[str, tuple[Rule, tuple[str, ...]]] = {
     "threads": (
         names("threading", "_thread", "concurrent", "multiprocessing", "trio.to_thread",
               "trio.from_thread"),
-        ("actors/env/local_disk.py", "actors/cluster/painter.py"),
+        # The terminal's writer; a pipe's reader; the feeder's own synced record.
+        ("actors/env/local_disk.py", "actors/cluster/painter.py",
+         "actors/cluster/feed_source.py", "actors/cluster/feed_record.py"),
     ),
     "trio files": (names("trio.Path", "trio.open_file", "trio.wrap_file"), ()),
     "plain files": (
@@ -333,6 +343,9 @@ PLANTED = {
     "except everything": [
         "try: pass\nexcept: pass",
         "try: pass\nexcept (ValueError, BaseException): pass",
+        "try: pass\nexcept BaseException: raise ValueError",
+        "async def f():\n    try: pass\n"
+        "    except BaseException:\n        await g()\n        raise",
     ],
     "private trio": ["import trio._core", "from trio._core import _run", "import trio\ntrio._x"],
 }
@@ -350,7 +363,8 @@ ALLOWED = {
     "async generators": "@asynccontextmanager\nasync def f():\n    yield 1",
     "order of a set": "x = {1}\nfor y in sorted(x): pass\nany(z for z in x)\n{a for a in x}\n"
     "d = {}\nfor y in d: pass\n{}.pop('k')\nlen(x)",
-    "except everything": "try: pass\nexcept Exception: pass",
+    "except everything": "try: pass\nexcept Exception: pass\n"
+    "try: pass\nexcept BaseException:\n    file.close()\n    raise",
     "wall clock": "import datetime",
     "private trio": "import trio\ntrio.lowlevel.current_task()\nself._trio",
 }
