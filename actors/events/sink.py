@@ -134,9 +134,11 @@ class EventSink:
             self._name_dropped()
 
     def on_pending(self, wake: Callable[[], None] | None, count: int = WAKE_COUNT) -> None:
-        """Have `wake` called once when `count` events wait; it neither raises nor yields."""
+        """Have `wake` called once when `count` events wait, now if they do; it must not raise."""
         self._wake = wake
         self._wake_at = count if wake is not None else math.inf
+        if len(self._lines) >= self._wake_at:
+            self._call_wake()
 
     def close(self) -> None:
         """End the boot: NodeStopped is its last event, and what comes later is not taken."""

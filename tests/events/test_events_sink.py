@@ -100,6 +100,8 @@ def test_wake_is_called_once_at_the_number() -> None:
     for _ in range(5):
         sink("/n0/x", 1, EVENT)
     assert woken == [3]
+    sink.on_pending(lambda: woken.append(sink.pending), 6)
+    assert woken == [3, 6], "as many wait already"
 
 
 @given(st.lists(st.sampled_from(["emit", "emit", "emit", "take", "bad"])), st.integers(1, 4))
