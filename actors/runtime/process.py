@@ -33,7 +33,7 @@ class ActorProcess:
         self.path = path
         self.incarnation = incarnation
         self.type = type(actor).__name__
-        self.stopped_as = StopReason.CRASHED
+        self.stopped_as = StopReason.KILLED
         self._registry = registry
         self._actor = actor
         self._ref = registry.ref(path)

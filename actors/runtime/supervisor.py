@@ -324,6 +324,7 @@ class Supervisor:
     async def _live(self, child: Child, life: Life, *, task_status: trio.TaskStatus[None]) -> None:
         """A child's whole life, in its own task."""
         started = partial(self._started, child, life, task_status)
+        told = False  # stays so for KeyboardInterrupt and the like, which end this supervisor too
         try:
             with life.scope:
                 process = self._launch(
@@ -332,14 +333,16 @@ class Supervisor:
                 child.kind, child.type = process.kind, process.type
                 life.process = process
                 await process.run(started)
+            told = life.ready
         except Exception as exc:
             life.error = exc
             if not life.ready:
                 raise
+            told = True
         finally:
             life.ended.set()
             self._report(child, life)
-            if life.ready:
+            if told:
                 self._exits.append(
                     Exit(name=child.spec.name, incarnation=life.incarnation, error=life.error)
                 )
