@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import attrs
 import pytest
 import trio
+import trio_websocket
 
 from actors.env import Disk, Listener, Network, ReceiveHalf, Stream
 
@@ -336,6 +337,31 @@ async def libraries_get_a_trio_stream(kit: Kit) -> None:
     server.abort()
     with pytest.raises(trio.ClosedResourceError):
         await server_stream.receive_some()
+    await listener.aclose()
+
+
+@case
+async def websockets_run_over_it(kit: Kit) -> None:
+    path = f"{kit.folder}/ws.sock"
+    listener = await kit.network.listen_unix(path)
+
+    async def serve(nursery: trio.Nursery) -> None:
+        stream = await listener.accept()
+        request = await trio_websocket.wrap_server_stream(nursery, stream.trio_stream())
+        async with await request.accept() as connection:
+            await connection.send_message(await connection.get_message() + b" back")
+        stream.abort()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve, nursery)
+        stream = await kit.network.connect_unix(path)
+        connection = await trio_websocket.wrap_client_stream(
+            nursery, stream.trio_stream(), "localhost", "/"
+        )
+        async with connection:
+            await connection.send_message(b"there and")
+            assert await connection.get_message() == b"there and back"
+        stream.abort()
     await listener.aclose()
 
 
