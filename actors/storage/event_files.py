@@ -114,7 +114,7 @@ def decompress(data: bytes) -> tuple[list[bytes], int]:
             content = member.decompress(data[position:])
         except zlib.error:
             break
-        if not member.eof or not content.endswith(b"\n"):
+        if not member.eof:
             break
         members.append(content)
         position = len(data) - len(member.unused_data)
