@@ -45,10 +45,9 @@ def _named(error: OSError, where: str) -> OSError:
     return OSError(code, f"{text}: {where}")
 
 
-def _address(raw: object, path: str = "") -> Address:
-    if isinstance(raw, tuple):
-        return Address(str(raw[0]), int(raw[1]))
-    return Address(str(raw) or path, 0)
+def _address(raw: object) -> Address:
+    assert isinstance(raw, tuple), raw  # IPv4: host, port; IPv6: two more
+    return Address(str(raw[0]), int(raw[1]))
 
 
 @attrs.define(eq=False)

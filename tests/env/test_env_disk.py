@@ -202,6 +202,30 @@ async def test_a_failed_sync_raises_and_a_running_one_cannot_be_cancelled(
     os.close(gate_write)
 
 
+async def test_closing_waits_for_a_sync_whose_caller_was_torn_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class TornOut(BaseException):
+        """As KeyboardInterrupt, which pytest would take for its own."""
+
+    async def torn_out(_fd: int) -> None:
+        await trio.lowlevel.checkpoint()
+        raise TornOut
+
+    synced: list[int] = []
+    fdatasync = os.fdatasync
+    monkeypatch.setattr("os.fdatasync", lambda fd: (fdatasync(fd), synced.append(fd)))
+    monkeypatch.setattr("trio.lowlevel.wait_readable", torn_out)
+    disk = LocalDisk()
+    path = str(tmp_path / "a")
+    disk.open(path, "x").close()
+    syncer = disk.syncer()
+    with pytest.raises(TornOut):
+        await syncer.sync([path])
+    syncer.close()
+    assert len(synced) == 1
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 async def test_a_dying_sync_thread_is_an_error_not_a_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

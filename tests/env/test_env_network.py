@@ -43,6 +43,21 @@ async def test_connections_have_nodelay(tmp_path: Path) -> None:
     await network_contract.end(listener, client, server)
 
 
+async def test_every_address_of_a_name_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = TcpNetwork()
+    listener = await network.listen("127.0.0.1", 0)
+    port = listener.address.port
+
+    async def two_addresses(host: str, _port: int, **_: object) -> list[object]:
+        await trio.lowlevel.checkpoint()
+        return [(socket.AF_INET, 0, 0, "", (address, port)) for address in ("127.0.0.9", host)]
+
+    monkeypatch.setattr("trio.socket.getaddrinfo", two_addresses)
+    client = await network.connect("127.0.0.1", port)
+    assert client.remote == listener.address
+    await network_contract.end(listener, client)
+
+
 async def test_ipv6(tmp_path: Path) -> None:
     network = TcpNetwork()
     listener = await network.listen("::1", 0)
@@ -202,6 +217,28 @@ async def test_only_local_files_are_sent(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="local files"):
         await send.send_file(object(), 0, 1)  # type: ignore[arg-type]
     await send.send_all(b"nothing was begun")
+    await network_contract.end(listener, client, server)
+
+
+async def test_a_large_file_waits_for_its_reader(tmp_path: Path) -> None:
+    listener, client, server = await network_contract.pair(real_kit(tmp_path))
+    size = 64 << 20  # more than socket buffers hold
+    file = LocalDisk().open(str(tmp_path / "big"), "x")
+    file.resize(size)
+    file.pwrite(b"end", size - 3)
+    _, send = client.halves()
+    receive, _ = server.halves()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(send.send_file, file, 0, size)
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert len(nursery.child_tasks) == 1
+        got, last = 0, b""
+        while got < size:
+            part = await receive.receive_some(1 << 20)
+            got += len(part)
+            last = (last + part)[-3:]
+        assert last == b"end"
+    file.close()
     await network_contract.end(listener, client, server)
 
 

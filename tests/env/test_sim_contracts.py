@@ -10,6 +10,7 @@ import pytest
 import trio
 
 from actors.sim.disk import SimDisk
+from actors.sim.fence import FencedDisk
 from actors.sim.network import NetworkOptions, SimNetwork
 
 OPTIONS = {
@@ -51,3 +52,15 @@ def test_simulated_disk_keeps_the_contract(case: disk_contract.Case) -> None:
     disk = SimDisk(random.Random(1))
     disk.mkdir("/data")
     case(disk_contract.Kit(disk=disk, folder="/data"))
+
+
+@pytest.mark.parametrize("case", disk_contract.CASES, ids=lambda case: case.__name__)
+def test_a_process_sees_its_disk_through_the_fence(case: disk_contract.Case) -> None:
+    disk = SimDisk(random.Random(1))
+    disk.mkdir("/data")
+    fenced = FencedDisk(disk)
+    case(disk_contract.Kit(disk=fenced, folder="/data"))
+    fenced.fence()
+    with pytest.raises(OSError, match="this process was killed"):
+        fenced.mkdir("/data/zombie")
+    assert not disk.exists("/data/zombie")
