@@ -4,9 +4,9 @@ Source: apache/rocketmq store/ha/GroupTransferService.java; the decisions and th
 in `core.transfer_wait`.
 
 Messages: store.RecordsWritten and store.LogGrew from the store; SlaveJoined, SlaveAcked and
-SlaveGone from the connections; Subscribe, Unsubscribe and GetAcknowledged from readers. It asks
-nobody and tells its subscribers Acknowledged. A restart forgets the waiting appends, whose outcome
-is then unknown, and ends all connections (rest_for_one), so that slaves report anew.
+SlaveGone from the connections. It asks nobody and tells pull_service the read limit. A restart
+forgets the waiting appends, whose outcome is then unknown, and ends all connections (rest_for_one),
+so that slaves report anew.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from actors.errors import NodeStopped, ReplicationTimeout
 from actors.events import ha as events
 from actors.ha.core.extent import LogExtent
 from actors.ha.core.transfer_wait import TransferWait
-from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo, StopReason
-from actors.storage import store
+from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
+from actors.storage import pull_service, store
 
 
 @attrs.frozen(kw_only=True)
 class SlaveJoined:
-    """The first report of a connection was accepted; `holds_from_bytes`: see report_progress.Start."""
+    """The first report of a connection was accepted. `holds_from_bytes`: report_progress.Start."""
 
     slave: str
     connection: int
@@ -50,53 +50,11 @@ class SlaveGone:
 
 
 @attrs.frozen(kw_only=True)
-class Acknowledged:
-    """Readers may see everything below `offset_bytes`. To subscribers, who conflate it; never
-    falls.
-    """
-
-    offset_bytes: int
-
-
-@attrs.frozen(kw_only=True)
-class Subscribe:
-    """Request: tell `subscriber` Acknowledged now and whenever it rises. `name` replaces an older
-    one.
-    """
-
-    subscriber: ActorRef[Acknowledged]
-    name: str
-
-
-@attrs.frozen(kw_only=True)
-class Unsubscribe:
-    """Request: no more of that."""
-
-    name: str
-
-
-@attrs.frozen(kw_only=True)
-class GetAcknowledged:
-    """Request: the read limit now."""
-
-    reply_to: ReplyTo[Acknowledged]
-
-
-@attrs.frozen(kw_only=True)
 class _DeadlineCame:
     """Timer: an append's deadline."""
 
 
-Message: TypeAlias = (
-    store.RecordsWritten
-    | store.LogGrew
-    | SlaveJoined
-    | SlaveAcked
-    | SlaveGone
-    | Subscribe
-    | Unsubscribe
-    | GetAcknowledged
-)
+Message: TypeAlias = store.RecordsWritten | store.LogGrew | SlaveJoined | SlaveAcked | SlaveGone
 _Inbox: TypeAlias = Message | _DeadlineCame
 
 
@@ -115,12 +73,11 @@ class GroupTransfer(Actor[_Inbox]):
             SlaveAcked: _connection,
             SlaveGone: _connection,
         },
-        control=(Subscribe, Unsubscribe),
     )
     _wait: TransferWait[store.Waiting]
     _durability: str
-    _store: ActorRef[store.Subscribe]
-    _subscribers: dict[str, ActorRef[Acknowledged]] = attrs.field(factory=dict)
+    _store: ActorRef[store.Message]
+    _readers: ActorRef[pull_service.Acknowledged]
     _deadline_s: float | None = None
 
     async def on_start(self) -> None:
@@ -145,13 +102,6 @@ class GroupTransfer(Actor[_Inbox]):
                     self._wait.gone(message.slave, message.connection)
                 case _DeadlineCame():
                     self._deadline_s = None
-                case Subscribe():
-                    self._subscribers[message.name] = message.subscriber
-                    await message.subscriber.tell(self._acknowledged())
-                case Unsubscribe():
-                    self._subscribers.pop(message.name, None)
-                case GetAcknowledged():
-                    message.reply_to.send(self._acknowledged())
                 case _:
                     assert_never(message)
         for ack in acked.values():
@@ -174,15 +124,16 @@ class GroupTransfer(Actor[_Inbox]):
             )
 
     async def _settle(self) -> None:
-        """Carry the effects out: answers first, then the readers' limit, which the answers imply."""
+        """Carry the effects out: readers first, so that who has an answer can read what it is for."""
         effects = self._wait.settle(self.ctx.now_s())
+        if effects.acknowledged_bytes is not None:
+            await self._readers.tell(
+                pull_service.Acknowledged(offset_bytes=effects.acknowledged_bytes)
+            )
         if effects.done:
             self._answer_done(effects.done)
         if effects.timed_out:
             self._answer_timed_out(effects.timed_out)
-        if effects.acknowledged_bytes is not None:
-            for subscriber in self._subscribers.values():
-                await subscriber.tell(self._acknowledged())
         if effects.deadline_s is None:
             self._deadline_s = None
             self.ctx.timers.cancel("deadline")
@@ -230,6 +181,3 @@ class GroupTransfer(Actor[_Inbox]):
                 held_bytes=held_bytes,
             )
         )
-
-    def _acknowledged(self) -> Acknowledged:
-        return Acknowledged(offset_bytes=self._wait.acknowledged_bytes)

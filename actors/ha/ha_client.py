@@ -17,6 +17,7 @@ says who it is.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import TypeAlias, assert_never
 
 import attrs
@@ -124,7 +125,11 @@ class HAClient(Actor[_Inbox]):
     mailbox = MailboxSpec(
         capacity_bytes=PENDING_BYTES,
         size_of=_size,
-        conflate={store.LogGrew: lambda message: None},
+        # What flows back from the store may never wait: this actor may be waiting for the store.
+        conflate={
+            store.LogGrew: lambda message: None,
+            store.RawRefused: attrgetter("session"),
+        },
         control=(SetMaster,),
     )
     _settings: ClientSettings
@@ -215,7 +220,7 @@ class HAClient(Actor[_Inbox]):
         self._connection = connection
         self._reconnect.connected()
         self.ctx.emit(events.MasterConnected(session=session, master=str(self._master)))
-        await self._store.tell(store.OpenSession(session=session))
+        await self._store.tell(store.OpenSession(session=session, source=self.ctx.self_ref))
         self.ctx.ask_later(
             self._store,
             store.LogRange,

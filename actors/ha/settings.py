@@ -40,7 +40,7 @@ class ConnectionSettings:
 
 @attrs.frozen(kw_only=True)
 class ClientSettings:
-    """What a slave's client needs to know of its group; seconds and bytes as in the configuration."""
+    """What a slave's client needs to know of its group; units as in the configuration."""
 
     own_host: str
     master: Address

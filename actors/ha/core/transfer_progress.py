@@ -75,8 +75,6 @@ class TransferProgress:
         assert self.frame_bytes > 0
         assert self.segment_bytes > 0
         assert self.heartbeat_s > 0
-        limit = self.limiter.limit_bytes_per_s
-        assert limit is None or limit > self.header_bytes  # else no body byte would ever fit
 
     @property
     def next_bytes(self) -> int | None:
@@ -106,8 +104,10 @@ class TransferProgress:
             budget_bytes = self.limiter.budget_bytes(now_s)
             if budget_bytes is None:
                 return Frame(self._next_bytes, size_bytes)
-            if budget_bytes > self.header_bytes:
-                return Frame(self._next_bytes, min(size_bytes, budget_bytes - self.header_bytes))
+            if budget_bytes > 0:
+                # At least one byte, so that the smallest limit still gets ahead.
+                fitting_bytes = max(budget_bytes - self.header_bytes, 1)
+                return Frame(self._next_bytes, min(size_bytes, fitting_bytes))
         if now_s >= heartbeat_at_s:
             return Heartbeat(self._next_bytes)
         if size_bytes > 0:
