@@ -122,7 +122,8 @@ class WaitingSender:
         """The sender gave up. Those behind it may fit now (its message may have been a large
         one).
         """
-        if self.lane.waiting.pop(self, None) is not None:
+        if self in self.lane.waiting:
+            del self.lane.waiting[self]
             self.lane.admit_waiting()
 
 
@@ -320,9 +321,11 @@ class Mailbox:
         self.receiver.wake()
 
     def take_control(self) -> list[Any]:
-        self.urgent = False
-        self.received += len(self.control.items)
-        return self.control.take()
+        """The whole control lane, oldest first."""
+        control = self.control.take()
+        self.received += len(control)
+        self.urgent = bool(self.control.items)  # from senders that waited
+        return control
 
     def take(self) -> list[Any]:
         """The whole main lane, oldest first. Senders that waited are let in and woken."""
