@@ -229,3 +229,18 @@ def _plain_slave(slave: SlaveView) -> str:
     if slave.acked_bytes is None:
         return f"{slave.node} {slave.last_error or slave.state};"
     return f"{slave.node} at {slave.acked_bytes} behind {slave.lag_bytes};"
+
+
+def node_lines(node: NodeView) -> list[str]:
+    """One node for `status`: a line for it, lines for its groups, and its tree."""
+    lines = [f"{node.node}: {node.state}"]
+    for name, group in node.groups.items():
+        offsets = f"{group.min_bytes} to {group.written_bytes}, synced to {group.synced_bytes}"
+        own = f", {group.state.lower()}" if group.role == "slave" else ""
+        why = f" ({group.last_error})" if group.last_error else ""
+        acknowledged = f", acknowledged to {group.acknowledged_bytes}"
+        lines.append(f"  {name}: {group.role}, {offsets}{acknowledged}{own}{why}")
+        lines += [f"    {_plain_slave(slave)}" for slave in group.slaves]
+    if node.tree is not None:
+        lines += [f"  {line}" for line in _tree(node.tree).plain.split("\n")]
+    return lines

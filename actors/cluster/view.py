@@ -37,6 +37,7 @@ class GroupView:
 
     Attributes:
         role: "master" or "slave".
+        acknowledged_count: on the master: records acknowledged since its start, whoever sent them.
         state: on a slave: of its connection to the master.
         slaves: on the master: every configured one.
     """
@@ -47,6 +48,7 @@ class GroupView:
     written_bytes: int
     synced_bytes: int
     acknowledged_bytes: int
+    acknowledged_count: int
     state: str
     last_error: str
     slaves: tuple[SlaveView, ...]
@@ -168,6 +170,7 @@ def group_view(group: str, found: Mapping[str, Any]) -> GroupView:
         written_bytes=int(found.get("written_bytes", 0)),
         synced_bytes=int(found.get("synced_bytes", 0)),
         acknowledged_bytes=int(found.get("acknowledged_bytes", 0)),
+        acknowledged_count=int((found.get("counts") or {}).get("acknowledged", 0)),
         state=str(client.get("state", "")),
         last_error=str(client.get("last_error", "")),
         slaves=tuple(_slave_view(slave) for slave in found.get("slaves", ())),
@@ -198,7 +201,7 @@ def tree_view(found: Mapping[str, Any]) -> TreeView:
     return TreeView(
         path=str(found["path"]),
         incarnation=int(found.get("incarnation", 0)),
-        state=str(found.get("state", "")),
+        state=str(found.get("state", "")).lower(),
         restarts=int(found.get("restarts", 0)),
         depth=int(mailbox.get("depth", 0)),
         size_bytes=int(mailbox.get("size_bytes", 0)),
@@ -216,7 +219,7 @@ class Rates:
 
 @attrs.define
 class RateMeter:
-    """Rates between two looks, per group; None of a clock: the views carry their times."""
+    """Rates between two looks, per group; the views carry their times."""
 
     _previous: ClusterView | None = None
 
@@ -241,4 +244,5 @@ def _end(view: ClusterView, group: str) -> int:
 
 
 def _count(view: ClusterView, group: str) -> int:
-    return sum(feed.acknowledged_count for feed in view.feeds if feed.group == group)
+    master = view.master_of(group)
+    return master[1].acknowledged_count if master else 0

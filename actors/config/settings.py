@@ -1,4 +1,4 @@
-"""A configuration as flat text, key path -> value: kept at every start, so that `check` can say what
+"""A configuration as flat text, key path -> value: kept at each start, so that `check` can say what
 a changed file would change.
 """
 

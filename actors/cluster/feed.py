@@ -1,0 +1,269 @@
+"""The feeder of one group: lines in, appends out, each line until it is acknowledged.
+
+It stands outside the nodes and uses the master's API like any other client. Appends are pipelined.
+A batch that was not stored, or whose outcome is unknown, is sent again: every line is in the log at
+least once, in order as long as nothing fails.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from operator import attrgetter
+from typing import Protocol, TypeAlias
+
+import attrs
+import trio
+
+from actors.cluster.feed_record import FeedRecord
+from actors.cluster.feed_source import Chunk
+from actors.cluster.view import FeedView
+from actors.errors import NodeStopped, NotStored, OutcomeUnknown, TooLarge
+from actors.log_types import NewRecord, Receipt
+
+IN_FLIGHT_BYTES_MAX = 8 << 20
+BATCH_BYTES_MAX = 256 << 10
+RECORD_COST_BYTES = 64
+TICK_S = 0.05
+"""At a set rate, a batch holds what is due in so long."""
+RETRY_S = 0.25
+LATE_S_MAX = 1.0
+"""After a longer pause, the rest of what was due is not made up for."""
+BATCH_LINES_MAX = 4096
+RETRIED = (OSError, NotStored, OutcomeUnknown, trio.BrokenResourceError)
+"""What another connection, a moment later, may not meet."""
+
+AppendOutcome: TypeAlias = Receipt | Exception
+
+
+class AppendDoor(Protocol):
+    """What the feed needs of a client."""
+
+    async def submit(
+        self, group: str, records: tuple[NewRecord, ...], on_done: Callable[[AppendOutcome], None]
+    ) -> None:
+        """Hand over one batch; what was never handed over is raised, the rest reaches `on_done`."""
+
+
+Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[AppendDoor]]
+
+
+@attrs.frozen
+class _Batch:
+    """Consecutive lines that are sent together.
+
+    Attributes:
+        line: number of the first one in its source.
+    """
+
+    line: int
+    records: Chunk
+    size_bytes: int
+
+
+@attrs.define
+class Feed:
+    """One group's feed. `run` returns when the source has ended and all is acknowledged, or after
+    `stop` when all that is in flight is answered.
+
+    Attributes:
+        started_s, ended_s: Trio's time of the first append and the last answer; NaN before.
+    """
+
+    group: str
+    source: str
+    _lines: trio.MemoryReceiveChannel[Chunk]
+    _connect: Connect
+    _record: FeedRecord
+    _first_line: int = 0
+    _rate_per_s: int = 0
+    _queue: deque[_Batch] = attrs.field(factory=deque)
+    _in_flight: dict[int, _Batch] = attrs.field(factory=dict)
+    _in_flight_bytes: int = 0
+    _receipts: list[tuple[int, Receipt]] = attrs.field(factory=list)
+    _pending: deque[bytes] = attrs.field(factory=deque)
+    _failures: list[Exception] = attrs.field(factory=list)
+    _changed: trio.Event = attrs.field(factory=trio.Event)
+    _pause: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    _stopping: bool = False
+    _source_ended: bool = False
+    _next_line: int = attrs.field(default=attrs.Factory(lambda s: s._first_line, takes_self=True))
+    _sent_to_line: int = attrs.field(
+        default=attrs.Factory(lambda s: s._first_line, takes_self=True)
+    )
+    _acknowledged_count: int = 0
+    _acknowledged_bytes: int = 0
+    _unknown_count: int = 0
+    _state: str = "connecting"
+    started_s: float = math.nan
+    ended_s: float = math.nan
+
+    def view(self) -> FeedView:
+        """How far it is."""
+        return FeedView(
+            group=self.group,
+            source=self.source,
+            sent_count=self._sent_to_line - self._first_line,
+            acknowledged_count=self._acknowledged_count,
+            acknowledged_bytes=self._acknowledged_bytes,
+            unknown_count=self._unknown_count,
+            in_flight_count=sum(len(batch.records) for batch in self._in_flight.values()),
+            state=self._state,
+        )
+
+    @property
+    def seconds(self) -> float:
+        """From the first append to the last answer; 0 before both."""
+        return 0.0 if math.isnan(self.started_s) else self.ended_s - self.started_s
+
+    def stop(self) -> None:
+        """Send nothing more. What is in flight is still answered."""
+        self._stopping = True
+        self._pause.cancel()
+
+    async def run(self) -> None:
+        """Feed. Cancelling it leaves what was in flight with an unknown outcome.
+
+        Raises:
+            Exception: an answer that no retry can change: `TooLarge`, an unknown group.
+        """
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._keep_record)
+            while not self._stopping and not self._done():
+                await self._use_one_connection()
+            while self._receipts:
+                await self._changed.wait()
+            nursery.cancel_scope.cancel()
+        self._state = "stopped"
+        if self._done():
+            await self._record.end()
+            self._state = "ended"
+
+    def _done(self) -> bool:
+        return self._source_ended and not (self._queue or self._in_flight or self._pending)
+
+    async def _use_one_connection(self) -> None:
+        """Feed until something fails, and see every append of this connection answered."""
+        self._failures = []
+        try:
+            async with self._connect() as door:
+                self._state = "feeding"
+                await self._send_all(door)
+                while self._in_flight:
+                    await self._changed.wait()
+        except* RETRIED as group:
+            self._failures += _flat(group)
+        finally:
+            for batch in list(self._in_flight.values()):
+                self._answer(batch, NodeStopped("the connection ended before the answer"))
+        for failure in self._failures:
+            if not isinstance(failure, RETRIED) or isinstance(failure, TooLarge):
+                raise failure
+        if self._failures:
+            failure = self._failures[0]
+            self._state = f"waits after {type(failure).__name__}: {failure}"
+            with self._interruptible():
+                await trio.sleep(RETRY_S)
+
+    def _interruptible(self) -> trio.CancelScope:
+        """A scope for waits that `stop` and a failure end; never around an append."""
+        self._pause = trio.CancelScope()
+        if self._stopping:
+            self._pause.cancel()
+        return self._pause
+
+    async def _send_all(self, door: AppendDoor) -> None:
+        due_s = trio.current_time()
+        while True:
+            with self._interruptible() as waiting:
+                await self._fill_queue()
+                while self._queue and self._full(self._queue[0]):
+                    await self._changed.wait()
+                await trio.sleep_until(due_s)
+            if waiting.cancelled_caught or not self._queue or self._failures or self._stopping:
+                return
+            batch = self._queue.popleft()
+            if self._rate_per_s:
+                due_s = max(due_s, trio.current_time() - LATE_S_MAX)
+                due_s += len(batch.records) / self._rate_per_s
+            await self._submit(door, batch)
+
+    def _full(self, batch: _Batch) -> bool:
+        return (
+            bool(self._in_flight) and self._in_flight_bytes + batch.size_bytes > IN_FLIGHT_BYTES_MAX
+        )
+
+    async def _fill_queue(self) -> None:
+        """Have a batch to send, unless the source has ended."""
+        while not self._queue and not self._source_ended:
+            if not self._pending:
+                try:
+                    self._pending.extend(await self._lines.receive())
+                except trio.EndOfChannel:
+                    self._source_ended = True
+                    return
+            self._queue.append(self._next_batch())
+
+    def _next_batch(self) -> _Batch:
+        count_max = max(1, int(self._rate_per_s * TICK_S)) if self._rate_per_s else BATCH_LINES_MAX
+        records: list[bytes] = []
+        size_bytes = 0
+        while self._pending and len(records) < count_max:
+            size_bytes += len(self._pending[0]) + RECORD_COST_BYTES
+            if records and size_bytes > BATCH_BYTES_MAX:
+                size_bytes -= len(self._pending[0]) + RECORD_COST_BYTES
+                break
+            records.append(self._pending.popleft())
+        batch = _Batch(self._next_line, tuple(records), size_bytes)
+        self._next_line += len(records)
+        return batch
+
+    async def _submit(self, door: AppendDoor, batch: _Batch) -> None:
+        if math.isnan(self.started_s):
+            self.started_s = self.ended_s = trio.current_time()
+        self._in_flight[batch.line] = batch
+        self._in_flight_bytes += batch.size_bytes
+        self._sent_to_line = max(self._sent_to_line, batch.line + len(batch.records))
+        try:
+            await door.submit(self.group, batch.records, partial(self._answer, batch))
+        except (NotStored, OutcomeUnknown) as error:
+            self._answer(batch, error)
+
+    def _answer(self, batch: _Batch, outcome: AppendOutcome) -> None:
+        """Take one append's outcome; called once by the door, or by us if the door is gone."""
+        if self._in_flight.get(batch.line) is not batch:
+            return
+        del self._in_flight[batch.line]
+        self._in_flight_bytes -= batch.size_bytes
+        self.ended_s = trio.current_time()
+        if isinstance(outcome, Receipt):
+            self._acknowledged_count += len(batch.records)
+            self._acknowledged_bytes += sum(map(len, batch.records))
+            self._receipts.append((batch.line, outcome))
+        else:
+            self._unknown_count += len(batch.records) if isinstance(outcome, OutcomeUnknown) else 0
+            self._failures.append(outcome)
+            self._queue = deque(sorted([*self._queue, batch], key=attrgetter("line")))
+            self._pause.cancel()
+        changed, self._changed = self._changed, trio.Event()
+        changed.set()
+
+    async def _keep_record(self) -> None:
+        while True:
+            while not self._receipts:
+                await self._changed.wait()
+            taken = len(self._receipts)
+            await self._record.note(self._receipts[:taken])
+            del self._receipts[:taken]
+            changed, self._changed = self._changed, trio.Event()
+            changed.set()
+
+
+def _flat(group: BaseExceptionGroup[Exception]) -> list[Exception]:
+    found: list[Exception] = []
+    for one in group.exceptions:
+        found += _flat(one) if isinstance(one, BaseExceptionGroup) else [one]
+    return found

@@ -1,0 +1,157 @@
+"""The feeder's own record of what was acknowledged: `DATA_DIR/feed/GROUP.jsonl`, synced.
+
+It is written by who fed, not by who stored, so it can testify against the nodes: every receipt that
+came is a line here, and what it names must be in the log for ever. One JSON object per line:
+
+| kind | other keys | when |
+|---|---|---|
+| opened | source, line | a feed begins with this line of its source, counted from 0 |
+| acked | line, count, first, last, next | so many lines from `line` on have this receipt |
+| ended | line | the source has ended and all its lines are acknowledged |
+
+A torn last line (a crash while writing) is cut off at the next start. Above FILE_BYTES_MAX the file
+becomes `GROUP.1.jsonl`, replacing the one before.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import heapq
+import json
+import os
+from typing import Any
+
+import attrs
+import trio
+
+from actors.errors import ConfigError
+from actors.log_types import Receipt
+
+FILE_BYTES_MAX = 16 << 20
+
+
+@attrs.define
+class Prefix:
+    """How many lines from the start on are acknowledged without a gap.
+
+    Receipts may come out of order after a retry; what is ahead waits in a heap.
+    """
+
+    line: int = 0
+    _ahead: list[tuple[int, int]] = attrs.field(factory=list)
+
+    def add(self, line: int, count: int) -> None:
+        """Lines from `line` on are acknowledged."""
+        heapq.heappush(self._ahead, (line, line + count))
+        while self._ahead and self._ahead[0][0] <= self.line:
+            self.line = max(self.line, heapq.heappop(self._ahead)[1])
+
+
+class FeedRecord:
+    """One group's record, locked. `note` and `end` sync on a thread, one at a time.
+
+    Raises:
+        ConfigError: another run has it.
+        OSError: the disk's fault.
+    """
+
+    def __init__(self, folder: str, group: str) -> None:
+        self._path = os.path.join(folder, f"{group}.jsonl")
+        self._older = os.path.join(folder, f"{group}.1.jsonl")
+        self._source = ""
+        self._prefix = Prefix()
+        os.makedirs(folder, exist_ok=True)
+        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._size_bytes = 0
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._descriptor)
+            raise ConfigError(
+                f"{self._path}: expected a free feed record, found one that another run writes"
+            ) from None
+
+    def open(self, source: str, *, resumable: bool) -> int:
+        """Begin or go on with a source.
+
+        Args:
+            source: its name, as the record will know it again.
+            resumable: it gives the same lines again from its start; standard input does not.
+
+        Returns: the line to go on with: 0, unless the same source was left in the middle.
+        """
+        found_source, prefix = self._read()
+        line = prefix.line if resumable and found_source == source else 0
+        self._source, self._prefix = source, Prefix(line)
+        self._append([{"kind": "opened", "source": source, "line": line}])
+        directory = os.open(os.path.dirname(self._path), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+        return line
+
+    async def note(self, receipts: list[tuple[int, Receipt]]) -> None:
+        """Keep receipts, each with the number of its first line; return when they are synced."""
+        rows: list[dict[str, Any]] = []
+        for line, receipt in receipts:
+            self._prefix.add(line, receipt.count)
+            place = {"first": receipt.first, "last": receipt.last, "next": receipt.next}
+            rows.append({"kind": "acked", "line": line, "count": receipt.count, **place})
+        await trio.to_thread.run_sync(self._append, rows)
+
+    async def end(self) -> None:
+        """The source has ended; the next feed of it begins anew."""
+        rows = [{"kind": "ended", "line": self._prefix.line}]
+        await trio.to_thread.run_sync(self._append, rows)
+
+    def close(self) -> None:
+        """Nothing may be called afterwards."""
+        os.close(self._descriptor)
+
+    def _append(self, rows: list[dict[str, Any]]) -> None:
+        if self._size_bytes > FILE_BYTES_MAX:
+            self._roll()
+        data = "".join(json.dumps(row) + "\n" for row in rows).encode()
+        while data:
+            written = os.pwrite(self._descriptor, data, self._size_bytes)
+            self._size_bytes += written
+            data = data[written:]
+        os.fdatasync(self._descriptor)
+
+    def _roll(self) -> None:
+        os.rename(self._path, self._older)
+        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        fresh = os.open(self._path, flags, 0o644)
+        fcntl.flock(fresh, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(self._descriptor)
+        self._descriptor = fresh
+        self._size_bytes = 0
+        self._append([{"kind": "opened", "source": self._source, "line": self._prefix.line}])
+
+    def _read(self) -> tuple[str, Prefix]:
+        """The last source and how far it came; cuts a torn end off."""
+        source, prefix = "", Prefix()
+        data = os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0)
+        for line in data.splitlines(keepends=True):
+            row = _row(line)
+            if row is None:
+                break
+            self._size_bytes += len(line)
+            match row.get("kind"):
+                case "opened":
+                    source, prefix = str(row["source"]), Prefix(int(row["line"]))
+                case "acked":
+                    prefix.add(int(row["line"]), int(row["count"]))
+                case _:
+                    source, prefix = "", Prefix()
+        os.ftruncate(self._descriptor, self._size_bytes)
+        return source, prefix
+
+
+def _row(line: bytes) -> dict[str, Any] | None:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return None
+    return row if line.endswith(b"\n") and isinstance(row, dict) else None

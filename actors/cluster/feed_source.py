@@ -1,0 +1,134 @@
+"""Lines from a file or standard input, in chunks, read by a thread.
+
+A thread because a pipe's read end is shared with who wrote it: making it non-blocking for us would
+make it so for others (a terminal's shell too), and a plain file cannot be waited for at all.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import trio
+
+from actors.errors import ConfigError, TriologError
+
+READ_BYTES = 256 << 10
+CHUNK_LINES_MAX = 1024
+CHUNKS_WAITING_MAX = 4
+STDIN = "-"
+STDIN_DESCRIPTOR = 0
+
+Chunk: TypeAlias = tuple[bytes, ...]
+"""Consecutive lines without their newlines; each is one record."""
+
+
+class LineTooLong(TriologError):
+    """A line of the feed is above the group's `max_message_bytes`."""
+
+
+def open_source(name: str, where: str) -> int:
+    """Open the feed's file; `-` is standard input.
+
+    Args:
+        where: what named it: an option, or the file's key.
+
+    Raises:
+        ConfigError: it cannot be read. The user's fault.
+    """
+    if name == STDIN:
+        return os.dup(STDIN_DESCRIPTOR)
+    try:
+        if os.path.isdir(name):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        return os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:
+        reason = (getattr(error, "strerror", None) or "no such file").lower()
+        found = json.dumps(name, ensure_ascii=not name.isprintable())
+        raise ConfigError(f"{where}: expected a file to read, found {found}: {reason}") from None
+
+
+async def read_lines(
+    descriptor: int,
+    targets: Sequence[trio.MemorySendChannel[Chunk]],
+    *,
+    line_bytes_max: int,
+    skip: int = 0,
+    repeat: bool = False,
+) -> None:
+    """Send every line to every target; the slowest sets the pace. Closes what it was given.
+
+    Args:
+        descriptor: read to its end; with `repeat` it is a file, read again from its start.
+        line_bytes_max: a longer line ends the feed.
+        skip: so many lines are left out, counted over all repetitions.
+
+    Raises: LineTooLong; OSError of the read.
+    """
+    splitter = _Splitter(line_bytes_max)
+    may_wait = not stat.S_ISREG(os.fstat(descriptor).st_mode)
+    reading = False
+    left, lines_in_file, known = skip, 0, False
+    try:
+        while True:
+            reading = True
+            data = await trio.to_thread.run_sync(
+                os.read, descriptor, READ_BYTES, abandon_on_cancel=may_wait
+            )
+            reading = False
+            lines = splitter.take(data) if data else splitter.end()
+            lines_in_file += 0 if known else len(lines)
+            dropped = min(left, len(lines))
+            left -= dropped
+            await _send(lines[dropped:], targets)
+            if not data:
+                if not repeat or not lines_in_file:
+                    return
+                if not known:
+                    known, left = True, left % lines_in_file
+                os.lseek(descriptor, 0, os.SEEK_SET)
+    finally:
+        # A read of a pipe that was abandoned still holds the number: closed, it would take the
+        # bytes of whoever opens the next file. The process is about to end then.
+        if not (reading and may_wait):
+            os.close(descriptor)
+        for target in targets:
+            target.close()
+
+
+async def _send(lines: list[bytes], targets: Sequence[trio.MemorySendChannel[Chunk]]) -> None:
+    for start in range(0, len(lines), CHUNK_LINES_MAX):
+        chunk = tuple(lines[start : start + CHUNK_LINES_MAX])
+        for target in targets:
+            await target.send(chunk)
+
+
+class _Splitter:
+    """Cuts bytes into lines; a last line without a newline counts."""
+
+    def __init__(self, line_bytes_max: int) -> None:
+        self._max = line_bytes_max
+        self._rest = b""
+        self._number = 0
+
+    def take(self, data: bytes) -> list[bytes]:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in [*lines, self._rest]:
+            if len(line) > self._max:
+                at_least = "at least " if line is self._rest else ""
+                raise LineTooLong(
+                    f"the feed's line {self._number + 1} has {at_least}{len(line)} bytes, more than"
+                    f" the group's max_message_bytes, {self._max}"
+                )
+            self._number += 1
+        self._number -= 1  # the rest is no line yet
+        return lines
+
+    def end(self) -> list[bytes]:
+        rest, self._rest = self._rest, b""
+        self._number += bool(rest)
+        return [rest] if rest else []

@@ -1,0 +1,89 @@
+"""From errors to lines and exit codes."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import attrs
+
+from actors.cluster.explain import explain
+from actors.config import load
+from actors.env.protocols import LockedByOther, LockedByUs
+from actors.errors import ConfigError, CorruptLog
+
+CONFIG = attrs.evolve(load(Path(__file__).parents[2] / "examples" / "3node.toml"), path="f.toml")
+
+
+def test_mistakes_inside_groups_and_causes() -> None:
+    crash = RuntimeError("gave up")
+    crash.__cause__ = ExceptionGroup("inner", [ConfigError(("a", "b")), OSError("x")])
+    found = explain(ExceptionGroup("outer", [ExceptionGroup("", [crash])]), CONFIG)
+    assert found.lines == ("triolog: a", "triolog: b")
+    assert found.exit_code == 2
+
+
+def test_one_mistake_is_said_once() -> None:
+    group = ExceptionGroup("", [ConfigError("a"), ConfigError("a"), ConfigError("b\nc")])
+    assert explain(group).lines == ("triolog: a", "triolog: b c")
+
+
+def test_many_mistakes_are_counted() -> None:
+    found = explain(ConfigError(tuple(str(number) for number in range(25))))
+    assert len(found.lines) == 21
+    assert found.lines[-1] == "triolog: and 5 more"
+
+
+def test_port_in_use() -> None:
+    error = OSError(errno.EADDRINUSE, "Address already in use: 127.0.0.1:10912")
+    found = explain(ExceptionGroup("", [error]), CONFIG)
+    assert found.exit_code == 2
+    assert found.lines == (
+        "triolog: f.toml: key groups.orders.port: expected a free port, "
+        "found 127.0.0.1:10912 in use",
+    )
+    api = attrs.evolve(CONFIG, api_port=9000)
+    error = OSError(errno.EADDRINUSE, "Address already in use: 127.0.0.2:9000")
+    assert "key api_port: expected a free port" in explain(error, api).lines[0]
+
+
+def test_address_of_another_machine() -> None:
+    error = OSError(errno.EADDRNOTAVAIL, "Cannot assign requested address: 127.0.0.1:10912")
+    assert explain(error, CONFIG).lines == (
+        'triolog: f.toml: key nodes.n0: expected an address of this machine, found "127.0.0.1"',
+    )
+
+
+def test_other_errors_of_the_system_are_failures() -> None:
+    for error in (
+        OSError(errno.EADDRINUSE, "Address already in use: 10.0.0.1:80"),
+        OSError(errno.ENOSPC, "No space left on device: 127.0.0.1:10912"),
+    ):
+        assert explain(error, CONFIG).exit_code == 1
+
+
+def test_locks() -> None:
+    found = explain(LockedByOther(errno.EAGAIN, "locked", "/d/n0/lock"), CONFIG)
+    assert found.lines == (
+        "triolog: f.toml: key data_dir: expected a free data directory, "
+        "found a lock of another process (/d/n0/lock)",
+    )
+    assert "a lock of this process" in explain(LockedByUs(errno.EAGAIN, "locked"), CONFIG).lines[0]
+
+
+def test_failures_are_named_with_their_causes() -> None:
+    outer = RuntimeError("gave up")
+    outer.__cause__ = CorruptLog("damage at 4096")
+    found = explain(ExceptionGroup("", [outer, ValueError()]))
+    assert found.exit_code == 1
+    assert found.lines == (
+        "triolog: RuntimeError: gave up",
+        "triolog: damage at 4096",
+        "triolog: ValueError",
+    )
+
+
+def test_endless_chain_of_causes() -> None:
+    first, second = ValueError("1"), ValueError("2")
+    first.__cause__, second.__cause__ = second, first
+    assert explain(first).exit_code == 1
