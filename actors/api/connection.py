@@ -1,0 +1,376 @@
+"""Connection: one client of the API socket.
+
+A feeder reads messages as long as the bounds on unanswered requests have room; otherwise it leaves
+them in the stream, so back-pressure reaches the client. This actor decodes them in order, hands
+appends to the node at once and in order, and starts a task for everything that takes its time. All
+sending is done here, so a client that does not read stops its own requests and nothing else.
+
+Messages: private ones only. Asks nobody; it uses the `NodeHandle`. There is no restart: it is a
+temporary child, and its end is the connection's end.
+"""
+
+from __future__ import annotations
+
+import logging
+from operator import attrgetter
+from typing import TypeAlias, assert_never
+
+import attrs
+import trio
+
+from actors.api import answers, convert, failures, frame_socket, subscription
+from actors.api.answers import Slow
+from actors.api.failures import RequestRefused
+from actors.api.frame_socket import FrameSocket, SocketClosed
+from actors.api.handle import AppendOutcome, NodeHandle
+from actors.api.limits import ApiLimits
+from actors.api.subscription import Credit, Subscribe
+from actors.env.protocols import Stream
+from actors.errors import TriologError
+from actors.events import client as events
+from actors.log_types import Receipt
+from actors.runtime import Actor, MailboxSpec, StopReason
+from wire import api
+from wire.errors import LocalProtocolError, RemoteProtocolError
+
+NO_HELLO = "no hello"
+_LOGGER = logging.getLogger("triolog.api")
+
+
+@attrs.frozen(kw_only=True)
+class _Received:
+    """Feeder: one WebSocket message."""
+
+    data: bytes | str
+
+
+@attrs.frozen(kw_only=True)
+class _Answered:
+    """A request has its answer."""
+
+    request: int
+    answer: api.Answer | bytes | str
+
+
+@attrs.frozen(kw_only=True)
+class _Pushed:
+    """A subscription's next message; `sent` is set when it is on its way."""
+
+    data: bytes | str
+    sent: trio.Event
+
+
+@attrs.frozen(kw_only=True)
+class _SubscriptionEnded:
+    """A subscription sends nothing more; `error` says why if it failed."""
+
+    request: int
+    error: Exception | None
+
+
+@attrs.frozen(kw_only=True)
+class _Lost:
+    """Feeder: the stream has ended."""
+
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
+class _HelloTimedOut:
+    """Timer: the client has not said who it is."""
+
+
+_Inbox: TypeAlias = _Received | _Answered | _Pushed | _SubscriptionEnded | _Lost | _HelloTimedOut
+
+
+@attrs.define(eq=False)
+class _Running:
+    """One subscription."""
+
+    credit: Credit
+    scope: trio.CancelScope
+
+
+@attrs.define
+class Connection(Actor[_Inbox]):
+    """See the module's text."""
+
+    mailbox = MailboxSpec(capacity=1024, conflate={_Answered: attrgetter("request")})
+
+    _stream: Stream
+    _handle: NodeHandle
+    _limits: ApiLimits
+    _socket: FrameSocket | None = None
+    _client: str | None = None
+    _text: bool = False
+    _reason: str = ""
+    _requests: int = 0
+    _in_flight: dict[int, int] = attrs.field(factory=dict)  # request -> bytes of its frame
+    _unread: int = 0  # messages told to this actor and not yet handled
+    _unread_bytes: int = 0
+    _in_flight_bytes: int = 0
+    _room: trio.Event = attrs.field(factory=trio.Event)
+    _running: dict[int, _Running] = attrs.field(factory=dict)
+
+    async def on_start(self) -> None:
+        self.ctx.timers.start("hello", self._limits.hello_timeout_s, _HelloTimedOut())
+        self.ctx.spawn(self._session)
+
+    async def handle(self, message: _Inbox) -> None:
+        if self._reason:
+            return  # it has ended; the loop stops after this message
+        match message:
+            case _Received():
+                await self._received(message.data)
+            case _Answered():
+                self._release(message.request)
+                await self._send(message.answer)
+            case _Pushed():
+                await self._send(message.data)
+                message.sent.set()
+            case _SubscriptionEnded():
+                await self._subscription_ended(message)
+            case _Lost():
+                self._finish(message.reason)
+            case _HelloTimedOut():
+                if self._client is None:
+                    await self._refuse(None, api.ERROR_BAD_REQUEST, NO_HELLO, NO_HELLO)
+            case _:
+                assert_never(message)
+
+    async def on_stop(self, reason: StopReason) -> None:
+        self._reason = self._reason or "stopping"
+        self.ctx.emit(
+            events.APIConnectionClosed(
+                reason=self._reason, requests=self._requests, unanswered=len(self._in_flight)
+            )
+        )
+        self._stream.abort()
+
+    # Reading.
+
+    async def _session(self) -> None:
+        try:
+            async with frame_socket.accept(self._stream) as socket:
+                self._socket = socket
+                while True:
+                    data = await socket.receive()
+                    await self._wait_for_room(len(data))
+                    self._unread += 1
+                    self._unread_bytes += len(data)
+                    await self.ctx.self_ref.tell(_Received(data=data))
+        except SocketClosed as error:
+            reason = "client closed" if error.orderly else error.reason
+        await self.ctx.self_ref.tell(_Lost(reason=reason))
+
+    async def _wait_for_room(self, size_bytes: int) -> None:
+        """Return when the message may be handed on; a single one above the bound may, alone."""
+        limits = self._limits
+        while len(self._in_flight) + self._unread >= limits.in_flight_requests or (
+            self._in_flight_bytes + self._unread_bytes > 0
+            and self._in_flight_bytes + self._unread_bytes + size_bytes > limits.in_flight_bytes
+        ):
+            self._room = trio.Event()
+            await self._room.wait()
+
+    async def _received(self, data: bytes | str) -> None:
+        self._unread -= 1
+        self._unread_bytes -= len(data)
+        try:
+            request = api.decode_request(data)
+        except RemoteProtocolError as error:
+            self.ctx.emit(events.APIFrameRefused(error=str(error)[:500]))
+            await self._refuse(None, api.ERROR_BAD_FRAME, str(error), "bad frame")
+            return
+        self._requests += 1
+        if self._client is None:
+            await self._hello(request, isinstance(data, str))
+        else:
+            await self._dispatch(request, len(data))
+        self._room.set()
+
+    async def _hello(self, request: api.Request, text: bool) -> None:
+        self._text = text
+        if not isinstance(request, api.Hello):
+            await self._refuse(
+                request.id, api.ERROR_BAD_REQUEST, "the first request must be hello", NO_HELLO
+            )
+            return
+        if request.version < api.VERSION_MIN:
+            spoken = f"this node speaks versions {api.VERSION_MIN} to {api.PROTOCOL_VERSION}"
+            await self._refuse(request.id, api.ERROR_VERSION, spoken, NO_HELLO)
+            return
+        self._client = request.name
+        self.ctx.timers.cancel("hello")
+        self.ctx.emit(
+            events.APIConnectionOpened(
+                client=request.name, address=str(self._stream.remote), text=text
+            )
+        )
+        await self._send(self._welcome(request))
+
+    def _welcome(self, request: api.Hello) -> api.Welcome:
+        identity = self._handle.identity
+        return api.Welcome(
+            id=request.id,
+            version=min(request.version, api.PROTOCOL_VERSION),
+            cluster=identity.cluster,
+            node=identity.node,
+            boot=identity.boot,
+            groups=identity.groups,
+            frame_bytes_max=api.FRAME_BYTES_MAX,
+            records_per_append_max=api.RECORDS_PER_APPEND_MAX,
+            in_flight_requests_max=self._limits.in_flight_requests,
+            in_flight_bytes_max=self._limits.in_flight_bytes,
+        )
+
+    async def _dispatch(self, request: api.Request, size_bytes: int) -> None:
+        match request:
+            case api.Grant():
+                if request.id in self._running:
+                    self._running[request.id].credit.grant(request.credit)
+            case api.Cancel():
+                await self._cancel(request.id)
+            case _ if request.id in self._in_flight or request.id in self._running:
+                text = f"request number {request.id} is in use"
+                await self._fail(request.id, RequestRefused(api.ERROR_BAD_REQUEST, text))
+            case api.Hello():
+                text = "hello is the first request, and only the first"
+                await self._fail(request.id, RequestRefused(api.ERROR_BAD_REQUEST, text))
+            case api.Append():
+                self._take(request.id, size_bytes)
+                await self._append(request)
+            case api.Tail() | api.WatchOffsets() | api.TailEvents():
+                await self._subscribe(request)
+            case api.Stop():
+                await self._send(api.Stopping(id=request.id))
+                self._handle.request_stop()
+            case api.Read() | api.GetOffsets() | api.GetStatus() | api.GetTree() | api.Promote():
+                self._take(request.id, size_bytes)
+                self.ctx.spawn(self._answer, request)
+            case _:
+                assert_never(request)
+
+    # Answering.
+
+    async def _append(self, request: api.Append) -> None:
+        """Waits while the group's store has no room: later requests of this client wait too."""
+
+        def on_done(outcome: AppendOutcome) -> None:
+            if isinstance(outcome, Receipt):
+                self._answered(request.id, convert.from_receipt(request.id, outcome))
+            else:
+                self._answered(request.id, failures.failed(request.id, outcome))
+
+        try:
+            records = convert.to_new_records(request.records)
+            await self._handle.submit(request.group, records, on_done)
+        except Exception as error:  # noqa: BLE001 - told to the client, and logged if not ours
+            self._answered(request.id, self._failed(request.id, error))
+
+    async def _answer(self, request: Slow) -> None:
+        try:
+            answer = await answers.answer(self._handle, request, text=self._text)
+        except Exception as error:  # noqa: BLE001 - told to the client, and logged if not ours
+            answer = self._failed(request.id, error)
+        self._answered(request.id, answer)
+
+    def _answered(self, request: int, answer: api.Answer | bytes | str) -> None:
+        """From any task: the actor sends it. Such a message never waits for room."""
+        if not self._reason:
+            self.ctx.self_ref.offer(_Answered(request=request, answer=answer))
+
+    # Subscriptions.
+
+    async def _subscribe(self, request: Subscribe) -> None:
+        if len(self._running) >= self._limits.subscriptions:
+            text = f"{self._limits.subscriptions} subscriptions run on this connection already"
+            await self._fail(request.id, RequestRefused(api.ERROR_BAD_REQUEST, text))
+            return
+        credit = subscription.credit_of(request)
+        running = _Running(credit=credit, scope=trio.CancelScope())
+        self._running[request.id] = running
+        self.ctx.spawn(self._follow, request, running)
+
+    async def _follow(self, request: Subscribe, running: _Running) -> None:
+        error: Exception | None = None
+        with running.scope:
+            try:
+                await subscription.follow(
+                    self._handle, request, running.credit, self._push, text=self._text
+                )
+            except Exception as failure:  # noqa: BLE001 - told to the client
+                error = failure
+        await self.ctx.self_ref.tell(_SubscriptionEnded(request=request.id, error=error))
+
+    async def _push(self, data: bytes | str) -> None:
+        sent = trio.Event()
+        await self.ctx.self_ref.tell(_Pushed(data=data, sent=sent))
+        await sent.wait()
+
+    async def _cancel(self, request: int) -> None:
+        running = self._running.get(request)
+        if running is None:
+            text = f"request number {request} is no running subscription"
+            await self._fail(request, RequestRefused(api.ERROR_BAD_REQUEST, text))
+        else:
+            running.scope.cancel()  # `ended` follows when its task has ended
+
+    async def _subscription_ended(self, message: _SubscriptionEnded) -> None:
+        del self._running[message.request]
+        if message.error is not None:
+            await self._fail(message.request, message.error)
+        else:
+            await self._send(api.Ended(id=message.request))
+
+    # Sending and ending.
+
+    def _take(self, request: int, size_bytes: int) -> None:
+        self._in_flight[request] = size_bytes
+        self._in_flight_bytes += size_bytes
+
+    def _release(self, request: int) -> None:
+        self._in_flight_bytes -= self._in_flight.pop(request)
+        self._room.set()
+
+    async def _fail(self, request: int, error: Exception) -> None:
+        await self._send(self._failed(request, error))
+
+    def _failed(self, request: int, error: Exception) -> api.Failed:
+        if not isinstance(error, (TriologError, LocalProtocolError)):
+            _LOGGER.error("request %d of %s failed", request, self._client, exc_info=error)
+        return failures.failed(request, error)
+
+    async def _send(self, answer: api.Answer | bytes | str) -> None:
+        """Send one message, unless the connection ends by it."""
+        socket = self._socket
+        if socket is None or self._reason:
+            return
+        if not isinstance(answer, bytes | str):
+            answer = self._encoded(answer)
+        try:
+            with trio.move_on_after(self._limits.send_timeout_s) as scope:
+                await socket.send(answer)
+        except SocketClosed as error:
+            self._finish("client closed" if error.orderly else error.reason)
+            return
+        if scope.cancelled_caught:
+            self._finish("too slow")
+
+    def _encoded(self, answer: api.Answer) -> bytes | str:
+        try:
+            return api.encode(answer, text=self._text)
+        except LocalProtocolError as error:
+            return api.encode(self._failed(answer.id or 0, error), text=self._text)
+
+    async def _refuse(self, request: int | None, error: str, text: str, reason: str) -> None:
+        """Answer a request that ends its connection, and end it."""
+        await self._send(api.Failed(id=request, error=error, message=text[:1000]))
+        if self._socket is not None and not self._reason:
+            with trio.move_on_after(self._limits.send_timeout_s):
+                await self._socket.close(frame_socket.PROTOCOL_ERROR, text)
+        self._finish(reason)
+
+    def _finish(self, reason: str) -> None:
+        self._reason = self._reason or reason
+        self.ctx.stop()

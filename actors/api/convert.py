@@ -1,0 +1,168 @@
+"""Between the values of `actors.log_types` and the frames of `wire.api`."""
+
+from __future__ import annotations
+
+from actors import log_types
+from actors.log_types import Message, NewRecord
+from wire import api
+from wire.errors import LocalProtocolError
+
+RECORD_COST_BYTES = 64
+"""What a record takes of a tail's credit beside its body."""
+
+
+def to_new_records(records: tuple[bytes | api.NewMessage, ...]) -> tuple[NewRecord, ...]:
+    return tuple(
+        record
+        if isinstance(record, bytes)
+        else Message(
+            record.topic,
+            record.body,
+            record.tags,
+            record.keys,
+            record.properties,
+            record.queue_id,
+        )
+        for record in records
+    )
+
+
+def from_new_records(records: tuple[NewRecord, ...]) -> tuple[bytes | api.NewMessage, ...]:
+    return tuple(
+        record
+        if isinstance(record, bytes)
+        else api.NewMessage(
+            record.body,
+            record.topic,
+            record.tags,
+            record.keys,
+            record.properties,
+            record.queue_id,
+        )
+        for record in records
+    )
+
+
+def from_receipt(request: int, receipt: log_types.Receipt) -> api.Appended:
+    return api.Appended(
+        id=request,
+        first=receipt.first,
+        last=receipt.last,
+        next=receipt.next,
+        count=receipt.count,
+        copies=receipt.copies,
+        durability=receipt.durability,
+    )
+
+
+def to_receipt(frame: api.Appended) -> log_types.Receipt:
+    return log_types.Receipt(
+        first=frame.first,
+        last=frame.last,
+        next=frame.next,
+        count=frame.count,
+        copies=frame.copies,
+        durability=frame.durability,
+    )
+
+
+def from_offsets(request: int, offsets: log_types.Offsets) -> api.Offsets:
+    return api.Offsets(
+        id=request,
+        min=offsets.min,
+        written=offsets.written,
+        synced=offsets.synced,
+        acknowledged=offsets.acknowledged,
+        master=offsets.master,
+    )
+
+
+def to_offsets(frame: api.Offsets) -> log_types.Offsets:
+    return log_types.Offsets(
+        min=frame.min,
+        written=frame.written,
+        synced=frame.synced,
+        acknowledged=frame.acknowledged,
+        master=frame.master,
+    )
+
+
+def from_batch(request: int, batch: log_types.Batch, *, costs: bool) -> api.Batch:
+    """`costs`: whether the batch takes from a tail's credit."""
+    bodies_bytes = sum(len(record.body) for record in batch.records)
+    cost_bytes = bodies_bytes + RECORD_COST_BYTES * len(batch.records)
+    return api.Batch(
+        id=request,
+        records=tuple(_from_record(record) for record in batch.records),
+        next=batch.next,
+        acknowledged=batch.acknowledged,
+        end=batch.end,
+        lag_bytes=batch.lag_bytes,
+        cost_bytes=cost_bytes if costs else 0,
+    )
+
+
+def to_batch(frame: api.Batch) -> log_types.Batch:
+    return log_types.Batch(
+        records=tuple(_to_record(record) for record in frame.records),
+        next=frame.next,
+        acknowledged=frame.acknowledged,
+        end=frame.end,
+        lag_bytes=frame.lag_bytes,
+    )
+
+
+def encode_batch(
+    request: int, batch: log_types.Batch, *, text: bool, costs: bool
+) -> tuple[bytes | str, api.Batch]:
+    """The batch as one message, and what of it found room: records that do not fit come next time.
+
+    Raises: LocalProtocolError if even one record does not fit into a frame.
+    """
+    while True:  # ends: every turn has half the records of the one before
+        frame = from_batch(request, batch, costs=costs)
+        try:
+            return api.encode(frame, text=text), frame
+        except LocalProtocolError:
+            half = len(batch.records) // 2
+            if half == 0:
+                raise
+            batch = log_types.Batch(
+                records=batch.records[:half],
+                next=batch.records[half].position,
+                acknowledged=batch.acknowledged,
+                end=batch.end,
+                lag_bytes=batch.lag_bytes,
+            )
+
+
+def _from_record(record: log_types.Record) -> api.StoredRecord:
+    return api.StoredRecord(
+        record.position,
+        record.next_position,
+        record.topic,
+        record.queue_id,
+        record.queue_offset,
+        record.body,
+        record.tags,
+        record.keys,
+        record.properties,
+        record.store_timestamp_ms,
+        record.born_timestamp_ms,
+    )
+
+
+def _to_record(record: api.StoredRecord) -> log_types.Record:
+    return log_types.Record(
+        position=record.position,
+        next_position=record.next_position,
+        topic=record.topic,
+        queue_id=record.queue_id,
+        queue_offset=record.queue_offset,
+        body=record.body,
+        tags=record.tags,
+        keys=record.keys,
+        properties=record.properties,
+        store_timestamp_ms=record.store_timestamp_ms,
+        born_timestamp_ms=record.born_timestamp_ms,
+    )

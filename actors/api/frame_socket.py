@@ -1,0 +1,233 @@
+"""WebSocket messages over any stream of the environment, for the server and for clients.
+
+trio-websocket does the protocol; this adds what it leaves open (seen with 0.12.2): a handshake
+whose peer goes away would wait for ever, errors of its reader task end whoever shares its nursery,
+and `close` waits for a peer that may never answer.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias
+
+import trio
+import trio_websocket
+
+from actors.env.protocols import Stream
+from wire.api import FRAME_BYTES_MAX
+
+RECEIVE_BYTES = 256 << 10
+"""One read of the stream: the usual socket buffer; the library's 4 KiB cost 1,500 reads a frame."""
+QUEUED_MESSAGES = 1
+"""Whole messages that the library may hold beside the one that it assembles."""
+CLOSE_TIMEOUT_S = 1.0
+"""For the peer's half of the closing handshake; then the stream is just closed."""
+GOODBYE_S = 0.05
+"""For sending a close frame while everything is being cancelled."""
+RESOURCE = "/triolog"
+SUBPROTOCOL = "triolog.1"
+
+NORMAL = 1000
+GOING_AWAY = 1001
+PROTOCOL_ERROR = 1002
+ABNORMAL = 1006
+
+_Handshake: TypeAlias = Callable[
+    [Any, trio.abc.Stream], Awaitable[trio_websocket.WebSocketConnection]
+]
+
+_LOGGER = logging.getLogger("triolog.api")
+
+
+class SocketClosed(Exception):
+    """The connection has ended.
+
+    Attributes:
+        reason: why, for people.
+        orderly: True if the peer said goodbye (or we did).
+    """
+
+    def __init__(self, reason: str, *, orderly: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.orderly = orderly
+
+
+class FrameSocket:
+    """One open WebSocket. `receive` by one task at a time, `send` by any."""
+
+    def __init__(self, connection: trio_websocket.WebSocketConnection, stream: Stream) -> None:
+        self._connection = connection
+        self._stream = stream
+
+    async def receive(self) -> bytes | str:
+        """The next message. Raises: SocketClosed."""
+        try:
+            return await self._connection.get_message()
+        except trio_websocket.ConnectionClosed as error:
+            raise _closed(error.reason) from None
+
+    async def send(self, data: bytes | str) -> None:
+        """Send one message. A cancelled send ends the connection. Raises: SocketClosed."""
+        sent = False
+        try:
+            await self._connection.send_message(data)
+            sent = True
+        except trio_websocket.ConnectionClosed as error:
+            sent = True  # nothing of it is half on its way
+            raise _closed(error.reason) from None
+        finally:
+            if not sent:
+                self._stream.abort()
+
+    async def close(
+        self, code: int = NORMAL, reason: str = "", *, timeout_s: float = CLOSE_TIMEOUT_S
+    ) -> None:
+        """Say goodbye, wait `timeout_s` for the peer to do so, and close the stream."""
+        with trio.move_on_after(timeout_s):
+            await self._connection.aclose(code, reason[:120] or None)  # a close frame has 125 bytes
+        self._stream.abort()
+
+
+@asynccontextmanager
+async def accept(stream: Stream) -> AsyncIterator[FrameSocket]:
+    """Serve one WebSocket on an accepted stream; the stream is closed at the end.
+
+    Raises: SocketClosed if the peer speaks anything else, or goes away.
+    """
+
+    async def handshake(nursery: Any, raw: trio.abc.Stream) -> trio_websocket.WebSocketConnection:
+        request = await trio_websocket.wrap_server_stream(
+            nursery,
+            raw,
+            message_queue_size=QUEUED_MESSAGES,
+            max_message_size=FRAME_BYTES_MAX,
+            receive_buffer_size=RECEIVE_BYTES,
+        )
+        offered = SUBPROTOCOL in request.proposed_subprotocols
+        return await request.accept(subprotocol=SUBPROTOCOL if offered else None)
+
+    async with _session(stream, handshake) as connection:
+        yield connection
+
+
+@asynccontextmanager
+async def connect(stream: Stream, host: str) -> AsyncIterator[FrameSocket]:
+    """Open a WebSocket on a connected stream; the stream is closed at the end.
+
+    Args:
+        host: what the request's Host header says.
+
+    Raises: SocketClosed if the peer speaks anything else, or goes away.
+    """
+
+    async def handshake(nursery: Any, raw: trio.abc.Stream) -> trio_websocket.WebSocketConnection:
+        return await trio_websocket.wrap_client_stream(
+            nursery,
+            raw,  # type: ignore[arg-type] # any stream will do
+            host,
+            RESOURCE,
+            subprotocols=[SUBPROTOCOL],
+            message_queue_size=QUEUED_MESSAGES,
+            max_message_size=FRAME_BYTES_MAX,
+            receive_buffer_size=RECEIVE_BYTES,
+        )
+
+    async with _session(stream, handshake) as connection:
+        yield connection
+
+
+@asynccontextmanager
+async def _session(stream: Stream, handshake: _Handshake) -> AsyncIterator[FrameSocket]:
+    """The library's reader task around the caller's block, so that neither ends by the other."""
+    failure: Exception | None = None
+    async with trio.open_nursery() as nursery:
+        raw = stream.trio_stream()
+        connection: trio_websocket.WebSocketConnection | None = None
+        try:
+            with trio.CancelScope() as waiting:
+                watched = _Watched(raw, waiting.cancel)
+                guard = _Guard(nursery, waiting.cancel)
+                connection = await handshake(guard, watched)
+            if connection is None:
+                raise SocketClosed(guard.error or "the peer went away in the opening handshake")
+            watched.on_end = None
+            yield FrameSocket(connection, stream)
+        except Exception as error:  # noqa: BLE001 - raised below, outside the nursery
+            failure = error
+        finally:
+            with trio.CancelScope(shield=True):
+                await _end(connection, raw)
+            nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+async def _end(connection: trio_websocket.WebSocketConnection | None, raw: trio.abc.Stream) -> None:
+    """Say goodbye if nobody has, and close the stream without resetting it."""
+    with trio.move_on_after(GOODBYE_S):
+        if connection is not None:
+            await connection.aclose(GOING_AWAY)
+    with trio.move_on_after(GOODBYE_S):
+        await raw.aclose()
+
+
+def _closed(reason: trio_websocket.CloseReason | None) -> SocketClosed:
+    if reason is None or reason.code == ABNORMAL:
+        return SocketClosed("connection lost")
+    text = f": {reason.reason}" if reason.reason else ""
+    return SocketClosed(f"closed with code {reason.code}{text}", orderly=True)
+
+
+class _Guard:
+    """Stands in for the nursery that the library starts its reader task in."""
+
+    def __init__(self, nursery: trio.Nursery, on_end: Callable[[], None]) -> None:
+        self._nursery = nursery
+        self._on_end = on_end
+        self.error = ""
+
+    def start_soon(self, reader: Callable[[], Awaitable[None]]) -> None:
+        self._nursery.start_soon(self._run, reader, name="websocket reader")
+
+    async def _run(self, reader: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await reader()
+        except Exception as error:  # whatever a peer's bytes provoke in libraries
+            self.error = f"{type(error).__name__}: {error}"
+            _LOGGER.debug("a connection's reader failed", exc_info=True)
+        self._on_end()
+
+
+class _Watched(trio.abc.Stream):
+    """Passes a stream through and tells when it has ended, in whatever way."""
+
+    def __init__(self, inner: trio.abc.Stream, on_end: Callable[[], None]) -> None:
+        self._inner = inner
+        self.on_end: Callable[[], None] | None = on_end
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        await self._inner.send_all(data)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await self._inner.wait_send_all_might_not_block()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        try:
+            data = await self._inner.receive_some(max_bytes)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            self._ended()
+            raise
+        if not data:
+            self._ended()
+        return data
+
+    async def aclose(self) -> None:
+        self._ended()
+        await self._inner.aclose()
+
+    def _ended(self) -> None:
+        if self.on_end is not None:
+            self.on_end()

@@ -1,0 +1,134 @@
+"""What a client follows: a log, a group's offsets, the events. One task each, within its credit.
+
+A subscription prepares one message at a time and hands it to its connection, which is the only
+sender; the next is prepared when that one is sent. So a slow client costs one message, whatever
+happens meanwhile: offsets that were overtaken are never sent, batches wait in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias, assert_never
+
+import attrs
+import trio
+
+from actors.api import convert
+from actors.api.handle import NodeHandle
+from actors.log_types import Offsets
+from wire import api
+
+WATCH_INTERVAL_S = 0.002
+"""Between two pushes of offsets: a fifth of a group commit, and not a frame for each append."""
+EVENT_LINES_MAX = 256
+"""Lines of one push: about 50 KB."""
+
+Subscribe: TypeAlias = api.Tail | api.WatchOffsets | api.TailEvents
+Push: TypeAlias = Callable[[bytes | str], Awaitable[None]]
+"""Hands one message to the connection; returns when it has been sent."""
+
+
+@attrs.define(eq=False)
+class Credit:
+    """What a subscriber has said that it can take."""
+
+    _left: int
+    _granted: trio.Event = attrs.field(init=False, factory=trio.Event)
+
+    @property
+    def left(self) -> int:
+        return self._left
+
+    def grant(self, amount: int) -> None:
+        self._left = min(api.CREDIT_MAX, self._left + amount)
+        self._granted.set()
+
+    def take(self, amount: int) -> None:
+        """May go below zero by one message."""
+        self._left -= amount
+
+    async def wait(self) -> None:
+        """Return once there is any."""
+        while self._left <= 0:
+            self._granted = trio.Event()
+            await self._granted.wait()
+
+
+def credit_of(request: Subscribe) -> Credit:
+    """What the request grants to begin with; watches need none."""
+    match request:
+        case api.Tail():
+            return Credit(left=request.credit_bytes)
+        case api.TailEvents():
+            return Credit(left=request.credit_lines)
+        case api.WatchOffsets():
+            return Credit(left=0)
+        case _:
+            assert_never(request)
+
+
+async def follow(
+    handle: NodeHandle, request: Subscribe, credit: Credit, push: Push, *, text: bool
+) -> None:
+    """Serve one subscription until it ends by itself. Raises: what the node's handle does."""
+    match request:
+        case api.Tail():
+            await tail(handle, request, credit, push, text=text)
+        case api.WatchOffsets():
+            await watch_offsets(handle, request, push, text=text)
+        case api.TailEvents():
+            await tail_events(handle, request, credit, push, text=text)
+        case _:
+            assert_never(request)
+
+
+async def tail(
+    handle: NodeHandle, request: api.Tail, credit: Credit, push: Push, *, text: bool
+) -> None:
+    """Push what is acknowledged, from the start position on, for ever."""
+    if request.start is None:
+        position = (await handle.wait_offsets(request.group, None)).acknowledged
+    else:
+        position = request.start
+    while True:
+        await credit.wait()
+        batch = await handle.read(request.group, position, request.max_bytes, False)
+        if batch.records:
+            data, frame = convert.encode_batch(request.id, batch, text=text, costs=True)
+            credit.take(frame.cost_bytes)
+            position = frame.next
+            await push(data)
+        else:
+            position = max(position, batch.next)
+            await handle.wait_acknowledged(request.group, position)
+
+
+async def watch_offsets(
+    handle: NodeHandle, request: api.WatchOffsets, push: Push, *, text: bool
+) -> None:
+    """Push the offsets now and whenever they have changed, for ever."""
+    known: Offsets | None = None
+    while True:
+        known = await handle.wait_offsets(request.group, known)
+        await push(api.encode(convert.from_offsets(request.id, known), text=text))
+        await trio.sleep(WATCH_INTERVAL_S)
+
+
+async def tail_events(
+    handle: NodeHandle, request: api.TailEvents, credit: Credit, push: Push, *, text: bool
+) -> None:
+    """Push event lines from now on, until the node's event log ends."""
+    subscription = handle.subscribe_events()
+    try:
+        while True:
+            await credit.wait()
+            count_max = min(credit.left, EVENT_LINES_MAX)
+            received = await subscription.receive(count_max)
+            credit.take(len(received.lines))
+            lines = tuple(line.decode().rstrip("\n") for line in received.lines)
+            frame = api.Events(id=request.id, lines=lines, missed=received.missed)
+            await push(api.encode(frame, text=text))
+    except trio.EndOfChannel:
+        return
+    finally:
+        subscription.close()
