@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 
+import attrs
 from rich.console import Console, Group, RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -24,13 +25,15 @@ from actors.cluster.view import (
 )
 from actors.config.check import size
 
-TREE_COLUMN_CHARS = 36
+TREE_COLUMN_CHARS = 24
 """Below this width per node, trees stand below each other."""
+WIDE_CHARS = 110
+"""From here on, positions are shown to the byte and with more columns."""
 CATCHING_UP_BYTES = 1 << 20
 """A lag above this gets a progress bar; less is data on its way."""
-BAR_CHARS = 20
+BAR_CHARS = 10
 NOTES_SHOWN = 5
-_STYLES = {"running": "green", "starting": "yellow", "away": "bold red", "stopped": "dim"}
+_STYLES = {"running": "green", "starting": "yellow", "stopping": "yellow", "away": "bold red"}
 
 
 def frame(
@@ -47,9 +50,12 @@ def frame(
     Args:
         promises: what the groups guarantee, one line each; shown under the head.
     """
-    parts: list[RenderableType] = [_head(view), *(Text(line, style="dim") for line in promises)]
-    parts += [_groups(view, rates), *_feeds(view), _trees(view, width)]
-    parts += [Text(note, style="yellow") for note in view.notes[-NOTES_SHOWN:]]
+    parts: list[RenderableType] = [_head(view, width >= WIDE_CHARS)]
+    parts += [_line(promise, "dim") for promise in promises]
+    parts.append(_groups(view, rates, width >= WIDE_CHARS))
+    parts += [_line(_feed_words(feed)) for feed in view.feeds]
+    parts += [_line(note, "yellow") for note in view.notes[-NOTES_SHOWN:]]
+    parts.append(_trees(view, width))
     console = Console(
         file=io.StringIO(),
         width=width,
@@ -73,29 +79,55 @@ def _clock(seconds: float) -> str:
     return f"{whole // 3600:d}:{whole // 60 % 60:02d}:{whole % 60:02d}"
 
 
-def _head(view: ClusterView) -> Text:
-    text = Text.assemble(
-        (f"triolog {view.cluster}", "bold"), f"  {view.phase} {_clock(view.at_s)}  "
-    )
+def _line(words: str, style: str = "") -> Text:
+    return Text(words, style=style, no_wrap=True, overflow="ellipsis")
+
+
+def _head(view: ClusterView, wide: bool) -> Text:
+    text = _line("")
+    text.append(f"triolog {view.cluster}", style="bold")
+    text.append(f"  {view.phase} {_clock(view.at_s)}  ")
     for node in view.nodes:
         again = f" x{node.process_restarts}" if node.process_restarts else ""
         text.append(f" {node.node} {node.state}{again} ", style=_STYLES.get(node.state, ""))
-    hint = "Ctrl-C again hurries" if view.phase == "stopping" else "Ctrl-C stops in order"
-    return text.append(f"  {hint}", style="dim")
+    if wide:
+        hint = "Ctrl-C again hurries" if view.phase == "stopping" else "Ctrl-C stops in order"
+        text.append(f"  {hint}", style="dim")
+    return text
 
 
-def _groups(view: ClusterView, rates: Mapping[str, Rates]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("group", "node", "role"):
-        table.add_column(name, no_wrap=True)
-    for name in ("first", "written", "synced", "acked", "lag", "records/s", "MB/s"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("state", no_wrap=True)
+_LEFT = ("group", "node", "role")
+_OFFSETS = ("first", "written", "synced", "acked", "lag")
+_RATES = ("rec/s", "MB/s")
+_ONLY_WIDE = ("first", "synced")
+_LETTERS = "KMGT"
+
+
+def _groups(view: ClusterView, rates: Mapping[str, Rates], wide: bool) -> Table:
+    gap = 2 if wide else 1
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, gap, 0, 0))
+    shown = [name for name in _OFFSETS if wide or name not in _ONLY_WIDE]
+    for name in (*_LEFT, *shown, *_RATES, "state"):
+        table.add_column(
+            name, justify="left" if name in (*_LEFT, "state") else "right", no_wrap=True
+        )
     for group in view.groups:
         for position, node in enumerate(_in_order(view, group)):
-            cells = _row(view, group, node, rates.get(group, Rates()))
-            table.add_row(group if position == 0 else "", node.node, *cells)
+            found = node.groups[group]
+            cells = _cells(view, group, node, rates.get(group, Rates()))
+            offsets = [_offset(cells.offsets.get(name), wide) for name in shown]
+            head = group if position == 0 else ""
+            table.add_row(head, node.node, found.role, *offsets, *cells.rates, cells.state)
     return table
+
+
+def _offset(count_bytes: int | None, wide: bool) -> str:
+    if count_bytes is None:
+        return ""
+    if wide or count_bytes < 1 << 10:
+        return str(count_bytes)
+    power = min(len(_LETTERS), (count_bytes.bit_length() - 1) // 10)
+    return f"{count_bytes / (1 << 10 * power):.1f}{_LETTERS[power - 1]}"
 
 
 def _in_order(view: ClusterView, group: str) -> list[NodeView]:
@@ -104,22 +136,34 @@ def _in_order(view: ClusterView, group: str) -> list[NodeView]:
     return sorted(members, key=lambda node: node.groups[group].role != "master")
 
 
-def _row(view: ClusterView, group: str, node: NodeView, rates: Rates) -> tuple[RenderableType, ...]:
+@attrs.frozen
+class _Cells:
+    """One row's content."""
+
+    offsets: Mapping[str, int | None]
+    rates: tuple[str, str]
+    state: RenderableType
+
+
+def _cells(view: ClusterView, group: str, node: NodeView, rates: Rates) -> _Cells:
     found = node.groups[group]
-    offsets = (str(found.min_bytes), str(found.written_bytes), str(found.synced_bytes))
+    offsets: dict[str, int | None] = {
+        "first": found.min_bytes,
+        "written": found.written_bytes,
+        "synced": found.synced_bytes,
+    }
     if found.role == "master":
+        offsets["acked"] = found.acknowledged_bytes
         speed = (f"{rates.records_per_s:.0f}", f"{rates.bytes_per_s / 1e6:.2f}")
-        acked = str(found.acknowledged_bytes)
-        return (found.role, *offsets, acked, "", *speed, Text(node.state, _STYLES[node.state]))
+        return _Cells(offsets, speed, _line(node.state, _STYLES.get(node.state, "")))
     master = view.master_of(group)
     slave = _slave_of(master[1], node.node) if master else None
-    if slave is None:
-        return (found.role, *offsets, "", "", "", "", Text(_own_words(node, found)))
-    acked = "-" if slave.acked_bytes is None else str(slave.acked_bytes)
-    lag = "-" if slave.lag_bytes is None else str(slave.lag_bytes)
-    state = _progress(found, master[1], slave) if master else None
+    if master is None or slave is None:
+        return _Cells(offsets, ("", ""), _line(_own_words(node, found)))
+    offsets |= {"acked": slave.acked_bytes, "lag": slave.lag_bytes}
     speed = ("", f"{slave.bytes_per_s / 1e6:.2f}")
-    return (found.role, *offsets, acked, lag, *speed, state or Text(_words(node, found, slave)))
+    state = _progress(master[1], slave) or _line(_words(node, found, slave))
+    return _Cells(offsets, speed, state)
 
 
 def _slave_of(master: GroupView, node: str) -> SlaveView | None:
@@ -141,7 +185,7 @@ def _words(node: NodeView, found: GroupView, slave: SlaveView) -> str:
     return ("in sync" if slave.in_sync else "behind") + counts
 
 
-def _progress(found: GroupView, master: GroupView, slave: SlaveView) -> RenderableType | None:
+def _progress(master: GroupView, slave: SlaveView) -> RenderableType | None:
     """A bar while a connected slave catches up; None otherwise."""
     if slave.acked_bytes is None or (slave.lag_bytes or 0) < CATCHING_UP_BYTES:
         return None
@@ -156,15 +200,10 @@ def _progress(found: GroupView, master: GroupView, slave: SlaveView) -> Renderab
     return grid
 
 
-def _feeds(view: ClusterView) -> list[Text]:
-    return [Text(_feed_words(feed)) for feed in view.feeds]
-
-
 def _feed_words(feed: FeedView) -> str:
     return (
-        f"feed {feed.group} from {feed.source}: {feed.acknowledged_count} records acknowledged"
-        f", {feed.in_flight_count} in flight, {feed.unknown_count} with unknown outcome"
-        f", {feed.state}"
+        f"feed {feed.group} from {feed.source}: {feed.acknowledged_count} acknowledged"
+        f", {feed.in_flight_count} in flight, {feed.unknown_count} unknown, {feed.state}"
     )
 
 
@@ -176,7 +215,7 @@ def _trees(view: ClusterView, width: int) -> RenderableType:
         return Group(*trees)
     grid = Table.grid(padding=(0, 2))
     for _ in trees:
-        grid.add_column(no_wrap=True, overflow="ellipsis", max_width=width // len(trees) - 2)
+        grid.add_column(no_wrap=True, overflow="ellipsis", width=width // len(trees) - 2)
     grid.add_row(*trees)
     return grid
 

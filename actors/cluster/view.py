@@ -83,7 +83,7 @@ class NodeView:
     """One node.
 
     Attributes:
-        state: "starting", "running", "away" (does not answer) or "stopped".
+        state: "starting", "running", "stopping" or "away" (does not answer).
         process_restarts: how often its process was started again.
         detail: why it is away, if known.
     """

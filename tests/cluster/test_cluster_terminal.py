@@ -1,0 +1,185 @@
+"""Pictures of the live view and the plain lines, compared whole."""
+
+from __future__ import annotations
+
+import attrs
+from cluster_samples import FEED, cluster, master, node, slave, slave_group
+
+from actors.cluster.terminal import frame, node_lines, plain_lines
+from actors.cluster.view import ClusterView, NodeView, RateMeter, Rates
+
+RATES = {"orders": Rates(bytes_per_s=410_000.0, records_per_s=2000.4)}
+
+
+def picture(view: ClusterView, width: int = 120, height: int = 50) -> str:
+    text = frame(view, RATES, ("orders: safe",), width=width, height=height, colour=False)
+    return "\n".join(line.rstrip() for line in text.split("\n"))
+
+
+def trouble() -> ClusterView:
+    """n1 catches up, n2 was killed, and the master's store has work."""
+    behind = slave("n1", ack_bytes=30_000_000, lag_bytes=40_000_000, bytes_per_s=4_000_000)
+    away = slave(
+        "n2",
+        ack_bytes=None,
+        lag_bytes=None,
+        in_sync=False,
+        state="SHUTDOWN",
+        bytes_per_s=0,
+        last_error="the peer closed the connection",
+    )
+    waiting = {"depth": 12, "size_bytes": 40_960}
+    first = node("n0", master(slaves=[behind, away]), mailbox=waiting, restarts=2)
+    last = attrs.evolve(node("n2", slave_group(), "away"), process_restarts=1, detail="gone")
+    return cluster(
+        nodes=(first, node("n1", slave_group(written_bytes=30_000_000), state="STARTING"), last),
+        notes=("n2: was killed by SIGKILL, starting it again",),
+        phase="stopping",
+    )
+
+
+# ruff: noqa: E501
+STEADY = """\
+triolog demo  running 0:00:12   n0 running  n1 running  n2 running   Ctrl-C stops in order
+orders: safe
+group   node  role    first   written    synced     acked  lag  rec/s  MB/s  state
+orders  n0    master      0  70000000  70000000  69999000        2000  0.41  running
+        n1    slave       0  70000000  70000000  70000000    0         0.41  in sync
+        n2    slave       0  70000000  70000000  70000000    0         0.41  in sync
+feed orders from README.md: 5000 acknowledged, 100 in flight, 0 unknown, feeding
+/n0                                     /n1                                     /n2
+├─ event_log                            ├─ event_log                            ├─ event_log
+├─ orders                               ├─ orders                               ├─ orders
+│  └─ storage                           │  └─ storage                           │  └─ storage
+│     ├─ store                          │     ├─ store                          │     ├─ store
+│     └─ syncer                         │     └─ syncer                         │     └─ syncer
+└─ api                                  └─ api                                  └─ api"""
+
+TROUBLE = """\
+triolog demo  stopping 0:00:12   n0 running  n1 running  n2 away x1   Ctrl-C again hurries
+orders: safe
+group   node  role    first   written    synced     acked       lag  rec/s  MB/s  state
+orders  n0    master      0  70000000  70000000  69999000             2000  0.41  running
+        n1    slave       0  30000000  70000000  30000000  40000000         4.00  ━━━━       42 % 10 s
+        n2    slave       0  70000000  70000000                             0.00  away gone
+feed orders from README.md: 5000 acknowledged, 100 in flight, 0 unknown, feeding
+n2: was killed by SIGKILL, starting it again
+/n0                                     /n1                                     /n2
+├─ event_log                            ├─ event_log                            ├─ event_log
+├─ orders                               ├─ orders                               ├─ orders
+│  └─ storage                           │  └─ storage                           │  └─ storage
+│     ├─ store [12, 40 KiB] restarted…  │     ├─ store starting                 │     ├─ store
+│     └─ syncer                         │     └─ syncer                         │     └─ syncer
+└─ api                                  └─ api                                  └─ api"""
+
+NARROW = """\
+triolog demo  stopping 0:00:12   n0 running  n1 running  n2 away x1
+orders: safe
+group  node role   written acked   lag rec/s MB/s state
+orders n0   master   66.8M 66.8M        2000 0.41 running
+       n1   slave    28.6M 28.6M 38.1M       4.00 ━━━━       42 % 10 s
+       n2   slave    66.8M                   0.00 away gone
+feed orders from README.md: 5000 acknowledged, 100 in flight, 0 unknown, feeding
+n2: was killed by SIGKILL, starting it again
+/n0                       /n1                       /n2
+├─ event_log              ├─ event_log              ├─ event_log
+├─ orders                 ├─ orders                 ├─ orders
+│  └─ storage             │  └─ storage             │  └─ storage
+│     ├─ store [12, 40 …  │     ├─ store starting   │     ├─ store
+│     └─ syncer           │     └─ syncer           │     └─ syncer
+└─ api                    └─ api                    └─ api"""
+
+
+def test_steady() -> None:
+    assert picture(cluster()) == STEADY
+
+
+def test_trouble() -> None:
+    assert picture(trouble()) == TROUBLE
+
+
+def test_narrow_and_low() -> None:
+    assert picture(trouble(), width=80, height=15) == NARROW
+    assert max(map(len, picture(trouble(), width=80).split("\n"))) <= 80
+
+
+def test_height_is_kept() -> None:
+    assert picture(trouble(), height=14).endswith("... 2 more lines")
+    for height in (1, 2, 5, 14, 15, 20):
+        assert len(picture(trouble(), height=height).split("\n")) == min(height, 15)
+
+
+def test_nothing_is_known_yet() -> None:
+    nodes = tuple(NodeView(node=name, state="starting", groups={}, tree=None) for name in "ab")
+    found = picture(cluster(nodes=nodes, feeds=(), phase="starting", at_s=0.0))
+    assert found.split("\n")[0].startswith(
+        "triolog demo  starting 0:00:00   a starting  b starting"
+    )
+
+
+def test_slave_without_its_master() -> None:
+    waiting = slave_group(client={"state": "READY", "last_error": "the master is away"})
+    found = picture(cluster(nodes=(node("n1", waiting),), feeds=(FEED,)))
+    assert "the master is away" in found
+    stopping = picture(cluster(nodes=(node("n1", slave_group(), "stopping"),), feeds=()))
+    assert "n1    slave" in stopping
+    assert stopping.count("stopping") == 2
+
+
+def test_words_of_slaves() -> None:
+    slaves = [
+        slave("n1", in_sync=False, lag_bytes=1000),
+        slave("n2", counts=False),
+    ]
+    nodes = (
+        node("n0", master(slaves=slaves)),
+        node("n1", slave_group()),
+        node("n2", slave_group()),
+    )
+    found = picture(cluster(nodes=nodes))
+    assert "0.41  behind" in found
+    assert "0.41  in sync, written only" in found
+    refused = [slave("n1", ack_bytes=None, lag_bytes=None, last_error="ahead of the master")]
+    found = picture(cluster(nodes=(node("n0", master(slaves=refused)), node("n1", slave_group()))))
+    assert "ahead of the master" in found
+
+
+def test_colours_are_only_for_terminals() -> None:
+    assert "\x1b[" in frame(cluster(), RATES, (), width=120, height=50)
+    assert "\x1b[" not in picture(cluster())
+
+
+def test_plain_lines() -> None:
+    assert plain_lines(trouble(), RATES) == [
+        "0:00:12 orders: n0 master at 70000000 acknowledged 69999000; n1 at 30000000 behind "
+        "40000000; n2 the peer closed the connection; 2000 records/s 0.41 MB/s"
+    ]
+    alone = cluster(nodes=(node("n1", slave_group()),))
+    assert plain_lines(alone, {}) == ["0:00:12 orders: no master answers; 0 records/s 0.00 MB/s"]
+
+
+def test_node_lines() -> None:
+    found = node_lines(trouble().nodes[0])
+    assert found[:5] == [
+        "n0: running",
+        "  orders: master, 0 to 70000000, synced to 70000000, acknowledged to 69999000",
+        "    n1 at 30000000 behind 40000000;",
+        "    n2 the peer closed the connection;",
+        "  /n0",
+    ]
+    assert "  │     ├─ store [12, 40 KiB] restarted 2" in found
+    failing = slave_group(client={"state": "READY", "last_error": "refused"})
+    [_, line] = node_lines(attrs.evolve(node("n1", failing), tree=None))
+    assert line.endswith("acknowledged to 69999000, ready (refused)")
+
+
+def test_rates() -> None:
+    meter = RateMeter()
+    first = cluster(at_s=1.0)
+    assert meter.rates(first) == {"orders": Rates()}
+    more = master(written_bytes=71_000_000, counts={"acknowledged": 5100})
+    second = cluster(at_s=3.0, nodes=(node("n0", more),))
+    assert meter.rates(second) == {"orders": Rates(bytes_per_s=500_000.0, records_per_s=50.0)}
+    assert meter.rates(second) == {"orders": Rates()}  # no time has passed
+    # A restarted master counts anew, and one that is away has no end: neither is a negative rate.
+    assert meter.rates(cluster(at_s=4.0, nodes=())) == {"orders": Rates()}
