@@ -25,9 +25,14 @@ ARRIVED_MAX = 16
 
 @attrs.frozen(kw_only=True)
 class UnixEndpoint:
-    """A socket file; its mode is the access rule."""
+    """A socket file; its mode is the access rule.
+
+    Attributes:
+        before: what to do before listening, such as telling clients where.
+    """
 
     path: str
+    before: Callable[[], None] | None = None
 
     def __str__(self) -> str:
         return self.path
@@ -79,7 +84,7 @@ class AcceptSocket(Actor[_Inbox]):
     _endpoint: Endpoint
     _make_child: Callable[[Stream, str], ChildSpec]
     _next_name: Callable[[], str]
-    _connections: ActorRef[dynamic.Message]
+    _connections: ActorRef[dynamic.Message] = attrs.field(init=False)
     _listener: Listener | None = None
     _arrived: deque[Stream] = attrs.field(factory=deque)
     _starting: dict[str, Stream] = attrs.field(factory=dict)
@@ -87,9 +92,13 @@ class AcceptSocket(Actor[_Inbox]):
 
     async def on_start(self) -> None:
         endpoint = self._endpoint
+        parent = self.ctx.path.rpartition("/")[0]
+        self._connections = self.ctx.ref(f"{parent}/connections")
         try:
             match endpoint:
                 case UnixEndpoint():
+                    if endpoint.before is not None:
+                        endpoint.before()
                     self._listener = await self._network.listen_unix(endpoint.path)
                 case TcpEndpoint():
                     self._listener = await self._network.listen(endpoint.host, endpoint.port)

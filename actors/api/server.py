@@ -2,6 +2,7 @@
 
     /n0/api                     rest_for_one
       connections               dynamic, one temporary actor per client
+      links                     one_for_one, a MemberLink per group that this node is a slave of
       unix_socket               AcceptSocket on DATA_DIR/NODE/api.sock
       tcp_socket                AcceptSocket on api_port, if there is one
 
@@ -12,40 +13,82 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 
 from actors.api.accept_socket import AcceptSocket, Endpoint, TcpEndpoint, UnixEndpoint
 from actors.api.connection import Connection
 from actors.api.handle import NodeHandle
 from actors.api.limits import ApiLimits
-from actors.env.protocols import Network, Stream
-from actors.runtime import ChildSpec, DynamicSpec, Registry, Restart, Strategy, SupervisorSpec
+from actors.api.member_link import MasterDoor, link_child
+from actors.api.socket_file import api_socket_path, write_pointer
+from actors.config.model import ClusterConfig
+from actors.env.protocols import Address, Env, Network, Stream
+from actors.runtime import ChildSpec, DynamicSpec, Restart, Strategy, SupervisorSpec
+
+__all__ = ["api_child", "api_socket_path", "api_spec"]
 
 SHUTDOWN_S = 2.0
 """For a client's last answer; a client that does not read is cut off."""
 
 
+def api_child(handle: NodeHandle, env: Env, config: ClusterConfig, node_dir: str) -> ChildSpec:
+    """The API as the last child of a node's root, so that its doors close first.
+
+    Args:
+        handle: the node itself.
+        node_dir: the node's data directory, absolute; it exists.
+    """
+    node = handle.identity.node
+    address = config.nodes[node]
+    socket_path = api_socket_path(node_dir)
+    members = tuple(sorted(dict.fromkeys(config.nodes.values())))
+    tcp = None
+    if config.api_port is not None:
+        tcp = TcpEndpoint(host=address, port=config.api_port, allowed=members)
+    links = tuple(
+        link_child(
+            node=node,
+            group=group.name,
+            master=group.master,
+            door=_door(config, group.master, address),
+            network=env.network,
+            retry_s=group.reconnect_interval_s,
+        )
+        for group in config.groups_of(node)
+        if group.master != node and group.master in config.python_nodes
+    )
+    spec = api_spec(
+        env.network,
+        handle,
+        unix=UnixEndpoint(
+            path=socket_path,
+            before=partial(write_pointer, env.disk, node_dir, socket_path),
+        ),
+        tcp=tcp,
+        links=links,
+    )
+    return ChildSpec(name="api", start=spec)
+
+
 def api_spec(
-    registry: Registry,
-    path: str,
     network: Network,
     handle: NodeHandle,
     *,
-    socket_path: str | None,
+    unix: UnixEndpoint | None,
     tcp: TcpEndpoint | None = None,
+    links: tuple[ChildSpec, ...] = (),
     limits: ApiLimits | None = None,
 ) -> SupervisorSpec:
     """The tree of a node's API.
 
     Args:
-        registry: of the node's system.
-        path: where the tree will stand, "/n0/api".
         handle: the node itself.
-        socket_path: of the Unix socket, from `socket_file.server_path`; None: no such socket.
+        unix: its Unix socket; None: no such socket.
         tcp: address, port and who may connect; None: no TCP.
+        links: the node's own connections to masters.
         limits: the defaults if None.
     """
     limits = limits or ApiLimits()
-    connections = registry.ref(f"{path}/connections")
     numbers = itertools.count(1)
 
     def make_child(stream: Stream, name: str) -> ChildSpec:
@@ -62,15 +105,22 @@ def api_spec(
             endpoint=endpoint,
             make_child=make_child,
             next_name=lambda: f"c{next(numbers)}",
-            connections=connections,
         )
 
-    children = [
-        ChildSpec(name="connections", start=DynamicSpec(children_max=limits.connections)),
-    ]
-    if socket_path is not None:
-        unix = UnixEndpoint(path=socket_path)
+    children = [ChildSpec(name="connections", start=DynamicSpec(children_max=limits.connections))]
+    if links:
+        children.append(ChildSpec(name="links", start=SupervisorSpec(children=links)))
+    if unix is not None:
         children.append(ChildSpec(name="unix_socket", start=listener(unix)))
     if tcp is not None:
         children.append(ChildSpec(name="tcp_socket", start=listener(tcp)))
     return SupervisorSpec(strategy=Strategy.REST_FOR_ONE, children=tuple(children))
+
+
+def _door(config: ClusterConfig, master: str, own_address: str) -> MasterDoor:
+    """How to reach a master: by its port, or by its socket file if the cluster has no port."""
+    if config.api_port is not None:
+        return MasterDoor(
+            address=Address(config.nodes[master], config.api_port), local_host=own_address
+        )
+    return MasterDoor(address=Address(api_socket_path(config.node_dir(master)), 0))

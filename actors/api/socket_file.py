@@ -17,35 +17,39 @@ PATH_BYTES_MAX = 107
 SOCKET_NAME = "api.sock"
 POINTER_NAME = "api.path"
 POINTER_BYTES_MAX = 4096
+TEMP_DIR = "/tmp"
 
 
-def server_path(disk: Disk, node_dir: str, temp_dir: str = "/tmp") -> str:
-    """Where the node shall listen; writes `api.path` if that is not in its data directory.
+def api_socket_path(node_dir: str, temp_dir: str = TEMP_DIR) -> str:
+    """Where the node in this data directory listens.
 
     Args:
-        node_dir: the node's data directory, absolute; it exists.
-        temp_dir: absolute.
-
-    Raises: OSError.
+        node_dir: the node's data directory, absolute.
+        temp_dir: absolute and short.
     """
-    pointer = os.path.join(node_dir, POINTER_NAME)
-    if disk.exists(pointer):
-        disk.unlink(pointer)
     direct = os.path.join(node_dir, SOCKET_NAME)
     if len(os.fsencode(direct)) <= PATH_BYTES_MAX:
         return direct
     digest = hashlib.sha256(os.fsencode(node_dir)).hexdigest()[:24]
-    path = os.path.join(temp_dir, f"triolog-{digest}.sock")
+    return os.path.join(temp_dir, f"triolog-{digest}.sock")
+
+
+def write_pointer(disk: Disk, node_dir: str, socket_path: str) -> None:
+    """Have `api.path` name a socket that is elsewhere; remove it if none is. Raises: OSError."""
+    pointer = os.path.join(node_dir, POINTER_NAME)
+    if disk.exists(pointer):
+        disk.unlink(pointer)
+    if os.path.dirname(socket_path) == os.path.normpath(node_dir):
+        return
     file = disk.open(pointer, "x")
     try:
-        file.pwrite(os.fsencode(path) + b"\n", 0)
+        file.pwrite(os.fsencode(socket_path) + b"\n", 0)
     finally:
         file.close()
-    return path
 
 
-def client_path(disk: Disk, node_dir: str) -> str:
-    """Where the node in this data directory listens, if it runs. Raises: OSError."""
+def read_pointer(disk: Disk, node_dir: str) -> str:
+    """Where the node in this data directory said that it listens. Raises: OSError."""
     pointer = os.path.join(node_dir, POINTER_NAME)
     if not disk.exists(pointer):
         return os.path.join(node_dir, SOCKET_NAME)

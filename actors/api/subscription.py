@@ -90,6 +90,7 @@ async def tail(
         position = (await handle.wait_offsets(request.group, None)).acknowledged
     else:
         position = request.start
+    known: Offsets | None = None
     while True:
         await credit.wait()
         batch = await handle.read(request.group, position, request.max_bytes, False)
@@ -98,9 +99,13 @@ async def tail(
             credit.take(frame.cost_bytes)
             position = frame.next
             await push(data)
+        elif batch.acknowledged > max(position, batch.next):
+            # Acknowledged, but not held by this node yet: any change may bring it.
+            position = max(position, batch.next)
+            known = await handle.wait_offsets(request.group, known)
         else:
             position = max(position, batch.next)
-            await handle.wait_acknowledged(request.group, position)
+            known = await handle.wait_acknowledged(request.group, position)
 
 
 async def watch_offsets(
