@@ -34,6 +34,7 @@ from actors.runtime.errors import (
     SignificantChildFailed,
     SpecError,
     StartCancelled,
+    StopFailed,
     describe,
 )
 from actors.runtime.mailbox import MailboxSpec, MailboxStatistics, Overflow
@@ -78,6 +79,7 @@ __all__ = [
     "SpecError",
     "StartCancelled",
     "State",
+    "StopFailed",
     "StopReason",
     "Strategy",
     "SupervisorSpec",

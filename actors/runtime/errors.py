@@ -52,6 +52,17 @@ class SignificantChildFailed(ExceptionGroup[Exception]):
         return SignificantChildFailed(self.message, excs)
 
 
+class StopFailed(ExceptionGroup[Exception]):
+    """What `on_stop` raised in an ordered stop, from one actor or collected by its supervisors.
+
+    It reaches the host, because data may not be where it should be. A crash that a stop overtakes
+    is only told as an event: without the stop its supervisor would have dealt with it.
+    """
+
+    def derive(self, excs: Sequence[Exception]) -> StopFailed:  # type: ignore[override]
+        return StopFailed(self.message, excs)
+
+
 def describe(error: BaseException) -> str:
     """The leaf errors of a group, or the error itself: "Type: text; Type: text"."""
     if isinstance(error, BaseExceptionGroup):

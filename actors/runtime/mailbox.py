@@ -21,7 +21,6 @@ waiting in the lane, and in the batch that the actor works on. A single message 
 from __future__ import annotations
 
 import enum
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +28,7 @@ import attrs
 import trio
 
 from actors.runtime.errors import MailboxFull, SpecError
+from actors.runtime.lane import GONE, Lane, WaitingSender
 from actors.runtime.parking import Parker
 
 if TYPE_CHECKING:
@@ -103,109 +103,6 @@ class MailboxStatistics:
     refused: int
     conflated: int
     senders_waiting: int
-
-
-class WaitingSender:
-    """A message that waits for room, and the task to wake when it has got it (ask_later has
-    none).
-    """
-
-    __slots__ = ("lane", "message", "parker", "size_bytes")
-
-    def __init__(self, lane: Lane, message: object, size_bytes: int) -> None:
-        self.lane = lane
-        self.message = message
-        self.size_bytes = size_bytes
-        self.parker = Parker(self.withdraw)
-
-    def withdraw(self) -> None:
-        """The sender gave up. Those behind it may fit now (its message may have been a large
-        one).
-        """
-        if self in self.lane.waiting:
-            del self.lane.waiting[self]
-            self.lane.admit_waiting()
-
-
-class _Gone:
-    """Stands where a conflated message was."""
-
-
-GONE = _Gone()
-
-
-class Lane:
-    """One queue. `ActorRef.tell` appends to it too; only the mailbox does anything else."""
-
-    __slots__ = (
-        "capacity",
-        "capacity_bytes",
-        "gone",
-        "items",
-        "limit",
-        "size_bytes",
-        "special",
-        "waiting",
-    )
-
-    def __init__(
-        self,
-        capacity: int,
-        capacity_bytes: int | None = None,
-        special: frozenset[type] = frozenset(),
-    ) -> None:
-        self.items: list[Any] = []
-        self.capacity = capacity
-        self.capacity_bytes = capacity_bytes
-        self.special = special
-        self.limit = 0
-        self.size_bytes = 0
-        self.gone = 0
-        self.waiting: OrderedDict[WaitingSender, None] = OrderedDict()
-        self.set_limit()
-
-    def set_limit(self) -> None:
-        self.limit = 0 if self.waiting or self.capacity_bytes is not None else self.capacity
-
-    @property
-    def depth(self) -> int:
-        return len(self.items) - self.gone
-
-    def has_room(self, size_bytes: int) -> bool:
-        depth = len(self.items) - self.gone
-        if depth == 0:
-            return True
-        if depth >= self.capacity:
-            return False
-        return self.capacity_bytes is None or self.size_bytes + size_bytes <= self.capacity_bytes
-
-    def append(self, message: object, size_bytes: int) -> None:
-        self.items.append(message)
-        self.size_bytes += size_bytes
-
-    def admit_waiting(self) -> None:
-        """Let senders in, in order, as long as the first of them fits."""
-        waiting = self.waiting
-        while waiting:
-            sender = next(iter(waiting))
-            if not self.has_room(sender.size_bytes):
-                break
-            del waiting[sender]
-            self.append(sender.message, sender.size_bytes)
-            sender.parker.wake()
-        self.set_limit()
-
-    def take(self) -> list[Any]:
-        """All there is, oldest first; then those who waited for room are let in."""
-        items = self.items
-        self.items = []
-        self.size_bytes = 0
-        if self.gone:
-            items = [each for each in items if each is not GONE]
-            self.gone = 0
-        if self.waiting:
-            self.admit_waiting()
-        return items
 
 
 class Mailbox:

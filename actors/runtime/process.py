@@ -12,7 +12,7 @@ import trio
 from actors.events import runtime as events
 from actors.runtime.actor import Actor, StopReason
 from actors.runtime.context import ActorContext
-from actors.runtime.errors import ActorDown
+from actors.runtime.errors import ActorDown, StopFailed
 from actors.runtime.mailbox import Mailbox, MailboxStatistics
 from actors.runtime.registry import Registry
 from actors.runtime.tree import TreeNode
@@ -105,7 +105,9 @@ class ActorProcess:
         try:
             await self._actor.on_stop(self.stopped_as)
         except Exception as exc:
-            self.stopped_as = StopReason.CRASHED
+            reason, self.stopped_as = self.stopped_as, StopReason.CRASHED
+            if reason is StopReason.SHUTDOWN:
+                raise StopFailed(f"{self.path} failed in on_stop", [exc]) from None
             if crash is None:
                 raise
             raise ExceptionGroup(

@@ -11,7 +11,8 @@ import trio
 from trio.lowlevel import current_task
 
 from actors.runtime.errors import ActorDown, AskInsideHandle, MailboxFull
-from actors.runtime.mailbox import Lane, Mailbox
+from actors.runtime.lane import Lane
+from actors.runtime.mailbox import Mailbox
 from actors.runtime.reply import AskReply, ReplyTo
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from actors.runtime.errors import ActorDown, AskTimeout, MailboxFull
 from actors.runtime.parking import Parker
 
 if TYPE_CHECKING:
-    from actors.runtime.mailbox import Mailbox, WaitingSender
+    from actors.runtime.lane import WaitingSender
+    from actors.runtime.mailbox import Mailbox
     from actors.runtime.ref import ActorRef
 
 R = TypeVar("R")

@@ -1,16 +1,9 @@
 """The supervisor: one task, one nursery, and the rules of OTP's supervisor.erl.
 
-How cancellation works here (each rule was seen to matter):
-- A child's body runs in its life's own cancel scope. The scope is shielded inside the wrapped
-  `started()`, after the inner call and only if the task did move to this nursery: shielded
-  earlier, or when `started()` comes after a cancellation, the program would hang.
-- So when the host cancels, only the root's own awaits are interrupted. Its `finally` is shielded
-  and stops the children in reverse order: ask, wait, kill, wait. A supervisor below is asked by
-  cancelling its `_loop_scope`, which interrupts it in the same place, whatever it was waiting
-  for.
-- A kill lifts every shield of the subtree and then cancels.
-- The exit notice is sent from `finally`, outside the life's scope, and errors are caught outside
-  it too: inside, an error raised during a cancellation would travel with Cancelled and escape.
+When the host cancels, only the root's own awaits are interrupted: everything below is shielded.
+Its `finally` is shielded too and stops the children in reverse order: ask, wait, kill, wait. A
+supervisor below is asked by cancelling its `_loop_scope`, which interrupts it in the same place,
+whatever it was waiting for. `lives` has the rest of the rules of cancellation.
 
 Source for the rules: erlang/otp, lib/stdlib/src/supervisor.erl (restart/2,
 restart_multiple_children/3, do_auto_shutdown/2). Differs:
@@ -19,30 +12,26 @@ restart_multiple_children/3, do_auto_shutdown/2). Differs:
 - a crash of a significant child is carried by SignificantChildFailed, so that it reaches the host;
 - more restarts than `intensity` end the supervisor with an error (OTP: with reason shutdown), so
   the parent counts one failed exit;
-- errors of children that fail while everything stops are raised to the host (OTP only reports
-  them).
+- what `on_stop` raises in the last stop is raised to the host (OTP only reports it).
 """
 
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable
-from functools import partial
 
 import trio
 
 from actors.events import runtime as events
 from actors.runtime.actor import StopReason
-from actors.runtime.child import Child, Exit, Launch, Life, RestartWindow
+from actors.runtime.child import Child, Exit, Launch, RestartWindow
 from actors.runtime.errors import (
     RestartIntensityExceeded,
     SignificantChildFailed,
-    StartCancelled,
-    describe,
+    StopFailed,
 )
+from actors.runtime.lives import Lives
 from actors.runtime.mailbox import MailboxStatistics
-from actors.runtime.parking import Parker
 from actors.runtime.registry import Registry
 from actors.runtime.spec import (
     SUPERVISOR_EXTRA_S,
@@ -51,12 +40,12 @@ from actors.runtime.spec import (
     Strategy,
     SupervisorSpec,
 )
-from actors.runtime.tree import State, TreeNode
+from actors.runtime.tree import State
 
 _NEVER = math.inf
 
 
-class Supervisor:
+class Supervisor(Lives):
     """One incarnation of a supervisor. `run` is its task."""
 
     kind = "supervisor"
@@ -71,25 +60,16 @@ class Supervisor:
         *,
         stop_timeout_s: float = _NEVER,
     ) -> None:
-        self.path = path
-        self.incarnation = incarnation
+        super().__init__(registry, path, incarnation, spec.children, launch)
         self.type = spec.strategy.value
         self.stopped_as = StopReason.SHUTDOWN
-        self._registry = registry
         self._spec = spec
-        self._launch = launch
-        self._children = [Child(each, f"{path}/{each.name}") for each in spec.children]
         self._window = RestartWindow(spec.intensity, spec.period_s)
-        self._exits: deque[Exit] = (
-            deque()
-        )  # bounded: one notice per life, and lives are started one by one here
-        self._parker = Parker()
-        self._nursery: trio.Nursery | None = None
         self._loop_scope = trio.CancelScope()
         self._stop_scope = trio.CancelScope(shield=True)
         self._budget_scope = trio.CancelScope()
         self._stop_timeout_s = stop_timeout_s
-        self._stop_errors: list[Exception] = []
+        self._stop_errors: list[StopFailed] = []
         self._killed = False
 
     # What the parent, the kill walk and the snapshot use.
@@ -112,21 +92,10 @@ class Supervisor:
 
     def shutdown_s(self, own_s: float) -> float:
         del own_s  # the children's times count
-        return self._children_shutdown_s() + SUPERVISOR_EXTRA_S
+        return sum(self._shutdown_times_s()) + SUPERVISOR_EXTRA_S
 
     def statistics(self) -> MailboxStatistics | None:
         return None
-
-    def snapshot_children(self) -> tuple[TreeNode, ...]:
-        return tuple(child.snapshot() for child in self._children)
-
-    def running_paths(self) -> list[str]:
-        paths: list[str] = []
-        for child in self._children:
-            life = child.life
-            if life is not None and life.process is not None and not life.ended.is_set():
-                paths += life.process.running_paths() or [child.path]
-        return paths
 
     # The life of a supervisor.
 
@@ -169,11 +138,12 @@ class Supervisor:
         errors = self._stop_errors
         if isinstance(failure, SignificantChildFailed):
             raise SignificantChildFailed(failure.message, [*failure.exceptions, *errors])
-        if failure is not None and not errors:
+        if failure is not None:
+            if errors:
+                raise ExceptionGroup(f"{self.path} failed, also while stopping", [failure, *errors])
             raise failure
         if errors:
-            first = [] if failure is None else [failure]
-            raise ExceptionGroup(f"{self.path} failed while stopping", first + errors)
+            raise StopFailed(f"{self.path} failed while stopping", errors)
 
     async def _serve(self) -> None:
         """Deal with exits and due restarts. Returns when it shall end without an error."""
@@ -302,103 +272,7 @@ class Supervisor:
             except Exception as exc:  # noqa: BLE001 - any error of a start
                 raise ExceptionGroup(f"{child.path} could not start", [exc]) from None
 
-    async def _start_child(self, child: Child) -> None:
-        """Start one life and wait until it is ready. Raises what it raised before that."""
-        assert self._nursery is not None
-        assert child.life is None  # OneLifePerChild
-        life = Life(self._registry.next_incarnation(child.path))
-        child.life = life
-        child.incarnation = life.incarnation
-        child.state = State.STARTING
-        try:
-            await self._nursery.start(
-                partial(self._live, child, life), name=f"{child.path}#{life.incarnation}"
-            )
-        finally:
-            child.state = State.RUNNING if life.ready else State.STOPPED
-            if not life.ready:
-                child.life = None
-        if not life.ready:
-            raise StartCancelled(f"{child.path} was cancelled before it was ready")
-
-    async def _live(self, child: Child, life: Life, *, task_status: trio.TaskStatus[None]) -> None:
-        """A child's whole life, in its own task."""
-        started = partial(self._started, child, life, task_status)
-        told = False  # stays so for KeyboardInterrupt and the like, which end this supervisor too
-        try:
-            with life.scope:
-                process = self._launch(
-                    self._registry, child.path, life.incarnation, child.spec.start
-                )
-                child.kind, child.type = process.kind, process.type
-                life.process = process
-                await process.run(started)
-            told = life.ready
-        except Exception as exc:
-            life.error = exc
-            if not life.ready:
-                raise
-            told = True
-        finally:
-            life.ended.set()
-            self._report(child, life)
-            if told:
-                self._exits.append(
-                    Exit(name=child.spec.name, incarnation=life.incarnation, error=life.error)
-                )
-                self._parker.wake()
-
-    def _started(self, child: Child, life: Life, task_status: trio.TaskStatus[None]) -> None:
-        task_status.started()
-        if trio.lowlevel.current_task().parent_nursery is not self._nursery:
-            return  # cancelled meanwhile: it stays with the start, and ends at its next checkpoint
-        life.scope.shield = True
-        life.ready = True
-        life.started_s = trio.current_time()
-        self._registry.emit(
-            child.path, life.incarnation, events.ActorStarted(role=child.kind, type=child.type)
-        )
-        if child.restarts:
-            self._registry.emit(
-                child.path, life.incarnation, events.ActorRestarted(restarts=child.restarts)
-            )
-
-    def _report(self, child: Child, life: Life) -> None:
-        """Tell the end of a life, and let the back-off begin again after a long one."""
-        if life.error is not None:
-            event: object = events.ActorCrashed(error=describe(life.error), starting=not life.ready)
-        else:
-            reason = life.process.stopped_as if life.process is not None else StopReason.KILLED
-            event = events.ActorStopped(reason=reason.value)
-        self._registry.emit(child.path, life.incarnation, event)
-        backoff = child.spec.backoff
-        lived_s = trio.current_time() - life.started_s
-        if backoff is not None and life.ready and lived_s > backoff.max_s:
-            child.attempt = 0
-
     # Stopping.
-
-    async def _stop_child(self, child: Child) -> None:
-        """Ask the child to stop, wait, kill it when its time is over, wait. Nothing to do if it
-        does not run.
-        """
-        life = child.life
-        if life is None:
-            return
-        child.state = State.STOPPING
-        life.request_stop(child.spec.shutdown_s)
-        with trio.move_on_at(life.stop_deadline_s):
-            await life.ended.wait()
-        if not life.ended.is_set():
-            self._registry.emit(
-                child.path,
-                life.incarnation,
-                events.ChildKilled(shutdown_s=child.spec.shutdown_s),
-            )
-            life.kill()
-            await life.ended.wait()
-        child.life = None
-        child.state = State.STOPPED
 
     async def _stop_all(self) -> None:
         """Stop all children in reverse order, within the budget if this is the root."""
@@ -412,24 +286,9 @@ class Supervisor:
                 if child.life is not None:
                     child.life.kill()
                     await child.life.ended.wait()
-        self._stop_errors += [life.error for life in lives if life.asked and life.error is not None]
+        errors = [life.error for life in lives]
+        self._stop_errors += [error for error in errors if isinstance(error, StopFailed)]
 
     async def _stop_children(self) -> None:
         for child in reversed(self._children):
             await self._stop_child(child)
-
-    def _children_shutdown_s(self) -> float:
-        return sum(self._shutdown_times_s())
-
-    def _shutdown_times_s(self) -> list[float]:
-        return [
-            child.life.process.shutdown_s(child.spec.shutdown_s)
-            for child in self._children
-            if child.life is not None and child.life.process is not None
-        ]
-
-    def _find(self, name: str) -> Child | None:
-        return next((child for child in self._children if child.spec.name == name), None)
-
-    def _emit(self, event: object) -> None:
-        self._registry.emit(self.path, self.incarnation, event)

@@ -174,6 +174,7 @@ def open_system(
     system's, if that fails too).
     """
     return _OpenSystem(
+        f"/{name}#1",
         partial(
             serve,
             name,
@@ -182,12 +183,13 @@ def open_system(
             events=events,
             stop_timeout_s=stop_timeout_s,
             tell_hook=tell_hook,
-        )
+        ),
     )
 
 
 class _OpenSystem(AbstractAsyncContextManager[System]):
-    def __init__(self, run: Callable[..., Awaitable[None]]) -> None:
+    def __init__(self, task_name: str, run: Callable[..., Awaitable[None]]) -> None:
+        self._task_name = task_name
         self._run = run
         self._stack = AsyncExitStack()
         self._system: System | None = None
@@ -195,7 +197,7 @@ class _OpenSystem(AbstractAsyncContextManager[System]):
     async def __aenter__(self) -> System:
         async with AsyncExitStack() as stack:
             nursery = await stack.enter_async_context(trio.open_nursery())
-            self._system = system = await nursery.start(self._run)
+            self._system = system = await nursery.start(self._run, name=self._task_name)
             self._stack = stack.pop_all()
         assert isinstance(system, System)
         return system

@@ -1,10 +1,12 @@
 """Messages between two tasks: our actors beside Trio's memory channel, asyncio.Queue and Pykka.
 
 Run: python tests/bench/bench_mailbox.py
-Prints the median of five rounds, all of one run, and whether the goals hold. Ours runs through `ActorRef` with
-everything a real actor has: bounds, a conflated class and a control class in its mailbox, dead letters counted.
+Prints the median of five rounds, all of one run, and whether the goals hold. Ours runs through
+`ActorRef` with everything a real actor has: bounds, a conflated class and a control class in its
+mailbox, dead letters counted.
 
-- burst: a sender sends BURST messages, then waits until the receiver has handled them all, again and again.
+- burst: a sender sends BURST messages, then waits until the receiver has handled them all, again
+  and again.
 - ask: one question and its answer at a time; ours with a deadline, the channel pair without.
 """
 
@@ -211,7 +213,7 @@ def asyncio_queue() -> float:
 
 
 def pykka_burst() -> float:
-    import pykka  # noqa: PLC0415 - optional
+    import pykka  # it is optional
 
     class PykkaCounter(pykka.ThreadingActor):
         def __init__(self) -> None:
@@ -236,7 +238,9 @@ def pykka_burst() -> float:
 
 
 def measure(ways: dict[str, Callable[[], float]]) -> dict[str, float]:
-    """The median of each way, round by round, so that a slow moment of the machine meets all of them."""
+    """The median of each way, round by round, so that a slow moment of the machine meets all of
+    them.
+    """
     seen: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(ROUNDS):
         for name, way in ways.items():
@@ -255,7 +259,7 @@ def main() -> int:
         "trio channel pair": trio_pair,
     }
     try:
-        import pykka  # noqa: F401, PLC0415 - optional
+        import pykka  # noqa: F401 - only to see whether it is there
     except ImportError:
         print("pykka is not installed: left out")
     else:
@@ -264,10 +268,11 @@ def main() -> int:
     for name, per_s in got.items():
         print(f"{name:28} {per_s / 1e6:8.3f} M/s   {1e6 / per_s:8.3f} us each")
     awaited = got["ours, burst, handle_batch"] / got["trio channel, awaited"]
+    singly = got["ours, burst, handle"] / got["trio channel, awaited"]
     slowest = min(got["ours, burst, handle_batch"], got["ours, burst, handle"])
     goals = [
         ("burst / awaited channel", awaited, GOAL_AWAITED),
-        ("burst (handle) / awaited", got["ours, burst, handle"] / got["trio channel, awaited"], GOAL_AWAITED),
+        ("burst (handle) / awaited", singly, GOAL_AWAITED),
         ("burst / nowait", slowest / got["trio channel, nowait"], GOAL_NOWAIT),
         ("ask / channel pair", got["ours, ask with deadline"] / got["trio channel pair"], GOAL_ASK),
     ]

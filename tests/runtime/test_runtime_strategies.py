@@ -37,9 +37,9 @@ def three(log: Log, strategy: Strategy, restart: Restart) -> SupervisorSpec:
         (Restart.PERMANENT, Crash(), CRASHED),
         (Restart.PERMANENT, Finish(), FINISHED),
         (Restart.TRANSIENT, Crash(), CRASHED),
-        (Restart.TRANSIENT, Finish(), dict.fromkeys(Strategy, ["-b normal"])),
-        (Restart.TEMPORARY, Crash(), dict.fromkeys(Strategy, ["-b crashed"])),
-        (Restart.TEMPORARY, Finish(), dict.fromkeys(Strategy, ["-b normal"])),
+        (Restart.TRANSIENT, Finish(), {each: ["-b normal"] for each in Strategy}),
+        (Restart.TEMPORARY, Crash(), {each: ["-b crashed"] for each in Strategy}),
+        (Restart.TEMPORARY, Finish(), {each: ["-b normal"] for each in Strategy}),
     ],
 )
 async def test_an_exit_restarts_exactly_whom_the_strategy_names(
@@ -125,8 +125,10 @@ async def test_a_start_that_fails_in_a_restart_is_tried_again(autojump_clock, st
     [
         (
             ALL,
-            ["-a crashed", "-c shutdown", "-b shutdown", "+a#2", "!b#2", "-a shutdown"]
-            + ["+a#3", "+b#3", "+c#2"],
+            [
+                *["-a crashed", "-c shutdown", "-b shutdown", "+a#2", "!b#2", "-a shutdown"],
+                *["+a#3", "+b#3", "+c#2"],
+            ],
         ),
         (REST, ["-a crashed", "-c shutdown", "-b shutdown", "+a#2", "!b#2", "+b#3", "+c#2"]),
     ],
@@ -173,8 +175,10 @@ async def test_two_crashes_at_once_are_one_restart_of_a_group(autojump_clock, st
         else:  # b's notice came first: b restarts with c, then a restarts with both
             assert fresh[2:] in (
                 expected[2:],
-                ["-c shutdown", "+b#2", "+c#2", "-c shutdown", "-b shutdown"]
-                + ["+a#2", "+b#3", "+c#3"],
+                [
+                    *["-c shutdown", "+b#2", "+c#2", "-c shutdown", "-b shutdown"],
+                    *["+a#2", "+b#3", "+c#3"],
+                ],
             )
 
 

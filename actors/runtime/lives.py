@@ -1,0 +1,174 @@
+"""The lives of one supervisor's children: how each is started, watched, stopped and killed.
+
+How cancellation works here (each rule was seen to matter):
+- A child's body runs in its life's own cancel scope. The scope is shielded inside the wrapped
+  `started()`, after the inner call and only if the task did move to this nursery: shielded
+  earlier, or when `started()` comes after a cancellation, the program would hang.
+- A kill lifts every shield of the subtree and then cancels.
+- The exit notice is sent from `finally`, outside the life's scope, and errors are caught outside
+  it too: inside, an error raised during a cancellation would travel with Cancelled and escape.
+- Only `Exception` is caught. KeyboardInterrupt passes through all supervisors; it is no exit to
+  restart from.
+No child is started outside this path.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+
+import trio
+
+from actors.events import runtime as events
+from actors.runtime.actor import StopReason
+from actors.runtime.child import Child, Exit, Launch, Life
+from actors.runtime.errors import StartCancelled, describe
+from actors.runtime.parking import Parker
+from actors.runtime.registry import Registry
+from actors.runtime.spec import ChildSpec
+from actors.runtime.tree import State, TreeNode
+
+
+class Lives:
+    """The children of one supervisor, in start order. `Supervisor` has the rules."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        path: str,
+        incarnation: int,
+        children: tuple[ChildSpec, ...],
+        launch: Launch,
+    ) -> None:
+        self.path = path
+        self.incarnation = incarnation
+        self._registry = registry
+        self._launch = launch
+        self._children = [Child(each, f"{path}/{each.name}") for each in children]
+        self._exits: deque[Exit] = deque()  # bounded by the lives, which are started one by one
+        self._parker = Parker()
+        self._nursery: trio.Nursery | None = None
+
+    def snapshot_children(self) -> tuple[TreeNode, ...]:
+        return tuple(child.snapshot() for child in self._children)
+
+    def running_paths(self) -> list[str]:
+        paths: list[str] = []
+        for child in self._children:
+            life = child.life
+            if life is not None and life.process is not None and not life.ended.is_set():
+                paths += life.process.running_paths() or [child.path]
+        return paths
+
+    # Starting.
+
+    async def _start_child(self, child: Child) -> None:
+        """Start one life and wait until it is ready. Raises what it raised before that."""
+        assert self._nursery is not None
+        assert child.life is None  # OneLifePerChild
+        life = Life(self._registry.next_incarnation(child.path))
+        child.life = life
+        child.incarnation = life.incarnation
+        child.state = State.STARTING
+        try:
+            await self._nursery.start(
+                partial(self._live, child, life), name=f"{child.path}#{life.incarnation}"
+            )
+        finally:
+            child.state = State.RUNNING if life.ready else State.STOPPED
+            if not life.ready:
+                child.life = None
+        if not life.ready:
+            raise StartCancelled(f"{child.path} was cancelled before it was ready")
+
+    async def _live(self, child: Child, life: Life, *, task_status: trio.TaskStatus[None]) -> None:
+        """A child's whole life, in its own task."""
+        started = partial(self._started, child, life, task_status)
+        told = False  # stays so for KeyboardInterrupt and the like, which end this supervisor too
+        try:
+            with life.scope:
+                process = self._launch(
+                    self._registry, child.path, life.incarnation, child.spec.start
+                )
+                child.kind, child.type = process.kind, process.type
+                life.process = process
+                await process.run(started)
+            told = life.ready
+        except Exception as exc:
+            life.error = exc
+            if not life.ready:
+                raise
+            told = True
+        finally:
+            life.ended.set()
+            self._report(child, life)
+            if told:
+                self._exits.append(
+                    Exit(name=child.spec.name, incarnation=life.incarnation, error=life.error)
+                )
+                self._parker.wake()
+
+    def _started(self, child: Child, life: Life, task_status: trio.TaskStatus[None]) -> None:
+        task_status.started()
+        if trio.lowlevel.current_task().parent_nursery is not self._nursery:
+            return  # cancelled meanwhile: it stays with the start, and ends at its next checkpoint
+        life.scope.shield = True
+        life.ready = True
+        life.started_s = trio.current_time()
+        self._registry.emit(
+            child.path, life.incarnation, events.ActorStarted(role=child.kind, type=child.type)
+        )
+        if child.restarts:
+            self._registry.emit(
+                child.path, life.incarnation, events.ActorRestarted(restarts=child.restarts)
+            )
+
+    def _report(self, child: Child, life: Life) -> None:
+        """Tell the end of a life, and let the back-off begin again after a long one."""
+        if life.error is not None:
+            event: object = events.ActorCrashed(error=describe(life.error), starting=not life.ready)
+        else:
+            reason = life.process.stopped_as if life.process is not None else StopReason.KILLED
+            event = events.ActorStopped(reason=reason.value)
+        self._registry.emit(child.path, life.incarnation, event)
+        backoff = child.spec.backoff
+        lived_s = trio.current_time() - life.started_s
+        if backoff is not None and life.ready and lived_s > backoff.max_s:
+            child.attempt = 0
+
+    # Stopping.
+
+    async def _stop_child(self, child: Child) -> None:
+        """Ask the child to stop, wait, kill it when its time is over, wait. Nothing to do if it
+        does not run.
+        """
+        life = child.life
+        if life is None:
+            return
+        child.state = State.STOPPING
+        life.request_stop(child.spec.shutdown_s)
+        with trio.move_on_at(life.stop_deadline_s):
+            await life.ended.wait()
+        if not life.ended.is_set():
+            self._registry.emit(
+                child.path,
+                life.incarnation,
+                events.ChildKilled(shutdown_s=child.spec.shutdown_s),
+            )
+            life.kill()
+            await life.ended.wait()
+        child.life = None
+        child.state = State.STOPPED
+
+    def _shutdown_times_s(self) -> list[float]:
+        return [
+            child.life.process.shutdown_s(child.spec.shutdown_s)
+            for child in self._children
+            if child.life is not None and child.life.process is not None
+        ]
+
+    def _find(self, name: str) -> Child | None:
+        return next((child for child in self._children if child.spec.name == name), None)
+
+    def _emit(self, event: object) -> None:
+        self._registry.emit(self.path, self.incarnation, event)
