@@ -1,1 +1,72 @@
-"""triolog's public names, loaded lazily: importing `actors` alone imports no Trio."""
+"""triolog: RocketMQ's replication as supervised Trio actors.
+
+These names are the public interface; everything below them is internal. They are loaded when they
+are first used, so that importing `actors` alone imports no Trio.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from actors.config import ClusterConfig as ClusterConfig
+    from actors.config import load as load_config
+    from actors.log import Appender as Appender
+    from actors.log import Log as Log
+    from actors.log import Reader as Reader
+    from actors.log_types import Batch as Batch
+    from actors.log_types import Message as Message
+    from actors.log_types import Receipt as Receipt
+    from actors.log_types import Record as Record
+    from actors.node import Node as Node
+    from actors.service import child_spec as child_spec
+    from actors.service import open_node as open_node
+    from actors.service import serve as serve
+    from actors.version import VERSION as __version__  # noqa: N811
+
+_WHERE = {
+    "Appender": ("actors.log", "Appender"),
+    "Batch": ("actors.log_types", "Batch"),
+    "ClusterConfig": ("actors.config", "ClusterConfig"),
+    "Log": ("actors.log", "Log"),
+    "Message": ("actors.log_types", "Message"),
+    "Node": ("actors.node", "Node"),
+    "Reader": ("actors.log", "Reader"),
+    "Receipt": ("actors.log_types", "Receipt"),
+    "Record": ("actors.log_types", "Record"),
+    "__version__": ("actors.version", "VERSION"),
+    "child_spec": ("actors.service", "child_spec"),
+    "load_config": ("actors.config", "load"),
+    "open_node": ("actors.service", "open_node"),
+    "serve": ("actors.service", "serve"),
+}
+
+__all__ = [
+    "Appender",
+    "Batch",
+    "ClusterConfig",
+    "Log",
+    "Message",
+    "Node",
+    "Reader",
+    "Receipt",
+    "Record",
+    "__version__",
+    "child_spec",
+    "load_config",
+    "open_node",
+    "serve",
+]
+
+
+def __getattr__(name: str) -> Any:
+    where = _WHERE.get(name)
+    if where is None:
+        raise AttributeError(f"module 'actors' has no attribute {name!r}")
+    module, attribute = where
+    return getattr(import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -13,7 +13,8 @@ def to_records(data: bytes, position: int) -> tuple[Record, ...]:
 
     Raises: RemoteProtocolError for a record that fails its CRC (the disk's fault).
     """
-    found, _ = scan(data, physical_offset=position, check_crc=False)
+    found, stopped = scan(data, physical_offset=position, check_crc=False)
+    assert stopped.end == len(data), stopped  # PulledIsWholeRecords
     return tuple(_to_record(data, at, size, position + at) for at, size in found)
 
 

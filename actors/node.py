@@ -1,0 +1,365 @@
+"""One running node: its logs, its status, its tree. `open_node` gives it, the API serves it.
+
+Every call becomes a message to an actor of the node; `Node` keeps nothing but counters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import attrs
+import trio
+
+from actors.api.failures import RequestRefused
+from actors.api.handle import AppendOutcome, EventSubscription, NodeIdentity
+from actors.config import ClassicGroup, ClusterConfig
+from actors.errors import Closed, NodeStopped, NotMaster, OutcomeUnknown, TriologError
+from actors.events.sink import EventSink
+from actors.ha import connection_state
+from actors.ha.core.states import HAConnectionState
+from actors.log import Log
+from actors.log_types import Batch, NewRecord, Offsets, Receipt
+from actors.node_status import group_status, tree_json
+from actors.runtime import ActorError, ActorRef, Registry, ReplyTo
+from actors.runtime.system import System
+from actors.storage import pull_service, store
+from actors.storage.pull_service import Pulled
+from actors.storage.records import to_records
+from actors.trees.classic import GroupPaths
+from wire import api
+
+R = TypeVar("R")
+
+STATUS_TIMEOUT_S: Final = 5.0
+# How often a stop looks whether the slaves have caught up: nobody waits for it but the stop.
+DRAIN_LOOK_S: Final = 0.02
+
+
+@attrs.define
+class GroupCounts:
+    """What this node did for one group since its start, in records and in bytes of bodies."""
+
+    appended: int = 0
+    acknowledged: int = 0
+    outcome_unknown: int = 0
+    refused: int = 0
+    appended_bytes: int = 0
+
+
+@attrs.frozen
+class GroupPart:
+    """One group on this node: where its actors are."""
+
+    group: ClassicGroup
+    is_master: bool
+    store: ActorRef[store.Message]
+    pull: ActorRef[pull_service.Message]
+    connection_state: ActorRef[connection_state.Message]
+    counts: GroupCounts = attrs.Factory(GroupCounts)
+
+    @staticmethod
+    def of(group: ClassicGroup, node: str, registry: Registry) -> GroupPart:
+        paths = GroupPaths(f"/{node}/{group.name}")
+        return GroupPart(
+            group,
+            group.master == node,
+            registry.ref(paths.store),
+            registry.ref(paths.pull_service),
+            registry.ref(paths.connection_state),
+        )
+
+
+class Node:
+    """A running node. Made by `open_node` and `serve`; implements `actors.api.handle.NodeHandle`.
+
+    Attributes:
+        config: the cluster's configuration.
+        identity: cluster, node, boot number, groups.
+        api_path: the Unix socket that it serves its API on.
+    """
+
+    def __init__(
+        self, config: ClusterConfig, identity: NodeIdentity, api_path: str, sink: EventSink
+    ) -> None:
+        self.config = config
+        self.identity = identity
+        self.api_path = api_path
+        self._sink = sink
+        self._parts: dict[str, GroupPart] = {}
+        self._system: System | None = None
+        self._stopping = False
+        self._stop_requested = trio.Event()
+        self._drain_scope = trio.CancelScope()
+
+    def __repr__(self) -> str:
+        return f"<Node {self.identity.node} of {self.identity.cluster}>"
+
+    @property
+    def name(self) -> str:
+        """The node's name in the cluster file."""
+        return self.identity.node
+
+    def log(self, group: str) -> Log:
+        """The log of a group that this node is a member of.
+
+        Raises: KeyError if it is not.
+        """
+        if group not in self._parts:
+            raise KeyError(f"{self.name} is no member of group {group!r}")
+        return Log(self, group)
+
+    # ---- appending ----
+
+    async def submit(
+        self, group: str, records: tuple[NewRecord, ...], on_done: Callable[[AppendOutcome], None]
+    ) -> None:
+        """See `NodeHandle.submit`."""
+        part = self._part(group)
+        self._check_appendable(part)
+        reply = self._append_reply(part, records, on_done)
+        await self._tell_append(part, records, reply)
+
+    async def append(self, group: str, records: tuple[NewRecord, ...]) -> Receipt:
+        """See `Log.append`."""
+        part = self._part(group)
+        self._check_appendable(part)
+        answered = trio.Event()
+        outcomes: list[AppendOutcome] = []
+
+        def on_done(outcome: AppendOutcome) -> None:
+            outcomes.append(outcome)
+            answered.set()
+
+        reply = self._append_reply(part, records, on_done)
+        try:
+            await self._tell_append(part, records, reply)
+            await answered.wait()
+        finally:
+            if not reply.answered:
+                reply.abandon()
+                part.counts.outcome_unknown += len(records)
+        (outcome,) = outcomes
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def _check_appendable(self, part: GroupPart) -> None:
+        group = part.group
+        if not part.is_master:
+            raise NotMaster(f"{self.name} is a slave of {group.name}", hint=group.master)
+        if self._stopping or not part.store.alive:
+            raise Closed(f"{self.name} is stopping")
+
+    def _append_reply(
+        self,
+        part: GroupPart,
+        records: tuple[NewRecord, ...],
+        on_done: Callable[[AppendOutcome], None],
+    ) -> ReplyTo[store.Appended]:
+        counts, count = part.counts, len(records)
+
+        def settle(answer: store.Appended | Exception) -> None:
+            if isinstance(answer, store.Appended):
+                counts.acknowledged += count
+                on_done(_receipt(answer, count))
+                return
+            error = answer
+            if not isinstance(error, TriologError):
+                error = NodeStopped(f"{self.name} stopped while the records were in flight")
+                error.__cause__ = answer
+            if isinstance(error, OutcomeUnknown):
+                counts.outcome_unknown += count
+            else:
+                counts.refused += count
+            on_done(error)
+
+        return ReplyTo.local(settle, asked=part.store)
+
+    async def _tell_append(
+        self, part: GroupPart, records: tuple[NewRecord, ...], reply: ReplyTo[store.Appended]
+    ) -> None:
+        part.counts.appended += len(records)
+        deadline_s = trio.current_time() + part.group.slave_timeout_s
+        await part.store.tell(store.Append(records=records, deadline_s=deadline_s, reply_to=reply))
+
+    # ---- reading ----
+
+    async def read(self, group: str, start: int, max_bytes: int, fresh: bool) -> Batch:
+        """See `NodeHandle.read`."""
+        part = self._part(group)
+        try:
+            pulled = await self._asked(
+                part.pull,
+                lambda reply: pull_service.Read(start=start, max_bytes=max_bytes, reply_to=reply),
+                Pulled,
+            )
+        except pull_service.NotARecord as error:
+            raise RequestRefused(api.ERROR_BAD_REQUEST, str(error)) from error
+        offsets = pulled.offsets
+        held = offsets.synced if part.group.durability == "synced" else offsets.written
+        return Batch(
+            records=to_records(pulled.data, pulled.start),
+            next=pulled.next,
+            acknowledged=offsets.acknowledged,
+            end=offsets.written,
+            lag_bytes=max(0, offsets.acknowledged - held),
+        )
+
+    async def wait_acknowledged(self, group: str, above: int) -> Offsets:
+        """See `NodeHandle.wait_acknowledged`."""
+        return await self._asked(
+            self._part(group).pull,
+            lambda reply: pull_service.WatchOffsets(above=above, reply_to=reply),
+            Offsets,
+        )
+
+    async def wait_offsets(self, group: str, known: Offsets | None) -> Offsets:
+        """See `NodeHandle.wait_offsets`."""
+        return await self._asked(
+            self._part(group).pull,
+            lambda reply: pull_service.WatchOffsets(known=known, reply_to=reply),
+            Offsets,
+        )
+
+    async def _asked(
+        self, ref: ActorRef[Any], make: Callable[[ReplyTo[R]], Any], kind: type[R]
+    ) -> R:
+        """Ask without a deadline: the caller's cancel scope bounds it."""
+        answered = trio.Event()
+        answers: list[R | Exception] = []
+
+        def settle(answer: R | Exception) -> None:
+            answers.append(answer)
+            answered.set()
+
+        reply: ReplyTo[R] = ReplyTo.local(settle, asked=ref)
+        try:
+            await ref.tell(make(reply))
+            await answered.wait()
+        finally:
+            reply.abandon()
+        (answer,) = answers
+        if isinstance(answer, ActorError):
+            raise Closed(f"{self.name}: {answer}") from answer
+        if isinstance(answer, Exception):
+            raise answer
+        assert isinstance(answer, kind)
+        return answer
+
+    # ---- looking ----
+
+    async def status(self) -> dict[str, Any]:
+        """Roles, offsets, slaves and lags per group, ready for JSON."""
+        groups = {}
+        for name, part in self._parts.items():
+            ha = await part.connection_state.ask(
+                connection_state.HaStatus,
+                lambda reply: connection_state.GetStatus(reply_to=reply),
+                timeout_s=STATUS_TIMEOUT_S,
+            )
+            offsets = await self.wait_offsets(name, None)
+            groups[name] = group_status(part.group, ha, offsets, attrs.asdict(part.counts))
+        return {
+            "cluster": self.identity.cluster,
+            "node": self.name,
+            "boot": self.identity.boot,
+            "state": "stopping" if self._stopping else "running",
+            "events_dropped": self._sink.dropped,
+            "groups": groups,
+        }
+
+    async def tree(self) -> dict[str, Any]:
+        """The supervision tree as it is now, ready for JSON."""
+        await trio.lowlevel.checkpoint()
+        assert self._system is not None
+        return tree_json(self._system.tree())
+
+    def subscribe_events(self) -> EventSubscription:
+        """The events from now on; the caller closes it."""
+        try:
+            return self._sink.subscribe()
+        except RuntimeError as error:
+            raise RequestRefused(api.ERROR_NOT_AVAILABLE, str(error)) from error
+
+    async def promote(self, group: str, node: str | None, force: bool) -> dict[str, Any]:
+        """Not in this version: a master is changed in the cluster file, with all nodes stopped."""
+        self._part(group)
+        raise RequestRefused(
+            api.ERROR_NOT_AVAILABLE,
+            "this version cannot promote: change master in the cluster file",
+        )
+
+    # ---- stopping ----
+
+    def request_stop(self) -> None:
+        """Begin the ordered stop; returns at once, any number of times."""
+        self._stop_requested.set()
+
+    async def wait_stop_requested(self) -> None:
+        """Return when a client, or `request_stop`, has asked for the stop."""
+        await self._stop_requested.wait()
+
+    def hurry(self) -> None:
+        """Stop without waiting for anybody."""
+        self._stop_requested.set()
+        self._stopping = True
+        self._drain_scope.cancel()
+        if self._system is not None:
+            self._system.hurry()
+
+    async def drain(self) -> None:
+        """End appends, then wait until every connected slave has what it lacks."""
+        self._stopping = True
+        self._drain_scope.deadline = trio.current_time() + self.config.drain_timeout_s
+        with self._drain_scope:
+            for part in self._parts.values():
+                while part.is_master and not await self._all_sent(part):  # noqa: ASYNC110
+                    await trio.sleep(DRAIN_LOOK_S)
+
+    async def _all_sent(self, part: GroupPart) -> bool:
+        if not (part.connection_state.alive and part.pull.alive):
+            return True
+        try:
+            ha = await part.connection_state.ask(
+                connection_state.HaStatus,
+                lambda reply: connection_state.GetStatus(reply_to=reply),
+                timeout_s=STATUS_TIMEOUT_S,
+            )
+        except ActorError:
+            return True  # it fails: there is nobody to wait for
+        return all(
+            slave.ack_bytes is not None and slave.ack_bytes >= ha.written_bytes
+            for slave in ha.slaves
+            if slave.state is HAConnectionState.TRANSFER
+        )
+
+    # ---- for `actors.service` ----
+
+    def attach_groups(self, registry: Registry) -> None:
+        """The tree is about to start, and with it the API, which may ask at once."""
+        for group in self.config.groups_of(self.name):
+            self._parts[group.name] = GroupPart.of(group, self.name, registry)
+
+    def attach_system(self, system: System) -> None:
+        """The tree runs."""
+        self._system = system
+
+    def _part(self, group: str) -> GroupPart:
+        part = self._parts.get(group)
+        if part is None:
+            raise RequestRefused(
+                api.ERROR_UNKNOWN_GROUP, f"{self.name} is no member of group {group!r}"
+            )
+        return part
+
+
+def _receipt(answer: store.Appended, count: int) -> Receipt:
+    return Receipt(
+        first=answer.first_bytes,
+        last=answer.last_bytes,
+        next=answer.next_bytes,
+        count=count,
+        copies=answer.copies,
+        durability=answer.durability,
+    )

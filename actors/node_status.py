@@ -1,0 +1,68 @@
+"""What a node says of itself as plain values ready for JSON: status per group, and the tree.
+
+The keys are the field names of `HaStatus`, `SlaveStatus`, `ClientChanged`, `Offsets` and
+`TreeNode`, where they are explained. Times become ages in seconds: two processes share no clock.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import attrs
+
+from actors.config import ClassicGroup
+from actors.ha.connection_state import ClientChanged, HaStatus
+from actors.log_types import Offsets
+from actors.runtime import TreeNode
+
+
+def group_status(
+    group: ClassicGroup, ha: HaStatus, offsets: Offsets, counts: dict[str, int]
+) -> dict[str, Any]:
+    """One group on one node.
+
+    Args:
+        counts: what the node did for it since its start.
+    """
+    return {
+        "mode": group.mode,
+        "role": ha.role,
+        "master": offsets.master,
+        "copies": group.copies,
+        "durability": group.durability,
+        "segment_bytes": group.segment_bytes,
+        "min_bytes": offsets.min,
+        "written_bytes": offsets.written,
+        "synced_bytes": offsets.synced,
+        "acknowledged_bytes": offsets.acknowledged,
+        "slaves": [attrs.asdict(slave, value_serializer=_plain) for slave in ha.slaves],
+        "in_sync_count": ha.in_sync_count,
+        "connections_count": ha.connections_count,
+        "refused_count": ha.refused_count,
+        "full_count": ha.full_count,
+        "client": None if ha.client is None else _client(ha.client, ha.asked_s),
+        "counts": counts,
+    }
+
+
+def tree_json(node: TreeNode) -> dict[str, Any]:
+    """A supervision tree, and all below it."""
+    return attrs.asdict(node, value_serializer=_plain)
+
+
+def _client(client: ClientChanged, now_s: float) -> dict[str, Any]:
+    found = attrs.asdict(client, value_serializer=_plain)
+    found["last_read_age_s"] = _age(found.pop("last_read_s"), now_s)
+    found["last_write_age_s"] = _age(found.pop("last_write_s"), now_s)
+    next_s = found.pop("next_attempt_s")
+    found["next_attempt_in_s"] = None if next_s is None else round(max(0.0, next_s - now_s), 3)
+    return found
+
+
+def _age(then_s: float | None, now_s: float) -> float | None:
+    return None if then_s is None else round(max(0.0, now_s - then_s), 3)
+
+
+def _plain(_instance: type, _field: Any, value: Any) -> Any:
+    return value.name if isinstance(value, enum.Enum) else value

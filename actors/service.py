@@ -1,0 +1,263 @@
+"""A node as a supervised service: `open_node`, `serve`, `child_spec`.
+
+    async with actors.open_node("cluster.toml", "n0") as node:      # ready on entry
+        receipt = await node.log("orders").append([b"one", b"two"])
+
+Ready means: the directory is taken, the log is recovered, the listeners listen. Leaving the block,
+or cancelling whoever holds it, is a complete ordered stop: appends end first, connected slaves are
+sent what they lack, then the tree stops, the listener first and the event log last.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from types import TracebackType
+from typing import Final, TypeAlias
+
+import attrs
+import trio
+
+from actors import config as configuration
+from actors.api.handle import NodeIdentity
+from actors.api.server import api_child
+from actors.api.socket_file import api_socket_path
+from actors.config import ClusterConfig
+from actors.env import Env
+from actors.env.real import real_env
+from actors.errors import ConfigError, TriologError
+from actors.events.node import NodeStarted
+from actors.events.sink import EventSink
+from actors.node import Node
+from actors.runtime import (
+    Actor,
+    Backoff,
+    ChildSpec,
+    Registry,
+    SupervisorSpec,
+    open_system,
+)
+from actors.storage import event_log
+from actors.storage.identity import NodeDirectory, open_directory
+from actors.trees.classic import node_tree
+from actors.version import VERSION
+
+Source: TypeAlias = "str | os.PathLike[str] | ClusterConfig"
+
+# A host's supervisor that restarts a node at once would only see the same full disk again.
+CHILD_BACKOFF: Final = Backoff(first_s=0.5, max_s=30.0)
+
+
+def open_node(
+    config: Source, name: str, *, env: Env | None = None
+) -> AbstractAsyncContextManager[Node]:
+    """Run one node for the length of an `async with` block.
+
+    Args:
+        config: a cluster file, or what `actors.config.load` made of one.
+        name: which of its nodes this is.
+        env: the world it lives in; this machine by default, `actors.sim` for tests.
+
+    Raises (on entry): ConfigError, one line per problem: the file, an address, a port, a directory
+        that is not this node's or in use. CorruptLog if the log is damaged below what was synced.
+
+    Error handling: if the node fails, the body is cancelled and an ExceptionGroup is raised.
+    """
+    return _OpenNode(config, name, env)
+
+
+async def serve(
+    config: Source,
+    name: str,
+    *,
+    env: Env | None = None,
+    task_status: trio.TaskStatus[Node] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Run one node until it is cancelled, asked to stop, or fails; for `nursery.start`.
+
+    Args: as for `open_node`. `task_status` gives the `Node` when it is ready.
+    """
+    async with open_node(config, name, env=env) as node:
+        task_status.started(node)
+        await node.wait_stop_requested()
+
+
+def child_spec(
+    config: Source, name: str, *, env: Env | None = None, backoff: Backoff = CHILD_BACKOFF
+) -> ChildSpec:
+    """The node as a child of the host's own supervisor, which restarts it with its data."""
+    source = load(config)
+    budget_s = source.stop_timeout_s + source.drain_timeout_s + 1.0
+    return ChildSpec(
+        name=name,
+        start=lambda: NodeService(source, name, env),
+        shutdown_s=budget_s,
+        backoff=backoff,
+    )
+
+
+def load(config: Source) -> ClusterConfig:
+    """The configuration itself, read if `config` is a path. Raises: ConfigError."""
+    return config if isinstance(config, ClusterConfig) else configuration.load(os.fspath(config))
+
+
+@attrs.define
+class NodeService(Actor[None]):
+    """One node as an actor, for `child_spec`; it takes no messages.
+
+    Attributes:
+        node: there once it runs.
+    """
+
+    _config: ClusterConfig
+    _name: str
+    _env: Env | None
+    node: Node | None = attrs.field(default=None, init=False)
+
+    async def on_start(self) -> None:
+        ready = trio.Event()
+        self.ctx.spawn(self._run, ready)
+        await ready.wait()
+
+    async def _run(self, ready: trio.Event) -> None:
+        async with open_node(self._config, self._name, env=self._env) as node:
+            self.node = node
+            ready.set()
+            await node.wait_stop_requested()
+        self.ctx.stop()
+
+
+class _OpenNode(AbstractAsyncContextManager[Node]):
+    def __init__(self, config: Source, name: str, env: Env | None) -> None:
+        self._config = config
+        self._name = name
+        self._env = env
+        self._stack = AsyncExitStack()
+        self._node: Node | None = None
+
+    async def __aenter__(self) -> Node:
+        config = load(self._config)
+        _check_node(config, self._name)
+        env = self._env or real_env()
+        async with AsyncExitStack() as stack:
+            directory = _take_directory(config, self._name, env)
+            stack.callback(directory.close)
+            node = await _start(config, self._name, env, directory, stack)
+            self._stack = stack.pop_all()
+        self._node = node
+        return node
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        assert self._node is not None
+        # Draining is part of the ordered stop, also when the host cancels: bounded by its own time.
+        with trio.CancelScope(shield=True):
+            await self._node.drain()
+        return await self._stack.__aexit__(kind, error, traceback)
+
+
+def _check_node(config: ClusterConfig, name: str) -> None:
+    if name not in config.nodes:
+        known = ", ".join(config.nodes)
+        raise ConfigError(f"{config.path or 'the configuration'}: no node {name!r}; it has {known}")
+    if name not in config.python_nodes:
+        raise ConfigError(
+            f"{config.path or 'the configuration'}: node {name!r} is a Java broker, not ours to run"
+        )
+
+
+def _take_directory(config: ClusterConfig, name: str, env: Env) -> NodeDirectory:
+    path = config.node_dir(name)
+    try:
+        return open_directory(
+            env.disk,
+            path,
+            cluster=config.name,
+            node=name,
+            groups=tuple(group.name for group in config.groups_of(name)),
+            settings=configuration.settings(config),
+        )
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be used as a data directory: {error}") from error
+
+
+async def _start(
+    config: ClusterConfig,
+    name: str,
+    env: Env,
+    directory: NodeDirectory,
+    stack: AsyncExitStack,
+) -> Node:
+    """Build the tree and start it; `stack` gets what must be undone."""
+
+    def now_us() -> int:
+        return env.wall_clock_ms() * 1000
+
+    groups = config.groups_of(name)
+    sink = EventSink(
+        name,
+        directory.boot,
+        now_us,
+        NodeStarted(
+            cluster=config.name, version=VERSION, groups=tuple(group.name for group in groups)
+        ),
+        policy=config.events.policy,
+        pending_max=config.events.pending_max_count,
+    )
+    identity = NodeIdentity(
+        cluster=config.name,
+        node=name,
+        boot=directory.boot,
+        groups=tuple(group.name for group in groups),
+    )
+    node = Node(config, identity, api_socket_path(directory.path), sink)
+    outer = env.events
+
+    def emit(path: str, incarnation: int, event: object) -> None:
+        sink(path, incarnation, event)
+        outer(path, incarnation, event)
+
+    inner = attrs.evolve(env, events=emit)
+
+    def build(registry: Registry) -> SupervisorSpec:
+        node.attach_groups(registry)
+        events = event_log.child_spec(
+            sink, env.disk, f"{directory.path}/events", config.events, now_us
+        )
+        api = api_child(node, inner, config, directory.path)
+        return node_tree(config, name, inner, registry, before=(events,), after=(api,))
+
+    try:
+        system = await stack.enter_async_context(
+            open_system(name, build, rng=env.rng, events=emit, stop_timeout_s=config.stop_timeout_s)
+        )
+    except BaseExceptionGroup as group:
+        raise _why(group) from group
+    node.attach_system(system)
+    return node
+
+
+def _why(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """A start that failed for the user's reasons says so without its way up the tree."""
+    leaves = list(_leaves(group))
+    if all(isinstance(leaf, ConfigError) for leaf in leaves):
+        problems = [
+            line for leaf in leaves if isinstance(leaf, ConfigError) for line in leaf.problems
+        ]
+        return ConfigError(tuple(dict.fromkeys(problems)))
+    if len(leaves) == 1 and isinstance(leaves[0], TriologError):
+        return leaves[0]
+    return group
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error
