@@ -127,7 +127,7 @@ class MasterConnected:
 
 @attrs.frozen(kw_only=True)
 class MasterLost:
-    """A slave's connection, or its attempt, ended. By ha_client. `pause_s`: until the next attempt."""
+    """A slave's connection, or its attempt, ended. By ha_client. `pause_s`: to the next one."""
 
     session: int
     reason: str

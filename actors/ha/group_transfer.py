@@ -124,7 +124,7 @@ class GroupTransfer(Actor[_Inbox]):
             )
 
     async def _settle(self) -> None:
-        """Carry the effects out: readers first, so that who has an answer can read what it is for."""
+        """Carry the effects out: readers first, so that an answered append can be read at once."""
         effects = self._wait.settle(self.ctx.now_s())
         if effects.acknowledged_bytes is not None:
             await self._readers.tell(
