@@ -17,7 +17,7 @@ FILE = 64
 
 
 class Pair(RuleBasedStateMachine):
-    """One master, one slave, `synced`; the model is: the slave's log is a prefix of the master's."""
+    """One master, one slave, `synced`; the model: the slave holds a prefix of the master's log."""
 
     def __init__(self) -> None:
         super().__init__()

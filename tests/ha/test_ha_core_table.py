@@ -72,7 +72,9 @@ def test_a_connection_s_row() -> None:
     assert row(table).in_sync
     table.reported(7, 900, 9.0)
     assert not row(table).in_sync  # exactly the gap is too far, as upstream's strict comparison
-    assert table.closed(7, Lost.SILENT, "20 s") == "n1"
+    assert table.ending(7, Lost.SILENT, "20 s") == "n1"
+    table.ending(7, Lost.BROKEN, "the other socket, later")
+    assert table.closed(7) == ("n1", f"{Lost.SILENT.value}: 20 s")
     ended = row(table)
     assert (ended.state, ended.in_sync, ended.connected_s) == (
         HAConnectionState.SHUTDOWN,
@@ -80,7 +82,8 @@ def test_a_connection_s_row() -> None:
         None,
     )
     assert ended.last_error == f"{Lost.SILENT.value}: 20 s"
-    assert table.closed(7, Lost.BROKEN, "again") is None
+    assert table.closed(7) is None
+    assert table.ending(7, Lost.BROKEN, "") is None
 
 
 @pytest.mark.checklist(34)
@@ -92,8 +95,9 @@ def test_the_newest_connection_that_spoke_replaces_the_older() -> None:
     assert row(table).connection == 1  # a probe from the slave's address changes nothing
     assert table.reported(2, 20, 2.0) == 1
     assert row(table).connection == 2
-    table.closed(1, Lost.REPLACED, "")
-    assert row(table).connection == 2
+    table.ending(1, Lost.REPLACED, "")
+    table.closed(1)
+    assert (row(table).connection, row(table).last_error) == (2, "")
     assert table.connection_count == 1
 
 
@@ -111,13 +115,15 @@ def test_a_probe_that_leaves_does_not_hide_why_the_slave_left() -> None:
     table.opened("n1", 1, "a", 0.0)
     table.reported(1, 10, 0.0)
     table.opened("n1", 2, "probe", 1.0)
-    table.closed(2, Lost.PEER_CLOSED, "")
+    table.ending(2, Lost.PEER_CLOSED, "")
+    table.closed(2)
     assert row(table).last_error == ""
     assert row(table).connection == 1
     table.opened("n1", 3, "probe", 1.0)
-    table.closed(3, Lost.REPORT_AHEAD, "junk")
+    table.ending(3, Lost.REPORT_AHEAD, "junk")
+    table.closed(3)
     assert row(table).last_error == f"{Lost.REPORT_AHEAD.value}: junk"
-    table.closed(1, Lost.PEER_CLOSED, "")
+    assert table.closed(1) == ("n1", Lost.BROKEN.value)  # nobody said why
     table.opened("n1", 4, "c", 2.0)
     assert row(table).connection == 4  # after the end of the last one a new one is shown at once
 

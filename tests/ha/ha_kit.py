@@ -1,0 +1,349 @@
+"""The HA actors of one node in a simulated network, over a store in the hands of the test."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias
+
+import attrs
+import trio
+from ha_peer import Peer
+
+from actors.config import ClusterConfig, loads
+from actors.env import Env
+from actors.ha import connection_state
+from actors.runtime import (
+    Actor,
+    ActorRef,
+    ChildSpec,
+    MailboxSpec,
+    Registry,
+    ReplyTo,
+    Strategy,
+    SupervisorSpec,
+    System,
+    open_system,
+)
+from actors.sim.disk import SimDisk
+from actors.sim.network import NetworkOptions, SimNetwork
+from actors.storage import pull_service, store
+from actors.storage.commit_log import segment_path
+from actors.trees.classic import GroupPlace, master_ha, slave_ha
+
+SEGMENT = 4096
+PORT = 10912
+ADDRESSES = {"n0": "127.0.0.1", "n1": "127.0.0.2", "n2": "127.0.0.3"}
+STRANGER = "127.0.0.9"
+
+
+def cluster(*lines: str, slaves: str = '["n1", "n2"]', drop: str | None = None) -> ClusterConfig:
+    """Three nodes and the group `orders`, with more lines for the group, and less of one."""
+    more = "\n".join(lines)
+    text = f"""
+version = 1
+name = "kit"
+data_dir = "/data"
+[nodes]
+n0 = "127.0.0.1"
+n1 = "127.0.0.2"
+n2 = "127.0.0.3"
+[groups.orders]
+mode = "classic"
+master = "n0"
+slaves = {slaves}
+segment_bytes = {SEGMENT}
+{more}
+"""
+    return loads(text.replace(f"\n{drop}\n", "\n") if drop else text, "kit.toml")
+
+
+@attrs.frozen(kw_only=True)
+class Became:
+    """The test changes the log."""
+
+    min_bytes: int
+    written_bytes: int
+    synced_bytes: int
+    waits: tuple[store.Waiting, ...] = ()
+
+
+KitMessage: TypeAlias = store.Message | Became
+
+
+@attrs.define
+class KitStore(Actor[KitMessage]):
+    """A store in memory and, for readers, on the simulated disk."""
+
+    mailbox = MailboxSpec()
+    kit: Kit
+    _source: ActorRef[store.RawRefused] | None = None
+    _unanswered: list[store.GetRange] = attrs.field(factory=list)
+
+    async def handle(self, message: KitMessage) -> None:
+        kit = self.kit
+        match message:
+            case store.Subscribe():
+                self.kit.subscribers[message.name] = message.subscriber
+                await message.subscriber.tell(kit.extent())
+            case store.Unsubscribe():
+                self.kit.subscribers.pop(message.name, None)
+            case store.GetRange():
+                if kit.answers_range:
+                    message.reply_to.send(kit.range())
+                else:
+                    self._unanswered.append(message)
+            case store.OpenSession():
+                kit.session = message.session
+                self._source = message.source
+            case store.AppendRaw():
+                await self._append_raw(message)
+            case Became():
+                kit.min_bytes = message.min_bytes
+                kit.synced_bytes = message.synced_bytes
+                if message.waits:
+                    transfer = self.ctx.ref(kit.place.paths.group_transfer)
+                    await transfer.tell(store.RecordsWritten(waits=message.waits))
+                await self._publish()
+            case _:
+                raise AssertionError(message)
+
+    async def _append_raw(self, message: store.AppendRaw) -> None:
+        kit = self.kit
+        if message.session != kit.session or kit.refusing:
+            assert self._source is not None
+            await self._source.tell(
+                store.RawRefused(session=message.session, reason="no space left on device")
+            )
+            return
+        if not kit.log and message.offset_bytes:
+            kit.base_bytes = message.offset_bytes
+            kit.min_bytes = kit.synced_bytes = message.offset_bytes
+        assert message.offset_bytes == kit.written_bytes
+        kit.write(message.data)
+        if not kit.sync_hangs:
+            kit.synced_bytes = kit.written_bytes
+        await self._publish()
+
+    async def _publish(self) -> None:
+        for subscriber in self.kit.subscribers.values():
+            await subscriber.tell(self.kit.extent())
+
+
+@attrs.define
+class Readers(Actor[pull_service.Acknowledged]):
+    """Stands where pull_service is, and remembers."""
+
+    mailbox = MailboxSpec()
+    seen: list[int]
+
+    async def handle(self, message: pull_service.Acknowledged) -> None:
+        self.seen.append(message.offset_bytes)
+
+
+@attrs.define
+class Kit:
+    """One node: its log, its actors, and the network around it."""
+
+    place: GroupPlace
+    network: SimNetwork
+    disk: SimDisk
+    events: list[Any]
+    log: bytearray = attrs.field(factory=bytearray)
+    base_bytes: int = 0
+    min_bytes: int = 0
+    synced_bytes: int = 0
+    session: int = 0
+    refusing: bool = False
+    sync_hangs: bool = False
+    answers_range: bool = True
+    subscribers: dict[str, ActorRef[store.LogGrew]] = attrs.field(factory=dict)
+    shown: list[int] = attrs.field(factory=list)
+    system: System = attrs.field(init=False)
+
+    @property
+    def written_bytes(self) -> int:
+        return self.base_bytes + len(self.log)
+
+    def extent(self) -> store.LogGrew:
+        return store.LogGrew(
+            min_bytes=self.min_bytes,
+            written_bytes=self.written_bytes,
+            synced_bytes=self.synced_bytes,
+        )
+
+    def range(self) -> store.LogRange:
+        return store.LogRange(
+            min_bytes=self.min_bytes,
+            written_bytes=self.written_bytes,
+            synced_bytes=self.synced_bytes,
+            segment_bytes=self.place.group.segment_bytes,
+            folder=self.place.layout.commit_log,
+        )
+
+    def write(self, data: bytes) -> None:
+        """Into the log and its files, without telling anybody."""
+        folder, segment_bytes = self.place.layout.commit_log, self.place.group.segment_bytes
+        self.disk.mkdir(folder)
+        at = self.written_bytes
+        self.log += data
+        while at < self.written_bytes:
+            base = at - at % segment_bytes
+            path = segment_path(folder, base)
+            if not self.disk.exists(path):
+                self.disk.open(path, "x").resize(segment_bytes)
+            part = self.log[at - self.base_bytes : base + segment_bytes - self.base_bytes]
+            self.disk.open(path, "w").pwrite(part, at - base)
+            at += len(part)
+
+    async def append(
+        self,
+        data: bytes,
+        *,
+        synced: bool = True,
+        waits: tuple[store.Waiting, ...] = (),
+        min_bytes: int = 0,
+    ) -> None:
+        """The log grows, as after an append of the master."""
+        self.write(data)
+        await self.became(
+            synced_bytes=self.written_bytes if synced else self.synced_bytes,
+            waits=waits,
+            min_bytes=min_bytes,
+        )
+
+    async def became(
+        self,
+        *,
+        synced_bytes: int | None = None,
+        waits: tuple[store.Waiting, ...] = (),
+        min_bytes: int = 0,
+    ) -> None:
+        message = Became(
+            min_bytes=min_bytes,
+            written_bytes=self.written_bytes,
+            synced_bytes=self.synced_bytes if synced_bytes is None else synced_bytes,
+            waits=waits,
+        )
+        await self.ref(self.place.paths.store).tell(message)
+
+    def ref(self, path: str) -> ActorRef[Any]:
+        return self.system.ref(path)
+
+    async def status(self) -> connection_state.HaStatus:
+        return await self.ref(self.place.paths.connection_state).ask(
+            connection_state.HaStatus,
+            lambda reply_to: connection_state.GetStatus(reply_to=reply_to),
+            timeout_s=5.0,
+        )
+
+    async def crash(self, path: str) -> None:
+        """Make this actor's next message one that it cannot read."""
+        await self.ref(path).tell(object())
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        """Events of this class, in order."""
+        return [event for event in self.events if type(event) is kind]
+
+    async def connect(self, node: str) -> Peer:
+        """A slave in the hands of the test."""
+        process = self.network.open(node)
+        stream = await process.connect(ADDRESSES["n0"], PORT, local_host=ADDRESSES.get(node))
+        return Peer.of(stream)
+
+    async def turned_away(self, node: str) -> bool:
+        """Whether a connection from there ends before a byte was said."""
+        try:
+            peer = await self.connect(node)
+        except ConnectionResetError:
+            return True
+        return await peer.ended()
+
+
+def waiting(first: int, end: int, deadline_s: float, answers: list[Any]) -> store.Waiting:
+    """A pending append whose answer, or error, lands in `answers`."""
+    reply: ReplyTo[Any] = ReplyTo.local(answers.append)
+    return store.Waiting(
+        first_bytes=first,
+        last_bytes=first,
+        next_bytes=end,
+        count=1,
+        deadline_s=deadline_s,
+        reply_to=reply,
+    )
+
+
+async def until(condition: Callable[[], bool] | Callable[[], Awaitable[bool]]) -> None:
+    """Wait in small steps of virtual time, at most 100 s."""
+    for _ in range(100_000):
+        held = condition()
+        if held if isinstance(held, bool) else await held:
+            return
+        await trio.sleep(0.001)
+    raise AssertionError("it did not happen within 100 s")
+
+
+@asynccontextmanager
+async def node(
+    name: str,
+    config: ClusterConfig,
+    *,
+    options: NetworkOptions | None = None,
+    holding: bytes = b"",
+    before: Callable[[SimNetwork], None] | None = None,
+) -> AsyncIterator[Kit]:
+    """The HA actors of `orders` on this node, running.
+
+    Args:
+        holding: the log that is there at the start.
+        before: called with the network before the node starts.
+    """
+    async with trio.open_nursery() as nursery:
+        network = SimNetwork(random.Random(1), options or NetworkOptions(fragment_share=0.0))
+        await nursery.start(network.run)
+        for number, (host, address) in enumerate(ADDRESSES.items()):
+            network.add_host(host, f"10.0.0.{number}", address)  # the first is its own choice
+        network.add_host("stranger", STRANGER)
+        if before is not None:
+            before(network)
+        async with kit_on(name, config, network, holding) as kit:
+            yield kit
+        nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def kit_on(
+    name: str, config: ClusterConfig, network: SimNetwork, holding: bytes = b""
+) -> AsyncIterator[Kit]:
+    """As `node`, in a network that is there already."""
+    events: list[Any] = []
+    disk = SimDisk(random.Random(2))
+    env = Env(
+        network=network.open(name),
+        disk=disk,
+        rng=random.Random(3),
+        wall_clock_ms=lambda: 0,
+        events=lambda path, incarnation, event: events.append(event),
+    )
+    kits: list[Kit] = []
+
+    def build(registry: Registry) -> SupervisorSpec:
+        group = config.groups["orders"]
+        place = GroupPlace(config=config, node=name, group=group, env=env, registry=registry)
+        kit = Kit(place=place, network=network, disk=disk, events=events)
+        kits.append(kit)
+        kit.write(holding)
+        kit.synced_bytes = kit.written_bytes
+        children = master_ha(place) if group.master == name else slave_ha(place)
+        storage = SupervisorSpec(children=(ChildSpec(name="store", start=lambda: KitStore(kit)),))
+        readers = ChildSpec(name="pull_service", start=lambda: Readers(kit.shown))
+        orders = SupervisorSpec(
+            strategy=Strategy.REST_FOR_ONE,
+            children=(ChildSpec(name="storage", start=storage), readers, *children),
+        )
+        return SupervisorSpec(children=(ChildSpec(name="orders", start=orders),))
+
+    async with open_system(name, build, rng=env.rng, events=env.events) as system:
+        kits[0].system = system
+        yield kits[0]

@@ -1,0 +1,81 @@
+"""AcceptSocket alone, where its neighbours do not answer."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import Any
+
+import attrs
+import trio
+from ha_kit import PORT
+from ha_peer import Peer
+
+from actors.env import Stream
+from actors.events import ha as events
+from actors.ha.accept_socket import START_TIMEOUT_S, AcceptSocket
+from actors.runtime import Actor, ChildSpec, Registry, SupervisorSpec, open_system
+from actors.sim.network import NetworkOptions, SimNetwork
+
+
+@attrs.define
+class Silent(Actor[Any]):
+    """Takes everything and answers nothing."""
+
+    taken: list[Any]
+
+    async def handle(self, message: Any) -> None:
+        self.taken.append(message)
+
+
+def never_started(stream: Stream, slave: str, connection: int) -> ChildSpec:
+    return ChildSpec(name=f"{slave}-{connection}", start=SupervisorSpec())
+
+
+async def test_a_stream_without_an_owner_is_closed(autojump_clock: object) -> None:
+    """On time-out of its start, and when the listener stops meanwhile."""
+    seen: list[Any] = []
+    told: list[Any] = []
+    async with trio.open_nursery() as nursery:
+        network = SimNetwork(random.Random(1), NetworkOptions())
+        await nursery.start(network.run)
+        network.add_host("n0", "127.0.0.1")
+        network.add_host("n1", "127.0.0.2")
+
+        def build(registry: Registry) -> SupervisorSpec:
+            def accept_socket() -> AcceptSocket:
+                return AcceptSocket(
+                    network=network.open("n0"),
+                    host="127.0.0.1",
+                    port=PORT,
+                    where="groups.orders.port",
+                    slaves={"127.0.0.2": "n1"},
+                    make_child=never_started,
+                    next_connection=itertools.count(1).__next__,
+                    connections=registry.ref("/n0/silent"),
+                    connection_state=registry.ref("/n0/silent"),
+                )
+
+            return SupervisorSpec(
+                children=(
+                    ChildSpec(name="silent", start=lambda: Silent(told)),
+                    ChildSpec(name="accept_socket", start=accept_socket),
+                )
+            )
+
+        def sink(path: str, incarnation: int, event: object) -> None:
+            seen.append(event)
+
+        async with open_system("n0", build, rng=random.Random(2), events=sink) as system:
+            late = Peer.of(await network.open("n1").connect("127.0.0.1", PORT))
+            with trio.fail_after(START_TIMEOUT_S + 1):
+                assert await late.ended()
+            left = Peer.of(await network.open("n1").connect("127.0.0.1", PORT))
+            await trio.sleep(1.0)
+            await system.stop()
+            with trio.fail_after(1.0):
+                assert await left.ended()
+        opened = [event for event in seen if isinstance(event, events.HAConnectionOpened)]
+        assert [event.connection for event in opened] == [1, 2]
+        assert not [event for event in seen if isinstance(event, events.HAConnectionRefused)]
+        nursery.cancel_scope.cancel()
