@@ -1,0 +1,385 @@
+"""The consume queues of a store: for each queue of each topic, where its n-th record is in the log.
+
+Upstream: apache/rocketmq store/.../ConsumeQueue.java, queue/ConsumeQueueStore.java (5.3.3);
+specification section 4.9. Units and names: `wire.consume_queue`.
+
+Differs:
+- A unit's place is 20 times its queue offset. A gap before it means that units were lost: the queue
+  is reported (`QueueGap`) and built anew. Upstream logs a bug and appends at the wrong place.
+- Behind the last unit everything is zero after recovery.
+- Files of a wrong size are dropped and rebuilt; upstream refuses the start.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Generator, Sequence
+
+import attrs
+
+from actors.env.protocols import Disk, File
+from wire.commitlog import RecordHead, segment_name, segment_offset
+from wire.consume_queue import (
+    FILLER_UNIT,
+    UNIT_BYTES,
+    decode_unit,
+    decode_units,
+    encode_unit,
+    is_filler,
+    is_used,
+)
+
+HANDLES_MAX = 64
+"""Open queue files; a queue that is not written for a while is opened again."""
+FILES_RECOVERED = 3
+"""Recovery looks at the last so many files of a queue. Upstream: ConsumeQueue.recover."""
+TOPIC_BYTES_MAX = 255
+"""A topic is a folder's name."""
+READ_UNITS_MAX = 4096
+"""Units that one lookup gives."""
+
+
+class QueueGap(Exception):
+    """Units before a new one are missing, so the queue has to be built anew.
+
+    Attributes:
+        topic, queue_id: which one.
+    """
+
+    def __init__(self, topic: str, queue_id: int, expected: int, got: int) -> None:
+        super().__init__(f"{topic}/{queue_id}: unit {expected} is missing before {got}")
+        self.topic = topic
+        self.queue_id = queue_id
+
+
+def is_safe_topic(topic: str) -> bool:
+    """Whether a topic can be a folder's name. Upstream's own topics are a subset of these."""
+    if topic in ("", ".", "..") or not topic.isprintable() or "/" in topic:
+        return False
+    return len(topic.encode("utf-8", "replace")) <= TOPIC_BYTES_MAX and "\ufffd" not in topic
+
+
+@attrs.define
+class Queue:
+    """One queue's files and ends.
+
+    Attributes:
+        folder: absolute path, `consumequeue/TOPIC/QUEUE_ID`.
+        bases: byte positions at which its files begin, ascending.
+        next_bytes: byte position of the next unit.
+        end_bytes: end in the log (offset + size) of the newest unit's record; -1 without units.
+    """
+
+    folder: str
+    bases: list[int]
+    next_bytes: int = 0
+    end_bytes: int = -1
+
+    @property
+    def next_offset(self) -> int:
+        """Queue offset of the next record."""
+        return self.next_bytes // UNIT_BYTES
+
+
+def list_queues(disk: Disk, folder: str) -> list[tuple[str, int]]:
+    """Topic and queue id of every queue there is, sorted."""
+    return [
+        (topic, int(name))
+        for topic in disk.listdir(folder)
+        for name in disk.listdir(f"{folder}/{topic}")
+        if name.isascii() and name.isdigit()
+    ]
+
+
+def scan_queue(disk: Disk, folder: str, file_bytes: int, below_bytes: int) -> Queue | None:
+    """Where a queue ends if only records that begin below `below_bytes` of the log count.
+
+    Reads only. None: a file is damaged, so the queue has to be built anew.
+    """
+    offsets = (segment_offset(name) for name in disk.listdir(folder))
+    bases = [base for base in offsets if base is not None]
+    if bases and disk.stat(_path(folder, bases[-1])).size_bytes == 0:
+        bases.pop()
+    for number, base in enumerate(bases):
+        size_ok = disk.stat(_path(folder, base)).size_bytes == file_bytes
+        if not size_ok or base != bases[0] + number * file_bytes or base % file_bytes:
+            return None
+    queue = Queue(folder=folder, bases=bases, next_bytes=bases[0] if bases else 0)
+    first = len(bases) - 1
+    while first > 0 and not _begins_below(disk, queue, bases[first], below_bytes):
+        first -= 1
+    last = first
+    first = max(0, first - FILES_RECOVERED + 1)
+    for base in bases[first : last + 1]:
+        if not _scan_file(disk, queue, base, file_bytes, below_bytes):
+            break
+    return queue
+
+
+def _begins_below(disk: Disk, queue: Queue, base: int, below_bytes: int) -> bool:
+    file = disk.open(_path(queue.folder, base), "r")
+    try:
+        offset, size, _ = decode_unit(file.pread(0, UNIT_BYTES))
+    finally:
+        file.close()
+    return is_used(offset, size) and offset < below_bytes
+
+
+def _scan_file(disk: Disk, queue: Queue, base: int, file_bytes: int, below_bytes: int) -> bool:
+    """Take the units of one file; whether all of it is in use."""
+    file = disk.open(_path(queue.folder, base), "r")
+    try:
+        data = file.pread(0, file_bytes)
+    finally:
+        file.close()
+    count, end = 0, queue.end_bytes
+    for offset, size, tags_code in decode_units(data):
+        if size <= 0 or offset < 0 or offset >= below_bytes:
+            break
+        count += 1
+        if not is_filler(offset, size, tags_code):
+            end = offset + size
+    queue.next_bytes, queue.end_bytes = base + count * UNIT_BYTES, end
+    return count * UNIT_BYTES == file_bytes
+
+
+def _path(folder: str, base: int) -> str:
+    return f"{folder}/{segment_name(base)}"
+
+
+@attrs.define
+class ConsumeQueues:
+    """All queues of one store. One owner, the dispatcher.
+
+    Attributes:
+        folder: absolute path of `consumequeue/`.
+        file_bytes: size of every file, a multiple of 20.
+    """
+
+    _disk: Disk
+    folder: str
+    file_bytes: int
+    _queues: dict[tuple[str, int], Queue] = attrs.field(factory=dict, init=False)
+    _handles: OrderedDict[str, File] = attrs.field(factory=OrderedDict, init=False)
+    _dirty: dict[str, None] = attrs.field(factory=dict, init=False)
+    _filled: set[tuple[str, int]] = attrs.field(factory=set, init=False)
+
+    def __len__(self) -> int:
+        return len(self._queues)
+
+    @property
+    def end_bytes(self) -> int:
+        """Largest end of a record that has a unit: upstream's "largest dispatched offset"."""
+        return max((queue.end_bytes for queue in self._queues.values()), default=-1)
+
+    def recover(self, log_end_bytes: int) -> Generator[None, None, bool]:
+        """Load all queues and cut the units of records at or behind the log's end.
+
+        Returns: whether a queue was dropped, so that the whole log has to be dispatched again.
+        Yields after each queue.
+        """
+        dropped = False
+        for key in list_queues(self._disk, self.folder):
+            path = self._folder_of(*key)
+            queue = scan_queue(self._disk, path, self.file_bytes, log_end_bytes)
+            yield
+            if queue is None:
+                self._disk.rmtree(path)
+                dropped = True
+            elif queue.end_bytes < 0:
+                self._disk.rmtree(path)
+            else:
+                self._cut(queue)
+                self._queues[key] = queue
+        return dropped
+
+    def drop(self, topic: str, queue_id: int) -> None:
+        """Forget a queue whose units are incomplete. Dispatching the log again rebuilds it."""
+        queue = self._queues.pop((topic, queue_id))
+        for base in queue.bases:
+            self._forget(_path(queue.folder, base))
+        self._disk.rmtree(queue.folder)
+        self._filled.add((topic, queue_id))
+
+    def put(self, topic: str, queue_id: int, heads: Sequence[RecordHead]) -> None:
+        """Add the units of records of one queue, in log order; repeats are left out.
+
+        Raises: QueueGap (what came before the gap is there); OSError.
+        """
+        key = (topic, queue_id)
+        queue = self._queues.get(key)
+        if queue is None:
+            queue = self._create(key, heads[0].queue_offset)
+        out = bytearray()
+        try:
+            for head in heads:
+                end = head.physical_offset + head.size
+                at = head.queue_offset * UNIT_BYTES
+                expected = queue.next_bytes + len(out)
+                if end <= queue.end_bytes or at < expected:
+                    continue
+                if at > expected:
+                    self._write(queue, out)
+                    out = bytearray()
+                    self._skip(key, queue, at)
+                out += encode_unit(head.physical_offset, head.size, head.tags_code)
+                queue.end_bytes = end
+        finally:
+            self._write(queue, out)
+
+    def next_offset(self, topic: str, queue_id: int) -> int:
+        """How many records the queue has had; 0 for a queue that does not exist."""
+        queue = self._queues.get((topic, queue_id))
+        return 0 if queue is None else queue.next_offset
+
+    def min_offset(self, topic: str, queue_id: int, log_min_bytes: int) -> int:
+        """Queue offset of the first unit whose record is still in the log; the next one if none."""
+        queue = self._queues.get((topic, queue_id))
+        if queue is None:
+            return 0
+        low, high = queue.bases[0] // UNIT_BYTES, queue.next_offset
+        while low < high:
+            middle = (low + high) // 2
+            unit = decode_unit(self._read(queue, middle, 1))
+            if unit[0] < log_min_bytes or is_filler(*unit):
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def units(
+        self, topic: str, queue_id: int, offset: int, count: int, log_min_bytes: int
+    ) -> tuple[tuple[int, int, int], ...]:
+        """Up to `count` units from queue offset `offset` on: (physical offset, size, tags code).
+
+        `offset` is at least `min_offset`. One call ends at a file's end.
+        """
+        queue = self._queues.get((topic, queue_id))
+        if queue is None or offset >= queue.next_offset:
+            return ()
+        assert offset >= queue.bases[0] // UNIT_BYTES
+        count = min(count, READ_UNITS_MAX, queue.next_offset - offset)
+        units = decode_units(self._read(queue, offset, count))
+        return tuple(unit for unit in units if unit[0] >= log_min_bytes)
+
+    def trim(self, log_min_bytes: int) -> int:
+        """Delete files whose last record is gone from the log, never a queue's last file.
+
+        Returns: files deleted.
+        """
+        deleted = 0
+        for queue in self._queues.values():
+            while len(queue.bases) > 1:
+                last = (queue.bases[1] - UNIT_BYTES) // UNIT_BYTES
+                if decode_unit(self._read(queue, last, 1))[0] >= log_min_bytes:
+                    break
+                path = _path(queue.folder, queue.bases.pop(0))
+                self._forget(path)
+                self._disk.unlink(path)
+                self._disk.sync_dir(queue.folder)
+                deleted += 1
+        return deleted
+
+    def take_dirty(self) -> tuple[str, ...]:
+        """Paths written since the last call: what a flush has to sync."""
+        paths = tuple(self._dirty)
+        self._dirty.clear()
+        return paths
+
+    def close(self) -> None:
+        while self._handles:
+            self._handles.popitem()[1].close()
+
+    def _folder_of(self, topic: str, queue_id: int) -> str:
+        return f"{self.folder}/{topic}/{queue_id}"
+
+    def _create(self, key: tuple[str, int], first_offset: int) -> Queue:
+        """A queue that begins at `first_offset`: fillers stand before it in its first file."""
+        queue = Queue(folder=self._folder_of(*key), bases=[])
+        self._disk.mkdir(queue.folder)
+        self._queues[key] = queue
+        self._begin_at(queue, first_offset * UNIT_BYTES)
+        return queue
+
+    def _begin_at(self, queue: Queue, at: int) -> None:
+        base = at - at % self.file_bytes
+        queue.next_bytes = base
+        self._write(queue, FILLER_UNIT * ((at - base) // UNIT_BYTES))
+
+    def _skip(self, key: tuple[str, int], queue: Queue, at: int) -> None:
+        """Units are missing before `at`. After a rebuild it is the log itself that has the gap."""
+        expected = queue.next_bytes
+        if key not in self._filled:
+            got = at // UNIT_BYTES
+            raise QueueGap(*key, expected=expected // UNIT_BYTES, got=got)
+        if at - expected <= self.file_bytes:
+            self._write(queue, FILLER_UNIT * ((at - expected) // UNIT_BYTES))
+            return
+        while queue.bases:
+            path = _path(queue.folder, queue.bases.pop())
+            self._forget(path)
+            self._disk.unlink(path)
+        self._begin_at(queue, at)
+
+    def _cut(self, queue: Queue) -> None:
+        """Make everything behind the last unit zero; files that hold nothing go."""
+        for name in self._disk.listdir(queue.folder):
+            if segment_offset(name) not in queue.bases:  # 0 bytes, left by a crash
+                self._disk.unlink(f"{queue.folder}/{name}")
+        while queue.bases[-1] >= queue.next_bytes and len(queue.bases) > 1:
+            self._disk.unlink(_path(queue.folder, queue.bases.pop()))
+            self._disk.sync_dir(queue.folder)
+        base = queue.bases[-1]
+        if queue.next_bytes - base == self.file_bytes:
+            return
+        file = self._open(queue, base)
+        at = queue.next_bytes - base
+        rest = file.pread(at, self.file_bytes - at)
+        if rest.count(0) != len(rest):
+            # A crash between the two leaves a file of the wrong size, which is then rebuilt.
+            file.resize(at)
+            file.resize(self.file_bytes)
+            file.sync()
+
+    def _write(self, queue: Queue, data: bytes | bytearray) -> None:
+        done = 0
+        while done < len(data):
+            base = queue.next_bytes - queue.next_bytes % self.file_bytes
+            at = queue.next_bytes - base
+            part = data[done : done + self.file_bytes - at]
+            file = self._open(queue, base)
+            file.pwrite(part, at)
+            self._dirty[file.path] = None
+            queue.next_bytes += len(part)
+            done += len(part)
+
+    def _read(self, queue: Queue, offset: int, count: int) -> bytes:
+        """Whole units from one file."""
+        at = offset * UNIT_BYTES
+        base = at - at % self.file_bytes
+        size = min(count * UNIT_BYTES, base + self.file_bytes - at)
+        return self._open(queue, base).pread(at - base, size)
+
+    def _open(self, queue: Queue, base: int) -> File:
+        path = _path(queue.folder, base)
+        file = self._handles.get(path)
+        if file is not None:
+            self._handles.move_to_end(path)
+            return file
+        if not queue.bases or base > queue.bases[-1]:
+            file = self._disk.open(path, "x")
+            file.resize(self.file_bytes)
+            self._disk.sync_dir(queue.folder)
+            queue.bases.append(base)
+        else:
+            file = self._disk.open(path, "w")
+        self._handles[path] = file
+        while len(self._handles) > HANDLES_MAX:
+            self._handles.popitem(last=False)[1].close()
+        return file
+
+    def _forget(self, path: str) -> None:
+        self._dirty.pop(path, None)
+        file = self._handles.pop(path, None)
+        if file is not None:
+            file.close()

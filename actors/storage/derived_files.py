@@ -1,0 +1,249 @@
+"""Consume queues, index, checkpoint and the dispatch state of one store, kept in step.
+
+Recovery trusts what the last flush wrote down and nothing else: later units and entries are cut
+and derived again, so that a lost page or a failed sync leaves no hole. Queues or index files that
+are missing are rebuilt from the whole log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from itertools import groupby
+
+import attrs
+
+from actors.config import ClassicGroup
+from actors.env import Env
+from actors.env.protocols import Disk
+from actors.storage.consume_queue import (
+    ConsumeQueues,
+    is_safe_topic,
+    list_queues,
+    scan_queue,
+)
+from actors.storage.dispatch_state import DispatchState
+from actors.storage.index_files import IndexFiles, is_index_name
+from actors.storage.layout import StoreLayout
+from actors.storage.side_file import SideFile
+from actors.storage.small_files import write_checkpoint
+from wire.commitlog import Checkpoint, RecordHead
+from wire.errors import RemoteProtocolError
+from wire.index_file import HEADER_BYTES, decode_index_header
+from wire.message_record import has_queue_unit
+
+QUEUE_OFFSET_MAX = 1 << 58
+"""A unit's byte position is 20 times as large and has to be a long."""
+
+
+@attrs.frozen(kw_only=True)
+class Flush:
+    """What one flush makes durable.
+
+    Attributes:
+        paths: files to sync.
+        state: true once they are.
+        checkpoint: the same for Java.
+    """
+
+    paths: tuple[str, ...]
+    state: DispatchState
+    checkpoint: Checkpoint
+
+
+@attrs.define(kw_only=True)
+class DerivedFiles:
+    """Owned by the dispatcher.
+
+    Attributes:
+        flushed_bytes: `dispatched_bytes` of the last flush.
+    """
+
+    env: Env
+    layout: StoreLayout
+    group: ClassicGroup
+    flushed_bytes: int = attrs.field(default=0, init=False)
+    queues: ConsumeQueues = attrs.field(init=False)
+    index: IndexFiles = attrs.field(init=False)
+    _side: SideFile = attrs.field(init=False)
+    _state: DispatchState | None = attrs.field(default=None, init=False)
+    _checkpoint: Checkpoint = attrs.field(factory=Checkpoint, init=False)
+    _last_ts: int = attrs.field(default=0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        disk, group = self.env.disk, self.group
+        self.queues = ConsumeQueues(disk, self.layout.consume_queue, group.consume_queue_bytes)
+        self.index = IndexFiles(
+            disk,
+            self.layout.index,
+            group.index_slots_count,
+            group.index_units_count,
+            self.env.wall_clock_ms,
+        )
+
+    def recover(self, log_min_bytes: int, limit_bytes: int) -> Generator[None, None, int]:
+        """Load all files. Gives the offset from which the log is to be dispatched.
+
+        Args:
+            limit_bytes: end of what may be dispatched; nothing derived from behind it is kept.
+
+        Raises: ConfigError, OSError. Yields at least every 4 MiB.
+        """
+        disk = self.env.disk
+        self._side, state = DispatchState.open(disk, self.layout.dispatched)
+        try:
+            return (yield from self._load(state, log_min_bytes, limit_bytes))
+        except BaseException:
+            self._close_files()
+            raise
+
+    def _load(
+        self, state: DispatchState | None, log_min_bytes: int, limit_bytes: int
+    ) -> Generator[None, None, int]:
+        disk = self.env.disk
+        if state is None:
+            for folder in (self.layout.consume_queue, self.layout.index):
+                if disk.exists(folder):
+                    disk.rmtree(folder)
+                disk.mkdir(folder)
+            return log_min_bytes
+        trusted = min(state.dispatched_bytes, limit_bytes)
+        found = len(list_queues(disk, self.layout.consume_queue))
+        lost = yield from self.queues.recover(trusted)
+        lost |= found < state.queue_count
+        lost |= yield from self.index.recover(state)
+        yield from self.index.cut(trusted)
+        self.flushed_bytes = 0 if lost else trusted
+        return log_min_bytes if lost else max(trusted, log_min_bytes)
+
+    @property
+    def queue_count(self) -> int:
+        return len(self.queues)
+
+    def put(self, heads: Sequence[RecordHead]) -> list[RecordHead]:
+        """Derive from records in log order. Gives those that no queue can take.
+
+        Raises: QueueGap: units were lost; `queues.drop` that queue and dispatch the log again.
+            OSError.
+        """
+        refused = []
+        fitting = []
+        for head in heads:
+            if not _has_place(head):
+                refused.append(head)
+            elif has_queue_unit(head.sys_flag):
+                fitting.append(head)
+        by_queue = sorted(fitting, key=_queue_key)  # stable: log order within a queue
+        for (topic, queue_id), group in groupby(by_queue, key=_queue_key):
+            self.queues.put(topic, queue_id, list(group))
+        self.index.put(heads)
+        if heads:
+            self._last_ts = heads[-1].store_ts
+        return refused
+
+    def begin_flush(self, at_bytes: int, seen_bytes: int, synced_bytes: int) -> Flush | None:
+        """What to sync now; None if nothing has changed.
+
+        Args:
+            at_bytes: everything before it is dispatched.
+            seen_bytes: the log's end.
+            synced_bytes: the end of what is durable in the log itself.
+        """
+        name, header = self.index.newest()
+        state = DispatchState(
+            dispatched_bytes=at_bytes,
+            seen_bytes=seen_bytes,
+            queue_count=self.queue_count,
+            index_name=name,
+            index_units_next=header.units_next,
+            index_slots_used=header.slots_used,
+            index_end_ts=header.end_ts,
+            index_end_offset=header.end_offset,
+        )
+        paths = (*self.queues.take_dirty(), *self.index.take_dirty())
+        if state == self._state and not paths:
+            return None
+        last_ts = self._last_ts
+        checkpoint = Checkpoint(
+            log_ts=last_ts if at_bytes <= synced_bytes else self._checkpoint.log_ts,
+            queue_ts=last_ts,
+            index_ts=self.index.full_end_ts,
+        )
+        if self._state is not None:
+            paths = (*paths, self._side.path)  # of the flush before
+        return Flush(paths=paths, state=state, checkpoint=checkpoint)
+
+    def end_flush(self, flush: Flush) -> None:
+        """Its paths are durable: write it down."""
+        self._side.write(flush.state.values())
+        self._state = flush.state
+        self.flushed_bytes = flush.state.dispatched_bytes
+        if flush.checkpoint.queue_ts:
+            write_checkpoint(self.env.disk, self.layout.checkpoint, flush.checkpoint)
+            self._checkpoint = flush.checkpoint
+
+    def close(self) -> None:
+        """Release the handles; the last state is synced, for it decides how the next start goes."""
+        try:
+            self._side.sync()
+        finally:
+            self._close_files()
+
+    def _close_files(self) -> None:
+        self._side.close()
+        self.queues.close()
+        self.index.close()
+
+
+def adopt(
+    disk: Disk, layout: StoreLayout, group: ClassicGroup, log_end_bytes: int
+) -> Generator[None, None, None]:
+    """Before the first start on a store that another program stopped in order: take its word.
+
+    Its queues are complete up to the largest end that has a unit, and its index too. Without any of
+    them nothing is written, and all is derived from the log.
+    """
+    largest, count = -1, 0
+    for topic, queue_id in list_queues(disk, layout.consume_queue):
+        folder = f"{layout.consume_queue}/{topic}/{queue_id}"
+        queue = scan_queue(disk, folder, group.consume_queue_bytes, log_end_bytes)
+        yield
+        if queue is None:
+            return
+        count += queue.end_bytes >= 0
+        largest = max(largest, queue.end_bytes)
+    names = [name for name in disk.listdir(layout.index) if is_index_name(name)]
+    if largest < 0 or not names:
+        return
+    file = disk.open(f"{layout.index}/{names[-1]}", "r")
+    try:
+        header = decode_index_header(file.pread(0, HEADER_BYTES))
+    except RemoteProtocolError:
+        return
+    finally:
+        file.close()
+    state = DispatchState(
+        dispatched_bytes=largest,
+        seen_bytes=largest,
+        queue_count=count,
+        index_name=int(names[-1]),
+        index_units_next=header.units_next,
+        index_slots_used=header.slots_used,
+        index_end_ts=header.end_ts,
+        index_end_offset=header.end_offset,
+    )
+    side, _ = DispatchState.open(disk, layout.dispatched)
+    side.write(state.values())
+    side.sync()
+    side.close()
+
+
+def _has_place(head: RecordHead) -> bool:
+    return (
+        head.queue_id >= 0
+        and 0 <= head.queue_offset < QUEUE_OFFSET_MAX
+        and is_safe_topic(head.topic)
+    )
+
+
+def _queue_key(head: RecordHead) -> tuple[str, int]:
+    return head.topic, head.queue_id

@@ -1,0 +1,73 @@
+"""How far the derived files of a store surely reach: the side file `dispatched`.
+
+Upstream judges by the units it finds and by the checkpoint's times. After a power loss a queue may
+have lost units that another one still has, and index files are deleted. Ours writes down, after
+each flush, up to where every unit and index entry is on the disk, so nothing behind is trusted and
+nothing before is done again.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+
+from actors.env.protocols import Disk
+from actors.storage.side_file import SideFile, SideFileDamaged
+
+
+@attrs.frozen(kw_only=True)
+class DispatchState:
+    """One flush.
+
+    Attributes:
+        dispatched_bytes: all records that end at or below it have their units and entries.
+        seen_bytes: the log's end as the dispatcher knew it then; above `dispatched_bytes` only the
+            beginning of a record was there.
+        queue_count: consume queues there were; fewer at a start means that some were deleted.
+        index_name: name of the newest index file as a number; 0 without one.
+        index_units_next, index_slots_used, index_end_ts, index_end_offset: its header's fields.
+    """
+
+    FIELDS: ClassVar[int] = 8
+
+    dispatched_bytes: int
+    seen_bytes: int
+    queue_count: int
+    index_name: int = 0
+    index_units_next: int = 1
+    index_slots_used: int = 0
+    index_end_ts: int = 0
+    index_end_offset: int = 0
+
+    @classmethod
+    def open(cls, disk: Disk, path: str) -> tuple[SideFile, DispatchState | None]:
+        """The side file, and the newest state. A damaged file counts as none: all is rebuilt."""
+        try:
+            side, values = SideFile.open(disk, path, cls.FIELDS)
+        except SideFileDamaged:
+            disk.unlink(path)
+            side, values = SideFile.open(disk, path, cls.FIELDS)
+        return side, None if values is None else cls._of(values)
+
+    @classmethod
+    def read(cls, disk: Disk, path: str) -> DispatchState | None:
+        """The newest state, without becoming the file's owner."""
+        if not disk.exists(path):
+            return None
+        try:
+            side, values = SideFile.open(disk, path, cls.FIELDS)
+        except SideFileDamaged:
+            return None
+        side.close()
+        return None if values is None else cls._of(values)
+
+    @classmethod
+    def _of(cls, values: tuple[int, ...]) -> DispatchState:
+        names = [field.name for field in attrs.fields(cls)]
+        return cls(**dict(zip(names, values, strict=True)))
+
+    def values(self) -> tuple[int, ...]:
+        """As the side file holds them."""
+        found: tuple[int, ...] = attrs.astuple(self)
+        return found

@@ -1,0 +1,329 @@
+"""The index files of a store: from a message key to the records that have it.
+
+Upstream: apache/rocketmq store/.../index/IndexService.java, IndexFile.java (5.3.3); specification
+section 4.10. Layout: `wire.index_file`.
+
+Differs:
+- After a crash the newest file is cut back to what the last flush covers; upstream deletes every
+  file that is newer than the checkpoint.
+- A record that is dispatched again adds nothing, also the newest one (upstream adds it twice).
+- Entries of records that were cut off the log are cut too.
+"""
+
+from __future__ import annotations
+
+import datetime
+import struct
+from array import array
+from collections.abc import Callable, Generator, Iterator, Sequence
+
+import attrs
+
+from actors.env.protocols import Disk, File
+from actors.errors import ConfigError
+from actors.storage.dispatch_state import DispatchState
+from wire.commitlog import RecordHead
+from wire.index_file import (
+    HEADER_BYTES,
+    INDEX_UNIT_BYTES,
+    NO_UNIT,
+    IndexHeader,
+    IndexUnit,
+    decode_index_header,
+    decode_index_unit,
+    decode_slot,
+    encode_index_header,
+    encode_index_unit,
+    encode_slot,
+    index_file_bytes,
+    index_key,
+    index_keys,
+    key_hash,
+    seconds_since,
+    slot_position,
+    unit_position,
+)
+from wire.message_record import SYS_FLAG_TRANSACTION, TRANSACTION_ROLLBACK
+
+NAME_DIGITS = 17
+CHUNK_BYTES = 4 << 20
+STEPS_MAX = 65_536
+"""Units that one lookup follows: a slot's chain is as long as many keys share it."""
+_UNIT = struct.Struct(">iqii")
+
+
+@attrs.define
+class _IndexFile:
+    name: int
+    file: File
+    header: IndexHeader
+
+    @property
+    def path(self) -> str:
+        return self.file.path
+
+
+@attrs.define
+class IndexFiles:
+    """All index files of one store. One owner, the dispatcher.
+
+    Attributes:
+        folder: absolute path of `index/`.
+        slots, units: of each file.
+        wall_clock_ms: names new files.
+    """
+
+    _disk: Disk
+    folder: str
+    slots: int
+    units: int
+    wall_clock_ms: Callable[[], int]
+    _files: list[_IndexFile] = attrs.field(factory=list, init=False)
+    _dirty: dict[str, None] = attrs.field(factory=dict, init=False)
+
+    @property
+    def end_offset(self) -> int:
+        """Physical offset of the newest record with an entry; -1 without one."""
+        used = [each for each in self._files if each.header.units_next > 1]
+        return used[-1].header.end_offset if used else -1
+
+    @property
+    def full_end_ts(self) -> int:
+        """Store timestamp up to which all entries are in full files; 0 without one."""
+        full = [each for each in self._files if each.header.units_next >= self.units]
+        return full[-1].header.end_ts if full else 0
+
+    def newest(self) -> tuple[int, IndexHeader]:
+        """Name (as a number) and header of the newest file; 0 without one."""
+        if not self._files:
+            return 0, IndexHeader()
+        return self._files[-1].name, self._files[-1].header
+
+    def recover(self, state: DispatchState) -> Generator[None, None, bool]:
+        """Load all files and cut the newest back to what the last flush covers.
+
+        Returns: whether a file is missing, so that the whole log has to be dispatched again.
+        Raises: ConfigError: the files have other numbers of slots and units. Yields every 4 MiB.
+        """
+        self._disk.mkdir(self.folder)
+        for name in self._disk.listdir(self.folder):
+            if is_index_name(name):
+                self._load(int(name))
+        while self._files and self._files[-1].name > state.index_name:
+            self._remove(self._files.pop())
+        if not state.index_name:
+            return False
+        if not self._files or self._files[-1].name != state.index_name:
+            while self._files:
+                self._remove(self._files.pop())
+            return True
+        newest = self._files[-1]
+        covered = attrs.evolve(
+            newest.header,
+            end_ts=state.index_end_ts,
+            end_offset=state.index_end_offset,
+            slots_used=state.index_slots_used,
+            units_next=state.index_units_next,
+        )
+        if newest.header != covered:
+            newest.header = covered
+            yield from self._cut_units(newest)
+        return False
+
+    def cut(self, log_end_bytes: int) -> Generator[None, None, None]:
+        """Remove the entries of records at or behind the log's end."""
+        while self._files and self._files[-1].header.end_offset >= log_end_bytes:
+            newest = self._files[-1]
+            unit = newest.header.units_next
+            while unit > 1 and self._unit(newest, unit - 1).physical_offset >= log_end_bytes:
+                unit -= 1
+            if unit == 1:
+                self._remove(self._files.pop())
+                continue
+            last = self._unit(newest, unit - 1)
+            newest.header = attrs.evolve(
+                newest.header,
+                units_next=unit,
+                end_offset=last.physical_offset,
+                end_ts=newest.header.begin_ts + 1000 * last.seconds,
+            )
+            yield from self._cut_units(newest)
+
+    def put(self, heads: Sequence[RecordHead]) -> None:
+        """Add the keys of records, in log order; those that are there already are left out."""
+        last = self.end_offset
+        for head in heads:
+            if head.sys_flag & SYS_FLAG_TRANSACTION == TRANSACTION_ROLLBACK:
+                continue
+            if head.physical_offset < last or not (head.keys or head.uniq_key):
+                continue
+            keys = list(index_keys(head.topic, head.keys, head.uniq_key))
+            if head.physical_offset == last:
+                del keys[: self._count_of(last)]
+            for key in keys:
+                self._add(key, head)
+        if self._files:
+            newest = self._files[-1]
+            newest.file.pwrite(encode_index_header(newest.header), 0)
+            self._dirty[newest.path] = None
+
+    def find(self, topic: str, key: str, count: int) -> tuple[int, ...]:
+        """Physical offsets of records that may have the key, newest first, at most `count`.
+
+        Other keys can have the same hash: the caller looks at the records.
+        """
+        wanted = key_hash(index_key(topic, key))
+        found: list[int] = []
+        steps = 0
+        for each in reversed(self._files):
+            unit = self._slot(each, wanted % self.slots)
+            while unit != NO_UNIT and steps < STEPS_MAX and len(found) < count:
+                steps += 1
+                entry = self._unit(each, unit)
+                if entry.key_hash == wanted:
+                    found.append(entry.physical_offset)
+                unit = entry.previous if entry.previous < unit else NO_UNIT
+        return tuple(found)
+
+    def trim(self, log_min_bytes: int) -> int:
+        """Delete files whose last record is gone from the log, never the newest. Gives how many."""
+        deleted = 0
+        while len(self._files) > 1 and self._files[0].header.end_offset < log_min_bytes:
+            self._remove(self._files.pop(0))
+            deleted += 1
+        return deleted
+
+    def take_dirty(self) -> tuple[str, ...]:
+        """Paths written since the last call: what a flush has to sync."""
+        paths = tuple(self._dirty)
+        self._dirty.clear()
+        return paths
+
+    def close(self) -> None:
+        while self._files:
+            self._files.pop().file.close()
+
+    # ---- loading and cutting ----
+
+    def _load(self, name: int) -> None:
+        path = f"{self.folder}/{name:017d}"
+        size = self._disk.stat(path).size_bytes
+        if size == 0:  # a crash left it
+            self._disk.unlink(path)
+            return
+        if size != index_file_bytes(self.slots, self.units):
+            raise ConfigError(
+                f"{path}: index_slots_count, index_units_count: expected those of this file of "
+                f"{size} bytes, found {self.slots}, {self.units}"
+            )
+        file = self._disk.open(path, "w")
+        self._files.append(_IndexFile(name, file, decode_index_header(file.pread(0, HEADER_BYTES))))
+
+    def _remove(self, each: _IndexFile) -> None:
+        self._dirty.pop(each.path, None)
+        each.file.close()
+        self._disk.unlink(each.path)
+        self._disk.sync_dir(self.folder)
+
+    def _cut_units(self, each: _IndexFile) -> Generator[None, None, None]:
+        """Make every slot point below the header's `units_next`. Synced."""
+        units_next = each.header.units_next
+        slots = array("i")
+        slots.frombytes(each.file.pread(HEADER_BYTES, 4 * self.slots))
+        slots.byteswap()
+        wrong = {slot: NO_UNIT for slot, unit in enumerate(slots) if not 0 <= unit < units_next}
+        yield
+        if wrong:
+            for unit, hashed in self._hashes(each, units_next):
+                if hashed % self.slots in wrong:
+                    wrong[hashed % self.slots] = unit
+                if unit % 100_000 == 0:
+                    yield
+            for slot, unit in wrong.items():
+                each.file.pwrite(encode_slot(unit), slot_position(slot))
+                slots[slot] = unit
+        used = self.slots - slots.count(NO_UNIT)
+        each.header = attrs.evolve(each.header, slots_used=used)
+        each.file.pwrite(encode_index_header(each.header), 0)
+        each.file.sync()
+
+    def _hashes(self, each: _IndexFile, units_next: int) -> Iterator[tuple[int, int]]:
+        """Number and key hash of all units below `units_next`, ascending."""
+        per_chunk = CHUNK_BYTES // INDEX_UNIT_BYTES
+        for first in range(1, units_next, per_chunk):
+            count = min(per_chunk, units_next - first)
+            data = each.file.pread(unit_position(first, self.slots), count * INDEX_UNIT_BYTES)
+            for number, unit in enumerate(_UNIT.iter_unpack(data)):
+                yield first + number, unit[0]
+
+    # ---- units ----
+
+    def _slot(self, each: _IndexFile, slot: int) -> int:
+        unit = decode_slot(each.file.pread(slot_position(slot), 4))
+        return unit if unit < each.header.units_next else NO_UNIT
+
+    def _unit(self, each: _IndexFile, unit: int) -> IndexUnit:
+        return decode_index_unit(each.file.pread(unit_position(unit, self.slots), INDEX_UNIT_BYTES))
+
+    def _count_of(self, physical_offset: int) -> int:
+        """How many of the newest entries are of this record; they may lie in two files."""
+        count = 0
+        for each in reversed(self._files):
+            unit = each.header.units_next - 1
+            while unit > 0 and self._unit(each, unit).physical_offset == physical_offset:
+                count += 1
+                unit -= 1
+            if unit > 0:
+                break
+        return count
+
+    def _add(self, key: str, head: RecordHead) -> None:
+        if not self._files or self._files[-1].header.units_next >= self.units:
+            self._create()
+        newest = self._files[-1]
+        header = newest.header
+        unit, hashed = header.units_next, key_hash(key)
+        slot = hashed % self.slots
+        previous = self._slot(newest, slot)
+        entry = IndexUnit(
+            key_hash=hashed,
+            physical_offset=head.physical_offset,
+            seconds=seconds_since(header.begin_ts, head.store_ts),
+            previous=previous,
+        )
+        newest.file.pwrite(encode_index_unit(entry), unit_position(unit, self.slots))
+        newest.file.pwrite(encode_slot(unit), slot_position(slot))
+        self._dirty[newest.path] = None
+        newest.header = IndexHeader(
+            begin_ts=head.store_ts if unit == 1 else header.begin_ts,
+            end_ts=head.store_ts,
+            begin_offset=head.physical_offset if unit == 1 else header.begin_offset,
+            end_offset=head.physical_offset,
+            slots_used=header.slots_used + (previous == NO_UNIT),
+            units_next=unit + 1,
+        )
+
+    def _create(self) -> None:
+        """A new file, named by the local time, after the newest one if the clock went back."""
+        now_ms = self.wall_clock_ms()
+        name = local_name(now_ms)
+        if self._files:
+            newest = self._files[-1]
+            newest.file.pwrite(encode_index_header(newest.header), 0)
+            name = max(name, newest.name + 1)
+        file = self._disk.open(f"{self.folder}/{name:017d}", "x")
+        file.resize(index_file_bytes(self.slots, self.units))
+        self._disk.sync_dir(self.folder)
+        self._files.append(_IndexFile(name, file, IndexHeader()))
+
+
+def is_index_name(name: str) -> bool:
+    """Whether a file of the folder is an index file."""
+    return len(name) == NAME_DIGITS and name.isascii() and name.isdigit()
+
+
+def local_name(wall_clock_ms: int) -> int:
+    """The name of an index file that is created now, as a number: local yyyyMMddHHmmssSSS."""
+    seconds, milliseconds = divmod(wall_clock_ms, 1000)
+    text = datetime.datetime.fromtimestamp(seconds).strftime("%Y%m%d%H%M%S")
+    return int(text) * 1000 + milliseconds

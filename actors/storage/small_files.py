@@ -1,0 +1,54 @@
+"""The two small files that Java reads: `checkpoint` and `abort`.
+
+Upstream: apache/rocketmq store/.../StoreCheckpoint.java, DefaultMessageStore.createTempFile and
+deleteFile (5.3.3). The abort file exists while a store runs; found at a start it says that the last
+stop was none. Its content is the process id in 5.x; ours is the node's name, which says more.
+"""
+
+from __future__ import annotations
+
+from actors.env.protocols import Disk
+from wire.checkpoint import CHECKPOINT_BYTES
+from wire.commitlog import Checkpoint, decode_checkpoint, encode_checkpoint
+from wire.errors import RemoteProtocolError
+
+
+def read_checkpoint(disk: Disk, path: str) -> Checkpoint:
+    """What the file says; all zero if there is none or it cannot be read: then more is scanned."""
+    if not disk.exists(path):
+        return Checkpoint()
+    file = disk.open(path, "r")
+    try:
+        return decode_checkpoint(file.pread(0, CHECKPOINT_BYTES))
+    except RemoteProtocolError:
+        return Checkpoint()
+    finally:
+        file.close()
+
+
+def write_checkpoint(disk: Disk, path: str, checkpoint: Checkpoint) -> None:
+    """Replace the content. Not synced: its times are hints that may be old, never too new."""
+    file = disk.open(path, "w" if disk.exists(path) else "x")
+    try:
+        file.pwrite(encode_checkpoint(checkpoint), 0)
+    finally:
+        file.close()
+
+
+def create_abort(disk: Disk, path: str, content: str) -> None:
+    """Say that the store runs. Synced, name and all; harmless if it is there already."""
+    if disk.exists(path):
+        return
+    file = disk.open(path, "x")
+    try:
+        file.pwrite(content.encode(), 0)
+        file.sync()
+    finally:
+        file.close()
+    disk.sync_dir(path.rpartition("/")[0])
+
+
+def remove_abort(disk: Disk, path: str) -> None:
+    """Say that the store has stopped with nothing left to do."""
+    disk.unlink(path)
+    disk.sync_dir(path.rpartition("/")[0])
