@@ -1,0 +1,151 @@
+"""Events of a store: its start, its growth, what was cut or expired, and what failed.
+
+Offsets are physical offsets in bytes. Those about data are one per batch, never per record.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class RecoveryFinished:
+    """A store was opened. By store, at each start; checkers: `end_bytes` is the end of a record or
+    of a file, and nothing synced lies behind it.
+
+    Attributes:
+        was_clean: the last stop was an ordered one.
+        scanned_from_bytes: first byte looked at.
+        end_bytes: where the log goes on.
+        record_count: good records seen.
+        kept_bytes: bytes behind the end that were cut and are in `cut/`.
+        reason: why the log ends there; "" if nothing follows.
+    """
+
+    was_clean: bool
+    scanned_from_bytes: int
+    end_bytes: int
+    record_count: int
+    kept_bytes: int
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
+class LogTruncated:
+    """Bytes at or behind `end_bytes` were cut and kept aside. By store, before anybody reads it."""
+
+    end_bytes: int
+    kept_bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class RecordsAppended:
+    """One write of a master: `appends` callers, `records` records. By store, when it is written.
+
+    Checkers and audits: these ranges and those of AppendsAcknowledged tile the master's log.
+    """
+
+    first_bytes: int
+    next_bytes: int
+    appends: int
+    records: int
+
+
+@attrs.frozen(kw_only=True)
+class BytesReceived:
+    """A slave wrote what it received in one batch. By store.
+
+    Checkers: the ranges of one session are contiguous.
+    """
+
+    session: int
+    first_bytes: int
+    next_bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class LogSynced:
+    """All below `offset_bytes` is on the disk. By store. Checkers: a restart never ends below."""
+
+    offset_bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class SegmentRolled:
+    """The log went on in the file that begins at `base_bytes`. By store."""
+
+    base_bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class SegmentExpired:
+    """The oldest file was deleted. By store.
+
+    Attributes:
+        min_bytes: the log's first offset now.
+        reason: "age", or "usage" if the disk was too full to wait.
+    """
+
+    min_bytes: int
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
+class DiskUsageChanged:
+    """The disk became too full for appends, or is not any more. By store."""
+
+    is_full: bool
+    used_ratio: float
+
+
+@attrs.frozen(kw_only=True)
+class WriteFailed:
+    """A write to the log failed, so its end is unknown: the node stops. By store."""
+
+    error: str
+    offset_bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class SyncFailed:
+    """A sync failed, which is final: the node stops. By syncer and dispatcher."""
+
+    error: str
+    paths: tuple[str, ...]
+
+
+@attrs.frozen(kw_only=True)
+class RawAppendRefused:
+    """Received bytes were not written, so the session ends. By store, once per session."""
+
+    session: int
+    offset_bytes: int
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
+class DispatchStarted:
+    """The derived files are loaded; records from `from_bytes` on are dispatched (again).
+
+    By dispatcher, at each start.
+    """
+
+    from_bytes: int
+    end_bytes: int
+    queue_count: int
+
+
+@attrs.frozen(kw_only=True)
+class QueueRebuilt:
+    """A consume queue lacked units and is built anew from the whole log. By dispatcher."""
+
+    topic: str
+    queue_id: int
+
+
+@attrs.frozen(kw_only=True)
+class RecordsNotDispatched:
+    """Records that no queue can take (a topic that is no file name). By dispatcher, per batch."""
+
+    first_bytes: int
+    count: int

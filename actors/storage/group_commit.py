@@ -1,0 +1,120 @@
+"""Group commit: all appends that wait, one encoding pass, one write.
+
+Upstream: apache/rocketmq store/.../CommitLog.java, asyncPutMessage (5.3.3), one record at a time
+under a lock.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Sequence
+
+import attrs
+
+from actors.errors import LogFull, NodeStopped, NotStored, Overloaded
+from actors.storage.append_batch import AppendBatch, AppendEncoder
+from actors.storage.commit_log import CommitLog
+from actors.storage.store_messages import Append
+
+GROUP_BYTES = 4 << 20
+"""One group takes appends up to so many encoded bytes; then other actors get a turn."""
+GROUP_APPENDS = 1024
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+
+@attrs.frozen
+class Placed:
+    """One append of a group, and where its records lie."""
+
+    append: Append
+    first_bytes: int
+    last_bytes: int
+    next_bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class Group:
+    """What became of some appends. Those not in `written` are answered.
+
+    Attributes:
+        taken: appends dealt with, from the first on.
+        written: those in the log now, in log order.
+        rolled: first offsets of the segments that were begun.
+        failed: the disk's error; the log's end is unknown then.
+    """
+
+    taken: int
+    written: list[Placed]
+    rolled: tuple[int, ...] = ()
+    failed: OSError | None = None
+
+
+@attrs.define(kw_only=True)
+class GroupCommit:
+    """Writes appends to a log. Never awaits.
+
+    Attributes:
+        log: written by nobody else meanwhile.
+        wall_clock_ms: store timestamps come from it, and never fall.
+        last_ts: the newest store timestamp, ms since 1970.
+    """
+
+    log: CommitLog
+    encoder: AppendEncoder
+    wall_clock_ms: Callable[[], int]
+    last_ts: int
+
+    def commit(
+        self, appends: Sequence[Append], now_s: float, refusal: Callable[[], NotStored | None]
+    ) -> Group:
+        """Write the first of `appends`, as many as one group takes (at least one).
+
+        Args:
+            refusal: why no append is taken at all; a new error for each.
+        """
+        batch = self.encoder.begin(self.log.written_bytes)
+        self.last_ts = max(self.last_ts, self.wall_clock_ms())
+        placed: list[Placed] = []
+        taken = 0
+        for append in appends[:GROUP_APPENDS]:
+            if batch.next_bytes - batch.start_bytes >= GROUP_BYTES:
+                break
+            taken += 1
+            error = refusal()
+            if error is None and append.deadline_s <= now_s:
+                error = Overloaded("the append waited for its turn until its deadline")
+            if error is None:
+                try:
+                    span = self.encoder.add(batch, append.records, self.last_ts)
+                    placed.append(Placed(append, *span))
+                except NotStored as refused:
+                    error = refused
+            if error is not None:
+                append.reply_to.fail(error)
+        return self._write(batch, placed, taken) if placed else Group(taken=taken, written=[])
+
+    def _write(self, batch: AppendBatch, placed: list[Placed], taken: int) -> Group:
+        log = self.log
+        rolled = []
+        try:
+            log.reserve(batch.next_bytes)
+        except OSError as error:
+            self.encoder.take_back(batch)
+            for each in placed:
+                each.append.reply_to.fail(LogFull(f"no room up to {batch.next_bytes}: {error}"))
+            failed = None if error.errno in NO_ROOM else error
+            return Group(taken=taken, written=[], failed=failed)
+        try:
+            for number, part in enumerate(batch.parts):
+                if number:
+                    log.roll()
+                    rolled.append(log.written_bytes)
+                log.append(part)
+        except OSError as error:
+            for each in placed:
+                each.append.reply_to.fail(
+                    NodeStopped(f"the disk failed: {error}", each.first_bytes, each.last_bytes)
+                )
+            return Group(taken=taken, written=[], rolled=tuple(rolled), failed=error)
+        assert log.written_bytes == batch.next_bytes  # EncodedWhereItLies
+        return Group(taken=taken, written=placed, rolled=tuple(rolled))

@@ -1,0 +1,300 @@
+"""Opening a store: from the files as a stop or a crash left them to a log that can be written.
+
+And closing it again.
+
+Order: end an interrupted truncation; load the files; find the end (`recovery`); keep aside and cut
+what lies behind it, the synced mark first; sync what was found and raise the mark to it; say in
+`abort` that the store runs; on a master learn the next queue offsets.
+
+Upstream: DefaultMessageStore.load and recover (5.3.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import attrs
+
+from actors.config import ClassicGroup
+from actors.env.protocols import Disk
+from actors.errors import CorruptLog
+from actors.events import store as events
+from actors.storage import recovery, truncation
+from actors.storage.commit_log import CommitLog, segment_path
+from actors.storage.consume_queue import list_queues, scan_queue
+from actors.storage.derived_files import adopt
+from actors.storage.dispatch_state import DispatchState
+from actors.storage.layout import StoreLayout
+from actors.storage.log_reader import LogReader
+from actors.storage.side_file import SideFile, SideFileDamaged
+from actors.storage.small_files import create_abort, read_checkpoint, remove_abort
+from wire.commitlog import RECORD_BYTES_MAX, Checkpoint, Stop, scan_heads
+from wire.message_record import RECORD_OVERHEAD_MAX, has_queue_unit
+
+READ_BYTES = 4 << 20
+NEVER = -1
+NO_LIMIT = 1 << 62
+
+NextOffsets = dict[tuple[str, int], int]
+
+
+@attrs.frozen(kw_only=True)
+class OpenedStore:
+    """A store that is ready.
+
+    Attributes:
+        log: its end is set, and synced.
+        mark: the synced mark's file; it says `log.written_bytes`.
+        was_clean: the last stop was an ordered one.
+        found: what the scan said.
+        kept_bytes: bytes that were cut and are in `cut/` now.
+        last_store_ts: no later record may have an earlier store timestamp.
+        next_offsets: next queue offset by topic and queue id; empty on a slave.
+    """
+
+    log: CommitLog
+    mark: SideFile
+    was_clean: bool
+    found: recovery.Found
+    kept_bytes: int
+    last_store_ts: int
+    next_offsets: NextOffsets
+
+    def events(self) -> tuple[object, ...]:
+        """What to emit about it."""
+        end, kept = self.log.written_bytes, self.kept_bytes
+        finished = events.RecoveryFinished(
+            was_clean=self.was_clean,
+            scanned_from_bytes=self.found.scanned_from_bytes,
+            end_bytes=end,
+            record_count=self.found.record_count,
+            kept_bytes=kept,
+            reason=self.found.reason,
+        )
+        cut = events.LogTruncated(end_bytes=end, kept_bytes=kept)
+        return (cut, finished) if kept else (finished,)
+
+
+def open_store(
+    disk: Disk, layout: StoreLayout, group: ClassicGroup, *, is_master: bool, owner: str
+) -> Generator[None, None, OpenedStore]:
+    """Open or create the store. Yields at least every 4 MiB of work.
+
+    Args:
+        owner: content of the abort file, for a person who finds it.
+
+    Raises: ConfigError: the files have another size than configured. CorruptLog: damage below the
+        synced mark, a missing file. OSError.
+    """
+    disk.mkdir(layout.root)
+    truncation.finish_interrupted(disk, layout)
+    log = CommitLog.load(disk, layout.commit_log, group.segment_bytes)
+    mark, mark_bytes = _open_mark(disk, layout)
+    try:
+        return (yield from _open(disk, layout, group, log, mark, mark_bytes, is_master, owner))
+    except BaseException:
+        log.close(remove_spare=False)
+        mark.close()
+        raise
+
+
+def _open(
+    disk: Disk,
+    layout: StoreLayout,
+    group: ClassicGroup,
+    log: CommitLog,
+    mark: SideFile,
+    mark_bytes: int | None,
+    is_master: bool,
+    owner: str,
+) -> Generator[None, None, OpenedStore]:
+    was_clean = not disk.exists(layout.abort)
+    checkpoint = read_checkpoint(disk, layout.checkpoint)
+    if was_clean and not disk.exists(layout.dispatched):
+        yield from adopt(disk, layout, group, NO_LIMIT)
+    state = DispatchState.read(disk, layout.dispatched)
+    found = yield from _find_end(disk, layout, log, group, was_clean, mark_bytes, checkpoint, state)
+    kept = 0
+    end = found.end_bytes
+    if end != mark_bytes or not was_clean or found.reason:
+        kept = yield from _cut(disk, layout, log, mark, end)
+    log.set_end(end)
+    yield from _sync_found(disk, log, found.scanned_from_bytes)
+    mark.write((end,))
+    mark.sync()
+    create_abort(disk, layout.abort, owner)
+    offsets: NextOffsets = {}
+    if is_master:
+        offsets = yield from next_offsets(disk, layout, group, log, state)
+    return OpenedStore(
+        log=log,
+        mark=mark,
+        was_clean=was_clean,
+        found=found,
+        kept_bytes=kept,
+        last_store_ts=max(found.last_store_ts, checkpoint.log_ts),
+        next_offsets=offsets,
+    )
+
+
+def close_store(
+    disk: Disk,
+    layout: StoreLayout,
+    log: CommitLog,
+    mark: SideFile,
+    paths: tuple[str, ...],
+    *,
+    ordered: bool,
+) -> None:
+    """Release a store. Ordered: sync `paths` and the mark, remove the spare file, then `abort`.
+
+    The abort file stays if something was not dispatched, so that the next start looks for it.
+    """
+    try:
+        if ordered:
+            for path in paths:
+                _sync_file(disk, path)
+            mark.write((log.written_bytes,))
+            mark.sync()
+    finally:
+        log.close(remove_spare=ordered)
+        mark.close()
+    state = DispatchState.read(disk, layout.dispatched) if ordered else None
+    if state is not None and state.seen_bytes >= log.written_bytes:
+        remove_abort(disk, layout.abort)
+
+
+def _sync_file(disk: Disk, path: str) -> None:
+    file = disk.open(path, "w")
+    try:
+        file.sync()
+    finally:
+        file.close()
+
+
+def _open_mark(disk: Disk, layout: StoreLayout) -> tuple[SideFile, int | None]:
+    try:
+        mark, values = SideFile.open(disk, layout.synced, 1)
+    except SideFileDamaged:
+        raise CorruptLog(
+            f"{layout.synced}: the synced mark cannot be read; without it nobody knows what may be "
+            "cut. Remove the file to have the log cut at its first bad record"
+        ) from None
+    return mark, None if values is None else values[0]
+
+
+def _find_end(
+    disk: Disk,
+    layout: StoreLayout,
+    log: CommitLog,
+    group: ClassicGroup,
+    was_clean: bool,
+    mark_bytes: int | None,
+    checkpoint: Checkpoint,
+    state: DispatchState | None,
+) -> Generator[None, None, recovery.Found]:
+    compat = group.compat == "upstream"
+    if not log.bases():
+        if mark_bytes and not compat:
+            raise CorruptLog(
+                f"{layout.commit_log}: no files, but all below {mark_bytes} was synced once"
+            )
+        return recovery.Found(
+            end_bytes=0, scanned_from_bytes=0, record_count=0, last_store_ts=0, reason=""
+        )
+    dispatched = state.dispatched_bytes if state is not None else NEVER
+    start = recovery.first_file(
+        disk,
+        log,
+        clean=was_clean,
+        dispatched_bytes=dispatched,
+        mark_bytes=mark_bytes,
+        checkpoint=checkpoint,
+    )
+    return (
+        yield from recovery.find_end(
+            disk,
+            log,
+            start_bytes=start,
+            mark_bytes=mark_bytes,
+            compat=compat,
+            check_crc=group.check_crc_on_recover,
+            record_bytes_max=max(RECORD_BYTES_MAX, group.max_message_bytes + RECORD_OVERHEAD_MAX),
+        )
+    )
+
+
+def _cut(
+    disk: Disk, layout: StoreLayout, log: CommitLog, mark: SideFile, end_bytes: int
+) -> Generator[None, None, int]:
+    """Cut what lies behind the end, if anything does. Gives the bytes kept aside."""
+    used = yield from truncation.has_bytes_behind(disk, log, end_bytes)
+    if not used:
+        return 0
+    kept = yield from truncation.keep_aside(disk, layout, log, end_bytes)
+    mark.write((end_bytes,))
+    mark.sync()
+    truncation.truncate(disk, layout, log, end_bytes)
+    return kept
+
+
+def _sync_found(disk: Disk, log: CommitLog, start_bytes: int) -> Generator[None, None, None]:
+    """What a crash left in the page cache becomes durable before anybody is told of it."""
+    for base in log.bases():
+        if start_bytes <= base < log.written_bytes:
+            _sync_file(disk, segment_path(log.folder, base))
+            yield
+    disk.sync_dir(log.folder)
+
+
+def next_offsets(
+    disk: Disk,
+    layout: StoreLayout,
+    group: ClassicGroup,
+    log: CommitLog,
+    state: DispatchState | None,
+) -> Generator[None, None, NextOffsets]:
+    """The next queue offset of every queue: from its units, then from the records behind them.
+
+    Upstream takes the units alone, after it has dispatched the whole log (4.9), or as they are. If
+    queues are missing, the whole log says it.
+    """
+    offsets: NextOffsets = {}
+    queues = list_queues(disk, layout.consume_queue)
+    if state is None or len(queues) < state.queue_count:
+        yield from _add_offsets(disk, log, log.min_bytes, offsets)
+        return offsets
+    start = trusted = min(max(state.dispatched_bytes, log.min_bytes), log.written_bytes)
+    for topic, queue_id in queues:
+        folder = f"{layout.consume_queue}/{topic}/{queue_id}"
+        queue = scan_queue(disk, folder, group.consume_queue_bytes, trusted)
+        yield
+        if queue is None:
+            start = log.min_bytes
+        else:
+            offsets[topic, queue_id] = queue.next_offset
+    yield from _add_offsets(disk, log, start, offsets)
+    return offsets
+
+
+def _add_offsets(
+    disk: Disk, log: CommitLog, start: int, offsets: NextOffsets
+) -> Generator[None, None, None]:
+    reader = LogReader(disk, log.folder, log.segment_bytes)
+    at, size = start, READ_BYTES
+    try:
+        while at < log.written_bytes:
+            data = reader.read(at, size, log.written_bytes)
+            heads, stopped = scan_heads(data, physical_offset=at)
+            for head in heads:
+                if has_queue_unit(head.sys_flag):
+                    key = (head.topic, head.queue_id)
+                    offsets[key] = max(offsets.get(key, 0), head.queue_offset + 1)
+            yield
+            at += stopped.end + stopped.blank_bytes
+            if stopped.stop in (Stop.CORRUPT, Stop.UNWRITTEN):
+                raise CorruptLog(f"{log.path_of(at)}: offset {at}: no record begins there")
+            short = stopped.stop is Stop.INCOMPLETE and not heads
+            size = len(data) + stopped.missing_bytes if short else READ_BYTES
+    finally:
+        reader.close()

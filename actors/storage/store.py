@@ -1,0 +1,400 @@
+"""Store: the one writer of a group's commit log on this node.
+
+Upstream: apache/rocketmq store/.../CommitLog.java, asyncPutMessage and appendData;
+DefaultMessageStore.java, the checks before a put (5.3.3).
+
+Differs:
+- All appends that wait are written by one call (group commit by arrival).
+- What a record may hold is checked before anything is written, for all records of an append.
+- Received bytes are written where they belong or not at all; a failure is told (T4).
+- A failed write or sync ends the node: what the disk holds is unknown (T26).
+
+Messages: see `store_messages`. It tells the syncer Written; the acknowledger RecordsWritten, always
+before the growth that covers it; subscribers LogGrew; whoever opened a session RawRefused. It asks
+nobody. A restart ends the node, because a crash here leaves the end of the log in doubt.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import TypeAlias, assert_never
+
+import attrs
+import trio
+
+from actors.config import ClassicGroup
+from actors.env import Env
+from actors.errors import LogFull, NotMaster, NotStored, StorageError
+from actors.events import store as events
+from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
+from actors.storage import expiry, store_messages
+from actors.storage.append_batch import AppendEncoder
+from actors.storage.commit_log import CommitLog, OffsetMismatch
+from actors.storage.group_commit import GroupCommit, Placed
+from actors.storage.layout import StoreLayout
+from actors.storage.opening import close_store, open_store
+from actors.storage.side_file import SideFile
+from actors.storage.stepping import stepped
+from actors.storage.store_messages import (
+    Append,
+    Appended,
+    AppendRaw,
+    GetRange,
+    LogGrew,
+    LogRange,
+    Message,
+    OpenSession,
+    RawRefused,
+    RecordsWritten,
+    Subscribe,
+    Unsubscribe,
+    Waiting,
+)
+from actors.storage.syncer import SyncDone, Written
+from wire.commitlog import Host
+
+__all__ = [
+    "Append",
+    "AppendRaw",
+    "Appended",
+    "GetRange",
+    "LogGrew",
+    "LogRange",
+    "Message",
+    "OpenSession",
+    "RawRefused",
+    "RecordsWritten",
+    "Store",
+    "Subscribe",
+    "SyncDone",
+    "Unsubscribe",
+    "Waiting",
+]
+
+MAILBOX_CAPACITY = 4096
+MARK_SYNC_S = 1.0
+"""The synced mark is itself synced at most so much later."""
+SUBSCRIBERS_MAX = 1024
+
+
+@attrs.frozen(kw_only=True)
+class _MarkDue:
+    """Timer: the synced mark has been in the page cache for a second."""
+
+
+@attrs.frozen(kw_only=True)
+class _CleanDue:
+    """Timer: look at the disk and at the age of the oldest file. `deleted`: in this round."""
+
+    deleted: int
+
+
+_Inbox: TypeAlias = Message | _MarkDue | _CleanDue
+
+
+@attrs.define(kw_only=True)
+class Store(Actor[_Inbox]):
+    """See the module's text.
+
+    Attributes:
+        host: this node's address as records store it.
+        syncer: told what was written.
+        acknowledger: told which appends wait; None on a slave.
+    """
+
+    env: Env
+    layout: StoreLayout
+    group: ClassicGroup
+    node: str
+    host: Host
+    syncer: ActorRef[Written]
+    acknowledger: ActorRef[RecordsWritten] | None
+    mailbox: MailboxSpec = attrs.field(init=False)  # type: ignore[misc]
+    _log: CommitLog = attrs.field(init=False)
+    _mark: SideFile = attrs.field(init=False)
+    _commit: GroupCommit = attrs.field(init=False)
+    _cleaner: expiry.Cleaner = attrs.field(init=False)
+    _synced_bytes: int = attrs.field(default=0, init=False)
+    _offered_bytes: int = attrs.field(default=0, init=False)
+    _unsynced: dict[str, None] = attrs.field(factory=dict, init=False)
+    _told: LogGrew | None = attrs.field(default=None, init=False)
+    _subscribers: dict[str, ActorRef[LogGrew]] = attrs.field(factory=dict, init=False)
+    _session: int = attrs.field(default=-1, init=False)
+    _source: ActorRef[RawRefused] | None = attrs.field(default=None, init=False)
+    _in_frame: bool = attrs.field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        group = self.group
+        pending = group.append_pending_bytes if self.is_master else group.receive_pending_bytes
+        self.mailbox = MailboxSpec(
+            capacity=MAILBOX_CAPACITY,
+            capacity_bytes=pending,
+            size_of=store_messages.size_of,
+            conflate={SyncDone: lambda message: None},
+            control=(OpenSession,),
+        )
+
+    @property
+    def is_master(self) -> bool:
+        """Whether it takes appends, and no received bytes."""
+        return self.acknowledger is not None
+
+    # ---- life ----
+
+    async def on_start(self) -> None:
+        """Recover; see `opening`. Others are told nothing before it is done."""
+        disk, layout = self.env.disk, self.layout
+        opened = await stepped(
+            open_store(disk, layout, self.group, is_master=self.is_master, owner=self.node)
+        )
+        self._log, self._mark = opened.log, opened.mark
+        self._synced_bytes = self._offered_bytes = opened.log.written_bytes
+        self._commit = GroupCommit(
+            log=opened.log,
+            encoder=AppendEncoder(
+                default_topic=self.group.name,
+                host=self.host,
+                segment_bytes=self.group.segment_bytes,
+                body_bytes_max=self.group.max_message_bytes,
+                next_offsets=opened.next_offsets,
+            ),
+            wall_clock_ms=self.env.wall_clock_ms,
+            last_ts=opened.last_store_ts,
+        )
+        self._cleaner = expiry.Cleaner(
+            env=self.env, log=opened.log, rules=expiry.Expiry.of(self.group)
+        )
+        self._look_at_disk()
+        self.ctx.timers.start("clean", expiry.FIRST_ROUND_S, _CleanDue(deleted=0))
+        for event in opened.events():
+            self.ctx.emit(event)
+
+    async def on_stop(self, reason: StopReason) -> None:
+        """An ordered stop syncs what is left, removes the spare file, and then the abort file.
+
+        The abort file stays if something was not dispatched, so that the next start looks for it.
+        """
+        ordered = reason in (StopReason.NORMAL, StopReason.SHUTDOWN)
+        paths = (*self._unsynced, *self._log.take_dirty())
+        close_store(self.env.disk, self.layout, self._log, self._mark, paths, ordered=ordered)
+
+    # ---- messages ----
+
+    async def handle_batch(self, messages: list[_Inbox]) -> None:
+        """Appends are collected and written together, before whatever comes behind them."""
+        appends: list[Append] = []
+        for message in messages:
+            if isinstance(message, Append):
+                appends.append(message)
+                continue
+            if appends:
+                await self._append_all(appends)
+                appends = []
+            await self._other(message)
+        if appends:
+            await self._append_all(appends)
+        await self._publish()
+
+    async def _other(self, message: _Inbox) -> None:
+        match message:
+            case AppendRaw():
+                await self._append_raw(message)
+            case SyncDone():
+                self._sync_done(message.offset_bytes)
+            case GetRange():
+                message.reply_to.send(self._range())
+            case Subscribe():
+                await self._subscribe(message)
+            case Unsubscribe():
+                self._subscribers.pop(message.name, None)
+            case OpenSession():
+                if message.session > self._session:
+                    self._session, self._source = message.session, message.source
+                    self._in_frame = False
+            case _MarkDue():
+                self._unsynced[self._mark.path] = None
+                self._offer_written()
+            case _CleanDue():
+                self._clean(message.deleted)
+            case Append():
+                await self._append_all([message])
+            case _:
+                assert_never(message)
+
+    def _range(self) -> LogRange:
+        return LogRange(
+            min_bytes=self._log.min_bytes,
+            written_bytes=self._log.written_bytes,
+            synced_bytes=self._synced_bytes,
+            segment_bytes=self._log.segment_bytes,
+            folder=self._log.folder,
+        )
+
+    async def _subscribe(self, message: Subscribe) -> None:
+        assert message.name in self._subscribers or len(self._subscribers) < SUBSCRIBERS_MAX
+        self._subscribers[message.name] = message.subscriber
+        await message.subscriber.tell(self._grown())
+
+    def _grown(self) -> LogGrew:
+        return LogGrew(
+            min_bytes=self._log.min_bytes,
+            written_bytes=self._log.written_bytes,
+            synced_bytes=self._synced_bytes,
+        )
+
+    async def _publish(self) -> None:
+        """Tell everybody the new range, but not in the middle of a frame: it is reported whole."""
+        now = self._grown()
+        if now == self._told:
+            return
+        only_written = self._told is not None and (now.min_bytes, now.synced_bytes) == (
+            self._told.min_bytes,
+            self._told.synced_bytes,
+        )
+        if self._in_frame and only_written:
+            return
+        self._told = now
+        for subscriber in tuple(self._subscribers.values()):
+            await subscriber.tell(now)
+
+    # ---- the master's appends ----
+
+    async def _append_all(self, appends: list[Append]) -> None:
+        """In groups of bounded size, each written by one call and published at once."""
+        taken = 0
+        while taken < len(appends):
+            if taken:
+                await trio.lowlevel.checkpoint()
+            start = self._log.written_bytes
+            group = self._commit.commit(appends[taken:], self.ctx.now_s(), self._refusal)
+            taken += group.taken
+            for base in group.rolled:
+                self.ctx.emit(events.SegmentRolled(base_bytes=base))
+            if group.failed is not None:
+                raise self._write_failed(group.failed) from group.failed
+            if group.written:
+                await self._tell_written(start, group.written)
+                await self._publish()
+
+    def _refusal(self) -> NotStored | None:
+        """Why no append is taken at all."""
+        if not self.is_master:
+            group = self.group
+            return NotMaster(f"{self.node} is a slave of {group.name}", hint=group.master)
+        return LogFull(self._full_text()) if self._cleaner.is_full else None
+
+    def _full_text(self) -> str:
+        return f"the disk of {self.layout.root} is more than {self.group.disk_full_ratio:.0%} full"
+
+    def _write_failed(self, error: OSError) -> StorageError:
+        offset = self._log.written_bytes
+        self.ctx.emit(events.WriteFailed(error=str(error), offset_bytes=offset))
+        return StorageError(f"{self._log.path_of(offset)}: the write at {offset} failed: {error}")
+
+    async def _tell_written(self, start: int, written: list[Placed]) -> None:
+        """The acknowledger learns of the appends before it learns of their bytes."""
+        assert self.acknowledger is not None
+        waits = tuple(
+            Waiting(
+                first_bytes=placed.first_bytes,
+                last_bytes=placed.last_bytes,
+                next_bytes=placed.next_bytes,
+                count=len(placed.append.records),
+                deadline_s=placed.append.deadline_s,
+                reply_to=placed.append.reply_to.bound_to(self.acknowledger),
+            )
+            for placed in written
+        )
+        self._offer_written()
+        self.ctx.emit(
+            events.RecordsAppended(
+                first_bytes=start,
+                next_bytes=self._log.written_bytes,
+                appends=len(waits),
+                records=sum(wait.count for wait in waits),
+            )
+        )
+        await self.acknowledger.tell(RecordsWritten(waits=waits))
+
+    # ---- a slave's received bytes ----
+
+    async def _append_raw(self, message: AppendRaw) -> None:
+        if message.session != self._session or self._source is None:
+            return  # the fence: a session that was replaced, or refused
+        log = self._log
+        first = log.written_bytes if not log.is_empty else message.offset_bytes
+        try:
+            if self.is_master:
+                raise OffsetMismatch(f"{self.node} is the master of {self.group.name}")
+            if self._cleaner.is_full:
+                raise OffsetMismatch(self._full_text())
+            log.append_raw(message.offset_bytes, message.data)
+        except OffsetMismatch as error:
+            await self._refuse(message, str(error))
+            return
+        except OSError as error:
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT) and log.written_bytes == first
+            await self._refuse(message, str(error))
+            if full:
+                return
+            raise self._write_failed(error) from error
+        self._in_frame = not message.ends_frame
+        self._offer_written()
+        self.ctx.emit(
+            events.BytesReceived(
+                session=message.session, first_bytes=first, next_bytes=log.written_bytes
+            )
+        )
+
+    async def _refuse(self, message: AppendRaw, reason: str) -> None:
+        source, self._source = self._source, None
+        assert source is not None
+        self._in_frame = False
+        self.ctx.emit(
+            events.RawAppendRefused(
+                session=message.session, offset_bytes=message.offset_bytes, reason=reason
+            )
+        )
+        await source.tell(RawRefused(session=message.session, reason=reason))
+
+    # ---- durability ----
+
+    def _offer_written(self) -> None:
+        """Hand the syncer what is not synced. If it has no room, the next SyncDone tries again."""
+        self._unsynced.update(dict.fromkeys(self._log.take_dirty()))
+        offset = self._log.written_bytes
+        if self._unsynced and self.syncer.offer(
+            Written(offset_bytes=offset, paths=tuple(self._unsynced))
+        ):
+            self._unsynced.clear()
+
+    def _sync_done(self, offset_bytes: int) -> None:
+        assert offset_bytes <= self._log.written_bytes
+        if offset_bytes > self._synced_bytes:
+            self._synced_bytes = offset_bytes
+            self._mark.write((offset_bytes,))
+            if not self.ctx.timers.active("mark"):
+                self.ctx.timers.start("mark", MARK_SYNC_S, _MarkDue())
+            self.ctx.emit(events.LogSynced(offset_bytes=offset_bytes))
+        self._offer_written()
+
+    # ---- expiry ----
+
+    def _clean(self, deleted: int) -> None:
+        """Delete at most one file, then look again soon, or in the next round."""
+        self._look_at_disk()
+        reason = None
+        if deleted < expiry.FILES_PER_ROUND_MAX:
+            reason = self._cleaner.delete_one(self._synced_bytes)
+        if reason is None:
+            after_s = self.group.clean_resource_interval_s
+            self.ctx.timers.start("clean", after_s, _CleanDue(deleted=0))
+            return
+        self.ctx.emit(events.SegmentExpired(min_bytes=self._log.min_bytes, reason=reason))
+        self.ctx.timers.start("clean", expiry.BETWEEN_FILES_S, _CleanDue(deleted=deleted + 1))
+
+    def _look_at_disk(self) -> None:
+        was_full = self._cleaner.is_full
+        used = self._cleaner.look()
+        if self._cleaner.is_full != was_full:
+            self.ctx.emit(events.DiskUsageChanged(is_full=self._cleaner.is_full, used_ratio=used))

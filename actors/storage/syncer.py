@@ -1,0 +1,105 @@
+"""Syncer: makes durable what the store has written, one sync at a time, and says how far.
+
+Upstream: apache/rocketmq store/.../CommitLog.java, GroupCommitService and FlushRealTimeService
+(5.3.3).
+
+Differs: what is written while a sync runs is covered by the next one (no polling, no retries); a
+failed sync is final: the kernel may have dropped the pages, so a second try that succeeds proves
+nothing. The actor crashes, and with it the store and the node.
+
+Messages: Written. It tells the store SyncDone. A restart forgets what was to be synced; the store
+restarts with it.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias, assert_never
+
+import attrs
+
+from actors.env.protocols import Disk
+from actors.env.protocols import Syncer as DiskSyncer
+from actors.errors import StorageError
+from actors.events import store as events
+from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
+
+MAILBOX_CAPACITY = 64
+"""The store keeps what does not fit and offers it again with the next sync's end."""
+
+
+@attrs.frozen(kw_only=True)
+class Written:
+    """All below `offset_bytes` is written; `paths` were written since the last such message."""
+
+    offset_bytes: int
+    paths: tuple[str, ...]
+
+
+@attrs.frozen(kw_only=True)
+class SyncDone:
+    """To the store: all below `offset_bytes` is on the disk."""
+
+    offset_bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class _IntervalPassed:
+    """Timer: the next sync of a `written` group is due."""
+
+
+Message: TypeAlias = Written
+_Inbox: TypeAlias = Message | _IntervalPassed
+
+
+@attrs.define
+class Syncer(Actor[_Inbox]):
+    """See the module's text.
+
+    Attributes:
+        interval_s: least time between two syncs; 0.0 syncs as soon as there is something.
+    """
+
+    mailbox = MailboxSpec(capacity=MAILBOX_CAPACITY)
+    _disk: Disk
+    _store: ActorRef[SyncDone]
+    interval_s: float
+    _syncer: DiskSyncer = attrs.field(init=False)
+    _offset_bytes: int = attrs.field(default=0, init=False)
+    _paths: dict[str, None] = attrs.field(factory=dict, init=False)
+    _next_s: float = attrs.field(default=0.0, init=False)
+
+    async def on_start(self) -> None:
+        self._syncer = self._disk.syncer()
+
+    async def handle_batch(self, messages: list[_Inbox]) -> None:
+        for message in messages:
+            match message:
+                case Written():
+                    self._offset_bytes = max(self._offset_bytes, message.offset_bytes)
+                    self._paths.update(dict.fromkeys(message.paths))
+                case _IntervalPassed():
+                    pass
+                case _:
+                    assert_never(message)
+        if not self._paths:
+            return
+        if self.interval_s and self.ctx.now_s() < self._next_s:
+            self.ctx.timers.start_at("interval", self._next_s, _IntervalPassed())
+            return
+        await self._sync()
+
+    async def on_stop(self, reason: StopReason) -> None:
+        self._syncer.close()
+
+    async def _sync(self) -> None:
+        """Sync, then tell: nothing is called durable before it is."""
+        paths, offset = tuple(self._paths), self._offset_bytes
+        self._paths.clear()
+        began_s = self.ctx.now_s()
+        try:
+            await self._syncer.sync(paths)
+        except OSError as error:
+            self.ctx.emit(events.SyncFailed(error=str(error), paths=paths))
+            raise StorageError(f"the sync of {', '.join(paths)} failed: {error}") from error
+        self._next_s = began_s + self.interval_s
+        await self._store.tell(SyncDone(offset_bytes=offset))
