@@ -1,0 +1,356 @@
+"""Dispatcher: derives consume queues and index from the log, behind its writer, and looks up in
+them.
+
+Upstream: apache/rocketmq store/.../DefaultMessageStore.java, ReputMessageService,
+FlushConsumeQueueService; index/IndexService.java (5.3.3); specification section 4.8.
+
+Differs:
+- A record that is cut, as it is normal on a slave, is waited for on masters too; upstream's master
+  skips the rest of what it has read.
+- Woken by the log's growth instead of a poll of 1 ms; only synced bytes in a `synced` group.
+- How far everything is flushed is written down (`dispatch_state`).
+
+Messages: store.LogGrew; LookupQueue, LookupKey, GetDispatched from anybody. It asks the store for
+its range at its start and tells nobody. A restart loads the files anew; a disk error is final, as
+for the store, and the supervisor has to end the group.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias, assert_never
+
+import attrs
+import trio
+
+from actors.config import ClassicGroup
+from actors.env import Env
+from actors.env.protocols import Syncer
+from actors.errors import CorruptLog, StorageError
+from actors.events import store as events
+from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo, StopReason
+from actors.storage.consume_queue import QueueGap
+from actors.storage.derived_files import DerivedFiles, Flush
+from actors.storage.layout import StoreLayout
+from actors.storage.log_reader import LogReader, OffsetGone
+from actors.storage.stepping import stepped
+from actors.storage.store_messages import GetRange, LogGrew, LogRange, Subscribe
+from actors.storage.store_messages import Message as StoreMessage
+from wire.commitlog import RECORD_BYTES_MAX, RecordHead, Scanned, Stop, scan_heads
+from wire.message_record import RECORD_OVERHEAD_MAX
+
+SLICE_BYTES = 1 << 20
+"""Read and dispatched at once, then lookups get a turn."""
+FLUSH_INTERVAL_S = 1.0
+ASK_TIMEOUT_S = 30.0
+LOOKUP_COUNT_MAX = 1024
+
+
+@attrs.frozen(kw_only=True)
+class QueueUnits:
+    """Part of a consume queue.
+
+    Attributes:
+        min_offset, next_offset: the queue's range of queue offsets.
+        first_offset: queue offset of the first unit given; at least the one asked for.
+        units: physical offset, size and tags code of each.
+    """
+
+    min_offset: int
+    next_offset: int
+    first_offset: int
+    units: tuple[tuple[int, int, int], ...]
+
+
+@attrs.frozen(kw_only=True)
+class LookupQueue:
+    """Where the records of a queue are, from queue offset `position` on."""
+
+    topic: str
+    queue_id: int
+    position: int
+    count: int
+    reply_to: ReplyTo[QueueUnits]
+
+
+@attrs.frozen(kw_only=True)
+class KeyMatches:
+    """Physical offset and size of the records that have the key, newest first."""
+
+    matches: tuple[tuple[int, int], ...]
+
+
+@attrs.frozen(kw_only=True)
+class LookupKey:
+    """Which records of a topic have a key, at most `count`. UNIQ_KEY counts as a key."""
+
+    topic: str
+    key: str
+    count: int
+    reply_to: ReplyTo[KeyMatches]
+
+
+@attrs.frozen(kw_only=True)
+class Dispatched:
+    """How far the dispatcher is.
+
+    Attributes:
+        dispatched_bytes: all records that end at or below it can be looked up.
+        flushed_bytes: and need not be dispatched again after a crash.
+        limit_bytes: the log's end as it may be dispatched.
+        queue_count: consume queues.
+    """
+
+    dispatched_bytes: int
+    flushed_bytes: int
+    limit_bytes: int
+    queue_count: int
+
+
+@attrs.frozen(kw_only=True)
+class GetDispatched:
+    """Answered at once."""
+
+    reply_to: ReplyTo[Dispatched]
+
+
+@attrs.frozen(kw_only=True)
+class _GoOn:
+    """To itself: more is there to be dispatched."""
+
+
+@attrs.frozen(kw_only=True)
+class _FlushDue:
+    """Timer: make durable what was derived."""
+
+
+@attrs.frozen(kw_only=True)
+class _Flushed:
+    """From the feeder: the flush's files are synced."""
+
+    flush: Flush
+
+
+Message: TypeAlias = LogGrew | LookupQueue | LookupKey | GetDispatched
+_Inbox: TypeAlias = Message | _GoOn | _FlushDue | _Flushed
+
+
+@attrs.define(kw_only=True)
+class Dispatcher(Actor[_Inbox]):
+    """See the module's text."""
+
+    mailbox = MailboxSpec(conflate={LogGrew: lambda message: None, _GoOn: lambda message: None})
+    env: Env
+    layout: StoreLayout
+    group: ClassicGroup
+    store: ActorRef[StoreMessage]
+    _files: DerivedFiles = attrs.field(init=False)
+    _reader: LogReader = attrs.field(init=False)
+    _at_bytes: int = attrs.field(default=0, init=False)
+    _limit_bytes: int = attrs.field(default=0, init=False)
+    _synced_bytes: int = attrs.field(default=0, init=False)
+    _min_bytes: int = attrs.field(default=0, init=False)
+    _wanted_bytes: int = attrs.field(default=0, init=False)
+    _syncer: Syncer = attrs.field(init=False)
+    _flushing: bool = attrs.field(default=False, init=False)
+
+    async def on_start(self) -> None:
+        """Load the files; dispatching itself begins with the first LogGrew."""
+        held = await self.store.ask(
+            LogRange,
+            lambda reply_to: GetRange(reply_to=reply_to),
+            timeout_s=ASK_TIMEOUT_S,
+        )
+        disk, limit = self.env.disk, self._allowed(held.written_bytes, held.synced_bytes)
+        self._min_bytes = held.min_bytes
+        self._files = DerivedFiles(env=self.env, layout=self.layout, group=self.group)
+        self._at_bytes = await stepped(self._files.recover(held.min_bytes, limit))
+        self._reader = LogReader(disk, held.folder, held.segment_bytes)
+        self._syncer = disk.syncer()
+        self.ctx.emit(
+            events.DispatchStarted(
+                from_bytes=self._at_bytes,
+                end_bytes=limit,
+                queue_count=self._files.queue_count,
+            )
+        )
+        await self.store.tell(Subscribe(subscriber=self.ctx.self_ref, name=self.ctx.path))
+        self.ctx.timers.start("flush", FLUSH_INTERVAL_S, _FlushDue())
+
+    async def on_stop(self, reason: StopReason) -> None:
+        """An ordered stop dispatches what is allowed and flushes all."""
+        try:
+            if reason in (StopReason.NORMAL, StopReason.SHUTDOWN):
+                while self._dispatch_slice():
+                    await trio.lowlevel.checkpoint()
+                flush = self._begin_flush()
+                if flush is not None:
+                    await self._sync(flush)
+                    self._files.end_flush(flush)
+        finally:
+            self._syncer.close()
+            self._reader.close()
+            self._files.close()
+
+    async def handle(self, message: _Inbox) -> None:
+        match message:
+            case LogGrew():
+                self._grew(message)
+            case _GoOn():
+                self._go_on()
+            case _FlushDue():
+                self._start_flush()
+            case _Flushed():
+                self._flushing = False
+                self._files.end_flush(message.flush)
+            case LookupQueue():
+                message.reply_to.send(self._units(message))
+            case LookupKey():
+                message.reply_to.send(KeyMatches(matches=self._matches(message)))
+            case GetDispatched():
+                message.reply_to.send(self._progress())
+            case _:
+                assert_never(message)
+
+    # ---- dispatching ----
+
+    def _allowed(self, written_bytes: int, synced_bytes: int) -> int:
+        return synced_bytes if self.group.durability == "synced" else written_bytes
+
+    def _grew(self, message: LogGrew) -> None:
+        self._limit_bytes = self._allowed(message.written_bytes, message.synced_bytes)
+        self._synced_bytes = message.synced_bytes
+        if message.min_bytes > self._min_bytes:
+            self._min_bytes = message.min_bytes
+            self._reader.drop_below(message.min_bytes)
+            self._files.queues.trim(message.min_bytes)
+            self._files.index.trim(message.min_bytes)
+        self._at_bytes = max(self._at_bytes, self._min_bytes)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._dispatch_slice():
+            self.ctx.self_ref.offer(_GoOn())
+
+    def _dispatch_slice(self) -> bool:
+        """Derive from the next bytes; whether there may be more to do at once."""
+        at = self._at_bytes
+        if at >= self._limit_bytes or self._limit_bytes < self._wanted_bytes:
+            return False
+        size = max(SLICE_BYTES, self._wanted_bytes - at)
+        try:
+            data = self._reader.read(at, size, self._limit_bytes)
+        except OffsetGone:
+            # Expired under our feet; the next LogGrew says where the log begins now.
+            return False
+        heads, stopped = scan_heads(data, physical_offset=at, size_max=self._record_bytes_max)
+        if heads and not self._put(heads):
+            return True
+        self._at_bytes = at + stopped.end + stopped.blank_bytes
+        if stopped.stop is Stop.INCOMPLETE and (at + len(data)) % self._reader.segment_bytes == 0:
+            stopped = attrs.evolve(stopped, stop=Stop.CORRUPT, reason="a record over a file's end")
+        return self._goes_on(stopped, len(data) - stopped.end)
+
+    def _goes_on(self, stopped: Scanned, rest_bytes: int) -> bool:
+        match stopped.stop:
+            case Stop.END | Stop.BLANK:
+                return True
+            case Stop.INCOMPLETE:
+                # Normal on a slave: frames cut records. More is read at once, or waited for.
+                self._wanted_bytes = self._at_bytes + rest_bytes + stopped.missing_bytes
+                return True
+            case Stop.CORRUPT | Stop.UNWRITTEN:
+                at = self._at_bytes
+                reason = stopped.reason or "nothing is written there"
+                raise CorruptLog(f"{self._reader.folder}: offset {at}: {reason}")
+            case _:
+                assert_never(stopped.stop)
+
+    def _put(self, heads: list[RecordHead]) -> bool:
+        """False: a queue lacks units, and the whole log is dispatched again for it."""
+        try:
+            refused = self._files.put(heads)
+        except QueueGap as gap:
+            self._files.queues.drop(gap.topic, gap.queue_id)
+            self._at_bytes, self._wanted_bytes = self._min_bytes, 0
+            self.ctx.emit(events.QueueRebuilt(topic=gap.topic, queue_id=gap.queue_id))
+            return False
+        if refused:
+            first = refused[0].physical_offset
+            self.ctx.emit(events.RecordsNotDispatched(first_bytes=first, count=len(refused)))
+        return True
+
+    @property
+    def _record_bytes_max(self) -> int:
+        return max(RECORD_BYTES_MAX, self.group.max_message_bytes + RECORD_OVERHEAD_MAX)
+
+    # ---- flushing ----
+
+    def _begin_flush(self) -> Flush | None:
+        return self._files.begin_flush(self._at_bytes, self._limit_bytes, self._synced_bytes)
+
+    def _start_flush(self) -> None:
+        """The sync itself runs in a feeder, so that lookups do not wait for it."""
+        self.ctx.timers.start("flush", FLUSH_INTERVAL_S, _FlushDue())
+        flush = None if self._flushing else self._begin_flush()
+        if flush is not None:
+            self._flushing = True
+            self.ctx.spawn(self._feed_flush, flush)
+
+    async def _feed_flush(self, flush: Flush) -> None:
+        await self._sync(flush)
+        await self.ctx.self_ref.tell(_Flushed(flush=flush))
+
+    async def _sync(self, flush: Flush) -> None:
+        try:
+            # Some may have expired since; the call itself holds on to those it has begun with.
+            await self._syncer.sync([p for p in flush.paths if self.env.disk.exists(p)])
+        except OSError as error:
+            self.ctx.emit(events.SyncFailed(error=str(error), paths=flush.paths))
+            raise StorageError(f"the sync of derived files failed: {error}") from error
+
+    # ---- lookups ----
+
+    def _progress(self) -> Dispatched:
+        return Dispatched(
+            dispatched_bytes=self._at_bytes,
+            flushed_bytes=self._files.flushed_bytes,
+            limit_bytes=self._limit_bytes,
+            queue_count=self._files.queue_count,
+        )
+
+    def _units(self, request: LookupQueue) -> QueueUnits:
+        queues, topic, queue_id = self._files.queues, request.topic, request.queue_id
+        least = queues.min_offset(topic, queue_id, self._min_bytes)
+        first = max(request.position, least)
+        count = min(request.count, LOOKUP_COUNT_MAX)
+        return QueueUnits(
+            min_offset=least,
+            next_offset=queues.next_offset(topic, queue_id),
+            first_offset=first,
+            units=queues.units(topic, queue_id, first, count, self._min_bytes),
+        )
+
+    def _matches(self, request: LookupKey) -> tuple[tuple[int, int], ...]:
+        """Entries share hashes, so each record is looked at."""
+        count = min(request.count, LOOKUP_COUNT_MAX)
+        found: list[tuple[int, int]] = []
+        for offset in self._files.index.find(request.topic, request.key, LOOKUP_COUNT_MAX):
+            if offset < self._min_bytes or len(found) >= count:
+                continue
+            head = self._head_at(offset)
+            if head is not None and head.topic == request.topic and _has_key(head, request.key):
+                found.append((offset, head.size))
+        return tuple(dict.fromkeys(found))
+
+    def _head_at(self, offset: int) -> RecordHead | None:
+        try:
+            size = int.from_bytes(self._reader.read(offset, 4, self._limit_bytes), "big")
+            data = self._reader.read(offset, size, self._limit_bytes)
+        except OffsetGone:
+            return None
+        heads, _ = scan_heads(data, physical_offset=offset, size_max=self._record_bytes_max)
+        return heads[0] if heads else None
+
+
+def _has_key(head: RecordHead, key: str) -> bool:
+    return key == head.uniq_key or key in head.keys.split(" ")

@@ -1,0 +1,271 @@
+"""Store, syncer and dispatcher of one group on one disk, with the test as acknowledger."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, TypeAlias
+
+import attrs
+import trio
+
+from actors.config import ClassicGroup
+from actors.env.protocols import Disk, Env
+from actors.log_types import NewRecord
+from actors.runtime import (
+    Actor,
+    ActorRef,
+    AutoShutdown,
+    ChildSpec,
+    MailboxSpec,
+    Registry,
+    ReplyTo,
+    Restart,
+    Strategy,
+    SupervisorSpec,
+    System,
+    open_system,
+)
+from actors.sim.disk import EPOCH_MS, SimDisk
+from actors.storage import dispatcher, store
+from actors.storage.dispatcher import Dispatcher
+from actors.storage.layout import StoreLayout
+from actors.storage.store import Store
+from actors.storage.syncer import Syncer
+
+ROOT = "/data/n0/groups/orders"
+Heard: TypeAlias = store.RecordsWritten | store.LogGrew | store.RawRefused
+
+
+def small_group(**changes: Any) -> ClassicGroup:
+    """A group with small files."""
+    fields: dict[str, Any] = {
+        "name": "orders",
+        "master": "n0",
+        "slaves": ("n1",),
+        "segment_bytes": 4096,
+        "consume_queue_bytes": 2000,
+        "index_slots_count": 50,
+        "index_units_count": 200,
+    }
+    return ClassicGroup(**(fields | changes))
+
+
+@attrs.define
+class Listener(Actor[Heard]):
+    """Stands for group_transfer and ha_client; answers each append when its sync is done."""
+
+    mailbox = MailboxSpec(conflate={store.LogGrew: lambda message: None})
+    kit: Kit
+    _waits: list[store.Waiting] = attrs.field(factory=list)
+
+    async def on_start(self) -> None:
+        await self.kit.store.tell(store.Subscribe(subscriber=self.ctx.self_ref, name="listener"))
+
+    async def handle(self, message: Heard) -> None:
+        self.kit.heard.append(message)
+        match message:
+            case store.RecordsWritten():
+                self._waits.extend(message.waits)
+            case store.LogGrew():
+                self.kit.grown = message
+            case store.RawRefused():
+                self.kit.refused.append(message)
+        synced = self.kit.group.durability == "synced"
+        grown = self.kit.grown
+        held = 0 if grown is None else grown.synced_bytes if synced else grown.written_bytes
+        while self._waits and self._waits[0].next_bytes <= held:
+            wait = self._waits.pop(0)
+            wait.reply_to.send(
+                store.Appended(
+                    first_bytes=wait.first_bytes,
+                    last_bytes=wait.last_bytes,
+                    next_bytes=wait.next_bytes,
+                    copies=1,
+                    durability=self.kit.group.durability,
+                )
+            )
+
+
+@attrs.define
+class Kit:
+    """A running group of actors, and what it said."""
+
+    disk: Disk
+    group: ClassicGroup
+    layout: StoreLayout
+    events: list[Any]
+    heard: list[Heard] = attrs.field(factory=list)
+    refused: list[store.RawRefused] = attrs.field(factory=list)
+    grown: store.LogGrew | None = None
+    system: System = attrs.field(init=False)
+    registry: Registry = attrs.field(init=False)
+    wall_ms: int = EPOCH_MS
+
+    @property
+    def store(self) -> ActorRef[store.Message]:
+        return self.registry.ref("/n0/storage/store")
+
+    @property
+    def dispatcher(self) -> ActorRef[dispatcher.Message]:
+        return self.registry.ref("/n0/dispatcher")
+
+    @property
+    def listener(self) -> ActorRef[Heard]:
+        return self.registry.ref("/n0/listener")
+
+    async def append(self, *records: NewRecord, timeout_s: float = 5.0) -> store.Appended:
+        deadline_s = trio.current_time() + timeout_s
+        return await self.store.ask(
+            store.Appended,
+            lambda reply_to: store.Append(
+                records=records, deadline_s=deadline_s, reply_to=reply_to
+            ),
+            timeout_s=timeout_s,
+        )
+
+    async def open_session(self, session: int) -> None:
+        await self.store.tell(store.OpenSession(session=session, source=self.listener))
+
+    async def receive(
+        self, session: int, offset: int, data: bytes, *, ends_frame: bool = True
+    ) -> None:
+        await self.store.tell(
+            store.AppendRaw(session=session, offset_bytes=offset, data=data, ends_frame=ends_frame)
+        )
+
+    async def range(self) -> store.LogRange:
+        return await self.store.ask(
+            store.LogRange, lambda reply_to: store.GetRange(reply_to=reply_to), timeout_s=5.0
+        )
+
+    async def progress(self) -> dispatcher.Dispatched:
+        return await self.dispatcher.ask(
+            dispatcher.Dispatched,
+            lambda reply_to: dispatcher.GetDispatched(reply_to=reply_to),
+            timeout_s=5.0,
+        )
+
+    async def dispatched(self, offset: int) -> None:
+        """Wait until the dispatcher has got there."""
+        for _ in range(100_000):
+            if (await self.progress()).dispatched_bytes >= offset:
+                return
+            await trio.sleep(0.001)
+        raise AssertionError(f"{offset} was not dispatched: {await self.progress()}")
+
+    async def units(
+        self, topic: str, queue_id: int = 0, position: int = 0, count: int = 1000
+    ) -> dispatcher.QueueUnits:
+        return await self.dispatcher.ask(
+            dispatcher.QueueUnits,
+            lambda reply_to: dispatcher.LookupQueue(
+                topic=topic, queue_id=queue_id, position=position, count=count, reply_to=reply_to
+            ),
+            timeout_s=5.0,
+        )
+
+    async def by_key(self, topic: str, key: str, count: int = 10) -> tuple[tuple[int, int], ...]:
+        answer = await self.dispatcher.ask(
+            dispatcher.KeyMatches,
+            lambda reply_to: dispatcher.LookupKey(
+                topic=topic, key=key, count=count, reply_to=reply_to
+            ),
+            timeout_s=5.0,
+        )
+        return answer.matches
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        """Events of this class, in order."""
+        return [event for event in self.events if type(event) is kind]
+
+
+def tree(kit: Kit, env: Env, registry: Registry, *, is_master: bool) -> SupervisorSpec:
+    """As trees/classic.py has it, without the network."""
+    kit.registry = registry
+    storage = (
+        partial(
+            Syncer,
+            disk=env.disk,
+            store=registry.ref("/n0/storage/store"),
+            interval_s=0.0 if kit.group.durability == "synced" else kit.group.flush_interval_s,
+        ),
+        partial(
+            Store,
+            env=env,
+            layout=kit.layout,
+            group=kit.group,
+            node="n0",
+            host=("127.0.0.1", 10912),
+            syncer=registry.ref("/n0/storage/syncer"),
+            acknowledger=registry.ref("/n0/listener") if is_master else None,
+        ),
+    )
+    children = tuple(
+        ChildSpec(name=name, start=start, restart=Restart.TEMPORARY, significant=True)
+        for name, start in zip(("syncer", "store"), storage, strict=True)
+    )
+    return SupervisorSpec(
+        strategy=Strategy.REST_FOR_ONE,
+        children=(
+            ChildSpec(
+                name="storage",
+                start=SupervisorSpec(
+                    strategy=Strategy.ONE_FOR_ALL,
+                    children=children,
+                    auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
+                ),
+                restart=Restart.TEMPORARY,
+                significant=True,
+            ),
+            ChildSpec(
+                name="dispatcher",
+                start=lambda: Dispatcher(
+                    env=env,
+                    layout=kit.layout,
+                    group=kit.group,
+                    store=registry.ref("/n0/storage/store"),
+                ),
+            ),
+            ChildSpec(name="listener", start=lambda: Listener(kit)),
+        ),
+        auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
+    )
+
+
+@asynccontextmanager
+async def running(
+    disk: Disk,
+    group: ClassicGroup | None = None,
+    *,
+    is_master: bool = True,
+    root: str = ROOT,
+    wall_clock_ms: Any = None,
+) -> AsyncIterator[Kit]:
+    """The actors on this disk, until the block ends in order."""
+    events: list[Any] = []
+    kit = Kit(disk=disk, group=group or small_group(), layout=StoreLayout(root), events=events)
+    env = Env(
+        network=None,  # type: ignore[arg-type]
+        disk=disk,
+        rng=random.Random(3),
+        wall_clock_ms=wall_clock_ms or (lambda: kit.wall_ms),
+        events=lambda path, incarnation, event: events.append(event),
+    )
+    async with open_system(
+        "n0",
+        lambda registry: tree(kit, env, registry, is_master=is_master),
+        events=env.events,
+    ) as system:
+        kit.system = system
+        yield kit
+
+
+def sim_disk(seed: int = 2) -> SimDisk:
+    return SimDisk(random.Random(seed))
+
+
+def local_reply(answers: list[Any]) -> ReplyTo[Any]:
+    return ReplyTo.local(answers.append)
