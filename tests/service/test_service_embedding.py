@@ -1,0 +1,264 @@
+"""A node inside a host program: start, stop, cancel, fail, twice, and under a host's supervisor."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+import pytest
+import trio
+
+import actors
+from actors.config import loads
+from actors.env import Syncer
+from actors.env.local_disk import LocalDisk
+from actors.env.real import real_env
+from actors.errors import ConfigError, NotMaster, OutcomeUnknown, ReplicationTimeout, StorageError
+from actors.runtime import SupervisorSpec, open_system
+from actors.service import NodeService
+from actors.storage.event_reader import read_events
+
+pytestmark = pytest.mark.real_io
+
+
+def cluster(folder: Path, port: int, *lines: str, nodes: int = 1) -> actors.ClusterConfig:
+    """Nodes n0, n1, ... with the group `orders`, in `folder`."""
+    addresses = "\n".join(f'n{number} = "127.0.0.{number + 1}"' for number in range(nodes))
+    slaves = ", ".join(f'"n{number}"' for number in range(1, nodes))
+    more = "\n".join(lines)
+    return loads(
+        f"""
+version = 1
+name = "embedded"
+data_dir = "{folder}"
+[nodes]
+{addresses}
+[groups.orders]
+mode = "classic"
+master = "n0"
+slaves = [{slaves}]
+port = {port}
+segment_bytes = 1048576
+index_slots_count = 100
+index_units_count = 400
+{more}
+""",
+        "embedded.toml",
+    )
+
+
+async def bodies(log: actors.Log, start: int = 0) -> list[bytes]:
+    async with log.reader(start) as batches:
+        return [record.body for batch in [b async for b in batches] for record in batch.records]
+
+
+async def test_what_was_appended_is_there_after_a_restart(tmp_path: Path, free_port: int) -> None:
+    config = cluster(tmp_path, free_port)
+    async with actors.open_node(config, "n0") as node:
+        first = await node.log("orders").append([b"one", b"two"])
+    async with actors.open_node(config, "n0") as node:
+        second = await node.log("orders").append([actors.Message("other", b"three", tags="t")])
+        assert second.first == first.next
+        assert await bodies(node.log("orders")) == [b"one", b"two", b"three"]
+        assert node.identity.boot == 2
+
+
+async def test_an_unknown_group_and_an_unknown_node(tmp_path: Path, free_port: int) -> None:
+    config = cluster(tmp_path, free_port)
+    with pytest.raises(ConfigError, match="no node 'n7'; it has n0"):
+        async with actors.open_node(config, "n7"):
+            pass
+    async with actors.open_node(config, "n0") as node:
+        with pytest.raises(KeyError, match="'payments'"):
+            node.log("payments")
+
+
+async def test_a_second_start_on_the_same_directory_is_refused(
+    tmp_path: Path, free_port: int
+) -> None:
+    config = cluster(tmp_path, free_port)
+    async with actors.open_node(config, "n0") as node:
+        with pytest.raises(ConfigError, match="in use by this process already"):
+            async with actors.open_node(config, "n0"):
+                pass
+        await node.log("orders").append([b"still here"])
+
+
+async def test_a_port_in_use_is_one_line(tmp_path: Path, free_port: int) -> None:
+    config = cluster(tmp_path, free_port)
+    listener = await real_env().network.listen("127.0.0.1", free_port)
+    with pytest.raises(ConfigError) as caught:
+        async with actors.open_node(config, "n0"):
+            pass
+    await listener.aclose()
+    (line,) = caught.value.problems
+    assert "groups.orders.port" in line
+    assert str(free_port) in line
+    async with actors.open_node(config, "n0"):
+        pass  # the refusal has left no lock and no listener behind
+
+
+async def test_a_slave_refuses_appends_and_names_the_master(tmp_path: Path, free_port: int) -> None:
+    config = cluster(tmp_path, free_port, nodes=2)
+    async with actors.open_node(config, "n1") as node:
+        with pytest.raises(NotMaster) as caught:
+            await node.log("orders").append([b"no"])
+    assert caught.value.hint == "n0"
+    assert caught.value.status == "SERVICE_NOT_AVAILABLE"
+
+
+async def test_a_host_that_is_cancelled_in_mid_append(tmp_path: Path, free_port: int) -> None:
+    config = cluster(tmp_path, free_port, "slave_timeout_s = 60.0", nodes=2)
+    appending = trio.Event()
+
+    async def host() -> None:
+        async with actors.open_node(config, "n0") as node:
+            appending.set()
+            await node.log("orders").append([b"nobody acknowledges this"])
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(host)
+        await appending.wait()
+        await trio.sleep(0.2)
+        nursery.cancel_scope.cancel()
+    assert logged_kinds(tmp_path)[-1] == "NodeStopped"
+    # The outcome was unknown: here it is stored, and a slave gets it after the restart.
+    async with (
+        actors.open_node(config, "n0") as master,
+        actors.open_node(config, "n1"),
+    ):
+        log = master.log("orders")
+        receipt = await log.append([b"next"])
+        assert receipt.copies == 2
+        assert await bodies(log) == [b"nobody acknowledges this", b"next"]
+
+
+async def test_an_append_without_copies_ends_with_a_timeout(tmp_path: Path, free_port: int) -> None:
+    config = cluster(tmp_path, free_port, "slave_timeout_s = 0.1", nodes=2)
+    async with actors.open_node(config, "n0") as node:
+        with pytest.raises(ReplicationTimeout) as caught:
+            await node.log("orders").append([b"one", b"two"])
+        assert caught.value.first == 0
+        assert caught.value.last is not None
+        assert await bodies(node.log("orders")) == []  # not acknowledged, so not shown
+        status = await node.status()
+    assert status["groups"]["orders"]["counts"]["outcome_unknown"] == 2
+
+
+async def test_a_failed_sync_ends_the_node_and_reaches_the_host_as_a_group(
+    tmp_path: Path, free_port: int
+) -> None:
+    config = cluster(tmp_path, free_port)
+    disk = BreakingDisk()
+    cancelled = False
+    with pytest.raises(ExceptionGroup) as caught:
+        async with actors.open_node(config, "n0", env=attrs.evolve(real_env(), disk=disk)) as node:
+            await node.log("orders").append([b"one"])
+            disk.broken = True
+            try:
+                with pytest.raises(OutcomeUnknown):
+                    await node.log("orders").append([b"two"])
+                await trio.sleep(60)
+            except trio.Cancelled:
+                cancelled = True
+                raise
+    assert caught.group_contains(StorageError, match="No space on this planet")
+    assert cancelled
+    async with actors.open_node(config, "n0") as node:
+        assert (await bodies(node.log("orders")))[:1] == [b"one"]
+
+
+async def test_two_services_in_one_program(tmp_path: Path, free_port: int) -> None:
+    one = cluster(tmp_path / "one", free_port)
+    two = cluster(tmp_path / "two", free_port + 1)
+    async with actors.open_node(one, "n0") as first, actors.open_node(two, "n0") as second:
+        await first.log("orders").append([b"first"])
+        await second.log("orders").append([b"second"])
+        assert await bodies(first.log("orders")) == [b"first"]
+        assert await bodies(second.log("orders")) == [b"second"]
+
+
+async def test_serve_gives_the_node_and_ends_when_asked(tmp_path: Path, free_port: int) -> None:
+    config = cluster(tmp_path, free_port)
+    async with trio.open_nursery() as nursery:
+        node = await nursery.start(actors.serve, config, "n0")
+        await node.log("orders").append([b"one"])
+        node.request_stop()
+    assert logged_kinds(tmp_path)[-1] == "NodeStopped"
+
+
+async def test_a_child_of_the_hosts_supervisor_comes_back_with_its_data(
+    tmp_path: Path, free_port: int
+) -> None:
+    config = cluster(tmp_path, free_port)
+    services: list[NodeService] = []
+    spec = actors.child_spec(config, "n0")
+    make = spec.start
+    assert callable(make)
+
+    def start() -> NodeService:
+        service = make()
+        assert isinstance(service, NodeService)
+        services.append(service)
+        return service
+
+    spec = attrs.evolve(spec, start=start, backoff=None)
+    async with open_system("host", SupervisorSpec(children=(spec,))) as host:
+        for life in range(3):
+            node = await running(services, life)
+            await node.log("orders").append([b"life %d" % life])
+            if life < 2:
+                services[life].ctx.spawn(fail)
+        assert await bodies(node.log("orders")) == [b"life 0", b"life 1", b"life 2"]
+        found = host.tree().find("/host/n0")
+        assert found is not None
+        assert found.restarts == 2
+
+
+class KilledByTest(Exception):
+    pass
+
+
+async def fail() -> None:
+    raise KilledByTest
+
+
+async def running(services: list[NodeService], life: int) -> actors.Node:
+    while len(services) <= life or services[life].node is None:  # noqa: ASYNC110
+        await trio.sleep(0.01)
+    node = services[life].node
+    assert node is not None
+    return node
+
+
+def logged_kinds(folder: Path) -> list[str]:
+    """The kinds of all events of n0, in order."""
+    found = read_events(LocalDisk(), f"{folder}/n0/events")
+    return [type(logged.event).__name__ for logged in found]
+
+
+class BreakingDisk(LocalDisk):
+    """This machine's disk, until it is `broken`: then every sync fails."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.broken = False
+
+    def syncer(self) -> Syncer:
+        return BreakingSyncer(self, super().syncer())
+
+
+@attrs.define
+class BreakingSyncer:
+    _disk: BreakingDisk
+    _inner: Syncer
+
+    async def sync(self, paths: Sequence[str]) -> None:
+        if self._disk.broken:
+            raise OSError(errno.EIO, "No space on this planet")
+        await self._inner.sync(paths)
+
+    def close(self) -> None:
+        self._inner.close()
