@@ -61,6 +61,7 @@ class FrameSocket:
     def __init__(self, connection: trio_websocket.WebSocketConnection, stream: Stream) -> None:
         self._connection = connection
         self._stream = stream
+        self._pings_count = 0
 
     async def receive(self) -> bytes | str:
         """The next message. Raises: SocketClosed."""
@@ -81,6 +82,14 @@ class FrameSocket:
         finally:
             if not sent:
                 self._stream.abort()
+
+    async def ping(self) -> None:
+        """Return when the peer's library has answered. Raises: SocketClosed."""
+        self._pings_count += 1  # the library's own choice of a payload would be random
+        try:
+            await self._connection.ping(self._pings_count.to_bytes(8, "big"))
+        except trio_websocket.ConnectionClosed as error:
+            raise _closed(error.reason) from None
 
     async def close(
         self, code: int = NORMAL, reason: str = "", *, timeout_s: float = CLOSE_TIMEOUT_S

@@ -1,17 +1,16 @@
-"""The API socket's client: for programs that do not embed a node, and as a command.
+"""The other end of a node's API socket, as a library and as `python -m actors.client`.
 
-    async with client.connect("var/demo/n0/api.sock") as node:
-        receipt = await node.append("orders", [b"one", b"two"])
-        async with node.log("orders").appender() as out:      # pipelined: the fast path
-            await out.send(b"...")
-        async with node.tail("orders", start=receipt.first) as batches:
+    async with connect("var/demo/n0/api.sock") as client:           # or ("127.0.0.1", 10913)
+        receipt = await client.log("orders").append([b"one", b"two"])
+        async with client.tail("orders", receipt.first) as batches:
             async for batch in batches: ...
 
-`python -m actors.client --help` is the command.
+`connection` is the client, `requests` what it has under way, `following` what the node pushes.
 """
 
-from actors.client.connecting import connect, parse_address
-from actors.client.connection import Client
-from actors.client.following import EventTail, Tail
+from __future__ import annotations
 
-__all__ = ["Client", "EventTail", "Tail", "connect", "parse_address"]
+from actors.client.connection import Client, connect
+from actors.client.following import EventBatch, Subscription
+
+__all__ = ["Client", "EventBatch", "Subscription", "connect"]

@@ -1,164 +1,197 @@
-"""What a client follows: a log, the events, a group's offsets. Each is fed by the reader task."""
+"""What a client follows: batches and events within a credit, and a group's offsets.
+
+The connection's reader task puts into these and never waits: what a subscription may hold is
+bounded by the credit that it has granted, and of offsets only the newest is kept.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
+import attrs
 import trio
 
 from actors.api import convert
-from actors.api.failures import RequestRefused, to_error
-from actors.events.sink import EventLines
+from actors.errors import Closed, TriologError
 from actors.log_types import Batch, Offsets
 from wire import api
+from wire.errors import RemoteProtocolError
 
-F = TypeVar("F", api.Batch, api.Events, api.Offsets)
+T = TypeVar("T")
+
+TAIL_CREDIT_BYTES = 1 << 20
+"""Four batches of the default size: the next is under way while one is looked at."""
+EVENTS_CREDIT_LINES = 1024
+WATCH_IDLE_PUSHES = 64
+"""Pushes of offsets that nobody waited for, after which the node is told to stop."""
+
+Why: TypeAlias = Callable[[], TriologError]
+"""Makes the error a subscription ended with, a new one for each who waits."""
+Send: TypeAlias = Callable[[api.Request], None]
+"""Puts a small frame on its way; never waits."""
 
 
-class Connection(Protocol):
-    """What a following needs of its client."""
+@attrs.frozen
+class EventBatch:
+    """Lines of the node's event log, and how many this client was too slow for before them."""
 
-    async def follow(self, following: Following[F], request: api.Request) -> None: ...
-    def post_now(self, request: api.Request) -> None: ...
-    def forget(self, request: int) -> None: ...
+    lines: tuple[str, ...]
+    missed: int
 
 
-class Following(Generic[F]):
-    """One subscription: frames come in by `take`, its user takes them with `next_frame`.
+class Follower(Protocol):
+    """Takes what the node pushes under one request number. Never waits."""
 
-    Credit bounds what waits: it is given back as frames are taken. Offsets need none, for only the
-    newest is kept.
+    def take(self, frame: api.Answer) -> None:
+        """One push. Raises: RemoteProtocolError if it is none for this."""
+
+    def end(self, why: Why | None) -> None:
+        """Nothing more comes; None: it was asked to end, or the node has nothing more."""
+
+
+class Subscription(trio.abc.ReceiveChannel[T], Generic[T]):
+    """A channel of what the node pushes, in order; credit is granted as items are received.
+
+    Made by `Client.tail` and `Client.events`. To be closed by who has it (`async with`).
     """
 
-    def __init__(self, connection: Connection, request: api.Request, kind: type[F]) -> None:
-        assert request.id is not None
-        self._connection = connection
+    def __init__(
+        self, request: int, credit: int, read: Callable[[api.Answer], tuple[T, int]], send: Send
+    ) -> None:
+        """`read` gives a push and its cost in credit; raises RemoteProtocolError for others."""
         self._request = request
-        self._id: int = request.id
-        self._kind: type[F] = kind
-        self._frames: deque[F] = deque()
-        self._error: Exception | None = None
-        self._state = "new"  # open, ended, closed
-        self._arrived = trio.Event()
-        self._owed = 0
+        self._credit = credit
+        self._read = read
+        self._send = send
+        self._items: deque[tuple[T, int]] = deque()
+        self._left = credit
+        self._received_cost = 0
+        self._why: Why | None = None
+        self._ended = False
+        self._closed = False
+        self._more = trio.Event()
 
-    async def next_frame(self) -> F:
-        """Raises: trio.EndOfChannel, trio.ClosedResourceError, or why it failed."""
-        if self._state == "new":
-            self._state = "open"
-            await self._connection.follow(self, self._request)
-        while not self._frames:
-            if self._state == "closed":
-                raise trio.ClosedResourceError
-            if self._error is not None:
-                raise self._error
-            if self._state == "ended":
-                raise trio.EndOfChannel
-            self._arrived = trio.Event()
-            await self._arrived.wait()
-        return self._frames.popleft()
+    async def receive(self) -> T:
+        """The next item.
 
-    def give_back(self, amount: int, granted: int) -> None:
-        """Grant what was taken, a quarter of the whole credit at a time."""
-        self._owed += amount
-        if self._owed * 4 >= granted and self._state == "open":
-            self._connection.post_now(api.Grant(id=self._id, credit=self._owed))
-            self._owed = 0
-
-    def close(self) -> None:
-        """No more frames; harmless when closed."""
-        if self._state == "open":
-            self._connection.post_now(api.Cancel(id=self._id))
-        self._connection.forget(self._id)
-        self._state = "closed"
-        self._frames.clear()
-        self._arrived.set()
-
-    # For the client's reader task.
-
-    def take(self, answer: api.Answer) -> None:
-        if isinstance(answer, self._kind):
-            if self._kind is api.Offsets:
-                self._frames.clear()
-            self._frames.append(answer)
-            self._arrived.set()
-        elif isinstance(answer, api.Ended):
-            self._end(None)
-        elif isinstance(answer, api.Failed):
-            self._end(to_error(answer))
-        else:
-            self._end(RequestRefused(api.ERROR_INTERNAL, f"unexpected answer {answer!r}"[:200]))
-
-    def end(self, error: Exception) -> None:
-        """The connection has ended: what came before can still be taken."""
-        self._end(error)
-
-    def _end(self, error: Exception | None) -> None:
-        if self._state in ("new", "open"):
-            self._state = "ended"
-            self._error = error
-            self._connection.forget(self._id)
-        self._arrived.set()
-
-
-class Tail(trio.abc.ReceiveChannel[Batch]):
-    """A group's acknowledged records as they come; made by `Client.tail`.
-
-    Attributes:
-        position: where the next batch starts; None before the first if it starts at the end.
-    """
-
-    def __init__(self, connection: Connection, request: api.Tail) -> None:
-        self._following: Following[api.Batch] = Following(connection, request, api.Batch)
-        self._credit = request.credit_bytes
-        self.position = request.start
-
-    async def receive(self) -> Batch:
-        """The next batch, with at least one record.
-
-        Raises: trio.ClosedResourceError if it has been closed; Closed if the connection has ended;
-            RequestRefused for an unknown group or a start that is no record's.
+        Raises:
+            trio.EndOfChannel: the node has nothing more to tell.
+            trio.ClosedResourceError: this channel has been closed.
+            TriologError: the subscription failed, or the connection was lost (Closed).
         """
-        frame = await self._following.next_frame()
-        self._following.give_back(frame.cost_bytes, self._credit)
-        self.position = frame.next
-        return convert.to_batch(frame)
+        await trio.lowlevel.checkpoint()
+        while True:
+            if self._closed:
+                raise trio.ClosedResourceError
+            if self._items:
+                item, cost = self._items.popleft()
+                self._grant(cost)
+                return item
+            if self._ended:
+                if self._why is not None:
+                    raise self._why()
+                raise trio.EndOfChannel
+            self._more = trio.Event()
+            await self._more.wait()
 
     async def aclose(self) -> None:
-        """No more batches; harmless when closed."""
-        self._following.close()
+        """Tell the node to stop pushing; harmless when closed."""
+        if not self._closed:
+            self._closed = True
+            self._items.clear()
+            if not self._ended:
+                self._send(api.Cancel(id=self._request))
+            self._more.set()
         await trio.lowlevel.checkpoint()
 
+    def take(self, frame: api.Answer) -> None:
+        item, cost = self._read(frame)
+        if self._left <= 0:
+            raise RemoteProtocolError(f"pushed more than the credit of {self._credit}")
+        self._left -= cost
+        if not self._closed:
+            self._items.append((item, cost))
+            self._more.set()
 
-class EventTail(trio.abc.ReceiveChannel[EventLines]):
-    """A node's events as lines; made by `Client.events`."""
+    def end(self, why: Why | None) -> None:
+        self._ended = True
+        self._why = why
+        self._more.set()
 
-    def __init__(self, connection: Connection, request: api.TailEvents) -> None:
-        self._following: Following[api.Events] = Following(connection, request, api.Events)
-        self._credit = request.credit_lines
+    def _grant(self, cost: int) -> None:
+        """Half a credit at a time, so that grants are few."""
+        self._received_cost += cost
+        if self._received_cost * 2 >= self._credit and not self._ended:
+            given = min(self._received_cost, api.CREDIT_MAX)
+            self._received_cost -= given
+            self._left += given
+            self._send(api.Grant(id=self._request, credit=given))
 
-    async def receive(self) -> EventLines:
-        """At least one line. Raises: as `Tail.receive`; trio.EndOfChannel when the node ends."""
-        frame = await self._following.next_frame()
-        self._following.give_back(len(frame.lines), self._credit)
-        return EventLines(lines=tuple(line.encode() for line in frame.lines), missed=frame.missed)
 
-    async def aclose(self) -> None:
-        """No more lines; harmless when closed."""
-        self._following.close()
-        await trio.lowlevel.checkpoint()
+def read_batch(frame: api.Answer) -> tuple[Batch, int]:
+    """A push of a tail."""
+    if not isinstance(frame, api.Batch):
+        raise RemoteProtocolError(f"a tail was pushed {type(frame).__name__}")
+    return convert.to_batch(frame), frame.cost_bytes
+
+
+def read_events(frame: api.Answer) -> tuple[EventBatch, int]:
+    """A push of an event subscription."""
+    if not isinstance(frame, api.Events):
+        raise RemoteProtocolError(f"a subscription of events was pushed {type(frame).__name__}")
+    return EventBatch(frame.lines, frame.missed), len(frame.lines)
 
 
 class OffsetsWatch:
-    """A group's newest offsets, as they change."""
+    """One group's offsets as the node pushes them, shared by all who wait for them.
 
-    def __init__(self, connection: Connection, request: api.WatchOffsets) -> None:
-        self._following: Following[api.Offsets] = Following(connection, request, api.Offsets)
+    It stays open for a while when nobody waits, because a reader at the log's end waits again soon.
 
-    async def receive(self) -> Offsets:
-        """The newest that has not been received. Raises: as `Tail.receive`."""
-        return convert.to_offsets(await self._following.next_frame())
+    Attributes:
+        over: nobody may begin to wait here: it has ended, or the node was told to stop.
+    """
 
-    def close(self) -> None:
-        self._following.close()
+    def __init__(self, request: int, send: Send) -> None:
+        self._request = request
+        self._send = send
+        self._newest: Offsets | None = None
+        self._waiting_count = 0
+        self._idle_pushes = 0
+        self._why: Why | None = None
+        self._changed = trio.Event()
+        self.over = False
+
+    async def wait(self, ready: Callable[[Offsets], bool]) -> Offsets:
+        """Return the first offsets that are `ready`. Raises: TriologError as for a subscription."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        self._waiting_count += 1
+        try:
+            while True:
+                if self._newest is not None and ready(self._newest):
+                    return self._newest
+                if self._why is not None:
+                    raise self._why()
+                await self._changed.wait()
+        finally:
+            self._waiting_count -= 1
+
+    def take(self, frame: api.Answer) -> None:
+        if not isinstance(frame, api.Offsets):
+            raise RemoteProtocolError(f"a watch of offsets was pushed {type(frame).__name__}")
+        self._newest = convert.to_offsets(frame)
+        self._idle_pushes = 0 if self._waiting_count else self._idle_pushes + 1
+        if self._idle_pushes >= WATCH_IDLE_PUSHES and not self.over:
+            self.over = True
+            self._send(api.Cancel(id=self._request))
+        self._wake()
+
+    def end(self, why: Why | None) -> None:
+        self.over = True
+        self._why = why or (lambda: Closed("the node ended the watch of its offsets"))
+        self._wake()
+
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, trio.Event()
+        changed.set()

@@ -1,0 +1,261 @@
+"""The requests of one connection: numbered, under way together, each handed its own answer.
+
+Two tasks: one reads and hands every frame to whom it belongs, one sends what waits. A caller that
+is cancelled therefore never breaks the connection; its answer is dropped when it comes.
+
+Bounds: the node's own limits from its `welcome` (unanswered requests, and bytes of their frames);
+callers wait their turn in order. What a subscription may hold is bounded by its credit.
+
+When the connection ends, requests that were not handed to the socket fail with `Closed`; those
+that were and may have had an effect with `NodeStopped`, an unknown outcome.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import attrs
+import trio
+
+from actors.api import frame_socket
+from actors.api.failures import RequestRefused, to_error
+from actors.api.frame_socket import FrameSocket, SocketClosed
+from actors.client.following import Follower
+from actors.errors import Closed, NodeStopped, TooLarge, TriologError
+from wire import api
+from wire.errors import LocalProtocolError, RemoteProtocolError
+
+PROBE_INTERVAL_S = 10.0
+"""A node that owes something and was silent for so long is asked whether it lives."""
+PROBE_TIMEOUT_S = 30.0
+"""And is given up after so long a silence: a machine that is gone sends no word of it."""
+
+F = TypeVar("F", bound=api.Answer)
+
+
+@attrs.define(eq=False)
+class _Call:
+    """A request that has no answer yet.
+
+    Attributes:
+        answer: the class of its answer.
+        settle: takes the answer or the error; neither raises nor yields.
+        in_doubt: the node may act on it, so its loss after `sent` is an unknown outcome.
+    """
+
+    answer: type
+    settle: Callable[[Any], None]
+    size_bytes: int
+    in_doubt: bool
+    sent: bool = False
+
+
+class Requests:
+    """What is under way on one connection."""
+
+    def __init__(self, socket: FrameSocket, welcome: api.Welcome) -> None:
+        self._socket = socket
+        self._node = welcome.node
+        self._limits = welcome
+        self._next_number = welcome.id + 1
+        self._calls: dict[int, _Call] = {}
+        self._in_flight_bytes = 0
+        self._followers: dict[int, Follower] = {}
+        self._outbox: deque[tuple[bytes, _Call | None]] = deque()
+        self._to_send = trio.Event()
+        self._turn = trio.Lock()
+        self._room = trio.Event()
+        self._frames_count = 0
+        self._ended = ""
+
+    def number(self) -> int:
+        if self._ended:
+            raise Closed(self._ended)
+        self._next_number += 1
+        return self._next_number - 1
+
+    async def ask(
+        self, answer: type[F], make: Callable[[int], api.Request], *, in_doubt: bool = False
+    ) -> F:
+        return await self.answered(lambda number: checked(make(number)), answer, in_doubt=in_doubt)
+
+    async def answered(self, make: Callable[[int], bytes], answer: type[F], *, in_doubt: bool) -> F:
+        done = trio.Event()
+        outcomes: list[F | TriologError] = []
+
+        def settle(outcome: F | TriologError) -> None:
+            outcomes.append(outcome)
+            done.set()
+
+        await self.begin(make, answer, settle, in_doubt=in_doubt)
+        await done.wait()
+        (outcome,) = outcomes
+        if isinstance(outcome, TriologError):
+            raise outcome
+        return outcome
+
+    async def begin(
+        self,
+        make: Callable[[int], bytes],
+        answer: type,
+        settle: Callable[[Any], None],
+        *,
+        in_doubt: bool,
+    ) -> None:
+        """Return when the request is on its way. Raises: Closed, and what `make` raises."""
+        number = self.number()
+        data = make(number)
+        if self._turn.locked() or not self._has_room(len(data)):
+            async with self._turn:  # first come, first served
+                while not self._ended and not self._has_room(len(data)):
+                    self._room = trio.Event()
+                    await self._room.wait()
+        if self._ended:
+            raise Closed(self._ended)
+        call = _Call(answer=answer, settle=settle, size_bytes=len(data), in_doubt=in_doubt)
+        self._calls[number] = call
+        self._in_flight_bytes += call.size_bytes
+        self._put(data, call)
+
+    def _has_room(self, size_bytes: int) -> bool:
+        """A single request above the bound may go alone: the node takes it, too."""
+        limits = self._limits
+        return len(self._calls) < limits.in_flight_requests_max and (
+            not self._calls or self._in_flight_bytes + size_bytes <= limits.in_flight_bytes_max
+        )
+
+    def follow(self, frame: api.Request, follower: Follower) -> None:
+        data = checked(frame)
+        self._followers[frame.id] = follower
+        self._put(data, None)
+
+    def send_soon(self, frame: api.Request) -> None:
+        if not self._ended:
+            self._put(encoded(frame), None)
+
+    def _put(self, data: bytes, call: _Call | None) -> None:
+        self._outbox.append((data, call))
+        self._to_send.set()
+
+    # The connection's own tasks.
+
+    async def run(self) -> None:
+        """Serve this connection until it has ended; for `connect`."""
+        async with trio.open_nursery() as nursery:
+            for task in (self._receive, self._send, self._probe):
+                nursery.start_soon(self._run_until_ended, task, nursery.cancel_scope)
+
+    async def _run_until_ended(self, task: Callable[[], Any], scope: trio.CancelScope) -> None:
+        try:
+            await task()
+        except SocketClosed as error:
+            self.end(error.reason)
+        except RemoteProtocolError as error:
+            self.end(f"the node does not keep to the protocol: {error}")
+            await self._socket.close(frame_socket.PROTOCOL_ERROR, str(error))
+        scope.cancel()
+
+    async def _receive(self) -> None:
+        while True:
+            data = await self._socket.receive()
+            self._frames_count += 1
+            self._dispatch(api.decode_answer(data))
+
+    async def _send(self) -> None:
+        while True:
+            while self._outbox:
+                data, call = self._outbox.popleft()
+                if call is not None:
+                    call.sent = True
+                await self._socket.send(data)
+            self._to_send = trio.Event()
+            await self._to_send.wait()
+
+    async def _probe(self) -> None:
+        while True:
+            seen_count = self._frames_count
+            await trio.sleep(PROBE_INTERVAL_S)
+            if seen_count != self._frames_count or not (self._calls or self._followers):
+                continue
+            with trio.move_on_after(PROBE_TIMEOUT_S) as scope:
+                await self._socket.ping()
+            if scope.cancelled_caught and seen_count == self._frames_count:
+                raise SocketClosed(f"no word for {PROBE_INTERVAL_S + PROBE_TIMEOUT_S:g} s")
+
+    def _dispatch(self, frame: api.Answer) -> None:
+        number = frame.id
+        if number is None:
+            assert isinstance(frame, api.Failed)
+            raise SocketClosed(f"{frame.error}: {frame.message}")
+        call = self._calls.pop(number, None)
+        if call is not None:
+            self._answer(call, frame)
+        elif number in self._followers:
+            self._push(number, frame)
+        elif not isinstance(frame, api.Failed) or number >= self._next_number:
+            # A `failed` can cross with the `cancel` of what has ended; nothing else can.
+            raise RemoteProtocolError(f"{type(frame).__name__} for request {number}, which is none")
+
+    def _answer(self, call: _Call, frame: api.Answer) -> None:
+        self._in_flight_bytes -= call.size_bytes
+        self._room.set()
+        if isinstance(frame, api.Failed):
+            call.settle(to_error(frame))
+        elif isinstance(frame, call.answer):
+            call.settle(frame)
+        else:
+            reason = f"{type(frame).__name__} where {call.answer.__name__} was due"
+            call.settle(self._loss(call, reason))
+            raise RemoteProtocolError(reason)
+
+    def _push(self, number: int, frame: api.Answer) -> None:
+        match frame:
+            case api.Failed():
+                self._followers.pop(number).end(lambda: to_error(frame))
+            case api.Ended():
+                self._followers.pop(number).end(None)
+            case _:
+                self._followers[number].take(frame)
+
+    def end(self, reason: str) -> None:
+        """No more requests; every one that has no answer fails. Only the first reason counts."""
+        if self._ended:
+            return
+        ended = self._ended = f"the connection to {self._node} has ended: {reason}"
+        calls, self._calls = self._calls, {}
+        for call in calls.values():
+            call.settle(self._loss(call, reason))
+        followers, self._followers = self._followers, {}
+        for follower in followers.values():
+            follower.end(lambda: Closed(ended))
+        self._outbox.clear()
+        self._room.set()
+
+    def _loss(self, call: _Call, reason: str) -> TriologError:
+        text = f"the connection to {self._node} ended before the answer: {reason}"
+        return NodeStopped(text) if call.in_doubt and call.sent else Closed(text)
+
+
+def encoded(frame: api.Request) -> bytes:
+    """Raises: TooLarge for an append above the frame limit."""
+    try:
+        data = api.encode(frame)
+    except LocalProtocolError as error:
+        raise TooLarge(str(error)) from error
+    assert isinstance(data, bytes)
+    return data
+
+
+def checked(frame: api.Request) -> bytes:
+    """Encode what may hold values out of range: the node would end the connection for them.
+
+    Raises: RequestRefused, as a node does for what it can read and not do.
+    """
+    try:
+        data = encoded(frame)
+        api.decode_request(data)
+    except (RemoteProtocolError, TypeError, AttributeError) as error:
+        raise RequestRefused(api.ERROR_BAD_REQUEST, str(error)) from error
+    return data
