@@ -26,7 +26,7 @@ ITEMS: dict[int, str] = {
     11: "10,000 connect-and-close probes leave nothing behind",
     12: "a stalled slave slows neither the other one nor the producers",
     13: "an append wakes an idle writer at once",
-    14: "connects to the address it was given; retries every 5 s; connect time-out 5 s",
+    14: "connects to the address it was given; retries at least every 5 s; connect time-out 5 s",
     15: "the first report leaves within 1 s and equals the local end",
     16: "a frame at another offset appends nothing, closes and is counted",
     17: "an empty log accepts a first offset only at a multiple of the file size",

@@ -210,12 +210,16 @@ def test_what_the_store_did_not_take_is_never_reported() -> None:
 def test_pauses_between_attempts() -> None:
     reconnect = Reconnect(interval_s=5.0)
     assert reconnect.connect_at_s == 0.0
-    assert reconnect.lost(Lost.CONNECT_FAILED, "refused", 10.0) == 5.0
+    pauses = [reconnect.lost(Lost.CONNECT_FAILED, "refused", 10.0) for _ in range(7)]
+    assert pauses == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
     assert reconnect.connect_at_s == 15.0
     assert reconnect.last_error == "the master could not be reached: refused"
     reconnect.connected()
     assert reconnect.state == HAConnectionState.TRANSFER
-    assert reconnect.lost(Lost.PEER_CLOSED, "", 20.0) == 5.0
+    assert reconnect.lost(Lost.PEER_CLOSED, "", 20.0) == 5.0  # it has not sent anything yet
+    reconnect.connected()
+    reconnect.frame_accepted()
+    assert reconnect.lost(Lost.PEER_CLOSED, "", 20.0) == 0.2
     reconnect.connected()
     assert reconnect.lost(Lost.SILENT, "", 30.0) == 0.0
     assert reconnect.last_error == Lost.SILENT.value

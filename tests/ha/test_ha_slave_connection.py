@@ -53,18 +53,18 @@ async def nothing_from(peer: Peer, seconds: float) -> None:
 
 
 @pytest.mark.checklist(14)
-async def test_connects_from_its_own_address_and_retries_every_5_s(
+async def test_connects_from_its_own_address_and_retries_for_ever(
     autojump_clock: object,
 ) -> None:
     async with node("n1", SYNCED) as kit:
-        await trio.sleep(11.0)
+        await trio.sleep(12.0)  # after 0.2, 0.4, 0.8, 1.6, 3.2, 5 s
         lost = kit.of(events.MasterLost)
-        assert [event.session for event in lost] == [1, 2, 3]
+        assert [event.session for event in lost] == [1, 2, 3, 4, 5, 6, 7]
         assert {event.reason for event in lost} == {Lost.CONNECT_FAILED.value}
         assert "127.0.0.1:10912" in lost[0].detail
         listener = await kit.network.open("n0").listen(ADDRESSES["n0"], PORT)
         stream = await listener.accept()
-        assert 14.0 < trio.current_time() < 16.0
+        assert 16.0 < trio.current_time() < 17.0
         assert stream.remote.host == ADDRESSES["n1"]
 
 
@@ -320,7 +320,7 @@ async def test_a_failed_append_is_not_acknowledged_and_visible(autojump_clock: o
         assert await again.next_report() == 0
 
 
-async def test_a_lost_master_is_tried_again_after_5_s(autojump_clock: object) -> None:
+async def test_a_lost_master_is_tried_again_soon(autojump_clock: object) -> None:
     async with slave_of_test(SYNCED) as master:
         peer = await master.accept()
         await peer.next_report()
@@ -330,7 +330,7 @@ async def test_a_lost_master_is_tried_again_after_5_s(autojump_clock: object) ->
         peer.stream.abort()
         began_s = trio.current_time()
         again = await master.accept()
-        assert trio.current_time() - began_s == pytest.approx(5.0, abs=0.2)
+        assert trio.current_time() - began_s == pytest.approx(0.2, abs=0.1)
         assert await again.next_report() == master.kit.written_bytes
 
 
