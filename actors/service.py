@@ -134,7 +134,6 @@ class _OpenNode(AbstractAsyncContextManager[Node]):
         self._name = name
         self._env = env
         self._stack = AsyncExitStack()
-        self._node: Node | None = None
 
     async def __aenter__(self) -> Node:
         config = load(self._config)
@@ -144,8 +143,9 @@ class _OpenNode(AbstractAsyncContextManager[Node]):
             directory = _take_directory(config, self._name, env)
             stack.callback(directory.close)
             node = await _start(config, self._name, env, directory, stack)
+            # Last in, first out; and whatever becomes of it, the tree is stopped behind it.
+            stack.push_async_callback(_drain, node)
             self._stack = stack.pop_all()
-        self._node = node
         return node
 
     async def __aexit__(
@@ -154,11 +154,13 @@ class _OpenNode(AbstractAsyncContextManager[Node]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool | None:
-        assert self._node is not None
-        # Draining is part of the ordered stop, also when the host cancels: bounded by its own time.
-        with trio.CancelScope(shield=True):
-            await self._node.drain()
         return await self._stack.__aexit__(kind, error, traceback)
+
+
+async def _drain(node: Node) -> None:
+    """Part of the ordered stop also when the host cancels: bounded by its own time."""
+    with trio.CancelScope(shield=True):
+        await node.drain()
 
 
 def _check_node(config: ClusterConfig, name: str) -> None:
