@@ -62,6 +62,10 @@ class NodeFailed(Exception):
     """A node ended by an error that nobody has asked for. `__cause__` has it."""
 
 
+class EndedWhileStarting(Exception):
+    """The process was killed, stopped or lost power before it was ready."""
+
+
 @attrs.define(eq=False)
 class _Ready:
     """Passes `started` on, and remembers that it came."""
@@ -113,14 +117,17 @@ class _Process:
         node_label.set(self.node.name)
         ready = _Ready(task_status)
         try:
-            with self.scope:
-                await self.main(self.env(), ready)
-        except Exception as error:
-            if self.fenced:
-                return  # it was killed; what it says while it falls is not heard
-            if not ready.called:
-                raise  # to whoever starts it
-            self.node.failure = error
+            try:
+                with self.scope:
+                    await self.main(self.env(), ready)
+            except Exception as error:
+                if not self.fenced and ready.called:
+                    self.node.failure = error
+                elif not self.fenced:
+                    raise  # to whoever starts it
+                # Else it was killed: what it says while it falls is not heard.
+            if self.scope.cancel_called and not ready.called:
+                raise EndedWhileStarting(self.node.name)
         finally:
             self.fence()
             self.node.ended(self)
@@ -279,7 +286,7 @@ class World:
     async def start_node(self, name: str, main: NodeMain) -> Any:
         """Start a process on the machine. Returns what it calls `started` with.
 
-        Raises: what `main` raises before it is ready.
+        Raises: what `main` raises before it is ready. EndedWhileStarting.
         """
         self._count("start")
         self.network.power_on(name)

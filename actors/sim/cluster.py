@@ -1,0 +1,316 @@
+"""A classic cluster in a simulated world: every node is the real `open_node`, unchanged.
+
+Nodes are named as in the configuration; each is a machine of its own, with its own address, disk
+and clock. What a test or a workload holds is the same `Log` that an embedding program has: it
+stands in front of whatever process runs on the node now, so it outlives restarts.
+
+Who calls sits outside the machines. So an answer that a dying process still gives while it is
+being unwound is not heard: the outcome is unknown (`NodeStopped`), as it is for a client whose
+server was killed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeVar
+
+import attrs
+import trio
+
+from actors.config import ClassicGroup, ClusterConfig, SlaveNode, validate
+from actors.env.protocols import Env
+from actors.errors import Closed, NodeStopped, TriologError
+from actors.log import AppendOutcome, Log
+from actors.log_types import Batch, NewRecord, Offsets, Receipt
+from actors.node import Node
+from actors.service import open_node
+from actors.sim.world import NodeState, World
+
+R = TypeVar("R")
+
+DATA_DIR: Final = "/data"
+API_PORT: Final = 8790
+LOOK_S: Final = 0.1
+"""How often `converged` looks: virtual time, which costs nothing while nothing happens."""
+
+SMALL: Final[Mapping[str, Any]] = {
+    "segment_bytes": 64 << 10,
+    "consume_queue_bytes": 20 * 1024,
+    "index_slots_count": 512,
+    "index_units_count": 2048,
+    "reconnect_interval_s": 1.0,
+    "connect_timeout_s": 2.0,
+}
+"""Files so small that a short run rolls all kinds of them over, and reconnects that come soon."""
+
+
+def classic_config(
+    *, nodes: int = 3, group: str = "orders", api_port: int | None = API_PORT, **settings: Any
+) -> ClusterConfig:
+    """A cluster of `nodes` nodes, n0 the master of one group, all others its slaves.
+
+    Args:
+        settings: of the group, as in `[groups.NAME]`; where it says nothing, `SMALL` and the
+            defaults hold.
+    """
+    assert 1 <= nodes <= 200, nodes
+    names = [f"n{number}" for number in range(nodes)]
+    one = ClassicGroup(
+        name=group,
+        master=names[0],
+        slaves=tuple(SlaveNode(name) for name in names[1:]),
+        **{**SMALL, **settings},
+    )
+    addresses: Mapping[str, str] = {
+        name: f"10.0.0.{number + 1}" for number, name in enumerate(names)
+    }
+    groups: Mapping[str, ClassicGroup] = {group: one}
+    config = ClusterConfig(
+        name="sim", data_dir=DATA_DIR, nodes=addresses, groups=groups, api_port=api_port
+    )
+    validate(config)
+    return config
+
+
+@attrs.define(eq=False)
+class SimProcess:
+    """One start of a node.
+
+    Attributes:
+        node: the real one.
+        killed: from then on nobody hears it any more.
+    """
+
+    name: str
+    node: Node
+    killed: bool = False
+
+    def death(self) -> NodeStopped | None:
+        """What a caller learns instead of an answer, if it was killed or lost power."""
+        return NodeStopped(f"{self.name} died before it answered") if self.killed else None
+
+
+class SimCluster:
+    """The nodes of one configuration in a world.
+
+    Args:
+        world: where they live; the machines are added to it.
+        config: of the cluster. `data_dir` is a path on every simulated disk.
+        skews_ms: how far a node's clock is off, by name.
+
+    Attributes:
+        world: see above.
+        config: see above.
+    """
+
+    def __init__(
+        self, world: World, config: ClusterConfig, *, skews_ms: Mapping[str, int] | None = None
+    ) -> None:
+        self.world = world
+        self.config = config
+        self._processes: dict[str, SimProcess] = {}
+        skews = skews_ms or {}
+        for name in config.python_nodes:
+            world.add_node(name, config.nodes[name], skew_ms=skews.get(name, 0))
+
+    # ---- nodes ----
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The nodes' names, in the configuration's order."""
+        return self.config.python_nodes
+
+    def runs(self, name: str) -> bool:
+        """Whether the node's process runs; a paused one does."""
+        return self.world.node(name).state is not NodeState.OFF
+
+    async def start(self, *names: str) -> None:
+        """Start these nodes, all that are off if none is named; return when they are ready.
+
+        Raises: what `open_node` raises for the first that cannot start.
+        """
+        for name in names or [each for each in self.names if not self.runs(each)]:
+            await self.world.start_node(name, self._main(name))
+
+    async def stop(self, *names: str) -> None:
+        """SIGTERM: an ordered stop, one after the other (all if none is named)."""
+        for name in names or [each for each in self.names if self.runs(each)]:
+            await self.world.stop_node(name)
+
+    async def kill(self, name: str) -> None:
+        """SIGKILL: nothing of it has an effect any more; what it wrote stays."""
+        self._killed(name)
+        await self.world.kill_node(name)
+
+    async def power_loss(self, name: str) -> None:
+        """The machine loses power: of what was not synced, any part survives."""
+        self._killed(name)
+        await self.world.power_loss(name)
+
+    async def restart(self, name: str) -> None:
+        """Kill it if it runs, then start it."""
+        if self.runs(name):
+            await self.kill(name)
+        await self.start(name)
+
+    def pause(self, name: str) -> None:
+        """SIGSTOP, until `resume`."""
+        self.world.pause_node(name)
+
+    def resume(self, name: str) -> None:
+        """SIGCONT. Harmless if it is not paused."""
+        self.world.resume_node(name)
+
+    def node(self, name: str) -> Node:
+        """The running node itself. Raises: Closed, if it is off."""
+        return self.process(name).node
+
+    # ---- network ----
+
+    def cut(self, name: str, other: str | None = None) -> None:
+        """Nothing passes between `name` and `other` (None: everybody else), either way."""
+        for each in self._others(name, other):
+            self.world.network.cut_both(name, each)
+
+    def cut_one_way(self, source: str, target: str) -> None:
+        """Nothing gets from `source` to `target`; the other way is not touched."""
+        self.world.network.cut(source, target)
+
+    def heal(self, name: str | None = None, other: str | None = None) -> None:
+        """Undo the cuts of a node, between two, or (None) all that is wrong with the network."""
+        if name is None:
+            self.world.network.heal_all()
+            return
+        for each in self._others(name, other):
+            self.world.network.heal_both(name, each)
+
+    def reset(self, one: str, other: str) -> int:
+        """Break all connections between two nodes. Returns how many there were."""
+        return self.world.network.reset(one, other)
+
+    def _others(self, name: str, other: str | None) -> list[str]:
+        assert name in self.names, f"no node {name!r}"
+        return [other] if other is not None else [each for each in self.names if each != name]
+
+    # ---- logs ----
+
+    def log(self, group: str, node: str | None = None) -> Log:
+        """A group's log as `node` (None: the master) shows it; stays good over restarts.
+
+        While the node is off, its methods raise `Closed`.
+        """
+        name = node or self.config.groups[group].master
+        assert name in self.config.groups[group].members, f"{name} is no member of {group}"
+        return Log(NodeBackend(self, name), group)
+
+    async def offsets(self, name: str, group: str) -> Offsets:
+        """How far a running node is with a group."""
+        return await self.log(group, name).offsets()
+
+    async def converged(self, group: str, *, within_s: float = 60.0) -> Offsets:
+        """Wait until every running member holds, and shows, all that the master has written.
+
+        Returns: the master's offsets.
+
+        Raises: NotConverged, which says how far each is, after `within_s` of virtual time.
+        """
+        master = self.config.groups[group].master
+        synced = self.config.groups[group].durability == "synced"
+        found: dict[str, Offsets] = {}
+        with trio.move_on_after(within_s):
+            while True:
+                members = [n for n in self.config.groups[group].members if self.runs(n)]
+                found = {name: await self.offsets(name, group) for name in members}
+                if _equal(found, master, synced):
+                    return found[master]
+                await trio.sleep(LOOK_S)
+        raise NotConverged(group, within_s, found)
+
+    # ---- inside ----
+
+    def _main(self, name: str) -> Callable[[Env, trio.TaskStatus[Any]], Awaitable[object]]:
+        async def main(env: Env, task_status: trio.TaskStatus[Any]) -> None:
+            try:
+                async with open_node(self.config, name, env=env) as node:
+                    self._processes[name] = SimProcess(name, node)
+                    task_status.started(node)
+                    await node.wait_stop_requested()
+            finally:
+                self._processes.pop(name, None)
+
+        return main
+
+    def _killed(self, name: str) -> None:
+        process = self._processes.pop(name, None)
+        if process is not None:
+            process.killed = True
+
+    def process(self, name: str) -> SimProcess:
+        """What runs on the node now. Raises: Closed, if it is off."""
+        process = self._processes.get(name)
+        if process is None:
+            raise Closed(f"{name} does not run")
+        return process
+
+
+class NotConverged(Exception):
+    """The members still differ though they had time. The text says how far each is."""
+
+    def __init__(self, group: str, within_s: float, found: Mapping[str, Offsets]) -> None:
+        each = "; ".join(
+            f"{name}: written {offsets.written}, synced {offsets.synced},"
+            f" acknowledged {offsets.acknowledged}"
+            for name, offsets in found.items()
+        )
+        super().__init__(f"{group}: not equal after {within_s:g} virtual seconds: {each}")
+
+
+@attrs.frozen
+class NodeBackend:
+    """`LogBackend` over whatever process runs on one node; a call stays with its process."""
+
+    _cluster: SimCluster
+    _name: str
+
+    async def append(self, group: str, records: tuple[NewRecord, ...]) -> Receipt:
+        return await self._heard(lambda node: node.append(group, records))
+
+    async def submit(
+        self, group: str, records: tuple[NewRecord, ...], on_done: Callable[[AppendOutcome], None]
+    ) -> None:
+        process = self._cluster.process(self._name)
+        await process.node.submit(
+            group, records, lambda outcome: on_done(process.death() or outcome)
+        )
+
+    async def read(self, group: str, start: int, max_bytes: int, fresh: bool) -> Batch:
+        return await self._heard(lambda node: node.read(group, start, max_bytes, fresh))
+
+    async def wait_acknowledged(self, group: str, above: int) -> Offsets:
+        return await self._heard(lambda node: node.wait_acknowledged(group, above))
+
+    async def wait_offsets(self, group: str, known: Offsets | None) -> Offsets:
+        return await self._heard(lambda node: node.wait_offsets(group, known))
+
+    async def _heard(self, call: Callable[[Node], Awaitable[R]]) -> R:
+        """Raises: what `call` raises; NodeStopped if the process was killed before it answered."""
+        process = self._cluster.process(self._name)
+        try:
+            answer = await call(process.node)
+        except TriologError as error:
+            raise process.death() or error from error
+        death = process.death()
+        if death is not None:
+            raise death
+        return answer
+
+
+def _equal(found: Mapping[str, Offsets], master: str, synced: bool) -> bool:
+    """Whether all hold, and show, what the master has written."""
+    if master not in found:
+        return False
+    end = found[master].written
+    return all(
+        (each.synced if synced else each.written) == each.written == each.acknowledged == end
+        for each in found.values()
+    )

@@ -1,0 +1,119 @@
+"""A classic cluster of real nodes in a world: what tests and workloads may do with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+
+from actors.errors import Closed, NodeStopped, NotMaster
+from actors.sim.cluster import NotConverged, SimCluster, classic_config
+from actors.sim.world import EndedWhileStarting, World, open_world
+
+
+def cluster_in(world: World, **settings: Any) -> SimCluster:
+    return SimCluster(world, classic_config(**settings))
+
+
+async def test_the_same_log_from_every_node(autojump_clock: object) -> None:
+    async with open_world(1) as world:
+        cluster = cluster_in(world)
+        await cluster.start()
+        receipt = await cluster.log("orders").append([b"one", b"two"])
+        assert (receipt.count, receipt.copies, receipt.durability) == (2, 2, "synced")
+        end = await cluster.converged("orders")
+        assert end.written == end.acknowledged == receipt.next
+        for name in cluster.names:
+            batch = await cluster.log("orders", name).read(0)
+            assert [record.body for record in batch.records] == [b"one", b"two"]
+        with pytest.raises(NotMaster):
+            await cluster.log("orders", "n1").append([b"three"])
+        await cluster.stop()
+        assert not any(cluster.runs(name) for name in cluster.names)
+        with pytest.raises(Closed):
+            await cluster.log("orders").append([b"three"])
+
+
+async def test_a_log_outlives_kills_and_power_losses(autojump_clock: object) -> None:
+    async with open_world(2) as world:
+        cluster = cluster_in(world)
+        await cluster.start()
+        log = cluster.log("orders")
+        bodies = [b"before", b"killed", b"power"]
+        await log.append([bodies[0]])
+        await cluster.kill("n0")
+        await cluster.restart("n0")
+        await cluster.converged("orders")
+        await log.append([bodies[1]])
+        await cluster.power_loss("n0")
+        await cluster.power_loss("n1")
+        await cluster.start()
+        await cluster.converged("orders")
+        await log.append([bodies[2]])
+        await cluster.restart("n1")
+        await cluster.converged("orders")
+        batch = await cluster.log("orders", "n1").read(0)
+        assert [record.body for record in batch.records] == bodies
+
+
+async def test_an_answer_of_a_killed_node_is_not_heard(autojump_clock: object) -> None:
+    """However far the append was, who asked learns that the node died."""
+    async with open_world(3) as world:
+        cluster = cluster_in(world)
+        await cluster.start()
+        outcomes: list[Exception] = []
+
+        async def append() -> None:
+            try:
+                await cluster.log("orders").append([b"x"])
+            except NodeStopped as error:
+                outcomes.append(error)
+
+        async def pipelined() -> None:
+            try:
+                async with cluster.log("orders").appender() as out:
+                    await out.send(b"y")
+            except NodeStopped as error:
+                outcomes.append(error)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(append)
+            nursery.start_soon(pipelined)
+            await trio.sleep(0.0005)
+            await cluster.kill("n0")
+        assert len(outcomes) == 2
+
+
+async def test_cut_heal_and_converge(autojump_clock: object) -> None:
+    async with open_world(4) as world:
+        cluster = cluster_in(world, copies=2)
+        await cluster.start()
+        cluster.cut("n2")
+        await cluster.log("orders").append([b"x"])
+        with pytest.raises(NotConverged, match="n2: written 0"):
+            await cluster.converged("orders", within_s=10.0)
+        cluster.heal("n2")
+        end = await cluster.converged("orders")
+        assert await cluster.offsets("n2", "orders") == end
+
+
+async def test_a_node_killed_while_it_starts(autojump_clock: object) -> None:
+    async with open_world(5) as world:
+        cluster = cluster_in(world)
+        ended = []
+
+        async def start() -> None:
+            try:
+                await cluster.start("n1")
+            except EndedWhileStarting as error:
+                ended.append(error)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(start)
+            for _ in range(5):
+                await trio.lowlevel.checkpoint()
+            await cluster.kill("n1")
+        assert len(ended) == 1
+        await cluster.start()
+        await cluster.log("orders").append([b"x"])
