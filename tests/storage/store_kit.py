@@ -49,6 +49,7 @@ def small_group(**changes: Any) -> ClassicGroup:
         "consume_queue_bytes": 2000,
         "index_slots_count": 50,
         "index_units_count": 200,
+        "max_message_bytes": 3900,
     }
     return ClassicGroup(**(fields | changes))
 

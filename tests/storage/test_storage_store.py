@@ -1,0 +1,640 @@
+"""The store actor on a simulated disk: appends, refusals, sessions, failures, expiry."""
+
+import errno
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import pytest
+import trio
+from store_kit import ROOT, Kit, local_reply, running, sim_disk, small_group
+
+from actors.errors import (
+    LogFull,
+    NodeStopped,
+    NotMaster,
+    NotStored,
+    Overloaded,
+    StorageError,
+    TooLarge,
+)
+from actors.events import store as events
+from actors.log_types import Message
+from actors.runtime import ActorDown
+from actors.sim.disk import EPOCH_MS, DiskOptions, SimDisk
+from actors.storage import append_batch, expiry, group_commit, store
+from wire.commitlog import decode_record, scan
+
+S = 4096
+HOUR_MS = 3_600_000
+
+
+def log_of(disk: SimDisk) -> bytes:
+    folder = f"{ROOT}/commitlog"
+    files = [disk.open(f"{folder}/{name}", "r") for name in disk.listdir(folder)]
+    return b"".join(file.pread(0, file.size_bytes) for file in files)
+
+
+async def until(condition: Any) -> None:
+    for _ in range(100_000):
+        if condition():
+            return
+        await trio.sleep(0.001)
+    raise AssertionError("it did not happen within 100 s")
+
+
+async def test_one_append_is_answered_when_it_is_synced(autojump_clock: Any) -> None:
+    disk = sim_disk()
+    async with running(disk) as kit:
+        answer = await kit.append(b"one", b"two")
+        assert answer == store.Appended(
+            first_bytes=0, last_bytes=100, next_bytes=200, copies=1, durability="synced"
+        )
+        held = await kit.range()
+        assert (held.min_bytes, held.written_bytes, held.synced_bytes) == (0, 200, 200)
+        assert held.folder == f"{ROOT}/commitlog"
+        records = [decode_record(log_of(disk), at) for at in (0, 100)]
+        assert [(r.body, r.topic, r.queue_offset) for r in records] == [
+            (b"one", "orders", 0),
+            (b"two", "orders", 1),
+        ]
+        assert {r.store_ts for r in records} == {EPOCH_MS}
+        assert records[0].store_host == ("127.0.0.1", 10912)
+
+
+async def test_the_acknowledger_hears_of_appends_before_their_bytes(autojump_clock: Any) -> None:
+    async with running(sim_disk()) as kit:
+        for _ in range(20):
+            await kit.append(b"x")
+        written = 0
+        for message in kit.heard:
+            if isinstance(message, store.RecordsWritten):
+                written = message.waits[-1].next_bytes
+            else:
+                assert isinstance(message, store.LogGrew)
+                assert message.written_bytes <= written
+
+
+async def test_appends_that_wait_are_written_together(autojump_clock: Any) -> None:
+    async with running(sim_disk()) as kit:
+        answers: list[Any] = []
+        for number in range(50):
+            await kit.store.tell(
+                store.Append(
+                    records=(b"%d" % number, b"x"),
+                    deadline_s=trio.current_time() + 1,
+                    reply_to=local_reply(answers),
+                )
+            )
+        await until(lambda: len(answers) == 50)
+        assert [event.appends for event in kit.of(events.RecordsAppended)] == [50]
+        assert [answer.first_bytes for answer in answers] == sorted(
+            answer.first_bytes for answer in answers
+        )
+
+
+async def test_a_group_is_bounded(autojump_clock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_commit, "GROUP_BYTES", 1000)
+    async with running(sim_disk()) as kit:
+        answers: list[Any] = []
+        for _ in range(30):
+            await kit.store.tell(
+                store.Append(
+                    records=(b"x" * 300,),
+                    deadline_s=trio.current_time() + 1,
+                    reply_to=local_reply(answers),
+                )
+            )
+        await until(lambda: len(answers) == 30)
+        assert [event.appends for event in kit.of(events.RecordsAppended)] == [3] * 10
+
+
+@pytest.mark.checklist(38)
+async def test_segments_roll_and_nothing_crosses_them(autojump_clock: Any) -> None:
+    disk = sim_disk()
+    async with running(disk) as kit:
+        for size in (700, 1500, 1900, 10, 3000, 1, 900):
+            await kit.append(*[b"x" * size] * 3)
+        end = (await kit.range()).written_bytes
+        rolled = [event.base_bytes for event in kit.of(events.SegmentRolled)]
+        assert rolled == list(range(S, end, S))
+    raw = log_of(disk)
+    assert sum(len(scan(raw[at : at + S], physical_offset=at)[0]) for at in range(0, end, S)) == 21
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        (b"x" * (S - 91 - 8 - len("orders") + 1),),  # fits no segment
+        (b"x" * 4001,),  # max_message_bytes
+        (Message("t" * 256, b"x"),),
+        (Message("a/b", b"x"),),
+        (Message("..", b"x"),),
+        (Message("t\n", b"x"),),
+        (Message("t", b"x", queue_id=-1),),
+        (Message("t", b"x", queue_id=1 << 31),),
+        (Message("t", b"x", "tag\x02"),),
+        (Message("t", b"x", properties=(("a", "b\0c"),)),),
+        (Message("t", b"x", properties=(("a", "b" * 40_000),)),),
+        (Message("t", b"x", properties=(("", "b"),)),),
+    ],
+)
+async def test_an_append_that_breaks_a_limit_leaves_nothing(
+    autojump_clock: Any, records: tuple[Any, ...]
+) -> None:
+    disk = sim_disk()
+    async with running(disk, small_group(max_message_bytes=4000)) as kit:
+        await kit.append(b"first")
+        end = (await kit.range()).written_bytes
+        with pytest.raises(TooLarge):
+            await kit.append(b"good", Message("new", b"good"), *records, b"good")
+        with pytest.raises(NotStored):
+            await kit.append()
+        assert (await kit.range()).written_bytes == end
+        assert not any(log_of(disk)[end:])
+        answer = await kit.append(b"second", Message("new", b"x"))
+        assert answer.first_bytes == end
+        raw = log_of(disk)
+        assert decode_record(raw, end).queue_offset == 1
+        assert decode_record(raw, answer.last_bytes).queue_offset == 0
+
+
+async def test_a_bad_append_does_not_disturb_its_neighbours(autojump_clock: Any) -> None:
+    async with running(sim_disk()) as kit:
+        outcomes: list[Any] = []
+        for records in ((b"x" * 3000,), (b"a", b"y" * 3901), (b"z" * 1500,), (b"b",)):
+            await kit.store.tell(
+                store.Append(
+                    records=records,
+                    deadline_s=trio.current_time() + 1,
+                    reply_to=local_reply(outcomes),
+                )
+            )
+        await until(lambda: len(outcomes) == 4)
+        refused = [each for each in outcomes if isinstance(each, Exception)]
+        assert [type(each) for each in refused] == [TooLarge]
+        await kit.dispatched((await kit.range()).written_bytes)
+        assert (await kit.units("orders")).next_offset == 3
+
+
+async def test_queues_are_bounded(autojump_clock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(append_batch, "QUEUES_MAX", 2)
+    async with running(sim_disk()) as kit:
+        await kit.append(Message("t", b"x"), Message("t", b"x", queue_id=1))
+        with pytest.raises(TooLarge, match="2 queues exist"):
+            await kit.append(Message("t", b"x", queue_id=2))
+        await kit.append(Message("t", b"x", queue_id=1))
+
+
+async def test_many_topics_keep_their_offsets(
+    autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(append_batch, "ENCODERS_MAX", 2)
+    async with running(sim_disk()) as kit:
+        for number in range(12):
+            await kit.append(Message(f"t{number % 4}", b"x"))
+        await kit.dispatched((await kit.range()).written_bytes)
+        for number in range(4):
+            assert (await kit.units(f"t{number}")).next_offset == 3
+
+
+@pytest.mark.checklist(58)
+async def test_a_slave_takes_no_append(autojump_clock: Any) -> None:
+    async with running(sim_disk(), is_master=False) as kit:
+        with pytest.raises(NotMaster) as caught:
+            await kit.append(b"x")
+        assert caught.value.hint == "n0"
+        assert (await kit.range()).written_bytes == 0
+
+
+async def test_an_append_after_its_deadline_is_not_written(autojump_clock: Any) -> None:
+    async with running(sim_disk()) as kit:
+        outcomes: list[Any] = []
+        await kit.store.tell(
+            store.Append(
+                records=(b"x",),
+                deadline_s=trio.current_time(),
+                reply_to=local_reply(outcomes),
+            )
+        )
+        await until(lambda: outcomes)
+        assert isinstance(outcomes[0], Overloaded)
+        assert (await kit.range()).written_bytes == 0
+
+
+async def test_timestamps_never_fall(autojump_clock: Any) -> None:
+    disk = sim_disk()
+    async with running(disk) as kit:
+        await kit.append(b"x")
+        kit.wall_ms -= HOUR_MS
+        await kit.append(b"x")
+        kit.wall_ms += 2 * HOUR_MS
+        await kit.append(b"x")
+    async with running(disk) as kit:
+        kit.wall_ms = 5
+        await kit.append(b"x")
+    found, _ = scan(log_of(disk))
+    stamps = [decode_record(log_of(disk), at).store_ts for at, _ in found]
+    assert stamps == [EPOCH_MS, EPOCH_MS, EPOCH_MS + HOUR_MS, EPOCH_MS + HOUR_MS]
+
+
+# ---- received bytes ----
+
+
+@pytest.mark.checklist(17)
+async def test_a_session_appends_where_the_log_ends(autojump_clock: Any) -> None:
+    async with running(sim_disk(), is_master=False) as kit:
+        await kit.open_session(1)
+        await kit.receive(1, 3 * S, b"x" * 100)
+        await kit.receive(1, 3 * S + 100, b"y" * (2 * S))
+        held = await kit.range()
+        assert (held.min_bytes, held.written_bytes) == (3 * S, 5 * S + 100)
+        assert [(e.first_bytes, e.next_bytes) for e in kit.of(events.BytesReceived)] == [
+            (3 * S, 3 * S + 100),
+            (3 * S + 100, 5 * S + 100),
+        ]
+        assert kit.refused == []
+
+
+@pytest.mark.checklist(16, 17)
+@pytest.mark.parametrize("offset", [1, S + 1, -S])
+async def test_an_impossible_first_offset_is_refused(autojump_clock: Any, offset: int) -> None:
+    async with running(sim_disk(), is_master=False) as kit:
+        await kit.open_session(1)
+        await kit.receive(1, offset, b"x")
+        await kit.receive(1, 0, b"x")  # the session is over, whatever follows
+        await until(lambda: kit.refused)
+        assert [r.session for r in kit.refused] == [1]
+        assert "multiple" in kit.refused[0].reason
+        assert (await kit.range()).written_bytes == 0
+        assert len(kit.of(events.RawAppendRefused)) == 1
+
+
+async def test_older_sessions_are_fenced(autojump_clock: Any) -> None:
+    async with running(sim_disk(), is_master=False) as kit:
+        await kit.receive(1, 0, b"x")  # never opened
+        await kit.range()
+        await kit.open_session(2)
+        await kit.receive(2, 0, b"abc")
+        await kit.range()
+        await kit.open_session(1)  # too late to count
+        await kit.receive(1, 3, b"d")
+        await kit.receive(2, 3, b"e")
+        await kit.range()
+        await kit.receive(2, 4, b"lost")  # the next session is opened before this is read
+        await kit.open_session(3)
+        await kit.receive(2, 4, b"f")
+        assert (await kit.range()).written_bytes == 4
+        assert kit.refused == []
+
+
+async def test_a_mismatch_ends_the_session_and_a_new_one_goes_on(autojump_clock: Any) -> None:
+    async with running(sim_disk(), is_master=False) as kit:
+        await kit.open_session(1)
+        await kit.receive(1, 0, b"abc")
+        await kit.receive(1, 4, b"d")
+        await until(lambda: kit.refused)
+        assert kit.refused[0].reason == "expected 3, offered 4"
+        await kit.open_session(2)
+        await kit.receive(2, 3, b"d")
+        assert (await kit.range()).written_bytes == 4
+
+
+async def test_a_master_takes_no_received_bytes(autojump_clock: Any) -> None:
+    async with running(sim_disk()) as kit:
+        await kit.open_session(1)
+        await kit.receive(1, 0, b"abc")
+        await until(lambda: kit.refused)
+        assert "is the master" in kit.refused[0].reason
+
+
+@pytest.mark.checklist(20)
+async def test_growth_is_told_at_the_end_of_a_frame(autojump_clock: Any) -> None:
+    group = small_group(durability="written", flush_interval_s=1000.0)
+    async with running(sim_disk(), group, is_master=False) as kit:
+        await kit.open_session(1)
+        await kit.receive(1, 0, b"abc", ends_frame=False)
+        await trio.sleep(0.5)
+        before = [m.written_bytes for m in kit.heard if isinstance(m, store.LogGrew)]
+        assert set(before) <= {0, 3}  # at most with the first sync's end
+        await kit.receive(1, 3, b"def", ends_frame=False)
+        await trio.sleep(0.5)
+        assert kit.grown is not None
+        assert kit.grown.written_bytes < 6
+        await kit.receive(1, 6, b"", ends_frame=True)
+        await until(lambda: kit.grown is not None and kit.grown.written_bytes == 6)
+
+
+# ---- durability ----
+
+
+@pytest.mark.checklist(47)
+async def test_nothing_is_answered_before_its_sync(autojump_clock: Any) -> None:
+    disk = sim_disk()
+    async with running(disk) as kit:
+        await kit.append(b"x")
+        disk.faults.slow_syncs(3.0, 100.0)
+        began = trio.current_time()
+        await kit.append(b"y", timeout_s=10.0)
+        assert trio.current_time() - began >= 3.0
+
+
+async def test_what_is_written_during_a_sync_is_covered_by_the_next(autojump_clock: Any) -> None:
+    disk = sim_disk()
+    async with running(disk) as kit:
+        disk.faults.slow_syncs(1.0, 100.0)
+        async with trio.open_nursery() as nursery:
+            for number in range(200):
+                nursery.start_soon(kit.append, b"%d" % number, b"x" * 100)
+                await trio.sleep(0.005)
+        synced = [event.offset_bytes for event in kit.of(events.LogSynced)]
+        assert len(synced) <= 4
+        assert synced[-1] == (await kit.range()).written_bytes
+
+
+async def test_a_written_group_syncs_at_its_interval(autojump_clock: Any) -> None:
+    group = small_group(durability="written", flush_interval_s=2.0)
+    async with running(sim_disk(), group) as kit:
+        times = []
+        began = trio.current_time()
+        for _ in range(100):
+            await kit.append(b"x")
+            await trio.sleep(0.1)
+            times.append(len(kit.of(events.LogSynced)))
+        assert 4 <= times[-1] <= 7
+        assert trio.current_time() - began < 11
+        await until(
+            lambda: kit.grown is not None and kit.grown.synced_bytes == kit.grown.written_bytes
+        )
+
+
+async def test_the_synced_mark_is_on_the_disk_within_two_seconds(autojump_clock: Any) -> None:
+    disk = sim_disk()
+    async with running(disk) as kit:
+        answer = await kit.append(b"x")
+        await trio.sleep(2)
+        durable = disk.durable(f"{ROOT}/synced")
+        assert durable is not None
+        assert answer.next_bytes.to_bytes(8, "big") in durable
+
+
+@pytest.mark.checklist(47)
+async def test_a_failed_sync_stops_everything(autojump_clock: Any) -> None:
+    disk = sim_disk()
+    outcomes: list[Any] = []
+    with pytest.RaisesGroup(StorageError, flatten_subgroups=True) as caught:
+        async with running(disk) as kit:
+            await kit.append(b"x")
+            disk.faults.fail("sync", errno.EIO, path_part="commitlog")
+            await kit.store.tell(
+                store.Append(
+                    records=(b"y",),
+                    deadline_s=trio.current_time() + 9,
+                    reply_to=local_reply(outcomes),
+                )
+            )
+            await trio.sleep(5)
+    assert "sync" in str(_leaves(caught.value)[0])
+    assert len(kit.of(events.SyncFailed)) == 1
+    assert not any(isinstance(each, store.Appended) for each in outcomes)
+    assert len(outcomes) == 1
+
+
+def _leaves(error: BaseException) -> Sequence[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for each in error.exceptions for leaf in _leaves(each)]
+    return [error]
+
+
+@pytest.mark.parametrize("short", [False, True])
+async def test_a_failed_write_stops_everything(autojump_clock: Any, short: bool) -> None:
+    disk = sim_disk()
+    with pytest.RaisesGroup(StorageError, flatten_subgroups=True):
+        async with running(disk) as kit:
+            await kit.append(b"x")
+            if short:
+                disk.faults.shorten_write(path_part="commitlog")
+            else:
+                disk.faults.fail("write", errno.EIO, path_part="commitlog")
+            with pytest.raises(NodeStopped) as caught:
+                await kit.append(b"y" * 500)
+            assert caught.value.first == 98
+            await trio.sleep(5)
+    (failed,) = kit.of(events.WriteFailed)
+    assert failed.offset_bytes == 98
+    async with running(disk) as kit:  # what was half written is cut and kept aside
+        assert (await kit.range()).written_bytes in (98, 98 + 597)
+        assert (await kit.append(b"z")).first_bytes in (98, 98 + 597)
+
+
+@pytest.mark.checklist(24)
+async def test_a_failed_write_of_received_bytes_is_told_and_stops(autojump_clock: Any) -> None:
+    disk = sim_disk()
+    with pytest.RaisesGroup(StorageError, flatten_subgroups=True):
+        async with running(disk, is_master=False) as kit:
+            await kit.open_session(1)
+            await kit.receive(1, 0, b"abc")
+            await kit.range()
+            disk.faults.fail("write", errno.EIO, path_part="commitlog")
+            await kit.receive(1, 3, b"def")
+            await trio.sleep(5)
+    assert [r.session for r in kit.refused] == [1]
+
+
+@pytest.mark.checklist(48)
+async def test_no_room_refuses_and_writes_nothing(autojump_clock: Any) -> None:
+    disk = sim_disk()
+    async with running(disk) as kit:
+        end = (await kit.append(b"x")).next_bytes
+        disk.faults.fail("prepare", errno.ENOSPC, times=2)
+        with pytest.raises(LogFull):
+            await kit.append(b"y" * 3000, b"z" * 3000)
+        assert (await kit.range()).written_bytes == end
+        disk.faults.clear()
+        assert (await kit.append(b"y" * 3000, b"z" * 3000)).first_bytes == end
+        await kit.dispatched((await kit.range()).written_bytes)
+        assert (await kit.units("orders")).next_offset == 3
+
+
+@pytest.mark.checklist(24, 48)
+async def test_no_room_on_a_slave_ends_the_session_only(autojump_clock: Any) -> None:
+    disk = sim_disk()
+    async with running(disk, is_master=False) as kit:
+        await kit.open_session(1)
+        disk.faults.fail("prepare", errno.ENOSPC)
+        await kit.receive(1, 0, b"abc")
+        await until(lambda: kit.refused)
+        assert "No space left" in kit.refused[0].reason
+        await kit.open_session(2)
+        await kit.receive(2, 0, b"abc")
+        assert (await kit.range()).written_bytes == 3
+
+
+async def test_another_error_before_a_write_stops(autojump_clock: Any) -> None:
+    disk = sim_disk()
+    with pytest.RaisesGroup(StorageError, flatten_subgroups=True):
+        async with running(disk) as kit:
+            disk.faults.fail("prepare", errno.EIO)
+            with pytest.raises(LogFull):
+                await kit.append(b"y")
+            await trio.sleep(5)
+
+
+# ---- disk usage and expiry ----
+
+
+class FullDisk(SimDisk):
+    """A disk that is as full as the test says."""
+
+    used = 0.5
+
+    def usage(self, path: str) -> float:
+        return self.used
+
+
+def full_disk() -> FullDisk:
+    return FullDisk(random.Random(1), DiskOptions())
+
+
+@pytest.mark.checklist(46, 48)
+async def test_a_full_disk_refuses_appends_until_there_is_room(autojump_clock: Any) -> None:
+    disk = full_disk()
+    async with running(disk) as kit:
+        await kit.append(b"x")
+        disk.used = 0.90
+        await trio.sleep(80)
+        await kit.append(b"x")  # not above it yet
+        disk.used = 0.901
+        await trio.sleep(20)
+        with pytest.raises(LogFull, match="more than 90% full"):
+            await kit.append(b"x")
+        disk.used = 0.5
+        await trio.sleep(20)
+        await kit.append(b"x")
+        assert [e.is_full for e in kit.of(events.DiskUsageChanged)] == [True, False]
+
+
+@pytest.mark.checklist(48)
+async def test_a_full_disk_ends_a_slaves_session(autojump_clock: Any) -> None:
+    disk = full_disk()
+    disk.used = 0.95
+    async with running(disk, is_master=False) as kit:
+        await kit.open_session(1)
+        await kit.receive(1, 0, b"abc")
+        await until(lambda: kit.refused)
+        assert "more than 90% full" in kit.refused[0].reason
+
+
+async def fill_segments(kit: Kit, count: int) -> None:
+    for _ in range(count):
+        await kit.append(b"x" * 3000)
+
+
+@pytest.mark.checklist(46)
+async def test_expired_files_go_from_the_front_ten_per_round(autojump_clock: Any) -> None:
+    disk = full_disk()
+    group = small_group(delete_when_hours=tuple(range(24)))
+    async with running(disk, group) as kit:
+        await fill_segments(kit, 14)
+        await kit.dispatched((await kit.range()).written_bytes)
+        kit.wall_ms += 71 * HOUR_MS
+        await trio.sleep(65)
+        assert (await kit.range()).min_bytes == 0
+        kit.wall_ms += HOUR_MS + 60_000
+        await trio.sleep(10)
+        assert (await kit.range()).min_bytes == 10 * S
+        await trio.sleep(12)
+        held = await kit.range()
+        assert held.min_bytes == held.written_bytes - held.written_bytes % S == 13 * S
+        assert [e.reason for e in kit.of(events.SegmentExpired)] == ["age"] * 13
+        assert kit.grown is not None
+        assert kit.grown.min_bytes == 13 * S
+        found = await kit.units("orders")
+        assert (found.min_offset, found.next_offset, len(found.units)) == (13, 14, 1)
+        assert (await kit.append(b"more")).first_bytes == held.written_bytes
+    async with running(disk, group) as kit:
+        assert (await kit.range()).min_bytes == 13 * S
+        assert (await kit.units("orders")).next_offset == 15
+
+
+@pytest.mark.checklist(46)
+async def test_a_very_full_disk_deletes_before_the_time(autojump_clock: Any) -> None:
+    disk = full_disk()
+    another_hour = (expiry.local_hour(EPOCH_MS) + 12) % 24
+    async with running(disk, small_group(delete_when_hours=(another_hour,))) as kit:
+        await fill_segments(kit, 4)
+        disk.used = 0.86
+        await trio.sleep(62)
+        assert [e.reason for e in kit.of(events.SegmentExpired)] == ["usage"] * 3
+        assert (await kit.range()).min_bytes == 3 * S
+
+
+@pytest.mark.checklist(46)
+async def test_what_is_not_synced_does_not_expire(autojump_clock: Any) -> None:
+    disk = full_disk()
+    group = small_group(durability="written", flush_interval_s=10_000.0)
+    async with running(disk, group) as kit:
+        await fill_segments(kit, 1)
+        await until(lambda: kit.of(events.LogSynced))
+        await fill_segments(kit, 4)
+        disk.used = 0.86
+        await trio.sleep(62)
+        assert kit.of(events.SegmentExpired) == []
+
+
+# ---- life ----
+
+
+async def test_an_ordered_stop_leaves_a_clean_store(autojump_clock: Any) -> None:
+    disk = sim_disk()
+    async with running(disk) as kit:
+        answer = await kit.append(b"x" * 3000)
+        assert disk.exists(f"{ROOT}/abort")
+        assert disk.listdir(f"{ROOT}/commitlog") == [f"{0:020d}", f"{S:020d}"]
+    assert not disk.exists(f"{ROOT}/abort")
+    assert disk.listdir(f"{ROOT}/commitlog") == [f"{0:020d}"]
+    async with running(disk) as kit:
+        (finished,) = kit.of(events.RecoveryFinished)
+        assert finished.was_clean
+        assert finished.end_bytes == answer.next_bytes
+
+
+@pytest.mark.checklist(43)
+async def test_abort_and_checkpoint(autojump_clock: Any) -> None:
+    disk = sim_disk()
+    async with running(disk) as kit:
+        await kit.append(b"x")
+        assert disk.open(f"{ROOT}/abort", "r").pread(0, 10) == b"n0"
+        await trio.sleep(3)
+        assert disk.stat(f"{ROOT}/checkpoint").size_bytes == 4096
+    raw = disk.open(f"{ROOT}/checkpoint", "r").pread(0, 4096)
+    stamp = EPOCH_MS.to_bytes(8, "big")
+    assert raw == stamp + stamp + bytes(4096 - 16)
+    assert not disk.exists(f"{ROOT}/abort")
+
+
+async def test_a_subscriber_is_told_at_once_and_no_more_after_leaving(autojump_clock: Any) -> None:
+    async with running(sim_disk()) as kit:
+        await until(lambda: kit.grown is not None)
+        await kit.store.tell(store.Unsubscribe(name="listener"))
+        await kit.range()
+        before = len(kit.heard)
+        with pytest.raises(Exception, match="did not answer"):
+            await kit.append(b"x")
+        assert not any(isinstance(m, store.LogGrew) for m in kit.heard[before:])
+
+
+async def test_an_append_to_a_stopped_acknowledger_has_an_unknown_outcome(
+    autojump_clock: Any,
+) -> None:
+    async with running(sim_disk()) as kit:
+        gone = kit.registry.ref("/n0/nobody")
+        outcomes: list[Any] = []
+        append = store.Append(
+            records=(b"x",), deadline_s=trio.current_time() + 1, reply_to=local_reply(outcomes)
+        )
+        moved = attrs.evolve(append, reply_to=append.reply_to.bound_to(gone))
+        await kit.store.tell(moved)
+        assert isinstance(outcomes[0], ActorDown)
+        assert (await kit.range()).written_bytes > 0
