@@ -12,14 +12,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 import attrs
 
 from actors.config import bounds
 from actors.config.bounds import INTERVAL, PATH, PORT, EachWithin, Within
 
-T = TypeVar("T")
 NodeKind: TypeAlias = Literal["python", "java"]
 Durability: TypeAlias = Literal["synced", "written"]
 EventsPolicy: TypeAlias = Literal["drop", "stop"]
@@ -66,7 +65,7 @@ def _slaves(values: Iterable[SlaveNode | str]) -> tuple[SlaveNode, ...]:
     return tuple(SlaveNode(value) if isinstance(value, str) else value for value in values)
 
 
-def _mapping(values: Mapping[str, T]) -> Mapping[str, T]:
+def _mapping(values: Mapping[str, Any]) -> Mapping[str, Any]:
     return MappingProxyType(dict(values))
 
 

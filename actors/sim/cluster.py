@@ -61,12 +61,12 @@ def classic_config(
         slaves=tuple(SlaveNode(name) for name in names[1:]),
         **{**SMALL, **settings},
     )
-    addresses: Mapping[str, str] = {
-        name: f"10.0.0.{number + 1}" for number, name in enumerate(names)
-    }
-    groups: Mapping[str, ClassicGroup] = {group: one}
     config = ClusterConfig(
-        name="sim", data_dir=DATA_DIR, nodes=addresses, groups=groups, api_port=api_port
+        name="sim",
+        data_dir=DATA_DIR,
+        nodes={name: f"10.0.0.{number + 1}" for number, name in enumerate(names)},
+        groups={group: one},
+        api_port=api_port,
     )
     validate(config)
     return config
