@@ -10,9 +10,10 @@ from ha_kit import until
 from actors.config import ClusterConfig
 from actors.env import Env
 from actors.ha import connection_state
+from actors.log_types import Offsets
 from actors.runtime import Registry, SupervisorSpec, System, open_system
 from actors.sim.world import World
-from actors.storage import store
+from actors.storage import pull_service, store
 from actors.storage.commit_log import segment_bases, segment_path
 from actors.trees.classic import GroupPaths, node_tree
 
@@ -85,6 +86,19 @@ class Cluster:
             )
         )
         return answer.written_bytes
+
+    async def acknowledged(self, name: str) -> int:
+        """What the node's readers may see."""
+        answer: Offsets = (
+            await self.systems[name]
+            .ref(self.paths(name).pull_service)
+            .ask(
+                Offsets,
+                lambda reply_to: pull_service.WatchOffsets(reply_to=reply_to),
+                timeout_s=5.0,
+            )
+        )
+        return answer.acknowledged
 
     async def until_equal(self, within_s: float = 60.0) -> int:
         """Wait until all three logs end where the master's does."""

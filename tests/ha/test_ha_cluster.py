@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import trio
 from ha_cluster import NODES, Cluster
-from ha_kit import SEGMENT, cluster
+from ha_kit import SEGMENT, cluster, until
 
 from actors.env import Env
-from actors.errors import NodeStopped, OutcomeUnknown, StorageError
+from actors.errors import NodeStopped, OutcomeUnknown, ReplicationTimeout, StorageError
 from actors.runtime import ActorDown, Registry, SupervisorSpec, open_system, render_spec
 from actors.sim.world import open_world
 from actors.trees.classic import node_tree
@@ -130,6 +130,26 @@ async def test_files_of_the_dispatcher_that_cannot_be_synced_end_the_node_too(
         failure = world.node("n0").take_failure()
         assert failure is not None
         assert leaves(failure) <= {StorageError, OSError}
+
+
+@pytest.mark.checklist(27)
+@pytest.mark.parametrize(("compat", "at_once"), [("", False), ('compat = "upstream"', True)])
+async def test_what_has_no_copies_is_readable_at_once_only_with_compat(
+    autojump_clock: object, compat: str, at_once: bool
+) -> None:
+    async with opened() as world:
+        nodes = Cluster(world, cluster("copies = 2", compat))
+        await nodes.start("n0")
+        with pytest.raises(ReplicationTimeout):
+            await nodes.append(b"x", timeout_s=1.0)
+        end = await nodes.written("n0")
+        assert await nodes.acknowledged("n0") == (end if at_once else 0)
+        await nodes.start("n1")
+
+        async def replicated() -> bool:
+            return await nodes.acknowledged("n0") == end
+
+        await until(replicated)
 
 
 @pytest.mark.checklist(61)

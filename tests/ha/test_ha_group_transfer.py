@@ -261,6 +261,19 @@ async def test_a_crash_of_group_transfer_starts_all_connections_anew(
         await until(lambda: kit.shown == [10])
 
 
+async def test_with_compat_a_slave_of_the_last_file_is_a_copy(autojump_clock: object) -> None:
+    """Upstream counts it; without compat no slave begins there."""
+    async with node("n0", cluster('compat = "upstream"', "copies = 2")) as kit:
+        await kit.append(LOG + LOG[:100])
+        peer = await slave(kit, "n1", 0)
+        assert (await peer.next_frame())[0] == SEGMENT
+        answers: list[Any] = []
+        await put(kit, answers)
+        await peer.report(SEGMENT + 110)
+        await until(lambda: bool(answers))
+        assert answers[0].copies == 2
+
+
 async def test_events_of_a_batch(autojump_clock: object) -> None:
     async with node("n0", cluster("copies = 2")) as kit:
         answers: list[Any] = []
