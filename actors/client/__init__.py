@@ -5,12 +5,14 @@
         async with client.tail("orders", receipt.first) as batches:
             async for batch in batches: ...
 
-`connection` is the client, `requests` what it has under way, `following` what the node pushes.
+`connection` is the client, `requests` what it has under way, `following` what the node pushes;
+`targets` finds a node's door from what a person types.
 """
 
 from __future__ import annotations
 
 from actors.client.connection import Client, connect
 from actors.client.following import EventBatch, Subscription
+from actors.client.targets import connect_node
 
-__all__ = ["Client", "EventBatch", "Subscription", "connect"]
+__all__ = ["Client", "EventBatch", "Subscription", "connect", "connect_node"]

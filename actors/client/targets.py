@@ -1,0 +1,192 @@
+"""From what a person types to a node's door: a cluster file, a socket's path, or HOST:PORT.
+
+A node's doors are its Unix socket, if this machine has it, and its `api_port`, if the file has one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import attrs
+
+from actors.api.socket_file import read_pointer
+from actors.client.connection import CONNECT_TIMEOUT_S, Client, connect
+from actors.config import ClusterConfig, load
+from actors.config.strict import suggestion
+from actors.env.local_disk import LocalDisk
+from actors.env.protocols import Address, Disk, Network
+from actors.errors import ConfigError
+
+PORT_MAX = 65_535
+EXPECTED = "expected CLUSTER.toml[:NODE], a socket's path or HOST:PORT"
+
+
+@attrs.frozen(kw_only=True)
+class Target:
+    """What was typed, understood.
+
+    Attributes:
+        text: as typed.
+        config: the cluster, if a file was named; otherwise `address` is set.
+        node: the node that was named in it.
+    """
+
+    text: str
+    config: ClusterConfig | None = None
+    node: str | None = None
+    address: Address | None = None
+
+
+def parse_target(text: str) -> Target:
+    """Understand TARGET; reads the cluster file if it is one. Raises: ConfigError."""
+    file, colon, node = text.rpartition(":")
+    if colon and file.endswith(".toml"):
+        config = load(file)
+        _check_node(text, config, node)
+        return Target(text=text, config=config, node=node)
+    if text.endswith(".toml"):
+        return Target(text=text, config=load(text))
+    found = re.fullmatch(r"(?:\[([^\]]+)\]|([^:/\[\]]+)):(\d{1,5})", text)
+    if found is not None:
+        port = int(found[3])
+        if not 0 < port <= PORT_MAX:
+            raise ConfigError(f"TARGET: expected a port of 1 to {PORT_MAX}, found {port}")
+        return Target(text=text, address=Address(found[1] or found[2], port))
+    return Target(text=text, address=Address(_socket_path(text), 0))
+
+
+def _socket_path(text: str) -> str:
+    try:
+        mode = os.stat(text).st_mode
+    except (OSError, ValueError):
+        raise ConfigError(f"TARGET: {EXPECTED}, found {text!r}, which is no file") from None
+    if not stat.S_ISSOCK(mode):
+        raise ConfigError(f"TARGET: {EXPECTED}, found {text!r}, which is not a socket")
+    return os.path.abspath(text)
+
+
+def _check_node(where: str, config: ClusterConfig, node: str) -> None:
+    known = config.python_nodes
+    if node not in known:
+        java = " (a Java broker, which has no API socket)" if node in config.nodes else ""
+        hint = suggestion(node, known)
+        raise ConfigError(f"{where}: expected one of {', '.join(known)}{hint}, found {node}{java}")
+
+
+def pick_group(groups: tuple[str, ...], wanted: str | None, where: str) -> str:
+    """The group that is meant: the one named, else the only one. Raises: ConfigError."""
+    if wanted is not None:
+        if wanted not in groups:
+            known = ", ".join(groups) or "none"
+            hint = suggestion(wanted, groups)
+            raise ConfigError(
+                f"--group: expected a group of {where}, {known}{hint}, found {wanted}"
+            )
+        return wanted
+    if len(groups) != 1:
+        known = ", ".join(groups) or "none"
+        raise ConfigError(f"--group: expected one of the groups of {where}: {known}")
+    return groups[0]
+
+
+def node_order(config: ClusterConfig, group: str | None, *, master_only: bool) -> tuple[str, ...]:
+    """The nodes to try, in order: the group's master (None: any master) before the others.
+
+    Raises: ConfigError if only a master will do and it is a Java broker.
+    """
+    if group is not None and master_only:
+        master = config.groups[group].master
+        if master not in config.python_nodes:
+            raise ConfigError(
+                f"{config.path}: key groups.{group}.master: expected a node with an API socket,"
+                f" found {master}, a Java broker"
+            )
+        return (master,)
+    wanted = [config.groups[group]] if group is not None else list(config.groups.values())
+    members = [node for one in wanted for node in one.members]
+    nodes = dict.fromkeys([*(one.master for one in wanted), *members])
+    return tuple(node for node in nodes if node in config.python_nodes)
+
+
+def doors(config: ClusterConfig, node: str, disk: Disk) -> tuple[Address, ...]:
+    """How to reach a node: its Unix socket, then its port."""
+    try:
+        path = read_pointer(disk, config.node_dir(node))
+    except OSError:
+        found = []  # not our directory to look into; the port is for that
+    else:
+        found = [Address(path, 0)]
+    if config.api_port is not None:
+        found.append(Address(config.nodes[node], config.api_port))
+    return tuple(found)
+
+
+@asynccontextmanager
+async def connect_node(
+    config: ClusterConfig,
+    node: str,
+    *,
+    name: str = "client",
+    network: Network | None = None,
+    disk: Disk | None = None,
+    timeout_s: float = CONNECT_TIMEOUT_S,
+) -> AsyncIterator[Client]:
+    """Connect to a node of a cluster file, by whichever of its doors opens.
+
+    Args: as for `connect`, which has the errors too. `disk`: where its data directory may be.
+    """
+    found = doors(config, node, disk or LocalDisk())
+    async with _first_of(found, node, name, network, timeout_s) as client:
+        yield client
+
+
+@asynccontextmanager
+async def connect_target(
+    target: Target, group: str | None, *, master_only: bool, name: str
+) -> AsyncIterator[Client]:
+    """Connect to what the user meant.
+
+    Args:
+        group: the group it is about, None: none in particular.
+        master_only: with a cluster file, no other node than the group's master will do.
+
+    Raises: OSError, naming every door that was tried; RequestRefused; ConfigError.
+    """
+    config = target.config
+    if config is None:
+        assert target.address is not None
+        addresses: tuple[Address, ...] = (target.address,)
+        who = target.text
+    else:
+        nodes = (
+            (target.node,) if target.node else node_order(config, group, master_only=master_only)
+        )
+        disk = LocalDisk()
+        addresses = tuple(door for node in nodes for door in doors(config, node, disk))
+        who = " or ".join(nodes)
+    async with _first_of(addresses, who, name, None, CONNECT_TIMEOUT_S) as client:
+        yield client
+
+
+@asynccontextmanager
+async def _first_of(
+    addresses: tuple[Address, ...], who: str, name: str, network: Network | None, timeout_s: float
+) -> AsyncIterator[Client]:
+    failures = []
+    async with AsyncExitStack() as stack:
+        for address in addresses:
+            try:
+                opening = connect(address, name=name, network=network, timeout_s=timeout_s)
+                client = await stack.enter_async_context(opening)
+            except OSError as error:
+                failures.append(error)
+            else:
+                break
+        else:
+            reasons = "; ".join(error.strerror or str(error) for error in failures)
+            raise ConnectionError(f"cannot reach {who}: {reasons or 'it has no door here'}")
+        yield client
