@@ -257,7 +257,7 @@ BANS: dict[str, tuple[Rule, tuple[str, ...]]] = {
               "trio.from_thread"),
         # The terminal's writer; a pipe's reader; the feeder's own synced record.
         ("actors/env/local_disk.py", "actors/cluster/painter.py",
-         "actors/cluster/feed_source.py", "actors/cluster/feed_record.py"),
+         "actors/client/lines.py", "actors/cluster/feed_record.py"),
     ),
     "trio files": (names("trio.Path", "trio.open_file", "trio.wrap_file"), ()),
     "plain files": (

@@ -18,8 +18,8 @@ from typing import Protocol, TypeAlias
 import attrs
 import trio
 
+from actors.client.lines import Chunk
 from actors.cluster.feed_record import FeedRecord
-from actors.cluster.feed_source import Chunk
 from actors.cluster.view import FeedView
 from actors.errors import NodeStopped, NotStored, OutcomeUnknown, TooLarge
 from actors.log_types import NewRecord, Receipt

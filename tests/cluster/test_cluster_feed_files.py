@@ -11,9 +11,10 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.cluster import feed_record, feed_source
+from actors.client import lines
+from actors.client.lines import LineTooLong, open_source, read_lines
+from actors.cluster import feed_record
 from actors.cluster.feed_record import FeedRecord, Prefix
-from actors.cluster.feed_source import LineTooLong, open_source, read_lines
 from actors.errors import ConfigError
 from actors.log_types import Receipt
 
@@ -69,7 +70,7 @@ async def test_lines(
     expected: list[bytes],
     read_bytes: int,
 ) -> None:
-    monkeypatch.setattr(feed_source, "READ_BYTES", read_bytes)
+    monkeypatch.setattr(lines, "READ_BYTES", read_bytes)
     file = tmp_path / "f"
     file.write_bytes(data)
     assert await lines_of(file) == expected
@@ -108,7 +109,7 @@ async def test_several_targets_get_everything(tmp_path: Path) -> None:
 async def test_line_that_is_too_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes, read_bytes: int
 ) -> None:
-    monkeypatch.setattr(feed_source, "READ_BYTES", read_bytes)
+    monkeypatch.setattr(lines, "READ_BYTES", read_bytes)
     file = tmp_path / "f"
     file.write_bytes(data)
     with pytest.RaisesGroup(
@@ -121,10 +122,10 @@ async def test_line_that_is_too_long(
 
 async def test_chunks_are_bounded(tmp_path: Path) -> None:
     file = tmp_path / "f"
-    file.write_bytes(b"\n" * (feed_source.CHUNK_LINES_MAX + 1))
+    file.write_bytes(b"\n" * (lines.CHUNK_LINES_MAX + 1))
     send, receive = trio.open_memory_channel[tuple[bytes, ...]](5)
     await read_lines(open_source(str(file), "x"), [send], line_bytes_max=10)
-    assert [len(chunk) async for chunk in receive] == [feed_source.CHUNK_LINES_MAX, 1]
+    assert [len(chunk) async for chunk in receive] == [lines.CHUNK_LINES_MAX, 1]
 
 
 @pytest.mark.parametrize(

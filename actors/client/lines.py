@@ -1,7 +1,7 @@
-"""Lines from a file or standard input, in chunks, read by a thread.
+"""Lines from a file or standard input, in chunks, and bytes to standard output, by threads.
 
-A thread because a pipe's read end is shared with who wrote it: making it non-blocking for us would
-make it so for others (a terminal's shell too), and a plain file cannot be waited for at all.
+Threads because a pipe's end is shared with who opened it: making it non-blocking for us would make
+it so for others (a terminal's shell too), and a plain file cannot be waited for at all.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ Chunk: TypeAlias = tuple[bytes, ...]
 
 
 class LineTooLong(TriologError):
-    """A line of the feed is above the group's `max_message_bytes`."""
+    """A line of the input is above the group's `max_message_bytes`."""
 
 
 def open_source(name: str, where: str) -> int:
-    """Open the feed's file; `-` is standard input.
+    """Open a file to read lines from; `-` is standard input.
 
     Args:
         where: what named it: an option, or the file's key.
@@ -64,7 +64,7 @@ async def read_lines(
 
     Args:
         descriptor: read to its end; with `repeat` it is a file, read again from its start.
-        line_bytes_max: a longer line ends the feed.
+        line_bytes_max: a longer line ends it.
         skip: so many lines are left out, counted over all repetitions.
 
     Raises: LineTooLong; OSError of the read.
@@ -100,6 +100,16 @@ async def read_lines(
             target.close()
 
 
+async def write_out(descriptor: int, data: bytes) -> None:
+    """Write all of it, however long the reader takes. Raises: OSError, such as BrokenPipeError."""
+    await trio.to_thread.run_sync(_write_all, descriptor, data, abandon_on_cancel=True)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
 async def _send(lines: list[bytes], targets: Sequence[trio.MemorySendChannel[Chunk]]) -> None:
     for start in range(0, len(lines), CHUNK_LINES_MAX):
         chunk = tuple(lines[start : start + CHUNK_LINES_MAX])
@@ -121,8 +131,8 @@ class _Splitter:
             if len(line) > self._max:
                 at_least = "at least " if line is self._rest else ""
                 raise LineTooLong(
-                    f"the feed's line {self._number + 1} has {at_least}{len(line)} bytes, more than"
-                    f" the group's max_message_bytes, {self._max}"
+                    f"the input's line {self._number + 1} has {at_least}{len(line)} bytes,"
+                    f" more than the group's max_message_bytes, {self._max}"
                 )
             self._number += 1
         self._number -= 1  # the rest is no line yet
