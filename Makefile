@@ -6,7 +6,7 @@ SEEDS ?= 200
 FIRST ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check sim replay bench interop diagrams clean
+.PHONY: help run test check sim replay bench interop clean
 
 help:
 	@echo "make run       three nodes, a feed of real lines, a live view; Ctrl-C stops in order"
@@ -45,3 +45,12 @@ interop: $(VENV)/.test
 
 clean:
 	rm -rf $(VENV) var build dist *.egg-info
+
+bench: $(VENV)/.test
+	$(BIN)/python tests/bench/bench_mailbox.py
+
+sim: $(VENV)/.test
+	$(BIN)/python -m actors.sim sweep --mode classic --seeds $(SEEDS) --first $(FIRST)
+
+replay: $(VENV)/.test
+	$(BIN)/python -m actors.sim replay --seed $(SEED)
