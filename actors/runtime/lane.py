@@ -27,9 +27,7 @@ class WaitingSender:
         Nobody is let in here: one cancellation may reach several senders, in an order that is not
         ours, and which of their messages were sent must not depend on it.
         """
-        if self in self.lane.waiting:
-            del self.lane.waiting[self]
-            self.lane.set_limit()
+        self.lane.waiting.pop(self, None)
 
 
 class _Gone:
@@ -63,14 +61,10 @@ class Lane:
         self.capacity = capacity
         self.capacity_bytes = capacity_bytes
         self.special = special
-        self.limit = 0
+        self.limit = capacity if capacity_bytes is None else 0
         self.size_bytes = 0
         self.gone = 0
         self.waiting: OrderedDict[WaitingSender, None] = OrderedDict()
-        self.set_limit()
-
-    def set_limit(self) -> None:
-        self.limit = 0 if self.waiting or self.capacity_bytes is not None else self.capacity
 
     @property
     def depth(self) -> int:
@@ -98,7 +92,6 @@ class Lane:
             del waiting[sender]
             self.append(sender.message, sender.size_bytes)
             sender.parker.wake()
-        self.set_limit()
 
     def take(self) -> list[Any]:
         """All there is, oldest first; then those who waited for room are let in."""

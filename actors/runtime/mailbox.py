@@ -6,8 +6,8 @@ len(items) < limit` and the message's class is not special; `Mailbox` keeps that
 
 - the receiver parks only while both lanes are empty, so an append to a lane that is not empty
   wakes nobody;
-- `limit` is 0 whenever an append needs more thought: somebody waits for room (first come, first
-  served), bytes are counted, the actor has stopped.
+- `limit` is the capacity, and somebody waits for room only while the lane is full; where an append
+  needs more thought (bytes are counted, the actor has stopped) it is 0.
 
 A sender that waits is an entry in `waiting`, its message with it: making room moves the message
 into the lane and then wakes the sender, so a cancellation comes either before (the message was
@@ -193,7 +193,6 @@ class Mailbox:
         size_bytes = self._size_of(message) if self._size_of is not None else 0
         sender = WaitingSender(lane, message, size_bytes)
         lane.waiting[sender] = None
-        lane.set_limit()
         return sender
 
     async def wait(self, message: object) -> None:

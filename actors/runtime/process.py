@@ -19,7 +19,7 @@ from actors.runtime.tree import TreeNode
 
 WORK_S = 0.010  # a receive loop checkpoints at least this often
 LOOK_S = 0.002  # how much work may pass between two looks at the clock
-LOOK_MAX = 256  # messages between two looks at the clock, at most
+LOOK_MAX = 64  # messages between two looks at the clock, at most
 UNCHECKED_MAX = 4096  # messages without a checkpoint, for clocks that stand still while we work
 LAG_S = 1.0  # a timer that fires this late is told as LoopLagged
 
@@ -49,6 +49,7 @@ class ActorProcess:
         self._look_every = 1
         self._unchecked = 0
         self._since_s = 0.0
+        self._looked_s = 0.0
         actor.ctx = self._ctx
 
     def request_stop(self) -> None:
@@ -173,7 +174,8 @@ class ActorProcess:
 
     def _woken(self) -> None:
         mailbox = self._mailbox
-        self._since_s = mailbox.first_s if mailbox.lane.items else trio.current_time()
+        now_s = mailbox.first_s if mailbox.lane.items else trio.current_time()
+        self._since_s = self._looked_s = now_s
         self._unchecked = 0
 
     def _due(self) -> list[Any]:
@@ -220,13 +222,14 @@ class ActorProcess:
     async def _look_at_clock(self, count: int) -> None:
         """Checkpoint if it is time, after `count` messages; adapt how often to look."""
         now_s = trio.current_time()
+        took_s = now_s - self._looked_s
         self._unchecked += count
-        worked_s = now_s - self._since_s
-        if worked_s >= WORK_S or self._unchecked >= UNCHECKED_MAX:
+        if now_s - self._since_s >= WORK_S or self._unchecked >= UNCHECKED_MAX:
             await trio.lowlevel.checkpoint()
-            self._since_s = trio.current_time()
+            now_s = self._since_s = trio.current_time()
             self._unchecked = 0
-        if worked_s > LOOK_S:
-            self._look_every = max(1, self._look_every // 2)
+        self._looked_s = now_s
+        if took_s > LOOK_S:
+            self._look_every = max(1, int(count * LOOK_S / took_s))
         elif self._look_every < LOOK_MAX:
             self._look_every *= 2

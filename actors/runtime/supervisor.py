@@ -66,7 +66,6 @@ class Supervisor(Lives):
         self._spec = spec
         self._window = RestartWindow(spec.intensity, spec.period_s)
         self._loop_scope = trio.CancelScope()
-        self._stop_scope = trio.CancelScope(shield=True)
         self._budget_scope = trio.CancelScope()
         self._stop_timeout_s = stop_timeout_s
         self._stop_errors: list[StopFailed] = []
@@ -85,7 +84,6 @@ class Supervisor(Lives):
 
     def open_to_kill(self) -> None:
         self._killed = True
-        self._stop_scope.shield = False
         for child in self._children:
             if child.life is not None:
                 child.life.open_to_kill()
@@ -119,8 +117,7 @@ class Supervisor(Lives):
                     failure = exc
                     interrupted = False
                 finally:
-                    self._stop_scope.shield = not self._killed
-                    with self._stop_scope:
+                    with trio.CancelScope(shield=True):
                         await self._stop_all()
                     if interrupted:
                         self._raise_stop_errors(None)

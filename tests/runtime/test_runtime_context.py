@@ -189,6 +189,29 @@ async def test_a_feeder_tells_its_actor_and_ends_before_on_stop(autojump_clock):
     assert log == ["one", "two", "feeder ends", "on_stop shutdown"]
 
 
+async def test_the_mailbox_is_closed_before_the_feeders_have_ended(autojump_clock):
+    log = Log()
+
+    @attrs.define
+    class SlowFeeder(Fed):
+        async def _feed(self, source: trio.MemoryReceiveChannel[str]) -> None:
+            try:
+                await trio.sleep_forever()
+            finally:
+                with trio.CancelScope(shield=True):
+                    await trio.sleep(2.0)
+
+    _, receive = trio.open_memory_channel[str](0)
+    start = ChildSpec(name="a", start=lambda: SlowFeeder(log, receive))
+    async with open_system("n0", SupervisorSpec(children=(start,))) as system:
+        await settle()
+        system.request_stop()
+        await trio.sleep(1.0)
+        assert not system.ref("/n0/a").alive
+        assert log == []
+    assert log == ["on_stop shutdown"]
+
+
 async def test_a_feeder_that_returns_ends_nothing(autojump_clock):
     log = Log()
     send, receive = trio.open_memory_channel[str](10)

@@ -178,6 +178,20 @@ async def test_questions_fail_and_messages_are_dead_letters_when_it_stops(autoju
     assert [(e.message_type, e.count) for e in seen.of(events.DeadLettered)] == [("StartChild", 1)]
 
 
+async def test_while_it_stops_it_takes_no_messages(autojump_clock):
+    log = Log()
+    async with open_system("n0", spec()) as system:
+        d = system.ref("/n0/d")
+        for name in "xyz":
+            await start(d, log.child(name, probe={"stop_s": 3.0}))
+        assert system._root._shutdown_times_s() == [5.0 + 1.0]  # all at once
+        system.request_stop()
+        await trio.sleep(1.0)
+        with pytest.raises(ActorDown):
+            await start(d, log.child("w"))
+        assert trio.current_time() < 2.0
+
+
 async def test_its_mailbox_is_in_the_tree(autojump_clock):
     log = Log()
     async with open_system("n0", spec()) as system:

@@ -284,6 +284,13 @@ async def test_a_stop_wakes_blocked_senders_whose_messages_are_dead_letters(auto
     assert counts == {"str": 3, "Note": 1, "Acked": 1}, dead
 
 
+async def test_the_first_reason_to_stop_counts(autojump_clock):
+    mailbox = box()
+    mailbox.stop(StopReason.NORMAL)
+    mailbox.stop(StopReason.SHUTDOWN)
+    assert mailbox.stopping is StopReason.NORMAL
+
+
 async def test_a_mailbox_that_refuses(autojump_clock):
     async with Held(RefusingGate) as held:
         for message in "abc":

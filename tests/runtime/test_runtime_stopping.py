@@ -8,10 +8,12 @@ from runtime_probe import Boom, Crash, Events, Finish, Hang, Log, Note, Probe, s
 from actors.events import runtime as events
 from actors.runtime import (
     Actor,
+    Backoff,
     ChildSpec,
     DynamicSpec,
     Restart,
     StopReason,
+    Strategy,
     SupervisorSpec,
     dynamic,
     open_system,
@@ -21,89 +23,6 @@ from actors.runtime import (
 
 def nest(name: str, *children: ChildSpec) -> ChildSpec:
     return ChildSpec(name=name, start=SupervisorSpec(children=children))
-
-
-async def test_a_kill_passes_nested_shields(autojump_clock):
-    """Four stuck grandchildren below two supervisors: the kill must reach all of them at once."""
-    log, seen = Log(), Events()
-    stuck = tuple(log.child(name, shutdown_s=5.0) for name in "abcd")
-    spec = SupervisorSpec(children=(nest("outer", nest("inner", *stuck)),))
-    began_s = trio.current_time()
-    async with open_system("n0", spec, stop_timeout_s=6.0, events=seen) as system:
-        for name in "abcd":
-            await system.ref(f"/n0/outer/inner/{name}").tell(Hang())
-        await settle()
-        began_s = trio.current_time()
-    assert trio.current_time() - began_s == pytest.approx(6.0)
-    assert sorted(log[4:]) == ["-a killed", "-b killed", "-c killed", "-d killed"]
-    assert [event.paths for event in seen.of(events.StopTimedOut)] == [
-        tuple(f"/n0/outer/inner/{name}" for name in "abc")  # d was killed after its own 5 s
-    ]
-    assert seen.of(events.ChildKilled) == [events.ChildKilled(shutdown_s=5.0)]
-
-
-async def test_a_child_that_outlasts_its_time_is_killed_and_the_stop_goes_on(autojump_clock):
-    log, seen = Log(), Events()
-    spec = SupervisorSpec(children=(log.child("a"), log.child("b", shutdown_s=2.0), log.child("c")))
-    async with open_system("n0", spec, events=seen) as system:
-        await system.ref("/n0/b").tell(Hang())
-        await settle()
-        log.new()
-        began_s = trio.current_time()
-    assert log.new() == ["-c shutdown", "-b killed", "-a shutdown"]
-    assert trio.current_time() - began_s == pytest.approx(2.0)
-    assert [(p, e) for p, _, e in seen if isinstance(e, events.ChildKilled)] == [
-        ("/n0/b", events.ChildKilled(shutdown_s=2.0))
-    ]
-
-
-async def test_a_supervisor_gets_its_childrens_time_and_one_second_more(autojump_clock):
-    log = Log()
-    slow = {"stop_s": 3.0}
-    inner = nest("inner", log.child("x", probe=slow), log.child("y", probe=slow))
-    spec = SupervisorSpec(children=(log.child("a"), inner))
-    began_s = trio.current_time()
-    async with open_system("n0", spec) as system:
-        assert system._root._shutdown_times_s() == [5.0, 5.0 + 5.0 + 1.0]
-    assert log[3:] == ["-y shutdown", "-x shutdown", "-a shutdown"]
-    assert trio.current_time() - began_s == pytest.approx(6.0)
-
-
-async def test_the_stop_budget_names_the_paths_that_still_ran(autojump_clock):
-    log, seen = Log(), Events()
-    spec = SupervisorSpec(
-        children=(
-            log.child("a", shutdown_s=100.0),
-            nest("inner", log.child("x", shutdown_s=100.0), log.child("y")),
-            log.child("z", shutdown_s=100.0),
-        )
-    )
-    async with open_system("n0", spec, events=seen, stop_timeout_s=7.0) as system:
-        for path in ("/n0/a", "/n0/inner/x"):
-            await system.ref(path).tell(Hang())
-        await settle()
-        log.new()
-        began_s = trio.current_time()
-    assert trio.current_time() - began_s == pytest.approx(7.0)
-    assert log.new() == ["-z shutdown", "-y shutdown", "-x killed", "-a killed"]
-    assert seen.of(events.StopTimedOut) == [events.StopTimedOut(paths=("/n0/a", "/n0/inner/x"))]
-
-
-async def test_hurry_uses_up_the_budget_at_once(autojump_clock):
-    log, seen = Log(), Events()
-    spec = SupervisorSpec(children=(log.child("a", shutdown_s=50.0), log.child("b")))
-    async with open_system("n0", spec, events=seen) as system:
-        await system.ref("/n0/a").tell(Hang())
-        await settle()
-        began_s = trio.current_time()
-        system.request_stop()
-        await trio.sleep(3.0)
-        assert log[2:] == ["-b shutdown"]
-        system.hurry()
-        await system.wait_ended()
-        assert trio.current_time() - began_s == pytest.approx(3.0)
-    assert log[2:] == ["-b shutdown", "-a killed"]
-    assert seen.of(events.StopTimedOut) == [events.StopTimedOut(paths=("/n0/a",))]
 
 
 async def test_cancelling_the_host_is_an_ordered_stop(autojump_clock):
@@ -174,8 +93,6 @@ async def test_crash_during_stop_reaches_the_host_and_stops_the_rest(autojump_cl
 
 async def test_crash_during_the_stop_of_a_restart_is_told_and_no_more(autojump_clock):
     log, seen = Log(), Events()
-    from actors.runtime import Strategy
-
     spec = SupervisorSpec(
         strategy=Strategy.ONE_FOR_ALL,
         children=(log.child("a"), log.child("b", probe={"fails_stop": True})),
@@ -298,8 +215,6 @@ async def test_keyboard_interrupt_of_a_child_passes_and_stops_in_order(autojump_
 
 
 async def test_a_supervisor_is_stopped_in_the_middle_of_its_backoff(autojump_clock):
-    from actors.runtime import Backoff
-
     log = Log()
     slow = Backoff(first_s=100.0, max_s=100.0)
     inner = nest("inner", log.child("x", backoff=slow), log.child("y"))
