@@ -1,7 +1,7 @@
 """MemberLink: a slave's connection to its master's API, for what the HA wire cannot say.
 
 It watches the master's offsets of one group and tells the group's pull_service up to where readers
-may see (`Acknowledged`) and who is master (`MasterChanged`; None while nobody is known to be).
+may see (`Acknowledged`) and who is master (`MasterChanged`).
 
 Messages: its feeder's only. Tells pull_service; all of it is conflated there. A restart forgets
 nothing: the next connection begins with the present offsets.

@@ -1,0 +1,294 @@
+"""A node in memory behind a real API server, on a simulated network; a client of bare frames."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import attrs
+import trio
+
+from actors.api import frame_socket
+from actors.api.accept_socket import TcpEndpoint, UnixEndpoint
+from actors.api.failures import RequestRefused
+from actors.api.frame_socket import FrameSocket
+from actors.api.handle import AppendOutcome, NodeIdentity
+from actors.api.limits import ApiLimits
+from actors.api.server import api_spec
+from actors.env.protocols import Network
+from actors.events.codec import decode_line
+from actors.events.node import NodeStarted
+from actors.events.sink import EventSink, EventSubscription
+from actors.log_types import Batch, Message, NewRecord, Offsets, Receipt, Record
+from actors.runtime import ChildSpec, System, open_system
+from actors.runtime.spec import SupervisorSpec
+from actors.sim.network import NetworkOptions, SimNetwork
+from wire import api
+
+SOCKET = "/data/n0/api.sock"
+NODE = "10.0.0.1"
+MEMBER = "10.0.0.2"
+STRANGER = "10.0.0.9"
+PORT = 10911
+
+
+def sink_of(node: str) -> EventSink:
+    return EventSink(node, 1, lambda: 0, NodeStarted(cluster="demo", version="0", groups=()))
+
+
+@attrs.define(eq=False)
+class MemoryNode:
+    """A `NodeHandle` whose log is a list; positions are record numbers times 100.
+
+    Attributes:
+        hold: keep answers to appends back until `answer`.
+        full: submits wait, as for a store without room.
+        refuse: what an append raises.
+        fail: what every other request raises.
+        stored: the log.
+        held_end: how much of it this node holds; None: all.
+    """
+
+    sink: EventSink = attrs.field(factory=lambda: sink_of("n0"))
+    hold: bool = False
+    refuse: Exception | None = None
+    fail: Exception | None = None
+    stopped: bool = False
+    stored: list[NewRecord] = attrs.Factory(list)
+    batches: list[tuple[NewRecord, ...]] = attrs.Factory(list)
+    waiting: list[tuple[Receipt, Callable[[AppendOutcome], None]]] = attrs.Factory(list)
+    acknowledged: int = 0
+    held_end: int | None = None
+    reads: int = 0
+    may_read: trio.Event = attrs.Factory(trio.Event)
+    may_submit: trio.Event = attrs.Factory(trio.Event)
+    changed: trio.Event = attrs.Factory(trio.Event)
+    identity: NodeIdentity = attrs.field(
+        factory=lambda: NodeIdentity(cluster="demo", node="n0", boot=7, groups=("orders",))
+    )
+
+    def __attrs_post_init__(self) -> None:
+        self.may_read.set()
+        self.may_submit.set()
+
+    async def submit(
+        self, group: str, records: tuple[NewRecord, ...], on_done: Callable[[AppendOutcome], None]
+    ) -> None:
+        self.check(group)
+        await self.may_submit.wait()
+        if self.refuse is not None:
+            raise self.refuse
+        first = 100 * len(self.stored)
+        self.stored += records
+        self.batches.append(records)
+        following = 100 * len(self.stored)
+        receipt = Receipt(
+            first=first,
+            last=following - 100,
+            next=following,
+            count=len(records),
+            copies=2,
+            durability="synced",
+        )
+        self.waiting.append((receipt, on_done))
+        if not self.hold:
+            self.answer()
+
+    def answer(self, outcome: Exception | None = None) -> None:
+        """Answer everything that waits."""
+        waiting, self.waiting = self.waiting, []
+        for receipt, on_done in waiting:
+            if outcome is None:
+                self.acknowledged = receipt.next
+            on_done(outcome or receipt)
+        self.stir()
+
+    def stir(self) -> None:
+        changed, self.changed = self.changed, trio.Event()
+        changed.set()
+
+    async def append(self, group: str, records: tuple[NewRecord, ...]) -> Receipt:
+        raise AssertionError("the server uses submit")
+
+    async def read(self, group: str, start: int, max_bytes: int, fresh: bool) -> Batch:
+        self.check(group)
+        self.reads += 1
+        await self.may_read.wait()
+        if start % 100:
+            raise RequestRefused(api.ERROR_BAD_REQUEST, f"no record begins at {start}")
+        end = self.acknowledged if self.held_end is None else self.held_end
+        numbers: list[int] = []
+        size_bytes = 0
+        for number in range(start // 100, end // 100):
+            size_bytes += len(body_of(self.stored[number]))
+            if numbers and size_bytes > max_bytes:
+                break
+            numbers.append(number)
+        records = tuple(record_of(number, self.stored[number]) for number in numbers)
+        return Batch(
+            records=records,
+            next=records[-1].next_position if records else start,
+            acknowledged=self.acknowledged,
+            end=100 * len(self.stored),
+            lag_bytes=self.acknowledged - end,
+        )
+
+    def offsets(self) -> Offsets:
+        end = 100 * len(self.stored) if self.held_end is None else self.held_end
+        return Offsets(min=0, written=end, synced=end, acknowledged=self.acknowledged, master="n0")
+
+    async def wait_acknowledged(self, group: str, above: int) -> Offsets:
+        self.check(group)
+        while self.acknowledged <= above:
+            await self.changed.wait()
+        return self.offsets()
+
+    async def wait_offsets(self, group: str, known: Offsets | None) -> Offsets:
+        self.check(group)
+        while self.offsets() == known:
+            await self.changed.wait()
+        return self.offsets()
+
+    async def status(self) -> dict[str, Any]:
+        self.check("orders")
+        await trio.lowlevel.checkpoint()
+        return {"node": "n0", "groups": {"orders": {"role": "master"}}}
+
+    async def tree(self) -> dict[str, Any]:
+        self.check("orders")
+        await trio.lowlevel.checkpoint()
+        return {"path": "/n0", "children": []}
+
+    async def promote(self, group: str, node: str | None, force: bool) -> dict[str, Any]:
+        self.check(group)
+        await trio.lowlevel.checkpoint()
+        return {"group": group, "node": node, "force": force}
+
+    def request_stop(self) -> None:
+        self.stopped = True
+
+    def subscribe_events(self) -> EventSubscription:
+        self.check("orders")
+        return self.sink.subscribe()
+
+    def check(self, group: str) -> None:
+        if self.fail is not None:
+            raise self.fail
+        if group not in self.identity.groups:
+            raise RequestRefused(api.ERROR_UNKNOWN_GROUP, f"no group {group!r}")
+
+
+def body_of(record: NewRecord) -> bytes:
+    return record.body if isinstance(record, Message) else record
+
+
+def record_of(number: int, record: NewRecord) -> Record:
+    message = record if isinstance(record, Message) else Message("orders", record)
+    return Record(
+        position=100 * number,
+        next_position=100 * number + 100,
+        topic=message.topic or "orders",
+        queue_id=message.queue_id,
+        queue_offset=number,
+        body=message.body,
+        tags=message.tags,
+        keys=message.keys,
+        properties=message.properties,
+        store_timestamp_ms=1,
+        born_timestamp_ms=2,
+    )
+
+
+@attrs.define(eq=False)
+class Served:
+    """A node that serves its API.
+
+    Attributes:
+        host: the network of the node's own machine; `member` and `stranger` are other machines.
+    """
+
+    node: MemoryNode
+    system: System
+    network: SimNetwork
+    host: Network
+    member: Network
+    stranger: Network
+
+    def kinds(self) -> list[str]:
+        """The kinds of all events so far."""
+        return [decode_line(line).kind for line in self.node.sink.peek(100_000)]
+
+    def events(self, kind: str) -> list[Any]:
+        logged = [decode_line(line) for line in self.node.sink.peek(100_000)]
+        return [each.event for each in logged if each.kind == kind]
+
+
+@asynccontextmanager
+async def serving(
+    node: MemoryNode | None = None,
+    *,
+    limits: ApiLimits | None = None,
+    links: tuple[ChildSpec, ...] = (),
+    options: NetworkOptions | None = None,
+    seed: int = 1,
+) -> AsyncIterator[Served]:
+    """A node's API on its Unix socket and its port, in simulation."""
+    node = node or MemoryNode()
+    network = SimNetwork(random.Random(seed), options or NetworkOptions(fragment_share=0.0))
+    network.add_host("n0", NODE)
+    network.add_host("n1", MEMBER)
+    network.add_host("elsewhere", STRANGER)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(network.run)
+        host = network.open("n0")
+        spec = api_spec(
+            host,
+            node,
+            unix=UnixEndpoint(path=SOCKET),
+            tcp=TcpEndpoint(host=NODE, port=PORT, allowed=(NODE, MEMBER)),
+            links=links,
+            limits=limits,
+        )
+        root = SupervisorSpec(children=(ChildSpec(name="api", start=spec),))
+        async with open_system("n0", root, events=node.sink) as system:
+            member, stranger = network.open("n1"), network.open("elsewhere")
+            yield Served(node, system, network, host, member, stranger)
+        nursery.cancel_scope.cancel()
+
+
+@attrs.define(eq=False)
+class BareClient:
+    """Sends and receives frames, one by one."""
+
+    socket: FrameSocket
+    text: bool = False
+
+    async def send(self, *frames: api.Request) -> None:
+        for frame in frames:
+            await self.socket.send(api.encode(frame, text=self.text))
+
+    async def receive(self) -> api.Answer:
+        with trio.fail_after(60):
+            data = await self.socket.receive()
+        assert isinstance(data, str) == self.text
+        return api.decode_answer(data)
+
+    async def ask(self, frame: api.Request) -> api.Answer:
+        await self.send(frame)
+        return await self.receive()
+
+
+@asynccontextmanager
+async def bare_client(
+    served: Served, *, text: bool = False, hello: bool = True
+) -> AsyncIterator[BareClient]:
+    stream = await served.host.connect_unix(SOCKET)
+    async with frame_socket.connect(stream, "n0") as socket:
+        client = BareClient(socket, text)
+        if hello:
+            welcome = await client.ask(api.Hello(id=0, version=1, name="test"))
+            assert isinstance(welcome, api.Welcome)
+        yield client
+        await socket.close()

@@ -1,0 +1,234 @@
+"""A slave's link to its master's API, and the whole API of a node as `api_child` builds it."""
+
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import attrs
+import pytest
+import trio
+from api_kit import MEMBER, NODE, PORT, SOCKET, MemoryNode, Served, serving, sink_of
+from trio.testing import MockClock
+
+from actors.api import socket_file
+from actors.api.member_link import MasterDoor, link_child
+from actors.api.server import api_child
+from actors.config.model import ClassicGroup, ClusterConfig, SlaveNode
+from actors.env.protocols import Address, Env
+from actors.errors import ConfigError
+from actors.events.codec import decode_line
+from actors.events.sink import EventSink
+from actors.runtime import Actor, ChildSpec, SupervisorSpec, open_system
+from actors.sim.disk import SimDisk
+from actors.sim.network import NetworkOptions, SimNetwork
+from actors.storage import pull_service
+
+TCP = MasterDoor(address=Address(NODE, PORT), local_host=MEMBER)
+
+
+@attrs.define
+class Reader(Actor[pull_service.Message]):
+    """Stands where the group's pull_service would."""
+
+    got: list[object]
+
+    async def handle(self, message: pull_service.Message) -> None:
+        self.got.append(message)
+
+
+@attrs.define
+class Slave:
+    got: list[object]
+    sink: EventSink
+
+    def acknowledged(self) -> list[int]:
+        return [
+            each.offset_bytes for each in self.got if isinstance(each, pull_service.Acknowledged)
+        ]
+
+    def events(self) -> list[str]:
+        kinds = [decode_line(line).kind for line in self.sink.peek(10_000)]
+        return [kind for kind in kinds if kind.startswith("MasterLink")]
+
+
+@asynccontextmanager
+async def slave(
+    served: Served, door: MasterDoor = TCP, group: str = "orders", master: str = "n0"
+) -> AsyncIterator[Slave]:
+    """A node n1 with the link and something that takes what it tells."""
+    found = Slave([], sink_of("n1"))
+    link = link_child(
+        node="n1", group=group, master=master, door=door, network=served.member, retry_s=5.0
+    )
+    reader = ChildSpec(name="pull_service", start=lambda: Reader(got=found.got))
+    group_child = ChildSpec(name=group, start=SupervisorSpec(children=(reader,)))
+    spec = SupervisorSpec(children=(group_child, link_named(link)))
+    async with open_system("n1", spec, events=found.sink):
+        yield found
+
+
+def link_named(link: ChildSpec) -> ChildSpec:
+    return attrs.evolve(link, name="link")
+
+
+async def test_a_slave_learns_what_it_may_show(autojump_clock: MockClock) -> None:
+    node = MemoryNode(stored=[b"x"] * 9, acknowledged=100)
+    async with serving(node) as served, slave(served) as found:
+        await trio.sleep(1)
+        assert found.got == [
+            pull_service.Acknowledged(offset_bytes=100),
+            pull_service.MasterChanged(master="n0"),
+        ]
+        node.acknowledged = 300
+        node.stir()
+        await trio.sleep(1)
+        assert found.acknowledged() == [100, 300]
+        assert found.events() == ["MasterLinkOpened"]
+        (opened,) = served.events("APIConnectionOpened")
+        assert opened.client == "member n1"
+
+
+async def test_a_link_comes_back_and_tells_its_loss_once(autojump_clock: MockClock) -> None:
+    node = MemoryNode(stored=[b"x"] * 9, acknowledged=100)
+    async with serving(node) as served, slave(served) as found:
+        await trio.sleep(1)
+        served.network.isolate("n0")
+        served.network.reset("n0", "n1")
+        await trio.sleep(60)
+        assert found.events() == ["MasterLinkOpened", "MasterLinkLost"]
+        node.acknowledged = 500
+        node.stir()
+        served.network.heal_all()
+        await trio.sleep(20)
+        assert found.acknowledged()[-1] == 500
+        assert found.events() == ["MasterLinkOpened", "MasterLinkLost", "MasterLinkOpened"]
+
+
+async def test_a_silent_master_is_noticed(autojump_clock: MockClock) -> None:
+    async with serving(MemoryNode()) as served, slave(served) as found:
+        await trio.sleep(100)
+        assert found.events() == ["MasterLinkOpened"], "quiet is not silent"
+        served.network.isolate("n0")
+        await trio.sleep(16)
+        assert found.events() == ["MasterLinkOpened", "MasterLinkLost"]
+
+
+@pytest.mark.parametrize(
+    ("door", "group", "master"),
+    [
+        (MasterDoor(address=Address(NODE, PORT + 1)), "orders", "n0"),
+        (MasterDoor(address=Address("/no/such.sock", 0)), "orders", "n0"),
+        (TCP, "other", "n0"),
+        (TCP, "orders", "n7"),
+    ],
+    ids=["wrong port", "no socket", "unknown group", "another node"],
+)
+async def test_a_wrong_door_is_tried_again_and_told_once(
+    door: MasterDoor, group: str, master: str, autojump_clock: MockClock
+) -> None:
+    async with serving() as served, slave(served, door, group, master) as found:
+        await trio.sleep(100)
+        assert found.got == []
+        events = [kind for kind in found.events() if kind == "MasterLinkLost"]
+        assert 1 <= len(events) <= 1 + found.events().count("MasterLinkOpened")
+
+
+# The API of a node.
+
+
+def config(api_port: int | None = PORT) -> ClusterConfig:
+    group = ClassicGroup(
+        name="orders", mode="classic", master="n0", slaves=(SlaveNode(node="n1"),), port=1
+    )
+    return ClusterConfig(
+        version=1,
+        name="demo",
+        data_dir="/data",
+        nodes={"n0": NODE, "n1": MEMBER},
+        groups={"orders": group},
+        api_port=api_port,
+    )
+
+
+@pytest.mark.parametrize("api_port", [PORT, None])
+async def test_two_nodes_find_each_other(api_port: int | None, autojump_clock: MockClock) -> None:
+    network = SimNetwork(random.Random(1), NetworkOptions())
+    network.add_host("here", NODE, MEMBER)
+    disk = SimDisk(random.Random(2))
+    got: list[object] = []
+    reader = ChildSpec(name="pull_service", start=lambda: Reader(got=got))
+    group = ChildSpec(name="orders", start=SupervisorSpec(children=(reader,)))
+    async with trio.open_nursery() as nursery:
+        await nursery.start(network.run)
+        systems = []
+        for name in ("n0", "n1"):
+            node = MemoryNode(stored=[b"x"] * 9, acknowledged=300)
+            node.identity = attrs.evolve(node.identity, node=name)
+            env = Env(
+                network=network.open("here"),
+                disk=disk,
+                rng=random.Random(3),
+                wall_clock_ms=lambda: 0,
+                events=node.sink,
+            )
+            disk.mkdir(f"/data/{name}")
+            child = api_child(node, env, config(api_port), f"/data/{name}")
+            systems.append(open_system(name, SupervisorSpec(children=(group, child))))
+        async with systems[0] as master, systems[1]:
+            await trio.sleep(5)
+            assert got == [
+                pull_service.Acknowledged(offset_bytes=300),
+                pull_service.MasterChanged(master="n0"),
+            ]
+            api_tree = master.tree().find("/n0/api")
+            assert api_tree is not None
+            names = [each.path.rpartition("/")[2] for each in api_tree.children]
+            assert names == ["connections", "unix_socket", *(["tcp_socket"] if api_port else [])]
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_port_in_use_is_one_line(autojump_clock: MockClock) -> None:
+    async with serving() as served:
+        node = MemoryNode()
+        env = Env(
+            network=served.host,
+            disk=SimDisk(random.Random(2)),
+            rng=random.Random(3),
+            wall_clock_ms=lambda: 0,
+            events=node.sink,
+        )
+        child = api_child(node, env, config(), "/data/elsewhere")
+        with pytest.RaisesGroup(ConfigError, flatten_subgroups=True) as caught:
+            async with open_system("n0", SupervisorSpec(children=(child,))):
+                raise AssertionError
+        assert f"API: cannot listen on {NODE}:{PORT}" in str(leaf(caught.value))
+
+
+def leaf(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+# Where the socket is.
+
+
+def test_a_short_path_is_taken_as_it_is() -> None:
+    assert socket_file.api_socket_path("/data/n0") == SOCKET
+    longest = "/" + "x" * (107 - len("//api.sock"))
+    assert socket_file.api_socket_path(longest) == f"{longest}/api.sock"
+
+
+def test_a_long_path_is_moved_and_pointed_to() -> None:
+    disk = SimDisk(random.Random(1))
+    folder = "/" + "ä" * 53
+    disk.mkdir(folder)
+    path = socket_file.api_socket_path(folder)
+    assert path.startswith("/tmp/triolog-")
+    assert len(path) < 107
+    assert path != socket_file.api_socket_path(folder + "x")
+    socket_file.write_pointer(disk, folder, path)
+    socket_file.write_pointer(disk, folder, path)
+    assert socket_file.read_pointer(disk, folder) == path
+    socket_file.write_pointer(disk, folder, f"{folder}/api.sock")
+    assert socket_file.read_pointer(disk, folder) == f"{folder}/api.sock"

@@ -1,0 +1,205 @@
+"""The API server: every request, its answer, its order, its failure."""
+
+import pytest
+import trio
+from api_kit import (
+    BareClient,
+    MemoryNode,
+    bare_client,
+    serving,
+)
+from trio.testing import MockClock
+
+from actors.api.frame_socket import SocketClosed
+from actors.api.limits import ApiLimits
+from actors.errors import NotMaster, ReplicationTimeout
+from actors.log_types import Message
+from wire import api
+
+
+def append(number: int, *records: bytes | api.NewMessage) -> api.Append:
+    return api.Append(id=number, group="orders", records=records)
+
+
+async def closes_with(client: BareClient, text: str) -> None:
+    with pytest.raises(SocketClosed, match=text), trio.fail_after(60):
+        await client.socket.receive()
+
+
+# Requests and their answers.
+
+
+@pytest.mark.parametrize("text", [False, True])
+async def test_every_request_has_its_answer(text: bool, autojump_clock: MockClock) -> None:
+    node = MemoryNode()
+    message = api.NewMessage(b"body", "topic", "tag", ("k1", "k2"), (("a", "b"),), 3)
+    async with serving(node) as served, bare_client(served, text=text) as client:
+        appended = await client.ask(append(1, b"plain", message))
+        assert appended == api.Appended(
+            id=1, first=0, last=100, next=200, count=2, copies=2, durability="synced"
+        )
+        assert node.stored == [
+            b"plain",
+            Message("topic", b"body", "tag", ("k1", "k2"), (("a", "b"),), 3),
+        ]
+        batch = await client.ask(api.Read(id=2, group="orders", start=100, max_bytes=1000))
+        assert isinstance(batch, api.Batch)
+        assert (batch.id, batch.next, batch.acknowledged, batch.cost_bytes) == (2, 200, 200, 0)
+        assert batch.records == (
+            api.StoredRecord(
+                100, 200, "topic", 3, 1, b"body", "tag", ("k1", "k2"), (("a", "b"),), 1, 2
+            ),
+        )
+        offsets = await client.ask(api.GetOffsets(id=3, group="orders"))
+        assert offsets == api.Offsets(
+            id=3, min=0, written=200, synced=200, acknowledged=200, master="n0"
+        )
+        status = await client.ask(api.GetStatus(id=4))
+        assert status == api.Status(id=4, value=await node.status())
+        assert await client.ask(api.GetTree(id=5)) == api.Tree(id=5, value=await node.tree())
+        promoted = await client.ask(api.Promote(id=6, group="orders", node="n1", force=True))
+        assert promoted == api.Promoted(
+            id=6, value={"group": "orders", "node": "n1", "force": True}
+        )
+        assert await client.ask(api.Stop(id=7)) == api.Stopping(id=7)
+        assert node.stopped
+
+
+async def test_welcome_tells_the_node_and_its_limits(autojump_clock: MockClock) -> None:
+    limits = ApiLimits(in_flight_requests=5, in_flight_bytes=1000)
+    async with serving(limits=limits) as served, bare_client(served, hello=False) as client:
+        welcome = await client.ask(api.Hello(id=9, version=77, name="test"))
+        assert welcome == api.Welcome(
+            id=9,
+            version=api.PROTOCOL_VERSION,
+            cluster="demo",
+            node="n0",
+            boot=7,
+            groups=("orders",),
+            frame_bytes_max=api.FRAME_BYTES_MAX,
+            records_per_append_max=api.RECORDS_PER_APPEND_MAX,
+            in_flight_requests_max=5,
+            in_flight_bytes_max=1000,
+        )
+        (opened,) = served.events("APIConnectionOpened")
+        assert (opened.client, opened.text) == ("test", False)
+
+
+async def test_appends_are_pipelined_and_keep_their_order(autojump_clock: MockClock) -> None:
+    node = MemoryNode(hold=True)
+    async with serving(node) as served, bare_client(served) as client:
+        await client.send(*(append(number, b"%d" % number) for number in range(1, 101)))
+        while len(node.stored) < 100:  # noqa: ASYNC110 - none is answered meanwhile
+            await trio.sleep(0.01)
+        assert node.stored == [b"%d" % number for number in range(1, 101)]
+        node.answer()
+        answers = [await client.receive() for _ in range(100)]
+        assert [answer.id for answer in answers] == list(range(1, 101))
+
+
+async def test_a_slow_read_delays_nobody(autojump_clock: MockClock) -> None:
+    node = MemoryNode()
+    async with serving(node) as served, bare_client(served) as client:
+        node.may_read = trio.Event()
+        await client.send(api.Read(id=1, group="orders", start=0, max_bytes=10))
+        assert isinstance(await client.ask(append(2, b"x")), api.Appended)
+        node.may_read.set()
+        assert isinstance(await client.receive(), api.Batch)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (
+            NotMaster("ask n1", "n1"),
+            api.Failed(id=1, error="NotMaster", message="ask n1", hint="n1"),
+        ),
+        (
+            ReplicationTimeout("late", 100, 200),
+            api.Failed(id=1, error="ReplicationTimeout", message="late", first=100, last=200),
+        ),
+        (RuntimeError("oops"), api.Failed(id=1, error="Internal", message="RuntimeError: oops")),
+    ],
+)
+@pytest.mark.parametrize("when", ["at once", "later"])
+async def test_an_append_that_fails_says_how(
+    error: Exception, expected: api.Failed, when: str, autojump_clock: MockClock
+) -> None:
+    node = MemoryNode(hold=True, refuse=error if when == "at once" else None)
+    async with serving(node) as served, bare_client(served) as client:
+        await client.send(append(1, b"x"))
+        if when == "later":
+            await trio.sleep(1)
+            node.answer(error)
+        assert await client.receive() == expected
+        node.refuse, node.hold = None, False
+        assert isinstance(await client.ask(append(1, b"x")), api.Appended), "it goes on"
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        append(1, b"x"),
+        api.Read(id=1, group="orders", start=0, max_bytes=1),
+        api.Tail(id=1, group="orders", start=0, max_bytes=1, credit_bytes=1),
+        api.Tail(id=1, group="orders", start=None, max_bytes=1, credit_bytes=1),
+        api.GetOffsets(id=1, group="orders"),
+        api.WatchOffsets(id=1, group="orders"),
+        api.TailEvents(id=1, credit_lines=1),
+        api.GetStatus(id=1),
+        api.GetTree(id=1),
+        api.Promote(id=1, group="orders"),
+    ],
+    ids=lambda request: type(request).__name__,
+)
+async def test_every_request_can_fail_alone(
+    request_: api.Request, autojump_clock: MockClock
+) -> None:
+    node = MemoryNode()
+    async with serving(node) as served, bare_client(served) as client:
+        node.fail = ValueError("broken")
+        failed = await client.ask(request_)
+        assert failed == api.Failed(id=1, error="Internal", message="ValueError: broken")
+        node.fail = None
+        assert isinstance(await client.ask(append(2, b"x")), api.Appended)
+
+
+async def test_an_unknown_group_is_refused(autojump_clock: MockClock) -> None:
+    async with serving() as served, bare_client(served) as client:
+        failed = await client.ask(api.GetOffsets(id=1, group="nope"))
+        assert failed == api.Failed(id=1, error="UnknownGroup", message="no group 'nope'")
+
+
+async def test_an_answer_that_cannot_be_encoded_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    node = MemoryNode()
+
+    async def status() -> dict[str, object]:
+        return {"node": object()}
+
+    monkeypatch.setattr(MemoryNode, "status", lambda self: status())
+    async with serving(node) as served, bare_client(served) as client:
+        failed = await client.ask(api.GetStatus(id=1))
+        assert isinstance(failed, api.Failed)
+        assert failed.id == 1
+        assert "cannot encode Status" in failed.message
+
+
+async def test_a_number_in_use_is_refused(autojump_clock: MockClock) -> None:
+    node = MemoryNode(hold=True)
+    async with serving(node) as served, bare_client(served) as client:
+        failed = None
+        await client.send(append(1, b"x"), append(1, b"y"))
+        failed = await client.receive()
+        assert failed == api.Failed(id=1, error="BadRequest", message="request number 1 is in use")
+        node.answer()
+        assert isinstance(await client.receive(), api.Appended)
+        assert node.stored == [b"x"]
+
+
+async def test_a_second_hello_is_refused(autojump_clock: MockClock) -> None:
+    async with serving() as served, bare_client(served) as client:
+        failed = await client.ask(api.Hello(id=5, version=1, name="again"))
+        assert isinstance(failed, api.Failed)
+        assert (failed.id, failed.error) == (5, "BadRequest")
