@@ -236,27 +236,28 @@ class CommitLog:
         """
         file = self._handles.get(base)
         if file is None:
-            created = [b for b in (base, base + self.segment_bytes) if self._create(b)]
-            if created:
-                self._disk.sync_dir(self.folder)
+            self._create(base)
+            self._create(base + self.segment_bytes)
             file = self._handles[base] = self._disk.open(segment_path(self.folder, base), "w")
         return file
 
-    def _create(self, base: int) -> bool:
+    def _create(self, base: int) -> None:
+        """Size and name are synced at once, so that no crash leaves a hole or a file too short."""
         if self._bases and base <= self._bases[-1]:
-            return False
+            return
         assert not self._bases or base == self._bases[-1] + self.segment_bytes
         path = segment_path(self.folder, base)
         file = self._disk.open(path, "x")
         try:
             file.resize(self.segment_bytes)
+            file.sync()
+            self._disk.sync_dir(self.folder)
         except OSError:
             self._disk.unlink(path)
             raise
         finally:
             file.close()
         self._bases.append(base)
-        return True
 
     def _close_below(self, offset_bytes: int) -> None:
         for base in [b for b in self._handles if b + self.segment_bytes <= offset_bytes]:

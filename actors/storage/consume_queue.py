@@ -369,6 +369,7 @@ class ConsumeQueues:
         if not queue.bases or base > queue.bases[-1]:
             file = self._disk.open(path, "x")
             file.resize(self.file_bytes)
+            file.sync()
             self._disk.sync_dir(queue.folder)
             queue.bases.append(base)
         else:

@@ -245,14 +245,19 @@ class Dispatcher(Actor[_Inbox]):
         heads, stopped = scan_heads(data, physical_offset=at, size_max=self._record_bytes_max)
         if heads and not self._put(heads):
             return True
-        self._at_bytes = at + stopped.end + stopped.blank_bytes
+        self._at_bytes = at + stopped.end
         if stopped.stop is Stop.INCOMPLETE and (at + len(data)) % self._reader.segment_bytes == 0:
             stopped = attrs.evolve(stopped, stop=Stop.CORRUPT, reason="a record over a file's end")
         return self._goes_on(stopped, len(data) - stopped.end)
 
     def _goes_on(self, stopped: Scanned, rest_bytes: int) -> bool:
         match stopped.stop:
-            case Stop.END | Stop.BLANK:
+            case Stop.END:
+                return True
+            case Stop.BLANK:
+                self._wanted_bytes = self._at_bytes + stopped.blank_bytes
+                if self._wanted_bytes <= self._limit_bytes:
+                    self._at_bytes = self._wanted_bytes
                 return True
             case Stop.INCOMPLETE:
                 # Normal on a slave: frames cut records. More is read at once, or waited for.

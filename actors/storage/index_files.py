@@ -313,6 +313,7 @@ class IndexFiles:
             name = max(name, newest.name + 1)
         file = self._disk.open(f"{self.folder}/{name:017d}", "x")
         file.resize(index_file_bytes(self.slots, self.units))
+        file.sync()
         self._disk.sync_dir(self.folder)
         self._files.append(_IndexFile(name, file, IndexHeader()))
 
