@@ -50,8 +50,8 @@ class Client:
         in_flight_requests_max: unanswered requests that the node allows this connection.
     """
 
-    def __init__(self, socket: FrameSocket, welcome: api.Welcome, address: Address) -> None:
-        self.requests = Requests(socket, welcome)
+    def __init__(self, frames: FrameSocket, welcome: api.Welcome, address: Address) -> None:
+        self.requests = Requests(frames, welcome)
         self._address = address
         self._limits = welcome
         self.in_flight_requests_max = welcome.in_flight_requests_max
@@ -233,8 +233,8 @@ async def connect(
     with trio.CancelScope(deadline=trio.current_time() + timeout_s) as opening:
         try:
             stream = await _dial(network or TcpNetwork(), where)
-            async with frame_socket.connect(stream, "localhost") as socket:
-                client = await _greet(socket, name, where)
+            async with frame_socket.connect(stream, "localhost") as frames:
+                client = await _greet(frames, name, where)
                 opening.deadline = float("inf")
                 await trio.lowlevel.checkpoint_if_cancelled()  # the deadline may have passed
                 async with trio.open_nursery() as nursery:
@@ -270,13 +270,13 @@ async def _dial(network: Network, where: Address) -> Stream:
     return await network.connect_unix(where.host)
 
 
-async def _greet(socket: FrameSocket, name: str, where: Address) -> Client:
+async def _greet(frames: FrameSocket, name: str, where: Address) -> Client:
     """Say hello. Raises: RequestRefused, SocketClosed, RemoteProtocolError."""
-    await socket.send(checked(api.Hello(id=0, version=api.PROTOCOL_VERSION, name=name)))
-    answer = api.decode_answer(await socket.receive())
+    await frames.send(checked(api.Hello(id=0, version=api.PROTOCOL_VERSION, name=name)))
+    answer = api.decode_answer(await frames.receive())
     match answer:
         case api.Welcome() if api.VERSION_MIN <= answer.version <= api.PROTOCOL_VERSION:
-            return Client(socket, answer, where)
+            return Client(frames, answer, where)
         case api.Welcome():
             spoken = f"the node chose version {answer.version}"
             raise RequestRefused(api.ERROR_VERSION, spoken)

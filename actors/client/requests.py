@@ -239,11 +239,13 @@ class Requests:
 
 
 def encoded(frame: api.Request) -> bytes:
-    """Raises: TooLarge for an append above the frame limit."""
+    """Raises: TooLarge if it is above the limit of a frame, RequestRefused if it is no frame."""
     try:
         data = api.encode(frame)
     except LocalProtocolError as error:
-        raise TooLarge(str(error)) from error
+        if error.__cause__ is None:
+            raise TooLarge(str(error)) from error
+        raise RequestRefused(api.ERROR_BAD_REQUEST, str(error)) from error
     assert isinstance(data, bytes)
     return data
 
@@ -251,11 +253,11 @@ def encoded(frame: api.Request) -> bytes:
 def checked(frame: api.Request) -> bytes:
     """Encode what may hold values out of range: the node would end the connection for them.
 
-    Raises: RequestRefused, as a node does for what it can read and not do.
+    Raises: RequestRefused, as a node does for what it can read and not do; TooLarge.
     """
+    data = encoded(frame)
     try:
-        data = encoded(frame)
         api.decode_request(data)
-    except (RemoteProtocolError, TypeError, AttributeError) as error:
+    except RemoteProtocolError as error:
         raise RequestRefused(api.ERROR_BAD_REQUEST, str(error)) from error
     return data
