@@ -1,0 +1,109 @@
+"""The two ways in which one run has its nodes: all in this process, or one process for each."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import attrs
+import trio
+
+from actors.cluster.processes import Watcher, child_command, tree
+from actors.cluster.run import Backend
+from actors.config import ClusterConfig
+from actors.errors import ConfigError
+from actors.node import Node
+from actors.runtime import System, open_system
+from actors.service import open_node
+
+PARENT = "processes"
+
+
+def start_order(config: ClusterConfig, nodes: tuple[str, ...]) -> tuple[str, ...]:
+    """Masters last, so that they stop first and can still send their slaves what these lack."""
+    masters = [group.master for group in config.groups.values()]
+    return tuple(sorted(nodes, key=masters.count))
+
+
+@attrs.define
+class _InProcess:
+    _nodes: list[Node]
+
+    def restarts(self, node: str) -> int:
+        return 0
+
+    async def wait_ended(self) -> str:
+        asked: list[str] = []
+        async with trio.open_nursery() as nursery:
+            for node in self._nodes:
+                nursery.start_soon(self._wait_for, node, asked, nursery.cancel_scope)
+        return f"{asked[0]} was asked to stop"
+
+    async def _wait_for(self, node: Node, asked: list[str], scope: trio.CancelScope) -> None:
+        await node.wait_stop_requested()
+        asked.append(node.name)
+        scope.cancel()
+
+    def hurry(self) -> None:
+        for node in self._nodes:
+            node.hurry()
+
+
+@asynccontextmanager
+async def in_process(
+    config: ClusterConfig, nodes: tuple[str, ...], note: Callable[[str], None]
+) -> AsyncIterator[Backend]:
+    """All nodes in this Trio run."""
+    async with AsyncExitStack() as stack:
+        opened = [
+            await stack.enter_async_context(open_node(config, name))
+            for name in start_order(config, nodes)
+        ]
+        yield _InProcess(opened)
+
+
+@attrs.define
+class _Processes:
+    _system: System
+    _watcher: Watcher
+
+    def restarts(self, node: str) -> int:
+        found = self._system.tree().find(f"/{PARENT}/{node}")
+        return found.restarts if found is not None else 0
+
+    async def wait_ended(self) -> str:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._wait_for_refusal, nursery.cancel_scope)
+            await self._system.wait_ended()
+            nursery.cancel_scope.cancel()
+        return "a node refused to start" if self._watcher.refused else "the nodes have stopped"
+
+    async def _wait_for_refusal(self, scope: trio.CancelScope) -> None:
+        await self._watcher.something_refused.wait()
+        scope.cancel()
+
+    def hurry(self) -> None:
+        self._watcher.hurry.set()
+
+
+@asynccontextmanager
+async def in_processes(
+    config: ClusterConfig, nodes: tuple[str, ...], note: Callable[[str], None]
+) -> AsyncIterator[Backend]:
+    """One supervised process for each node.
+
+    Raises:
+        ConfigError: with the words of the children that ended with a user's mistake.
+    """
+    watcher = Watcher(note=note)
+    spec = tree(
+        start_order(config, nodes),
+        lambda node: child_command(config.path, node),
+        watcher,
+        config.stop_timeout_s,
+    )
+    stop_timeout_s = len(nodes) * (config.stop_timeout_s + 10.0)
+    async with open_system(PARENT, spec, stop_timeout_s=stop_timeout_s) as system:
+        yield _Processes(system, watcher)
+    if watcher.refused:
+        raise ConfigError(tuple(line.removeprefix("triolog: ") for line in watcher.refused))

@@ -1,0 +1,173 @@
+"""`check`, `status` and `stop`: each a function that returns what to print and the exit code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import attrs
+import trio
+
+from actors.cluster.explain import EXIT_FAILED, EXIT_OK
+from actors.cluster.links import LOST, Connect, NodeApi
+from actors.cluster.terminal import node_lines
+from actors.cluster.view import NodeView, groups_view, tree_view
+from actors.config import ClusterConfig, changes, settings
+from actors.config.check import memory, ports, render, warnings
+from actors.config.guarantees import guarantee_of
+from actors.env.protocols import Disk
+from actors.errors import ConfigError
+from actors.storage.identity import read_identity
+
+ASK_S = 10.0
+GONE_LOOK_S = 0.1
+
+
+@attrs.frozen
+class Answer:
+    """What a command prints on standard output, and its exit code."""
+
+    text: str
+    exit_code: int
+
+
+def check(config: ClusterConfig, disk: Disk, trees: dict[str, str], *, as_json: bool) -> Answer:
+    """Everything that a file means; starts nothing.
+
+    Args:
+        disk: where the nodes' identity files of the last start are looked for.
+        trees: node -> its tree as text.
+    """
+    changed = _changed(config, disk)
+    if as_json:
+        found = {
+            "cluster": config.name,
+            "settings": settings(config),
+            "ports": [attrs.asdict(use) for use in ports(config)],
+            "guarantees": {
+                name: attrs.asdict(guarantee_of(group)) for name, group in config.groups.items()
+            },
+            "memory": [attrs.asdict(bound) for bound in memory(config)],
+            "to_know": warnings(config),
+            "changed": changed,
+        }
+        return Answer(json.dumps(found, ensure_ascii=False), EXIT_OK)
+    blocks = [
+        render(config),
+        *(f"tree of {node}\n{_indented(text)}" for node, text in trees.items()),
+    ]
+    for node, lines in changed.items():
+        blocks.append(f"changed since the last start of {node}\n{_indented(chr(10).join(lines))}")
+    return Answer("\n\n".join(blocks), EXIT_OK)
+
+
+def _changed(config: ClusterConfig, disk: Disk) -> dict[str, tuple[str, ...]]:
+    after = settings(config)
+    found = {}
+    for node in config.python_nodes:
+        identity = read_identity(disk, config.node_dir(node))
+        lines = changes(identity.settings, after) if identity is not None else ()
+        if lines:
+            found[node] = lines
+    return found
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.split("\n"))
+
+
+async def _each(
+    nodes: tuple[str, ...], connect: Connect, ask: Callable[[str, NodeApi], Awaitable[Any]]
+) -> dict[str, Any]:
+    """Ask all nodes at once; a node that cannot be asked gives the error."""
+    found: dict[str, Any] = {}
+
+    async def one(node: str) -> None:
+        try:
+            with trio.fail_after(ASK_S):
+                async with connect(node) as api:
+                    found[node] = await ask(node, api)
+        except* LOST as group:
+            error: BaseException = group
+            while isinstance(error, BaseExceptionGroup):
+                error = error.exceptions[0]
+            found[node] = error
+
+    async with trio.open_nursery() as nursery:
+        for node in nodes:
+            nursery.start_soon(one, node)
+    return {node: found[node] for node in nodes}
+
+
+async def status(
+    config: ClusterConfig, nodes: tuple[str, ...], connect: Connect, *, as_json: bool
+) -> Answer:
+    """What the nodes say of themselves. Exit code 1 if one of them does not answer."""
+
+    async def ask(node: str, api: NodeApi) -> tuple[dict[str, Any], dict[str, Any]]:
+        return await api.status(), await api.tree()
+
+    found = await _each(nodes, connect, ask)
+    failed = [node for node in nodes if isinstance(found[node], BaseException)]
+    code = EXIT_FAILED if failed else EXIT_OK
+    if as_json:
+        plain = {
+            node: None if node in failed else {"status": answer[0], "tree": answer[1]}
+            for node, answer in found.items()
+        }
+        return Answer(json.dumps({"cluster": config.name, "nodes": plain}), code)
+    lines = [f"cluster {config.name}"]
+    for node, answer in found.items():
+        if node in failed:
+            lines.append(f"  {node}: not running ({answer})")
+            continue
+        state = str(answer[0].get("state", "running"))
+        view = NodeView(
+            node=node, state=state, groups=groups_view(answer[0]), tree=tree_view(answer[1])
+        )
+        lines += [f"  {line}" for line in node_lines(view)]
+    return Answer("\n".join(lines), code)
+
+
+async def stop(config: ClusterConfig, nodes: tuple[str, ...], connect: Connect) -> Answer:
+    """Ask the running nodes to stop, masters first, and wait until they have.
+
+    Exit code 1 if a node did not stop in its time.
+
+    Raises:
+        ConfigError: none of them runs.
+    """
+    masters = [group.master for group in config.groups.values()]
+    lines: list[str] = []
+    stopped = 0
+    for node in sorted(nodes, key=masters.count, reverse=True):
+        line, code = await _stop_one(config, node, connect)
+        lines.append(line)
+        stopped += code == EXIT_OK
+        if code == EXIT_FAILED:
+            return Answer("\n".join(lines), EXIT_FAILED)
+    if not stopped:
+        raise ConfigError(f"{config.path}: expected running nodes, found none")
+    return Answer("\n".join(lines), EXIT_OK)
+
+
+async def _stop_one(config: ClusterConfig, node: str, connect: Connect) -> tuple[str, int | None]:
+    """One node: a line, and the exit code; None if it does not run."""
+    budget_s = config.stop_timeout_s + config.drain_timeout_s + ASK_S
+
+    async def ask(name: str, api: NodeApi) -> None:
+        await api.stop()
+
+    async def ping(name: str, api: NodeApi) -> None:
+        await api.status()
+
+    found = (await _each((node,), connect, ask))[node]
+    if isinstance(found, BaseException):
+        return f"{node}: not running", None
+    with trio.move_on_after(budget_s):
+        # Another program's end has no event that could be awaited.
+        while not isinstance((await _each((node,), connect, ping))[node], BaseException):  # noqa: ASYNC110
+            await trio.sleep(GONE_LOOK_S)
+        return f"{node}: stopped", EXIT_OK
+    return f"{node}: still running after {budget_s:g} s", EXIT_FAILED

@@ -1,0 +1,152 @@
+"""The run's links to its nodes: one API connection each, asked again and again for what it knows.
+
+A node that does not answer is "away"; its last answer stays visible until it is back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol, TypeAlias
+
+import attrs
+import trio
+
+from actors.cluster.feed import AppendDoor
+from actors.cluster.view import NodeView, groups_view, tree_view
+from actors.errors import TriologError
+
+LOOK_S = 0.5
+"""How often a node is asked while it runs; four answers are small, but not free."""
+FIRST_LOOK_S = 0.05
+"""How often it is tried while it starts."""
+ANSWER_S = 5.0
+ANSWERING = ("running", "stopping")
+LOST = (OSError, TriologError, trio.BrokenResourceError, trio.TooSlowError)
+"""How a node is away."""
+
+
+class NodeApi(AppendDoor, Protocol):
+    """What the run needs of a client of one node."""
+
+    async def status(self) -> dict[str, Any]: ...
+    async def tree(self) -> dict[str, Any]: ...
+    async def stop(self) -> None: ...
+
+
+Connect: TypeAlias = Callable[[str], AbstractAsyncContextManager[NodeApi]]
+"""From a node's name to a connection."""
+
+
+@attrs.define(kw_only=True)
+class Links:
+    """All nodes of a run.
+
+    Attributes:
+        names: in the file's order.
+        restarts: how often a node's process was started again; the run's backend knows.
+    """
+
+    names: tuple[str, ...]
+    connect: Connect
+    restarts: Callable[[str], int] = lambda node: 0
+    _views: dict[str, NodeView] = attrs.field(factory=dict)
+    _seen: trio.Event = attrs.field(factory=trio.Event)
+    _hasten: trio.Event = attrs.field(factory=trio.Event)
+    _round: int = 0
+    _answered: dict[str, int] = attrs.field(factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        for name in self.names:
+            self._views[name] = NodeView(node=name, state="starting", groups={}, tree=None)
+            self._answered[name] = -1
+
+    def views(self) -> tuple[NodeView, ...]:
+        """The newest of every node, in the file's order."""
+        return tuple(
+            attrs.evolve(self._views[name], process_restarts=self.restarts(name))
+            for name in self.names
+        )
+
+    async def run(self) -> None:
+        """Ask until cancelled."""
+        async with trio.open_nursery() as nursery:
+            for name in self.names:
+                nursery.start_soon(self._follow, name)
+
+    async def wait_for(self, names: Iterable[str]) -> None:
+        """Return when each of these nodes has answered once."""
+        for name in names:
+            while self._views[name].state == "starting":
+                await self._seen.wait()
+
+    async def look_again(self, timeout_s: float) -> None:
+        """Return when every node that answers has been asked anew and has answered, or the time is
+        over.
+        """
+        self._round += 1
+        self._hasten, hasten = trio.Event(), self._hasten
+        hasten.set()
+        with trio.move_on_after(timeout_s):
+            while any(
+                self._views[name].state in ANSWERING and self._answered[name] < self._round
+                for name in self.names
+            ):
+                await self._seen.wait()
+
+    async def _follow(self, name: str) -> None:
+        while True:
+            try:
+                async with self.connect(name) as api:
+                    while True:
+                        with trio.fail_after(ANSWER_S):
+                            await self._look(name, api)
+                        if self._answered[name] == self._round:
+                            with trio.move_on_after(LOOK_S):
+                                await self._hasten.wait()
+            except* LOST as group:
+                self._lose(name, group)
+            pause_s = FIRST_LOOK_S if self._views[name].state == "starting" else LOOK_S / 2
+            await trio.sleep(pause_s)
+
+    async def _look(self, name: str, api: NodeApi) -> None:
+        asked = self._round
+        status, tree = await api.status(), await api.tree()
+        view = NodeView(
+            node=name,
+            state=str(status.get("state", "running")),
+            groups=groups_view(status),
+            tree=tree_view(tree),
+        )
+        self._answered[name] = asked
+        self._put(name, view)
+
+    def _lose(self, name: str, group: BaseExceptionGroup[Exception]) -> None:
+        before = self._views[name]
+        if before.state == "starting":
+            return
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        self._put(name, attrs.evolve(before, state="away", detail=str(error)))
+
+    def _put(self, name: str, view: NodeView) -> None:
+        self._views[name] = view
+        seen, self._seen = self._seen, trio.Event()
+        seen.set()
+
+
+def caught_up(views: tuple[NodeView, ...], groups: Mapping[str, tuple[str, ...]]) -> bool:
+    """Whether every connected slave of these groups has all that its master has written."""
+    for name in groups:
+        masters = [
+            view.groups[name]
+            for view in views
+            if view.state in ANSWERING
+            and name in view.groups
+            and view.groups[name].role == "master"
+        ]
+        for master in masters:
+            if any(slave.acked_bytes is not None and slave.lag_bytes for slave in master.slaves):
+                return False
+    return True

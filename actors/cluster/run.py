@@ -1,0 +1,254 @@
+"""`run`: nodes up, feed on, view on, until a reason to stop; then down in order, with a summary.
+
+Order of a stop: no more appends from the feed, its last answers, the slaves' rest (at most
+`drain_timeout_s`), a last look for the summary, then the nodes, masters first.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol, TypeAlias
+
+import attrs
+import trio
+
+from actors.cluster.explain import EXIT_USAGE, explain
+from actors.cluster.feed import Feed
+from actors.cluster.links import Links, caught_up
+from actors.cluster.summary import Summary, group_summary
+from actors.cluster.view import ClusterView
+from actors.config import ClusterConfig
+
+ANSWERS_EXTRA_S = 2.0
+"""How much longer than an append may take the feed's last answers are waited for."""
+LAST_LOOK_S = 2.0
+DRAIN_LOOK_S = 0.05
+NOTES_MAX = 100
+
+
+Reader: TypeAlias = Callable[[], Awaitable[None]]
+
+
+@attrs.frozen
+class Feeding:
+    """The feeds that a run is asked for.
+
+    Attributes:
+        masters: nodes that have to answer first.
+        open: makes the feeds, and what puts lines into them. Raises ConfigError and OSError.
+    """
+
+    masters: tuple[str, ...]
+    open: Callable[[], tuple[tuple[Feed, ...], tuple[Reader, ...]]]
+
+
+class Backend(Protocol):
+    """The nodes of a run, however they run."""
+
+    def restarts(self, node: str) -> int:
+        """How often its process was started again."""
+
+    async def wait_ended(self) -> str:
+        """Return why, when the nodes have ended, or want to, without having been asked."""
+
+    def hurry(self) -> None:
+        """Wait for nobody any more."""
+
+
+OpenBackend: TypeAlias = Callable[[Callable[[str], None]], AbstractAsyncContextManager[Backend]]
+"""Takes where notes for people go; running between entry and exit, stopped in order at exit."""
+
+
+@attrs.define(kw_only=True)
+class Run:
+    """One run, from start to summary.
+
+    Attributes:
+        links: to the nodes that it runs.
+        feeding: opens the feeds, called when the masters that they need have answered.
+        ends_with_feed: stop when all feeds have ended.
+        for_s: stop so long after all nodes have answered.
+        look: shows a view; called every `look_s`.
+        on_note: takes each note as it comes.
+    """
+
+    config: ClusterConfig
+    links: Links
+    feeding: Feeding | None = None
+    ends_with_feed: bool = False
+    for_s: float | None = None
+    look: Callable[[ClusterView], None] = lambda view: None
+    look_s: float = 0.5
+    on_note: Callable[[str], None] = lambda line: None
+    _feeds: tuple[Feed, ...] = ()
+    _backend: Backend | None = None
+    _phase: str = "starting"
+    _reason: str = ""
+    _failures: list[str] = attrs.field(factory=list)
+    _notes: deque[str] = attrs.field(factory=lambda: deque(maxlen=NOTES_MAX))
+    _stop: trio.Event = attrs.field(factory=trio.Event)
+    _fed: trio.Event = attrs.field(factory=trio.Event)
+    _opening: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    _before_stop: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    _hurry_scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    _started_s: float = 0.0
+    _last_view: ClusterView | None = None
+
+    def note(self, line: str) -> None:
+        """Keep a line for people."""
+        self._notes.append(line)
+        self.on_note(line)
+
+    def stop(self, reason: str) -> None:
+        """Begin the ordered stop; the first reason is told."""
+        self._reason = self._reason or reason
+        self._stop.set()
+        self._before_stop.cancel()
+        if self._backend is None:
+            self._opening.cancel()  # stopping what has only begun to start is an ordered stop too
+
+    def hurry(self) -> None:
+        """Stop without waiting for answers and slaves."""
+        self.stop("hurried")
+        self._hurry_scope.cancel()
+        if self._backend is not None:
+            self._backend.hurry()
+
+    def view(self) -> ClusterView:
+        """What is known now."""
+        return ClusterView(
+            cluster=self.config.name,
+            at_s=trio.current_time() - self._started_s,
+            phase=self._phase,
+            nodes=self.links.views(),
+            feeds=tuple(feed.view() for feed in self._feeds),
+            notes=tuple(self._notes),
+        )
+
+    async def run(self, open_backend: OpenBackend) -> Summary:
+        """Run until a signal, `for_s`, the end of the feed, or the end of the nodes.
+
+        Returns: the summary, with the failures of nodes and feed in it.
+
+        Raises:
+            ConfigError, or a group with one: the user's mistake; everything has stopped.
+        """
+        self._started_s = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self._obey_signals)
+            nursery.start_soon(self._show)
+            try:
+                with self._opening:
+                    async with open_backend(self.note) as backend:
+                        self._backend = backend
+                        self.links.restarts = backend.restarts
+                        await self._drive(backend)
+            except Exception as error:
+                explained = explain(error, self.config)
+                if explained.exit_code == EXIT_USAGE:
+                    raise
+                self._failures += explained.lines
+                self._reason = self._reason or "failed"
+            nursery.cancel_scope.cancel()
+        return self._summary()
+
+    async def _obey_signals(self, task_status: trio.TaskStatus[None]) -> None:
+        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as received:
+            task_status.started()
+            async for number in received:
+                if self._stop.is_set():
+                    self.hurry()
+                else:
+                    self.stop("interrupted" if number == signal.SIGINT else "terminated")
+
+    async def _show(self) -> None:
+        while True:
+            self.look(self.view())
+            await trio.sleep(self.look_s)
+
+    async def _drive(self, backend: Backend) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.links.run)
+            nursery.start_soon(self._heed, backend)
+            nursery.start_soon(self._feed)
+            nursery.start_soon(self._run_out)
+            await self._stop.wait()
+            self._phase = "stopping"
+            with self._hurry_scope:
+                await self._finish()
+            self._last_view = self.view()
+            nursery.cancel_scope.cancel()
+
+    async def _heed(self, backend: Backend) -> None:
+        self.stop(await backend.wait_ended())
+
+    async def _run_out(self) -> None:
+        await self.links.wait_for(self.links.names)
+        if not self._stop.is_set():
+            self._phase = "running"
+        if self.for_s is not None:
+            await trio.sleep(self.for_s)
+            self.stop(f"ran for {self.for_s:g} s")
+
+    async def _feed(self) -> None:
+        try:
+            await self._feed_all()
+        except Exception as error:
+            explained = explain(error, self.config)
+            if explained.exit_code == EXIT_USAGE:
+                raise
+            self._failures += explained.lines
+            self.stop("the feed failed")
+        self._fed.set()
+        if self.feeding is not None and self.ends_with_feed:
+            self.stop("the feed has ended")
+
+    async def _feed_all(self) -> None:
+        if self.feeding is None:
+            return
+        with self._before_stop:
+            await self.links.wait_for(self.feeding.masters)
+        if self._stop.is_set():
+            return
+        self._feeds, readers = self.feeding.open()
+        async with trio.open_nursery() as reading:
+            for reader in readers:
+                reading.start_soon(reader)
+            async with trio.open_nursery() as feeding:
+                for feed in self._feeds:
+                    feeding.start_soon(feed.run)
+            reading.cancel_scope.cancel()
+
+    async def _finish(self) -> None:
+        for feed in self._feeds:
+            feed.stop()
+        groups = {name: group.members for name, group in self.config.groups.items()}
+        append_s = max(group.slave_timeout_s for group in self.config.groups.values())
+        with trio.move_on_after(append_s + ANSWERS_EXTRA_S):
+            await self._fed.wait()
+        with trio.move_on_after(self.config.drain_timeout_s):
+            await self.links.look_again(LAST_LOOK_S)
+            while not caught_up(self.links.views(), groups):
+                await trio.sleep(DRAIN_LOOK_S)
+                await self.links.look_again(LAST_LOOK_S)
+        await self.links.look_again(LAST_LOOK_S)
+
+    def _summary(self) -> Summary:
+        view = self._last_view or self.view()
+        groups = []
+        for group in self.config.groups.values():
+            members = tuple(node for node in group.members if node in self.links.names)
+            if members:
+                seconds = sum(feed.seconds for feed in self._feeds if feed.group == group.name)
+                found = group_summary(view, group.name, members, group.master, seconds)
+                groups.append(found)
+        return Summary(
+            cluster=self.config.name,
+            reason=self._reason,
+            seconds=trio.current_time() - self._started_s,
+            groups=tuple(groups),
+            failures=tuple(self._failures),
+        )

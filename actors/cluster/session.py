@@ -1,0 +1,218 @@
+"""From a command line to a run: which nodes, which feed, which view; and what it prints."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import TextIO
+
+import attrs
+import trio
+
+from actors.client.lines import CHUNKS_WAITING_MAX, STDIN, Chunk, open_source, read_lines
+from actors.cluster import summary as summaries
+from actors.cluster.arguments import Arguments
+from actors.cluster.backends import in_process, in_processes
+from actors.cluster.explain import EXIT_FAILED, EXIT_OK
+from actors.cluster.feed import Feed
+from actors.cluster.feed_record import FeedRecord
+from actors.cluster.links import Connect, Links
+from actors.cluster.painter import Painter
+from actors.cluster.run import Feeding, Reader, Run
+from actors.cluster.terminal import frame, plain_lines
+from actors.cluster.view import ClusterView, RateMeter, Rates
+from actors.config import ClassicGroup, ClusterConfig
+from actors.config.guarantees import guarantee_of
+from actors.errors import ConfigError
+
+LIVE_LOOK_S = 0.5
+PLAIN_LOOK_S = 2.0
+FEED_FOLDER = "feed"
+
+
+def run_session(
+    arguments: Arguments, config: ClusterConfig, nodes: tuple[str, ...], connect: Connect
+) -> int:
+    """Run until it ends; returns the exit code.
+
+    Raises:
+        ConfigError, or a group with one: the user's mistake; everything has stopped.
+    """
+    child = arguments.child_of is not None
+    feeding = None if child else _feeding(arguments, config, nodes, connect)
+    run = Run(
+        config=config,
+        links=Links(names=nodes, connect=connect),
+        feeding=feeding,
+        ends_with_feed=arguments.feed is not None,
+        for_s=arguments.for_s,
+    )
+    opened = in_processes if arguments.processes else in_process
+    with _Display(arguments, config, run):
+        found = trio.run(run.run, partial(opened, config, nodes))
+    for line in found.failures:
+        sys.stderr.write(line + "\n")
+    if not child:
+        text = summaries.as_json(found) if arguments.json else summaries.as_text(found)
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+    return EXIT_FAILED if found.failures else EXIT_OK
+
+
+class _Display:
+    """What is shown while it runs: the live view, plain lines, or only notes on stderr."""
+
+    def __init__(self, arguments: Arguments, config: ClusterConfig, run: Run) -> None:
+        quiet = arguments.json or arguments.child_of is not None
+        live = not quiet and not arguments.plain and sys.stdout.isatty()
+        self._run = run
+        self._promises = promises(config)
+        self._meter = RateMeter()
+        self._painter = None if quiet else Painter(sys.stdout.fileno(), live=live)
+        self._handler: logging.Handler = _NoteHandler(run.note)
+        if live:
+            run.look, run.look_s = self._live, LIVE_LOOK_S
+        elif not quiet:
+            run.look, run.look_s = self._plain, PLAIN_LOOK_S
+            run.on_note = self._plain_note
+        else:
+            run.on_note = _to_stderr
+
+    def __enter__(self) -> None:
+        logging.getLogger("triolog").addHandler(self._handler)
+        if self._run.look == self._plain:
+            self._show("\n".join(self._promises))
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger("triolog").removeHandler(self._handler)
+        if self._painter is not None:
+            self._painter.close()
+
+    def _show(self, text: str) -> None:
+        assert self._painter is not None
+        self._painter.show(lambda: text)
+
+    def _plain_note(self, line: str) -> None:
+        self._show(line)
+
+    def _plain(self, view: ClusterView) -> None:
+        lines = plain_lines(view, self._meter.rates(view))
+        if lines:
+            self._show("\n".join(lines))
+
+    def _live(self, view: ClusterView) -> None:
+        assert self._painter is not None
+        size = shutil.get_terminal_size()
+        rates: dict[str, Rates] = self._meter.rates(view)
+        make = partial(
+            frame, view, rates, self._promises, width=size.columns, height=size.lines - 1
+        )
+        self._painter.show(make)
+
+
+class _NoteHandler(logging.Handler):
+    """Warnings of the library become notes of the run."""
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._note = note
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._note(" ".join(record.getMessage().split()))
+
+
+def _to_stderr(line: str, stream: TextIO | None = None) -> None:
+    (stream or sys.stderr).write(line + "\n")
+
+
+def promises(config: ClusterConfig) -> tuple[str, ...]:
+    """What the groups guarantee, one line each."""
+    lines = []
+    for group in config.groups.values():
+        promise = guarantee_of(group)
+        lines.append(
+            f"{group.name}: an append returns when {promise.returns_when};"
+            f" then it survives {promise.holds_after}"
+        )
+        lines += [f"{group.name}: {note}" for note in promise.notes]
+    return tuple(lines)
+
+
+def _feeding(
+    arguments: Arguments, config: ClusterConfig, nodes: tuple[str, ...], connect: Connect
+) -> Feeding | None:
+    demo = config.demo.feed
+    if arguments.feed is None and demo is None:
+        return None
+    groups = [group for group in config.groups.values() if group.master in nodes]
+    if not groups:
+        if arguments.feed is None:
+            return None
+        raise ConfigError(
+            f"--feed: expected a group's master among the nodes that run here, found"
+            f" {', '.join(nodes)}"
+        )
+    if arguments.feed is not None:
+        source, rate, repeat, where = arguments.feed, 0, False, "--feed"
+    else:
+        assert demo is not None
+        source, rate, repeat, where = demo.file, demo.rate_per_s, True, "key demo.feed.file"
+        where = f"{config.path}: {where}"
+    descriptors = tuple(
+        open_source(source, where) for _ in (groups[:1] if source == STDIN else groups)
+    )
+    plan = _FeedPlan(config, tuple(groups), source, rate, repeat, descriptors, connect)
+    return Feeding(tuple(dict.fromkeys(group.master for group in groups)), plan.open)
+
+
+@attrs.frozen
+class _FeedPlan:
+    """The feeds to open once the masters answer."""
+
+    config: ClusterConfig
+    groups: tuple[ClassicGroup, ...]
+    source: str
+    rate_per_s: int
+    repeat: bool
+    descriptors: tuple[int, ...]
+    connect: Connect
+
+    def open(self) -> tuple[tuple[Feed, ...], tuple[Reader, ...]]:
+        feeds, targets, lines = [], [], []
+        source = self.source if self.source == STDIN else os.path.abspath(self.source)
+        for group in self.groups:
+            record = FeedRecord(os.path.join(self.config.data_dir, FEED_FOLDER), group.name)
+            line = record.open(source, resumable=self.source != STDIN)
+            send, receive = trio.open_memory_channel[Chunk](CHUNKS_WAITING_MAX)
+            feeds.append(
+                Feed(
+                    group=group.name,
+                    source=os.path.basename(source) if source != STDIN else "standard input",
+                    lines=receive,
+                    connect=partial(self.connect, group.master),
+                    record=record,
+                    first_line=line,
+                    rate_per_s=self.rate_per_s,
+                )
+            )
+            targets.append(send)
+            lines.append(line)
+        shared = len(self.descriptors) < len(targets)
+        sharing = [targets] if shared else [[target] for target in targets]
+        longest = min(group.max_message_bytes for group in self.groups)
+        readers: list[Reader] = [
+            partial(
+                read_lines,
+                descriptor,
+                to,
+                line_bytes_max=longest,
+                skip=lines[number],
+                repeat=self.repeat,
+            )
+            for number, (descriptor, to) in enumerate(zip(self.descriptors, sharing, strict=True))
+        ]
+        return tuple(feeds), tuple(readers)

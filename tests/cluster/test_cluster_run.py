@@ -1,0 +1,423 @@
+"""The course of a run with nodes in memory, in virtual time: reasons to stop, order, summary."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import trio
+from cluster_samples import master, node_tree, slave, slave_group
+
+from actors.cluster.feed import AppendOutcome, Feed
+from actors.cluster.links import Links, caught_up
+from actors.cluster.run import Feeding, Run
+from actors.cluster.summary import Summary
+from actors.cluster.view import ClusterView, groups_view
+from actors.config import load
+from actors.errors import ConfigError, CorruptLog
+from actors.log_types import NewRecord, Receipt
+
+CONFIG = load(Path(__file__).parents[2] / "examples" / "3node.toml")
+NODES = ("n0", "n1", "n2")
+
+
+@attrs.define
+class Node:
+    """A node's API in memory."""
+
+    name: str
+    group: dict[str, Any]
+    up: bool = True
+    state: str = "running"
+    status_s: float = 0.0
+    asked: int = 0
+    appended: list[NewRecord] = attrs.field(factory=list)
+    answers: bool = True
+
+    async def status(self) -> dict[str, Any]:
+        self.asked += 1
+        group = dict(self.group)
+        await trio.sleep(self.status_s)
+        if not self.up:
+            raise trio.BrokenResourceError("it has gone")
+        return {"state": self.state, "groups": {"orders": group}}
+
+    async def tree(self) -> dict[str, Any]:
+        await trio.lowlevel.checkpoint()
+        return node_tree(self.name)
+
+    async def stop(self) -> None:
+        self.up = False
+
+    async def submit(
+        self,
+        group: str,
+        records: tuple[NewRecord, ...],
+        on_done: Callable[[AppendOutcome], None],
+    ) -> None:
+        await trio.sleep(0.1)
+        first = len(self.appended)
+        self.appended += records
+        if self.answers:
+            end = len(self.appended)
+            on_done(
+                Receipt(
+                    first=first,
+                    last=end - 1,
+                    next=end,
+                    count=len(records),
+                    copies=2,
+                    durability="synced",
+                )
+            )
+
+
+@attrs.define
+class World:
+    """Three nodes and what became of them."""
+
+    nodes: dict[str, Node]
+    log: list[str] = attrs.field(factory=list)
+    ended: trio.Event = attrs.field(factory=trio.Event)
+    opening_s: float = 0.0
+    fails_at_s: float | None = None
+    error: Exception = attrs.field(factory=lambda: CorruptLog("damage"))
+    again: int = 0
+
+    @asynccontextmanager
+    async def connect(self, name: str) -> AsyncIterator[Node]:
+        await trio.lowlevel.checkpoint()
+        if not self.nodes[name].up:
+            raise ConnectionRefusedError(f"{name} does not listen")
+        yield self.nodes[name]
+
+    def restarts(self, node: str) -> int:
+        return self.again
+
+    async def wait_ended(self) -> str:
+        await self.ended.wait()
+        return "n1 was asked to stop"
+
+    def hurry(self) -> None:
+        self.log.append("hurry")
+
+    @asynccontextmanager
+    async def open(self, note: Callable[[str], None]) -> AsyncIterator[World]:
+        try:
+            await trio.sleep(self.opening_s)
+            note("opened")
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._fail)
+                yield self
+                self.log.append("closing")
+                nursery.cancel_scope.cancel()
+        finally:
+            self.log.append("closed")
+
+    async def _fail(self) -> None:
+        if self.fails_at_s is not None:
+            await trio.sleep(self.fails_at_s)
+            raise self.error
+
+
+@pytest.fixture
+def world() -> World:
+    return World(
+        {
+            "n0": Node("n0", master()),
+            "n1": Node("n1", slave_group()),
+            "n2": Node("n2", slave_group()),
+        }
+    )
+
+
+def make(world: World, **keys: Any) -> Run:
+    return Run(config=CONFIG, links=Links(names=NODES, connect=world.connect), **keys)
+
+
+@attrs.define
+class MemoryRecord:
+    noted: int = 0
+    ended: bool = False
+
+    async def note(self, receipts: list[tuple[int, Receipt]]) -> None:
+        await trio.lowlevel.checkpoint()
+        self.noted += sum(receipt.count for _, receipt in receipts)
+
+    async def end(self) -> None:
+        self.ended = True
+
+
+def feeding(world: World, chunks: int | None, record: MemoryRecord) -> Feeding:
+    """A feed of so many chunks of two lines; None: without end."""
+
+    def open_feed() -> tuple[tuple[Feed, ...], tuple[Any, ...]]:
+        assert world.nodes["n0"].asked > 0  # the master answers before the feed begins
+        send, receive = trio.open_memory_channel[tuple[bytes, ...]](0)
+
+        async def read() -> None:
+            sent = 0
+            async with send:
+                while chunks is None or sent < chunks:
+                    await send.send((b"a", b"b"))
+                    sent += 1
+
+        feed = Feed(
+            group="orders",
+            source="s",
+            lines=receive,
+            connect=lambda: connected(world),
+            record=record,  # type: ignore[arg-type]
+        )
+        return (feed,), (read,)
+
+    return Feeding(("n0",), open_feed)
+
+
+def connected(world: World) -> AbstractAsyncContextManager[Node]:
+    return world.connect("n0")
+
+
+async def test_runs_for_a_time(autojump_clock: trio.abc.Clock, world: World) -> None:
+    views: list[ClusterView] = []
+    run = make(world, for_s=30.0, look=views.append)
+    summary = await run.run(world.open)
+    assert summary.reason == "ran for 30 s"
+    assert summary.seconds == pytest.approx(30, abs=1)
+    assert world.log == ["closing", "closed"]
+    assert views[0].phase == "starting"
+    assert views[-2].phase == "running"
+    assert views[-1].notes == ("opened",)
+    [group] = summary.groups
+    assert [node.written_bytes for node in group.nodes] == [70_000_000] * 3
+    assert summary.failures == ()
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")]
+)
+async def test_signal_stops_in_order(
+    autojump_clock: trio.abc.Clock, world: World, number: signal.Signals, reason: str
+) -> None:
+    run = make(world)
+    async with trio.open_nursery() as nursery:
+        found = await started(nursery, run, world)
+        await trio.sleep(5)
+        signal.raise_signal(number)
+    assert found[0].reason == reason
+    assert world.log == ["closing", "closed"]
+
+
+async def started(nursery: trio.Nursery, run: Run, world: World) -> list[Summary]:
+    found: list[Summary] = []
+
+    async def go() -> None:
+        found.append(await run.run(world.open))
+
+    nursery.start_soon(go)
+    await trio.sleep(0.5)
+    return found
+
+
+async def test_second_signal_hurries(autojump_clock: trio.abc.Clock, world: World) -> None:
+    world.nodes["n0"].group = master(slaves=[slave("n1", lag_bytes=5)])  # never catches up
+    run = make(world)
+    async with trio.open_nursery() as nursery:
+        found = await started(nursery, run, world)
+        signal.raise_signal(signal.SIGTERM)
+        await trio.sleep(1)
+        assert found == []  # it drains
+        signal.raise_signal(signal.SIGTERM)
+    assert world.log == ["hurry", "closing", "closed"]
+    assert found[0].reason == "terminated"
+    assert found[0].seconds < 3
+
+
+async def test_signal_while_nodes_start(autojump_clock: trio.abc.Clock, world: World) -> None:
+    world.opening_s = 1000.0
+    run = make(world)
+    async with trio.open_nursery() as nursery:
+        found = await started(nursery, run, world)
+        signal.raise_signal(signal.SIGINT)
+    assert found[0].reason == "interrupted"
+    assert found[0].seconds < 1
+    assert world.log == ["closed"]
+    assert found[0].groups[0].unanswered == NODES
+
+
+async def test_node_that_is_asked_to_stop_stops_all(
+    autojump_clock: trio.abc.Clock, world: World
+) -> None:
+    run = make(world)
+    async with trio.open_nursery() as nursery:
+        found = await started(nursery, run, world)
+        world.ended.set()
+    assert found[0].reason == "n1 was asked to stop"
+
+
+async def test_failure_of_a_node_is_in_the_summary(
+    autojump_clock: trio.abc.Clock, world: World
+) -> None:
+    world.fails_at_s = 5.0
+    summary = await make(world).run(world.open)
+    assert summary.failures == ("triolog: damage",)
+    assert summary.reason == "failed"
+    assert summary.groups[0].nodes[0].written_bytes == 70_000_000  # the last that was known
+
+
+async def test_mistake_of_the_user_is_raised(autojump_clock: trio.abc.Clock, world: World) -> None:
+    world.fails_at_s, world.error = 5.0, ConfigError("f: key x")
+    with pytest.RaisesGroup(ConfigError, flatten_subgroups=True):
+        await make(world).run(world.open)
+
+
+async def test_drain_is_bounded(autojump_clock: trio.abc.Clock, world: World) -> None:
+    world.nodes["n0"].group = master(slaves=[slave("n1", lag_bytes=5)])
+    summary = await make(world, for_s=1.0).run(world.open)
+    assert summary.seconds == pytest.approx(1 + CONFIG.drain_timeout_s, abs=0.5)
+
+
+async def test_drain_waits_for_connected_slaves(
+    autojump_clock: trio.abc.Clock, world: World
+) -> None:
+    away = slave("n2", ack_bytes=None, lag_bytes=None)
+    world.nodes["n0"].group = master(slaves=[slave("n1", lag_bytes=5), away])
+    run = make(world, for_s=1.0)
+    async with trio.open_nursery() as nursery:
+        found = await started(nursery, run, world)
+        await trio.sleep(4)
+        world.nodes["n0"].group = master(slaves=[slave("n1"), away])
+    assert found[0].seconds == pytest.approx(4.5, abs=1)
+
+
+async def test_fed_to_the_end(autojump_clock: trio.abc.Clock, world: World) -> None:
+    record = MemoryRecord()
+    run = make(world, feeding=feeding(world, 3, record), ends_with_feed=True)
+    summary = await run.run(world.open)
+    assert summary.reason == "the feed has ended"
+    assert world.nodes["n0"].appended == [b"a", b"b"] * 3
+    [group] = summary.groups
+    assert (group.appended, group.acknowledged, group.size_bytes) == (6, 6, 6)
+    assert group.seconds == pytest.approx(0.3, abs=0.1)
+    assert record.ended
+    assert record.noted == 6
+
+
+async def test_endless_feed_is_stopped_with_its_answers(
+    autojump_clock: trio.abc.Clock, world: World
+) -> None:
+    record = MemoryRecord()
+    run = make(world, feeding=feeding(world, None, record), for_s=10.0)
+    summary = await run.run(world.open)
+    [group] = summary.groups
+    assert group.appended == group.acknowledged == len(world.nodes["n0"].appended) > 100
+    assert record.noted == group.acknowledged
+    assert not record.ended
+
+
+async def test_answers_are_waited_for_only_so_long(
+    autojump_clock: trio.abc.Clock, world: World
+) -> None:
+    world.nodes["n0"].answers = False
+    run = make(world, feeding=feeding(world, 1, MemoryRecord()), for_s=1.0)
+    summary = await run.run(world.open)
+    assert summary.seconds == pytest.approx(1 + 3 + 2, abs=1)
+    assert (summary.groups[0].appended, summary.groups[0].acknowledged) == (2, 0)
+
+
+async def test_feed_waits_for_its_master(autojump_clock: trio.abc.Clock, world: World) -> None:
+    world.nodes["n0"].up = False
+    run = make(world, feeding=feeding(world, 1, MemoryRecord()), ends_with_feed=True)
+    async with trio.open_nursery() as nursery:
+        found = await started(nursery, run, world)
+        await trio.sleep(20)
+        assert found == []
+        world.nodes["n0"].up = True
+    assert found[0].groups[0].acknowledged == 2
+
+
+async def test_feed_that_fails_stops_in_order(autojump_clock: trio.abc.Clock, world: World) -> None:
+    def fail() -> Any:
+        raise OSError(28, "No space left on device")
+
+    run = make(world, feeding=Feeding(("n0",), fail))
+    summary = await run.run(world.open)
+    assert summary.reason == "the feed failed"
+    assert summary.failures == ("triolog: OSError: [Errno 28] No space left on device",)
+    assert world.log == ["closing", "closed"]
+
+
+async def test_feed_that_is_a_mistake_is_raised(
+    autojump_clock: trio.abc.Clock, world: World
+) -> None:
+    def fail() -> Any:
+        raise ConfigError("feed record in use")
+
+    with pytest.RaisesGroup(ConfigError, flatten_subgroups=True):
+        await make(world, feeding=Feeding(("n0",), fail)).run(world.open)
+    assert world.log[-1] == "closed"
+
+
+async def test_node_that_goes_and_comes_back(autojump_clock: trio.abc.Clock, world: World) -> None:
+    run = make(world)
+    async with trio.open_nursery() as nursery:
+        await started(nursery, run, world)
+        world.nodes["n2"].up = False
+        world.again = 4
+        await trio.sleep(2)
+        [*_, n2] = run.view().nodes
+        assert (n2.state, n2.process_restarts) == ("away", 4)
+        assert n2.detail in ("it has gone", "n2 does not listen")
+        assert n2.groups["orders"].written_bytes == 70_000_000  # its last word stays
+        world.nodes["n2"].up = True
+        await trio.sleep(2)
+        assert run.view().nodes[2].state == "running"
+        run.stop("enough")
+
+
+async def test_node_that_does_not_answer_is_away(
+    autojump_clock: trio.abc.Clock, world: World
+) -> None:
+    run = make(world)
+    async with trio.open_nursery() as nursery:
+        await started(nursery, run, world)
+        world.nodes["n1"].status_s = 100.0
+        await trio.sleep(10)
+        assert run.view().nodes[1].state == "away"
+        run.stop("enough")
+
+
+async def test_last_look_is_not_an_old_answer(autojump_clock: trio.abc.Clock, world: World) -> None:
+    node = world.nodes["n1"]
+    links = Links(names=("n1",), connect=world.connect)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(links.run)
+        await links.wait_for(["n1"])
+        node.status_s = 1.0
+        await trio.sleep(0.8)  # an answer with the old group is under way
+        node.group = slave_group(written_bytes=1)
+        await links.look_again(5.0)
+        assert links.views()[0].groups["orders"].written_bytes == 1
+        nursery.cancel_scope.cancel()
+
+
+def test_caught_up() -> None:
+    def views(state: str = "running", **changes: Any) -> tuple[Any, ...]:
+        from actors.cluster.view import NodeView
+
+        found = groups_view({"groups": {"orders": master(slaves=[slave("n1", **changes)])}})
+        return (NodeView(node="n0", state=state, groups=found, tree=None),)
+
+    groups = {"orders": ("n0", "n1")}
+    assert caught_up((), groups)
+    assert caught_up(views(), groups)
+    assert not caught_up(views(lag_bytes=1), groups)
+    assert not caught_up(views("stopping", lag_bytes=1), groups)
+    assert caught_up(views("away", lag_bytes=1), groups)
+    assert caught_up(views(lag_bytes=1, ack_bytes=None), groups)
+    assert caught_up(views(lag_bytes=1), {})
