@@ -145,11 +145,10 @@ class ActorContext(Generic[M]):
 
         def done(reply: LaterReply, outcome: Any) -> None:
             self._asks.pop(reply, None)
-            if self._mailbox.open:
-                try:
-                    self._mailbox.push(on_reply(outcome))
-                except Exception as exc:  # noqa: BLE001 - raised in the asker's own loop
-                    self._fail(exc)
+            try:
+                self._mailbox.push(on_reply(outcome))
+            except Exception as exc:  # noqa: BLE001 - raised in the asker's own loop
+                self._fail(exc)
 
         asked = ref.mailbox
         reply = LaterReply(ref, asked, timeout_s, done)

@@ -156,7 +156,7 @@ class ActorRef(Generic[M_contra]):
     def detach(self) -> None:
         """The incarnation takes no more messages. Only for the runtime."""
         self.mailbox = None
-        self._lane = _NOBODY
+        self._lane = _NOBODY  # the ref may live long, the old lane need not
 
     def _tell(self, message: M_contra) -> Coroutine[Any, Any, None]:
         if self.registry.tell_hook is not None:

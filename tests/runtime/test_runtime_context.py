@@ -82,6 +82,35 @@ async def test_a_timer_replaces_the_one_of_its_key_and_can_be_cancelled(autojump
     assert cancelled == [True, True, False, False]
 
 
+async def test_a_replaced_timer_does_not_fire_beside_one_that_is_due(autojump_clock):
+    log = Log()
+
+    def script(ctx: Any) -> None:
+        ctx.timers.start("due", 1.0, "due")
+        ctx.timers.start("k", 1.0, "replaced")
+        ctx.timers.start("k", 5.0, "kept")
+
+    async with open_system("n0", clockwork(log, script)):
+        await trio.sleep(10.0)
+    assert log == ["due at 1.0", "kept at 5.0", "stop at 10.0"]
+
+
+async def test_a_feeder_may_start_an_earlier_timer(autojump_clock):
+    log = Log()
+
+    def script(ctx: Any) -> None:
+        async def feed() -> None:
+            await trio.sleep(1.0)
+            ctx.timers.start("early", 1.0, "early")
+
+        ctx.timers.start("late", 5.0, "late")
+        ctx.spawn(feed)
+
+    async with open_system("n0", clockwork(log, script)):
+        await trio.sleep(10.0)
+    assert log == ["early at 2.0", "late at 5.0", "stop at 10.0"]
+
+
 async def test_a_timer_never_fires_inside_handle_and_its_lag_is_told(autojump_clock):
     log, seen = Log(), Events()
 
