@@ -9,15 +9,19 @@ from typing import Any
 import attrs
 import trio
 
+from actors.api.limits import ApiLimits
+from actors.api.socket_file import api_socket_path
 from actors.cluster.explain import EXIT_FAILED, EXIT_OK
 from actors.cluster.links import LOST, Connect, NodeApi
 from actors.cluster.terminal import node_lines
 from actors.cluster.view import NodeView, groups_view, tree_view
 from actors.config import ClusterConfig, changes, settings
-from actors.config.check import memory, ports, render, warnings
+from actors.config.check import MemoryBound, memory, ports, render, warnings
 from actors.config.guarantees import guarantee_of
 from actors.env.protocols import Disk
 from actors.errors import ConfigError
+from actors.ha.ha_client import PENDING_BYTES
+from actors.storage.group_commit import GROUP_BYTES
 from actors.storage.identity import read_identity
 
 ASK_S = 10.0
@@ -48,18 +52,35 @@ def check(config: ClusterConfig, disk: Disk, trees: dict[str, str], *, as_json: 
             "guarantees": {
                 name: attrs.asdict(guarantee_of(group)) for name, group in config.groups.items()
             },
-            "memory": [attrs.asdict(bound) for bound in memory(config)],
+            "memory": [attrs.asdict(bound) for bound in (*memory(config), *fixed_memory(config))],
             "to_know": warnings(config),
             "changed": changed,
         }
         return Answer(json.dumps(found, ensure_ascii=False), EXIT_OK)
+    sockets = {node: api_socket_path(config.node_dir(node)) for node in config.python_nodes}
     blocks = [
-        render(config),
+        render(config, sockets, fixed_memory(config)),
         *(f"tree of {node}\n{_indented(text)}" for node, text in trees.items()),
     ]
     for node, lines in changed.items():
         blocks.append(f"changed since the last start of {node}\n{_indented(chr(10).join(lines))}")
     return Answer("\n\n".join(blocks), EXIT_OK)
+
+
+def fixed_memory(config: ClusterConfig) -> tuple[MemoryBound, ...]:
+    """The bounds on record bytes that no key of the file sets."""
+    bounds = []
+    limits = ApiLimits()
+    for node in config.python_nodes:
+        for group in config.groups_of(node):
+            if group.master == node:
+                what, held = "a batch being encoded", GROUP_BYTES + group.max_message_bytes
+            else:
+                what, held = "received, waiting and in work", 2 * PENDING_BYTES
+            bounds.append(MemoryBound(node=node, what=f"{group.name}: {what}", size_bytes=held))
+        what = f"API, {limits.connections} clients that all send and read the most"
+        bounds.append(MemoryBound(node=node, what=what, size_bytes=limits.memory_bytes()))
+    return tuple(bounds)
 
 
 def _changed(config: ClusterConfig, disk: Disk) -> dict[str, tuple[str, ...]]:

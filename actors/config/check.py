@@ -5,7 +5,7 @@ Pure functions from configuration to text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import attrs
 
@@ -76,7 +76,10 @@ def ports(config: ClusterConfig) -> tuple[PortUse, ...]:
 
 
 def memory(config: ClusterConfig) -> tuple[MemoryBound, ...]:
-    """The bounds on record bytes held in memory, each where its group gives the node a role."""
+    """The bounds on record bytes that the file sets, each where its group gives the node a role.
+
+    A store takes all that waits as one batch, and as much may wait again meanwhile: twice the key.
+    """
     bounds = []
     for node in config.python_nodes:
         for group in config.groups_of(node):
@@ -84,7 +87,8 @@ def memory(config: ClusterConfig) -> tuple[MemoryBound, ...]:
                 what, held = "append_pending_bytes", group.append_pending_bytes
             else:
                 what, held = "receive_pending_bytes", group.receive_pending_bytes
-            bounds.append(MemoryBound(node=node, what=f"{group.name}: {what}", size_bytes=held))
+            what = f"{group.name}: {what}, waiting and in work"
+            bounds.append(MemoryBound(node=node, what=what, size_bytes=2 * held))
     return tuple(bounds)
 
 
@@ -101,11 +105,18 @@ def warnings(config: ClusterConfig) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def render(config: ClusterConfig) -> str:
-    """The whole page, without the tree (which the caller has)."""
+def render(
+    config: ClusterConfig, sockets: Mapping[str, str], more: tuple[MemoryBound, ...] = ()
+) -> str:
+    """The whole page, without the trees (which the caller has).
+
+    Args:
+        sockets: node -> path of its Unix socket.
+        more: bounds that no key of the file sets.
+    """
     blocks = [_head(config)]
     blocks += [_group(config, group) for group in config.groups.values()]
-    blocks += [_ports(config), _memory(config)]
+    blocks += [_ports(config, sockets), _memory((*memory(config), *more))]
     found = warnings(config)
     if found:
         blocks.append("\n".join(["to know", *(f"  {line}" for line in found)]))
@@ -176,14 +187,13 @@ def _group(config: ClusterConfig, group: ClassicGroup) -> str:
     return "\n".join([f"group {group.name}", *_columns(rows)])
 
 
-def _ports(config: ClusterConfig) -> str:
+def _ports(config: ClusterConfig, sockets: Mapping[str, str]) -> str:
     rows = [(use.node, f"{use.address}:{use.port}", use.purpose) for use in ports(config)]
-    unix = [(node, f"{config.node_dir(node)}/api.sock", "API") for node in config.python_nodes]
+    unix = [(node, path, "API") for node, path in sockets.items()]
     return "\n".join(["listening", *_columns([*rows, *unix])])
 
 
-def _memory(config: ClusterConfig) -> str:
-    bounds = memory(config)
+def _memory(bounds: tuple[MemoryBound, ...]) -> str:
     rows = [(bound.node, bound.what, size(bound.size_bytes)) for bound in bounds]
     total = size(sum(bound.size_bytes for bound in bounds))
-    return "\n".join(["memory for records", *_columns([*rows, ("all", "", total)])])
+    return "\n".join(["memory for records, at most", *_columns([*rows, ("all", "", total)])])

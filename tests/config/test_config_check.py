@@ -39,16 +39,19 @@ listening
   n1  DIR/n1/api.sock  API
   n2  DIR/n2/api.sock  API
 
-memory for records
-  n0   orders: append_pending_bytes   64 MiB
-  n1   orders: receive_pending_bytes  16 MiB
-  n2   orders: receive_pending_bytes  16 MiB
-  all                                 96 MiB"""
+memory for records, at most
+  n0   orders: append_pending_bytes, waiting and in work   128 MiB
+  n1   orders: receive_pending_bytes, waiting and in work  32 MiB
+  n2   orders: receive_pending_bytes, waiting and in work  32 MiB
+  n0   API                                                 1 MiB
+  all                                                      193 MiB"""
 
 
 def test_page_of_the_example() -> None:
     found = attrs.evolve(load(EXAMPLE), data_dir="DIR")
-    assert check.render(found) == PAGE
+    sockets = {node: f"DIR/{node}/api.sock" for node in found.nodes}
+    more = (check.MemoryBound(node="n0", what="API", size_bytes=1 << 20),)
+    assert check.render(found, sockets, more) == PAGE
 
 
 def test_what_may_surprise_is_said() -> None:
@@ -59,7 +62,7 @@ def test_what_may_surprise_is_said() -> None:
         "group orders: every slave is needed: while one is away, appends time out",
         "node n3: in no group, it only serves its API",
     )
-    page = check.render(found)
+    page = check.render(found, {})
     assert page.endswith("\n  ".join(["to know", *check.warnings(found)]))
     assert "n2  127.0.0.3  Java, not run here: slave of orders" in page
 
