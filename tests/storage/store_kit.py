@@ -270,3 +270,10 @@ def sim_disk(seed: int = 2) -> SimDisk:
 
 def local_reply(answers: list[Any]) -> ReplyTo[Any]:
     return ReplyTo.local(answers.append)
+
+
+def leaves(error: BaseException) -> list[BaseException]:
+    """The errors of nested groups."""
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for each in error.exceptions for leaf in leaves(each)]
+    return [error]

@@ -2,13 +2,12 @@
 
 import errno
 import random
-from collections.abc import Sequence
 from typing import Any
 
 import attrs
 import pytest
 import trio
-from store_kit import ROOT, Kit, local_reply, running, sim_disk, small_group
+from store_kit import ROOT, Kit, leaves, local_reply, running, sim_disk, small_group
 
 from actors.errors import (
     LogFull,
@@ -395,16 +394,10 @@ async def test_a_failed_sync_stops_everything(autojump_clock: Any) -> None:
                 )
             )
             await trio.sleep(5)
-    assert "sync" in str(_leaves(caught.value)[0])
+    assert "sync" in str(leaves(caught.value)[0])
     assert len(kit.of(events.SyncFailed)) == 1
     assert not any(isinstance(each, store.Appended) for each in outcomes)
     assert len(outcomes) == 1
-
-
-def _leaves(error: BaseException) -> Sequence[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        return [leaf for each in error.exceptions for leaf in _leaves(each)]
-    return [error]
 
 
 @pytest.mark.parametrize("short", [False, True])
