@@ -260,13 +260,17 @@ class Connection(Actor[_Inbox]):
             if isinstance(outcome, Receipt):
                 self._answered(request.id, convert.from_receipt(request.id, outcome))
             else:
-                self._answered(request.id, failures.failed(request.id, outcome))
+                self._append_failed(request.id, outcome)
 
         try:
             records = convert.to_new_records(request.records)
             await self._handle.submit(request.group, records, on_done)
         except Exception as error:  # noqa: BLE001 - told to the client, and logged if not ours
-            self._answered(request.id, self._failed(request.id, error))
+            self._append_failed(request.id, error)
+
+    def _append_failed(self, request: int, error: Exception) -> None:
+        self._log_if_not_ours(request, error)
+        self._answered(request, failures.append_failed(request, error))
 
     async def _answer(self, request: Slow) -> None:
         try:
@@ -337,9 +341,12 @@ class Connection(Actor[_Inbox]):
         await self._send(self._failed(request, error))
 
     def _failed(self, request: int, error: Exception) -> api.Failed:
+        self._log_if_not_ours(request, error)
+        return failures.failed(request, error)
+
+    def _log_if_not_ours(self, request: int, error: Exception) -> None:
         if not isinstance(error, (TriologError, LocalProtocolError)):
             _LOGGER.error("request %d of %s failed", request, self._client, exc_info=error)
-        return failures.failed(request, error)
 
     async def _send(self, answer: api.Answer | bytes | str) -> None:
         """Send one message, unless the connection ends by it."""

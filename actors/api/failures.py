@@ -66,6 +66,13 @@ def failed(request: int | None, error: Exception) -> api.Failed:
             return api.Failed(id=request, error=api.ERROR_INTERNAL, message=text)
 
 
+def append_failed(request: int, error: Exception) -> api.Failed:
+    """As `failed`, for an append: what is not known to have come before writing is in doubt."""
+    if isinstance(error, NotStored | OutcomeUnknown | RequestRefused):
+        return failed(request, error)
+    return failed(request, OutcomeUnknown(f"{type(error).__name__}: {error}"))
+
+
 def to_error(frame: api.Failed) -> TriologError:
     """The error that a `failed` frame tells; the reverse of `failed`."""
     if frame.error == "NotMaster":

@@ -12,7 +12,7 @@ from trio.testing import MockClock
 
 from actors.api.frame_socket import SocketClosed
 from actors.api.limits import ApiLimits
-from actors.errors import NotMaster, ReplicationTimeout
+from actors.errors import NotMaster, ReplicationTimeout, StorageError
 from actors.log_types import Message
 from wire import api
 
@@ -118,7 +118,14 @@ async def test_a_slow_read_delays_nobody(autojump_clock: MockClock) -> None:
             ReplicationTimeout("late", 100, 200),
             api.Failed(id=1, error="ReplicationTimeout", message="late", first=100, last=200),
         ),
-        (RuntimeError("oops"), api.Failed(id=1, error="Internal", message="RuntimeError: oops")),
+        (
+            RuntimeError("oops"),
+            api.Failed(id=1, error="OutcomeUnknown", message="RuntimeError: oops"),
+        ),
+        (
+            StorageError("disk"),
+            api.Failed(id=1, error="OutcomeUnknown", message="StorageError: disk"),
+        ),
     ],
 )
 @pytest.mark.parametrize("when", ["at once", "later"])
@@ -159,7 +166,8 @@ async def test_every_request_can_fail_alone(
     async with serving(node) as served, bare_client(served) as client:
         node.fail = ValueError("broken")
         failed = await client.ask(request_)
-        assert failed == api.Failed(id=1, error="Internal", message="ValueError: broken")
+        error = "OutcomeUnknown" if isinstance(request_, api.Append) else "Internal"
+        assert failed == api.Failed(id=1, error=error, message="ValueError: broken")
         node.fail = None
         assert isinstance(await client.ask(append(2, b"x")), api.Appended)
 
