@@ -75,7 +75,7 @@ async def test_a_reader_follows(autojump_clock: trio.testing.MockClock) -> None:
             async for batch in batches:
                 found.extend(record.body for record in batch.records)
 
-    async with both() as (served, client), trio.open_nursery() as nursery:
+    async with both() as (_served, client), trio.open_nursery() as nursery:
         nursery.start_soon(follow, client)
         for number in range(30):
             await client.append("orders", (b"%d" % number,))
@@ -88,7 +88,7 @@ async def test_a_reader_follows(autojump_clock: trio.testing.MockClock) -> None:
 async def test_a_tail_is_pushed_all_of_it_in_order(autojump_clock: trio.testing.MockClock) -> None:
     found: list[bytes] = []
     bodies = [bytes([number % 256]) * 100 for number in range(2000)]
-    async with both() as (served, client):
+    async with both() as (_served, client):
         async with client.log("orders").appender() as out:
             for body in bodies:
                 await out.send(body)
@@ -116,7 +116,7 @@ async def test_many_tasks_share_one_connection(autojump_clock: trio.testing.Mock
     async def append(client: Client, body: bytes) -> None:
         receipts.append(await client.append("orders", (body,)))
 
-    async with both() as (served, client), trio.open_nursery() as nursery:
+    async with both() as (_served, client), trio.open_nursery() as nursery:
         for number in range(1000):
             nursery.start_soon(append, client, b"%d" % number)
     assert sorted(receipt.first for receipt in receipts) == [100 * n for n in range(1000)]
