@@ -33,7 +33,6 @@ from actors.runtime.errors import (
     RestartIntensityExceeded,
     SignificantChildFailed,
     SpecError,
-    StartCancelled,
     StopFailed,
     describe,
 )
@@ -77,7 +76,6 @@ __all__ = [
     "RestartIntensityExceeded",
     "SignificantChildFailed",
     "SpecError",
-    "StartCancelled",
     "State",
     "StopFailed",
     "StopReason",

@@ -33,10 +33,6 @@ class SpecError(ActorError, ValueError):
     """A specification contradicts itself."""
 
 
-class StartCancelled(ActorError):
-    """A child was killed before it became ready."""
-
-
 class RestartIntensityExceeded(ActorError):
     """More restarts than `intensity` in `period_s`. `__cause__` is the last child's error."""
 

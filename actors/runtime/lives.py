@@ -22,7 +22,7 @@ import trio
 from actors.events import runtime as events
 from actors.runtime.actor import StopReason
 from actors.runtime.child import Child, Exit, Launch, Life
-from actors.runtime.errors import StartCancelled, describe
+from actors.runtime.errors import describe
 from actors.runtime.parking import Parker
 from actors.runtime.registry import Registry
 from actors.runtime.spec import ChildSpec
@@ -78,8 +78,7 @@ class Lives:
             child.state = State.RUNNING if life.ready else State.STOPPED
             if not life.ready:
                 child.life = None
-        if not life.ready:
-            raise StartCancelled(f"{child.path} was cancelled before it was ready")
+        assert life.ready  # OnlyReadyChildrenStart: otherwise the start has raised
 
     async def _live(self, child: Child, life: Life, *, task_status: trio.TaskStatus[None]) -> None:
         """A child's whole life, in its own task."""

@@ -35,11 +35,9 @@ class ReplyTo(Generic[R_contra]):
 
     __slots__ = ("_asked", "answered")
 
-    def __init__(self, asked: Mailbox | None = None) -> None:
+    def __init__(self) -> None:
         self.answered = False
-        self._asked = asked
-        if asked is not None:
-            asked.replies[self] = None
+        self._asked: Mailbox | None = None
 
     def send(self, value: R_contra) -> bool:
         """Answer. Never raises and never yields. False if it was answered, or given up, before."""

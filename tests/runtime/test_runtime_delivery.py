@@ -21,6 +21,7 @@ from actors.runtime import (
     describe,
     open_system,
 )
+from actors.runtime import registry as registry_module
 from actors.runtime.process import LOOK_MAX
 
 
@@ -272,3 +273,62 @@ async def test_the_simulators_hook_yields_before_each_tell(autojump_clock):
         assert await a.ask(str, lambda r: Ask(reply_to=r), timeout_s=1.0) == "a#1"
         assert log == ["+a#1", "1", "2"]
     assert hooked == pytest.approx([0.0, 1.0, 2.0])
+
+
+async def test_kinds_of_dead_letters_are_bounded_and_still_counted(autojump_clock, monkeypatch):
+    monkeypatch.setattr(registry_module, "DEAD_LETTER_KINDS_MAX", 2)
+    seen = Events()
+    async with open_system("n0", SupervisorSpec(), events=seen) as system:
+        for _ in range(3):
+            for name in "abc":
+                await system.ref(f"/n0/{name}").tell(Note(text=""))
+        told = [path for path, _, e in seen if isinstance(e, events.DeadLettered)]
+        assert told == ["/n0/a", "/n0/b", "/n0/c", "/n0/c", "/n0/c"]  # c has no place of its own
+        await trio.sleep(2.0)
+        await system.ref("/n0/c").tell(Note(text=""))  # makes room: a and b are told, and forgotten
+        assert len(system.registry._dead) == 1
+    counts: dict[str, int] = {}
+    for path, _, event in seen:
+        if isinstance(event, events.DeadLettered):
+            counts[path] = counts.get(path, 0) + event.count
+    assert counts == {"/n0/a": 3, "/n0/b": 3, "/n0/c": 4}
+
+
+async def test_the_simulators_hook_does_not_break_waiting_for_room(autojump_clock):
+    log: list[Any] = []
+
+    @attrs.define
+    class Tight(Actor[int]):
+        mailbox = MailboxSpec(capacity=1)
+
+        async def handle(self, message: int) -> None:
+            await trio.sleep(1.0)
+            log.append(message)
+
+    spec = SupervisorSpec(children=(ChildSpec(name="a", start=Tight),))
+    async with open_system("n0", spec, tell_hook=trio.lowlevel.checkpoint) as system:
+        for number in range(5):
+            await system.ref("/n0/a").tell(number)
+        assert trio.current_time() >= 3.0
+        await trio.sleep(5.0)
+    assert log == [0, 1, 2, 3, 4]
+
+
+async def test_the_default_batch_handler_can_be_called_by_an_override(autojump_clock):
+    log: list[Any] = []
+
+    @attrs.define
+    class Counts(Actor[str]):
+        async def handle_batch(self, messages: list[str]) -> None:
+            log.append(len(messages))
+            await super().handle_batch(messages)
+
+        async def handle(self, message: str) -> None:
+            log.append(message)
+
+    spec = SupervisorSpec(children=(ChildSpec(name="a", start=Counts),))
+    async with open_system("n0", spec) as system:
+        for text in "xy":
+            await system.ref("/n0/a").tell(text)
+        await settle()
+    assert log == [2, "x", "y"]

@@ -164,3 +164,18 @@ async def test_binding_to_an_actor_that_is_down_fails_at_once(autojump_clock):
         with pytest.raises(ActorDown):
             await system.ref("/n0/nobody").ask(str, ask, timeout_s=1.0)
     assert isinstance(got[0], ActorDown)
+
+
+async def test_a_reply_bound_twice_belongs_to_the_last(autojump_clock):
+    got: list[Any] = []
+    log = Log()
+    spec = SupervisorSpec(children=(log.child("a"), log.child("b")))
+    async with open_system("n0", spec) as system:
+        a, b = system.ref("/n0/a"), system.ref("/n0/b")
+        reply: ReplyTo[str] = ReplyTo.local(got.append, asked=a).bound_to(b)
+        assert (len(a.mailbox.replies), len(b.mailbox.replies)) == (0, 1)
+        assert reply.send("x")
+        assert b.mailbox.replies == {}
+        assert reply.bound_to(a) is reply  # answered: nothing to bind
+        assert a.mailbox.replies == {}
+    assert got == ["x"]

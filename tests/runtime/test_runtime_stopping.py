@@ -8,13 +8,17 @@ from runtime_probe import Boom, Crash, Events, Finish, Hang, Log, Note, Probe, s
 from actors.events import runtime as events
 from actors.runtime import (
     Actor,
+    AutoShutdown,
     Backoff,
     ChildSpec,
     DynamicSpec,
     Restart,
+    RestartIntensityExceeded,
+    SignificantChildFailed,
     StopReason,
     Strategy,
     SupervisorSpec,
+    describe,
     dynamic,
     open_system,
     serve,
@@ -310,3 +314,59 @@ async def test_finish_then_stop_runs_on_stop_once(autojump_clock):
         await system.wait_ended()
     assert len(log) == 2
     assert log[1] in ("-a normal", "-a shutdown")
+
+
+async def test_an_on_stop_that_raises_after_a_normal_end_is_a_failed_life(autojump_clock):
+    log, seen = Log(), Events()
+    child = log.child("a", restart=Restart.TRANSIENT, probe={"fails_stop": True})
+    with pytest.RaisesGroup(Boom, flatten_subgroups=True):  # of the second life's ordered stop
+        async with open_system("n0", SupervisorSpec(children=(child,)), events=seen) as system:
+            await system.ref("/n0/a").tell(Finish())
+            await settle()
+            assert log == ["+a#1", "-a normal", "+a#2"]
+
+
+async def test_a_significant_failure_carries_what_the_stop_raised(autojump_clock):
+    log = Log()
+    spec = SupervisorSpec(
+        auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
+        children=(
+            log.child("a", probe={"fails_stop": True}),
+            log.child("b", restart=Restart.TEMPORARY, significant=True),
+        ),
+    )
+    with pytest.raises(ExceptionGroup) as caught:
+        async with open_system("n0", spec) as system:
+            await system.ref("/n0/b").tell(Crash())
+            await trio.sleep_forever()
+    assert describe(caught.value) == "Boom: b; Boom: a stopping"
+    assert caught.value.subgroup(SignificantChildFailed) is not None
+
+
+async def test_giving_up_and_failing_to_stop_are_both_told(autojump_clock):
+    log = Log()
+    spec = SupervisorSpec(
+        intensity=0, children=(log.child("a", probe={"fails_stop": True}), log.child("b"))
+    )
+    with pytest.RaisesGroup(RestartIntensityExceeded, Boom, flatten_subgroups=True):
+        async with open_system("n0", spec) as system:
+            await system.ref("/n0/b").tell(Crash())
+            await trio.sleep_forever()
+
+
+async def test_a_group_of_the_body_that_holds_a_cancellation_passes_through(autojump_clock):
+    log = Log()
+
+    async def sore() -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            raise Boom("in the body")
+
+    with pytest.RaisesGroup(Boom, flatten_subgroups=True):
+        with trio.move_on_after(1.0):
+            async with open_system("n0", SupervisorSpec(children=(log.child("a"),))):
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(sore)
+                    await trio.sleep_forever()
+    assert log == ["+a#1", "-a shutdown"]

@@ -8,10 +8,12 @@ from actors.runtime import (
     Backoff,
     ChildSpec,
     DynamicSpec,
+    MailboxStatistics,
     Restart,
     State,
     Strategy,
     SupervisorSpec,
+    TreeNode,
     open_system,
     render_spec,
     render_tree,
@@ -102,3 +104,30 @@ async def test_states_while_starting_and_stopping(autojump_clock):
     assert tree.state is State.STOPPED
     assert tree.find("/n0/b").mailbox is None
     assert tree.find("/n0/nobody") is None
+
+
+def test_a_node_shows_what_is_unusual_about_its_mailbox():
+    box = MailboxStatistics(
+        depth=3,
+        peak=9,
+        size_bytes=4096,
+        oldest_age_s=1.0,
+        received=7,
+        refused=2,
+        conflated=5,
+        senders_waiting=1,
+    )
+    node = TreeNode(
+        path="/n0/a",
+        kind="actor",
+        type="Store",
+        incarnation=4,
+        state=State.STOPPING,
+        restarts=3,
+        mailbox=box,
+        children=(),
+    )
+    assert render_tree(node) == (
+        "/n0/a#4 [Store] stopping restarts=3 depth=3 peak=9 received=7"
+        " bytes=4096 senders_waiting=1 conflated=5 refused=2"
+    )
