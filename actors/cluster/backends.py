@@ -13,7 +13,7 @@ from actors.cluster.run import Backend
 from actors.config import ClusterConfig
 from actors.errors import ConfigError
 from actors.node import Node
-from actors.runtime import System, open_system
+from actors.runtime import State, System, open_system
 from actors.service import open_node
 
 PARENT = "processes"
@@ -31,6 +31,9 @@ class _InProcess:
 
     def restarts(self, node: str) -> int:
         return 0
+
+    def expected(self, node: str) -> bool:
+        return True
 
     async def wait_ended(self) -> str:
         asked: list[str] = []
@@ -70,6 +73,10 @@ class _Processes:
     def restarts(self, node: str) -> int:
         found = self._system.tree().find(f"/{PARENT}/{node}")
         return found.restarts if found is not None else 0
+
+    def expected(self, node: str) -> bool:
+        found = self._system.tree().find(f"/{PARENT}/{node}")
+        return found is not None and found.state is not State.STOPPED
 
     async def wait_ended(self) -> str:
         async with trio.open_nursery() as nursery:

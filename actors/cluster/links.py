@@ -136,17 +136,32 @@ class Links:
         seen.set()
 
 
-def caught_up(views: tuple[NodeView, ...], groups: Mapping[str, tuple[str, ...]]) -> bool:
-    """Whether every connected slave of these groups has all that its master has written."""
-    for name in groups:
-        masters = [
-            view.groups[name]
-            for view in views
-            if view.state in ANSWERING
-            and name in view.groups
-            and view.groups[name].role == "master"
-        ]
-        for master in masters:
-            if any(slave.acked_bytes is not None and slave.lag_bytes for slave in master.slaves):
+def caught_up(
+    views: tuple[NodeView, ...],
+    groups: Mapping[str, tuple[str, ...]],
+    expected: Callable[[str], bool],
+) -> bool:
+    """Whether every slave that can be waited for has all that its master has written.
+
+    Args:
+        groups: with the members of each.
+        expected: whether a node of this run runs or is being started. It is waited for until it
+            has caught up, unless its log has diverged; others only while they are connected.
+    """
+    for name, members in groups.items():
+        found = {view.node: view.groups[name] for view in views if name in view.groups}
+        states = {view.node: view.state for view in views}
+        for master, group in found.items():
+            if group.role != "master" or states[master] not in ANSWERING:
+                continue
+            if any(slave.acked_bytes is not None and slave.lag_bytes for slave in group.slaves):
                 return False
+            for node in members:
+                own = found.get(node)
+                if node not in states or not expected(node) or (own and own.diverged):
+                    continue
+                if own is None or states[node] not in ANSWERING:
+                    return False
+                if own.written_bytes < group.written_bytes:
+                    return False
     return True

@@ -51,6 +51,9 @@ class Backend(Protocol):
     def restarts(self, node: str) -> int:
         """How often its process was started again."""
 
+    def expected(self, node: str) -> bool:
+        """Whether it runs, or is being started again."""
+
     async def wait_ended(self) -> str:
         """Return why, when the nodes have ended, or want to, without having been asked."""
 
@@ -178,7 +181,7 @@ class Run:
             await self._stop.wait()
             self._phase = "stopping"
             with self._hurry_scope:
-                await self._finish()
+                await self._finish(backend)
             self._last_view = self.view()
             nursery.cancel_scope.cancel()
 
@@ -222,7 +225,7 @@ class Run:
                     feeding.start_soon(feed.run)
             reading.cancel_scope.cancel()
 
-    async def _finish(self) -> None:
+    async def _finish(self, backend: Backend) -> None:
         for feed in self._feeds:
             feed.stop()
         groups = {name: group.members for name, group in self.config.groups.items()}
@@ -231,7 +234,7 @@ class Run:
             await self._fed.wait()
         with trio.move_on_after(self.config.drain_timeout_s):
             await self.links.look_again(LAST_LOOK_S)
-            while not caught_up(self.links.views(), groups):
+            while not caught_up(self.links.views(), groups, backend.expected):
                 await trio.sleep(DRAIN_LOOK_S)
                 await self.links.look_again(LAST_LOOK_S)
         await self.links.look_again(LAST_LOOK_S)

@@ -39,6 +39,7 @@ class GroupView:
         role: "master" or "slave".
         acknowledged_count: on the master: records acknowledged since its start, whoever sent them.
         state: on a slave: of its connection to the master.
+        diverged: on a slave: the master's log does not continue its own.
         slaves: on the master: every configured one.
     """
 
@@ -50,6 +51,7 @@ class GroupView:
     acknowledged_bytes: int
     acknowledged_count: int
     state: str
+    diverged: bool
     last_error: str
     slaves: tuple[SlaveView, ...]
 
@@ -172,6 +174,7 @@ def group_view(group: str, found: Mapping[str, Any]) -> GroupView:
         acknowledged_bytes=int(found.get("acknowledged_bytes", 0)),
         acknowledged_count=int((found.get("counts") or {}).get("acknowledged", 0)),
         state=str(client.get("state", "")),
+        diverged=bool(client.get("diverged", False)),
         last_error=str(client.get("last_error", "")),
         slaves=tuple(_slave_view(slave) for slave in found.get("slaves", ())),
     )

@@ -17,7 +17,7 @@ from actors.cluster.feed import AppendOutcome, Feed
 from actors.cluster.links import Links, caught_up
 from actors.cluster.run import Feeding, Run
 from actors.cluster.summary import Summary
-from actors.cluster.view import ClusterView, groups_view
+from actors.cluster.view import ClusterView, NodeView, groups_view
 from actors.config import load
 from actors.errors import ConfigError, CorruptLog
 from actors.log_types import NewRecord, Receipt
@@ -98,6 +98,9 @@ class World:
 
     def restarts(self, node: str) -> int:
         return self.again
+
+    def expected(self, node: str) -> bool:
+        return True
 
     async def wait_ended(self) -> str:
         await self.ended.wait()
@@ -406,18 +409,43 @@ async def test_last_look_is_not_an_old_answer(autojump_clock: trio.abc.Clock, wo
         nursery.cancel_scope.cancel()
 
 
-def test_caught_up() -> None:
-    def views(state: str = "running", **changes: Any) -> tuple[Any, ...]:
-        from actors.cluster.view import NodeView
+def views(*, state: str = "running", own: NodeView | None = None, **changes: Any) -> Any:
+    """n0 with one slave n1, as both say."""
+    found = groups_view({"groups": {"orders": master(slaves=[slave("n1", **changes)])}})
+    first = NodeView(node="n0", state=state, groups=found, tree=None)
+    return (first, own) if own is not None else (first,)
 
-        found = groups_view({"groups": {"orders": master(slaves=[slave("n1", **changes)])}})
-        return (NodeView(node="n0", state=state, groups=found, tree=None),)
 
-    groups = {"orders": ("n0", "n1")}
-    assert caught_up((), groups)
-    assert caught_up(views(), groups)
-    assert not caught_up(views(lag_bytes=1), groups)
-    assert not caught_up(views("stopping", lag_bytes=1), groups)
-    assert caught_up(views("away", lag_bytes=1), groups)
-    assert caught_up(views(lag_bytes=1, ack_bytes=None), groups)
-    assert caught_up(views(lag_bytes=1), {})
+def own_view(state: str = "running", **changes: Any) -> NodeView:
+    found = groups_view({"groups": {"orders": slave_group(**changes)}})
+    return NodeView(node="n1", state=state, groups=found, tree=None)
+
+
+GROUPS = {"orders": ("n0", "n1")}
+
+
+@pytest.mark.parametrize(
+    ("seen", "done"),
+    [
+        ((), True),
+        (views(), True),
+        (views(lag_bytes=1), False),
+        (views(state="stopping", lag_bytes=1), False),
+        (views(state="away", lag_bytes=1), True),
+        (views(lag_bytes=1, ack_bytes=None), True),  # another machine's, not connected
+        (views(own=own_view()), True),
+        (views(own=own_view(written_bytes=69_999_999)), False),
+        (views(own=own_view(written_bytes=0, client={"diverged": True})), True),
+        (views(own=own_view("away")), False),
+        (views(own=own_view("starting")), False),
+        (views(own=NodeView(node="n1", state="starting", groups={}, tree=None)), False),
+    ],
+)
+def test_caught_up(seen: tuple[NodeView, ...], done: bool) -> None:
+    assert caught_up(seen, GROUPS, lambda node: True) is done
+
+
+def test_caught_up_without_nodes_that_have_gone_for_good() -> None:
+    seen = views(own=own_view("away", written_bytes=0))
+    assert caught_up(seen, GROUPS, lambda node: node != "n1")
+    assert caught_up(views(lag_bytes=1), {}, lambda node: True)
