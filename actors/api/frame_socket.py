@@ -26,6 +26,10 @@ CLOSE_TIMEOUT_S = 1.0
 """For the peer's half of the closing handshake; then the stream is just closed."""
 GOODBYE_S = 0.05
 """For sending a close frame while everything is being cancelled."""
+HOST = "localhost"
+"""What a request's Host header says, to whatever address: a socket file's path would be taken for
+a name, of which no part may have more than 63 characters.
+"""
 RESOURCE = "/triolog"
 SUBPROTOCOL = "triolog.1"
 
@@ -123,11 +127,8 @@ async def accept(stream: Stream) -> AsyncIterator[FrameSocket]:
 
 
 @asynccontextmanager
-async def connect(stream: Stream, host: str) -> AsyncIterator[FrameSocket]:
+async def connect(stream: Stream) -> AsyncIterator[FrameSocket]:
     """Open a WebSocket on a connected stream; the stream is closed at the end.
-
-    Args:
-        host: what the request's Host header says.
 
     Raises: SocketClosed if the peer speaks anything else, or goes away.
     """
@@ -136,7 +137,7 @@ async def connect(stream: Stream, host: str) -> AsyncIterator[FrameSocket]:
         return await trio_websocket.wrap_client_stream(
             nursery,
             raw,  # type: ignore[arg-type] # any stream will do
-            host,
+            HOST,
             RESOURCE,
             subprotocols=[SUBPROTOCOL],
             message_queue_size=QUEUED_MESSAGES,

@@ -148,24 +148,24 @@ class MemberLink(Actor[_Inbox]):
         with trio.fail_after(ANSWER_TIMEOUT_S):
             stream = await self._connect()
         with trio.CancelScope(deadline=self.ctx.now_s() + ANSWER_TIMEOUT_S) as opening:
-            async with frame_socket.connect(stream, self._door.address.host) as socket:
-                await socket.send(api.encode(self._hello()))
-                welcome = _checked(await socket.receive())
+            async with frame_socket.connect(stream) as frames:
+                await frames.send(api.encode(self._hello()))
+                welcome = _checked(await frames.receive())
                 if not isinstance(welcome, api.Welcome) or welcome.node != self._master:
                     raise SocketClosed(f"{self._door.address} is not {self._master}: {welcome!r}")
                 opening.deadline = float("inf")
                 await self.ctx.self_ref.tell(_Opened(welcome=welcome))
-                await socket.send(api.encode(api.WatchOffsets(id=1, group=self._group)))
-                await self._listen(socket)
+                await frames.send(api.encode(api.WatchOffsets(id=1, group=self._group)))
+                await self._listen(frames)
         raise trio.TooSlowError(f"{self._master} did not answer in {ANSWER_TIMEOUT_S} s")
 
-    async def _listen(self, socket: FrameSocket) -> None:
+    async def _listen(self, frames: FrameSocket) -> None:
         """Pass on what the master says. When it is quiet, ask, for it may be gone silently."""
         asked = False
         while True:
             answer: api.Answer | None = None
             with trio.move_on_after(ANSWER_TIMEOUT_S if asked else QUIET_S):
-                answer = _checked(await socket.receive())
+                answer = _checked(await frames.receive())
             if isinstance(answer, api.Offsets):
                 asked = False
                 await self.ctx.self_ref.tell(_Told(offsets=answer))
@@ -175,7 +175,7 @@ class MemberLink(Actor[_Inbox]):
                 raise trio.TooSlowError(f"{self._master} fell silent")
             else:
                 asked = True
-                await socket.send(api.encode(api.GetOffsets(id=2, group=self._group)))
+                await frames.send(api.encode(api.GetOffsets(id=2, group=self._group)))
 
     def _hello(self) -> api.Hello:
         return api.Hello(id=0, version=api.PROTOCOL_VERSION, name=f"member {self._node}")

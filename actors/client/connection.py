@@ -69,6 +69,11 @@ class Client:
             raise KeyError(f"{self.identity.node} is no member of group {group!r}")
         return Log(self, group)
 
+    @property
+    def unanswered_count(self) -> int:
+        """Requests that are under way."""
+        return self.requests.unanswered_count
+
     # Appending.
 
     async def submit(
@@ -233,7 +238,7 @@ async def connect(
     with trio.CancelScope(deadline=trio.current_time() + timeout_s) as opening:
         try:
             stream = await _dial(network or TcpNetwork(), where)
-            async with frame_socket.connect(stream, "localhost") as frames:
+            async with frame_socket.connect(stream) as frames:
                 client = await _greet(frames, name, where)
                 opening.deadline = float("inf")
                 await trio.lowlevel.checkpoint_if_cancelled()  # the deadline may have passed

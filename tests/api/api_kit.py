@@ -285,7 +285,7 @@ async def bare_client(
     served: Served, *, text: bool = False, hello: bool = True
 ) -> AsyncIterator[BareClient]:
     stream = await served.host.connect_unix(SOCKET)
-    async with frame_socket.connect(stream, "n0") as socket:
+    async with frame_socket.connect(stream) as socket:
         client = BareClient(socket, text)
         if hello:
             welcome = await client.ask(api.Hello(id=0, version=1, name="test"))

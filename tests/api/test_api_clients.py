@@ -121,7 +121,7 @@ async def test_only_members_may_come_over_tcp(autojump_clock: MockClock) -> None
         for network, allowed in ((served.member, True), (served.stranger, False)):
             stream = await network.connect(NODE, PORT)
             try:
-                async with frame_socket.connect(stream, NODE) as socket:
+                async with frame_socket.connect(stream) as socket:
                     client = BareClient(socket)
                     assert isinstance(
                         await client.ask(api.Hello(id=0, version=1, name="x")), api.Welcome

@@ -11,8 +11,11 @@ EXAMPLE = Path(__file__).parents[2] / "examples/embed_service.py"
 
 @pytest.mark.real_io
 def test_the_example_runs(tmp_path: Path) -> None:
+    # The path of a socket in there is longer than a name's longest part, and shorter than 108.
+    folder = tmp_path / ("d" * 30)
+    folder.mkdir()
     ran = subprocess.run(
-        [sys.executable, str(EXAMPLE), str(tmp_path)],
+        [sys.executable, str(EXAMPLE), str(folder)],
         cwd=EXAMPLE.parents[1],
         env={"PYTHONPATH": str(EXAMPLE.parents[1])},
         capture_output=True,
