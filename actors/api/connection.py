@@ -151,10 +151,10 @@ class Connection(Actor[_Inbox]):
 
     async def _session(self) -> None:
         try:
-            async with frame_socket.accept(self._stream) as socket:
-                self._socket = socket
+            async with frame_socket.accept(self._stream) as frames:
+                self._socket = frames
                 while True:
-                    data = await socket.receive()
+                    data = await frames.receive()
                     await self._wait_for_room(len(data))
                     self._unread += 1
                     self._unread_bytes += len(data)
@@ -350,14 +350,14 @@ class Connection(Actor[_Inbox]):
 
     async def _send(self, answer: api.Answer | bytes | str) -> None:
         """Send one message, unless the connection ends by it."""
-        socket = self._socket
-        if socket is None or self._reason:
+        frames = self._socket
+        if frames is None or self._reason:
             return
         if not isinstance(answer, bytes | str):
             answer = self._encoded(answer)
         try:
             with trio.move_on_after(self._limits.send_timeout_s) as scope:
-                await socket.send(answer)
+                await frames.send(answer)
         except SocketClosed as error:
             self._finish("client closed" if error.orderly else error.reason)
             return
