@@ -67,7 +67,7 @@ class Read:
 
 @attrs.frozen(kw_only=True)
 class WatchOffsets:
-    """Request: answered once the offsets differ from `known`, and acknowledged is above `above`."""
+    """Request: answered once the offsets differ from `known` and a read above `above` gives more."""
 
     known: Offsets | None = None
     above: int = -1
@@ -221,9 +221,11 @@ class PullService(Actor[Message]):
         if not self._watching:
             return
         now = self._offsets()
+        readable = min(now.acknowledged, self._held_here)
         kept: list[WatchOffsets] = []
         for held in self._watching:
-            if now.acknowledged > held.above and now != held.known:
+            # What is acknowledged and not here yet wakes nobody: a read would come back empty.
+            if readable > held.above and now != held.known:
                 held.reply_to.send(now)
             elif not held.reply_to.answered:
                 kept.append(held)
