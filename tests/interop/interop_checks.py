@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from interop_logs import LogFiles, common_difference, first_difference, queue_difference
+from interop_logs import (
+    LogFiles,
+    common_difference,
+    first_difference,
+    index_difference,
+    queue_difference,
+)
 from interop_processes import PeerFailed, wait_for
 
 CATCH_UP_S = 60.0
@@ -32,6 +38,15 @@ def wait_for_equal_stores(left: Path, right: Path) -> None:
 def wait_for_equal_queues(left: Path, right: Path, start_bytes: int, end_bytes: int) -> None:
     """Until both have built the same consume queues, which they do behind their logs."""
     _wait_for_none(lambda: queue_difference(left, right, start_bytes, end_bytes))
+
+
+def wait_for_equal_index(left: Path, right: Path) -> None:
+    """Until both have built the same index.
+
+    Only while no broker has been killed: after that a Java broker drops its newest index file and
+    fills a new one from wherever its recovery begins.
+    """
+    _wait_for_none(lambda: index_difference(left, right))
 
 
 def _wait_for_none(difference: Callable[[], str | None]) -> None:

@@ -149,6 +149,24 @@ def queue_difference(left: Path, right: Path, start_bytes: int, end_bytes: int) 
     return None
 
 
+def index_difference(left: Path, right: Path) -> str | None:
+    """Where the index files of two stores differ; None if their content is the same.
+
+    Their names are the local time of their making, so they are compared in that order.
+    """
+    ours, theirs = (
+        [p.read_bytes() for p in sorted((s / "index").glob("*"))] for s in (left, right)
+    )
+    if not ours or len(ours) != len(theirs):
+        return f"{len(ours)} index files in {left}, {len(theirs)} in {right}"
+    for number, (one, other) in enumerate(zip(ours, theirs, strict=True)):
+        if one != other:
+            pairs = zip(one, other, strict=False)
+            at = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+            return f"index file {number} of {left} and {right} differ: byte {at}"
+    return None
+
+
 def _within(
     queues: dict[tuple[str, int], dict[int, Unit]], start: int, end: int
 ) -> dict[tuple[str, int], dict[int, Unit]]:

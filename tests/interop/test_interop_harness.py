@@ -15,6 +15,7 @@ from interop_logs import (
     common_difference,
     consume_queues,
     first_difference,
+    index_difference,
     queue_difference,
     record_offsets,
 )
@@ -99,6 +100,22 @@ def test_queues_are_compared_unit_by_unit(tmp_path: Path) -> None:
     assert queue_difference(one, late, 0, 40) is not None
     assert queue_difference(one, late, 20, 40) is None
     assert queue_difference(one, same, 40, 80) is not None, "nothing to compare is no proof"
+
+
+def test_index_files_are_compared_by_content(tmp_path: Path) -> None:
+    def write_index(name: str, *files: bytes) -> Path:
+        folder = tmp_path / name / "index"
+        folder.mkdir(parents=True)
+        for i, data in enumerate(files):
+            (folder / f"{name}-{i}").write_bytes(data)
+        return folder.parent
+
+    one, same = write_index("one", b"abc", b"def"), write_index("same", b"abc", b"def")
+    other, short = write_index("other", b"abc", b"dEf"), write_index("short", b"abc")
+    assert index_difference(one, same) is None
+    assert index_difference(one, other) == f"index file 1 of {one} and {other} differ: byte 1"
+    assert index_difference(one, short) is not None
+    assert index_difference(tmp_path, tmp_path) is not None, "no index is no proof"
 
 
 def test_a_process_dies_with_its_parent_even_by_kill() -> None:
