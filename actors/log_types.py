@@ -129,7 +129,7 @@ class Offsets:
         min: the log's first position.
         written: the end of what is written.
         synced: the end of what is synced.
-        acknowledged: the end of what readers may see.
+        acknowledged: the end of what readers may see; a slave may not hold all of it yet.
         master: the name of the node that this one takes for the group's master or leader; None:
             unknown.
     """

@@ -61,7 +61,7 @@ class NodeHandle(Protocol):
         """
 
     async def wait_acknowledged(self, group: str, above: int) -> Offsets:
-        """Return once the acknowledged end is above `above`."""
+        """Return once a read at `above` gives something: acknowledged, and held by this node."""
 
     async def wait_offsets(self, group: str, known: Offsets | None) -> Offsets:
         """Return once the offsets differ from `known`; at once if `known` is None."""

@@ -67,7 +67,7 @@ class Read:
 
 @attrs.frozen(kw_only=True)
 class WatchOffsets:
-    """Request: answered once the offsets differ from `known` and a read above `above` gives more."""
+    """Request: answered once the offsets differ from `known` and a read at `above` gives any."""
 
     known: Offsets | None = None
     above: int = -1
