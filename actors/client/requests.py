@@ -70,7 +70,13 @@ class Requests:
         self._frames_count = 0
         self._ended = ""
 
+    @property
+    def unanswered_count(self) -> int:
+        """Requests that are under way."""
+        return len(self._calls)
+
     def number(self) -> int:
+        """The next request's number. Raises: Closed."""
         if self._ended:
             raise Closed(self._ended)
         self._next_number += 1

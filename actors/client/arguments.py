@@ -1,0 +1,241 @@
+"""The command line of `python -m actors.client`, from words to a frozen value."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import NoReturn, TypeAlias
+
+import attrs
+
+from actors.errors import ConfigError
+from wire import api
+
+WINDOW_MAX = 16_384
+WINDOWS_DEFAULT = (1, 16, 128, 1024)
+SIZE_BYTES_MAX = 4 << 20
+"""Upstream's largest message; a group may allow less."""
+SECONDS_MAX = 86_400.0
+STDIN = "-"
+
+DESCRIPTION = """\
+Talk to a running node.
+
+TARGET is CLUSTER.toml (the group's master, or whichever node answers), CLUSTER.toml:NODE,
+the path of a node's socket, or HOST:PORT."""
+EPILOG = """\
+`python -m actors.client TARGET COMMAND --help` lists a command's options.
+Exit codes: 0 done, 1 ran and failed, 2 wrong usage or configuration."""
+
+
+@attrs.frozen(kw_only=True)
+class Append:
+    """Lines of a file or standard input, each one record."""
+
+    group: str | None
+    file: str
+    json: bool
+
+
+@attrs.frozen(kw_only=True)
+class Read:
+    """`count` None: all that is acknowledged."""
+
+    group: str | None
+    start: int
+    count: int | None
+    fresh: bool
+    json: bool
+
+
+@attrs.frozen(kw_only=True)
+class Tail:
+    """`start` None: only what comes from now on."""
+
+    group: str | None
+    start: int | None
+    json: bool
+
+
+@attrs.frozen(kw_only=True)
+class Status:
+    json: bool
+
+
+@attrs.frozen(kw_only=True)
+class Bench:
+    """One measurement for each of `windows`.
+
+    Attributes:
+        windows: appends that are unanswered at a time.
+        size_bytes: of each record.
+        batch_count: records of each append.
+        seconds: of each measurement.
+    """
+
+    group: str | None
+    windows: tuple[int, ...]
+    size_bytes: int
+    batch_count: int
+    seconds: float
+    json: bool
+
+
+Command: TypeAlias = Append | Read | Tail | Status | Bench
+
+
+@attrs.frozen
+class Arguments:
+    """What the user asked for."""
+
+    target: str
+    command: Command
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse prints its usage above each error; a mistake is one line here."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"{' '.join(message.split())} (see --help)")
+
+
+def _whole(least: int, most: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        plain = text.replace("_", "")
+        if not (plain.isascii() and plain.isdigit()) or not least <= int(plain[:25]) <= most:
+            expected = f"a number of {least} to {most}"
+            raise argparse.ArgumentTypeError(f"expected {expected}, found {text!r}")
+        return int(plain)
+
+    return read
+
+
+def _windows(text: str) -> tuple[int, ...]:
+    return tuple(_whole(1, WINDOW_MAX)(part) for part in text.replace("/", ",").split(","))
+
+
+def _seconds(text: str) -> float:
+    try:
+        found = float(text.removesuffix("s"))
+    except ValueError:
+        found = 0.0
+    if not 0 < found <= SECONDS_MAX:
+        raise argparse.ArgumentTypeError(f"expected seconds above 0, found {text!r}")
+    return found
+
+
+def parse(words: Sequence[str]) -> Arguments:
+    """Read the command line.
+
+    Raises:
+        ConfigError: one line; the user's fault.
+        SystemExit: after --help.
+    """
+    parser = _Parser(
+        prog="python -m actors.client",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("target", metavar="TARGET", help="the cluster's file or a node's address")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for add in (_add_append, _add_read, _add_tail, _add_status, _add_bench):
+        add(commands)
+    found = parser.parse_args(list(words))
+    values = vars(found)
+    target, make = values.pop("target"), values.pop("make")
+    del values["command"]
+    return Arguments(target, make(**values))
+
+
+def _add(
+    commands: argparse._SubParsersAction[_Parser],
+    make: Callable[..., Command],
+    text: str,
+    *,
+    json_help: str,
+    group: bool = True,
+) -> _Parser:
+    parser = commands.add_parser(
+        make.__name__.lower(), help=text, description=text, allow_abbrev=False
+    )
+    parser.set_defaults(make=make)
+    if group:
+        parser.add_argument("--group", metavar="NAME", help="needed if the node has several")
+    parser.add_argument("--json", action="store_true", help=json_help)
+    return parser
+
+
+def _add_append(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = _add(
+        commands,
+        Append,
+        "append lines of standard input, each one record",
+        json_help="the summary as JSON",
+    )
+    parser.add_argument("file", nargs="?", default=STDIN, metavar="FILE", help="instead of it")
+
+
+def _add_read(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = _add(
+        commands, Read, "print acknowledged records", json_help="one JSON object per record"
+    )
+    add = parser.add_argument
+    position = _whole(0, api.POSITION_MAX)
+    add("--start", type=position, default=0, metavar="POSITION", help="default: 0, the oldest")
+    add("--count", type=_whole(0, 2**63), metavar="N", help="default: all there are")
+    add("--fresh", action="store_true", help="ask the master how far it is acknowledged")
+
+
+def _add_tail(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = _add(
+        commands,
+        Tail,
+        "print records as they are acknowledged, until Ctrl-C",
+        json_help="one JSON object per record",
+    )
+    position = _whole(0, api.POSITION_MAX)
+    parser.add_argument(
+        "--start", type=position, metavar="POSITION", help="default: from now on; 0: the oldest"
+    )
+
+
+def _add_status(commands: argparse._SubParsersAction[_Parser]) -> None:
+    _add(
+        commands,
+        Status,
+        "print what the node knows of its groups",
+        json_help="all of it as JSON",
+        group=False,
+    )
+
+
+def _add_bench(commands: argparse._SubParsersAction[_Parser]) -> None:
+    parser = _add(
+        commands,
+        Bench,
+        "measure appends, closed loop; it really appends to the group",
+        json_help="the figures as JSON",
+    )
+    add = parser.add_argument
+    add(
+        "--window",
+        dest="windows",
+        type=_windows,
+        default=WINDOWS_DEFAULT,
+        metavar="N[,N...]",
+        help="unanswered appends at a time; default: 1,16,128,1024, one after the other",
+    )
+    size = _whole(0, SIZE_BYTES_MAX)
+    add("--size", dest="size_bytes", type=size, default=256, metavar="BYTES", help="default: 256")
+    batch = _whole(1, api.RECORDS_PER_APPEND_MAX)
+    add(
+        "--batch",
+        dest="batch_count",
+        type=batch,
+        default=1,
+        metavar="N",
+        help="records of each append; default: 1",
+    )
+    add("--seconds", type=_seconds, default=3.0, metavar="S", help="each; default: 3")

@@ -1,0 +1,172 @@
+"""`bench`: how many appends a second, and how long each takes, with so many unanswered at a time.
+
+Closed loop: a new append is sent when one is answered. What one connection may have unanswered is
+the node's bound, so a larger window takes several connections.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from functools import partial
+from typing import TypeAlias
+
+import attrs
+import trio
+
+from actors.client.connection import Client
+from actors.errors import OutcomeUnknown, TriologError
+from actors.log_types import Receipt
+
+Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[Client]]
+
+LATENCIES_MAX = 2_000_000
+"""Beyond so many answers the percentiles are of the first ones; 16 MB."""
+LAST_ANSWERS_S = 10.0
+"""For the answers that are open at the end; they do not count."""
+
+
+@attrs.frozen(kw_only=True)
+class Figures:
+    """One measurement.
+
+    Attributes:
+        connections: how many the window took.
+        seconds: how long was measured.
+        appends: answered with a receipt.
+        not_stored, outcome_unknown: appends without a receipt.
+        first_error: of those, the first one's words.
+    """
+
+    window: int
+    connections: int
+    size_bytes: int
+    batch_count: int
+    seconds: float
+    appends: int
+    appends_per_s: float
+    records_per_s: float
+    mb_per_s: float
+    p50_ms: float | None
+    p99_ms: float | None
+    max_ms: float | None
+    not_stored: int
+    outcome_unknown: int
+    first_error: str | None
+
+
+@attrs.define
+class _Loop:
+    """One window's loop over its connections."""
+
+    group: str
+    records: tuple[bytes, ...]
+    open_count: int = 0
+    latencies_s: list[float] = attrs.field(factory=list)
+    appends: int = 0
+    not_stored: int = 0
+    outcome_unknown: int = 0
+    first_error: Exception | None = None
+    counting: bool = True
+    answered: trio.Event = attrs.field(factory=trio.Event)
+
+    async def run(self, clients: list[Client], window: int, seconds: float) -> float:
+        """Append until the time is over or an append fails. Returns: how long it took."""
+        begun_s = trio.current_time()
+        with trio.move_on_after(seconds):
+            while self.first_error is None:
+                await self._fill(clients, window)
+                self.answered = trio.Event()
+                await self.answered.wait()
+        self.counting = False
+        took_s = trio.current_time() - begun_s
+        with trio.move_on_after(LAST_ANSWERS_S):
+            while self.open_count:
+                self.answered = trio.Event()
+                await self.answered.wait()
+        return took_s
+
+    async def _fill(self, clients: list[Client], window: int) -> None:
+        """The connections take turns, so that none has more than its share of the window."""
+        while self.open_count < window and self.first_error is None:
+            client = min(clients, key=lambda one: one.unanswered_count)
+            try:
+                done = partial(self._on_done, trio.current_time())
+                await client.submit(self.group, self.records, done)
+            except TriologError as error:
+                self._failed(error)
+            else:
+                self.open_count += 1  # `done` runs in another task, so not before this
+
+    def _on_done(self, begun_s: float, outcome: Receipt | Exception) -> None:
+        self.open_count -= 1
+        self.answered.set()
+        if not self.counting:
+            return
+        if isinstance(outcome, Receipt):
+            self.appends += 1
+            if len(self.latencies_s) < LATENCIES_MAX:
+                self.latencies_s.append(trio.current_time() - begun_s)
+        else:
+            self._failed(outcome)
+
+    def _failed(self, error: Exception) -> None:
+        if isinstance(error, OutcomeUnknown):
+            self.outcome_unknown += 1
+        else:
+            self.not_stored += 1
+        self.first_error = self.first_error or error
+        self.answered.set()
+
+
+async def measure(
+    connect: Connect,
+    group: str,
+    *,
+    window: int,
+    size_bytes: int,
+    batch_count: int,
+    seconds: float,
+) -> Figures:
+    """One measurement; it ends early with the first append that fails.
+
+    Args:
+        connect: makes a further connection to the same node.
+        window: appends that are unanswered at a time.
+
+    Raises: OSError, TriologError if it cannot connect.
+    """
+    loop = _Loop(group, (bytes(size_bytes),) * batch_count)
+    async with AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(connect())]
+        while len(clients) * clients[0].in_flight_requests_max < window:
+            clients.append(await stack.enter_async_context(connect()))
+        took_s = await loop.run(clients, window, seconds)
+    records = loop.appends * batch_count
+    error = loop.first_error
+    return Figures(
+        window=window,
+        connections=len(clients),
+        size_bytes=size_bytes,
+        batch_count=batch_count,
+        seconds=round(took_s, 3),
+        appends=loop.appends,
+        appends_per_s=round(loop.appends / took_s, 1),
+        records_per_s=round(records / took_s, 1),
+        mb_per_s=round(records * size_bytes / took_s / 1e6, 3),
+        p50_ms=_percentile_ms(loop.latencies_s, 0.50),
+        p99_ms=_percentile_ms(loop.latencies_s, 0.99),
+        max_ms=_percentile_ms(loop.latencies_s, 1.0),
+        not_stored=loop.not_stored,
+        outcome_unknown=loop.outcome_unknown,
+        first_error=None if error is None else f"{type(error).__name__}: {error}",
+    )
+
+
+def _percentile_ms(latencies_s: list[float], share: float) -> float | None:
+    """The smallest latency that `share` of all are not above; None without any."""
+    if not latencies_s:
+        return None
+    rank = max(1, math.ceil(share * len(latencies_s)))
+    return round(1000 * sorted(latencies_s)[rank - 1], 3)

@@ -1,0 +1,121 @@
+"""What the command prints: records, a node's status, summaries; for people and as JSON."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import attrs
+
+from actors.client.bench import Figures
+from actors.log_types import Record
+
+BENCH_COLUMNS = ("window", "appends/s", "records/s", "MB/s", "p50 ms", "p99 ms", "max ms")
+
+
+def as_json(value: Any) -> str:
+    """One line; attrs classes become objects."""
+    return json.dumps(value, ensure_ascii=False, default=attrs.asdict)
+
+
+def record_line(record: Record) -> bytes:
+    """The body as a line."""
+    return record.body + b"\n"
+
+
+def record_json(record: Record) -> bytes:
+    """All fields as a line of JSON; a body that is not UTF-8 stands as Base64."""
+    found = attrs.asdict(record)
+    body = found.pop("body")
+    try:
+        found["body"] = body.decode()
+    except UnicodeDecodeError:
+        found["body_base64"] = base64.b64encode(body).decode()
+    found["properties"] = dict(record.properties)
+    return as_json(found).encode("utf-8", "backslashreplace") + b"\n"
+
+
+def columns(rows: Sequence[Sequence[str]], *, left: int = 1) -> list[str]:
+    """Aligned columns: the first `left` to the left, the others to the right."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return [
+        "  ".join(
+            cell.ljust(width) if i < left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def bench_lines(figures: Iterable[Figures]) -> list[str]:
+    """A table, one row per window, and below it what failed."""
+    listed = list(figures)
+    rows = [BENCH_COLUMNS, *(_bench_row(one) for one in listed)]
+    lines = columns(rows, left=0)
+    for one in listed:
+        if one.first_error is not None:
+            lines.append(
+                f"window {one.window}: ended early, {one.not_stored} appends not stored and"
+                f" {one.outcome_unknown} with unknown outcome: {one.first_error}"
+            )
+    return lines
+
+
+def _bench_row(one: Figures) -> tuple[str, ...]:
+    latencies = (one.p50_ms, one.p99_ms, one.max_ms)
+    return (
+        str(one.window),
+        f"{one.appends_per_s:.0f}",
+        f"{one.records_per_s:.0f}",
+        f"{one.mb_per_s:.2f}",
+        *("-" if each is None else f"{each:.2f}" for each in latencies),
+    )
+
+
+def status_lines(status: dict[str, Any]) -> list[str]:
+    """What a node says of itself: a line for it, a table of its groups, one of their slaves."""
+    head = f"node {status.get('node')} of {status.get('cluster')}, {status.get('state')}"
+    lines = [f"{head}, boot {status.get('boot')}"]
+    groups: dict[str, dict[str, Any]] = status.get("groups", {})
+    if not groups:
+        return [*lines, "no groups"]
+    names = ("group", "role", "master", "first", "written", "synced", "acknowledged", "copies")
+    rows: list[tuple[str, ...]] = [(*names, "durability")]
+    rows += [_group_row(name, group) for name, group in groups.items()]
+    lines += ["", *columns(rows, left=3)]
+    slaves = [
+        _slave_row(name, slave) for name, group in groups.items() for slave in group["slaves"]
+    ]
+    if slaves:
+        head_row = ("group", "slave", "state", "in sync", "acknowledged", "lag", "MB/s")
+        lines += ["", *columns([head_row, *slaves], left=4)]
+    for name, group in groups.items():
+        client = group.get("client")
+        if client is not None:
+            error = f", last error: {client['last_error']}" if client.get("last_error") else ""
+            lines += ["", f"{name} follows {group.get('master')}: {client.get('state')}{error}"]
+    return lines
+
+
+def _group_row(name: str, group: dict[str, Any]) -> tuple[str, ...]:
+    keys = ("role", "master", "min_bytes", "written_bytes", "synced_bytes", "acknowledged_bytes")
+    return (name, *(_cell(group.get(key)) for key in (*keys, "copies", "durability")))
+
+
+def _slave_row(name: str, slave: dict[str, Any]) -> tuple[str, ...]:
+    in_sync = "yes" if slave.get("in_sync") else "no"
+    return (
+        name,
+        _cell(slave.get("node")),
+        _cell(slave.get("state")).lower(),
+        in_sync if slave.get("counts", True) else f"{in_sync}, written only",
+        _cell(slave.get("ack_bytes")),
+        _cell(slave.get("lag_bytes")),
+        f"{(slave.get('bytes_per_s') or 0) / 1e6:.2f}",
+    )
+
+
+def _cell(value: Any) -> str:
+    return "-" if value is None else str(value)
