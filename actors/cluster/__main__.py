@@ -33,6 +33,7 @@ INTERRUPTED = 130
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
+    arguments: Arguments | None = None
     config: ClusterConfig | None = None
     try:
         arguments = parse(sys.argv[1:] if words is None else words)
@@ -50,8 +51,16 @@ def main(words: Sequence[str] | None = None) -> int:
         explained = explain(error, config)
         if explained.exit_code != EXIT_USAGE:
             logging.getLogger("triolog.cluster").error("failed", exc_info=error)
-        print("\n".join(explained.lines), file=sys.stderr)
+        for line in explained.lines:
+            print(_as_typed(line, arguments, config), file=sys.stderr)
         return explained.exit_code
+
+
+def _as_typed(line: str, arguments: Arguments | None, config: ClusterConfig | None) -> str:
+    """The file is named as the user named it."""
+    if arguments is None or config is None:
+        return line
+    return line.replace(config.path, arguments.file)
 
 
 def _do(arguments: Arguments, config: ClusterConfig) -> int:

@@ -54,6 +54,9 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
         for one in error.exceptions:
             yield from _leaves(one)
         return
+    if isinstance(error, ConfigError):
+        yield error
+        return
     cause, steps = error.__cause__, 0
     inner: list[BaseException] = []
     while cause is not None and steps < CAUSES_MAX:
@@ -71,17 +74,25 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 def _mistakes(error: BaseException, config: ClusterConfig | None) -> list[str]:
     if isinstance(error, ConfigError):
-        return list(error.problems)
+        behind = error.__cause__
+        found = _mistakes(behind, config) if isinstance(behind, OSError) else []
+        return found or [_with_file(line, config) for line in error.problems]
     file = config.path if config is not None else "cluster"
     if isinstance(error, LockedByOther | LockedByUs):
         who = "another process" if isinstance(error, LockedByOther) else "this process"
         place = f" ({error.filename})" if error.filename else ""
-        return [
-            f"{file}: key data_dir: expected a free data directory, found a lock of {who}{place}"
-        ]
+        expected = "expected a free data directory"
+        return [f"{file}: key data_dir: {expected}, found a lock of {who}{place}"]
     if isinstance(error, OSError) and config is not None:
         return _listening_mistakes(error, config)
     return []
+
+
+def _with_file(line: str, config: ClusterConfig | None) -> str:
+    """A node names its directory only; the user wrote a file."""
+    if config is not None and line.startswith(config.data_dir + "/"):
+        return f"{config.path}: key data_dir: {line}"
+    return line
 
 
 def _listening_mistakes(error: OSError, config: ClusterConfig) -> list[str]:

@@ -32,7 +32,12 @@ WIDE_CHARS = 110
 CATCHING_UP_BYTES = 1 << 20
 """A lag above this gets a progress bar; less is data on its way."""
 BAR_CHARS = 10
+STATE_WIDE_CHARS, STATE_NARROW_CHARS = 40, 24
+MANY_CLIENTS = "/api/connections"
+"""Clients come and go: the picture counts them."""
 NOTES_SHOWN = 5
+CONNECTED = "TRANSFER"
+"""A slave's state while its link is up; its last error is then history."""
 _STYLES = {"running": "green", "starting": "yellow", "stopping": "yellow", "away": "bold red"}
 
 
@@ -107,10 +112,11 @@ def _groups(view: ClusterView, rates: Mapping[str, Rates], wide: bool) -> Table:
     gap = 2 if wide else 1
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, gap, 0, 0))
     shown = [name for name in _OFFSETS if wide or name not in _ONLY_WIDE]
-    for name in (*_LEFT, *shown, *_RATES, "state"):
-        table.add_column(
-            name, justify="left" if name in (*_LEFT, "state") else "right", no_wrap=True
-        )
+    for name in (*_LEFT, *shown, *_RATES):
+        table.add_column(name, justify="left" if name in _LEFT else "right", no_wrap=True)
+    # Words give way to numbers.
+    state_chars = STATE_WIDE_CHARS if wide else STATE_NARROW_CHARS
+    table.add_column("state", no_wrap=True, max_width=state_chars)
     for group in view.groups:
         for position, node in enumerate(_in_order(view, group)):
             found = node.groups[group]
@@ -173,12 +179,12 @@ def _slave_of(master: GroupView, node: str) -> SlaveView | None:
 def _own_words(node: NodeView, found: GroupView) -> str:
     if node.state != "running":
         return node.state
-    return found.last_error or found.state
+    return found.state.lower() if found.state == CONNECTED else found.last_error or found.state
 
 
 def _words(node: NodeView, found: GroupView, slave: SlaveView) -> str:
     if node.state != "running":
-        return f"{node.state} {node.detail}".rstrip()
+        return node.state
     if slave.acked_bytes is None:
         return found.last_error or slave.last_error or slave.state
     counts = "" if slave.counts else ", written only"
@@ -228,6 +234,8 @@ def _tree(tree: TreeView) -> Text:
 
 
 def _branches(text: Text, tree: TreeView, indent: str) -> None:
+    if tree.path.endswith(MANY_CLIENTS):
+        return
     for number, child in enumerate(tree.children, 1):
         last = number == len(tree.children)
         text.append("\n")
@@ -237,6 +245,8 @@ def _branches(text: Text, tree: TreeView, indent: str) -> None:
 
 def _tree_line(text: Text, tree: TreeView, lead: str, name: str) -> None:
     text.append(lead, style="dim").append(name)
+    if tree.children and tree.path.endswith(MANY_CLIENTS):
+        text.append(f" {len(tree.children)}", style="dim")
     if tree.depth:
         waiting = f", {size(tree.size_bytes)}" if tree.size_bytes else ""
         text.append(f" [{tree.depth}{waiting}]", style="cyan")
@@ -276,7 +286,8 @@ def node_lines(node: NodeView) -> list[str]:
     for name, group in node.groups.items():
         offsets = f"{group.min_bytes} to {group.written_bytes}, synced to {group.synced_bytes}"
         own = f", {group.state.lower()}" if group.role == "slave" else ""
-        why = f" ({group.last_error})" if group.last_error else ""
+        lost = group.last_error and group.state != CONNECTED
+        why = f" ({group.last_error})" if lost else ""
         acknowledged = f", acknowledged to {group.acknowledged_bytes}"
         lines.append(f"  {name}: {group.role}, {offsets}{acknowledged}{own}{why}")
         lines += [f"    {_plain_slave(slave)}" for slave in group.slaves]

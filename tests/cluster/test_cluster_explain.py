@@ -87,3 +87,22 @@ def test_endless_chain_of_causes() -> None:
     first, second = ValueError("1"), ValueError("2")
     first.__cause__, second.__cause__ = second, first
     assert explain(first).exit_code == 1
+
+
+def test_node_s_own_words_give_way_to_the_file_s_key() -> None:
+    error = ConfigError("groups.orders.port: cannot listen on 127.0.0.1:10912: in use")
+    error.__cause__ = OSError(errno.EADDRINUSE, "Address already in use: 127.0.0.1:10912")
+    [line] = explain(ExceptionGroup("", [error]), CONFIG).lines
+    assert line.startswith("triolog: f.toml: key groups.orders.port: expected a free port")
+    error = ConfigError("/d/n1: is in use by another process")
+    error.__cause__ = LockedByOther(errno.EAGAIN, "locked", "/d/n1/lock")
+    [line] = explain(error, CONFIG).lines
+    assert line.endswith("found a lock of another process (/d/n1/lock)")
+
+
+def test_directory_of_a_node_is_the_key_data_dir() -> None:
+    place = f"{CONFIG.data_dir}/n1: expected format 1, found 99"
+    assert explain(ConfigError(place), CONFIG).lines == (f"triolog: f.toml: key data_dir: {place}",)
+    error = ConfigError("words")
+    error.__cause__ = OSError(errno.EIO, "Input/output error")
+    assert explain(error, CONFIG).lines == ("triolog: words",)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import attrs
-from cluster_samples import FEED, cluster, master, node, slave, slave_group
+from cluster_samples import FEED, cluster, master, node, slave, slave_group, tree
 
 from actors.cluster.terminal import frame, node_lines, plain_lines
-from actors.cluster.view import ClusterView, NodeView, RateMeter, Rates
+from actors.cluster.view import ClusterView, NodeView, RateMeter, Rates, tree_view
 
 RATES = {"orders": Rates(bytes_per_s=410_000.0, records_per_s=2000.4)}
 
@@ -61,7 +61,7 @@ orders: safe
 group   node  role    first   written    synced     acked       lag  rec/s  MB/s  state
 orders  n0    master      0  70000000  70000000  69999000             2000  0.41  running
         n1    slave       0  30000000  70000000  30000000  40000000         4.00  ━━━━       42 % 10 s
-        n2    slave       0  70000000  70000000                             0.00  away gone
+        n2    slave       0  70000000  70000000                             0.00  away
 feed orders from README.md: 5000 acknowledged, 100 in flight, 0 unknown, feeding
 n2: was killed by SIGKILL, starting it again
 /n0                                     /n1                                     /n2
@@ -78,7 +78,7 @@ orders: safe
 group  node role   written acked   lag rec/s MB/s state
 orders n0   master   66.8M 66.8M        2000 0.41 running
        n1   slave    28.6M 28.6M 38.1M       4.00 ━━━━       42 % 10 s
-       n2   slave    66.8M                   0.00 away gone
+       n2   slave    66.8M                   0.00 away
 feed orders from README.md: 5000 acknowledged, 100 in flight, 0 unknown, feeding
 n2: was killed by SIGKILL, starting it again
 /n0                       /n1                       /n2
@@ -124,6 +124,20 @@ def test_slave_without_its_master() -> None:
     stopping = picture(cluster(nodes=(node("n1", slave_group(), "stopping"),), feeds=()))
     assert "n1    slave" in stopping
     assert stopping.count("stopping") == 2
+
+
+def test_clients_are_counted() -> None:
+    clients = [tree(f"/n0/api/connections/c{number}") for number in range(3)]
+    found = tree_view(tree("/n0/api", tree("/n0/api/connections", *clients), tree("/n0/api/unix")))
+    lines = picture(cluster(nodes=(attrs.evolve(node("n0", master()), tree=found),))).split("\n")
+    assert lines[-3:] == ["/n0/api", "├─ connections 3", "└─ unix"]
+
+
+def test_long_words_leave_room_for_numbers() -> None:
+    refused = [slave("n1", ack_bytes=None, lag_bytes=None, last_error="long " * 50)]
+    view = cluster(nodes=(node("n0", master(slaves=refused)), node("n1", slave_group())))
+    assert "70000000  70000000" in picture(view)
+    assert "66.8M" in picture(view, width=80)
 
 
 def test_words_of_slaves() -> None:
