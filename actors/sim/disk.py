@@ -263,8 +263,9 @@ class SimDisk:
 
     def kill(self) -> None:
         """The process ends: its handles are dead, its locks released, what it wrote stays."""
-        self.life += 1
-        self._locks.clear()
+        self._end_life()
+        for inode in self._names.inodes():
+            inode.abandon_syncs()
 
     def power_loss(self, rng: random.Random | None = None) -> None:
         """The machine loses power: of what was not synced, any part survives.
@@ -272,7 +273,7 @@ class SimDisk:
         Args:
             rng: decides what does; the disk's own if None.
         """
-        self.kill()
+        self._end_life()
         for inode in self._names.power_loss(rng or self._rng):
             inode.power_loss(rng or self._rng)
         self._recount()
@@ -326,6 +327,10 @@ class SimDisk:
             inode.fail_sync(state)
             raise
         inode.end_sync(state)
+
+    def _end_life(self) -> None:
+        self.life += 1
+        self._locks.clear()
 
     def _recount(self) -> None:
         self._reserved_pages = sum(inode.allocated_pages for inode in self._names.inodes())

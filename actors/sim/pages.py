@@ -130,6 +130,13 @@ class Inode:
             if page not in self._dirty:
                 self._lost[page] = None
 
+    def abandon_syncs(self) -> None:
+        """Who asked is gone. What its syncs carried counts as written and not yet synced."""
+        for _, taken in self._syncs.values():
+            for page in taken:
+                self._touch(page)
+        self._syncs.clear()
+
     def _version(self, number: int) -> bytes:
         return bytes(self._pages.get(number, _ZEROS))
 
