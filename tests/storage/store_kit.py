@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -13,9 +13,11 @@ import trio
 
 from actors.config import ClassicGroup
 from actors.env.protocols import Disk, Env
+from actors.errors import TriologError
 from actors.log_types import NewRecord
 from actors.runtime import (
     Actor,
+    ActorDown,
     ActorRef,
     AutoShutdown,
     ChildSpec,
@@ -29,6 +31,7 @@ from actors.runtime import (
     open_system,
 )
 from actors.sim.disk import EPOCH_MS, SimDisk
+from actors.sim.fence import FencedDisk
 from actors.storage import dispatcher, store
 from actors.storage.dispatcher import Dispatcher
 from actors.storage.layout import StoreLayout
@@ -103,7 +106,20 @@ class Kit:
     grown: store.LogGrew | None = None
     system: System = attrs.field(init=False)
     registry: Registry = attrs.field(init=False)
+    fence: FencedDisk = attrs.field(init=False)
     wall_ms: int = EPOCH_MS
+
+    def kill(self) -> None:
+        """The process ends: nothing that it still does has an effect."""
+        self.fence.fence()
+        assert isinstance(self.disk, SimDisk)
+        self.disk.kill()
+
+    def power_loss(self) -> None:
+        """The machine loses power under the process."""
+        self.fence.fence()
+        assert isinstance(self.disk, SimDisk)
+        self.disk.power_loss()
 
     @property
     def store(self) -> ActorRef[store.Message]:
@@ -248,9 +264,10 @@ async def running(
     """The actors on this disk, until the block ends in order."""
     events: list[Any] = []
     kit = Kit(disk=disk, group=group or small_group(), layout=StoreLayout(root), events=events)
+    kit.fence = FencedDisk(disk)
     env = Env(
         network=None,  # type: ignore[arg-type]
-        disk=disk,
+        disk=kit.fence,
         rng=random.Random(3),
         wall_clock_ms=wall_clock_ms or (lambda: kit.wall_ms),
         events=lambda path, incarnation, event: events.append(event),
@@ -277,3 +294,16 @@ def leaves(error: BaseException) -> list[BaseException]:
     if isinstance(error, BaseExceptionGroup):
         return [leaf for each in error.exceptions for leaf in leaves(each)]
     return [error]
+
+
+@contextmanager
+def dying() -> Iterator[None]:
+    """What a block raises whose machine may die under it."""
+    try:
+        yield
+    except (OSError, TriologError):
+        pass
+    except BaseExceptionGroup as group:
+        others = [e for e in leaves(group) if not isinstance(e, OSError | TriologError | ActorDown)]
+        if others:
+            raise

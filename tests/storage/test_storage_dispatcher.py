@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import trio
 from storage_kit import record
-from store_kit import ROOT, Kit, running, sim_disk, small_group
+from store_kit import ROOT, Kit, leaves, running, sim_disk, small_group
 
 from actors.errors import ConfigError, CorruptLog
 from actors.events import runtime as runtime_events
