@@ -116,39 +116,38 @@ class _LocalReply(ReplyTo[Any]):
 class Question(ReplyTo[Any]):
     """The reply of one ask: it also knows where the question waits and when to give it up."""
 
-    __slots__ = ("message_type", "path", "registry", "timeout_s", "waiting")
+    __slots__ = ("message_type", "ref", "timeout_s", "waiting")
 
     def __init__(self, ref: ActorRef[Any], asked: Mailbox | None, timeout_s: float) -> None:
         self.answered = False
         self._asked = asked
         if asked is not None:
             asked.replies[self] = None
-        self.path = ref.path
-        self.registry = ref.registry
+        self.ref = ref
         self.timeout_s = timeout_s
-        self.message_type = ""
+        self.message_type: type = object
         self.waiting: WaitingSender | None = None
 
     def put(self, message: object, asked: Mailbox) -> None:
         """Put the question into the mailbox, or in line for it, and let its time run."""
-        self.message_type = type(message).__name__
-        self.registry.deadlines.add(trio.current_time() + self.timeout_s, self)
+        self.message_type = type(message)
+        self.ref.registry.deadlines.add(trio.current_time() + self.timeout_s, self)
         if asked.offer(message):
             return
         if asked.waits:
             self.waiting = asked.enqueue(message)
         else:
             asked.refused += 1
-            self.fail(MailboxFull(f"{self.path} is full"))
+            self.fail(MailboxFull(f"{self.ref.path} is full"))
 
     def expire(self) -> None:
         """The time is over: take the question back if it still waits for room, and fail."""
         if not self.answered:
-            kind, timeout_s = self.message_type, self.timeout_s
+            path, kind, timeout_s = self.ref.path, self.message_type.__name__, self.timeout_s
             event = events.AskTimedOut(message_type=kind, timeout_s=timeout_s)
-            self.registry.emit(self.path, 0, event)
+            self.ref.registry.emit(path, 0, event)
             self._withdraw()
-            self.fail(AskTimeout(f"{self.path} did not answer {kind} within {timeout_s} s"))
+            self.fail(AskTimeout(f"{path} did not answer {kind} within {timeout_s} s"))
 
     def abandon(self) -> None:
         self._withdraw()

@@ -332,3 +332,19 @@ async def test_the_default_batch_handler_can_be_called_by_an_override(autojump_c
             await system.ref("/n0/a").tell(text)
         await settle()
     assert log == [2, "x", "y"]
+
+
+async def test_a_tell_may_be_a_task_of_its_own(autojump_clock):
+    log = Log()
+    async with open_system("n0", SupervisorSpec(children=(log.child("a"),))) as system:
+        async with trio.open_nursery() as nursery:
+            for text in "xyz":
+                nursery.start_soon(system.ref("/n0/a").tell, Note(text=text))
+        await settle()
+        assert sorted(log[1:]) == ["x", "y", "z"]
+        sent = system.ref("/n0/a").tell(Note(text="by hand"))
+        with pytest.raises(StopIteration):
+            sent.send(None)
+        sent.close()
+        with pytest.raises(Boom):
+            sent.throw(Boom())
