@@ -275,7 +275,7 @@ async def test_a_lost_client_leaves_nothing_behind(autojump_clock: MockClock) ->
     async with serving(node) as served:
         stream = await served.host.connect_unix(SOCKET)
         with pytest.raises(SocketClosed):
-            async with frame_socket.connect(stream, "n0") as socket:
+            async with frame_socket.connect(stream) as socket:
                 client = BareClient(socket)
                 await client.ask(api.Hello(id=0, version=1, name="x"))
                 await client.send(append(1, b"x"))
@@ -297,7 +297,7 @@ async def test_an_ordered_stop_says_goodbye(autojump_clock: MockClock) -> None:
     async with serving() as served, trio.open_nursery() as nursery:
         stream = await served.host.connect_unix(SOCKET)
         with pytest.raises(SocketClosed, match="code 1001"):
-            async with frame_socket.connect(stream, "n0") as socket:
+            async with frame_socket.connect(stream) as socket:
                 client = BareClient(socket)
                 await client.ask(api.Hello(id=0, version=1, name="x"))
                 nursery.start_soon(served.system.stop)

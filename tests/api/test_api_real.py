@@ -47,7 +47,7 @@ async def test_appends_and_reads_over_a_unix_socket(name: str, tmp_path: Path) -
         assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
         assert socket_file.read_pointer(LocalDisk(), str(folder)) == path
         stream = await TcpNetwork().connect_unix(path)
-        async with frame_socket.connect(stream, "n0") as socket:
+        async with frame_socket.connect(stream) as socket:
             client = BareClient(socket)
             assert isinstance(await client.ask(api.Hello(id=0, version=1, name="x")), api.Welcome)
             bodies = [os.urandom(1) * size for size in (0, 1, 125, 126, 65_535, 65_536, 4 << 20)]
@@ -73,8 +73,8 @@ async def test_a_crashed_connection_leaves_the_others_alone(
     async with serving(node, tmp_path) as (system, path):
         streams = [await TcpNetwork().connect_unix(path) for _ in range(2)]
         async with (
-            frame_socket.connect(streams[0], "n0") as bad,
-            frame_socket.connect(streams[1], "n0") as good,
+            frame_socket.connect(streams[0]) as bad,
+            frame_socket.connect(streams[1]) as good,
         ):
             clients = [BareClient(bad), BareClient(good)]
             for client in clients:
