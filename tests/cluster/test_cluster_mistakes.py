@@ -1,0 +1,166 @@
+"""A user's mistakes, as typed: one clear line on stderr, exit code 2, nothing left running."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from actors.env.local_disk import LocalDisk
+
+pytestmark = pytest.mark.real_io
+
+ROOT = Path(__file__).parents[2]
+TEXT = """
+version = 1
+name = "mistakes"
+data_dir = "data"
+[nodes]
+n0 = "127.0.0.1"
+n1 = "127.0.0.2"
+[groups.orders]
+mode = "classic"
+master = "n0"
+slaves = ["n1"]
+port = PORT
+"""
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "actors.cluster", *words, "--plain", "--for", "0.2s"],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def only_line(folder: Path, text: str, *words: str) -> str:
+    """Run a file's text and return the only line on stderr."""
+    file = folder / "cluster.toml"
+    file.write_text(text.replace("PORT", str(free_port())))
+    ran = run(str(file), *words)
+    assert ran.returncode == 2, ran
+    (line,) = ran.stderr.splitlines()
+    assert "Traceback" not in line
+    return line
+
+
+WRONG_FILES = {
+    "unknown key": (TEXT + "copis = 2\n", "copis"),
+    "wrong type": (TEXT + 'copies = "two"\n', "copies"),
+    "no for a boolean": (TEXT + 'check_crc_on_recover = "no"\n', "check_crc_on_recover"),
+    "two groups on one port": (
+        TEXT + '[groups.other]\nmode = "classic"\nmaster = "n0"\nport = PORT\n',
+        "port",
+    ),
+    "unknown node": (TEXT.replace('slaves = ["n1"]', 'slaves = ["n7"]'), "n7"),
+    "no TOML": ("version = = 1", "cluster.toml"),
+}
+
+
+@pytest.mark.checklist(57)
+@pytest.mark.parametrize("mistake", WRONG_FILES)
+def test_a_wrong_file(tmp_path: Path, mistake: str) -> None:
+    text, named = WRONG_FILES[mistake]
+    line = only_line(tmp_path, text)
+    assert "cluster.toml" in line
+    assert named in line
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    ran = run(str(tmp_path / "none.toml"))
+    assert ran.returncode == 2
+    (line,) = ran.stderr.splitlines()
+    assert "none.toml" in line
+
+
+def test_a_node_that_is_not_in_the_file(tmp_path: Path) -> None:
+    assert "n9" in only_line(tmp_path, TEXT, "--node", "n9")
+
+
+def test_a_feed_that_is_not_there(tmp_path: Path) -> None:
+    assert "nowhere.txt" in only_line(tmp_path, TEXT, "--feed", str(tmp_path / "nowhere.txt"))
+
+
+@pytest.mark.parametrize("words", [(), ("--processes",)])
+def test_an_address_that_is_not_this_machines(tmp_path: Path, words: tuple[str, ...]) -> None:
+    line = only_line(tmp_path, TEXT.replace("127.0.0.1", "192.0.2.7"), *words)
+    assert "192.0.2.7" in line
+
+
+@pytest.mark.checklist(1)
+@pytest.mark.parametrize("words", [(), ("--processes",)])
+def test_a_port_in_use(tmp_path: Path, words: tuple[str, ...]) -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        held.listen()
+        port = held.getsockname()[1]
+        line = only_line(tmp_path, TEXT.replace("PORT", str(port)), *words)
+    assert str(port) in line
+    assert "in use" in line
+
+
+Spoil = Callable[[Path, ExitStack], None]
+
+
+def of_another_node(directory: Path, stack: ExitStack) -> None:
+    identity = json.loads((directory / "identity.json").read_text())
+    (directory / "identity.json").write_text(json.dumps({**identity, "node": "n5"}))
+
+
+def of_a_newer_format(directory: Path, stack: ExitStack) -> None:
+    identity = json.loads((directory / "identity.json").read_text())
+    (directory / "identity.json").write_text(json.dumps({**identity, "format_version": 99}))
+
+
+def locked_by_another_process(directory: Path, stack: ExitStack) -> None:
+    """This test's process is another one than the command's."""
+    lock = LocalDisk().lock(str(directory / "lock"))
+    stack.callback(lock.release)
+
+
+SPOILS: dict[str, tuple[Spoil, str]] = {
+    "another node's": (of_another_node, "found that of node 'n5'"),
+    "newer format": (of_a_newer_format, "written by a newer version"),
+    "locked": (locked_by_another_process, "lock of another process"),
+}
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("words", [(), ("--processes",)])
+@pytest.mark.parametrize("spoiled", SPOILS)
+def test_a_data_directory_that_does_not_fit(
+    tmp_path: Path, stack: ExitStack, spoiled: str, words: tuple[str, ...]
+) -> None:
+    file = tmp_path / "cluster.toml"
+    file.write_text(TEXT.replace("PORT", str(free_port())))
+    assert run(str(file), "--node", "n0").returncode == 0
+    spoil, said = SPOILS[spoiled]
+    spoil(tmp_path / "data/n0", stack)
+    ran = run(str(file), *words)
+    assert ran.returncode == 2, ran
+    (line,) = ran.stderr.splitlines()
+    assert said in line
+    assert str(tmp_path / "data/n0") in line
