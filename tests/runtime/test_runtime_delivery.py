@@ -6,7 +6,7 @@ import attrs
 import pytest
 import trio
 from runtime_gate import Data, Gone, Held, Role
-from runtime_probe import Ask, Crash, Events, Finish, Hang, Log, Note, settle
+from runtime_probe import Ask, Boom, Crash, Events, Finish, Hang, Log, Note, settle
 
 from actors.events import runtime as events
 from actors.runtime import (
