@@ -17,8 +17,6 @@ LEAVE = "\x1b[?25h\x1b[?1049l"
 HOME = "\x1b[H"
 CLEAR_LINE = "\x1b[K"
 CLEAR_BELOW = "\x1b[J"
-JOIN_S = 1.0
-"""How long the end of a run waits for a stopped terminal."""
 WRITE_BYTES_MAX = 1 << 16
 LINES_WAITING_MAX = 100
 """Without `live`: what a reader that stopped may miss the oldest of."""
@@ -50,13 +48,16 @@ class Painter:
             self._waiting.append(make)
             self._condition.notify()
 
-    def close(self) -> bool:
-        """Write what waits, restore the screen. False if the terminal did not take it in time."""
+    def close(self) -> None:
+        """Write what waits, restore the screen; return when the terminal has taken it.
+
+        Only after the nodes have stopped: a stopped terminal makes its program wait here, as it
+        would in any write, until somebody lets it go on. Ctrl-C ends the wait.
+        """
         with self._condition:
             self._closing = True
             self._condition.notify()
-        self._thread.join(JOIN_S)
-        return not self._thread.is_alive()
+        self._thread.join()
 
     def _run(self) -> None:
         try:
