@@ -249,6 +249,7 @@ class Reader(trio.abc.ReceiveChannel[Batch]):
             trio.EndOfChannel: the end is reached and `follow` is off.
             trio.ClosedResourceError: the reader has been closed.
         """
+        known: Offsets | None = None
         while not self._closed:
             batch = await self._backend.read(
                 self._group, self.position, self._batch_bytes, fresh=False
@@ -258,7 +259,11 @@ class Reader(trio.abc.ReceiveChannel[Batch]):
                 return batch
             if not self._follow:
                 raise trio.EndOfChannel
-            await self._backend.wait_acknowledged(self._group, self.position)
+            if known is None:
+                known = await self._backend.wait_acknowledged(self._group, self.position)
+            else:
+                # Acknowledged, but not whole on this node yet: any change may bring it.
+                known = await self._backend.wait_offsets(self._group, known)
         raise trio.ClosedResourceError
 
     async def aclose(self) -> None:

@@ -22,6 +22,8 @@ class MemoryBackend:
     batches: list[int] = attrs.Factory(list)
     waiting: list[tuple[Receipt, Callable[[Any], None]]] = attrs.Factory(list)
     acknowledged: int = 0
+    held: int | None = None  # by this node, where that is less than what is acknowledged
+    reads: int = 0
     grew: trio.Event = attrs.Factory(trio.Event)
 
     async def submit(
@@ -61,7 +63,10 @@ class MemoryBackend:
 
     async def read(self, group: str, start: int, max_bytes: int, fresh: bool) -> Batch:
         await trio.lowlevel.checkpoint()
+        self.reads += 1
         end = min(self.acknowledged, start + max_bytes)
+        if self.held is not None:
+            end = min(end, self.held)
         records = tuple(_record(number, self.stored[number]) for number in range(start, end))
         return Batch(
             records=records,
@@ -77,7 +82,12 @@ class MemoryBackend:
         return await self.wait_offsets(group, None)
 
     async def wait_offsets(self, group: str, known: Offsets | None) -> Offsets:
-        end = len(self.stored)
+        while self._offsets() == known:
+            await self.grew.wait()
+        return self._offsets()
+
+    def _offsets(self) -> Offsets:
+        end = len(self.stored) if self.held is None else self.held
         return Offsets(min=0, written=end, synced=end, acknowledged=self.acknowledged, master="n0")
 
 
@@ -252,6 +262,28 @@ async def test_a_following_reader_waits_for_more(autojump_clock: trio.testing.Mo
             assert seen[-1] == b"%d" % number
         nursery.cancel_scope.cancel()
     assert seen == [b"0", b"1", b"2"]
+
+
+async def test_a_following_reader_of_a_slave_that_lags_waits_without_asking_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    backend = MemoryBackend(held=0)
+    log = Log(backend, "orders")
+    await log.append([b"0", b"1"])
+    async with log.reader(follow=True) as batches:
+        with trio.move_on_after(60) as waited:
+            await batches.receive()
+        assert waited.cancelled_caught
+        assert backend.reads <= 2
+        async with trio.open_nursery() as nursery:
+
+            @nursery.start_soon
+            async def _() -> None:
+                assert [record.body for record in (await batches.receive()).records] == [b"0"]
+
+            await trio.testing.wait_all_tasks_blocked()
+            backend.held = 1
+            backend.answer()
 
 
 async def test_a_closed_reader_raises(autojump_clock: trio.testing.MockClock) -> None:
