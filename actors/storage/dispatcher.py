@@ -27,7 +27,15 @@ from actors.env import Env
 from actors.env.protocols import Syncer
 from actors.errors import CorruptLog, StorageError
 from actors.events import store as events
-from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo, StopReason
+from actors.runtime import (
+    Actor,
+    ActorDown,
+    ActorRef,
+    AskTimeout,
+    MailboxSpec,
+    ReplyTo,
+    StopReason,
+)
 from actors.storage.consume_queue import QueueGap
 from actors.storage.derived_files import DerivedFiles, Flush
 from actors.storage.layout import StoreLayout
@@ -42,6 +50,7 @@ SLICE_BYTES = 1 << 20
 """Read and dispatched at once, then lookups get a turn."""
 FLUSH_INTERVAL_S = 1.0
 ASK_TIMEOUT_S = 30.0
+STOP_ASK_TIMEOUT_S = 1.0
 LOOKUP_COUNT_MAX = 1024
 
 
@@ -151,15 +160,11 @@ class Dispatcher(Actor[_Inbox]):
     _min_bytes: int = attrs.field(default=0, init=False)
     _wanted_bytes: int = attrs.field(default=0, init=False)
     _syncer: Syncer = attrs.field(init=False)
-    _flushing: bool = attrs.field(default=False, init=False)
+    _in_flight: Flush | None = attrs.field(default=None, init=False)
 
     async def on_start(self) -> None:
         """Load the files; dispatching itself begins with the first LogGrew."""
-        held = await self.store.ask(
-            LogRange,
-            lambda reply_to: GetRange(reply_to=reply_to),
-            timeout_s=ASK_TIMEOUT_S,
-        )
+        held = await self._ask_range(ASK_TIMEOUT_S)
         disk, limit = self.env.disk, self._allowed(held.written_bytes, held.synced_bytes)
         self._min_bytes = held.min_bytes
         self._files = DerivedFiles(env=self.env, layout=self.layout, group=self.group)
@@ -180,16 +185,35 @@ class Dispatcher(Actor[_Inbox]):
         """An ordered stop dispatches what is allowed and flushes all."""
         try:
             if reason in (StopReason.NORMAL, StopReason.SHUTDOWN):
-                while self._dispatch_slice():
-                    await trio.lowlevel.checkpoint()
-                flush = self._begin_flush()
-                if flush is not None:
-                    await self._sync(flush)
-                    self._files.end_flush(flush)
+                await self._finish()
         finally:
             self._syncer.close()
             self._reader.close()
             self._files.close()
+
+    async def _finish(self) -> None:
+        """What the mailbox still held about the log's growth is asked for anew."""
+        try:
+            held = await self._ask_range(STOP_ASK_TIMEOUT_S)
+        except (ActorDown, AskTimeout):
+            pass  # The store fell first; what is not derived now is derived at the next start.
+        else:
+            self._limit_bytes = self._allowed(held.written_bytes, held.synced_bytes)
+            self._synced_bytes = held.synced_bytes
+        while self._dispatch_slice():
+            await trio.lowlevel.checkpoint()
+        flush = self._begin_flush()
+        if self._in_flight is not None:  # its feeder may have been stopped before its sync began
+            flush = self._in_flight if flush is None else flush
+            flush = attrs.evolve(flush, paths=(*self._in_flight.paths, *flush.paths))
+        if flush is not None:
+            await self._sync(flush)
+            self._files.end_flush(flush)
+
+    async def _ask_range(self, timeout_s: float) -> LogRange:
+        return await self.store.ask(
+            LogRange, lambda reply_to: GetRange(reply_to=reply_to), timeout_s=timeout_s
+        )
 
     async def handle(self, message: _Inbox) -> None:
         match message:
@@ -200,7 +224,7 @@ class Dispatcher(Actor[_Inbox]):
             case _FlushDue():
                 self._start_flush()
             case _Flushed():
-                self._flushing = False
+                self._in_flight = None
                 self._files.end_flush(message.flush)
             case LookupQueue():
                 message.reply_to.send(self._units(message))
@@ -296,9 +320,9 @@ class Dispatcher(Actor[_Inbox]):
     def _start_flush(self) -> None:
         """The sync itself runs in a feeder, so that lookups do not wait for it."""
         self.ctx.timers.start("flush", FLUSH_INTERVAL_S, _FlushDue())
-        flush = None if self._flushing else self._begin_flush()
+        flush = None if self._in_flight is not None else self._begin_flush()
         if flush is not None:
-            self._flushing = True
+            self._in_flight = flush
             self.ctx.spawn(self._feed_flush, flush)
 
     async def _feed_flush(self, flush: Flush) -> None:

@@ -204,8 +204,10 @@ async def test_bytes_that_are_no_record_stop_the_group(autojump_clock: Any, dama
     with pytest.RaisesGroup(RestartIntensityExceeded, flatten_subgroups=True) as caught:
         await damaged_log(sim_disk(), damage)
     (error,) = leaves(caught.value)
-    assert isinstance(error.__cause__, CorruptLog)
-    assert "offset 93" in str(error.__cause__)
+    assert error.__cause__ is not None
+    (cause,) = leaves(error.__cause__)
+    assert isinstance(cause, CorruptLog)
+    assert "offset 93" in str(cause)
 
 
 async def test_a_failed_flush_is_done_again_from_what_is_sure(autojump_clock: Any) -> None:
@@ -298,3 +300,33 @@ async def test_a_lookup_before_the_queue_begins_and_behind_its_end(autojump_cloc
         assert (await kit.units("orders", 0, 99)).units == ()
         nobody = await kit.units("orders", 1)
         assert (nobody.min_offset, nobody.next_offset, nobody.units) == (0, 0, ())
+
+
+async def test_a_stop_derives_and_flushes_what_was_just_written(autojump_clock: Any) -> None:
+    disk = sim_disk()
+    for number in range(1, 6):
+        async with running(disk) as kit:
+            await kit.append(Message("t", b"x" * 100, keys=f"k{number}"))
+        assert not disk.exists(f"{ROOT}/abort")
+        async with running(disk) as kit:
+            assert kit.of(events.RecoveryFinished)[0].was_clean
+            (started,) = kit.of(events.DispatchStarted)
+            assert started.from_bytes == started.end_bytes == (await kit.range()).written_bytes
+            assert (await kit.units("t")).next_offset == number
+
+
+@pytest.mark.parametrize("wait_s", [0.99, 1.0, 1.0005, 1.002, 1.3])
+async def test_a_stop_during_a_flush_loses_nothing_of_it(
+    autojump_clock: Any, wait_s: float
+) -> None:
+    disk = sim_disk()
+    async with running(disk) as kit:
+        await kit.append(Message("t", b"x" * 100, keys="k"))
+        disk.faults.slow_syncs(0.5, 100.0)
+        await trio.sleep(wait_s - trio.current_time() % 1.0)
+    disk.power_loss()
+    async with running(disk) as kit:
+        (started,) = kit.of(events.DispatchStarted)
+        assert started.from_bytes == (await kit.range()).written_bytes
+        assert (await kit.units("t")).next_offset == 1
+        assert len(await kit.by_key("t", "k")) == 1
