@@ -11,8 +11,9 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class ActorStarted:
-    """An actor or supervisor became ready. Emitted by its supervisor; the restart checker pairs
-    it with its end.
+    """An actor or supervisor became ready.
+
+    Emitted by its supervisor; the restart checker pairs it with its end.
 
     Attributes:
         role: "actor", "supervisor" or "dynamic".
@@ -25,8 +26,9 @@ class ActorStarted:
 
 @attrs.frozen(kw_only=True)
 class ActorStopped:
-    """An actor or supervisor ended without an error. Emitted by its supervisor once its task has
-    ended.
+    """An actor or supervisor ended without an error.
+
+    Emitted by its supervisor once its task has ended.
 
     Attributes:
         reason: "normal" (it ended itself), "shutdown" (its supervisor asked), "killed".
@@ -61,8 +63,9 @@ class ActorRestarted:
 
 @attrs.frozen(kw_only=True)
 class RestartIntensityExceeded:
-    """A supervisor gave up: more restarts than `intensity` in `period_s`. Emitted before it stops
-    its children.
+    """A supervisor gave up: more restarts than `intensity` in `period_s`.
+
+    Emitted before it stops its children.
     """
 
     child: str
@@ -72,8 +75,9 @@ class RestartIntensityExceeded:
 
 @attrs.frozen(kw_only=True)
 class DeadLettered:
-    """Messages to an actor that is not there, or that its stop left unread. Emitted by the
-    registry.
+    """Messages to an actor that is not there, or that its stop left unread.
+
+    Emitted by the registry.
 
     The first of a (path, message type) is told at once, more of the same at most once per second
     of Trio time and at the end, so that the sum of `count` over a run is exact and a storm of
@@ -97,8 +101,9 @@ class StopTimedOut:
 
 @attrs.frozen(kw_only=True)
 class ChildKilled:
-    """A child outlasted its `shutdown_s` and was killed. Emitted by its supervisor, with the
-    child's path.
+    """A child outlasted its `shutdown_s` and was killed.
+
+    Emitted by its supervisor, with the child's path.
     """
 
     shutdown_s: float
@@ -106,8 +111,9 @@ class ChildKilled:
 
 @attrs.frozen(kw_only=True)
 class LoopLagged:
-    """A timer fired much later than it should: the event loop or this actor was busy. Emitted by
-    the receive loop.
+    """A timer fired much later than it should: the event loop or this actor was busy.
+
+    Emitted by the receive loop.
 
     A lag judge (elections, housekeeping) must re-arm its timers before it believes that a peer
     was silent.

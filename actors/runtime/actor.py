@@ -40,16 +40,18 @@ class Actor(Generic[M]):
     ctx: ActorContext[M]
 
     async def on_start(self) -> None:
-        """Get ready. Returning means ready: only then does the next sibling start. May ask
-        earlier siblings.
+        """Get ready.
+
+        Returning means ready: only then does the next sibling start. May ask earlier siblings.
         """
 
     async def handle(self, message: M) -> None:
         """Deal with one message. An exception is a crash."""
 
     async def handle_batch(self, messages: list[M]) -> None:
-        """Deal with all that waited, as one list that is the actor's own. Control messages come
-        in a list apart.
+        """Deal with all that waited, as one list that is the actor's own.
+
+        Control messages come in a list apart.
 
         Override for batch work. A stop or a control message then waits for the end of the batch,
         and long work must checkpoint by itself; with plain `handle` the runtime looks up between
@@ -59,6 +61,7 @@ class Actor(Generic[M]):
             await self.handle(message)
 
     async def on_stop(self, reason: StopReason) -> None:
-        """Close what was opened. The mailbox is closed and the feeders have ended; timers do not
-        fire any more.
+        """Close what was opened.
+
+        The mailbox is closed and the feeders have ended; timers do not fire any more.
         """

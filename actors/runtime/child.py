@@ -34,9 +34,7 @@ class Process(Protocol):
         """Live, calling `started` once ready."""
 
     def open_to_kill(self) -> None:
-        """Lift every shield below, so that a cancellation from above passes, and remember being
-        killed.
-        """
+        """Lift every shield below, so that a cancellation passes, and remember being killed."""
 
     def shutdown_s(self, own_s: float) -> float:
         """How long its stop may take; `own_s` is its specification's."""
@@ -83,8 +81,9 @@ class Life:
         self.process.request_stop()
 
     def kill(self) -> None:
-        """Cancel the whole subtree. A scope's cancellation cannot pass the shields below, so they
-        go first.
+        """Cancel the whole subtree.
+
+        A scope's cancellation cannot pass the shields below, so they go first.
         """
         self.open_to_kill()
         self.scope.cancel()

@@ -98,8 +98,9 @@ class ActorContext(Generic[M]):
         )
 
     def stop(self, reason: StopReason = StopReason.NORMAL) -> None:
-        """End this actor after the current message. A transient or temporary child is then not
-        restarted.
+        """End this actor after the current message.
+
+        A transient or temporary child is then not restarted.
         """
         self._mailbox.stop(reason)
 
@@ -132,8 +133,7 @@ class ActorContext(Generic[M]):
         timeout_s: float,
         on_reply: Callable[[Any], M],
     ) -> None:
-        """Ask without waiting: the answer comes back as the private message that `on_reply` makes
-        of it.
+        """Ask without waiting: `on_reply` makes the answer a private message to oneself.
 
         `on_reply` gets the answer, or AskTimeout, ActorDown, MailboxFull or the error the other
         answered with. The question waits for room in the other's mailbox in line with other

@@ -14,8 +14,9 @@ class AskTimeout(ActorError):
 
 
 class ActorDown(ActorError):
-    """The asked actor is not there, or ended before it answered. It may have acted on the
-    message.
+    """The asked actor is not there, or ended before it answered.
+
+    It may have acted on the message.
     """
 
 

@@ -9,9 +9,7 @@ from actors.runtime.parking import Parker
 
 
 class WaitingSender:
-    """A message that waits for room, and the task to wake when it has got it (ask_later has
-    none).
-    """
+    """A message that waits for room, and the task to wake (ask_later has none)."""
 
     __slots__ = ("lane", "message", "parker", "size_bytes")
 

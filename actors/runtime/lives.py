@@ -138,8 +138,9 @@ class Lives:
     # Stopping.
 
     async def _stop_child(self, child: Child) -> None:
-        """Ask the child to stop, wait, kill it when its time is over, wait. Nothing to do if it
-        does not run.
+        """Ask the child to stop, wait, kill it when its time is over, wait.
+
+        Nothing to do if it does not run.
         """
         life = child.life
         if life is None:

@@ -180,14 +180,13 @@ class Mailbox:
         return True
 
     def push(self, message: object) -> None:
-        """Put the message in whatever the capacity: for answers that the actor itself has
-        bounded.
-        """
+        """Put the message in whatever the capacity: for answers, which their asker bounds."""
         self._append(self.lane, message, self._size_of(message) if self._size_of is not None else 0)
 
     def enqueue(self, message: object) -> WaitingSender:
-        """Let the message wait for room behind those that wait already. Nobody is woken when it
-        gets in.
+        """Let the message wait for room behind those that wait already.
+
+        Nobody is woken when it gets in.
         """
         lane = self.control if type(message) in self._control_types else self.lane
         size_bytes = self._size_of(message) if self._size_of is not None else 0
@@ -196,8 +195,9 @@ class Mailbox:
         return sender
 
     async def wait(self, message: object) -> None:
-        """Wait for room in line with others. If the actor stops meanwhile, the message is a dead
-        letter.
+        """Wait for room in line with others.
+
+        If the actor stops meanwhile, the message is a dead letter.
 
         Raises: MailboxFull if it is the actor's own loop that would wait (for itself, for ever).
         """
@@ -238,8 +238,9 @@ class Mailbox:
         return items
 
     def close(self) -> list[Any]:
-        """No message comes in any more. Returns what was not read; those who waited are woken, in
-        order.
+        """No message comes in any more.
+
+        Returns what was not read; those who waited are woken, in order.
         """
         self.open = False
         left: list[Any] = []
@@ -289,9 +290,7 @@ class Mailbox:
         self._append(lane, message, size_bytes)
 
     def _close_up(self) -> None:
-        """Drop the places of messages that left, so that their number is bounded by those that
-        wait.
-        """
+        """Drop the places of messages that left, so that those who wait bound their number."""
         lane = self.lane
         moved: dict[int, int] = {}
         kept: list[Any] = []

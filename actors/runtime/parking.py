@@ -21,8 +21,9 @@ from trio.lowlevel import Abort, Task, current_task, reschedule, wait_task_resch
 
 
 class Parker:
-    """Room for one parked task. `on_cancel` runs, synchronously, if a cancellation takes the task
-    away.
+    """Room for one parked task.
+
+    `on_cancel` runs, synchronously, if a cancellation takes the task away.
     """
 
     __slots__ = ("_on_cancel", "_task")
@@ -36,8 +37,9 @@ class Parker:
         return self._task is not None
 
     async def park(self) -> None:
-        """Wait for `wake`. A checkpoint; if cancelled, whatever `wake` stood for has not
-        happened.
+        """Wait for `wake`.
+
+        A checkpoint; if cancelled, whatever `wake` stood for has not happened.
         """
         assert self._task is None  # OneTaskPerParker
         self._task = current_task()

@@ -71,8 +71,9 @@ class ActorProcess:
         return []
 
     async def run(self, started: Callable[[], None]) -> None:
-        """Live once. In order: on_start, started, messages, mailbox closed, feeders end, on_stop,
-        replies fail.
+        """Live once.
+
+        In order: on_start, started, messages, mailbox closed, feeders end, on_stop, replies fail.
         """
         ready = False
         crash: Exception | None = None

@@ -72,8 +72,7 @@ class ActorRef(Generic[M_contra]):
         return self.mailbox is not None
 
     def tell(self, message: M_contra) -> Coroutine[Any, Any, None]:
-        """Send: `await ref.tell(m)`. Waits, in order, while the mailbox is full; otherwise never
-        yields.
+        """Send: `await ref.tell(m)`; waits, in order, only while the mailbox is full.
 
         To a stopped actor the message is a counted dead letter, never an error. Callers must not
         rely on its not yielding: the simulator makes it yield.
@@ -87,8 +86,9 @@ class ActorRef(Generic[M_contra]):
         return self._tell(message)
 
     def offer(self, message: M_contra) -> bool:
-        """Send without ever waiting. False if there is no room, if somebody waits for room, or
-        nobody is there.
+        """Send without ever waiting.
+
+        False if there is no room, if somebody waits for room, or nobody is there.
         """
         mailbox = self.mailbox
         if mailbox is None:

@@ -29,8 +29,9 @@ _LOGGER = logging.getLogger("triolog.runtime")
 
 
 class ReplyTo(Generic[R_contra]):
-    """Answers once; the first answer counts. Made by `ref.ask`, `ctx.ask_later` and
-    `ReplyTo.local`.
+    """Answers once; the first answer counts.
+
+    Made by `ref.ask`, `ctx.ask_later` and `ReplyTo.local`.
     """
 
     __slots__ = ("_asked", "answered")
@@ -56,9 +57,7 @@ class ReplyTo(Generic[R_contra]):
         return True
 
     def bound_to(self, ref: ActorRef[Any]) -> ReplyTo[R_contra]:
-        """The same reply, which from now on fails when `ref`'s actor stops (at once if there is
-        none).
-        """
+        """The same reply, which now fails when `ref`'s actor stops (at once if it is down)."""
         if not self.answered:
             if self._asked is not None:
                 self._asked.replies.pop(self, None)

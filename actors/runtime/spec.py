@@ -112,9 +112,7 @@ class SupervisorSpec:
 
 @attrs.frozen(kw_only=True)
 class DynamicSpec:
-    """A supervisor whose children come and go by message: OTP's simple_one_for_one, see
-    `dynamic`.
-    """
+    """A supervisor whose children come and go by message (simple_one_for_one): `dynamic`."""
 
     children_max: int = CHILDREN_MAX
     intensity: int = INTENSITY

@@ -98,9 +98,7 @@ class Supervisor(Lives):
     # The life of a supervisor.
 
     async def run(self, started: Callable[[], None]) -> None:
-        """Start the children, call `started`, keep the rules, and stop the children however this
-        ends.
-        """
+        """Start the children, call `started`, keep the rules, stop the children however it ends."""
         failure: Exception | None = None
         try:
             async with trio.open_nursery() as nursery:
@@ -159,8 +157,9 @@ class Supervisor(Lives):
                     await self._parker.park()
 
     async def _do_command(self) -> bool:
-        """Carry out one message. False if there is none. (Only dynamic supervisors have a
-        mailbox.)
+        """Carry out one message.
+
+        False if there is none. (Only dynamic supervisors have a mailbox.)
         """
         return False
 
@@ -199,9 +198,7 @@ class Supervisor(Lives):
     # Restarts.
 
     async def _restart(self, child: Child, error: Exception | None) -> None:
-        """Count the restart, stop those who go down with the child, and plan when to start them
-        all again.
-        """
+        """Count the restart, stop who goes down with the child, plan when all start again."""
         now_s = trio.current_time()
         if not self._window.add(now_s):
             self._give_up(child, error)
@@ -249,8 +246,9 @@ class Supervisor(Lives):
         ) from error
 
     async def _start_due(self, now_s: float) -> None:
-        """Start, left to right, the children whose time has come. The first failure ends the
-        round.
+        """Start, left to right, the children whose time has come.
+
+        The first failure ends the round.
         """
         for child in [c for c in self._children if c.state is State.WAITING and c.due_s <= now_s]:
             child.restarts += 1

@@ -19,8 +19,9 @@ STALE_MIN = 64  # replaced entries that stay in the heap before it is rebuilt
 
 
 class Timers(Generic[M]):
-    """Messages to oneself at a time of `trio.current_time()`. One timer per key: a new one
-    replaces the old.
+    """Messages to oneself at a time of `trio.current_time()`.
+
+    One timer per key: a new one replaces the old.
 
     For the actor's own hooks (and its feeders). A timer fires between batches, never inside
     `handle`; late if the actor is busy, never early. Those due together come in the order of
