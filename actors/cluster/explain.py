@@ -75,7 +75,10 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 def _mistakes(error: BaseException, config: ClusterConfig | None) -> list[str]:
     if isinstance(error, ConfigError):
         behind = error.__cause__
-        found = _mistakes(behind, config) if isinstance(behind, OSError) else []
+        if isinstance(behind, BaseExceptionGroup):  # a start that failed: what is below says more
+            found = [line for leaf in _leaves(behind) for line in _mistakes(leaf, config)]
+        else:
+            found = _mistakes(behind, config) if isinstance(behind, OSError) else []
         return found or [_with_file(line, config) for line in error.problems]
     file = config.path if config is not None else "cluster"
     if isinstance(error, LockedByOther | LockedByUs):

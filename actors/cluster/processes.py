@@ -41,6 +41,8 @@ RESTARTS_PERIOD_S = 60.0
 KILL_EXTRA_S = 5.0
 """What a child may need beyond its own stop budget to leave the interpreter."""
 OUTPUT_LINES_MAX = 20
+LAST_WORDS = "triolog: "
+"""How a command begins the lines that say why it ended."""
 OUTPUT_LINE_BYTES_MAX = 4096
 REAP_S = 5.0
 PR_SET_PDEATHSIG = 1
@@ -99,7 +101,7 @@ class NodeProcess(Actor[_Inbox]):
     _watcher: Watcher
     _process: subprocess.Popen[bytes] | None = None
     _pidfd: int = -1
-    _lines: deque[str] = attrs.field(factory=lambda: deque(maxlen=OUTPUT_LINES_MAX))
+    _last_words: deque[str] = attrs.field(factory=lambda: deque(maxlen=OUTPUT_LINES_MAX))
 
     async def on_start(self) -> None:
         """Start the process. Ready means started, not that the node serves already."""
@@ -136,8 +138,11 @@ class NodeProcess(Actor[_Inbox]):
         """A line is passed on; the end of the process is the end of this actor."""
         match message:
             case _Printed(line=line):
-                self._lines.append(line)
-                self._watcher.note(f"{self._node}: {line}")
+                # Why it ends is said once: by the run if that refuses its configuration.
+                if line.startswith(LAST_WORDS):
+                    self._last_words.append(line)
+                else:
+                    self._watcher.note(f"{self._node}: {line}")
             case _Exited(returncode=returncode):
                 self._ended(returncode)
             case _:
@@ -148,10 +153,13 @@ class NodeProcess(Actor[_Inbox]):
             self._watcher.note(f"{self._node}: stopped in order")
             self.ctx.stop()
         elif returncode == EXIT_USAGE:  # starting it again would not help
-            self._watcher.refused += self._lines or [f"{self._node}: refused its configuration"]
+            words = self._last_words or [f"{self._node}: refused its configuration"]
+            self._watcher.refused += words
             self._watcher.something_refused.set()
             self.ctx.stop()
         else:
+            for line in self._last_words:
+                self._watcher.note(f"{self._node}: {line.removeprefix(LAST_WORDS)}")
             how = ended_how(returncode)
             self._watcher.note(f"{self._node}: {how}, starting it again")
             raise NodeProcessDied(f"the process of node {self._node} {how}")

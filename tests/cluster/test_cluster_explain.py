@@ -94,6 +94,11 @@ def test_node_s_own_words_give_way_to_the_file_s_key() -> None:
     error.__cause__ = OSError(errno.EADDRINUSE, "Address already in use: 127.0.0.1:10912")
     [line] = explain(ExceptionGroup("", [error]), CONFIG).lines
     assert line.startswith("triolog: f.toml: key groups.orders.port: expected a free port")
+    start = ConfigError("groups.orders.port: cannot listen on 127.0.0.1:10912: in use")
+    start.__cause__ = ExceptionGroup("", [ExceptionGroup("", [error]), ConfigError("other")])
+    assert explain(start, CONFIG).lines == (line, "triolog: other")
+    start.__cause__ = ExceptionGroup("", [ValueError()])
+    assert explain(start, CONFIG).lines == (f"triolog: {start}",)
     error = ConfigError("/d/n1: is in use by another process")
     error.__cause__ = LockedByOther(errno.EAGAIN, "locked", "/d/n1/lock")
     [line] = explain(error, CONFIG).lines

@@ -117,12 +117,14 @@ async def test_exit_code_1_is_a_crash(watcher: Watcher, notes: Notes, tmp_path: 
         import os, signal, sys
         if not os.path.exists({str(flag)!r}):
             open({str(flag)!r}, "w").close()
+            print("triolog: the disk is full")
             sys.exit(1)
         print("ready", flush=True)
         signal.pause()
     """
     async with open_system("c", spec(watcher, n0=code)):
         await notes.having("n0: ended with exit code 1, starting it again")
+        await notes.having("n0: the disk is full")
         await notes.having("n0: ready")
 
 
@@ -137,12 +139,13 @@ async def test_exit_code_0_ends_the_system_when_all_have(watcher: Watcher, notes
             await system.wait_ended()
 
 
-async def test_exit_code_2_is_not_tried_again(watcher: Watcher) -> None:
+async def test_exit_code_2_is_not_tried_again(watcher: Watcher, notes: Notes) -> None:
     code = "import sys; print('triolog: f.toml: key x'); sys.exit(2)"
     async with open_system("c", spec(watcher, n0=code, n1=ORDERLY)):
         with trio.fail_after(20):
             await watcher.something_refused.wait()
     assert watcher.refused == ["triolog: f.toml: key x"]
+    assert not any("key x" in note for note in notes)  # the run says it, once
 
 
 async def test_exit_code_2_without_words(watcher: Watcher) -> None:
