@@ -1,0 +1,343 @@
+"""Invariants: looked at with every observation of a run, cheap, each seen to fail by a test.
+
+Two kinds of evidence. Events say what a node believes; `LogBytes` is what its disk really has. An
+invariant that guards durability never takes a node's word for it.
+
+What is checked at the end, once, is in `validations`. Model: apache/kafka,
+raft/.../RaftEventSimulationTest.java, Invariant and Validation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import attrs
+
+from actors.config import ClassicGroup
+from actors.events import ha, runtime, store
+from actors.sim.history import AppendAnswered, Invariant, Observation, OffsetsSeen, RecordsRead
+from actors.sim.log_bytes import LogBytes
+from actors.sim.world import SimEvent
+from wire.message_record import BLANK_MAGIC
+from wire.record_encoder import BLANK_BYTES
+
+API_CLIENT: Final = "/api/connections/"
+"""A client that does not read its last answer is cut off after a while: by design."""
+
+
+def invariants(group: ClassicGroup, logs: LogBytes) -> tuple[Invariant, ...]:
+    """All that hold for a classic group in every run, whatever is broken on purpose."""
+    held = HeldByReports(group=group, logs=logs)
+    return (
+        ReceivedIsOnMaster(group=group, logs=logs),
+        ReportedIsHeld(group=group, logs=logs),
+        AcknowledgedOnEnoughNodes(held=held),
+        ReadsOnlyAcknowledged(held=held),
+        ReadsAgree(segment_bytes=group.segment_bytes),
+        AcknowledgedMonotonic(),
+        LogTiles(segment_bytes=group.segment_bytes),
+        SyncedSurvives(group=group, logs=logs),
+        NothingFails(),
+    )
+
+
+def is_of(group: ClassicGroup, seen: SimEvent) -> bool:
+    """Whether an event is about this group."""
+    parts = seen.path.split("/")
+    return len(parts) > 2 and parts[2] == group.name
+
+
+@attrs.define(kw_only=True)
+class HeldByReports:
+    """How far `copies` nodes hold the log: what slaves reported, and the master's own disk.
+
+    Attributes:
+        group: whose.
+        logs: the disks.
+    """
+
+    group: ClassicGroup
+    logs: LogBytes
+    _reported: dict[str, int] = attrs.field(factory=dict, init=False)
+    _own: int = attrs.field(default=0, init=False)
+    _highest: int = attrs.field(default=0, init=False)
+
+    def learn(self, seen: Observation) -> None:
+        """Take in a report, or the growth of the master's log."""
+        if not isinstance(seen, SimEvent) or not is_of(self.group, seen):
+            return
+        synced = self.group.durability == "synced"
+        match seen.event:
+            case ha.OffsetReported(offset_bytes=offset):
+                self._reported[seen.node] = max(self._reported.get(seen.node, 0), offset)
+            case store.LogSynced(offset_bytes=offset) if seen.node == self.group.master and synced:
+                self._own = max(self._own, offset)
+            case store.RecordsAppended(next_bytes=offset) if not synced:
+                self._own = max(self._own, offset)
+            case store.RecoveryFinished(end_bytes=offset) if seen.node == self.group.master:
+                self._own = max(self._own, offset)
+
+    def highest(self) -> int:
+        """The offset that `copies` nodes held together at some time until now."""
+        counting = [self._reported.get(n, 0) for n in self.group.counting_nodes[1:]]
+        reports = sorted(counting, reverse=True)
+        others = self.group.copies - 1
+        held = min([self._own, *reports[:others]]) if len(reports) >= others else 0
+        self._highest = max(self._highest, held)
+        return self._highest
+
+    def master_lacks(self, start: int, end: int) -> str | None:
+        """Why the master's disk does not hold [start, end) as the group promises."""
+        master = self.group.master
+        written = self.logs.written(master, start, end)
+        if len(written) < end - start:
+            return f"{master} has only {len(written)} of the bytes {start} to {end}"
+        if self.group.durability == "synced" and self.logs.durable(master, start, end) != written:
+            return f"bytes {start} to {end} are not on the disk of {master}"
+        return None
+
+
+@attrs.define(kw_only=True)
+class AcknowledgedOnEnoughNodes:
+    """What is acknowledged is held by `copies` distinct nodes, the master's own disk included."""
+
+    held: HeldByReports
+
+    def see(self, seen: Observation) -> Iterator[str]:
+        self.held.learn(seen)
+        match seen:
+            case SimEvent(event=ha.AppendsAcknowledged(first_bytes=first, next_bytes=end)):
+                yield from self._check(f"{seen.node} acknowledged", first, end)
+            case AppendAnswered(receipt=receipt) if receipt is not None:
+                yield from self._check(f"{seen.client} was answered", receipt.first, receipt.next)
+
+    def _check(self, who: str, first: int, end: int) -> Iterator[str]:
+        if end > self.held.highest():
+            copies = self.held.group.copies
+            yield f"{who} up to {end}, but {copies} nodes held only {self.held.highest()}"
+        lacks = self.held.master_lacks(first, end)
+        if lacks is not None:
+            yield f"{who} up to {end}, but {lacks}"
+
+
+@attrs.define(kw_only=True)
+class ReadsOnlyAcknowledged:
+    """No node shows a record, or an acknowledged end, that `copies` nodes did not hold."""
+
+    held: HeldByReports
+
+    def see(self, seen: Observation) -> Iterator[str]:
+        match seen:
+            case RecordsRead(batch=batch):
+                shown = batch.records[-1].next_position if batch.records else 0
+                end = max(shown, batch.acknowledged)
+            case OffsetsSeen(offsets=offsets):
+                end = offsets.acknowledged
+            case _:
+                return
+        if end > self.held.highest():
+            yield f"{seen.node} shows up to {end}, enough nodes held only {self.held.highest()}"
+
+
+@attrs.define(kw_only=True)
+class ReadsAgree:
+    """One position holds one record for ever, on every node; and a read leaves none out: before
+    its first record lies at most the filler of one file.
+    """
+
+    segment_bytes: int
+    _known: dict[int, tuple[int, bytes]] = attrs.field(factory=dict, init=False)
+
+    def see(self, seen: Observation) -> Iterator[str]:
+        if not isinstance(seen, RecordsRead):
+            return
+        expected = seen.start
+        for number, record in enumerate(seen.batch.records):
+            here = (record.next_position, record.body)
+            if self._known.setdefault(record.position, here) != here:
+                yield f"{seen.node} shows another record at {record.position} than was read before"
+            filled = expected - expected % -self.segment_bytes
+            if record.position != expected and (number or record.position != filled):
+                yield f"{seen.node} left out {expected} to {record.position}"
+            expected = record.next_position
+
+
+@attrs.define
+class AcknowledgedMonotonic:
+    """The acknowledged end that a node shows never falls while it runs."""
+
+    _shown: dict[tuple[str, int], int] = attrs.field(factory=dict, init=False)
+
+    def see(self, seen: Observation) -> Iterator[str]:
+        match seen:
+            case RecordsRead(batch=batch):
+                now = batch.acknowledged
+            case OffsetsSeen(offsets=offsets):
+                now = offsets.acknowledged
+            case _:
+                return
+        key = (seen.node, seen.boot)
+        before = self._shown.get(key, 0)
+        self._shown[key] = max(before, now)
+        if now < before:
+            yield f"{seen.node}#{seen.boot} shows {now} as acknowledged after {before}"
+
+
+@attrs.define(kw_only=True)
+class ReceivedIsOnMaster:
+    """What a slave writes is what the master has there; in a `synced` group, has on its disk: no
+    byte leaves the master before its own sync.
+    """
+
+    group: ClassicGroup
+    logs: LogBytes
+
+    def see(self, seen: Observation) -> Iterator[str]:
+        if not (isinstance(seen, SimEvent) and isinstance(seen.event, store.BytesReceived)):
+            return
+        if not is_of(self.group, seen):
+            return
+        first, end = seen.event.first_bytes, seen.event.next_bytes
+        received = self.logs.written(seen.node, first, end)
+        master = self.group.master
+        on_disk = self.group.durability == "synced"
+        theirs = (self.logs.durable if on_disk else self.logs.written)(master, first, end)
+        if len(received) < end - first:
+            yield f"{seen.node} wrote {first} to {end}, but has only {len(received)} bytes of it"
+        elif received != theirs:
+            where = "on the disk of" if on_disk else "in the log of"
+            yield f"{seen.node} wrote {first} to {end}, which is not what is {where} {master}"
+
+
+@attrs.define(kw_only=True)
+class ReportedIsHeld:
+    """A slave reports only what it has: on its disk in a `synced` group; never less than before
+    in a session.
+    """
+
+    group: ClassicGroup
+    logs: LogBytes
+    _good: dict[str, int] = attrs.field(factory=dict, init=False)
+    _sessions: dict[tuple[str, int, int], int] = attrs.field(factory=dict, init=False)
+
+    @property
+    def _synced(self) -> bool:
+        return self.group.durability == "synced"
+
+    def see(self, seen: Observation) -> Iterator[str]:
+        if not isinstance(seen, SimEvent) or not is_of(self.group, seen):
+            return
+        match seen.event:
+            case store.RecoveryFinished(end_bytes=end):
+                self._good[seen.node] = min(self._good.get(seen.node, 0), end)
+            case ha.OffsetReported(session=session, offset_bytes=offset):
+                key = (seen.node, seen.boot, session)
+                before = self._sessions.get(key, 0)
+                self._sessions[key] = offset
+                if offset < before:
+                    yield f"{seen.node} reported {offset} after {before} in session {session}"
+                yield from self._check(seen.node, offset)
+
+    def _check(self, node: str, offset: int) -> Iterator[str]:
+        start = self._good.get(node, 0)
+        if offset <= start:
+            return
+        written = self.logs.written(node, start, offset)
+        if len(written) < offset - start:
+            yield f"{node} reported {offset}, but its log ends at {start + len(written)}"
+        elif self._synced and self.logs.durable(node, start, offset) != written:
+            yield f"{node} reported {offset}, but bytes from {start} on are not on its disk"
+        self._good[node] = offset
+
+
+@attrs.define(kw_only=True)
+class LogTiles:
+    """A master's writes follow each other without gap or overlap, and so do those of a session;
+    between two records lies nothing but a filler up to the next file.
+    """
+
+    segment_bytes: int
+    _ends: dict[tuple[str, str], int] = attrs.field(factory=dict, init=False)
+
+    def see(self, seen: Observation) -> Iterator[str]:
+        if not isinstance(seen, SimEvent):
+            return
+        key = (seen.node, seen.path)
+        match seen.event:
+            case store.RecoveryFinished(end_bytes=end):
+                self._ends[key] = end
+            case store.RecordsAppended(first_bytes=first, next_bytes=end):
+                yield from self._follows(key, first, end)
+            case store.BytesReceived(first_bytes=first, next_bytes=end):
+                yield from self._follows(key, first, end)
+
+    def _follows(self, key: tuple[str, str], first: int, end: int) -> Iterator[str]:
+        before = self._ends.get(key, 0)
+        self._ends[key] = end
+        begun = before == 0 and first % self.segment_bytes == 0  # an empty slave, or a new file
+        if first != before and not begun and not self._filled(before, first):
+            yield f"{key[1]} wrote {first} to {end} behind {before}"
+        if end <= first:
+            yield f"{key[1]} wrote {first} to {end}, which is nothing"
+
+    def _filled(self, before: int, first: int) -> bool:
+        rest = -before % self.segment_bytes
+        return rest >= BLANK_BYTES and first == before + rest
+
+
+@attrs.define(kw_only=True)
+class SyncedSurvives:
+    """A restart never ends the log below a whole record that was synced. A slave also syncs what it
+    has received of a record, or of the filler before one: that may go.
+    """
+
+    group: ClassicGroup
+    logs: LogBytes
+    _synced: dict[str, int] = attrs.field(factory=dict, init=False)
+
+    def see(self, seen: Observation) -> Iterator[str]:
+        if not isinstance(seen, SimEvent) or not is_of(self.group, seen):
+            return
+        match seen.event:
+            case store.LogSynced(offset_bytes=offset):
+                self._synced[seen.node] = max(self._synced.get(seen.node, 0), offset)
+            case store.RecoveryFinished(end_bytes=end):
+                synced = self._synced.get(seen.node, 0)
+                self._synced[seen.node] = end
+                if synced > end and not self._only_begun(seen.node, end, synced):
+                    yield f"{seen.node} starts with {end}, but {synced} was synced"
+
+    def _only_begun(self, node: str, end: int, synced: int) -> bool:
+        """Whether the next record behind `end`, as the master has it, ends above `synced`."""
+        if node == self.group.master:
+            return False
+        for _ in range(2):
+            head = self.logs.written(self.group.master, end, end + BLANK_BYTES)
+            size, magic = int.from_bytes(head[:4], "big"), int.from_bytes(head[4:], "big")
+            end += size
+            if magic != BLANK_MAGIC:
+                break
+        return end > synced
+
+
+@attrs.define
+class NothingFails:
+    """No actor crashes, gives up or is killed: what is broken from outside crashes nobody."""
+
+    def see(self, seen: Observation) -> Iterator[str]:
+        if not isinstance(seen, SimEvent):
+            return
+        match seen.event:
+            case runtime.ActorCrashed(error=error):
+                yield f"{seen.path} of {seen.node}#{seen.boot} crashed: {error}"
+            case runtime.RestartIntensityExceeded(child=child):
+                yield f"{seen.path} of {seen.node}#{seen.boot} gave up on {child}"
+            case runtime.StopTimedOut(paths=paths):
+                yield f"{seen.node}#{seen.boot} did not stop in time: {', '.join(paths)}"
+            case runtime.ChildKilled(shutdown_s=shutdown_s) if API_CLIENT not in seen.path:
+                yield f"{seen.path} of {seen.node}#{seen.boot} was killed after {shutdown_s:g} s"
+            case store.RawAppendRefused(reason=reason):
+                yield f"{seen.path} of {seen.node}#{seen.boot} refused received bytes: {reason}"
+            case ha.SlaveDiverged(mismatches=mismatches):
+                yield f"{seen.path} of {seen.node}#{seen.boot} diverged after {mismatches}"

@@ -1,0 +1,192 @@
+"""What was seen of a simulated cluster, in order: the nodes' events, what clients asked and got,
+the faults. Checkers judge it as it comes; a replay prints it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from typing import Protocol, TypeAlias
+
+import attrs
+
+from actors.log_types import Batch, Offsets, Receipt
+from actors.sim.world import SimEvent
+
+VIOLATIONS_MAX = 20
+"""A broken run goes on being broken: the first ones say why."""
+
+
+@attrs.frozen(kw_only=True)
+class AppendAsked:
+    """A client hands over a batch. `operation` numbers all appends of the run."""
+
+    at_s: float
+    client: str
+    operation: int
+    bodies: tuple[bytes, ...]
+
+
+@attrs.frozen(kw_only=True)
+class AppendAnswered:
+    """The whole batch is acknowledged. `receipt` is None if the client did not learn positions."""
+
+    at_s: float
+    client: str
+    operation: int
+    receipt: Receipt | None
+
+
+@attrs.frozen(kw_only=True)
+class AppendRefused:
+    """The client was told that nothing of the batch is stored."""
+
+    at_s: float
+    client: str
+    operation: int
+    error: str
+
+
+@attrs.frozen(kw_only=True)
+class AppendUnknown:
+    """The batch may be stored, in part or whole, now or later: it stays open until the end."""
+
+    at_s: float
+    client: str
+    operation: int
+    error: str
+
+
+@attrs.frozen(kw_only=True)
+class RecordsRead:
+    """A node answered a read from `start` on. `boot` counts the starts of the node."""
+
+    at_s: float
+    node: str
+    boot: int
+    start: int
+    batch: Batch
+
+
+@attrs.frozen(kw_only=True)
+class OffsetsSeen:
+    """A node said how far it is."""
+
+    at_s: float
+    node: str
+    boot: int
+    offsets: Offsets
+
+
+@attrs.frozen(kw_only=True)
+class FaultInjected:
+    """Something was broken, or (kind "heal", "start", "resume") mended, on purpose."""
+
+    at_s: float
+    kind: str
+    where: str
+
+
+Observation: TypeAlias = (
+    SimEvent
+    | AppendAsked
+    | AppendAnswered
+    | AppendRefused
+    | AppendUnknown
+    | RecordsRead
+    | OffsetsSeen
+    | FaultInjected
+)
+
+
+@attrs.frozen(kw_only=True)
+class Violation:
+    """What a checker found. `checker` is the class's name."""
+
+    checker: str
+    at_s: float
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.checker} at {self.at_s:.6f} s: {self.text}"
+
+
+class Invariant(Protocol):
+    """Looks at every observation as it comes, cheaply."""
+
+    def see(self, seen: Observation) -> Iterable[str]:
+        """What is wrong with it, one text each; nothing if it may be so."""
+
+
+class History:
+    """Everything seen so far, and what is wrong with it.
+
+    Args:
+        invariants: asked about each observation, in this order.
+        tell: given every observation; for a replay.
+
+    Attributes:
+        violations: the first VIOLATIONS_MAX of them.
+    """
+
+    def __init__(
+        self,
+        invariants: Iterable[Invariant] = (),
+        tell: Callable[[Observation], None] | None = None,
+    ) -> None:
+        self.observations: list[Observation] = []
+        self.violations: list[Violation] = []
+        self._invariants = tuple(invariants)
+        self._tell = tell
+        self._hash = hashlib.blake2b(digest_size=16)
+
+    def add(self, seen: Observation) -> None:
+        """Take one observation: also `World.on_event`. Never raises for what it is."""
+        self.observations.append(seen)
+        self._hash.update(repr(seen).encode())
+        if self._tell is not None:
+            self._tell(seen)
+        for invariant in self._invariants:
+            for text in invariant.see(seen):
+                self.violated(type(invariant).__name__, seen.at_s, text)
+
+    def violated(self, checker: str, at_s: float, text: str) -> None:
+        """Note what a checker found."""
+        if len(self.violations) < VIOLATIONS_MAX:
+            self.violations.append(Violation(checker=checker, at_s=at_s, text=text))
+
+    def digest(self) -> str:
+        """Hash of all observations: equal for equal histories."""
+        return self._hash.hexdigest()
+
+
+def line(seen: Observation) -> str:
+    """One line for a person."""
+    if isinstance(seen, SimEvent):
+        what = f"{seen.node}#{seen.boot} {seen.path} {_fields(seen.event)}"
+    elif isinstance(seen, FaultInjected):
+        what = f"-- {seen.kind} {seen.where}"
+    elif isinstance(seen, AppendAsked):
+        size = sum(map(len, seen.bodies))
+        what = f"{seen.client} appends #{seen.operation}: {len(seen.bodies)} records, {size} bytes"
+    elif isinstance(seen, RecordsRead):
+        batch = seen.batch
+        what = (
+            f"{seen.node}#{seen.boot} read from {seen.start}: {len(batch.records)} records,"
+            f" next {batch.next}, acknowledged {batch.acknowledged}, lag {batch.lag_bytes}"
+        )
+    elif isinstance(seen, OffsetsSeen):
+        what = f"{seen.node}#{seen.boot} {_fields(seen.offsets)}"
+    elif isinstance(seen, AppendAnswered):
+        what = f"{seen.client} #{seen.operation} acknowledged: {_fields(seen.receipt)}"
+    else:
+        outcome = "refused" if isinstance(seen, AppendRefused) else "unknown"
+        what = f"{seen.client} #{seen.operation} {outcome}: {seen.error}"
+    return f"{seen.at_s:12.6f} {what}"
+
+
+def _fields(value: object) -> str:
+    if not attrs.has(type(value)):
+        return repr(value)
+    found = attrs.asdict(value, recurse=False)  # type: ignore[arg-type]
+    return f"{type(value).__name__} " + " ".join(f"{key}={each}" for key, each in found.items())

@@ -1,0 +1,58 @@
+"""The commit logs of a cluster as their simulated disks have them, seen from outside every node."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import attrs
+
+from actors.config import ClassicGroup
+from actors.sim.cluster import SimCluster
+from actors.sim.disk import SimDisk
+from actors.storage.commit_log import segment_path
+from actors.storage.layout import StoreLayout
+
+
+class LogBytes(Protocol):
+    """Parts of logs by node. Shorter than asked where a file is missing or ends."""
+
+    def written(self, node: str, start: int, end: int) -> bytes:
+        """As the node's processes see them."""
+
+    def durable(self, node: str, start: int, end: int) -> bytes:
+        """As a power loss now would leave them at the least."""
+
+
+@attrs.frozen
+class DiskLogBytes:
+    """`LogBytes` of one group of a cluster in a world."""
+
+    cluster: SimCluster
+    group: ClassicGroup
+
+    def written(self, node: str, start: int, end: int) -> bytes:
+        return self._range(node, start, end, durable=False)
+
+    def durable(self, node: str, start: int, end: int) -> bytes:
+        return self._range(node, start, end, durable=True)
+
+    def _range(self, node: str, start: int, end: int, *, durable: bool) -> bytes:
+        disk = self.cluster.world.node(node).disk
+        folder = StoreLayout(self.cluster.config.group_dir(node, self.group.name)).commit_log
+        size = self.group.segment_bytes
+        parts = []
+        while start < end:
+            base = start - start % size
+            stop = min(end, base + size)
+            part = _part(disk, segment_path(folder, base), start - base, stop - base, durable)
+            parts.append(part)
+            if len(part) < stop - start:
+                break
+            start = stop
+        return b"".join(parts)
+
+
+def _part(disk: SimDisk, path: str, start: int, end: int, durable: bool) -> bytes:
+    if durable:
+        return (disk.durable(path) or b"")[start:end]
+    return disk.inode(path).read(start, end - start) if disk.exists(path) else b""

@@ -1,0 +1,267 @@
+"""One simulated history from one seed: a cluster, its clients, its faults, and its judges.
+
+First safety under faults, then everything is healed and must converge within a stated virtual
+time, stop in order, and pass the validations. What kind of run it is (size, guarantees, disk,
+network, scheduling, faults, load) is drawn from the seed as well, each from a stream of its own.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, Final, assert_never
+
+import attrs
+import trio
+import trio.testing
+
+from actors.config import ClusterConfig
+from actors.events import ha, store
+from actors.sim import workload
+from actors.sim.checkers import invariants
+from actors.sim.cluster import NotConverged, SimCluster, classic_config
+from actors.sim.disk import DiskOptions
+from actors.sim.faults import FaultRunner, Script, draw_script
+from actors.sim.history import (
+    AppendAnswered,
+    AppendAsked,
+    AppendRefused,
+    AppendUnknown,
+    FaultInjected,
+    History,
+    Observation,
+    OffsetsSeen,
+    RecordsRead,
+    Violation,
+)
+from actors.sim.log_bytes import DiskLogBytes
+from actors.sim.network import NetworkOptions
+from actors.sim.scheduler import Policy, Priorities, RandomOrder, Starve
+from actors.sim.validations import validate
+from actors.sim.workload import Workload, WorkloadOptions
+from actors.sim.world import SimEvent, open_world
+
+GROUP: Final = "orders"
+FAULTS_S: Final = 60.0
+"""Virtual time in which faults begin."""
+CONVERGE_S: Final = 60.0
+"""Virtual time after which a healed cluster holds, and shows, the same everywhere. The slowest way
+there: a connection that died silently is given up after housekeeping (20 s by default), then a
+reconnect, then the data."""
+REAL_NODES_MAX: Final = 5
+
+
+@attrs.frozen(kw_only=True)
+class Plan:
+    """Everything about a run that is drawn before it begins."""
+
+    seed: str
+    config: ClusterConfig
+    skews_ms: dict[str, int]
+    network: NetworkOptions
+    disk: DiskOptions
+    policy: str
+    load: WorkloadOptions
+    script: Script
+
+    def describe(self) -> list[str]:
+        """For a person who looks at a run."""
+        group = self.config.groups[GROUP]
+        return [
+            f"{len(self.config.nodes)} nodes, copies = {group.copies}, {group.durability},"
+            f" segments of {group.segment_bytes} bytes, frames of {group.frame_bytes}",
+            f"{self.network}",
+            f"{self.disk}",
+            f"scheduling: {self.policy}, skews in ms: {self.skews_ms}",
+            f"{self.load}",
+            *(f"at {fault.at_s:6.2f} s {fault}" for fault in self.script),
+        ]
+
+
+@attrs.frozen(kw_only=True)
+class Outcome:
+    """What became of a run.
+
+    Attributes:
+        plan: what it was.
+        fingerprint: of all scheduling decisions.
+        digest: of all observations.
+        violations: the first of them; empty for a good run.
+        counts: what happened in it.
+        virtual_s, steps: how long it was.
+    """
+
+    plan: Plan
+    fingerprint: str
+    digest: str
+    violations: tuple[Violation, ...]
+    counts: dict[str, int]
+    virtual_s: float
+    steps: int
+
+
+def draw_plan(seed: str) -> Plan:
+    """The run that belongs to a seed."""
+    rng = random.Random(f"{seed}:plan")
+    nodes = rng.randint(2, REAL_NODES_MAX)
+    durability = rng.choices(["synced", "written"], [3, 1])[0]
+    config = classic_config(
+        nodes=nodes,
+        group=GROUP,
+        copies=rng.choice([1, 2, 2, 2, rng.randint(1, nodes)]),
+        durability=durability,
+        segment_bytes=rng.choice([16, 32, 64]) << 10,
+        frame_bytes=rng.choice([1024, 8192, 256 << 10]),
+        ha_send_heartbeat_interval_s=rng.choice([1.0, 5.0]),
+        ha_housekeeping_interval_s=rng.choice([6.0, 20.0]),
+    )
+    names = list(config.nodes)
+    return Plan(
+        seed=seed,
+        config=config,
+        skews_ms={name: rng.choice([0, 0, rng.randint(-60_000, 60_000)]) for name in names},
+        network=_draw_network(random.Random(f"{seed}:plan:network")),
+        disk=_draw_disk(random.Random(f"{seed}:plan:disk")),
+        policy=_draw_policy(random.Random(f"{seed}:plan:policy")),
+        load=workload.draw_options(random.Random(f"{seed}:plan:load")),
+        script=draw_script(
+            random.Random(f"{seed}:plan:faults"),
+            names,
+            duration_s=FAULTS_S,
+            count=rng.randint(5, 20),
+            spare_power=names[:1] if durability == "written" else (),
+        ),
+    )
+
+
+def _draw_network(rng: random.Random) -> NetworkOptions:
+    return NetworkOptions(
+        latency_mean_s=rng.choice([0.0005, 0.0005, 0.02]),
+        fragment_share=rng.choice([0.0, 0.1, 0.5]),
+        clog_share=rng.choice([0.0, 0.0, 0.05]),
+        bandwidth_bytes_per_s=rng.choice([None, None, 200_000.0]),
+        window_bytes=rng.choice([4096, 256 << 10]),
+    )
+
+
+def _draw_disk(rng: random.Random) -> DiskOptions:
+    return DiskOptions(sync_mean_s=rng.choice([0.0003, 0.001, 0.03]))
+
+
+def _draw_policy(rng: random.Random) -> str:
+    starved = rng.choice(["store", "syncer", "group_transfer", "ha_client", "read_socket"])
+    return rng.choice(["random", "random", "priorities", f"starve {starved}"])
+
+
+def make_policy(name: str) -> Policy:
+    """A fresh policy: "random", "priorities", or "starve" and a part of a task's name."""
+    if name == "random":
+        return RandomOrder()
+    if name == "priorities":
+        return Priorities()
+    kind, _, starved = name.partition(" ")
+    assert kind == "starve", name
+    assert starved, name
+    return Starve(starved)
+
+
+async def simulate(plan: Plan, tell: Callable[[Observation], None] | None = None) -> Outcome:
+    """Run a plan. Needs a Trio run with an autojump clock; `run_seed` brings one along."""
+    world_opened = open_world(
+        plan.seed, network=plan.network, disk=plan.disk, policy=make_policy(plan.policy)
+    )
+    async with world_opened as world:
+        group = plan.config.groups[GROUP]
+        cluster = SimCluster(world, plan.config, skews_ms=plan.skews_ms)
+        logs = DiskLogBytes(cluster, group)
+        history = History(invariants(group, logs), tell)
+        world.on_event.append(history.add)
+        faults = FaultRunner(cluster, history)
+        await cluster.start()
+        load = Workload(cluster, GROUP, history, plan.load, world.rng("load"))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(load.run, trio.current_time() + FAULTS_S + 1.0)
+            await faults.run(plan.script)
+            await faults.mend()
+        try:
+            end = await cluster.converged(GROUP, within_s=CONVERGE_S)
+            world.fingerprint.note(repr(end))
+            await cluster.stop()
+        except NotConverged as error:
+            history.violated("Converges", trio.current_time(), str(error))
+        for name in cluster.names:
+            faults.notice_failure(name)
+        if not any(cluster.runs(name) for name in cluster.names):
+            validate(cluster, group, history, logs)
+        return Outcome(
+            plan=plan,
+            fingerprint=world.fingerprint.hexdigest(),
+            digest=history.digest(),
+            violations=tuple(history.violations),
+            counts={**_counts(history), **_fault_counts(faults), **_restarts(cluster)},
+            virtual_s=trio.current_time(),
+            steps=world.fingerprint.steps,
+        )
+
+
+def run_seed(seed: str, tell: Callable[[Observation], None] | None = None) -> Outcome:
+    """The whole run of a seed, on a virtual clock of its own."""
+    clock = trio.testing.MockClock(autojump_threshold=0)
+    outcome: Outcome = trio.run(simulate, draw_plan(seed), tell, clock=clock)
+    return outcome
+
+
+def _fault_counts(faults: FaultRunner) -> dict[str, int]:
+    return {f"fault {kind}": count for kind, count in faults.counts.items()}
+
+
+def _restarts(cluster: SimCluster) -> dict[str, int]:
+    return {"restarts": sum(max(0, node.boots - 1) for node in cluster.world.nodes)}
+
+
+def _counts(history: History) -> dict[str, int]:
+    """What the cluster and its clients did, by name."""
+    counts: dict[str, int] = {}
+
+    def count(what: str, number: int = 1) -> None:
+        counts[what] = counts.get(what, 0) + number
+
+    asked: dict[int, int] = {}
+    synced: dict[str, int] = {}
+    for seen in history.observations:
+        match seen:
+            case SimEvent(event=event):
+                _count_event(seen.node, event, synced, count)
+            case AppendAnswered(operation=number):
+                count("acknowledged records", asked[number])
+            case AppendUnknown(operation=number):
+                count("unknown records", asked[number])
+            case AppendRefused(operation=number):
+                count("refused records", asked[number])
+            case RecordsRead(batch=batch):
+                count("read records", len(batch.records))
+            case AppendAsked(operation=number, bodies=bodies):
+                asked[number] = len(bodies)
+            case OffsetsSeen() | FaultInjected():
+                pass
+            case _:
+                assert_never(seen)
+    return counts
+
+
+def _count_event(node: str, event: Any, ends: dict[str, int], count: Callable[..., None]) -> None:
+    match event:
+        case store.SegmentRolled():
+            count("roll-overs")
+        case store.RecordsAppended(next_bytes=end):
+            ends[node] = end
+        case ha.HATransferStarted(start_bytes=start):
+            if start < ends.get(node, 0):
+                count("catch-ups")
+        case store.RecoveryFinished(was_clean=was_clean, kept_bytes=kept_bytes):
+            count("recoveries after a crash", not was_clean)
+            count("tails cut", kept_bytes > 0)
+        case ha.AppendsTimedOut():
+            count("time-outs")
+        case ha.MasterLost():
+            count("connections lost")

@@ -1,0 +1,315 @@
+"""Validations: looked at once, when a run has been healed, has converged and has stopped in order.
+
+Each is a function from plain data to what is wrong with it, so that a test can show it broken data;
+`validate` fetches the data from the history and from the disks. Invariants are in `checkers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+import attrs
+
+from actors.config import ClassicGroup
+from actors.sim.cluster import SimCluster
+from actors.sim.disk import SimDisk
+from actors.sim.history import (
+    AppendAnswered,
+    AppendAsked,
+    AppendRefused,
+    AppendUnknown,
+    History,
+    Observation,
+)
+from actors.sim.log_bytes import LogBytes
+from actors.storage.consume_queue import list_queues
+from actors.storage.event_reader import BootSummary, read_events, summarize
+from actors.storage.index_files import is_index_name
+from actors.storage.layout import StoreLayout
+from wire.commitlog import Record, Stop, decode_record, scan_heads
+from wire.consume_queue import decode_units
+from wire.index_file import (
+    HEADER_BYTES,
+    INDEX_UNIT_BYTES,
+    SLOT_BYTES,
+    IndexUnit,
+    decode_index_header,
+    decode_index_unit,
+    decode_slot,
+    index_keys,
+    key_hash,
+)
+from wire.record_scan import RecordHead
+
+Units: TypeAlias = Mapping[tuple[str, int], Sequence[tuple[int, int, int]]]
+"""By topic and queue: offset, size and tags code of each unit, from queue offset 0 on."""
+
+
+@attrs.define(kw_only=True)
+class Operation:
+    """One append as its client saw it. `asked` and `answered` are places in the history."""
+
+    client: str
+    operation: int
+    bodies: tuple[bytes, ...]
+    asked: int
+    answered: int | None = None
+    outcome: Observation | None = None
+
+
+@attrs.frozen(kw_only=True)
+class StoredLog:
+    """A node's log from its beginning, decoded: whole records in log order."""
+
+    heads: tuple[RecordHead, ...]
+    records: tuple[Record, ...]
+    end: int
+    problem: str = ""
+
+
+def validate(cluster: SimCluster, group: ClassicGroup, history: History, logs: LogBytes) -> None:
+    """Judge what is left on the disks of all members; violations go to the history.
+
+    All members hold the same range, and every node has been stopped in order.
+    """
+    now_s = history.observations[-1].at_s if history.observations else 0.0
+
+    def note(checker: str, problems: Iterable[str]) -> None:
+        for text in problems:
+            history.violated(checker, now_s, text)
+
+    done = operations(history.observations)
+    members = {name: decode_log(group, logs, name) for name in group.members}
+    for name, stored in members.items():
+        note("LogIsWhole", [f"{name}: {stored.problem}"] if stored.problem else [])
+        note("AcknowledgedSurvives", (f"{name}: {t}" for t in acknowledged_survives(done, stored)))
+        note("NothingTwice", (f"{name}: {text}" for text in nothing_twice(done, stored)))
+        layout = StoreLayout(cluster.config.group_dir(name, group.name))
+        disk = cluster.world.node(name).disk
+        queues = queue_units(disk, layout.consume_queue)
+        note("QueuesFitLog", (f"{name}: {text}" for text in queues_fit(stored, queues)))
+        index = index_files(disk, layout.index, group.index_slots_count)
+        note("IndexFitsLog", (f"{name}: {text}" for text in index_fits(stored, index)))
+    end = max(stored.end for stored in members.values())
+    note("LogsEqual", logs_equal({name: logs.written(name, 0, end) for name in members}))
+    note("AppendsInOrder", appends_in_order(done))
+    for name in cluster.names:
+        disk = cluster.world.node(name).disk
+        boots = summarize(read_events(disk, f"{cluster.config.node_dir(name)}/events"))
+        note("EventsGapless", events_gapless(boots, cluster.world.node(name).boots))
+
+
+# ---- from observations and disks to plain data ----
+
+
+def operations(observations: Iterable[Observation]) -> list[Operation]:
+    """All appends, in the order in which they were asked."""
+    found: dict[int, Operation] = {}
+    for place, seen in enumerate(observations):
+        match seen:
+            case AppendAsked():
+                found[seen.operation] = Operation(
+                    client=seen.client, operation=seen.operation, bodies=seen.bodies, asked=place
+                )
+            case AppendAnswered() | AppendRefused() | AppendUnknown():
+                found[seen.operation].answered = place
+                found[seen.operation].outcome = seen
+    return list(found.values())
+
+
+def decode_log(group: ClassicGroup, logs: LogBytes, node: str) -> StoredLog:
+    """A node's log as far as it holds records, file by file."""
+    heads: list[RecordHead] = []
+    records: list[Record] = []
+    base, size = 0, group.segment_bytes
+    while data := logs.written(node, base, base + size):
+        found, stopped = scan_heads(data, physical_offset=base)
+        heads += found
+        records += [decode_record(data, head.physical_offset - base) for head in found]
+        if stopped.stop not in (Stop.BLANK, Stop.END):
+            bad = stopped.stop is not Stop.UNWRITTEN or any(data[stopped.end :])
+            return StoredLog(
+                heads=tuple(heads),
+                records=tuple(records),
+                end=base + stopped.end,
+                problem=f"offset {base + stopped.end}: {stopped.reason or 'odd bytes'}" * bad,
+            )
+        base += size
+    return StoredLog(heads=tuple(heads), records=tuple(records), end=base)
+
+
+def queue_units(disk: SimDisk, folder: str) -> Units:
+    """All consume queues of a store, as far as their units are used."""
+    found: dict[tuple[str, int], list[tuple[int, int, int]]] = {}
+    for topic, queue_id in list_queues(disk, folder):
+        data = b"".join(
+            disk.inode(path).read(0, disk.stat(path).size_bytes)
+            for name in disk.listdir(f"{folder}/{topic}/{queue_id}")
+            for path in [f"{folder}/{topic}/{queue_id}/{name}"]
+        )
+        units = list(decode_units(data))
+        while units and units[-1][1] == 0:
+            units.pop()
+        found[topic, queue_id] = units
+    return found
+
+
+@attrs.frozen(kw_only=True)
+class IndexFileContent:
+    """One index file: its units from number 1 on, and its slots."""
+
+    name: str
+    units: tuple[IndexUnit, ...]
+    slots: tuple[int, ...]
+
+
+def index_files(disk: SimDisk, folder: str, slots_count: int) -> list[IndexFileContent]:
+    """All index files of a store, oldest first."""
+    found = []
+    for name in disk.listdir(folder):
+        if not is_index_name(name):
+            continue
+        path = f"{folder}/{name}"
+        data = disk.inode(path).read(0, disk.stat(path).size_bytes)
+        header = decode_index_header(data)
+        units_at = HEADER_BYTES + SLOT_BYTES * slots_count
+        found.append(
+            IndexFileContent(
+                name=name,
+                units=tuple(
+                    decode_index_unit(data, units_at + INDEX_UNIT_BYTES * number)
+                    for number in range(1, header.units_next)
+                ),
+                slots=tuple(
+                    decode_slot(data, HEADER_BYTES + SLOT_BYTES * slot)
+                    for slot in range(slots_count)
+                ),
+            )
+        )
+    return found
+
+
+# ---- judging ----
+
+
+def acknowledged_survives(done: Iterable[Operation], stored: StoredLog) -> Iterator[str]:
+    """Every acknowledged record is there: where the receipt says, whole and in order."""
+    places = {record.body: number for number, record in enumerate(stored.records)}
+    for each in done:
+        outcome = each.outcome
+        if not isinstance(outcome, AppendAnswered):
+            continue
+        found = [places.get(body) for body in each.bodies]
+        numbers = [number for number in found if number is not None]
+        if len(numbers) < len(found):
+            lost = len(found) - len(numbers)
+            yield f"{lost} of {len(found)} acknowledged records of #{each.operation} are missing"
+            continue
+        if numbers != sorted(numbers):
+            yield f"the records of #{each.operation} are not in the order of their append"
+        if outcome.receipt is None:
+            continue
+        last = stored.records[numbers[-1]]
+        ends = (stored.records[numbers[0]].physical_offset, last.physical_offset)
+        if ends != (outcome.receipt.first, outcome.receipt.last):
+            yield f"#{each.operation} lies at {ends}, its receipt says {outcome.receipt}"
+        if numbers[-1] - numbers[0] != len(numbers) - 1:
+            yield f"other records lie between those of #{each.operation}"
+
+
+def nothing_twice(done: Iterable[Operation], stored: StoredLog) -> Iterator[str]:
+    """A record is there at most once, only if somebody appended it, and not if it was refused."""
+    owners = {body: each for each in done for body in each.bodies}
+    known: dict[bytes, int] = {}
+    for record in stored.records:
+        before = known.setdefault(record.body, record.physical_offset)
+        owner = owners.get(record.body)
+        if before != record.physical_offset:
+            yield f"the record at {record.physical_offset} is also at {before}"
+        if owner is None:
+            yield f"nobody appended the record at {record.physical_offset}"
+        elif isinstance(owner.outcome, AppendRefused):
+            yield f"#{owner.operation} was refused, but lies at {record.physical_offset}"
+
+
+def appends_in_order(done: Iterable[Operation]) -> Iterator[str]:
+    """What was answered before something else was asked lies before it."""
+    placed = [
+        (each.outcome.receipt.first, each)
+        for each in done
+        if isinstance(each.outcome, AppendAnswered) and each.outcome.receipt is not None
+    ]
+    latest: Operation | None = None  # of those before, the one that was asked last
+    for _, each in sorted(placed, key=lambda pair: pair[0]):
+        assert each.answered is not None
+        if latest is not None and each.answered < latest.asked:
+            yield f"#{each.operation} lies behind #{latest.operation}, asked after its answer"
+        if latest is None or each.asked > latest.asked:
+            latest = each
+
+
+def logs_equal(logs: Mapping[str, bytes]) -> Iterator[str]:
+    """All logs are equal, byte for byte, filler and unused rest included."""
+    names = list(logs)
+    for name in names[1:]:
+        one, other = logs[names[0]], logs[name]
+        if one == other:
+            continue
+        pairs = enumerate(zip(one, other, strict=False))
+        place = next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+        yield f"{names[0]} and {name} differ at {place} (sizes {len(one)}, {len(other)})"
+
+
+def queues_fit(stored: StoredLog, queues: Units) -> Iterator[str]:
+    """Each queue has exactly the units of its records, at their queue offsets."""
+    expected: dict[tuple[str, int], list[tuple[int, int, int]]] = {}
+    for head in stored.heads:
+        units = expected.setdefault((head.topic, head.queue_id), [])
+        if head.queue_offset != len(units):
+            yield (
+                f"the record at {head.physical_offset} is number {head.queue_offset} of"
+                f" {head.topic}/{head.queue_id}, where {len(units)} comes next"
+            )
+        units.append((head.physical_offset, head.size, head.tags_code))
+    for topic, queue_id in sorted({**expected, **queues}):
+        want, got = expected.get((topic, queue_id), []), list(queues.get((topic, queue_id), []))
+        if want != got:
+            pairs = enumerate(zip(want, got, strict=False))
+            place = next((at for at, (a, b) in pairs if a != b), min(len(want), len(got)))
+            yield f"{topic}/{queue_id}: unit {place} is wrong ({len(got)} units, {len(want)} due)"
+
+
+def index_fits(stored: StoredLog, files: Sequence[IndexFileContent]) -> Iterator[str]:
+    """The index has exactly the keys of the records, in log order, and each can be found."""
+    expected = [
+        (key_hash(key), head.physical_offset)
+        for head in stored.heads
+        for key in index_keys(head.topic, head.keys, head.uniq_key)
+    ]
+    got = [(unit.key_hash, unit.physical_offset) for file in files for unit in file.units]
+    if got != expected:
+        pairs = enumerate(zip(expected, got, strict=False))
+        place = next((at for at, (a, b) in pairs if a != b), min(len(expected), len(got)))
+        yield f"index: entry {place} is wrong ({len(got)} entries, {len(expected)} due)"
+    for file in files:
+        newest = dict.fromkeys(range(len(file.slots)), 0)
+        for number, unit in enumerate(file.units, 1):
+            slot = unit.key_hash % len(file.slots)
+            if unit.previous != newest[slot]:
+                yield f"index {file.name}: entry {number} points at {unit.previous}"
+            newest[slot] = number
+        wrong = [slot for slot, unit in newest.items() if file.slots[slot] != unit]
+        if wrong:
+            yield f"index {file.name}: slot {wrong[0]} points at {file.slots[wrong[0]]}"
+
+
+def events_gapless(boots: Sequence[BootSummary], boots_count: int) -> Iterator[str]:
+    """Within each boot no event is missing; the last boot ended in order."""
+    for each in boots:
+        for problem in each.problems:
+            yield f"{each.node}#{each.boot}: {problem}"
+        if each.first_seq != 1:
+            yield f"{each.node}#{each.boot} begins with seq {each.first_seq}"
+    if boots_count and (not boots or not boots[-1].ended):
+        yield f"the last of {boots_count} boots has no NodeStopped"

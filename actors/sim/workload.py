@@ -1,0 +1,237 @@
+"""Clients of a simulated cluster: they append, give up, read from any node, and remember.
+
+Every body is unique in its run, so that each record found later has one owner. An append whose
+outcome nobody learnt stays open: it may turn up, or not.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+
+import attrs
+import trio
+
+from actors.errors import NotStored, OutcomeUnknown, TriologError
+from actors.log import Log
+from actors.log_types import Message, NewRecord, Receipt
+from actors.sim.cluster import SimCluster
+from actors.sim.history import (
+    AppendAnswered,
+    AppendAsked,
+    AppendRefused,
+    AppendUnknown,
+    History,
+    OffsetsSeen,
+    RecordsRead,
+)
+
+TOPICS = (None, "returns")
+QUEUES_COUNT = 2
+READ_TIMEOUT_S = 2.0
+READ_AGAIN_S = 0.5
+
+
+@attrs.frozen(kw_only=True)
+class WorkloadOptions:
+    """How busy the clients are.
+
+    Attributes:
+        appenders: clients that append, one batch after the other.
+        pause_mean_s: between two batches of one client.
+        batch_max: records of a batch.
+        body_mean_bytes: exponentially distributed.
+        body_max_bytes: never more.
+        burst_share: share of appends that are bursts through a pipelined appender.
+        give_up_share: share of appends that are cancelled after a while.
+        readers: clients that read, each from one node after the other.
+        read_pause_mean_s: between two reads of one client.
+    """
+
+    appenders: int = 3
+    pause_mean_s: float = 0.8
+    batch_max: int = 8
+    body_mean_bytes: int = 300
+    body_max_bytes: int = 4000
+    burst_share: float = 0.1
+    give_up_share: float = 0.1
+    readers: int = 2
+    read_pause_mean_s: float = 0.7
+
+
+def draw_options(rng: random.Random) -> WorkloadOptions:
+    """A workload of another character for every seed."""
+    return WorkloadOptions(
+        appenders=rng.randint(1, 4),
+        pause_mean_s=rng.choice([0.5, 1.0, 2.0]),
+        batch_max=rng.choice([1, 3, 8]),
+        body_mean_bytes=rng.choice([20, 300, 1200]),
+        burst_share=rng.choice([0.0, 0.1, 0.3]),
+        give_up_share=rng.choice([0.0, 0.1, 0.3]),
+        readers=rng.randint(1, 3),
+    )
+
+
+@attrs.define(eq=False)
+class Workload:
+    """The clients of one group.
+
+    Attributes:
+        cluster: whom they ask.
+        group: its name.
+        history: what they saw.
+        options: see there.
+        rng: what they do.
+    """
+
+    cluster: SimCluster
+    group: str
+    history: History
+    options: WorkloadOptions
+    rng: random.Random
+    _numbers: Iterator[int] = attrs.field(factory=lambda: itertools.count(1), init=False)
+
+    async def run(self, until_s: float) -> None:
+        """All clients, until virtual time `until_s`; returns when each has its answer."""
+        async with trio.open_nursery() as nursery:
+            for number in range(self.options.appenders):
+                nursery.start_soon(self._append, f"c{number}", until_s, name=f"client c{number}")
+            for number in range(self.options.readers):
+                nursery.start_soon(self._read, until_s, name=f"client r{number}")
+            nursery.start_soon(self._follow, until_s, name="client f")
+
+    # ---- appending ----
+
+    async def _append(self, client: str, until_s: float) -> None:
+        rng, options = random.Random(f"{self.rng.random()}:{client}"), self.options
+        log = self.cluster.log(self.group)
+        while trio.current_time() < until_s:
+            await trio.sleep(rng.expovariate(1 / options.pause_mean_s))
+            burst = rng.random() < options.burst_share
+            number = next(self._numbers)
+            count = rng.randint(1, options.batch_max * (5 if burst else 1))
+            records = [self._record(rng, f"{number}.{each}") for each in range(count)]
+            self.history.add(
+                AppendAsked(
+                    at_s=trio.current_time(),
+                    client=client,
+                    operation=number,
+                    bodies=tuple(map(_body, records)),
+                )
+            )
+            scope = trio.CancelScope()
+            if rng.random() < options.give_up_share:
+                scope.deadline = trio.current_time() + rng.choice([0.0, 0.001, 0.005, 0.1, 1.0])
+            await self._one_append(client, number, records, log, burst, scope)
+
+    def _record(self, rng: random.Random, name: str) -> NewRecord:
+        size = min(
+            int(rng.expovariate(1 / self.options.body_mean_bytes)), self.options.body_max_bytes
+        )
+        body = f"{name};".encode() + rng.randbytes(size)
+        if rng.random() < 0.5:
+            return body
+        return Message(
+            topic=rng.choice(TOPICS),
+            body=body,
+            tags=rng.choice(["", "red", "blue"]),
+            keys=tuple(f"k{rng.randrange(50)}" for _ in range(rng.randrange(3))),
+            queue_id=rng.randrange(QUEUES_COUNT),
+        )
+
+    async def _one_append(
+        self,
+        client: str,
+        number: int,
+        records: list[NewRecord],
+        log: Log,
+        burst: bool,
+        scope: trio.CancelScope,
+    ) -> None:
+        receipt: Receipt | None = None
+        error = "given up"
+        with scope:
+            try:
+                if burst:
+                    async with log.appender(in_flight_bytes=4096) as out:
+                        for record in records:
+                            await out.send(record)
+                else:
+                    receipt = await log.append(records)
+                error = ""
+            except NotStored as refused:
+                # Of a burst, earlier batches may be stored.
+                error = repr(refused)
+                if not burst:
+                    self._note(AppendRefused, client, number, error)
+                    return
+            except OutcomeUnknown as unknown:
+                error = repr(unknown)
+        if error:
+            self._note(AppendUnknown, client, number, error)
+            return
+        self.history.add(
+            AppendAnswered(
+                at_s=trio.current_time(), client=client, operation=number, receipt=receipt
+            )
+        )
+
+    def _note(
+        self, kind: type[AppendRefused | AppendUnknown], client: str, number: int, error: str
+    ) -> None:
+        now_s = trio.current_time()
+        self.history.add(kind(at_s=now_s, client=client, operation=number, error=error))
+
+    # ---- reading ----
+
+    async def _read(self, until_s: float) -> None:
+        rng = random.Random(self.rng.random())
+        positions = [0]
+        members = self.cluster.config.groups[self.group].members
+        while trio.current_time() < until_s:
+            await trio.sleep(rng.expovariate(1 / self.options.read_pause_mean_s))
+            name = rng.choice(members)
+            with trio.move_on_after(READ_TIMEOUT_S):
+                try:
+                    await self._one_read(rng, name, positions)
+                except TriologError:
+                    continue  # it is off, or was killed meanwhile
+
+    async def _one_read(self, rng: random.Random, name: str, positions: list[int]) -> None:
+        boot = self.cluster.world.node(name).boots
+        log = self.cluster.log(self.group, name)
+        offsets = await log.offsets()
+        now_s = trio.current_time()
+        self.history.add(OffsetsSeen(at_s=now_s, node=name, boot=boot, offsets=offsets))
+        start = rng.choice([positions[-1], rng.choice(positions)])
+        batch = await log.read(start, max_bytes=rng.choice([1, 1000, 100_000]))
+        now_s = trio.current_time()
+        self.history.add(RecordsRead(at_s=now_s, node=name, boot=boot, start=start, batch=batch))
+        if batch.next > positions[-1]:
+            positions.append(batch.next)
+
+    async def _follow(self, until_s: float) -> None:
+        """Read one node's log on and on, as it grows; after an error go on where it was."""
+        members = self.cluster.config.groups[self.group].members
+        name = self.rng.choice(members)
+        log, position = self.cluster.log(self.group, name), 0
+        with trio.move_on_at(until_s):
+            while True:
+                reader = log.reader(position, follow=True, batch_bytes=2000)
+                boot = self.cluster.world.node(name).boots
+                try:
+                    async for batch in reader:
+                        now_s = trio.current_time()
+                        self.history.add(
+                            RecordsRead(
+                                at_s=now_s, node=name, boot=boot, start=position, batch=batch
+                            )
+                        )
+                        position = reader.position
+                except TriologError:
+                    await trio.sleep(READ_AGAIN_S)
+
+
+def _body(record: NewRecord) -> bytes:
+    return record.body if isinstance(record, Message) else record
