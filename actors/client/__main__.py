@@ -86,10 +86,7 @@ def _is_mistake(error: BaseException) -> bool:
 def _words(error: BaseException) -> list[str]:
     if isinstance(error, ConfigError):
         return [" ".join(problem.split()) for problem in error.problems]
-    text = " ".join(str(error).split())
-    if isinstance(error, OSError) and error.strerror:
-        text = error.strerror if not error.filename else f"{error.filename}: {error.strerror}"
-    return [text or type(error).__name__]
+    return [report.error_text(error)]
 
 
 async def _run(arguments: Arguments, target: Target) -> int:

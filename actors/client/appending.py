@@ -13,6 +13,7 @@ import attrs
 import trio
 
 from actors.client.lines import CHUNKS_WAITING_MAX, Chunk, LineTooLong, read_lines
+from actors.client.report import error_text
 from actors.errors import OutcomeUnknown, TriologError
 from actors.log import Appender, Log
 
@@ -149,7 +150,7 @@ class Appending:
             seconds=round(seconds, 3),
             next=receipt.next if receipt else None,
             error=type(failure).__name__ if failure else None,
-            message=str(failure) if failure else None,
+            message=error_text(failure) if failure else None,
             first=unknown.first if unknown else None,
             last=unknown.last if unknown else None,
         )
@@ -163,21 +164,28 @@ def _total_bytes(descriptor: int) -> int | None:
     return max(0, found.st_size - os.lseek(descriptor, 0, os.SEEK_CUR))
 
 
+def _lines(count: int) -> str:
+    return f"{count} line" if count == 1 else f"{count} lines"
+
+
 def summary_lines(summary: Summary) -> list[str]:
     """The summary for people; a failure comes first."""
     rate = summary.acknowledged / summary.seconds if summary.seconds else 0.0
     lines = [] if summary.error is None else [f"{summary.error}: {summary.message}"]
     if summary.in_doubt:
-        where = "at positions that the node could not tell"
         if summary.first is not None:
-            where = f"positions {summary.first} to {summary.last}"
-        lines.append(f"{summary.in_doubt} lines may be stored, or not: {where}")
+            where = f"at positions {summary.first} to {summary.last}"
+        elif summary.next is not None:
+            where = f"at positions from {summary.next} on"
+        else:
+            where = "at unknown positions"
+        lines.append(f"{_lines(summary.in_doubt)} may be stored, or not, {where}")
     refused = summary.lines - summary.acknowledged - summary.in_doubt
     if refused:
-        lines.append(f"{refused} lines were not stored")
+        lines.append(f"not stored: {_lines(refused)}")
     end = "" if summary.next is None else f", next position {summary.next}"
     lines.append(
-        f"{summary.acknowledged} of {summary.lines} lines acknowledged in {summary.group}"
+        f"{summary.acknowledged} of {_lines(summary.lines)} acknowledged in {summary.group}"
         f" by {summary.node}, {summary.seconds:.2f} s, {rate:.0f} lines/s{end}"
     )
     return lines

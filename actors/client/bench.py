@@ -137,7 +137,7 @@ async def measure(
 
     Raises: OSError, TriologError if it cannot connect.
     """
-    loop = _Loop(group, (bytes(size_bytes),) * batch_count)
+    loop = _Loop(group, (b"x" * size_bytes,) * batch_count)
     async with AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(connect())]
         while len(clients) * clients[0].in_flight_requests_max < window:

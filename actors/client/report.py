@@ -10,9 +10,20 @@ from typing import Any
 import attrs
 
 from actors.client.bench import Figures
+from actors.errors import NotMaster
 from actors.log_types import Record
 
 BENCH_COLUMNS = ("window", "appends/s", "records/s", "MB/s", "p50 ms", "p99 ms", "max ms")
+
+
+def error_text(error: BaseException) -> str:
+    """One line of an error's words; with who is master, if it is about that."""
+    text = " ".join(str(error).split())
+    if isinstance(error, NotMaster) and error.hint is not None:
+        return f"{text}; its master is {error.hint}"
+    if isinstance(error, OSError) and error.strerror:
+        text = error.strerror if not error.filename else f"{error.filename}: {error.strerror}"
+    return text or type(error).__name__
 
 
 def as_json(value: Any) -> str:
@@ -95,7 +106,8 @@ def status_lines(status: dict[str, Any]) -> list[str]:
         client = group.get("client")
         if client is not None:
             error = f", last error: {client['last_error']}" if client.get("last_error") else ""
-            lines += ["", f"{name} follows {group.get('master')}: {client.get('state')}{error}"]
+            state = _cell(client.get("state")).lower()
+            lines += ["", f"{name} follows {_cell(group.get('master'))}: {state}{error}"]
     return lines
 
 

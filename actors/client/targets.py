@@ -22,6 +22,7 @@ from actors.env.protocols import Address, Disk, Network
 from actors.errors import ConfigError
 
 PORT_MAX = 65_535
+NO_DOOR = "no socket of it here, and the cluster file has no api_port"
 EXPECTED = "expected CLUSTER.toml[:NODE], a socket's path or HOST:PORT"
 
 
@@ -183,10 +184,10 @@ async def _first_of(
                 opening = connect(address, name=name, network=network, timeout_s=timeout_s)
                 client = await stack.enter_async_context(opening)
             except OSError as error:
-                failures.append(error)
+                reason = os.strerror(error.errno) if error.errno else str(error)
+                failures.append(reason if str(address) in reason else f"{address}: {reason}")
             else:
                 break
         else:
-            reasons = "; ".join(error.strerror or str(error) for error in failures)
-            raise ConnectionError(f"cannot reach {who}: {reasons or 'it has no door here'}")
+            raise ConnectionError(f"cannot reach {who}: {'; '.join(failures) or NO_DOOR}")
         yield client

@@ -14,6 +14,7 @@ from actors.api import frame_socket
 from actors.api.frame_socket import FrameSocket, SocketClosed
 from actors.client import Client, connect
 from actors.env.protocols import Network, Stream
+from actors.log_types import Receipt
 from actors.sim.network import NetworkOptions, SimNetwork
 from wire import api
 
@@ -167,3 +168,20 @@ async def client_of(script: Script, *, hello: api.Answer | None = None) -> Async
     async with scripted(script, hello=hello) as (found, _):
         async with connect((NODE, PORT), network=found.home) as client:
             yield client
+
+
+Outcome: TypeAlias = Receipt | Exception
+
+
+async def sleep_for_ever(node: ScriptedNode) -> None:
+    await trio.sleep_forever()
+
+
+async def take_all(node: ScriptedNode) -> None:
+    """Read requests and answer none."""
+    while True:
+        await node.next()
+
+
+def kinds(outcomes: list[Outcome]) -> list[str]:
+    return [type(outcome).__name__ for outcome in outcomes]

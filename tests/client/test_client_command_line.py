@@ -1,0 +1,375 @@
+"""`python -m actors.client` as a process, against a node in memory on a real Unix socket."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import attrs
+import pytest
+import trio
+from api_kit import MemoryNode, sink_of
+
+from actors.api.accept_socket import UnixEndpoint
+from actors.api.handle import NodeIdentity
+from actors.api.server import api_spec
+from actors.client.appending import Appending, Progress, Summary
+from actors.client.lines import LineTooLong, open_source
+from actors.env.tcp import TcpNetwork
+from actors.errors import NotEnoughReplicas, NotMaster, ReplicationTimeout
+from actors.log import Log
+from actors.log_types import NewRecord, Receipt
+from actors.runtime import ChildSpec, SupervisorSpec, System, open_system
+
+pytestmark = pytest.mark.real_io
+
+ROOT = Path(__file__).parents[2]
+TIMEOUT_S = 60.0
+
+FILE = """
+version = 1
+name = "demo"
+data_dir = "."
+[nodes]
+n0 = "127.0.0.1"
+n1 = "127.0.0.2"
+[groups.orders]
+mode = "classic"
+master = "n0"
+slaves = ["n1"]
+"""
+
+
+@attrs.define
+class Place:
+    """A cluster's folder, in which n0 serves."""
+
+    folder: Path
+    system: System
+
+    @property
+    def file(self) -> str:
+        return str(self.folder / "c.toml")
+
+    def command(self, *words: str) -> list[str]:
+        return [sys.executable, "-m", "actors.client", *words]
+
+    async def run(self, *words: str, stdin: bytes = b"") -> tuple[int, bytes, str]:
+        """Run to its end: exit code, standard output, standard error."""
+        with trio.fail_after(TIMEOUT_S):
+            done = await trio.run_process(
+                self.command(*words),
+                stdin=stdin,
+                capture_stdout=True,
+                capture_stderr=True,
+                check=False,
+                cwd=ROOT,
+            )
+        error = done.stderr.decode()
+        assert "Traceback" not in error
+        return done.returncode, done.stdout, error
+
+
+@asynccontextmanager
+async def place(folder: Path, node: MemoryNode) -> AsyncIterator[Place]:
+    (folder / "c.toml").write_text(FILE)
+    (folder / "n0").mkdir()
+    spec = api_spec(TcpNetwork(), node, unix=UnixEndpoint(path=str(folder / "n0" / "api.sock")))
+    root = SupervisorSpec(children=(ChildSpec(name="api", start=spec),))
+    async with open_system("n0", root, events=node.sink) as system:
+        yield Place(folder, system)
+
+
+async def test_append_and_read_back(tmp_path: Path) -> None:
+    node = MemoryNode()
+    lines = b"".join(b"line %d\n" % number for number in range(5000))
+    async with place(tmp_path, node) as at:
+        code, out, error = await at.run(at.file, "append", stdin=lines + b"without newline")
+        assert (code, error) == (0, "")
+        assert out.startswith(b"5001 of 5001 lines acknowledged in orders by n0, ")
+        assert out.endswith(b" lines/s, next position 500100\n")
+        code, out, _ = await at.run(at.file, "read")
+        assert (code, out) == (0, lines + b"without newline\n")
+        code, out, _ = await at.run(f"{at.file}:n0", "read", "--start", "100", "--count", "1")
+        assert (code, out) == (0, b"line 1\n")
+        (at.folder / "more").write_bytes(b"a\n\nb\n")
+        socket = str(at.folder / "n0" / "api.sock")
+        code, out, _ = await at.run(socket, "append", str(at.folder / "more"), "--json")
+        found = json.loads(out)
+        assert code == 0
+        assert (found["lines"], found["acknowledged"], found["error"]) == (3, 3, None)
+        assert (found["bytes"], found["next"]) == (2, 500_400)
+    assert node.stored[-3:] == [b"a", b"", b"b"]
+
+
+async def test_status_and_bench(tmp_path: Path) -> None:
+    node = MemoryNode()
+    async with place(tmp_path, node) as at:
+        code, out, error = await at.run(at.file, "status", "--json")
+        assert (code, error) == (0, "")
+        assert json.loads(out) == {"node": "n0", "groups": {"orders": {"role": "master"}}}
+        words = ("bench", "--window", "1,300", "--seconds", "0.2", "--size", "10", "--json")
+        code, out, _ = await at.run(at.file, *words)
+        first, second = json.loads(out)
+        assert (code, first["connections"], second["connections"]) == (0, 1, 2)
+        assert first["appends"] > 0
+        assert set(node.stored) == {b"x" * 10}
+        code, out, _ = await at.run(at.file, "bench", "--window", "2", "--seconds", "0.1")
+        assert code == 0
+        assert re.match(rb"window  appends/s .*\n +2 ", out)
+
+
+async def test_tail_until_interrupted(tmp_path: Path) -> None:
+    node = MemoryNode()
+    async with place(tmp_path, node) as at, trio.open_nursery() as nursery:
+        process = await trio.lowlevel.open_process(
+            at.command(at.file, "tail", "--start", "0"), stdout=subprocess.PIPE, cwd=ROOT
+        )
+        nursery.start_soon(process.wait)
+        assert process.stdout is not None
+        found = b""
+        with trio.fail_after(TIMEOUT_S):
+            for number in range(3):
+                body = b"%d" % number
+                await node.submit("orders", (body,), lambda outcome: None)
+                while not found.endswith(body + b"\n"):
+                    found += await process.stdout.receive_some()
+            process.send_signal(signal.SIGINT)
+            assert await process.wait() == 0
+    assert found == b"0\n1\n2\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("{file}", "append", "--group", "x"), "--group: expected a group of {file}, orders"),
+        (("{socket}", "read", "--group", "x"), "--group: expected a group of n0, orders"),
+        (("{file}:n5", "status"), "{file}:n5: expected one of n0, n1"),
+        (("{file}", "append", "{folder}/none"), 'FILE: expected a file to read, found "{folder}'),
+        (("{file}", "read", "--start", "5"), "no record begins at 5"),
+        (("{file}", "read", "--start", "x"), "--start: expected a number"),
+        (("{folder}/nothing", "status"), "which is no file"),
+    ],
+)
+async def test_a_users_mistake(tmp_path: Path, words: tuple[str, ...], text: str) -> None:
+    places = {
+        "file": str(tmp_path / "c.toml"),
+        "folder": str(tmp_path),
+        "socket": str(tmp_path / "n0" / "api.sock"),
+    }
+    async with place(tmp_path, MemoryNode()) as at:
+        code, out, error = await at.run(*(word.format(**places) for word in words))
+    assert (code, out) == (2, b"")
+    assert error.startswith("triolog: ")
+    assert text.format(**places) in error
+    assert error.count("\n") == 1
+
+
+async def test_nobody_is_there(tmp_path: Path) -> None:
+    async with place(tmp_path, MemoryNode()) as at:
+        for target, named in ((f"{at.file}:n1", "cannot reach n1: "), ("127.0.0.1:1", "127.0.0.1")):
+            code, out, error = await at.run(target, "status")
+            assert (code, out) == (1, b"")
+            assert named in error
+            assert error.count("\n") == 1
+
+
+@attrs.define(eq=False)
+class Failing(MemoryNode):
+    """Takes a first append; then fails every one with `failure`."""
+
+    failure: Exception | None = None
+
+    async def submit(
+        self,
+        group: str,
+        records: tuple[NewRecord, ...],
+        on_done: Callable[[Receipt | Exception], None],
+    ) -> None:
+        if not self.stored:
+            await MemoryNode.submit(self, group, records, on_done)
+            return
+        assert self.failure is not None
+        on_done(self.failure)
+
+
+@pytest.mark.parametrize(
+    ("failure", "lines", "found"),
+    [
+        (
+            ReplicationTimeout("1 of 2 copies in time", 100, 300),
+            ["ReplicationTimeout: 1 of 2", "may be stored, or not, at positions 100 to 300"],
+            {"error": "ReplicationTimeout", "first": 100, "last": 300},
+        ),
+        (
+            NotMaster("n0 is a slave of orders", "n1"),
+            ["NotMaster: n0 is a slave of orders; its master is n1", "not stored: 1 line"],
+            {"error": "NotMaster", "first": None, "last": None},
+        ),
+    ],
+)
+async def test_appends_that_fail(
+    tmp_path: Path, failure: Exception, lines: list[str], found: dict[str, object]
+) -> None:
+    # Lines so long that each is a batch: two were read before the second is refused, or more.
+    stdin = b"".join(bytes([65 + number]) * 300_000 + b"\n" for number in range(3))
+    async with place(tmp_path, Failing(failure=failure)) as at:
+        code, out, error = await at.run(at.file, "append", "--json", stdin=stdin)
+    assert code == 1
+    for line, printed in zip(lines, error.splitlines(), strict=True):
+        assert printed.startswith("triolog: ")
+        assert re.sub("[23] lines", "1 line", line) in re.sub("[23] lines", "1 line", printed)
+    summary = json.loads(out)
+    assert {key: summary[key] for key in found} == found
+    assert summary["acknowledged"] == 1
+
+
+@attrs.define(eq=False)
+class Heard(MemoryNode):
+    """Tells when it has been appended to."""
+
+    came: trio.Event = attrs.Factory(trio.Event)
+
+    async def submit(
+        self,
+        group: str,
+        records: tuple[NewRecord, ...],
+        on_done: Callable[[Receipt | Exception], None],
+    ) -> None:
+        await MemoryNode.submit(self, group, records, on_done)
+        came, self.came = self.came, trio.Event()
+        came.set()
+
+    async def wait_stored(self, count: int) -> None:
+        while len(self.stored) < count:
+            await self.came.wait()
+
+
+async def test_a_node_that_goes_away(tmp_path: Path) -> None:
+    node = Heard(hold=True)
+    async with place(tmp_path, node) as at, trio.open_nursery() as nursery:
+        results: list[tuple[int, bytes, str]] = []
+
+        async def append() -> None:
+            results.append(await at.run(at.file, "append", stdin=b"one\ntwo\n"))
+
+        nursery.start_soon(append)
+        with trio.fail_after(TIMEOUT_S):
+            await node.wait_stored(2)
+            await at.system.stop()
+    ((code, out, error),) = results
+    assert code == 1
+    assert "NodeStopped: the connection to n0 ended before the answer" in error
+    assert "2 lines may be stored, or not, at unknown positions" in error
+    assert out.startswith(b"0 of 2 lines acknowledged")
+
+
+async def test_an_interrupt_ends_the_reading_and_keeps_what_was_read(tmp_path: Path) -> None:
+    node = Heard()
+    async with place(tmp_path, node) as at:
+        process = await trio.lowlevel.open_process(
+            at.command(at.file, "append"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=ROOT,
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with trio.fail_after(TIMEOUT_S):
+            await process.stdin.send_all(b"one\ntwo\nhalf a li")
+            await node.wait_stored(2)
+            process.send_signal(signal.SIGTERM)
+            assert await process.wait() == 0
+            assert (await process.stdout.receive_some()).startswith(b"2 of 2 lines acknowledged")
+    assert node.stored == [b"one", b"two"]
+
+
+async def test_a_reader_of_our_output_that_leaves(tmp_path: Path) -> None:
+    node = MemoryNode(stored=[b"x" * 1000] * 3000, acknowledged=300_000)
+    async with place(tmp_path, node) as at:
+        process = await trio.lowlevel.open_process(
+            at.command(at.file, "read"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=ROOT,
+        )
+        assert process.stdout is not None
+        assert process.stderr is not None
+        with trio.fail_after(TIMEOUT_S):
+            await process.stdout.receive_some()
+            await process.stdout.aclose()
+            assert await process.stderr.receive_some() == b""
+            assert await process.wait() == 1
+
+
+async def test_a_progress_bar_on_a_terminal_only(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    try:
+        async with place(tmp_path, MemoryNode()) as at:
+            (at.folder / "lines").write_bytes(b"x\n" * 1000)
+            with trio.fail_after(TIMEOUT_S):
+                done = await trio.run_process(
+                    at.command(at.file, "append", str(at.folder / "lines")),
+                    stderr=theirs,
+                    capture_stdout=True,
+                    cwd=ROOT,
+                    env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
+                )
+        shown = os.read(ours, 65_536)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert b"lines acknowledged" in shown
+    assert b"1000 of 1000 lines" in done.stdout
+
+
+# Appending itself, in this process.
+
+
+async def appended(node: MemoryNode, path: Path, shown: list[Progress] | None = None) -> Summary:
+    appending = Appending(Log(node, "orders"), "n0", open_source(str(path), "FILE"))
+    if shown is not None:
+        appending.show = shown.append
+    with trio.fail_after(TIMEOUT_S):
+        return await appending.run()
+
+
+async def test_progress_knows_the_end_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(b"one\ntwo\n")
+    shown: list[Progress] = []
+    summary = await appended(MemoryNode(), path, shown)
+    assert shown[-1] == Progress(lines=2, acknowledged=2, read_bytes=8, total_bytes=8)
+    assert (summary.lines, summary.acknowledged, summary.bytes) == (2, 2, 6)
+
+
+async def test_what_stands_before_a_line_that_is_too_long_is_appended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("actors.client.appending.LINE_BYTES_MAX", 10)
+    monkeypatch.setattr("actors.client.lines.READ_BYTES", 8)
+    path = tmp_path / "lines"
+    path.write_bytes(b"one\ntwo\n" + b"x" * 11 + b"\n")
+    node = MemoryNode()
+    with pytest.raises(LineTooLong, match="the input's line 3 has"):
+        await appended(node, path)
+    assert node.stored == [b"one", b"two"]
+
+
+async def test_a_refusal_ends_the_reading(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(b"x" * 1000 + b"\n" * 20_000_000)
+    identity = NodeIdentity(cluster="demo", node="n0", boot=1, groups=("orders",))
+    node = MemoryNode(sink=sink_of("n0"), identity=identity, refuse=NotEnoughReplicas("one of two"))
+    summary = await appended(node, path)
+    assert (summary.error, summary.message) == ("NotEnoughReplicas", "one of two")
+    assert (summary.acknowledged, summary.in_doubt, summary.next) == (0, 0, None)
+    assert summary.lines < 1_000_000

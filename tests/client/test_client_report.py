@@ -1,0 +1,221 @@
+"""What the commands print: tables for people, JSON for machines."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from api_kit import record_of
+
+from actors.client import report
+from actors.client.appending import Summary, summary_lines
+from actors.client.bench import Figures
+from actors.errors import (
+    ConfigError,
+    NotMaster,
+)
+from actors.log_types import Message
+
+
+def figures(window: int, **changed: Any) -> Figures:
+    values: dict[str, Any] = {
+        "window": window,
+        "connections": 1,
+        "size_bytes": 256,
+        "batch_count": 1,
+        "seconds": 3.0,
+        "appends": 3000,
+        "appends_per_s": 1000.0,
+        "records_per_s": 1000.0,
+        "mb_per_s": 0.256,
+        "p50_ms": 0.5,
+        "p99_ms": 12.25,
+        "max_ms": 20.0,
+        "not_stored": 0,
+        "outcome_unknown": 0,
+        "first_error": None,
+    }
+    return Figures(**(values | changed))
+
+
+def test_bench_table() -> None:
+    failed = figures(1024, p50_ms=None, not_stored=2, first_error="LogFull: m")
+    assert report.bench_lines([figures(1), failed]) == [
+        "window  appends/s  records/s  MB/s  p50 ms  p99 ms  max ms",
+        "     1       1000       1000  0.26    0.50   12.25   20.00",
+        "  1024       1000       1000  0.26       -   12.25   20.00",
+        "window 1024: ended early, 2 appends not stored and 0 with unknown outcome: LogFull: m",
+    ]
+    (found,) = json.loads(report.as_json([figures(1)]))
+    assert found["appends_per_s"] == 1000.0
+
+
+def test_record_as_json() -> None:
+    message = Message("t", "grün\n".encode(), "tag", "k1 k2", {"a": "b"}, queue_id=3)
+    found = json.loads(report.record_json(record_of(4, message)))
+    assert found == {
+        "position": 400,
+        "next_position": 500,
+        "topic": "t",
+        "queue_id": 3,
+        "queue_offset": 4,
+        "tags": "tag",
+        "keys": ["k1", "k2"],
+        "properties": {"a": "b"},
+        "store_timestamp_ms": 1,
+        "born_timestamp_ms": 2,
+        "body": "grün\n",
+    }
+    binary = json.loads(report.record_json(record_of(4, b"\xff\x00")))
+    assert base64.b64decode(binary["body_base64"]) == b"\xff\x00"
+    assert "body" not in binary
+
+
+STATUS = {
+    "cluster": "demo",
+    "node": "n0",
+    "boot": 3,
+    "state": "running",
+    "groups": {
+        "orders": {
+            "role": "master",
+            "master": "n0",
+            "copies": 2,
+            "durability": "synced",
+            "min_bytes": 0,
+            "written_bytes": 5000,
+            "synced_bytes": 4000,
+            "acknowledged_bytes": 3000,
+            "slaves": [
+                {
+                    "node": "n1",
+                    "state": "TRANSFER",
+                    "in_sync": True,
+                    "counts": True,
+                    "ack_bytes": 4000,
+                    "lag_bytes": 1000,
+                    "bytes_per_s": 1_500_000,
+                },
+                {
+                    "node": "j2",
+                    "state": "SHUTDOWN",
+                    "in_sync": False,
+                    "counts": False,
+                    "ack_bytes": None,
+                    "lag_bytes": None,
+                    "bytes_per_s": None,
+                },
+            ],
+            "client": None,
+        },
+        "bills": {
+            "role": "slave",
+            "master": None,
+            "copies": 2,
+            "durability": "written",
+            "min_bytes": 0,
+            "written_bytes": 7,
+            "synced_bytes": 7,
+            "acknowledged_bytes": 7,
+            "slaves": [],
+            "client": {"state": "READY", "last_error": "refused"},
+        },
+    },
+}
+
+
+def test_status_table() -> None:
+    assert report.status_lines(STATUS) == [
+        "node n0 of demo, running, boot 3",
+        "",
+        "group   role    master  first  written  synced  acknowledged  copies  durability",
+        "orders  master  n0          0     5000    4000          3000       2      synced",
+        "bills   slave   -           0        7       7             7       2     written",
+        "",
+        "group   slave  state     in sync           acknowledged   lag  MB/s",
+        "orders  n1     transfer  yes                       4000  1000  1.50",
+        "orders  j2     shutdown  no, written only             -     -  0.00",
+        "",
+        "bills follows -: ready, last error: refused",
+    ]
+    assert report.status_lines({"node": "n0", "cluster": "c", "state": "running", "boot": 1}) == [
+        "node n0 of c, running, boot 1",
+        "no groups",
+    ]
+
+
+def summary(**changed: Any) -> Summary:
+    values: dict[str, Any] = {
+        "group": "orders",
+        "node": "n0",
+        "lines": 10,
+        "acknowledged": 10,
+        "in_doubt": 0,
+        "bytes": 30,
+        "seconds": 2.0,
+        "next": 1000,
+    }
+    return Summary(**(values | changed))
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (
+            summary(),
+            ["10 of 10 lines acknowledged in orders by n0, 2.00 s, 5 lines/s, next position 1000"],
+        ),
+        (
+            summary(lines=1, acknowledged=0, next=None, seconds=0.0, error="LogFull", message="m"),
+            [
+                "LogFull: m",
+                "not stored: 1 line",
+                "0 of 1 line acknowledged in orders by n0, 0.00 s, 0 lines/s",
+            ],
+        ),
+        (
+            summary(acknowledged=4, in_doubt=6, error="NodeStopped", message="m"),
+            [
+                "NodeStopped: m",
+                "6 lines may be stored, or not, at positions from 1000 on",
+                "4 of 10 lines acknowledged in orders by n0, 2.00 s, 2 lines/s, next position 1000",
+            ],
+        ),
+        (
+            summary(acknowledged=4, in_doubt=1, error="E", message="m", first=100, last=200),
+            [
+                "E: m",
+                "1 line may be stored, or not, at positions 100 to 200",
+                "not stored: 5 lines",
+                "4 of 10 lines acknowledged in orders by n0, 2.00 s, 2 lines/s, next position 1000",
+            ],
+        ),
+        (
+            summary(acknowledged=0, in_doubt=10, error="E", message="m", next=None),
+            [
+                "E: m",
+                "10 lines may be stored, or not, at unknown positions",
+                "0 of 10 lines acknowledged in orders by n0, 2.00 s, 0 lines/s",
+            ],
+        ),
+    ],
+)
+def test_append_summary(found: Summary, expected: list[str]) -> None:
+    assert summary_lines(found) == expected
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (NotMaster("n1 is a slave", "n0"), "n1 is a slave; its master is n0"),
+        (NotMaster("n1 is a slave"), "n1 is a slave"),
+        (ConnectionResetError(104, "Connection reset"), "Connection reset"),
+        (FileNotFoundError(2, "No such file", "a.txt"), "a.txt: No such file"),
+        (TimeoutError("no\nanswer"), "no answer"),
+        (ConfigError(()), "ConfigError"),
+    ],
+)
+def test_error_text(error: Exception, text: str) -> None:
+    assert report.error_text(error) == text

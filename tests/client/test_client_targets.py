@@ -1,0 +1,213 @@
+"""From what a person types to a node's door; and which door, when one does not open."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import attrs
+import pytest
+import trio
+from api_kit import NODE, PORT, MemoryNode, Served, serving
+
+from actors.api.handle import NodeIdentity
+from actors.api.socket_file import POINTER_NAME
+from actors.client import connect_node
+from actors.client.targets import doors, node_order, parse_target, pick_group
+from actors.config import ClassicGroup, ClusterConfig, MasterNode, SlaveNode
+from actors.env.local_disk import LocalDisk
+from actors.env.protocols import Address
+from actors.errors import ConfigError, NotStored
+
+FILE = """
+version = 1
+name = "demo"
+data_dir = "var"
+[nodes]
+n0 = "127.0.0.1"
+n1 = "127.0.0.2"
+j0 = "127.0.0.3"
+[groups.orders]
+mode = "classic"
+master = "n0"
+slaves = ["n1", { node = "j0", kind = "java" }]
+durability = "written"
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "c.toml"
+    path.write_text(FILE)
+    return str(path)
+
+
+def test_a_cluster_file(file: str) -> None:
+    target = parse_target(file)
+    assert target.config is not None
+    assert (target.config.name, target.node, target.address) == ("demo", None, None)
+    assert parse_target(f"{file}:n1").node == "n1"
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("10.0.0.1:80", Address("10.0.0.1", 80)),
+        ("host-1.example:65535", Address("host-1.example", 65535)),
+        ("[::1]:10911", Address("::1", 10911)),
+    ],
+)
+def test_an_address(text: str, address: Address) -> None:
+    assert parse_target(text).address == address
+
+
+@pytest.mark.real_io
+def test_a_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("api.sock")
+        assert parse_target("api.sock").address == Address(str(tmp_path / "api.sock"), 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{file}:n7", "{file}:n7: expected one of n0, n1, found n7"),
+        ("{file}:", "{file}:: expected one of n0, n1, found "),
+        ("{file}:j0", "found j0 (a Java broker, which has no API socket)"),
+        ("{file}.toml", "expected a cluster file, found no such file"),
+        ("{file}x", "x', which is no file"),
+        ("{folder}", "', which is not a socket"),
+        ("10.0.0.1:0", "TARGET: expected a port of 1 to 65535, found 0"),
+        ("10.0.0.1:65536", "TARGET: expected a port of 1 to 65535, found 65536"),
+        ("::1:80", "expected CLUSTER.toml[:NODE], a socket's path or HOST:PORT, found '::1:80'"),
+        ("", "found '', which is no file"),
+        ("a\0b", "which is no file"),
+    ],
+)
+def test_mistakes(file: str, text: str, problem: str) -> None:
+    folder = os.path.dirname(file)
+    with pytest.raises(ConfigError) as raised:
+        parse_target(text.format(file=file, folder=folder))
+    (line,) = raised.value.problems
+    assert problem.format(file=file) in line
+
+
+def test_which_group() -> None:
+    assert pick_group(("orders",), None, "n0") == "orders"
+    assert pick_group(("orders", "bills"), "bills", "n0") == "bills"
+    with pytest.raises(ConfigError, match="expected one of the groups of n0: orders, bills"):
+        pick_group(("orders", "bills"), None, "n0")
+    with pytest.raises(ConfigError, match="groups of n0: none"):
+        pick_group((), None, "n0")
+    with pytest.raises(ConfigError, match=r"of n0, orders \(did you mean orders\?\), found order"):
+        pick_group(("orders",), "order", "n0")
+
+
+def test_which_node() -> None:
+    config = cluster("/data", groups={"a": ("n0", "n1"), "b": ("n1", "n2")})
+    assert node_order(config, "b", master_only=True) == ("n1",)
+    assert node_order(config, "b", master_only=False) == ("n1", "n2")
+    assert node_order(config, None, master_only=False) == ("n0", "n1", "n2")
+    java = ClassicGroup(
+        name="j",
+        mode="classic",
+        master=MasterNode(node="n0", kind="java"),
+        slaves=(SlaveNode(node="n1"),),
+    )
+    config = attrs.evolve(config, groups={"j": java}, path="c.toml")
+    assert node_order(config, "j", master_only=False) == ("n1",)
+    with pytest.raises(ConfigError, match=r"c\.toml: key groups\.j\.master: expected a node with"):
+        node_order(config, "j", master_only=True)
+
+
+def cluster(
+    data_dir: str, *, groups: dict[str, tuple[str, str]], api_port: int | None = None
+) -> ClusterConfig:
+    return ClusterConfig(
+        name="demo",
+        data_dir=data_dir,
+        nodes={"n0": NODE, "n1": "10.0.0.2", "n2": "10.0.0.9"},
+        groups={
+            name: ClassicGroup(
+                name=name,
+                mode="classic",
+                master=MasterNode(node=master),
+                slaves=(SlaveNode(node=slave),),
+            )
+            for name, (master, slave) in groups.items()
+        },
+        api_port=api_port,
+    )
+
+
+def test_doors(tmp_path: Path) -> None:
+    config = cluster(str(tmp_path), groups={"orders": ("n0", "n1")})
+    direct = Address(str(tmp_path / "n0" / "api.sock"), 0)
+    assert doors(config, "n0", LocalDisk()) == (direct,)
+    config = attrs.evolve(config, api_port=PORT)
+    assert doors(config, "n0", LocalDisk()) == (direct, Address(NODE, PORT))
+    (tmp_path / "n0").mkdir()
+    (tmp_path / "n0" / POINTER_NAME).write_text("/tmp/elsewhere.sock\n")
+    assert doors(config, "n0", LocalDisk())[0] == Address("/tmp/elsewhere.sock", 0)
+    (tmp_path / "n0" / POINTER_NAME).unlink()
+    (tmp_path / "n0" / POINTER_NAME).mkdir()  # it cannot be read
+    assert doors(config, "n0", LocalDisk()) == (Address(NODE, PORT),)
+
+
+@asynccontextmanager
+async def serving_n0(config: ClusterConfig) -> AsyncIterator[Served]:
+    identity = NodeIdentity(cluster="demo", node="n0", boot=1, groups=("orders",))
+    async with serving(MemoryNode(identity=identity)) as served:
+        yield served
+
+
+async def test_the_port_is_tried_when_there_is_no_socket(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path
+) -> None:
+    config = cluster(str(tmp_path), groups={"orders": ("n0", "n1")}, api_port=PORT)
+    async with serving_n0(config) as served:
+        async with connect_node(config, "n0", network=served.member) as client:
+            assert client.identity.node == "n0"
+            assert repr(client) == f"<Client of n0 at {NODE}:{PORT}>"
+
+
+async def test_every_door_that_was_tried_is_named(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path
+) -> None:
+    config = cluster(str(tmp_path), groups={"orders": ("n0", "n1")}, api_port=PORT + 1)
+    async with serving_n0(config) as served:
+        with pytest.raises(ConnectionError) as raised:
+            async with connect_node(config, "n0", network=served.member):
+                raise AssertionError("not reached")
+    text = str(raised.value)
+    assert f"{tmp_path}/n0/api.sock: No such file or directory" in text
+    assert f"{NODE}:{PORT + 1}: Connection refused" in text
+
+
+async def test_a_node_without_a_door(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path
+) -> None:
+    config = cluster(str(tmp_path), groups={"orders": ("n0", "n1")})
+    (tmp_path / "n0").mkdir()
+    (tmp_path / "n0" / POINTER_NAME).mkdir()
+    with pytest.raises(ConnectionError, match="no socket of it here, and the cluster file has no"):
+        async with connect_node(config, "n0"):
+            raise AssertionError("not reached")
+
+
+async def test_an_error_in_the_block_tries_no_further_door(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path
+) -> None:
+    config = cluster(str(tmp_path), groups={"orders": ("n0", "n1")}, api_port=PORT)
+    entered = 0
+    async with serving_n0(config) as served:
+        for error in (ConnectionResetError("mine"), NotStored("mine")):
+            with pytest.raises(type(error), match=r"^mine$"):
+                async with connect_node(config, "n0", network=served.member):
+                    entered += 1
+                    raise error
+    assert entered == 2
