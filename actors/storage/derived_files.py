@@ -1,8 +1,8 @@
 """Consume queues, index, checkpoint and the dispatch state of one store, kept in step.
 
 Recovery trusts what the last flush wrote down and nothing else: later units and entries are cut
-and derived again, so that a lost page or a failed sync leaves no hole. Queues or index files that
-are missing are rebuilt from the whole log.
+and derived again, so that a lost page or a failed sync leaves no hole. If queues or index files are
+missing or damaged, all is rebuilt from the whole log.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from actors.env import Env
 from actors.env.protocols import Disk
 from actors.storage.consume_queue import (
     ConsumeQueues,
+    QueueGap,
     is_safe_topic,
     list_queues,
     scan_queue,
@@ -70,6 +71,9 @@ class DerivedFiles:
     _last_ts: int = attrs.field(default=0, init=False)
 
     def __attrs_post_init__(self) -> None:
+        self._make_empty()
+
+    def _make_empty(self) -> None:
         disk, group = self.env.disk, self.group
         self.queues = ConsumeQueues(disk, self.layout.consume_queue, group.consume_queue_bytes)
         self.index = IndexFiles(
@@ -100,20 +104,45 @@ class DerivedFiles:
         self, state: DispatchState | None, log_min_bytes: int, limit_bytes: int
     ) -> Generator[None, None, int]:
         disk = self.env.disk
-        if state is None:
-            for folder in (self.layout.consume_queue, self.layout.index):
-                if disk.exists(folder):
-                    disk.rmtree(folder)
-                disk.mkdir(folder)
+        found = len(list_queues(disk, self.layout.consume_queue))
+        if state is None or found < state.queue_count:
+            self._start_over(log_min_bytes)
             return log_min_bytes
         trusted = min(state.dispatched_bytes, limit_bytes)
-        found = len(list_queues(disk, self.layout.consume_queue))
-        lost = yield from self.queues.recover(trusted)
-        lost |= found < state.queue_count
-        lost |= yield from self.index.recover(state)
+        # Before anything is cut: a later start must not trust what is going to be missing.
+        self._note(attrs.evolve(state, dispatched_bytes=trusted))
+        dropped = yield from self.queues.recover(trusted)
+        dropped |= yield from self.index.recover(state)
+        if dropped:
+            self.queues.close()
+            self.index.close()
+            self._make_empty()
+            self._start_over(log_min_bytes)
+            return log_min_bytes
         yield from self.index.cut(trusted)
-        self.flushed_bytes = 0 if lost else trusted
-        return log_min_bytes if lost else max(trusted, log_min_bytes)
+        self._note(self._state_at(trusted, trusted))
+        return max(trusted, log_min_bytes)
+
+    def _start_over(self, at_bytes: int) -> None:
+        """Remove all derived files; everything from `at_bytes` on is to be derived."""
+        self._note(DispatchState(dispatched_bytes=at_bytes, seen_bytes=at_bytes, queue_count=0))
+        for folder in (self.layout.consume_queue, self.layout.index):
+            if self.env.disk.exists(folder):
+                self.env.disk.rmtree(folder)
+            self.env.disk.mkdir(folder)
+
+    def rebuild_queue(self, gap: QueueGap, log_min_bytes: int) -> None:
+        """Drop a queue that lacks units; the log is to be dispatched again from its first byte."""
+        self._note(self._state_at(log_min_bytes, log_min_bytes))
+        self.queues.drop(gap.topic, gap.queue_id)
+
+    def _note(self, state: DispatchState) -> None:
+        """Write down what may be trusted at most from now on. Synced."""
+        self.flushed_bytes = state.dispatched_bytes
+        if state != self._state:
+            self._side.write(state.values())
+            self._side.sync()
+            self._state = state
 
     @property
     def queue_count(self) -> int:
@@ -122,8 +151,7 @@ class DerivedFiles:
     def put(self, heads: Sequence[RecordHead]) -> list[RecordHead]:
         """Derive from records in log order. Gives those that no queue can take.
 
-        Raises: QueueGap: units were lost; `queues.drop` that queue and dispatch the log again.
-            OSError.
+        Raises: QueueGap: units were lost: `rebuild_queue`. OSError.
         """
         refused = []
         fitting = []
@@ -148,17 +176,7 @@ class DerivedFiles:
             seen_bytes: the log's end.
             synced_bytes: the end of what is durable in the log itself.
         """
-        name, header = self.index.newest()
-        state = DispatchState(
-            dispatched_bytes=at_bytes,
-            seen_bytes=seen_bytes,
-            queue_count=self.queue_count,
-            index_name=name,
-            index_units_next=header.units_next,
-            index_slots_used=header.slots_used,
-            index_end_ts=header.end_ts,
-            index_end_offset=header.end_offset,
-        )
+        state = self._state_at(at_bytes, seen_bytes)
         paths = (*self.queues.take_dirty(), *self.index.take_dirty())
         if state == self._state and not paths:
             return None
@@ -171,6 +189,19 @@ class DerivedFiles:
         if self._state is not None:
             paths = (*paths, self._side.path)  # of the flush before
         return Flush(paths=paths, state=state, checkpoint=checkpoint)
+
+    def _state_at(self, at_bytes: int, seen_bytes: int) -> DispatchState:
+        name, header = self.index.newest()
+        return DispatchState(
+            dispatched_bytes=at_bytes,
+            seen_bytes=seen_bytes,
+            queue_count=self.queue_count,
+            index_name=name,
+            index_units_next=header.units_next,
+            index_slots_used=header.slots_used,
+            index_end_ts=header.end_ts,
+            index_end_offset=header.end_offset,
+        )
 
     def end_flush(self, flush: Flush) -> None:
         """Its paths are durable: write it down."""

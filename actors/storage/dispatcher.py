@@ -299,7 +299,7 @@ class Dispatcher(Actor[_Inbox]):
         try:
             refused = self._files.put(heads)
         except QueueGap as gap:
-            self._files.queues.drop(gap.topic, gap.queue_id)
+            self._files.rebuild_queue(gap, self._min_bytes)
             self._at_bytes, self._wanted_bytes = self._min_bytes, 0
             self.ctx.emit(events.QueueRebuilt(topic=gap.topic, queue_id=gap.queue_id))
             return False
