@@ -28,7 +28,8 @@ from actors.env import Env
 from actors.env.real import real_env
 from actors.errors import ConfigError, TriologError
 from actors.events.node import NodeStarted
-from actors.events.sink import EventSink
+from actors.events.runtime import ActorCrashed, ActorStarted
+from actors.events.sink import ORDERED, EventSink
 from actors.node import Node
 from actors.runtime import (
     Actor,
@@ -220,7 +221,11 @@ async def _start(
     node = Node(config, identity, api_socket_path(directory.path), sink)
     outer = env.events
 
+    members = frozenset(f"/{name}/{group.name}" for group in groups)
+
     def emit(path: str, incarnation: int, event: object) -> None:
+        if path in members:
+            _note_why(sink, event)
         sink(path, incarnation, event)
         outer(path, incarnation, event)
 
@@ -242,6 +247,14 @@ async def _start(
         raise _why(group) from group
     node.attach_system(system)
     return node
+
+
+def _note_why(sink: EventSink, event: object) -> None:
+    """A group that ends for good ends the node, so what it says of itself is why the node stops."""
+    if isinstance(event, ActorCrashed):
+        sink.stop_reason = event.error
+    elif isinstance(event, ActorStarted):
+        sink.stop_reason = ORDERED
 
 
 def _why(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -32,6 +32,9 @@ SUBSCRIBERS_MAX = 64
 SUBSCRIBER_LINES_MAX = 4096
 """Lines that wait for one slow subscriber; older ones leave and are counted."""
 
+ORDERED = "ordered"
+"""What NodeStopped says of a stop that somebody asked for."""
+
 _LOGGER = logging.getLogger("triolog.events")
 
 
@@ -85,7 +88,7 @@ class EventSink:
         self.next_seq = 1
         self.dropped = 0
         self.overflowed = False
-        self.stop_reason = "ordered"
+        self.stop_reason = ORDERED
         self._now_us = now_us
         self._encode = LineEncoder(node, boot).encode
         self._policy = policy

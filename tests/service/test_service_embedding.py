@@ -16,6 +16,7 @@ from actors.env import Syncer
 from actors.env.local_disk import LocalDisk
 from actors.env.real import real_env
 from actors.errors import ConfigError, NotMaster, OutcomeUnknown, ReplicationTimeout, StorageError
+from actors.events.node import NodeStopped
 from actors.runtime import SupervisorSpec, open_system
 from actors.service import NodeService
 from actors.storage.event_reader import read_events
@@ -166,6 +167,9 @@ async def test_a_failed_sync_ends_the_node_and_reaches_the_host_as_a_group(
                 raise
     assert caught.group_contains(StorageError, match="No space on this planet")
     assert cancelled
+    (*_, last) = read_events(LocalDisk(), f"{tmp_path}/n0/events")
+    assert isinstance(last.event, NodeStopped)
+    assert "No space on this planet" in last.event.reason
     async with actors.open_node(config, "n0") as node:
         assert (await bodies(node.log("orders")))[:1] == [b"one"]
 
