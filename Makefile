@@ -48,6 +48,7 @@ clean:
 
 bench: $(VENV)/.test
 	$(BIN)/python tests/bench/bench_mailbox.py
+	$(BIN)/python tests/bench/bench_api.py
 
 sim: $(VENV)/.test
 	$(BIN)/python -m actors.sim sweep --mode classic --seeds $(SEEDS) --first $(FIRST)
