@@ -13,7 +13,10 @@ import trio
 
 from actors.api.failures import RequestRefused
 from actors.api.handle import AppendOutcome, EventSubscription, NodeIdentity
+from actors.api.member_session import LOST, ask_acknowledged
+from actors.api.server import master_door
 from actors.config import ClassicGroup, ClusterConfig
+from actors.env import Network
 from actors.errors import Closed, NodeStopped, NotMaster, OutcomeUnknown, TriologError
 from actors.events.sink import EventSink
 from actors.ha import connection_state
@@ -80,12 +83,18 @@ class Node:
     """
 
     def __init__(
-        self, config: ClusterConfig, identity: NodeIdentity, api_path: str, sink: EventSink
+        self,
+        config: ClusterConfig,
+        identity: NodeIdentity,
+        api_path: str,
+        sink: EventSink,
+        network: Network,
     ) -> None:
         self.config = config
         self.identity = identity
         self.api_path = api_path
         self._sink = sink
+        self._network = network
         self._parts: dict[str, GroupPart] = {}
         self._system: System | None = None
         self._stopping = False
@@ -188,6 +197,8 @@ class Node:
     async def read(self, group: str, start: int, max_bytes: int, fresh: bool) -> Batch:
         """See `NodeHandle.read`."""
         part = self._part(group)
+        if fresh and not part.is_master:
+            await self._catch_up(part)
         try:
             pulled = await self._asked(
                 part.pull,
@@ -205,6 +216,24 @@ class Node:
             end=offsets.written,
             lag_bytes=max(0, offsets.acknowledged - held),
         )
+
+    async def _catch_up(self, part: GroupPart) -> None:
+        """Wait until this slave shows what the master has acknowledged at this moment."""
+        group = part.group
+        if group.master not in self.config.python_nodes:
+            raise RequestRefused(
+                api.ERROR_NOT_AVAILABLE, f"{group.master} is a Java broker: it cannot be asked"
+            )
+        door = master_door(self.config, group.master, self.config.nodes[self.name])
+        try:
+            acknowledged = await ask_acknowledged(
+                self._network, door, node=self.name, master=group.master, group=group.name
+            )
+        except LOST as error:
+            raise RequestRefused(
+                api.ERROR_NOT_AVAILABLE, f"{group.master} does not answer: {error}"
+            ) from error
+        await self.wait_acknowledged(group.name, acknowledged - 1)
 
     async def wait_acknowledged(self, group: str, above: int) -> Offsets:
         """See `NodeHandle.wait_acknowledged`."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from functools import partial
 from types import TracebackType
 from typing import Final, TypeAlias
 
@@ -197,31 +198,9 @@ async def _start(
     stack: AsyncExitStack,
 ) -> Node:
     """Build the tree and start it; `stack` gets what must be undone."""
-
-    def now_us() -> int:
-        return env.wall_clock_ms() * 1000
-
-    groups = config.groups_of(name)
-    sink = EventSink(
-        name,
-        directory.boot,
-        now_us,
-        NodeStarted(
-            cluster=config.name, version=VERSION, groups=tuple(group.name for group in groups)
-        ),
-        policy=config.events.policy,
-        pending_max=config.events.pending_max_count,
-    )
-    identity = NodeIdentity(
-        cluster=config.name,
-        node=name,
-        boot=directory.boot,
-        groups=tuple(group.name for group in groups),
-    )
-    node = Node(config, identity, api_socket_path(directory.path), sink)
+    node, sink = new_node(config, name, env, directory.boot)
+    members = frozenset(f"/{name}/{group}" for group in node.identity.groups)
     outer = env.events
-
-    members = frozenset(f"/{name}/{group.name}" for group in groups)
 
     def emit(path: str, incarnation: int, event: object) -> None:
         if path in members:
@@ -233,11 +212,7 @@ async def _start(
 
     def build(registry: Registry) -> SupervisorSpec:
         node.attach_groups(registry)
-        events = event_log.child_spec(
-            sink, env.disk, f"{directory.path}/events", config.events, now_us
-        )
-        api = api_child(node, inner, config, directory.path)
-        return node_tree(config, name, inner, registry, before=(events,), after=(api,))
+        return build_tree(node, sink, inner, registry)
 
     try:
         system = await stack.enter_async_context(
@@ -247,6 +222,36 @@ async def _start(
         raise _why(group) from group
     node.attach_system(system)
     return node
+
+
+def new_node(config: ClusterConfig, name: str, env: Env, boot: int) -> tuple[Node, EventSink]:
+    """A node without its tree, and where its events go. Touches nothing outside."""
+    groups = tuple(group.name for group in config.groups_of(name))
+    sink = EventSink(
+        name,
+        boot,
+        partial(_now_us, env),
+        NodeStarted(cluster=config.name, version=VERSION, groups=groups),
+        policy=config.events.policy,
+        pending_max=config.events.pending_max_count,
+    )
+    identity = NodeIdentity(cluster=config.name, node=name, boot=boot, groups=groups)
+    socket_path = api_socket_path(config.node_dir(name))
+    return Node(config, identity, socket_path, sink, env.network), sink
+
+
+def build_tree(node: Node, sink: EventSink, env: Env, registry: Registry) -> SupervisorSpec:
+    """All of a node: the event log, which stops last, its groups, and the API. Starts nothing."""
+    config, folder = node.config, node.config.node_dir(node.name)
+    events = event_log.child_spec(
+        sink, env.disk, f"{folder}/events", config.events, partial(_now_us, env)
+    )
+    api = api_child(node, env, config, folder)
+    return node_tree(config, node.name, env, registry, before=(events,), after=(api,))
+
+
+def _now_us(env: Env) -> int:
+    return env.wall_clock_ms() * 1000
 
 
 def _note_why(sink: EventSink, event: object) -> None:

@@ -16,47 +16,26 @@ from typing import TypeAlias, assert_never
 import attrs
 import trio
 
-from actors.api import frame_socket
-from actors.api.failures import to_error
-from actors.api.frame_socket import FrameSocket, SocketClosed
-from actors.env.protocols import Address, Network, Stream
-from actors.errors import TriologError
+from actors.api.frame_socket import SocketClosed
+from actors.api.member_session import (
+    ANSWER_TIMEOUT_S,
+    LOST,
+    MasterDoor,
+    MemberSession,
+    member_session,
+)
+from actors.env.protocols import Network
 from actors.events import client as events
 from actors.runtime import Actor, ActorRef, Backoff, ChildSpec
 from actors.storage import pull_service
 from actors.trees.classic import GroupPaths
 from wire import api
-from wire.errors import RemoteProtocolError
 
-ANSWER_TIMEOUT_S = 10.0
-"""For the connection, for the greeting, and for an answer when the master was quiet."""
 QUIET_S = 5.0
 """Without news for so long, the master is asked: upstream's heartbeat interval."""
 RETRY_FIRST_S = 0.2
 """A master that just starts is tried again soon."""
 RESTART_BACKOFF = Backoff(first_s=0.5, max_s=30.0)
-
-_LOST = (
-    OSError,
-    SocketClosed,
-    RemoteProtocolError,
-    TriologError,
-    trio.BrokenResourceError,
-    trio.TooSlowError,
-)
-
-
-@attrs.frozen(kw_only=True)
-class MasterDoor:
-    """Where a master's API is.
-
-    Attributes:
-        address: host and port, or path and 0.
-        local_host: the own address to come from, so that the master knows a member.
-    """
-
-    address: Address
-    local_host: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -135,7 +114,7 @@ class MemberLink(Actor[_Inbox]):
             began_s = self.ctx.now_s()
             try:
                 await self._use_one_connection()
-            except _LOST as error:
+            except LOST as error:
                 text = str(error) or type(error).__name__
                 await self.ctx.self_ref.tell(_Lost(error=text[:500]))
             if self.ctx.now_s() - began_s > self._retry_s:
@@ -144,28 +123,21 @@ class MemberLink(Actor[_Inbox]):
             pause_s = min(2 * pause_s, self._retry_s)
 
     async def _use_one_connection(self) -> None:
-        """Raises: one of _LOST, in the end."""
-        with trio.fail_after(ANSWER_TIMEOUT_S):
-            stream = await self._connect()
-        with trio.CancelScope(deadline=self.ctx.now_s() + ANSWER_TIMEOUT_S) as opening:
-            async with frame_socket.connect(stream) as frames:
-                await frames.send(api.encode(self._hello()))
-                welcome = _checked(await frames.receive())
-                if not isinstance(welcome, api.Welcome) or welcome.node != self._master:
-                    raise SocketClosed(f"{self._door.address} is not {self._master}: {welcome!r}")
-                opening.deadline = float("inf")
-                await self.ctx.self_ref.tell(_Opened(welcome=welcome))
-                await frames.send(api.encode(api.WatchOffsets(id=1, group=self._group)))
-                await self._listen(frames)
-        raise trio.TooSlowError(f"{self._master} did not answer in {ANSWER_TIMEOUT_S} s")
+        """Raises: one of LOST, in the end."""
+        async with member_session(
+            self._network, self._door, node=self._node, master=self._master
+        ) as session:
+            await self.ctx.self_ref.tell(_Opened(welcome=session.welcome))
+            await session.frames.send(api.encode(api.WatchOffsets(id=1, group=self._group)))
+            await self._listen(session)
 
-    async def _listen(self, frames: FrameSocket) -> None:
+    async def _listen(self, session: MemberSession) -> None:
         """Pass on what the master says. When it is quiet, ask, for it may be gone silently."""
         asked = False
         while True:
             answer: api.Answer | None = None
             with trio.move_on_after(ANSWER_TIMEOUT_S if asked else QUIET_S):
-                answer = _checked(await frames.receive())
+                answer = await session.answer()
             if isinstance(answer, api.Offsets):
                 asked = False
                 await self.ctx.self_ref.tell(_Told(offsets=answer))
@@ -175,25 +147,7 @@ class MemberLink(Actor[_Inbox]):
                 raise trio.TooSlowError(f"{self._master} fell silent")
             else:
                 asked = True
-                await frames.send(api.encode(api.GetOffsets(id=2, group=self._group)))
-
-    def _hello(self) -> api.Hello:
-        return api.Hello(id=0, version=api.PROTOCOL_VERSION, name=f"member {self._node}")
-
-    async def _connect(self) -> Stream:
-        address = self._door.address
-        if address.port == 0:
-            return await self._network.connect_unix(address.host)
-        return await self._network.connect(
-            address.host, address.port, local_host=self._door.local_host
-        )
-
-
-def _checked(data: bytes | str) -> api.Answer:
-    answer = api.decode_answer(data)
-    if isinstance(answer, api.Failed):
-        raise to_error(answer)
-    return answer
+                await session.frames.send(api.encode(api.GetOffsets(id=2, group=self._group)))
 
 
 def link_child(

@@ -19,7 +19,8 @@ from actors.api.accept_socket import AcceptSocket, Endpoint, TcpEndpoint, UnixEn
 from actors.api.connection import Connection
 from actors.api.handle import NodeHandle
 from actors.api.limits import ApiLimits
-from actors.api.member_link import MasterDoor, link_child
+from actors.api.member_link import link_child
+from actors.api.member_session import MasterDoor
 from actors.api.socket_file import api_socket_path, write_pointer
 from actors.config.model import ClusterConfig
 from actors.env.protocols import Address, Env, Network, Stream
@@ -50,7 +51,7 @@ def api_child(handle: NodeHandle, env: Env, config: ClusterConfig, node_dir: str
             node=node,
             group=group.name,
             master=group.master,
-            door=_door(config, group.master, address),
+            door=master_door(config, group.master, address),
             network=env.network,
             retry_s=group.reconnect_interval_s,
         )
@@ -117,7 +118,7 @@ def api_spec(
     return SupervisorSpec(strategy=Strategy.REST_FOR_ONE, children=tuple(children))
 
 
-def _door(config: ClusterConfig, master: str, own_address: str) -> MasterDoor:
+def master_door(config: ClusterConfig, master: str, own_address: str) -> MasterDoor:
     """How to reach a master: by its port, or by its socket file if the cluster has no port."""
     if config.api_port is not None:
         return MasterDoor(

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import random
 
-from actors.api.handle import NodeIdentity
-from actors.api.server import api_child
 from actors.config import ClusterConfig
 from actors.env import Env
 from actors.env.local_disk import LocalDisk
 from actors.env.tcp import TcpNetwork
-from actors.events.node import NodeStarted
-from actors.events.sink import EventSink
-from actors.node import Node
 from actors.runtime import Registry, render_spec
-from actors.storage import event_log
-from actors.trees.classic import node_tree
-from actors.version import VERSION
+from actors.service import build_tree, new_node
 
 
 def trees_of(config: ClusterConfig) -> dict[str, str]:
@@ -32,26 +25,9 @@ def _tree_of(config: ClusterConfig, name: str) -> str:
         wall_clock_ms=lambda: 0,
         events=_ignore,
     )
-    groups = tuple(group.name for group in config.groups_of(name))
-    started = NodeStarted(cluster=config.name, version=VERSION, groups=groups)
-    sink = EventSink(
-        name,
-        0,
-        env.wall_clock_ms,
-        started,
-        policy=config.events.policy,
-        pending_max=config.events.pending_max_count,
-    )
-    identity = NodeIdentity(cluster=config.name, node=name, boot=0, groups=groups)
-    node = Node(config, identity, "", sink)
-    folder = config.node_dir(name)
-    events = event_log.child_spec(
-        sink, env.disk, f"{folder}/events", config.events, env.wall_clock_ms
-    )
+    node, sink = new_node(config, name, env, boot=0)
     registry = Registry(rng=env.rng, event_sink=_ignore)
-    api = api_child(node, env, config, folder)
-    spec = node_tree(config, name, env, registry, before=(events,), after=(api,))
-    return render_spec(spec, name)
+    return render_spec(build_tree(node, sink, env, registry), name)
 
 
 def _ignore(path: str, incarnation: int, event: object) -> None:

@@ -11,7 +11,8 @@ from api_kit import MEMBER, NODE, PORT, SOCKET, MemoryNode, Served, serving, sin
 from trio.testing import MockClock
 
 from actors.api import socket_file
-from actors.api.member_link import MasterDoor, link_child
+from actors.api.member_link import link_child
+from actors.api.member_session import MasterDoor
 from actors.api.server import api_child
 from actors.config.model import ClassicGroup, ClusterConfig, SlaveNode
 from actors.env.protocols import Address, Env

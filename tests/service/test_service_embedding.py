@@ -11,6 +11,7 @@ import pytest
 import trio
 
 import actors
+from actors.api.failures import RequestRefused
 from actors.config import loads
 from actors.env import Syncer
 from actors.env.local_disk import LocalDisk
@@ -108,6 +109,21 @@ async def test_a_slave_refuses_appends_and_names_the_master(tmp_path: Path, free
             await node.log("orders").append([b"no"])
     assert caught.value.hint == "n0"
     assert caught.value.status == "SERVICE_NOT_AVAILABLE"
+
+
+async def test_a_fresh_read_on_a_slave_shows_what_the_master_has_acknowledged(
+    tmp_path: Path, free_port: int
+) -> None:
+    config = cluster(tmp_path, free_port, nodes=2)
+    async with actors.open_node(config, "n1") as slave:
+        with pytest.raises(RequestRefused, match="n0 does not answer"):
+            await slave.log("orders").read(0, fresh=True)
+        async with actors.open_node(config, "n0") as master:
+            for number in range(20):
+                body = b"%d" % number
+                receipt = await master.log("orders").append([body])
+                batch = await slave.log("orders").read(receipt.first, fresh=True)
+                assert [record.body for record in batch.records] == [body]
 
 
 async def test_a_host_that_is_cancelled_in_mid_append(tmp_path: Path, free_port: int) -> None:

@@ -1,0 +1,109 @@
+"""A member's connection to another member's API: how to reach it, the greeting, one question.
+
+Raises everywhere: one of `LOST`, whatever goes wrong between the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import attrs
+import trio
+
+from actors.api import frame_socket
+from actors.api.failures import to_error
+from actors.api.frame_socket import FrameSocket, SocketClosed
+from actors.env.protocols import Address, Network, Stream
+from actors.errors import TriologError
+from wire import api
+from wire.errors import RemoteProtocolError
+
+ANSWER_TIMEOUT_S = 10.0
+"""For the connection, for the greeting, and for an answer when the other was quiet."""
+
+LOST = (
+    OSError,
+    SocketClosed,
+    RemoteProtocolError,
+    TriologError,
+    trio.BrokenResourceError,
+    trio.TooSlowError,
+)
+
+
+@attrs.frozen(kw_only=True)
+class MasterDoor:
+    """Where a master's API is.
+
+    Attributes:
+        address: host and port, or path and 0.
+        local_host: the own address to come from, so that the master knows a member.
+    """
+
+    address: Address
+    local_host: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class MemberSession:
+    """A greeted connection."""
+
+    frames: FrameSocket
+    welcome: api.Welcome
+
+    async def answer(self) -> api.Answer:
+        """The next frame. Raises: as the module says; the error that a `failed` frame tells."""
+        return _checked(await self.frames.receive())
+
+
+@asynccontextmanager
+async def member_session(
+    network: Network, door: MasterDoor, *, node: str, master: str
+) -> AsyncIterator[MemberSession]:
+    """Connect, greet and check who answers, within ANSWER_TIMEOUT_S; then for as long as the block.
+
+    Args:
+        node: who asks.
+        master: who is expected there.
+    """
+    with trio.fail_after(ANSWER_TIMEOUT_S):
+        stream = await _connect(network, door)
+    with trio.CancelScope(deadline=trio.current_time() + ANSWER_TIMEOUT_S) as opening:
+        async with frame_socket.connect(stream) as frames:
+            hello = api.Hello(id=0, version=api.PROTOCOL_VERSION, name=f"member {node}")
+            await frames.send(api.encode(hello))
+            welcome = _checked(await frames.receive())
+            if not isinstance(welcome, api.Welcome) or welcome.node != master:
+                raise SocketClosed(f"{door.address} is not {master}: {welcome!r}")
+            opening.deadline = float("inf")
+            yield MemberSession(frames=frames, welcome=welcome)
+            return
+    raise trio.TooSlowError(f"{master} did not answer in {ANSWER_TIMEOUT_S} s")
+
+
+async def ask_acknowledged(
+    network: Network, door: MasterDoor, *, node: str, master: str, group: str
+) -> int:
+    """What the master has acknowledged at this moment: a reader who saw less would read stale."""
+    with trio.fail_after(ANSWER_TIMEOUT_S):
+        async with member_session(network, door, node=node, master=master) as session:
+            await session.frames.send(api.encode(api.GetOffsets(id=1, group=group)))
+            answer = await session.answer()
+            if not isinstance(answer, api.Offsets):
+                raise SocketClosed(f"unexpected answer: {answer!r}")
+            return answer.acknowledged
+
+
+async def _connect(network: Network, door: MasterDoor) -> Stream:
+    address = door.address
+    if address.port == 0:
+        return await network.connect_unix(address.host)
+    return await network.connect(address.host, address.port, local_host=door.local_host)
+
+
+def _checked(data: bytes | str) -> api.Answer:
+    answer = api.decode_answer(data)
+    if isinstance(answer, api.Failed):
+        raise to_error(answer)
+    return answer
