@@ -48,7 +48,7 @@ CONVERGE_S: Final = 60.0
 """Virtual time after which a healed cluster holds, and shows, the same everywhere. The slowest way
 there: a connection that died silently is given up after housekeeping (20 s by default), then a
 reconnect, then the data."""
-REAL_NODES_MAX: Final = 5
+NODES_MAX: Final = 5
 
 
 @attrs.frozen(kw_only=True)
@@ -63,6 +63,7 @@ class Plan:
     policy: str
     load: WorkloadOptions
     script: Script
+    duration_s: float = FAULTS_S
 
     def describe(self) -> list[str]:
         """For a person who looks at a run."""
@@ -103,7 +104,7 @@ class Outcome:
 def draw_plan(seed: str) -> Plan:
     """The run that belongs to a seed."""
     rng = random.Random(f"{seed}:plan")
-    nodes = rng.randint(2, REAL_NODES_MAX)
+    nodes = rng.randint(2, NODES_MAX)
     durability = rng.choices(["synced", "written"], [3, 1])[0]
     config = classic_config(
         nodes=nodes,
@@ -166,7 +167,7 @@ def make_policy(name: str) -> Policy:
 
 
 async def simulate(plan: Plan, tell: Callable[[Observation], None] | None = None) -> Outcome:
-    """Run a plan. Needs a Trio run with an autojump clock; `run_seed` brings one along."""
+    """Run a plan. Needs a Trio run with an autojump clock; `run_plan` brings one along."""
     world_opened = open_world(
         plan.seed, network=plan.network, disk=plan.disk, policy=make_policy(plan.policy)
     )
@@ -180,7 +181,7 @@ async def simulate(plan: Plan, tell: Callable[[Observation], None] | None = None
         await cluster.start()
         load = Workload(cluster, GROUP, history, plan.load, world.rng("load"))
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(load.run, trio.current_time() + FAULTS_S + 1.0)
+            nursery.start_soon(load.run, trio.current_time() + plan.duration_s + 1.0)
             await faults.run(plan.script)
             await faults.mend()
         try:
@@ -204,11 +205,16 @@ async def simulate(plan: Plan, tell: Callable[[Observation], None] | None = None
         )
 
 
-def run_seed(seed: str, tell: Callable[[Observation], None] | None = None) -> Outcome:
-    """The whole run of a seed, on a virtual clock of its own."""
+def run_plan(plan: Plan, tell: Callable[[Observation], None] | None = None) -> Outcome:
+    """The whole run, on a virtual clock of its own."""
     clock = trio.testing.MockClock(autojump_threshold=0)
-    outcome: Outcome = trio.run(simulate, draw_plan(seed), tell, clock=clock)
+    outcome: Outcome = trio.run(simulate, plan, tell, clock=clock)
     return outcome
+
+
+def run_seed(seed: str, tell: Callable[[Observation], None] | None = None) -> Outcome:
+    """The run that belongs to a seed."""
+    return run_plan(draw_plan(seed), tell)
 
 
 def _fault_counts(faults: FaultRunner) -> dict[str, int]:

@@ -63,11 +63,11 @@ class WorkloadOptions:
 def draw_options(rng: random.Random) -> WorkloadOptions:
     """A workload of another character for every seed."""
     return WorkloadOptions(
-        appenders=rng.randint(1, 4),
+        appenders=rng.randint(1, 3),
         pause_mean_s=rng.choice([0.5, 1.0, 2.0]),
         batch_max=rng.choice([1, 3, 8]),
         body_mean_bytes=rng.choice([20, 300, 1200]),
-        burst_share=rng.choice([0.0, 0.1, 0.3]),
+        burst_share=rng.choice([0.0, 0.05, 0.15]),
         give_up_share=rng.choice([0.0, 0.1, 0.3]),
         readers=rng.randint(1, 3),
     )
