@@ -56,7 +56,7 @@ async def count(log: actors.Log, orders: int) -> None:
 async def main(folder: Path) -> None:
     file = folder / "cluster.toml"
     file.write_text(CLUSTER)
-    # Each block is ready on entry and stops in order on exit: the master first, which drains slaves.
+    # Each is ready on entry and stops in order on exit: first the master, which drains its slaves.
     async with (
         actors.open_node(file, "n1") as slave,
         actors.open_node(file, "n2"),
