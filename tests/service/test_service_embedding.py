@@ -102,6 +102,7 @@ async def test_a_port_in_use_is_one_line(tmp_path: Path, free_port: int) -> None
         pass  # the refusal has left no lock and no listener behind
 
 
+@pytest.mark.checklist(58)
 async def test_a_slave_refuses_appends_and_names_the_master(tmp_path: Path, free_port: int) -> None:
     config = cluster(tmp_path, free_port, nodes=2)
     async with actors.open_node(config, "n1") as node:
@@ -111,6 +112,7 @@ async def test_a_slave_refuses_appends_and_names_the_master(tmp_path: Path, free
     assert caught.value.status == "SERVICE_NOT_AVAILABLE"
 
 
+@pytest.mark.checklist(58)
 async def test_a_fresh_read_on_a_slave_shows_what_the_master_has_acknowledged(
     tmp_path: Path, free_port: int
 ) -> None:

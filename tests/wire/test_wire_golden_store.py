@@ -110,6 +110,7 @@ def test_scan_finds_the_manifests_records_and_blanks(version: str, node: str) ->
     assert found == wanted
 
 
+@pytest.mark.checklist(37)
 @stores
 def test_records_decode_to_the_manifest(version: str, node: str) -> None:
     found = [in_manifests_words(record) for record in all_records(version, node)]
@@ -119,6 +120,7 @@ def test_records_decode_to_the_manifest(version: str, node: str) -> None:
         assert {key: record[key] for key in want} == want
 
 
+@pytest.mark.checklist(37)
 @stores
 def test_records_are_encoded_byte_identical_three_ways(version: str, node: str) -> None:
     segments = golden.segments(version, node)
@@ -153,6 +155,7 @@ def test_records_are_encoded_byte_identical_three_ways(version: str, node: str) 
         assert decode_message_id(record.message_id) == (record.store_host, record.physical_offset)
 
 
+@pytest.mark.checklist(37)
 @stores
 def test_a_whole_file_is_built_again(version: str, node: str) -> None:
     records = {record.physical_offset: record for record in all_records(version, node)}
@@ -225,6 +228,7 @@ def test_heads_say_what_the_records_say(version: str, node: str) -> None:
         )
 
 
+@pytest.mark.checklist(41)
 @stores
 def test_consume_queues_are_built_again(version: str, node: str) -> None:
     built: dict[tuple[str, int], bytearray] = {}
@@ -271,12 +275,14 @@ def build_index(heads: list[RecordHead]) -> bytes:
     return bytes(data)
 
 
+@pytest.mark.checklist(41)
 @stores
 def test_the_index_file_is_built_again(version: str, node: str) -> None:
     (path,) = (golden.ROOT / version / node / "index").iterdir()
     assert build_index(all_heads(version, node)) == path.read_bytes()
 
 
+@pytest.mark.checklist(43)
 @pytest.mark.parametrize(
     ("version", "node"),
     [*golden.STORES, ("4.9.7", "slave"), ("4.9.7", "slave-running"), ("5.3.3", "slave-running")],
@@ -290,6 +296,7 @@ def test_checkpoints(version: str, node: str) -> None:
         assert found == Checkpoint(log_ts=last, queue_ts=last)
 
 
+@pytest.mark.checklist(37)
 def test_every_file_name_is_its_offset() -> None:
     for version, node in golden.STORES:
         folder = golden.ROOT / version / node / "commitlog"

@@ -104,6 +104,7 @@ def test_golden_reports_are_the_manifests(version: str, stream: str) -> None:
     assert b"".join(encode_report(offset) for offset in wanted) == data
 
 
+@pytest.mark.checklist(7)
 @pytest.mark.parametrize(("version", "stream"), golden.STREAMS)
 def test_golden_reports_in_one_read_give_the_last(version: str, stream: str) -> None:
     wanted = golden.manifest(version)["ha"][stream]["reports"]
@@ -117,6 +118,7 @@ def test_golden_reports_in_one_read_give_the_last(version: str, stream: str) -> 
 # --- reports: checklist 7 -------------------------------------------------------------------------
 
 
+@pytest.mark.checklist(7)
 @pytest.mark.parametrize("cut", range(17))
 def test_reports_split_anywhere_are_understood(cut: int) -> None:
     data = encode_report(300) + encode_report(700)
@@ -154,6 +156,7 @@ def test_a_report_out_of_range_is_our_error(offset: int) -> None:
 # --- frames: checklist 18 (decoder part) and 19 ---------------------------------------------------
 
 
+@pytest.mark.checklist(18)
 def test_a_frame_split_at_every_byte_comes_once() -> None:
     frames = [(100, b"abcdefgh"), (108, b""), (108, b"ij")]
     data = encode_frames(frames)
@@ -196,6 +199,7 @@ def test_missing_bytes_lead_from_edge_to_edge() -> None:
     assert wanted == [12, 1, 6, 1, 12, 1, 12, 1, 1]
 
 
+@pytest.mark.checklist(19)
 @pytest.mark.parametrize("size", [0, 1, FRAME_BODY_MAX - 1, FRAME_BODY_MAX])
 def test_sizes_up_to_the_limit_are_accepted(size: int) -> None:
     body = bytes(size)
@@ -204,6 +208,7 @@ def test_sizes_up_to_the_limit_are_accepted(size: int) -> None:
     assert read_frames([header + body[:half], body[half:]]) == [(4096, body)]
 
 
+@pytest.mark.checklist(19)
 @pytest.mark.parametrize("size", [-1, -(2**31), FRAME_BODY_MAX + 1, 2**31 - 1])
 def test_other_sizes_are_refused_for_ever(size: int) -> None:
     decoder = FrameDecoder()

@@ -104,6 +104,7 @@ LAYOUTS = {
 }
 
 
+@pytest.mark.checklist(37)
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_every_layout_both_ways(name: str) -> None:
     born, store, body, topic, properties = LAYOUTS[name]

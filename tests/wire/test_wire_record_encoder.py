@@ -13,12 +13,14 @@ FIELDS = {"queue_id": 0, "queue_offset": 0, "physical_offset": 0, "store_ts": 0,
 # --- checklist 38, encoding part ------------------------------------------------------------------
 
 
+@pytest.mark.checklist(38)
 def test_a_record_that_leaves_exactly_a_blank_fits() -> None:
     size = RecordEncoder("T", V4, V4).record_size(100)
     assert fits_in_segment(size, size + BLANK_BYTES)
     assert not fits_in_segment(size, size + BLANK_BYTES - 1)
 
 
+@pytest.mark.checklist(38)
 def test_a_file_filled_to_the_last_byte_reads_back() -> None:
     encoder = RecordEncoder("T", V4, V4)
     out = bytearray()
