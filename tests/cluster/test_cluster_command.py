@@ -83,6 +83,7 @@ def refusal(capfd: pytest.CaptureFixture[str], *words: str) -> str:
     return lines[0].removeprefix("triolog: ")
 
 
+@pytest.mark.checklist(57)
 @pytest.mark.parametrize(
     ("before", "after", "line"),
     [

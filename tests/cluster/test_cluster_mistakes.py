@@ -1,4 +1,7 @@
-"""A user's mistakes, as typed: one clear line on stderr, exit code 2, nothing left running."""
+"""A mistake that a node's process finds reaches the user as one line of the parent, exit code 2.
+
+The same mistakes without processes, and all others, are in `test_cluster_command.py`.
+"""
 
 from __future__ import annotations
 
@@ -54,65 +57,25 @@ def only_line(folder: Path, text: str, *words: str) -> str:
     """Run a file's text and return the only line on stderr."""
     file = folder / "cluster.toml"
     file.write_text(text.replace("PORT", str(free_port())))
-    ran = run(str(file), *words)
+    ran = run(str(file), "--processes")
     assert ran.returncode == 2, ran
     (line,) = ran.stderr.splitlines()
     assert "Traceback" not in line
     return line
 
 
-WRONG_FILES = {
-    "unknown key": (TEXT + "copis = 2\n", "copis"),
-    "wrong type": (TEXT + 'copies = "two"\n', "copies"),
-    "no for a boolean": (TEXT + 'check_crc_on_recover = "no"\n', "check_crc_on_recover"),
-    "two groups on one port": (
-        TEXT + '[groups.other]\nmode = "classic"\nmaster = "n0"\nport = PORT\n',
-        "port",
-    ),
-    "unknown node": (TEXT.replace('slaves = ["n1"]', 'slaves = ["n7"]'), "n7"),
-    "no TOML": ("version = = 1", "cluster.toml"),
-}
-
-
-@pytest.mark.checklist(57)
-@pytest.mark.parametrize("mistake", WRONG_FILES)
-def test_a_wrong_file(tmp_path: Path, mistake: str) -> None:
-    text, named = WRONG_FILES[mistake]
-    line = only_line(tmp_path, text)
-    assert "cluster.toml" in line
-    assert named in line
-    assert not (tmp_path / "data").exists()
-
-
-def test_a_missing_file(tmp_path: Path) -> None:
-    ran = run(str(tmp_path / "none.toml"))
-    assert ran.returncode == 2
-    (line,) = ran.stderr.splitlines()
-    assert "none.toml" in line
-
-
-def test_a_node_that_is_not_in_the_file(tmp_path: Path) -> None:
-    assert "n9" in only_line(tmp_path, TEXT, "--node", "n9")
-
-
-def test_a_feed_that_is_not_there(tmp_path: Path) -> None:
-    assert "nowhere.txt" in only_line(tmp_path, TEXT, "--feed", str(tmp_path / "nowhere.txt"))
-
-
-@pytest.mark.parametrize("words", [(), ("--processes",)])
-def test_an_address_that_is_not_this_machines(tmp_path: Path, words: tuple[str, ...]) -> None:
-    line = only_line(tmp_path, TEXT.replace("127.0.0.1", "192.0.2.7"), *words)
+def test_an_address_that_is_not_this_machines(tmp_path: Path) -> None:
+    line = only_line(tmp_path, TEXT.replace("127.0.0.1", "192.0.2.7"), "--processes")
     assert "192.0.2.7" in line
 
 
 @pytest.mark.checklist(1)
-@pytest.mark.parametrize("words", [(), ("--processes",)])
-def test_a_port_in_use(tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_a_port_in_use(tmp_path: Path) -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         held.listen()
         port = held.getsockname()[1]
-        line = only_line(tmp_path, TEXT.replace("PORT", str(port)), *words)
+        line = only_line(tmp_path, TEXT.replace("PORT", str(port)), "--processes")
     assert str(port) in line
     assert "in use" in line
 
@@ -149,17 +112,14 @@ def stack() -> Iterator[ExitStack]:
         yield opened
 
 
-@pytest.mark.parametrize("words", [(), ("--processes",)])
 @pytest.mark.parametrize("spoiled", SPOILS)
-def test_a_data_directory_that_does_not_fit(
-    tmp_path: Path, stack: ExitStack, spoiled: str, words: tuple[str, ...]
-) -> None:
+def test_a_data_directory_that_does_not_fit(tmp_path: Path, stack: ExitStack, spoiled: str) -> None:
     file = tmp_path / "cluster.toml"
     file.write_text(TEXT.replace("PORT", str(free_port())))
     assert run(str(file), "--node", "n0").returncode == 0
     spoil, said = SPOILS[spoiled]
     spoil(tmp_path / "data/n0", stack)
-    ran = run(str(file), *words)
+    ran = run(str(file), "--processes")
     assert ran.returncode == 2, ran
     (line,) = ran.stderr.splitlines()
     assert said in line
