@@ -22,7 +22,6 @@ from wire.errors import LocalProtocolError, RemoteProtocolError
 from wire.message_record import Buffer
 
 UNIT_BYTES: Final = 20
-UNITS_PER_FILE: Final = 300_000  # mappedFileSizeConsumeQueue's default: 6 000 000 bytes
 FILLER_SIZE: Final = 0x7FFFFFFF
 
 _UNIT = struct.Struct(">qiq")

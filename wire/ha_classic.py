@@ -96,13 +96,11 @@ class ReportDecoder:
     Reports are cumulative, so of several that arrived together only the last complete one counts.
     """
 
-    __slots__ = ("_broken", "_buffer", "coalesced", "received")
+    __slots__ = ("_broken", "_buffer")
 
     def __init__(self) -> None:
         self._buffer = ReceiveBuffer(RECEIVE_LIMIT_BYTES)
         self._broken: str | None = None
-        self.received = 0  # complete reports so far
-        self.coalesced = 0  # of these, how many a later one replaced before anybody saw them
 
     def receive_data(self, data: bytes) -> None:
         """Add what the socket gave.
@@ -128,8 +126,6 @@ class ReportDecoder:
         if lowest < 0:
             self._broken = f"report {lowest} is negative"
             raise RemoteProtocolError(self._broken)
-        self.received += len(offsets)
-        self.coalesced += len(offsets) - 1
         return offsets[-1]
 
 
@@ -188,20 +184,6 @@ class FrameDecoder:
         self._in_frame = False
         self._offset = 0  # of the next body byte, while _in_frame
         self._rest_bytes = 0  # body bytes of the frame not handed out yet, while _in_frame
-
-    @property
-    def at_frame_boundary(self) -> bool:
-        """Whether every byte so far belongs to a frame that has ended (a clean place for EOF)."""
-        return not self._in_frame and not len(self._buffer)
-
-    @property
-    def missing_bytes(self) -> int:
-        """Bytes until the current header or body is complete.
-
-        Who receives at most so many gets the body in whole chunks, without a copy.
-        """
-        wanted = self._rest_bytes if self._in_frame else FRAME_HEADER_BYTES
-        return max(wanted - len(self._buffer), 0)
 
     def receive_data(self, data: bytes) -> None:
         """Add what the socket gave.

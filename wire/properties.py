@@ -88,18 +88,14 @@ def decode_properties(block: bytes) -> Mapping[str, str]:
     return found
 
 
-def find_property(block: bytes, name: bytes) -> bytes | None:
+def find_value(framed: bytes, start: bytes) -> bytes | None:
     """The value of one property, undecoded: what `decode_properties` gives, without a mapping.
 
     Args:
-        block: a property block.
-        name: the property's name in ASCII.
+        framed: 0x02 and a property block.
+        start: 0x02, the property's name in ASCII, 0x01. Both are framed by the caller, who looks
+            for several names in each of many blocks.
     """
-    return find_value(VALUE_END + block, VALUE_END + name + NAME_END)
-
-
-def find_value(framed: bytes, start: bytes) -> bytes | None:
-    """`find_property` for a loop: `framed` is 0x02 + block, `start` is 0x02 + name + 0x01."""
     before, found, after = framed.rpartition(start)
     while found:
         value = after.partition(VALUE_END)[0]

@@ -200,10 +200,11 @@ def test_a_silent_master_is_given_up() -> None:
 def test_what_the_store_did_not_take_is_never_reported() -> None:
     progress = began(100)
     progress.received(frame(100, b"x" * 10), 1.0)
-    assert progress.refused_by_store().lost == Lost.APPEND_FAILED
-    assert progress.tick(30.0) == slave_progress.NOTHING
-    assert progress.refused_by_store() == slave_progress.NOTHING
-    assert progress.reported_bytes == 100
+    assert progress.grew(LogExtent(0, 100, 100)) == slave_progress.NOTHING  # synced once more
+    assert reporting(progress, progress.tick(5.0), 5.0) == 100
+    progress.received(frame(110, b"y" * 10), 6.0)
+    assert progress.grew(LogExtent(0, 109, 109)) == slave_progress.NOTHING  # no whole frame
+    assert progress.grew(LogExtent(0, 110, 110)).report_bytes == 110  # and not the second one
 
 
 @pytest.mark.checklist(14)

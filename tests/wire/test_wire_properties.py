@@ -11,12 +11,16 @@ from wire.properties import (
     delivery_time,
     encode_properties,
     encode_property_crc,
-    find_property,
+    find_value,
     java_string_hash,
     queue_tags_code,
     tags_code,
     tags_code_of_bytes,
 )
+
+
+def find_property(block: bytes, name: bytes) -> bytes | None:
+    return find_value(b"\2" + block, b"\2" + name + b"\1")
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ class Reconnect:
         state: upstream's state.
         mismatches: refused offsets since the last accepted frame.
         mismatches_total: refused offsets since the start.
-        last_lost, last_error: why the last connection ended; kept while the next one lives.
+        last_error: why the last connection ended; kept while the next one lives.
         connect_at_s: when to try next, while READY.
     """
 
@@ -50,7 +50,6 @@ class Reconnect:
     failures: int = 0
     mismatches: int = 0
     mismatches_total: int = 0
-    last_lost: Lost | None = None
     last_error: str = ""
     connect_at_s: float = 0.0
 
@@ -70,7 +69,6 @@ class Reconnect:
     def lost(self, reason: Lost, detail: str, now_s: float) -> float:
         """The connection or the attempt ended. Returns the pause in seconds."""
         self.state = after(SLAVE_TRANSITIONS, self.state, Trigger.LOST)
-        self.last_lost = reason
         self.last_error = f"{reason.value}: {detail}" if detail else reason.value
         if reason in OFFSET_REFUSALS:
             self.mismatches += 1

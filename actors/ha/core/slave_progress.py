@@ -156,10 +156,6 @@ class SlaveProgress:
             return self._end(Lost.LOG_CUT)
         return self._report_if_new()
 
-    def refused_by_store(self) -> Effects:
-        """The store could not take an append of this connection (T4)."""
-        return NOTHING if self._over else self._end(Lost.APPEND_FAILED)
-
     def tick(self, now_s: float) -> Effects:
         """A deadline may have come: a silent master, or a report of the same offset again."""
         if self._over:
