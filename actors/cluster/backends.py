@@ -17,6 +17,8 @@ from actors.runtime import State, System, open_system
 from actors.service import open_node
 
 PARENT = "processes"
+STOP_EXTRA_S = 10.0
+"""More than a child may need to leave the interpreter: the parent's budget is not what ends it."""
 
 
 def start_order(config: ClusterConfig, nodes: tuple[str, ...]) -> tuple[str, ...]:
@@ -103,14 +105,15 @@ async def in_processes(
         ConfigError: with the words of the children that ended with a user's mistake.
     """
     watcher = Watcher(note=note)
+    stop_timeout_s = config.drain_timeout_s + config.stop_timeout_s
     spec = tree(
         start_order(config, nodes),
         lambda node: child_command(config.path, node),
         watcher,
-        config.stop_timeout_s,
+        stop_timeout_s,
     )
-    stop_timeout_s = len(nodes) * (config.stop_timeout_s + 10.0)
-    async with open_system(PARENT, spec, stop_timeout_s=stop_timeout_s) as system:
+    budget_s = len(nodes) * (stop_timeout_s + STOP_EXTRA_S)
+    async with open_system(PARENT, spec, stop_timeout_s=budget_s) as system:
         yield _Processes(system, watcher)
     if watcher.refused:
         raise ConfigError(tuple(line.removeprefix("triolog: ") for line in watcher.refused))

@@ -130,17 +130,20 @@ class Feed:
         Raises:
             Exception: an answer that no retry can change: `TooLarge`, an unknown group.
         """
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._keep_record)
-            while not self._stopping and not self._done():
-                await self._use_one_connection()
-            while self._receipts:
-                await self._changed.wait()
-            nursery.cancel_scope.cancel()
-        self._state = "stopped"
-        if self._done():
-            await self._record.end()
-            self._state = "ended"
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._keep_record)
+                while not self._stopping and not self._done():
+                    await self._use_one_connection()
+                while self._receipts:
+                    await self._changed.wait()
+                nursery.cancel_scope.cancel()
+            self._state = "stopped"
+            if self._done():
+                await self._record.end()
+                self._state = "ended"
+        finally:
+            self._record.close()
 
     def _done(self) -> bool:
         return self._source_ended and not (self._queue or self._in_flight or self._pending)

@@ -146,8 +146,8 @@ def _head(config: ClusterConfig) -> str:
         [
             f"cluster {config.name}",
             f"  data in {config.data_dir}/NODE",
-            f"  an ordered stop takes at most {config.stop_timeout_s:g} s,"
-            f" of these {config.drain_timeout_s:g} s to send slaves what they lack",
+            f"  an ordered stop sends slaves what they lack for {config.drain_timeout_s:g} s"
+            f" at most, then takes at most {config.stop_timeout_s:g} s",
             "",
             "nodes",
             *_columns(rows),

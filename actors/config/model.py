@@ -299,8 +299,8 @@ class ClusterConfig:
         groups: name -> group.
         api_port: where every node serves its API to the members' addresses; None = only on its Unix
             socket.
-        stop_timeout_s: the whole ordered stop of a node; what still runs afterwards is killed.
-        drain_timeout_s: the part of a stop in which connected slaves are sent what they lack.
+        drain_timeout_s: how long an ordered stop sends connected slaves what they lack.
+        stop_timeout_s: how long a node's tree may then take to stop; what still runs is killed.
         events: the event log's settings.
         demo: the example's feed.
         path: the file this came from; "" for a configuration made by a program.

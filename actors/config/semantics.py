@@ -176,16 +176,6 @@ def _limits_of(group: ClassicGroup) -> Iterator[Problem]:
             )
 
 
-def _stop(config: ClusterConfig) -> Iterator[Problem]:
-    if config.drain_timeout_s >= config.stop_timeout_s:
-        yield Problem(
-            ("drain_timeout_s",),
-            f"less than stop_timeout_s, {config.stop_timeout_s:g}",
-            f"{config.drain_timeout_s:g}",
-            (("stop_timeout_s",),),
-        )
-
-
 _RULES: tuple[Callable[[ClusterConfig], Iterator[Problem]], ...] = (
     _sizes,
     _reserved,
@@ -195,5 +185,4 @@ _RULES: tuple[Callable[[ClusterConfig], Iterator[Problem]], ...] = (
     _ports,
     _api_addresses,
     _group_limits,
-    _stop,
 )

@@ -23,6 +23,7 @@ class Record:
 
     noted: list[tuple[int, int]] = attrs.field(factory=list)
     ended: bool = False
+    closed: bool = False
 
     async def note(self, receipts: list[tuple[int, Receipt]]) -> None:
         await trio.sleep(0.01)
@@ -30,6 +31,10 @@ class Record:
 
     async def end(self) -> None:
         self.ended = True
+
+    def close(self) -> None:
+        assert not self.closed
+        self.closed = True
 
 
 @attrs.define
@@ -136,6 +141,7 @@ async def test_all_lines_in_order(autojump_clock: trio.abc.Clock) -> None:
     assert (view.acknowledged_bytes, view.in_flight_count, view.state) == (7, 0, "ended")
     assert sorted(record.noted) == [(0, 3), (3, 4)]
     assert record.ended
+    assert record.closed
     assert feed.seconds == pytest.approx(0.1)
 
 

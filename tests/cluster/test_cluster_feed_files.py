@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import trio
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.client import lines
@@ -246,6 +246,7 @@ def test_record_in_use(tmp_path: Path) -> None:
     FeedRecord(str(tmp_path), "g").close()
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 6)), max_size=20))
 def test_prefix_is_the_first_gap(parts: list[tuple[int, int]]) -> None:
     prefix = Prefix()

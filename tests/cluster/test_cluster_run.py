@@ -147,6 +147,7 @@ def make(world: World, **keys: Any) -> Run:
 class MemoryRecord:
     noted: int = 0
     ended: bool = False
+    closed: bool = False
 
     async def note(self, receipts: list[tuple[int, Receipt]]) -> None:
         await trio.lowlevel.checkpoint()
@@ -154,6 +155,10 @@ class MemoryRecord:
 
     async def end(self) -> None:
         self.ended = True
+
+    def close(self) -> None:
+        assert not self.closed
+        self.closed = True
 
 
 def feeding(world: World, chunks: int | None, record: MemoryRecord) -> Feeding:

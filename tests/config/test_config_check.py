@@ -14,7 +14,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "3node.toml"
 PAGE = """\
 cluster demo
   data in DIR/NODE
-  an ordered stop takes at most 30 s, of these 10 s to send slaves what they lack
+  an ordered stop sends slaves what they lack for 10 s at most, then takes at most 30 s
 
 nodes
   n0  127.0.0.1  master of orders
@@ -121,6 +121,10 @@ def test_a_java_master_promises_by_itself() -> None:
     promise = guarantees.guarantee_of(given)
     assert "brokerRole" in promise.returns_when
     assert "synced bytes only" in promise.holds_after
+
+
+def test_readme_promises_the_same() -> None:
+    assert guarantees.markdown() in (EXAMPLE.parents[1] / "README.md").read_text()
 
 
 def test_readme_table_has_every_kind() -> None:

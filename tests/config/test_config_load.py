@@ -9,7 +9,7 @@ from pathlib import Path
 
 import attrs
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors import config
@@ -201,6 +201,7 @@ def mutated(draw: st.DrawFn) -> str:
     return "\n".join(lines)
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(mutated())
 def test_any_text_gives_a_configuration_or_lines(text: str) -> None:
     problems: tuple[str, ...] = ()

@@ -318,12 +318,6 @@ def test_limits_may_be_reached() -> None:
     assert longest in loads(BASE + f'[groups.{longest}]\nmaster = "n0"\nport = 1', "f").groups
 
 
-def test_drain_within_stop() -> None:
-    assert lines("drain_timeout_s = 30\n" + BASE) == [
-        "f.toml: key drain_timeout_s: expected less than stop_timeout_s, 30, found 30"
-    ]
-
-
 def test_feed_and_events() -> None:
     assert group('[demo.feed]\nfil = "x"\nrate_per_s = -1\n') == [
         "f.toml: key demo.feed.file: expected a path without control characters, found nothing",
