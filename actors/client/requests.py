@@ -30,7 +30,8 @@ from wire.errors import LocalProtocolError, RemoteProtocolError
 PROBE_INTERVAL_S = 10.0
 """A node that owes something and was silent for so long is asked whether it lives."""
 PROBE_TIMEOUT_S = 30.0
-"""And is given up after so long a silence: a machine that is gone sends no word of it."""
+"""And is given up after so long a silence: a machine that is gone sends no word of it. The largest
+frame has to come in less, so a line has to carry 160 KB/s."""
 
 F = TypeVar("F", bound=api.Answer)
 
@@ -236,7 +237,6 @@ class Requests:
         followers, self._followers = self._followers, {}
         for follower in followers.values():
             follower.end(lambda: Closed(ended))
-        self._outbox.clear()
         self._room.set()
 
     def _loss(self, call: _Call, reason: str) -> TriologError:

@@ -60,8 +60,8 @@ def offsets(number: int, acknowledged: int) -> api.Offsets:
     )
 
 
-def batch(number: int, start: int, *, cost_bytes: int = 0) -> api.Batch:
-    record = api.StoredRecord(start, start + 100, "orders", 0, 0, b"body", "", (), (), 1, 2)
+def batch(number: int, start: int, *, cost_bytes: int = 0, body: bytes = b"") -> api.Batch:
+    record = api.StoredRecord(start, start + 100, "orders", 0, 0, body, "", (), (), 1, 2)
     return api.Batch(
         id=number,
         records=(record,),
@@ -109,8 +109,8 @@ class Machines:
 
 
 @asynccontextmanager
-async def machines() -> AsyncIterator[Machines]:
-    sim = SimNetwork(random.Random(1), NetworkOptions(fragment_share=0.0))
+async def machines(options: NetworkOptions | None = None) -> AsyncIterator[Machines]:
+    sim = SimNetwork(random.Random(1), options or NetworkOptions(fragment_share=0.0))
     sim.add_host("n0", NODE)
     sim.add_host("home", "10.0.0.2")
     async with trio.open_nursery() as nursery:
@@ -127,7 +127,10 @@ async def machines() -> AsyncIterator[Machines]:
 
 @asynccontextmanager
 async def scripted(
-    script: Script, *, hello: api.Answer | None = None
+    script: Script,
+    *,
+    hello: api.Answer | None = None,
+    options: NetworkOptions | None = None,
 ) -> AsyncIterator[tuple[Machines, trio.Event]]:
     """A node that runs `script` for its one connection; the event is set when it has ended.
 
@@ -151,7 +154,7 @@ async def scripted(
             pass  # the client left, or the script aborted
         ended.set()
 
-    async with machines() as found, trio.open_nursery() as nursery:
+    async with machines(options) as found, trio.open_nursery() as nursery:
         await nursery.start(serve, found.node)
         failure: Exception | None = None
         try:
@@ -164,8 +167,13 @@ async def scripted(
 
 
 @asynccontextmanager
-async def client_of(script: Script, *, hello: api.Answer | None = None) -> AsyncIterator[Client]:
-    async with scripted(script, hello=hello) as (found, _):
+async def client_of(
+    script: Script,
+    *,
+    hello: api.Answer | None = None,
+    options: NetworkOptions | None = None,
+) -> AsyncIterator[Client]:
+    async with scripted(script, hello=hello, options=options) as (found, _):
         async with connect((NODE, PORT), network=found.home) as client:
             yield client
 

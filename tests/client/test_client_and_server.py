@@ -101,6 +101,16 @@ async def test_a_tail_is_pushed_all_of_it_in_order(autojump_clock: trio.testing.
     assert found == bodies
 
 
+async def test_a_size_above_the_bound_is_cut_to_it(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with both() as (_, client):
+        await client.append("orders", (b"x",))
+        assert len((await client.log("orders").read(0, max_bytes=1 << 40)).records) == 1
+        async with client.tail("orders", 0, batch_bytes=1 << 40) as batches:
+            assert len((await batches.receive()).records) == 1
+
+
 async def test_a_tail_from_now_on(autojump_clock: trio.testing.MockClock) -> None:
     async with both() as (_, client):
         await client.append("orders", (b"old",))

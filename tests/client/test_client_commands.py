@@ -67,10 +67,11 @@ async def test_read(
     autojump_clock: trio.testing.MockClock, start: int, count: int | None, expected: range
 ) -> None:
     out = Output()
-    async with both(holding(1000)) as (_, client):
+    async with both(holding(1000)) as (served, client):
         last = await reading.read(
             client, "orders", out.write, start=start, count=count, fresh=False, json=False
         )
+        assert served.node.reads <= 2  # and not the rest of the log
     assert out.data == b"".join(b"%d\n" % number for number in expected)
     assert last.acknowledged == 100_000
 
@@ -132,7 +133,7 @@ def connector(served: Served) -> Callable[[], AbstractAsyncContextManager[Client
 
 @attrs.define(eq=False)
 class SlowNode(MemoryNode):
-    """Answers each append 0.1 s after it came."""
+    """Answers each append 3 s after it came."""
 
     open_count: int = 0
     open_count_max: int = 0
@@ -152,7 +153,7 @@ class SlowNode(MemoryNode):
     async def later(
         self, records: tuple[NewRecord, ...], on_done: Callable[[Receipt | Exception], None]
     ) -> None:
-        await trio.sleep(0.1)
+        await trio.sleep(3)
         self.open_count -= 1
         if self.refuse is not None:
             on_done(self.refuse)
@@ -172,12 +173,12 @@ async def test_bench_keeps_its_window_full(
             )
     assert (figures.window, figures.connections) == (window, connections)
     assert node.open_count_max == window
-    # 100 rounds in 10 s, but for the way there and back.
-    assert 95 * window <= figures.appends <= 100 * window
+    assert figures.appends == 3 * window  # the last round's answers come too late to count
+    assert figures.seconds == 10
     assert figures.appends_per_s == pytest.approx(figures.appends / 10)
     assert figures.records_per_s == pytest.approx(5 * figures.appends_per_s)
     assert figures.mb_per_s == pytest.approx(figures.appends * 50 / 10 / 1e6, abs=0.001)
-    assert figures.p50_ms == pytest.approx(100, abs=5)
+    assert figures.p50_ms == pytest.approx(3000, abs=10)
     assert figures.first_error is None
 
 
@@ -198,7 +199,7 @@ async def test_bench_ends_with_the_first_failure(
             figures = await measure(
                 connector(served), "orders", window=4, size_bytes=0, batch_count=1, seconds=1000
             )
-    assert figures.seconds < 1
+    assert figures.seconds < 4
     assert figures.appends == 0
     assert figures.p50_ms is None
     assert 0 < figures.not_stored + figures.outcome_unknown <= 4

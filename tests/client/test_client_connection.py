@@ -190,6 +190,19 @@ async def test_room_in_bytes_is_given_in_order(autojump_clock: trio.testing.Mock
     assert seen == [6000, 5000, 100]
 
 
+async def test_room_comes_back_with_every_answer(autojump_clock: trio.testing.MockClock) -> None:
+    async def script(node: ScriptedNode) -> None:
+        while True:
+            pair = [await node.next(), await node.next()]  # both are under way each time
+            await node.send(*(appended(request.id) for request in pair))
+
+    async with client_of(script) as client:
+        for _ in range(10):
+            async with trio.open_nursery() as nursery:
+                for _ in range(2):
+                    nursery.start_soon(client.append, "orders", (bytes(4000),))
+
+
 async def test_one_request_above_the_bound_goes_alone(
     autojump_clock: trio.testing.MockClock,
 ) -> None:

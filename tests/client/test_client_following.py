@@ -167,7 +167,10 @@ async def test_what_came_before_the_end_is_received_first(
     async def script(node: ScriptedNode) -> None:
         request = await node.next()
         await node.send(batch(request.id, 0, cost_bytes=1), word)
-        await take_all(node)
+        while True:
+            seen.append(await node.next())
+
+    seen: list[api.Request] = []
 
     async with client_of(script) as client:
         tail = client.tail("orders", 0)
@@ -175,6 +178,9 @@ async def test_what_came_before_the_end_is_received_first(
         assert (await tail.receive()).next == 100
         with pytest.raises(expected):
             await tail.receive()
+        await tail.aclose()
+        await trio.sleep(1)
+    assert not any(isinstance(request, api.Cancel) for request in seen)
 
 
 async def test_a_late_word_about_what_has_ended_is_harmless(

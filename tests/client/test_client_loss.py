@@ -12,6 +12,7 @@ from client_kit import (
     Outcome,
     ScriptedNode,
     appended,
+    batch,
     client_of,
     kinds,
     scripted,
@@ -21,9 +22,11 @@ from client_kit import (
 )
 
 from actors.api import convert
+from actors.api.frame_socket import SocketClosed
 from actors.client import Client, connect
 from actors.client.requests import PROBE_INTERVAL_S, PROBE_TIMEOUT_S
 from actors.errors import Closed, NodeStopped
+from actors.sim.network import NetworkOptions
 from wire import api
 
 
@@ -124,11 +127,22 @@ async def test_an_answer_that_nobody_asked_for_ends_the_connection(
         await node.send(answer)
         await take_all(node)
 
-    async with client_of(script) as client:
+    told: list[str] = []
+
+    async def listening(node: ScriptedNode) -> None:
+        try:
+            await script(node)
+        except SocketClosed as error:
+            told.append(error.reason)
+            raise
+
+    async with client_of(listening) as client:
         with pytest.raises(NodeStopped):
             await client.append("orders", (b"x",))
         with pytest.raises(Closed, match="does not keep to the protocol"):
             await client.status()
+        await trio.sleep(1)
+    assert "code 1002" in told[0]
 
 
 async def test_an_unreadable_frame_ends_the_connection(
@@ -164,6 +178,36 @@ async def test_a_machine_that_is_gone_is_given_up(autojump_clock: trio.testing.M
                 await client.append("orders", (b"x",))
             waited_s = trio.current_time() - started_s
     assert PROBE_TIMEOUT_S <= waited_s <= 2 * PROBE_INTERVAL_S + PROBE_TIMEOUT_S
+
+
+async def test_a_line_so_slow_that_the_probe_is_late(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def script(node: ScriptedNode) -> None:
+        request = await node.next()
+        assert isinstance(request, api.Tail)
+        for start in (0, 100):
+            await node.send(batch(request.id, start, cost_bytes=1, body=bytes(2_500_000)))
+        await take_all(node)
+
+    slow = NetworkOptions(fragment_share=0.0, bandwidth_bytes_per_s=100_000)
+    async with client_of(script, options=slow) as client:
+        async with client.tail("orders", 0) as batches:
+            assert (await batches.receive()).next == 100
+            assert (await batches.receive()).next == 200
+            assert trio.current_time() > PROBE_INTERVAL_S + PROBE_TIMEOUT_S
+
+
+async def test_nothing_is_probed_that_owes_nothing(autojump_clock: trio.testing.MockClock) -> None:
+    async def script(node: ScriptedNode) -> None:
+        await node.send(appended((await node.next()).id))
+
+    async with scripted(script) as (found, _):
+        async with connect((NODE, PORT), network=found.home) as client:
+            found.sim.cut_both("home", "n0")
+            await trio.sleep(500)
+            found.sim.heal_both("home", "n0")
+            assert (await client.append("orders", (b"x",))).count == 1
 
 
 async def test_a_node_that_lives_may_take_its_time(autojump_clock: trio.testing.MockClock) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from api_kit import record_of
 
-from actors.client import report
+from actors.client import bench, report
 from actors.client.appending import Summary, summary_lines
 from actors.client.bench import Figures
 from actors.errors import (
@@ -38,6 +38,13 @@ def figures(window: int, **changed: Any) -> Figures:
         "first_error": None,
     }
     return Figures(**(values | changed))
+
+
+def test_percentiles() -> None:
+    thousand = [number / 1000 for number in range(1000, 0, -1)]
+    assert [bench._percentile_ms(thousand, share) for share in (0.5, 0.99, 1.0)] == [500, 990, 1000]
+    assert bench._percentile_ms([0.002], 0.5) == 2
+    assert bench._percentile_ms([], 0.5) is None
 
 
 def test_bench_table() -> None:
