@@ -188,7 +188,7 @@ class Requests:
                 continue
             with trio.move_on_after(PROBE_TIMEOUT_S) as scope:
                 await self._socket.ping()
-            if scope.cancelled_caught and seen_count == self._frames_count:
+            if scope.cancelled_caught:
                 raise SocketClosed(f"no word for {PROBE_INTERVAL_S + PROBE_TIMEOUT_S:g} s")
 
     def _dispatch(self, frame: api.Answer) -> None:
