@@ -5,6 +5,7 @@ A user's mistake is one line on stderr and exit code 2; what ran and failed has 
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sys
@@ -33,6 +34,11 @@ INTERRUPTED = 130
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(
+                errors="replace"
+            )  # a terminal without our signs is no reason to fail
     arguments: Arguments | None = None
     config: ClusterConfig | None = None
     try:

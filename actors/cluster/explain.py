@@ -48,11 +48,16 @@ def _bounded(lines: list[str]) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    """The errors inside groups; for each, the first cause too, which is what really happened."""
+def _leaves(error: BaseException, groups: tuple[int, ...] = ()) -> Iterator[BaseException]:
+    """The errors inside groups; for each, the first cause too, which is what really happened.
+
+    Args:
+        groups: ids of those around it; one that is also the cause of what it holds is not opened
+            again.
+    """
     if isinstance(error, BaseExceptionGroup):
         for one in error.exceptions:
-            yield from _leaves(one)
+            yield from _leaves(one, (*groups, id(error)))
         return
     if isinstance(error, ConfigError):
         yield error
@@ -61,7 +66,8 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
     inner: list[BaseException] = []
     while cause is not None and steps < CAUSES_MAX:
         if isinstance(cause, BaseExceptionGroup):
-            inner += _leaves(cause)
+            if id(cause) not in groups:
+                inner += _leaves(cause, groups)
             break
         inner.append(cause)
         cause, steps = cause.__cause__, steps + 1

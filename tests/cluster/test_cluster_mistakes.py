@@ -1,6 +1,6 @@
 """A mistake that a node's process finds reaches the user as one line of the parent, exit code 2.
 
-The same mistakes without processes, and all others, are in `test_cluster_command.py`.
+The same mistakes without processes, and all others, are in `test_cluster_refusals.py`.
 """
 
 from __future__ import annotations

@@ -3,129 +3,25 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 import trio
-from cluster_samples import master, node_tree, slave, slave_group
+from cluster_samples import master, slave, slave_group
+from cluster_world import MemoryRecord, Node, World
 
-from actors.cluster.feed import AppendOutcome, Feed
+from actors.cluster.feed import Feed
 from actors.cluster.links import Links, caught_up
 from actors.cluster.run import Feeding, Run
 from actors.cluster.summary import Summary
 from actors.cluster.view import ClusterView, NodeView, groups_view
 from actors.config import load
-from actors.errors import ConfigError, CorruptLog
-from actors.log_types import NewRecord, Receipt
+from actors.errors import ConfigError
 
 CONFIG = load(Path(__file__).parents[2] / "examples" / "3node.toml")
 NODES = ("n0", "n1", "n2")
-
-
-@attrs.define
-class Node:
-    """A node's API in memory."""
-
-    name: str
-    group: dict[str, Any]
-    up: bool = True
-    state: str = "running"
-    status_s: float = 0.0
-    asked: int = 0
-    appended: list[NewRecord] = attrs.field(factory=list)
-    answers: bool = True
-
-    async def status(self) -> dict[str, Any]:
-        self.asked += 1
-        group = dict(self.group)
-        await trio.sleep(self.status_s)
-        if not self.up:
-            raise trio.BrokenResourceError("it has gone")
-        return {"state": self.state, "groups": {"orders": group}}
-
-    async def tree(self) -> dict[str, Any]:
-        await trio.lowlevel.checkpoint()
-        return node_tree(self.name)
-
-    async def stop(self) -> None:
-        self.up = False
-
-    async def submit(
-        self,
-        group: str,
-        records: tuple[NewRecord, ...],
-        on_done: Callable[[AppendOutcome], None],
-    ) -> None:
-        await trio.sleep(0.1)
-        first = len(self.appended)
-        self.appended += records
-        if self.answers:
-            end = len(self.appended)
-            on_done(
-                Receipt(
-                    first=first,
-                    last=end - 1,
-                    next=end,
-                    count=len(records),
-                    copies=2,
-                    durability="synced",
-                )
-            )
-
-
-@attrs.define
-class World:
-    """Three nodes and what became of them."""
-
-    nodes: dict[str, Node]
-    log: list[str] = attrs.field(factory=list)
-    ended: trio.Event = attrs.field(factory=trio.Event)
-    opening_s: float = 0.0
-    fails_at_s: float | None = None
-    error: Exception = attrs.field(factory=lambda: CorruptLog("damage"))
-    again: int = 0
-
-    @asynccontextmanager
-    async def connect(self, name: str) -> AsyncIterator[Node]:
-        await trio.lowlevel.checkpoint()
-        if not self.nodes[name].up:
-            raise ConnectionRefusedError(f"{name} does not listen")
-        yield self.nodes[name]
-
-    def restarts(self, node: str) -> int:
-        return self.again
-
-    def expected(self, node: str) -> bool:
-        return True
-
-    async def wait_ended(self) -> str:
-        await self.ended.wait()
-        return "n1 was asked to stop"
-
-    def hurry(self) -> None:
-        self.log.append("hurry")
-
-    @asynccontextmanager
-    async def open(self, note: Callable[[str], None]) -> AsyncIterator[World]:
-        try:
-            await trio.sleep(self.opening_s)
-            note("opened")
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._fail)
-                yield self
-                self.log.append("closing")
-                nursery.cancel_scope.cancel()
-        finally:
-            self.log.append("closed")
-
-    async def _fail(self) -> None:
-        if self.fails_at_s is not None:
-            await trio.sleep(self.fails_at_s)
-            raise self.error
 
 
 @pytest.fixture
@@ -141,24 +37,6 @@ def world() -> World:
 
 def make(world: World, **keys: Any) -> Run:
     return Run(config=CONFIG, links=Links(names=NODES, connect=world.connect), **keys)
-
-
-@attrs.define
-class MemoryRecord:
-    noted: int = 0
-    ended: bool = False
-    closed: bool = False
-
-    async def note(self, receipts: list[tuple[int, Receipt]]) -> None:
-        await trio.lowlevel.checkpoint()
-        self.noted += sum(receipt.count for _, receipt in receipts)
-
-    async def end(self) -> None:
-        self.ended = True
-
-    def close(self) -> None:
-        assert not self.closed
-        self.closed = True
 
 
 def feeding(world: World, chunks: int | None, record: MemoryRecord) -> Feeding:

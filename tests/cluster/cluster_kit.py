@@ -1,0 +1,85 @@
+"""A cluster file of one's own, and looks at the processes that run it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+ROOT = Path(__file__).parents[2]
+WAIT_S = 60.0
+
+
+@attrs.define
+class Cluster:
+    """A cluster file of its own, with a port of its own."""
+
+    folder: Path
+    port: int
+    text: str
+
+    @property
+    def file(self) -> str:
+        return str(self.folder / "c.toml")
+
+    def write(self, text: str | None = None) -> str:
+        Path(self.file).write_text(self.text if text is None else text)
+        return self.file
+
+    def log_of(self, node: str) -> bytes:
+        folder = self.folder / "var" / node / "groups" / "orders" / "commitlog"
+        return b"".join(path.read_bytes() for path in sorted(folder.iterdir()))
+
+    def start(self, *words: str, **keys: Any) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "actors.cluster", self.write(), *words]
+        return subprocess.Popen(
+            command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **keys
+        )
+
+
+def make_cluster(folder: Path) -> Cluster:
+    """Three nodes and a port that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    text = f"""\
+version = 1
+name = "demo"
+data_dir = "var"
+[nodes]
+n0 = "127.0.0.1"
+n1 = "127.0.0.2"
+n2 = "127.0.0.3"
+[groups.orders]
+master = "n0"
+slaves = ["n1", "n2"]
+port = {port}
+segment_bytes = 65536
+"""
+    return Cluster(folder, port, text)
+
+
+def children_of(process: subprocess.Popen[str]) -> list[int]:
+    text = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+    return [int(word) for word in text.split()]
+
+
+def wait_for(condition: Callable[[], Any]) -> Any:
+    """Poll another process's state."""
+    deadline = time.monotonic() + WAIT_S
+    while not (found := condition()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return found
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended; a zombie has no files any more."""
+    return not os.path.exists(f"/proc/{pid}/fd/0")
