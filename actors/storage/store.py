@@ -115,7 +115,6 @@ class Store(Actor[_Inbox]):
     _commit: GroupCommit = attrs.field(init=False)
     _cleaner: expiry.Cleaner = attrs.field(init=False)
     _synced_bytes: int = attrs.field(default=0, init=False)
-    _offered_bytes: int = attrs.field(default=0, init=False)
     _unsynced: dict[str, None] = attrs.field(factory=dict, init=False)
     _told: LogGrew | None = attrs.field(default=None, init=False)
     _subscribers: dict[str, ActorRef[LogGrew]] = attrs.field(factory=dict, init=False)
@@ -148,7 +147,7 @@ class Store(Actor[_Inbox]):
             open_store(disk, layout, self.group, is_master=self.is_master, owner=self.node)
         )
         self._log, self._mark = opened.log, opened.mark
-        self._synced_bytes = self._offered_bytes = opened.log.written_bytes
+        self._synced_bytes = opened.log.written_bytes
         self._commit = GroupCommit(
             log=opened.log,
             encoder=AppendEncoder(
@@ -231,8 +230,9 @@ class Store(Actor[_Inbox]):
         )
 
     async def _subscribe(self, message: Subscribe) -> None:
-        assert message.name in self._subscribers or len(self._subscribers) < SUBSCRIBERS_MAX
-        self._subscribers[message.name] = message.subscriber
+        living = {name: ref for name, ref in self._subscribers.items() if ref.alive}
+        self._subscribers = living | {message.name: message.subscriber}  # the killed say no goodbye
+        assert len(self._subscribers) <= SUBSCRIBERS_MAX
         await message.subscriber.tell(self._grown())
 
     def _grown(self) -> LogGrew:

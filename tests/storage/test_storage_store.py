@@ -271,7 +271,8 @@ async def test_an_impossible_first_offset_is_refused(autojump_clock: Any, offset
 
 
 async def test_older_sessions_are_fenced(autojump_clock: Any) -> None:
-    async with running(sim_disk(), is_master=False) as kit:
+    disk = sim_disk()
+    async with running(disk, is_master=False) as kit:
         await kit.receive(1, 0, b"x")  # never opened
         await kit.range()
         await kit.open_session(2)
@@ -286,6 +287,7 @@ async def test_older_sessions_are_fenced(autojump_clock: Any) -> None:
         await kit.receive(2, 4, b"f")
         assert (await kit.range()).written_bytes == 4
         assert kit.refused == []
+    assert log_of(disk)[:5] == b"abce\0"
 
 
 async def test_a_mismatch_ends_the_session_and_a_new_one_goes_on(autojump_clock: Any) -> None:
@@ -616,6 +618,18 @@ async def test_a_subscriber_is_told_at_once_and_no_more_after_leaving(autojump_c
         with pytest.raises(Exception, match="did not answer"):
             await kit.append(b"x")
         assert not any(isinstance(m, store.LogGrew) for m in kit.heard[before:])
+
+
+async def test_subscribers_that_were_killed_do_not_fill_the_list(
+    autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "SUBSCRIBERS_MAX", 4)
+    async with running(sim_disk()) as kit:
+        for number in range(10):
+            killed = kit.registry.ref(f"/n0/connections/{number}")
+            await kit.store.tell(store.Subscribe(subscriber=killed, name=f"{number}"))
+        await kit.append(b"x")
+        assert kit.grown is not None  # and those that live are told as before
 
 
 async def test_an_append_to_a_stopped_acknowledger_has_an_unknown_outcome(
