@@ -41,13 +41,12 @@ DRAIN_LOOK_S: Final = 0.02
 
 @attrs.define
 class GroupCounts:
-    """What this node did for one group since its start, in records and in bytes of bodies."""
+    """What this node did for one group since its start, in records."""
 
     appended: int = 0
     acknowledged: int = 0
     outcome_unknown: int = 0
     refused: int = 0
-    appended_bytes: int = 0
 
 
 @attrs.frozen

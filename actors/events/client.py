@@ -1,4 +1,4 @@
-"""Events of the API socket, of a slave's link to its master, and of who feeds a cluster."""
+"""Events of the API socket, and of a slave's link to its master."""
 
 from __future__ import annotations
 
@@ -94,19 +94,3 @@ class MasterLinkLost:
     group: str
     master: str
     error: str
-
-
-@attrs.frozen(kw_only=True)
-class FeedAcknowledged:
-    """A batch of a feed was acknowledged. By the feeder, once per receipt, after its own record.
-
-    The audit of acknowledged records looks for all of them on every node.
-    """
-
-    group: str
-    first: int
-    last: int
-    next: int
-    count: int
-    copies: int
-    durability: str

@@ -7,8 +7,6 @@ and `session` those of a slave; both grow, and never repeat within a boot.
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import attrs
 
 
@@ -167,22 +165,3 @@ class SlaveDiverged:
 
     session: int
     mismatches: int
-
-
-HAEvent: TypeAlias = (
-    HAListening
-    | HAConnectionRefused
-    | HAConnectionOpened
-    | HATransferStarted
-    | HAReportRefused
-    | HAConnectionClosed
-    | SlaveAcked
-    | AppendsAcknowledged
-    | AppendsTimedOut
-    | MasterConnected
-    | MasterLost
-    | OffsetReported
-    | OffsetMismatched
-    | SlaveDiverged
-)
-"""Everything that classic HA emits."""

@@ -24,7 +24,7 @@ def test_every_event_follows_the_rules(kind: str) -> None:
 
 def test_all_rooms_are_in_the_catalogue() -> None:
     assert {"client", "ha", "node", "runtime"} <= set(catalogue.rooms())
-    assert {"SlaveAcked", "ActorStarted", "NodeStopped", "FeedAcknowledged"} <= set(codec.KINDS)
+    assert {"SlaveAcked", "ActorStarted", "NodeStopped", "APIListening"} <= set(codec.KINDS)
 
 
 def _example(hint: Any) -> Any:
