@@ -219,7 +219,10 @@ async def _start(
             open_system(name, build, rng=env.rng, events=emit, stop_timeout_s=config.stop_timeout_s)
         )
     except BaseExceptionGroup as group:
-        raise _why(group) from group
+        why = _why(group)
+        if isinstance(why, ConfigError):
+            raise why from group
+        raise why from None  # it is part of the group, and nothing may be its own cause
     node.attach_system(system)
     return node
 

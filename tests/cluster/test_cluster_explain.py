@@ -89,6 +89,14 @@ def test_endless_chain_of_causes() -> None:
     assert explain(first).exit_code == 1
 
 
+def test_an_error_caused_by_the_group_it_is_in() -> None:
+    damage = CorruptLog("damage at 4096")
+    damage.__cause__ = ExceptionGroup("start", [ExceptionGroup("store", [damage])])
+    for error in (damage, ExceptionGroup("node", [damage])):
+        found = explain(error)
+        assert (found.lines, found.exit_code) == (("triolog: damage at 4096",), 1)
+
+
 def test_node_s_own_words_give_way_to_the_file_s_key() -> None:
     error = ConfigError("groups.orders.port: cannot listen on 127.0.0.1:10912: in use")
     error.__cause__ = OSError(errno.EADDRINUSE, "Address already in use: 127.0.0.1:10912")

@@ -16,7 +16,14 @@ from actors.config import loads
 from actors.env import Syncer
 from actors.env.local_disk import LocalDisk
 from actors.env.real import real_env
-from actors.errors import ConfigError, NotMaster, OutcomeUnknown, ReplicationTimeout, StorageError
+from actors.errors import (
+    ConfigError,
+    CorruptLog,
+    NotMaster,
+    OutcomeUnknown,
+    ReplicationTimeout,
+    StorageError,
+)
 from actors.events.node import NodeStopped
 from actors.runtime import SupervisorSpec, open_system
 from actors.service import NodeService
@@ -100,6 +107,23 @@ async def test_a_port_in_use_is_one_line(tmp_path: Path, free_port: int) -> None
     assert str(free_port) in line
     async with actors.open_node(config, "n0"):
         pass  # the refusal has left no lock and no listener behind
+
+
+async def test_damage_below_what_was_synced_refuses_the_start(
+    tmp_path: Path, free_port: int
+) -> None:
+    config = cluster(tmp_path, free_port)
+    async with actors.open_node(config, "n0") as node:
+        await node.log("orders").append([b"one", b"two"])
+    segment = tmp_path / "n0" / "groups" / "orders" / "commitlog" / f"{0:020d}"
+    data = bytearray(segment.read_bytes())
+    data[data.index(b"one")] ^= 1
+    segment.write_bytes(data)
+    with pytest.raises(CorruptLog) as caught:
+        async with actors.open_node(config, "n0"):
+            pass
+    assert str(segment.parent) in str(caught.value)
+    assert caught.value.__cause__ is None, "it would be the group that it is in"
 
 
 @pytest.mark.checklist(58)
