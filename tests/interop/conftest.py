@@ -14,6 +14,8 @@ import pytest
 from interop_processes import Processes
 from interop_rocketmq import Driver, NameServer, fetch_jars, what_is_missing
 
+pytest.register_assert_rewrite("interop_checks", "interop_logs", "interop_nodes")
+
 SKIPPED_COUNT = pytest.StashKey[int]()
 
 

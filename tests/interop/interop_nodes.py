@@ -97,6 +97,8 @@ class Node:
                         async with self.open_log() as log:
                             return await log.append(batch)
                     except OSError:  # it is still starting
+                        if self.process is None or not self.process.running:
+                            raise
                         await trio.sleep(RETRY_PAUSE_S)
 
         return trio.run(append)
@@ -138,32 +140,42 @@ class Feed:
     receipts: list[Receipt] = attrs.field(factory=list)
     failures: list[BaseException] = attrs.field(factory=list)
     _thread: threading.Thread | None = None
+    _over: bool = False
 
-    def start(self) -> Feed:
+    def __enter__(self) -> Feed:
         self._thread = threading.Thread(target=trio.run, args=[self._run], daemon=True)
         self._thread.start()
         return self
 
-    def wait_for(self, count: int) -> None:
-        """Until so many batches are acknowledged."""
-        what = f"{count} batches acknowledged"
-        wait_for(lambda: len(self.receipts) >= count, what, timeout_s=FEED_TIMEOUT_S)
-
-    def wait(self) -> None:
-        """Until all batches are acknowledged."""
-        self.wait_for(len(self.batches))
+    def __exit__(self, *_: object) -> None:
         assert self._thread is not None
+        self._over = True
         self._thread.join(FEED_TIMEOUT_S)
         assert not self._thread.is_alive()
 
+    def wait_for(self, count: int) -> None:
+        """Until so many batches are acknowledged; the node has to run."""
+        assert self.node.process is not None
+        wait_for(
+            lambda: len(self.receipts) >= count,
+            f"{count} batches acknowledged",
+            timeout_s=FEED_TIMEOUT_S,
+            alive=[self.node.process],
+        )
+
+    def wait(self) -> None:
+        """Until all batches are acknowledged; the node has to run."""
+        self.wait_for(len(self.batches))
+
     async def _run(self) -> None:
-        with trio.fail_after(FEED_TIMEOUT_S):
-            while len(self.receipts) < len(self.batches):
-                try:
-                    async with self.node.open_log() as log:
-                        for batch in self.batches[len(self.receipts) :]:
-                            self.receipts.append(await log.append(batch))
-                            await trio.sleep(PAUSE_S)
-                except (TriologError, OSError) as error:
-                    self.failures.append(error)
-                    await trio.sleep(RETRY_PAUSE_S)
+        while len(self.receipts) < len(self.batches) and not self._over:
+            try:
+                async with self.node.open_log() as log:
+                    for batch in self.batches[len(self.receipts) :]:
+                        self.receipts.append(await log.append(batch))
+                        if self._over:
+                            return
+                        await trio.sleep(PAUSE_S)
+            except (TriologError, OSError) as error:
+                self.failures.append(error)
+                await trio.sleep(RETRY_PAUSE_S)

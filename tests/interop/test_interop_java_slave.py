@@ -112,17 +112,17 @@ def test_from_empty_through_a_crash_of_either_side(
     wait_for_equal_index(master.store, slave.store)
     assert LogFiles.read(slave.commitlog).min_bytes == 0
 
-    first = Feed(master, in_batches(60, sizes(600, 20_000))).start()
-    first.wait_for(20)
-    slave.kill()
-    start(slave, surroundings)
-    first.wait()
+    with Feed(master, in_batches(60, sizes(600, 20_000))) as first:
+        first.wait_for(20)
+        slave.kill()
+        start(slave, surroundings)
+        first.wait()
     assert not first.failures
-    second = Feed(master, in_batches(660, sizes(600, 20_000))).start()
-    second.wait_for(20)
-    master.kill()
-    master.start()
-    second.wait()
+    with Feed(master, in_batches(660, sizes(600, 20_000))) as second:
+        second.wait_for(20)
+        master.kill()
+        master.start()
+        second.wait()
     assert second.failures
     wait_until_equal(master, slave)
 
