@@ -58,10 +58,12 @@ class Log:
         Args:
             records: at least one; `bytes` go to the topic named after the group.
 
-        Raises:
-            NotStored: nothing was written; retry freely. Its subclass says why.
+        Raises (the errors are in `actors.errors`):
+            NotStored: nothing was written; retry freely. Its subclass says why: NotMaster,
+                NotEnoughReplicas, Overloaded, LogFull, TooLarge, Closed.
             OutcomeUnknown: the records may be stored; a retry may duplicate. A cancelled append has
                 this outcome too.
+            TypeError, ValueError: no records, or something else than bytes and `Message`.
         """
         return await self._backend.append(self.name, _batch(records))
 
@@ -79,7 +81,8 @@ class Log:
         """Batches of acknowledged records from `start` on.
 
         Args:
-            start: a position from a receipt, record or batch; 0 is the oldest there is.
+            start: a position from a receipt, record or batch; 0 is the oldest there is. Above the
+                end it is waited for with `follow`; without it there is nothing to read.
             follow: wait for new records at the end instead of ending there.
             batch_bytes: most log bytes of a batch; a larger record comes alone.
         """
@@ -88,7 +91,18 @@ class Log:
     async def read(
         self, start: int, *, max_bytes: int = READ_BYTES_DEFAULT, fresh: bool = False
     ) -> Batch:
-        """One batch from `start` on, at once; `fresh` asks the master how far it may go."""
+        """One batch from `start` on, at once; it may be empty.
+
+        Args:
+            start: as for `reader`; below the log's first position it is moved to it.
+            max_bytes: most log bytes of the batch; a larger record comes alone.
+            fresh: ask the master how far it is acknowledged, instead of what it last told this
+                node.
+
+        Raises:
+            RequestRefused (`actors.api.failures`): no record begins at `start`.
+            Closed: the node has been stopped.
+        """
         return await self._backend.read(self.name, start, max_bytes, fresh)
 
     async def offsets(self) -> Offsets:
@@ -248,6 +262,7 @@ class Reader(trio.abc.ReceiveChannel[Batch]):
         Raises:
             trio.EndOfChannel: the end is reached and `follow` is off.
             trio.ClosedResourceError: the reader has been closed.
+            RequestRefused, Closed: as `Log.read`.
         """
         known: Offsets | None = None
         while not self._closed:
@@ -273,17 +288,28 @@ class Reader(trio.abc.ReceiveChannel[Batch]):
 
 
 def _batch(records: Iterable[NewRecord]) -> tuple[NewRecord, ...]:
-    if isinstance(records, bytes | Message):
+    if isinstance(records, bytes | bytearray | str | Message):
         raise TypeError("append takes an iterable of records; for one record pass [record]")
     batch = tuple(records)
     if not batch:
         raise ValueError("an append needs at least one record")
+    for kind in set(map(type, batch)):
+        if not issubclass(kind, bytes | Message):
+            raise _no_record(kind)
     return batch
 
 
 def _cost_bytes(record: NewRecord) -> int:
-    body = record.body if isinstance(record, Message) else record
-    return len(body) + RECORD_COST_BYTES
+    if isinstance(record, bytes):
+        return len(record) + RECORD_COST_BYTES
+    if isinstance(record, Message):
+        return len(record.body) + RECORD_COST_BYTES
+    raise _no_record(type(record))
+
+
+def _no_record(kind: type) -> TypeError:
+    """Found here, in the caller's task: in the store it would end the node."""
+    return TypeError(f"a record is bytes or a Message, found {kind.__name__}")
 
 
 def _merged(failures: list[Exception]) -> Exception:

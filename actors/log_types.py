@@ -22,9 +22,20 @@ def _properties(value: Mapping[str, str] | Iterable[tuple[str, str]]) -> Propert
     return tuple(value.items()) if isinstance(value, Mapping) else tuple(value)
 
 
+def _pairs_of_text(message: Message, _: object, pairs: Properties) -> None:
+    for pair in pairs:
+        if len(pair) != 2 or not all(isinstance(word, str) for word in pair):
+            raise TypeError(f"properties are pairs of str, found {pair!r}")
+
+
+_TEXT = attrs.validators.instance_of(str)
+
+
 @attrs.frozen
 class Message:
     """One record to append, in groups that carry messages (a classic group always does).
+
+    A wrong type is refused here, with TypeError; limits on sizes when it is appended.
 
     Attributes:
         topic: where readers by topic find it; None: the topic named after the group.
@@ -35,12 +46,16 @@ class Message:
         queue_id: which queue of the topic it goes to, from 0.
     """
 
-    topic: str | None
-    body: bytes
-    tags: str = ""
-    keys: tuple[str, ...] = attrs.field(default=(), converter=_keys)
-    properties: Properties = attrs.field(default=(), converter=_properties)
-    queue_id: int = 0
+    topic: str | None = attrs.field(validator=attrs.validators.optional(_TEXT))
+    body: bytes = attrs.field(validator=attrs.validators.instance_of(bytes))
+    tags: str = attrs.field(default="", validator=_TEXT)
+    keys: tuple[str, ...] = attrs.field(
+        default=(), converter=_keys, validator=attrs.validators.deep_iterable(_TEXT)
+    )
+    properties: Properties = attrs.field(
+        default=(), converter=_properties, validator=_pairs_of_text
+    )
+    queue_id: int = attrs.field(default=0, validator=attrs.validators.instance_of(int))
 
 
 NewRecord: TypeAlias = bytes | Message

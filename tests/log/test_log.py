@@ -9,7 +9,7 @@ import trio
 
 from actors.errors import Closed, NotMaster, NotStored, OutcomeUnknown, ReplicationTimeout
 from actors.log import BATCH_RECORDS_MAX, Log
-from actors.log_types import Batch, NewRecord, Offsets, Receipt, Record
+from actors.log_types import Batch, Message, NewRecord, Offsets, Receipt, Record
 
 
 @attrs.define
@@ -115,10 +115,41 @@ async def test_append_returns_the_receipt(autojump_clock: trio.testing.MockClock
     assert (await log.offsets()).acknowledged == 3
 
 
-@pytest.mark.parametrize("records", [b"bytes", []])
+@pytest.mark.parametrize("records", [b"bytes", "text", bytearray(b"bytes"), []])
 async def test_append_refuses_what_is_not_a_batch(records: Any) -> None:
-    with pytest.raises((TypeError, ValueError), match="record"):
+    with pytest.raises((TypeError, ValueError), match=r"one record pass|at least one record"):
         await Log(MemoryBackend(), "orders").append(records)
+
+
+@pytest.mark.parametrize("record", ["text", None, bytearray(b"changes while it is under way"), 5])
+async def test_what_is_no_record_never_reaches_the_node(record: Any) -> None:
+    backend = MemoryBackend()
+    log = Log(backend, "orders")
+    expected = f"a record is bytes or a Message, found {type(record).__name__}"
+    with pytest.raises(TypeError, match=expected):
+        await log.append([b"good", record])
+    async with log.appender() as out:
+        with pytest.raises(TypeError, match=expected):
+            await out.send(record)
+        await out.send(b"good")
+    assert backend.stored == [b"good"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"topic": 5},
+        {"body": "text"},
+        {"tags": 5},
+        {"keys": ["key", 5]},
+        {"properties": {"name": 5}},
+        {"properties": [("name",)]},
+        {"queue_id": "0"},
+    ],
+)
+def test_a_message_of_wrong_types_cannot_be_made(wrong: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match=r"int|str"):
+        Message(**{"topic": "orders", "body": b"body", **wrong})
 
 
 async def test_appender_keeps_order_and_coalesces(autojump_clock: trio.testing.MockClock) -> None:
