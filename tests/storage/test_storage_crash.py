@@ -5,15 +5,18 @@ from typing import Any
 
 import pytest
 import trio
+from storage_kit import finish, record
 from store_kit import ROOT, Kit, dying, leaves, local_reply, running, sim_disk, small_group
 
 from actors.errors import CorruptLog, TriologError
 from actors.events import store as events
 from actors.log_types import Message
 from actors.runtime import ActorDown
-from actors.sim.disk import SimDisk
+from actors.sim.disk import SimDisk, SimFile
 from actors.storage import store
+from actors.storage.layout import StoreLayout
 from actors.storage.log_reader import LogReader
+from actors.storage.opening import OpenedStore, open_store
 from wire.commitlog import decode_record
 
 S = 4096
@@ -208,3 +211,68 @@ async def test_an_append_written_but_never_synced_may_be_gone(autojump_clock: An
             kit.power_loss()
     async with running(disk) as kit:
         assert (await kit.range()).written_bytes >= first.next_bytes
+
+
+class Died(Exception):
+    """The process of the test below."""
+
+
+def die_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+    """Let every operation that changes the disk raise once `steps` of them were done."""
+    left = [steps]
+    for kind, names in (
+        (SimFile, ("pwrite", "resize", "sync")),
+        (SimDisk, ("unlink", "rmtree", "mkdir", "rename", "sync_dir")),
+    ):
+        for name in names:
+            real = getattr(kind, name)
+
+            def counted(*args: Any, real: Any = real) -> Any:
+                left[0] -= 1
+                if left[0] < 0:
+                    raise Died
+                return real(*args)
+
+            monkeypatch.setattr(kind, name, counted)
+
+
+@pytest.mark.checklist(25, 45)
+@pytest.mark.parametrize("loses_power", [False, True])
+def test_dying_at_every_step_of_an_opening(
+    monkeypatch: pytest.MonkeyPatch, loses_power: bool
+) -> None:
+    """A slave whose synced mark lies inside a record; its opening cuts, and dies over it."""
+    layout, group = StoreLayout(ROOT), small_group()
+
+    def open_it(disk: SimDisk) -> OpenedStore:
+        return finish(open_store(disk, layout, group, is_master=False, owner="n1"))
+
+    steps = 0
+    died = True
+    while died:
+        disk = sim_disk(steps)
+        store_ = open_it(disk)
+        whole = record(0, b"x" * 2000)
+        cut = record(len(whole), b"y" * 1000)
+        store_.log.append(whole + cut[:500])
+        disk.open(store_.log.path_of(0), "w").sync()
+        store_.mark.write((len(whole) + 500,))
+        store_.mark.sync()
+        disk.kill()
+        die_after(monkeypatch, steps)
+        try:
+            open_it(disk)
+            died = False
+        except Died:
+            died = True
+        monkeypatch.undo()
+        if loses_power:
+            disk.power_loss()
+        else:
+            disk.kill()
+        again = open_it(disk)
+        assert again.log.written_bytes == len(whole)
+        kept = [disk.stat(f"{layout.cut}/{name}").size_bytes for name in disk.listdir(layout.cut)]
+        assert 500 in kept or not died
+        steps += 1
+    assert steps > 15

@@ -251,10 +251,21 @@ class DerivedMachine(RuleBasedStateMachine):
         self.disk.power_loss(random.Random(seed))
         self.reopen()
 
+    @rule(steps=st.integers(0, 6), cut=st.integers(0, 8000))
+    def die_while_recovering(self, steps: int, cut: int) -> None:
+        """From a log that was cut, which then grows again to where it was."""
+        self.disk.kill()
+        limit = max(end for end in ENDS if end <= max(self.at - cut, 0))
+        work = DerivedFiles(env=self.env, layout=LAYOUT, group=GROUP).recover(0, limit)
+        for _ in itertools.islice(work, steps):
+            pass
+        self.disk.kill()
+        self.reopen()
+
     @rule(cut=st.integers(0, 8000))
     def the_log_was_cut(self, cut: int) -> None:
         self.disk.kill()
-        self.limit = max(end for end in ENDS if end <= max(self.limit - cut, 0))
+        self.limit = max(end for end in ENDS if end <= max(self.at - cut, 0))
         self.reopen()
 
     def contents(self) -> dict[str, bytes]:

@@ -1,6 +1,7 @@
 """Consume queues, index and small files as plain classes: edges and damage."""
 
 import datetime
+import itertools
 import pathlib
 import random
 import shutil
@@ -367,8 +368,8 @@ def test_a_store_is_adopted_only_whole(tmp_path: pathlib.Path, missing: str) -> 
     assert DispatchState.read(disk, layout.dispatched) is None
 
 
-def test_derived_files_of_a_log_that_was_cut_below_them() -> None:
-    disk = sim_disk()
+def flushed_files(disk: SimDisk) -> tuple[Env, int, bytes]:
+    """Queues and index of ten records, flushed; their size and the log."""
     disk.mkdir(ROOT)
     env = Env(
         network=None,  # type: ignore[arg-type]
@@ -390,6 +391,11 @@ def test_derived_files_of_a_log_that_was_cut_below_them() -> None:
     files.end_flush(flush)
     assert files.begin_flush(len(data), len(data), len(data)) is None
     files.close()
+    return env, size, bytes(data)
+
+
+def test_derived_files_of_a_log_that_was_cut_below_them() -> None:
+    env, size, _ = flushed_files(sim_disk())
     again = DerivedFiles(env=env, layout=LAYOUT, group=small_group())
     assert finish(again.recover(0, 4 * size)) == 4 * size
     assert again.queues.next_offset("t", 0) == 4
@@ -400,3 +406,21 @@ def test_derived_files_of_a_log_that_was_cut_below_them() -> None:
     assert finish(third.recover(0, 9 * size)) == 4 * size
     fourth = DerivedFiles(env=env, layout=LAYOUT, group=small_group())
     assert finish(fourth.recover(8 * size, 9 * size)) == 8 * size
+
+
+@pytest.mark.parametrize("steps", range(4))
+def test_a_recovery_that_dies_while_it_cuts(steps: int) -> None:
+    """The log then grows to where it was: what may have been cut is derived again."""
+    disk = sim_disk()
+    env, size, data = flushed_files(disk)
+    work = DerivedFiles(env=env, layout=LAYOUT, group=small_group()).recover(0, 4 * size)
+    for _ in itertools.islice(work, steps):
+        pass
+    disk.kill()
+    files = DerivedFiles(env=env, layout=LAYOUT, group=small_group())
+    at = finish(files.recover(0, len(data)))
+    assert at == (4 * size if steps else len(data))
+    files.put(scan_heads(data, at, physical_offset=at)[0])
+    assert files.queues.next_offset("t", 0) == 10
+    for number in range(10):
+        assert files.index.find("t", f"k{number}", 9) == (number * size,)
