@@ -6,7 +6,7 @@ SEEDS ?= 200
 FIRST ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check sim replay bench interop clean
+.PHONY: help run test check sim replay bench interop diagrams clean
 
 help:
 	@echo "make run       three nodes, a feed of real lines, a live view; Ctrl-C stops in order"
@@ -15,6 +15,7 @@ help:
 	@echo "make sim       a sweep of simulated clusters: SEEDS=200 FIRST=0"
 	@echo "make replay    one simulated cluster again: SEED=7"
 	@echo "make bench     the measurements behind the README's figures"
+	@echo "make diagrams  rooms and connection states as Mermaid pictures, drawn from the code"
 	@echo "make interop   only the tests beside real RocketMQ brokers (Maven, Java 17)"
 
 # Two stamps: who only runs the cluster needs no test tools.
@@ -42,6 +43,9 @@ check: $(VENV)/.test
 
 interop: $(VENV)/.test
 	$(BIN)/python -m pytest tests/interop
+
+diagrams: $(VENV)/.test
+	@$(BIN)/python tests/diagrams.py
 
 clean:
 	rm -rf $(VENV) var build dist *.egg-info
