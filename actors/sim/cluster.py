@@ -38,10 +38,8 @@ SMALL: Final[Mapping[str, Any]] = {
     "consume_queue_bytes": 20 * 1024,
     "index_slots_count": 512,
     "index_units_count": 2048,
-    "reconnect_interval_s": 1.0,
-    "connect_timeout_s": 2.0,
 }
-"""Files so small that a short run rolls all kinds of them over, and reconnects that come soon."""
+"""Files so small that a short run rolls all kinds of them over."""
 
 
 def classic_config(

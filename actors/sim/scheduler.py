@@ -28,6 +28,8 @@ from trio._core import _run
 
 TRIO_SERIES = "0.35."
 """The series whose run loop this file was read against."""
+TRIO_VERSION = trio.__version__
+"""The installed one: part of what a seed's history depends on."""
 
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
@@ -43,7 +45,7 @@ class UnsupportedTrio(RuntimeError):
     """The installed Trio is not the one whose private names this file uses."""
 
 
-def check_trio(version: str = trio.__version__) -> None:
+def check_trio(version: str = TRIO_VERSION) -> None:
     """Raises: UnsupportedTrio, which names both versions."""
     if not version.startswith(TRIO_SERIES):
         raise UnsupportedTrio(

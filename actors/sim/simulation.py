@@ -115,6 +115,8 @@ def draw_plan(seed: str) -> Plan:
         frame_bytes=rng.choice([1024, 8192, 256 << 10]),
         ha_send_heartbeat_interval_s=rng.choice([1.0, 5.0]),
         ha_housekeeping_interval_s=rng.choice([6.0, 20.0]),
+        reconnect_interval_s=rng.choice([0.5, 1.0, 5.0]),
+        connect_timeout_s=rng.choice([2.0, 5.0]),
     )
     names = list(config.nodes)
     return Plan(

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final
 
 import attrs
-import trio
 
 from actors.sim.faults import FaultKind
+from actors.sim.scheduler import TRIO_VERSION
 from actors.sim.simulation import Outcome, run_seed
 from actors.version import VERSION
 
@@ -117,7 +117,7 @@ def counts_text(counts: dict[str, int]) -> str:
 def versions() -> str:
     """What the history of a seed depends on besides the seed."""
     python = ".".join(map(str, sys.version_info[:3]))
-    return f"triolog {VERSION} ({commit()}), trio {trio.__version__}, Python {python}"
+    return f"triolog {VERSION} ({commit()}), trio {TRIO_VERSION}, Python {python}"
 
 
 def commit() -> str:

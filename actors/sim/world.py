@@ -362,16 +362,26 @@ async def open_world(
             `take_failure`.
     """
     await settled()
+    over = trio.Event()
+
+    async def keep(schedule: Schedule, *, task_status: trio.TaskStatus[World]) -> None:
+        # Shielded: cancelling whoever opened the world ends the block, and only then the machines.
+        with trio.CancelScope(shield=True):
+            async with trio.open_nursery() as machines:
+                world = World(seed, schedule, machines, network, disk)
+                await machines.start(world.network.run, name="sim-network")
+                task_status.started(world)
+                await over.wait()
+                await world._end()
+                machines.cancel_scope.cancel()
+
     with Schedule(f"{seed}:schedule", policy) as schedule:
         async with trio.open_nursery() as nursery:
-            world = World(seed, schedule, nursery, network, disk)
-            await nursery.start(world.network.run, name="sim-network")
+            world = await nursery.start(keep, schedule, name="sim-world")
             try:
                 yield world
             finally:
-                with trio.CancelScope(shield=True):
-                    await world._end()
-                nursery.cancel_scope.cancel()
+                over.set()
     failures = []
     for node in world.nodes:
         if node.failure is not None:

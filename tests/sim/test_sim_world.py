@@ -297,3 +297,22 @@ async def test_a_node_that_swallows_cancellation_is_reported(
         with pytest.raises(AssertionError, match="swallows cancellation"):
             await world.kill_node("n0")
         give_up = True
+
+
+async def test_cancelling_the_block_ends_the_world_in_peace(autojump_clock: trio.abc.Clock) -> None:
+    """The machines outlive the block that was cancelled, so that they can be killed as always."""
+    stubborn = Stubborn()
+    with trio.move_on_after(1) as scope:
+        async with open_world(1) as world:
+            add_pair(world)
+            listener = await world.start_node("n1", listening)
+            assert listener is not None
+            await world.start_node("n0", stubborn.main)
+            await trio.sleep_forever()
+    assert scope.cancelled_caught
+    assert stubborn.after_kill == ["write", "create", "lock", "send"]
+
+
+async def listening(env: Env, task_status: trio.TaskStatus[Any]) -> None:
+    task_status.started(await env.network.listen("10.0.0.2", 1))
+    await trio.sleep_forever()
