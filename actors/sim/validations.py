@@ -92,6 +92,7 @@ def validate(cluster: SimCluster, group: ClassicGroup, history: History, logs: L
         index = index_files(disk, layout.index, group.index_slots_count)
         note("IndexFitsLog", (f"{name}: {text}" for text in index_fits(stored, index)))
     end = max(stored.end for stored in members.values())
+    end += -end % group.segment_bytes
     note("LogsEqual", logs_equal({name: logs.written(name, 0, end) for name in members}))
     note("AppendsInOrder", appends_in_order(done))
     for name in cluster.names:

@@ -28,7 +28,9 @@ def short_plan(copies: int = 2) -> Plan:
     """Three nodes, slow disks, power losses, all within 8 virtual seconds."""
     return attrs.evolve(
         draw_plan("short"),
-        config=classic_config(copies=copies, segment_bytes=16 << 10, frame_bytes=1024),
+        config=classic_config(
+            copies=copies, segment_bytes=16 << 10, frame_bytes=1024, reconnect_interval_s=0.5
+        ),
         skews_ms={},
         disk=DiskOptions(sync_mean_s=0.03),
         policy="random",

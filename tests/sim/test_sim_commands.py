@@ -1,0 +1,156 @@
+"""`python -m actors.sim`: run, replay, sweep; equal fingerprints in other processes; exit codes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import attrs
+import pytest
+
+from actors.sim import __main__ as command
+from actors.sim.history import Violation
+from actors.sim.simulation import Outcome, draw_plan, make_policy, run_seed
+from actors.sim.sweep import EXPECTED, SENSIBLE_SEEDS, failure_text, sweep
+
+ROOT = Path(__file__).parents[2]
+QUIET_SEED = "112"
+"""One of the shorter runs."""
+
+
+@pytest.fixture(scope="module")
+def outcome() -> Outcome:
+    return run_seed(QUIET_SEED)
+
+
+def apart(seed: str, hash_seed: str) -> str:
+    """The fingerprint that another process prints."""
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-m", "actors.sim", "run", "--seed", seed],
+        env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": path},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    (fingerprint,) = [
+        text.split()[1] for text in done.stdout.splitlines() if text.startswith("fingerprint ")
+    ]
+    return fingerprint
+
+
+def test_one_seed_is_one_history_in_every_process(outcome: Outcome) -> None:
+    assert apart(QUIET_SEED, "1") == outcome.fingerprint
+    assert apart(QUIET_SEED, "4711") == outcome.fingerprint
+    assert apart("115", "1") != outcome.fingerprint
+
+
+def test_a_run_is_long_enough_and_clean(outcome: Outcome) -> None:
+    assert outcome.violations == ()
+    assert outcome.virtual_s >= 60
+    assert outcome.counts["restarts"] >= 1
+    assert sum(count for name, count in outcome.counts.items() if name.startswith("fault ")) >= 5
+
+
+def test_plans_differ_and_repeat() -> None:
+    plans = [draw_plan(str(seed)) for seed in range(50)]
+    assert plans == [draw_plan(str(seed)) for seed in range(50)]
+    groups = [plan.config.groups["orders"] for plan in plans]
+    assert {group.durability for group in groups} == {"synced", "written"}
+    assert {len(plan.config.nodes) for plan in plans} == {2, 3, 4, 5}
+    assert {plan.policy.split()[0] for plan in plans} == {"random", "priorities", "starve"}
+    for plan in plans:
+        assert len(plan.script) >= 5
+        assert make_policy(plan.policy)
+        if plan.config.groups["orders"].durability == "written":
+            masters = [fault for fault in plan.script if fault.node == "n0"]
+            assert not any(fault.kind.value.startswith("power_loss") for fault in masters)
+
+
+def test_replay_prints_every_step(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert command.main(["replay", "--seed", QUIET_SEED]) == 0
+    told = capsys.readouterr().out
+    for part in ("RecordsAppended", "AppendsAcknowledged", "-- heal all", "acknowledged: Receipt"):
+        assert part in told
+    assert "fingerprint" in told.splitlines()[-1]
+
+
+def violated(outcome: Outcome) -> Outcome:
+    violation = Violation(checker="LogsEqual", at_s=1.5, text="they differ")
+    return attrs.evolve(outcome, violations=(violation,))
+
+
+def test_a_failure_says_how_to_see_it_again(outcome: Outcome) -> None:
+    text = failure_text(violated(outcome))
+    for part in (
+        "LogsEqual at 1.500000 s: they differ",
+        f"make replay SEED={QUIET_SEED}",
+        outcome.fingerprint,
+        outcome.digest,
+        "trio 0.",
+        "Python 3.",
+        str(outcome.plan.script[0]),
+    ):
+        assert part in text
+
+
+def test_a_sweep_adds_up_and_fails_on_zeros(outcome: Outcome) -> None:
+    full = attrs.evolve(outcome, counts=dict.fromkeys(EXPECTED, 2))
+    seeds = [str(seed) for seed in range(SENSIBLE_SEEDS)]
+    result = sweep(seeds, run=lambda seed: full)
+    assert result.good
+    assert set(result.counts.values()) == {2 * SENSIBLE_SEEDS}
+    never = attrs.evolve(full, counts={name: 2 for name in EXPECTED if name != "catch-ups"})
+    result = sweep(seeds, run=lambda seed: never)
+    assert result.zeros == ("catch-ups",)
+    assert not result.good
+    assert sweep(seeds[1:], run=lambda seed: never).good
+    told: list[Outcome] = []
+    result = sweep(["1", "2"], told.append, run=lambda seed: violated(full))
+    assert len(told) == len(result.failed) == 2
+    assert not result.good
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_exit_codes_of_the_commands(
+    broken: bool,
+    outcome: Outcome,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given = violated(outcome) if broken else outcome
+    monkeypatch.setattr(command, "run_seed", lambda seed: given)
+    monkeypatch.setattr(
+        command, "sweep", lambda seeds, on_run: sweep(seeds, on_run, run=lambda seed: given)
+    )
+    assert command.main(["run", "--seed", "1"]) == int(broken)
+    assert command.main(["sweep", "--mode", "classic", "--seeds", "2", "--first", "7"]) == int(
+        broken
+    )
+    told = capsys.readouterr().out
+    assert f"2 seeds from 7 on, {2 * broken} failed" in told
+    assert "seeds/s" in told
+    assert ("make replay" in told) == broken
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["run"], ["sweep", "--seeds", "0"], ["sweep", "--mode", "other"]]
+)
+def test_bad_use(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exited:
+        command.main(arguments)
+    assert exited.value.code == 2
+    assert "usage" in capsys.readouterr().err
+
+
+def test_another_trio_is_refused_by_name(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check = command.check_trio
+    monkeypatch.setattr(command, "check_trio", lambda: check("0.99.0"))
+    assert command.main(["run", "--seed", "1"]) == 2
+    assert "0.99.0" in capsys.readouterr().err
