@@ -289,6 +289,20 @@ def local_reply(answers: list[Any]) -> ReplyTo[Any]:
     return ReplyTo.local(answers.append)
 
 
+def log_of(disk: SimDisk) -> bytes:
+    folder = f"{ROOT}/commitlog"
+    files = [disk.open(f"{folder}/{name}", "r") for name in disk.listdir(folder)]
+    return b"".join(file.pread(0, file.size_bytes) for file in files)
+
+
+async def until(condition: Any) -> None:
+    for _ in range(100_000):
+        if condition():
+            return
+        await trio.sleep(0.001)
+    raise AssertionError("it did not happen within 100 s")
+
+
 def leaves(error: BaseException) -> list[BaseException]:
     """The errors of nested groups."""
     if isinstance(error, BaseExceptionGroup):

@@ -1,0 +1,272 @@
+"""The store actor and its disk: syncs, failures, no room, expiry."""
+
+import errno
+import random
+from typing import Any
+
+import pytest
+import trio
+from store_kit import ROOT, Kit, leaves, local_reply, running, sim_disk, small_group, until
+
+from actors.errors import (
+    LogFull,
+    NodeStopped,
+    StorageError,
+)
+from actors.events import store as events
+from actors.sim.disk import EPOCH_MS, DiskOptions, SimDisk
+from actors.storage import expiry, store
+
+S = 4096
+HOUR_MS = 3_600_000
+
+
+# ---- durability ----
+
+
+@pytest.mark.checklist(47)
+async def test_nothing_is_answered_before_its_sync(autojump_clock: Any) -> None:
+    disk = sim_disk()
+    async with running(disk) as kit:
+        await kit.append(b"x")
+        disk.faults.slow_syncs(3.0, 100.0)
+        began = trio.current_time()
+        await kit.append(b"y", timeout_s=10.0)
+        assert trio.current_time() - began >= 3.0
+
+
+async def test_what_is_written_during_a_sync_is_covered_by_the_next(autojump_clock: Any) -> None:
+    disk = sim_disk()
+    async with running(disk) as kit:
+        disk.faults.slow_syncs(1.0, 100.0)
+        async with trio.open_nursery() as nursery:
+            for number in range(200):
+                nursery.start_soon(kit.append, b"%d" % number, b"x" * 100)
+                await trio.sleep(0.005)
+        synced = [event.offset_bytes for event in kit.of(events.LogSynced)]
+        assert len(synced) <= 4
+        assert synced[-1] == (await kit.range()).written_bytes
+
+
+async def test_a_written_group_syncs_at_its_interval(autojump_clock: Any) -> None:
+    group = small_group(durability="written", flush_interval_s=2.0)
+    async with running(sim_disk(), group) as kit:
+        times = []
+        began = trio.current_time()
+        for _ in range(100):
+            await kit.append(b"x")
+            await trio.sleep(0.1)
+            times.append(len(kit.of(events.LogSynced)))
+        assert 4 <= times[-1] <= 7
+        assert trio.current_time() - began < 11
+        await until(
+            lambda: kit.grown is not None and kit.grown.synced_bytes == kit.grown.written_bytes
+        )
+
+
+async def test_the_synced_mark_is_on_the_disk_within_two_seconds(autojump_clock: Any) -> None:
+    disk = sim_disk()
+    async with running(disk) as kit:
+        answer = await kit.append(b"x")
+        await trio.sleep(2)
+        durable = disk.durable(f"{ROOT}/synced")
+        assert durable is not None
+        assert answer.next_bytes.to_bytes(8, "big") in durable
+
+
+@pytest.mark.checklist(47)
+async def test_a_failed_sync_stops_everything(autojump_clock: Any) -> None:
+    disk = sim_disk()
+    outcomes: list[Any] = []
+    with pytest.RaisesGroup(StorageError, flatten_subgroups=True) as caught:
+        async with running(disk) as kit:
+            await kit.append(b"x")
+            disk.faults.fail("sync", errno.EIO, path_part="commitlog")
+            await kit.store.tell(
+                store.Append(
+                    records=(b"y",),
+                    deadline_s=trio.current_time() + 9,
+                    reply_to=local_reply(outcomes),
+                )
+            )
+            await trio.sleep(5)
+    assert "sync" in str(leaves(caught.value)[0])
+    assert len(kit.of(events.SyncFailed)) == 1
+    assert not any(isinstance(each, store.Appended) for each in outcomes)
+    assert len(outcomes) == 1
+
+
+@pytest.mark.parametrize("short", [False, True])
+async def test_a_failed_write_stops_everything(autojump_clock: Any, short: bool) -> None:
+    disk = sim_disk()
+    with pytest.RaisesGroup(StorageError, flatten_subgroups=True):
+        async with running(disk) as kit:
+            await kit.append(b"x")
+            if short:
+                disk.faults.shorten_write(path_part="commitlog")
+            else:
+                disk.faults.fail("write", errno.EIO, path_part="commitlog")
+            with pytest.raises(NodeStopped) as caught:
+                await kit.append(b"y" * 500)
+            assert caught.value.first == 98
+            await trio.sleep(5)
+    (failed,) = kit.of(events.WriteFailed)
+    assert failed.offset_bytes == 98
+    async with running(disk) as kit:  # what was half written is cut and kept aside
+        assert (await kit.range()).written_bytes in (98, 98 + 597)
+        assert (await kit.append(b"z")).first_bytes in (98, 98 + 597)
+
+
+@pytest.mark.checklist(24)
+async def test_a_failed_write_of_received_bytes_is_told_and_stops(autojump_clock: Any) -> None:
+    disk = sim_disk()
+    with pytest.RaisesGroup(StorageError, flatten_subgroups=True):
+        async with running(disk, is_master=False) as kit:
+            await kit.open_session(1)
+            await kit.receive(1, 0, b"abc")
+            await kit.range()
+            disk.faults.fail("write", errno.EIO, path_part="commitlog")
+            await kit.receive(1, 3, b"def")
+            await trio.sleep(5)
+    assert [r.session for r in kit.refused] == [1]
+
+
+@pytest.mark.checklist(48)
+async def test_no_room_refuses_and_writes_nothing(autojump_clock: Any) -> None:
+    disk = sim_disk()
+    async with running(disk) as kit:
+        end = (await kit.append(b"x")).next_bytes
+        disk.faults.fail("prepare", errno.ENOSPC, times=2)
+        with pytest.raises(LogFull):
+            await kit.append(b"y" * 3000, b"z" * 3000)
+        assert (await kit.range()).written_bytes == end
+        disk.faults.clear()
+        assert (await kit.append(b"y" * 3000, b"z" * 3000)).first_bytes == end
+        await kit.dispatched((await kit.range()).written_bytes)
+        assert (await kit.units("orders")).next_offset == 3
+
+
+@pytest.mark.checklist(24, 48)
+async def test_no_room_on_a_slave_ends_the_session_only(autojump_clock: Any) -> None:
+    disk = sim_disk()
+    async with running(disk, is_master=False) as kit:
+        await kit.open_session(1)
+        disk.faults.fail("prepare", errno.ENOSPC)
+        await kit.receive(1, 0, b"abc")
+        await until(lambda: kit.refused)
+        assert "No space left" in kit.refused[0].reason
+        await kit.open_session(2)
+        await kit.receive(2, 0, b"abc")
+        assert (await kit.range()).written_bytes == 3
+
+
+async def test_another_error_before_a_write_stops(autojump_clock: Any) -> None:
+    disk = sim_disk()
+    with pytest.RaisesGroup(StorageError, flatten_subgroups=True):
+        async with running(disk) as kit:
+            disk.faults.fail("prepare", errno.EIO)
+            with pytest.raises(LogFull):
+                await kit.append(b"y")
+            await trio.sleep(5)
+
+
+# ---- disk usage and expiry ----
+
+
+class FullDisk(SimDisk):
+    """A disk that is as full as the test says."""
+
+    used = 0.5
+
+    def usage(self, path: str) -> float:
+        return self.used
+
+
+def full_disk() -> FullDisk:
+    return FullDisk(random.Random(1), DiskOptions())
+
+
+@pytest.mark.checklist(46, 48)
+async def test_a_full_disk_refuses_appends_until_there_is_room(autojump_clock: Any) -> None:
+    disk = full_disk()
+    async with running(disk) as kit:
+        await kit.append(b"x")
+        disk.used = 0.90
+        await trio.sleep(80)
+        await kit.append(b"x")  # not above it yet
+        disk.used = 0.901
+        await trio.sleep(20)
+        with pytest.raises(LogFull, match="more than 90% full"):
+            await kit.append(b"x")
+        disk.used = 0.5
+        await trio.sleep(20)
+        await kit.append(b"x")
+        assert [e.is_full for e in kit.of(events.DiskUsageChanged)] == [True, False]
+
+
+@pytest.mark.checklist(48)
+async def test_a_full_disk_ends_a_slaves_session(autojump_clock: Any) -> None:
+    disk = full_disk()
+    disk.used = 0.95
+    async with running(disk, is_master=False) as kit:
+        await kit.open_session(1)
+        await kit.receive(1, 0, b"abc")
+        await until(lambda: kit.refused)
+        assert "more than 90% full" in kit.refused[0].reason
+
+
+async def fill_segments(kit: Kit, count: int) -> None:
+    for _ in range(count):
+        await kit.append(b"x" * 3000)
+
+
+@pytest.mark.checklist(46)
+async def test_expired_files_go_from_the_front_ten_per_round(autojump_clock: Any) -> None:
+    disk = full_disk()
+    group = small_group(delete_when_hours=tuple(range(24)))
+    async with running(disk, group) as kit:
+        await fill_segments(kit, 14)
+        await kit.dispatched((await kit.range()).written_bytes)
+        kit.wall_ms += 71 * HOUR_MS
+        await trio.sleep(65)
+        assert (await kit.range()).min_bytes == 0
+        kit.wall_ms += HOUR_MS + 60_000
+        await trio.sleep(10)
+        assert (await kit.range()).min_bytes == 10 * S
+        await trio.sleep(12)
+        held = await kit.range()
+        assert held.min_bytes == held.written_bytes - held.written_bytes % S == 13 * S
+        assert [e.reason for e in kit.of(events.SegmentExpired)] == ["age"] * 13
+        assert kit.grown is not None
+        assert kit.grown.min_bytes == 13 * S
+        found = await kit.units("orders")
+        assert (found.min_offset, found.next_offset, len(found.units)) == (13, 14, 1)
+        assert (await kit.append(b"more")).first_bytes == held.written_bytes
+    async with running(disk, group) as kit:
+        assert (await kit.range()).min_bytes == 13 * S
+        assert (await kit.units("orders")).next_offset == 15
+
+
+@pytest.mark.checklist(46)
+async def test_a_very_full_disk_deletes_before_the_time(autojump_clock: Any) -> None:
+    disk = full_disk()
+    another_hour = (expiry.local_hour(EPOCH_MS) + 12) % 24
+    async with running(disk, small_group(delete_when_hours=(another_hour,))) as kit:
+        await fill_segments(kit, 4)
+        disk.used = 0.86
+        await trio.sleep(62)
+        assert [e.reason for e in kit.of(events.SegmentExpired)] == ["usage"] * 3
+        assert (await kit.range()).min_bytes == 3 * S
+
+
+@pytest.mark.checklist(46)
+async def test_what_is_not_synced_does_not_expire(autojump_clock: Any) -> None:
+    disk = full_disk()
+    group = small_group(durability="written", flush_interval_s=10_000.0)
+    async with running(disk, group) as kit:
+        await fill_segments(kit, 1)
+        await until(lambda: kit.of(events.LogSynced))
+        await fill_segments(kit, 4)
+        disk.used = 0.86
+        await trio.sleep(62)
+        assert kit.of(events.SegmentExpired) == []
