@@ -16,6 +16,7 @@ from actors.errors import Closed, NotStored, OutcomeUnknown
 from actors.log_types import Batch, Message, NewRecord, Offsets, Receipt
 
 AppendOutcome: TypeAlias = Receipt | Exception
+"""A receipt, or the error of `actors.errors` that `append` would have raised."""
 
 # One batch of an appender: enough to make the cost per batch vanish, small enough to be
 # acknowledged while the next one is collected.

@@ -5,17 +5,15 @@ memory.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import attrs
 
 from actors.events.sink import EventLines, EventSubscription
+from actors.log import AppendOutcome
 from actors.log_types import Batch, NewRecord, Offsets, Receipt
 
 __all__ = ["AppendOutcome", "EventLines", "EventSubscription", "NodeHandle", "NodeIdentity"]
-
-AppendOutcome: TypeAlias = Receipt | Exception
-"""A receipt, or the error of `actors.errors` that `append` would have raised."""
 
 
 @attrs.frozen(kw_only=True)

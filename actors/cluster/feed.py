@@ -22,21 +22,23 @@ from actors.client.lines import Chunk
 from actors.cluster.feed_record import FeedRecord
 from actors.cluster.view import FeedView
 from actors.errors import NodeStopped, NotStored, OutcomeUnknown, TooLarge
+from actors.log import (
+    BATCH_BYTES_MAX,
+    BATCH_RECORDS_MAX,
+    IN_FLIGHT_BYTES_DEFAULT,
+    RECORD_COST_BYTES,
+    AppendOutcome,
+)
 from actors.log_types import NewRecord, Receipt
 
-IN_FLIGHT_BYTES_MAX = 8 << 20
-BATCH_BYTES_MAX = 256 << 10
-RECORD_COST_BYTES = 64
+IN_FLIGHT_BYTES_MAX = IN_FLIGHT_BYTES_DEFAULT
 TICK_S = 0.05
 """At a set rate, a batch holds what is due in so long."""
 RETRY_S = 0.25
 LATE_S_MAX = 1.0
 """After a longer pause, the rest of what was due is not made up for."""
-BATCH_LINES_MAX = 4096
 RETRIED = (OSError, NotStored, OutcomeUnknown, trio.BrokenResourceError)
 """What another connection, a moment later, may not meet."""
-
-AppendOutcome: TypeAlias = Receipt | Exception
 
 
 class AppendDoor(Protocol):
@@ -211,7 +213,9 @@ class Feed:
             self._queue.append(self._next_batch())
 
     def _next_batch(self) -> _Batch:
-        count_max = max(1, int(self._rate_per_s * TICK_S)) if self._rate_per_s else BATCH_LINES_MAX
+        count_max = (
+            max(1, int(self._rate_per_s * TICK_S)) if self._rate_per_s else BATCH_RECORDS_MAX
+        )
         records: list[bytes] = []
         size_bytes = 0
         while self._pending and len(records) < count_max:

@@ -10,8 +10,8 @@ import attrs
 import trio
 from cluster_samples import node_tree
 
-from actors.cluster.feed import AppendOutcome
 from actors.errors import CorruptLog
+from actors.log import AppendOutcome
 from actors.log_types import NewRecord, Receipt
 
 

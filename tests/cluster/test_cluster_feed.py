@@ -10,8 +10,9 @@ import pytest
 import trio
 
 from actors.cluster import feed as feed_module
-from actors.cluster.feed import AppendOutcome, Feed
+from actors.cluster.feed import Feed
 from actors.errors import Closed, NotMaster, OutcomeUnknown, ReplicationTimeout, TooLarge
+from actors.log import BATCH_BYTES_MAX, RECORD_COST_BYTES, AppendOutcome
 from actors.log_types import NewRecord, Receipt
 
 Answer = Callable[[AppendOutcome], None]
@@ -248,7 +249,7 @@ async def test_long_pause_is_not_made_up_for(autojump_clock: trio.abc.Clock) -> 
 async def test_bytes_in_flight_are_bounded(
     autojump_clock: trio.abc.Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cost = 3 * (1 + feed_module.RECORD_COST_BYTES)
+    cost = 3 * (1 + RECORD_COST_BYTES)
     monkeypatch.setattr(feed_module, "IN_FLIGHT_BYTES_MAX", 2 * cost)
     door = Door()
     await fed(door, [(b"x", b"y", b"z")] * 7)
@@ -257,7 +258,7 @@ async def test_bytes_in_flight_are_bounded(
 
 
 async def test_batches_are_bounded_in_bytes(autojump_clock: trio.abc.Clock) -> None:
-    big = b"x" * (feed_module.BATCH_BYTES_MAX // 2)
+    big = b"x" * (BATCH_BYTES_MAX // 2)
     door = Door()
     await fed(door, [(big, big, b"a", big * 3, b"b")])
     assert door.sizes == [1, 2, 1, 1]
