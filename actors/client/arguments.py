@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from typing import NoReturn, TypeAlias
+from typing import TypeAlias
 
 import attrs
 
-from actors.errors import ConfigError
+from actors.client.lines import STDIN
+from actors.config.command_line import Parser
 from wire import api
 
 WINDOW_MAX = 16_384
@@ -16,7 +17,6 @@ WINDOWS_DEFAULT = (1, 16, 128, 1024)
 SIZE_BYTES_MAX = 4 << 20
 """Upstream's largest message; a group may allow less."""
 SECONDS_MAX = 86_400.0
-STDIN = "-"
 
 DESCRIPTION = """\
 Talk to a running node.
@@ -92,13 +92,6 @@ class Arguments:
     command: Command
 
 
-class _Parser(argparse.ArgumentParser):
-    """argparse prints its usage above each error; a mistake is one line here."""
-
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError(f"{' '.join(message.split())} (see --help)")
-
-
 def _whole(least: int, most: int) -> Callable[[str], int]:
     def read(text: str) -> int:
         plain = text.replace("_", "")
@@ -131,7 +124,7 @@ def parse(words: Sequence[str]) -> Arguments:
         ConfigError: one line; the user's fault.
         SystemExit: after --help.
     """
-    parser = _Parser(
+    parser = Parser(
         prog="python -m actors.client",
         description=DESCRIPTION,
         epilog=EPILOG,
@@ -150,13 +143,13 @@ def parse(words: Sequence[str]) -> Arguments:
 
 
 def _add(
-    commands: argparse._SubParsersAction[_Parser],
+    commands: argparse._SubParsersAction[Parser],
     make: Callable[..., Command],
     text: str,
     *,
     json_help: str,
     group: bool = True,
-) -> _Parser:
+) -> Parser:
     parser = commands.add_parser(
         make.__name__.lower(), help=text, description=text, allow_abbrev=False
     )
@@ -167,7 +160,7 @@ def _add(
     return parser
 
 
-def _add_append(commands: argparse._SubParsersAction[_Parser]) -> None:
+def _add_append(commands: argparse._SubParsersAction[Parser]) -> None:
     parser = _add(
         commands,
         Append,
@@ -177,7 +170,7 @@ def _add_append(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.add_argument("file", nargs="?", default=STDIN, metavar="FILE", help="instead of it")
 
 
-def _add_read(commands: argparse._SubParsersAction[_Parser]) -> None:
+def _add_read(commands: argparse._SubParsersAction[Parser]) -> None:
     parser = _add(
         commands, Read, "print acknowledged records", json_help="one JSON object per record"
     )
@@ -188,7 +181,7 @@ def _add_read(commands: argparse._SubParsersAction[_Parser]) -> None:
     add("--fresh", action="store_true", help="ask the master how far it is acknowledged")
 
 
-def _add_tail(commands: argparse._SubParsersAction[_Parser]) -> None:
+def _add_tail(commands: argparse._SubParsersAction[Parser]) -> None:
     parser = _add(
         commands,
         Tail,
@@ -201,7 +194,7 @@ def _add_tail(commands: argparse._SubParsersAction[_Parser]) -> None:
     )
 
 
-def _add_status(commands: argparse._SubParsersAction[_Parser]) -> None:
+def _add_status(commands: argparse._SubParsersAction[Parser]) -> None:
     _add(
         commands,
         Status,
@@ -211,7 +204,7 @@ def _add_status(commands: argparse._SubParsersAction[_Parser]) -> None:
     )
 
 
-def _add_bench(commands: argparse._SubParsersAction[_Parser]) -> None:
+def _add_bench(commands: argparse._SubParsersAction[Parser]) -> None:
     parser = _add(
         commands,
         Bench,

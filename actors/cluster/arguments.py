@@ -6,16 +6,16 @@ import argparse
 import math
 import re
 from collections.abc import Sequence
-from typing import Literal, NoReturn, TypeAlias, cast
+from typing import Literal, TypeAlias, cast
 
 import attrs
 
+from actors.config.command_line import Parser
 from actors.errors import ConfigError
 
 Command: TypeAlias = Literal["run", "check", "status", "stop"]
 COMMANDS: tuple[Command, ...] = ("run", "check", "status", "stop")
 DURATION_S_MAX = 366 * 86_400.0
-STDIN = "-"
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "": 1.0}
 
 DESCRIPTION = """\
@@ -57,13 +57,6 @@ class Arguments:
     child_of: int | None = None
 
 
-class _Parser(argparse.ArgumentParser):
-    """argparse prints its usage above each error; a mistake is one line here."""
-
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError(f"{' '.join(message.split())} (see --help)")
-
-
 def duration_s(text: str) -> float:
     """`30s`, `500ms`, `2m`, `1.5h`, `1d`, or plain seconds."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?|\.\d+)\s*(ms|s|m|h|d|)", text)
@@ -80,7 +73,7 @@ def parse(words: Sequence[str]) -> Arguments:
         ConfigError: one line; the user's fault.
         SystemExit: after --help.
     """
-    parser = _Parser(
+    parser = Parser(
         prog="python -m actors.cluster",
         description=DESCRIPTION,
         epilog=EPILOG,
