@@ -294,7 +294,7 @@ def _batch(records: Iterable[NewRecord]) -> tuple[NewRecord, ...]:
     batch = tuple(records)
     if not batch:
         raise ValueError("an append needs at least one record")
-    for kind in set(map(type, batch)):
+    for kind in dict.fromkeys(map(type, batch)):
         if not issubclass(kind, bytes | Message):
             raise _no_record(kind)
     return batch
