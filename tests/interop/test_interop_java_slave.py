@@ -22,7 +22,7 @@ from interop_rocketmq import Broker, Driver
 from actors.errors import OutcomeUnknown
 from actors.log_types import Message
 
-pytestmark = [pytest.mark.interop, pytest.mark.real_io, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.interop, pytest.mark.real_io, pytest.mark.timeout(240, func_only=True)]
 
 MASTER_ADDRESS = "127.0.0.2"
 TOPIC = "interop-topic"
@@ -94,6 +94,7 @@ def check_record(record: dict[str, Any], sent: Message) -> None:
     assert {key: record["properties"].get(key) for key in expected} == expected
 
 
+@pytest.mark.checklist(3, 5, 40, 41)
 def test_from_empty_through_a_crash_of_either_side(
     slave: Broker,
     surroundings: MasterOfSlave,
@@ -138,6 +139,7 @@ def test_from_empty_through_a_crash_of_either_side(
     wait_for_equal_stores(master.store, slave.store)
 
 
+@pytest.mark.checklist(26, 27)
 def test_a_written_copy_is_acknowledged_by_a_java_slave(
     slave: Broker,
     surroundings: MasterOfSlave,

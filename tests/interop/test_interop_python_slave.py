@@ -23,7 +23,7 @@ from interop_nodes import JAVA_ADDRESS, Node, write_cluster
 from interop_processes import Process, Processes, wait_for
 from interop_rocketmq import SEGMENT_BYTES, Broker, Driver, NameServer
 
-pytestmark = [pytest.mark.interop, pytest.mark.real_io, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.interop, pytest.mark.real_io, pytest.mark.timeout(240, func_only=True)]
 
 
 @pytest.fixture
@@ -68,6 +68,7 @@ def wait_until_equal(master: Broker, slave: Node) -> None:
     wait_for_equal_stores(master.store, slave.store)
 
 
+@pytest.mark.checklist(25, 40, 41)
 def test_from_empty_through_a_crash_of_either_side(
     master: Broker, name_server: NameServer, driver: Driver, tmp_path: Path, processes: Processes
 ) -> None:
@@ -107,6 +108,7 @@ def test_from_empty_through_a_crash_of_either_side(
     assert common_difference(master.commitlog, slave.commitlog) is None
 
 
+@pytest.mark.checklist(17, 41)
 def test_a_late_slave_begins_with_the_last_file(
     master: Broker, name_server: NameServer, driver: Driver, tmp_path: Path, processes: Processes
 ) -> None:
