@@ -213,17 +213,16 @@ class ConsumeQueues:
         out = bytearray()
         try:
             for head in heads:
-                end = head.physical_offset + head.size
                 at = head.queue_offset * UNIT_BYTES
                 expected = queue.next_bytes + len(out)
-                if end <= queue.end_bytes or at < expected:
+                if at < expected:
                     continue
                 if at > expected:
                     self._write(queue, out)
                     out = bytearray()
                     self._skip(key, queue, at)
                 out += encode_unit(head.physical_offset, head.size, head.tags_code)
-                queue.end_bytes = end
+                queue.end_bytes = head.physical_offset + head.size
         finally:
             self._write(queue, out)
 

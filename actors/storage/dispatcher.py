@@ -364,8 +364,8 @@ class Dispatcher(Actor[_Inbox]):
         count = min(request.count, LOOKUP_COUNT_MAX)
         found: list[tuple[int, int]] = []
         for offset in self._files.index.find(request.topic, request.key, LOOKUP_COUNT_MAX):
-            if offset < self._min_bytes or len(found) >= count:
-                continue
+            if len(found) >= count:
+                break
             head = self._head_at(offset)
             if head is not None and head.topic == request.topic and _has_key(head, request.key):
                 found.append((offset, head.size))

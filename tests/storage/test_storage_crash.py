@@ -236,6 +236,24 @@ def die_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
             monkeypatch.setattr(kind, name, counted)
 
 
+def test_what_an_opening_finds_is_below_the_mark_at_once() -> None:
+    """Others are told of it next, so it may not be cut any more."""
+    disk, layout, group = sim_disk(), StoreLayout(ROOT), small_group()
+    store_ = finish(open_store(disk, layout, group, is_master=True, owner="n0"))
+    store_.log.append(record(0, b"x"))
+    disk.kill()
+    again = finish(open_store(disk, layout, group, is_master=True, owner="n0"))
+    end = again.log.written_bytes
+    assert end > 0
+    disk.power_loss()
+    third = finish(open_store(disk, layout, group, is_master=True, owner="n0"))
+    assert third.log.written_bytes == end
+    assert third.found.scanned_from_bytes == 0
+    durable = disk.durable(layout.synced)
+    assert durable is not None
+    assert end.to_bytes(8, "big") in durable
+
+
 @pytest.mark.checklist(25, 45)
 @pytest.mark.parametrize("loses_power", [False, True])
 def test_dying_at_every_step_of_an_opening(

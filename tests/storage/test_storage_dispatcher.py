@@ -13,8 +13,9 @@ from actors.events import runtime as runtime_events
 from actors.events import store as events
 from actors.log_types import Message
 from actors.runtime import RestartIntensityExceeded
-from actors.sim.disk import SimDisk
+from actors.sim.disk import EPOCH_MS, SimDisk
 from actors.storage import dispatcher
+from actors.storage.small_files import read_checkpoint
 from wire.commitlog import encode_blank
 
 S = 4096
@@ -334,3 +335,34 @@ async def test_a_stop_covers_a_flush_that_was_stopped_before_its_sync(
         for topic in ("t", "u"):
             assert (await kit.units(topic)).next_offset == 1
             assert len(await kit.by_key(topic, "k")) == 1
+
+
+async def test_what_is_flushed_is_written_down_durably_with_the_next_flush(
+    autojump_clock: Any,
+) -> None:
+    disk = sim_disk()
+    async with running(disk) as kit:
+        first = (await kit.append(Message("t", b"x"))).next_bytes
+        await trio.sleep(1.5)
+        assert (await kit.progress()).flushed_bytes == first
+        await kit.append(Message("t", b"x"))
+        await trio.sleep(1.5)
+        durable = disk.durable(f"{ROOT}/dispatched")
+        assert durable is not None
+        assert first.to_bytes(8, "big") in durable
+
+
+@pytest.mark.checklist(43)
+async def test_the_checkpoint_does_not_run_ahead_of_the_logs_sync(autojump_clock: Any) -> None:
+    disk = sim_disk()
+    group = small_group(durability="written", flush_interval_s=1000.0)
+    async with running(disk, group) as kit:
+        await kit.append(Message("t", b"x"))
+        await trio.sleep(1.5)
+        kit.wall_ms += 60_000
+        await kit.append(Message("t", b"x"))
+        await trio.sleep(1.5)
+        held = await kit.range()
+        assert held.synced_bytes < held.written_bytes
+        found = read_checkpoint(disk, f"{ROOT}/checkpoint")
+        assert (found.log_ts, found.queue_ts) == (EPOCH_MS, EPOCH_MS + 60_000)
