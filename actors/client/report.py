@@ -13,6 +13,8 @@ from actors.client.bench import Figures
 from actors.errors import NotMaster
 from actors.log_types import Record
 
+CONNECTED = "transfer"
+"""A slave's state while its link is up; its last error is then history."""
 BENCH_COLUMNS = ("window", "appends/s", "records/s", "MB/s", "p50 ms", "p99 ms", "max ms")
 
 
@@ -105,8 +107,9 @@ def status_lines(status: dict[str, Any]) -> list[str]:
     for name, group in groups.items():
         client = group.get("client")
         if client is not None:
-            error = f", last error: {client['last_error']}" if client.get("last_error") else ""
             state = _cell(client.get("state")).lower()
+            lost = client.get("last_error") and state != CONNECTED
+            error = f", last error: {client['last_error']}" if lost else ""
             lines += ["", f"{name} follows {_cell(group.get('master'))}: {state}{error}"]
     return lines
 

@@ -91,7 +91,8 @@ def _mistakes(error: BaseException, config: ClusterConfig | None) -> list[str]:
         who = "another process" if isinstance(error, LockedByOther) else "this process"
         place = f" ({error.filename})" if error.filename else ""
         expected = "expected a free data directory"
-        return [f"{file}: key data_dir: {expected}, found a lock of {who}{place}"]
+        hint = "; `status` asks what runs there" if isinstance(error, LockedByOther) else ""
+        return [f"{file}: key data_dir: {expected}, found a lock of {who}{place}{hint}"]
     if isinstance(error, OSError) and config is not None:
         return _listening_mistakes(error, config)
     return []

@@ -194,7 +194,7 @@ class Run:
             self._phase = "running"
         if self.for_s is not None:
             await trio.sleep(self.for_s)
-            self.stop(f"ran for {self.for_s:g} s")
+            self.stop(f"stopped by --for {self.for_s:g}s")
 
     async def _feed(self) -> None:
         try:

@@ -36,8 +36,11 @@ STATE_WIDE_CHARS, STATE_NARROW_CHARS = 40, 24
 MANY_CLIENTS = "/api/connections"
 """Clients come and go: the picture counts them."""
 NOTES_SHOWN = 5
+PROMISES_WHOLE = 2
+"""With more of them, each gets one line, cut at the edge."""
 CONNECTED = "TRANSFER"
 """A slave's state while its link is up; its last error is then history."""
+NO_CONNECTION = "SHUTDOWN"
 _STYLES = {"running": "green", "starting": "yellow", "stopping": "yellow", "away": "bold red"}
 
 
@@ -56,7 +59,8 @@ def frame(
         promises: what the groups guarantee, one line each; shown under the head.
     """
     parts: list[RenderableType] = [_head(view, width >= WIDE_CHARS)]
-    parts += [_line(promise, "dim") for promise in promises]
+    whole = len(promises) <= PROMISES_WHOLE
+    parts += [Text(each, "dim") if whole else _line(each, "dim") for each in promises]
     parts.append(_groups(view, rates, width >= WIDE_CHARS))
     parts += [_line(_feed_words(feed)) for feed in view.feeds]
     parts += [_line(note, "yellow") for note in view.notes[-NOTES_SHOWN:]]
@@ -186,9 +190,14 @@ def _words(node: NodeView, found: GroupView, slave: SlaveView) -> str:
     if node.state != "running":
         return node.state
     if slave.acked_bytes is None:
-        return found.last_error or slave.last_error or slave.state
+        return found.last_error or slave.last_error or _state_words(slave)
     counts = "" if slave.counts else ", written only"
     return ("in sync" if slave.in_sync else "behind") + counts
+
+
+def _state_words(slave: SlaveView) -> str:
+    """Upstream's name of the state of no connection sounds like the end of the slave."""
+    return "not connected" if slave.state == NO_CONNECTION else slave.state.lower()
 
 
 def _progress(master: GroupView, slave: SlaveView) -> RenderableType | None:
@@ -268,7 +277,7 @@ def plain_lines(view: ClusterView, rates: Mapping[str, Rates]) -> list[str]:
         else:
             words.append(f"{master[0]} master at {master[1].written_bytes}")
             words.append(f"acknowledged {master[1].acknowledged_bytes};")
-            words += [_plain_slave(slave) for slave in master[1].slaves]
+            words += [f"{_plain_slave(slave)};" for slave in master[1].slaves]
         words.append(f"{speed.records_per_s:.0f} records/s {speed.bytes_per_s / 1e6:.2f} MB/s")
         lines.append(" ".join(words))
     return lines
@@ -276,8 +285,8 @@ def plain_lines(view: ClusterView, rates: Mapping[str, Rates]) -> list[str]:
 
 def _plain_slave(slave: SlaveView) -> str:
     if slave.acked_bytes is None:
-        return f"{slave.node} {slave.last_error or slave.state};"
-    return f"{slave.node} at {slave.acked_bytes} behind {slave.lag_bytes};"
+        return f"{slave.node} {slave.last_error or _state_words(slave)}"
+    return f"{slave.node} at {slave.acked_bytes} behind {slave.lag_bytes}"
 
 
 def node_lines(node: NodeView) -> list[str]:

@@ -233,19 +233,18 @@ class RateMeter:
             return {group: Rates() for group in view.groups}
         elapsed_s = view.at_s - before.at_s
         return {
-            group: Rates(
-                bytes_per_s=max(0, _end(view, group) - _end(before, group)) / elapsed_s,
-                records_per_s=max(0, _count(view, group) - _count(before, group)) / elapsed_s,
-            )
+            group: _rates(before.master_of(group), view.master_of(group), elapsed_s)
             for group in view.groups
         }
 
 
-def _end(view: ClusterView, group: str) -> int:
-    master = view.master_of(group)
-    return master[1].written_bytes if master else 0
-
-
-def _count(view: ClusterView, group: str) -> int:
-    master = view.master_of(group)
-    return master[1].acknowledged_count if master else 0
+def _rates(
+    before: tuple[str, GroupView] | None, now: tuple[str, GroupView] | None, elapsed_s: float
+) -> Rates:
+    if before is None or now is None:  # what a master has when it is first seen is no rate
+        return Rates()
+    then, found = before[1], now[1]
+    return Rates(
+        bytes_per_s=max(0, found.written_bytes - then.written_bytes) / elapsed_s,
+        records_per_s=max(0, found.acknowledged_count - then.acknowledged_count) / elapsed_s,
+    )

@@ -80,7 +80,7 @@ def test_record_as_json() -> None:
     assert "body" not in binary
 
 
-STATUS = {
+STATUS: dict[str, Any] = {
     "cluster": "demo",
     "node": "n0",
     "boot": 3,
@@ -147,6 +147,9 @@ def test_status_table() -> None:
         "",
         "bills follows -: ready, last error: refused",
     ]
+    client = {"state": "TRANSFER", "last_error": "refused"}
+    linked = {"bills": {**STATUS["groups"]["bills"], "client": client}}
+    assert report.status_lines({**STATUS, "groups": linked})[-1] == "bills follows -: transfer"
     assert report.status_lines({"node": "n0", "cluster": "c", "state": "running", "boot": 1}) == [
         "node n0 of c, running, boot 1",
         "no groups",

@@ -138,7 +138,8 @@ def test_data_directory_locked_by_another_process(
         found = refusal(capfd, cluster.file, "--for", "60s", "--json")
         holder.communicate(b"")
     expected = "expected a free data directory, found a lock of another process"
-    assert found == f"{cluster.file}: key data_dir: {expected} ({lock})"
+    hint = "`status` asks what runs there"
+    assert found == f"{cluster.file}: key data_dir: {expected} ({lock}); {hint}"
 
 
 def test_data_directory_locked_by_this_process(

@@ -73,7 +73,7 @@ async def test_runs_for_a_time(autojump_clock: trio.abc.Clock, world: World) -> 
     views: list[ClusterView] = []
     run = make(world, for_s=30.0, look=views.append)
     summary = await run.run(world.open)
-    assert summary.reason == "ran for 30 s"
+    assert summary.reason == "stopped by --for 30s"
     assert summary.seconds == pytest.approx(30, abs=1)
     assert world.log == ["closing", "closed"]
     assert views[0].phase == "starting"

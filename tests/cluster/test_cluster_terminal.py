@@ -163,11 +163,26 @@ def test_colours_are_only_for_terminals() -> None:
     assert "\x1b[" not in picture(cluster())
 
 
+def test_a_promise_is_whole_unless_there_are_many() -> None:
+    promise = "orders: " + " ".join(f"word{number}" for number in range(20))
+
+    def shown(promises: tuple[str, ...]) -> str:
+        text = frame(cluster(), RATES, promises, width=80, height=50, colour=False)
+        return " ".join(text.split())
+
+    assert promise in shown((promise,))
+    assert promise not in shown((promise,) * 3)
+    assert "…" in shown((promise,) * 3)
+
+
 def test_plain_lines() -> None:
     assert plain_lines(trouble(), RATES) == [
         "0:00:12 orders: n0 master at 70000000 acknowledged 69999000; n1 at 30000000 behind "
         "40000000; n2 the peer closed the connection; 2000 records/s 0.41 MB/s"
     ]
+    never = slave("n1", ack_bytes=None, lag_bytes=None, state="SHUTDOWN")
+    [line] = plain_lines(cluster(nodes=(node("n0", master(slaves=[never])),)), RATES)
+    assert "n1 not connected;" in line
     alone = cluster(nodes=(node("n1", slave_group()),))
     assert plain_lines(alone, {}) == ["0:00:12 orders: no master answers; 0 records/s 0.00 MB/s"]
 
@@ -177,8 +192,8 @@ def test_node_lines() -> None:
     assert found[:5] == [
         "n0: running",
         "  orders: master, 0 to 70000000, synced to 70000000, acknowledged to 69999000",
-        "    n1 at 30000000 behind 40000000;",
-        "    n2 the peer closed the connection;",
+        "    n1 at 30000000 behind 40000000",
+        "    n2 the peer closed the connection",
         "  /n0",
     ]
     assert "  │     ├─ store [12, 40 KiB] restarted 2" in found
@@ -197,3 +212,5 @@ def test_rates() -> None:
     assert meter.rates(second) == {"orders": Rates()}  # no time has passed
     # A restarted master counts anew, and one that is away has no end: neither is a negative rate.
     assert meter.rates(cluster(at_s=4.0, nodes=())) == {"orders": Rates()}
+    # Nor is what a master holds when it is first seen.
+    assert meter.rates(attrs.evolve(second, at_s=5.0)) == {"orders": Rates()}
