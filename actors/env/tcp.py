@@ -41,7 +41,8 @@ def _named(error: OSError, where: str) -> OSError:
     code = error.errno
     if code is None:  # a name that cannot be resolved, or a path that is too long
         return OSError(errno.EINVAL, f"{error}: {where}")
-    text = error.strerror or str(error)
+    # Trio's words repeat the address as a tuple; negative codes are the resolver's, with its words.
+    text = os.strerror(code) if code in errno.errorcode else error.strerror or str(error)
     return OSError(code, f"{text}: {where}")
 
 

@@ -194,8 +194,10 @@ class HAClient(Actor[_Inbox]):
                     master.host, master.port, local_host=settings.own_host
                 )
         except (OSError, trio.TooSlowError) as error:
-            detail = str(error) or f"no answer within {settings.connect_timeout_s} s"
-            await self._tell_ended(session, Lost.CONNECT_FAILED, f"{master}: {detail}")
+            said = error.strerror if isinstance(error, OSError) else None
+            detail = said or str(error) or f"no answer within {settings.connect_timeout_s} s"
+            where = "" if str(master) in detail else f"{master}: "
+            await self._tell_ended(session, Lost.CONNECT_FAILED, f"{where}{detail}")
             return
         receive, send = stream.halves()
         self._arrived[session] = _Connection(stream=stream, send=send, opened_s=self.ctx.now_s())

@@ -194,8 +194,9 @@ async def refused_connections_name_the_address(kit: Kit) -> None:
     port = listener.address.port
     await listener.aclose()
     await listener.aclose()
-    with pytest.raises(ConnectionRefusedError, match=str(port)):
+    with pytest.raises(ConnectionRefusedError) as refused:
         await kit.network.connect(kit.host, port)
+    assert str(refused.value).count(str(port)) == 1, refused.value
     with pytest.raises(trio.ClosedResourceError):
         await listener.accept()
 

@@ -61,7 +61,7 @@ async def test_connects_from_its_own_address_and_retries_for_ever(
         lost = kit.of(events.MasterLost)
         assert [event.session for event in lost] == [1, 2, 3, 4, 5, 6, 7]
         assert {event.reason for event in lost} == {Lost.CONNECT_FAILED.value}
-        assert "127.0.0.1:10912" in lost[0].detail
+        assert lost[0].detail.count("127.0.0.1") == 1, lost[0].detail
         listener = await kit.network.open("n0").listen(ADDRESSES["n0"], PORT)
         stream = await listener.accept()
         assert 16.0 < trio.current_time() < 17.0
