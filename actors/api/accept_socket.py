@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TypeAlias, assert_never
 
 import attrs
+import trio
 
 from actors.env.protocols import Listener, Network, Stream
 from actors.errors import ConfigError
@@ -19,8 +20,9 @@ from actors.runtime import Actor, ActorRef, ChildSpec, MailboxSpec, StopReason, 
 
 START_TIMEOUT_S = 5.0
 """For a connection's actor to start; it waits for nobody."""
-ARRIVED_MAX = 16
-"""Streams that wait for their actor; further ones wait in the system's backlog."""
+UNOWNED_MAX = 16
+"""Streams that are accepted and have no actor yet. Further ones wait in the system's backlog, so
+that a flood of connections cannot use up the descriptors that the stores need."""
 
 
 @attrs.frozen(kw_only=True)
@@ -78,7 +80,7 @@ class AcceptSocket(Actor[_Inbox]):
         next_name: a fresh name; outlives restarts of this actor, so that names never repeat.
     """
 
-    mailbox = MailboxSpec(capacity=ARRIVED_MAX)
+    mailbox = MailboxSpec(capacity=UNOWNED_MAX)
 
     _network: Network
     _endpoint: Endpoint
@@ -88,6 +90,7 @@ class AcceptSocket(Actor[_Inbox]):
     _listener: Listener | None = None
     _arrived: deque[Stream] = attrs.field(factory=deque)
     _starting: dict[str, Stream] = attrs.field(factory=dict)
+    _room: trio.Event = attrs.field(factory=trio.Event)
     _refused: dict[str, int] = attrs.field(factory=dict)  # reason -> count
 
     async def on_start(self) -> None:
@@ -117,6 +120,7 @@ class AcceptSocket(Actor[_Inbox]):
                 self._start_answered(message)
             case _:
                 assert_never(message)
+        self._room.set()
 
     async def on_stop(self, reason: StopReason) -> None:
         for stream in (*self._arrived, *self._starting.values()):
@@ -126,6 +130,9 @@ class AcceptSocket(Actor[_Inbox]):
 
     async def _feed(self, listener: Listener) -> None:
         while True:
+            while len(self._arrived) + len(self._starting) >= UNOWNED_MAX:
+                self._room = trio.Event()
+                await self._room.wait()
             # Kept here until it has an owner: a message that is never read would lose the stream.
             self._arrived.append(await listener.accept())
             await self.ctx.self_ref.tell(_Accepted())

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias, assert_never
 
 import attrs
+import trio
 
 from actors.env.protocols import Listener, Network, Stream
 from actors.errors import ConfigError
@@ -28,6 +29,9 @@ from actors.runtime import Actor, ActorRef, ChildSpec, MailboxSpec, StopReason, 
 
 START_TIMEOUT_S = 5.0
 """For a connection's two actors to start; they wait for nobody."""
+UNOWNED_MAX = 16
+"""Streams that are accepted and have no actor yet. Further ones wait in the system's backlog, so
+that a flood of connections cannot use up the descriptors that the commit log needs."""
 
 
 @attrs.frozen(kw_only=True)
@@ -56,7 +60,7 @@ class AcceptSocket(Actor[Message]):
             repeat.
     """
 
-    mailbox = MailboxSpec(capacity=16)
+    mailbox = MailboxSpec(capacity=UNOWNED_MAX)
     _network: Network
     _host: str
     _port: int
@@ -68,8 +72,9 @@ class AcceptSocket(Actor[Message]):
     _connection_state: ActorRef[connection_state.Message]
     _acceptance: Acceptance = attrs.field(init=False)
     _listener: Listener | None = None
-    _arrived: deque[Stream] = attrs.field(factory=deque)  # at most what the mailbox holds
+    _arrived: deque[Stream] = attrs.field(factory=deque)
     _starting: dict[int, Stream] = attrs.field(factory=dict)
+    _room: trio.Event = attrs.field(factory=trio.Event)
 
     async def on_start(self) -> None:
         self._acceptance = Acceptance(self._slaves)
@@ -91,6 +96,7 @@ class AcceptSocket(Actor[Message]):
                 await self._start_answered(message)
             case _:
                 assert_never(message)
+        self._room.set()
 
     async def on_stop(self, reason: StopReason) -> None:
         for stream in (*self._arrived, *self._starting.values()):
@@ -100,6 +106,9 @@ class AcceptSocket(Actor[Message]):
 
     async def _feed(self, listener: Listener) -> None:
         while True:
+            while len(self._arrived) + len(self._starting) >= UNOWNED_MAX:
+                self._room = trio.Event()
+                await self._room.wait()
             # Kept here until it has an owner: a message that is never read would lose the stream.
             self._arrived.append(await listener.accept())
             await self.ctx.self_ref.tell(_Accepted())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import attrs
@@ -12,9 +14,9 @@ from ha_kit import PORT
 from ha_peer import Peer
 
 from actors.env import Stream
-from actors.events import ha as events
-from actors.ha.accept_socket import START_TIMEOUT_S, AcceptSocket
-from actors.runtime import Actor, ChildSpec, Registry, SupervisorSpec, open_system
+from actors.events.ha import HAConnectionOpened, HAConnectionRefused
+from actors.ha.accept_socket import START_TIMEOUT_S, UNOWNED_MAX, AcceptSocket
+from actors.runtime import Actor, ChildSpec, Registry, SupervisorSpec, System, open_system
 from actors.sim.network import NetworkOptions, SimNetwork
 
 
@@ -32,8 +34,24 @@ def never_started(stream: Stream, slave: str, connection: int) -> ChildSpec:
     return ChildSpec(name=f"{slave}-{connection}", start=SupervisorSpec())
 
 
-async def test_a_stream_without_an_owner_is_closed(autojump_clock: object) -> None:
-    """On time-out of its start, and when the listener stops meanwhile."""
+@attrs.define
+class Bench:
+    """An AcceptSocket among neighbours who answer nothing; `told` is what they heard."""
+
+    system: System
+    network: SimNetwork
+    seen: list[Any]
+    told: list[Any]
+
+    async def connect(self) -> Peer:
+        return Peer.of(await self.network.open("n1").connect("127.0.0.1", PORT))
+
+    def opened(self) -> list[int]:
+        return [event.connection for event in self.seen if isinstance(event, HAConnectionOpened)]
+
+
+@asynccontextmanager
+async def accepting() -> AsyncIterator[Bench]:
     seen: list[Any] = []
     told: list[Any] = []
     async with trio.open_nursery() as nursery:
@@ -67,15 +85,34 @@ async def test_a_stream_without_an_owner_is_closed(autojump_clock: object) -> No
             seen.append(event)
 
         async with open_system("n0", build, rng=random.Random(2), events=sink) as system:
-            late = Peer.of(await network.open("n1").connect("127.0.0.1", PORT))
-            with trio.fail_after(START_TIMEOUT_S + 1):
-                assert await late.ended()
-            left = Peer.of(await network.open("n1").connect("127.0.0.1", PORT))
-            await trio.sleep(1.0)
-            await system.stop()
-            with trio.fail_after(1.0):
-                assert await left.ended()
-        opened = [event for event in seen if isinstance(event, events.HAConnectionOpened)]
-        assert [event.connection for event in opened] == [1, 2]
-        assert not [event for event in seen if isinstance(event, events.HAConnectionRefused)]
+            yield Bench(system, network, seen, told)
         nursery.cancel_scope.cancel()
+
+
+async def test_a_stream_without_an_owner_is_closed(autojump_clock: object) -> None:
+    """On time-out of its start, and when the listener stops meanwhile."""
+    async with accepting() as bench:
+        late = await bench.connect()
+        with trio.fail_after(START_TIMEOUT_S + 1):
+            assert await late.ended()
+        left = await bench.connect()
+        await trio.sleep(1.0)
+        await bench.system.stop()
+        with trio.fail_after(1.0):
+            assert await left.ended()
+        assert bench.opened() == [1, 2]
+        refused = [one for one in bench.seen if isinstance(one, HAConnectionRefused)]
+        assert not refused
+
+
+async def test_a_flood_waits_in_the_backlog(autojump_clock: object) -> None:
+    """Each accepted stream costs a descriptor, and the commit log needs some too."""
+    async with accepting() as bench:
+        for _ in range(2 * UNOWNED_MAX + 1):
+            await bench.connect()
+        for wave in (1, 2):
+            await trio.sleep(START_TIMEOUT_S - 1)
+            assert len(bench.opened()) == wave * UNOWNED_MAX
+            await trio.sleep(1)
+        await trio.sleep(1)
+        assert len(bench.opened()) == 2 * UNOWNED_MAX + 1
