@@ -18,6 +18,7 @@ import attrs
 
 from actors.config import bounds
 from actors.config.bounds import INTERVAL, PATH, PORT, EachWithin, Within
+from wire.message_record import RECORD_BYTES_MAX, RECORD_OVERHEAD_MAX
 
 NodeKind: TypeAlias = Literal["python", "java"]
 Durability: TypeAlias = Literal["synced", "written"]
@@ -219,6 +220,11 @@ class ClassicGroup:
     def master(self) -> str:
         """The master's node name."""
         return self.master_node.node
+
+    @property
+    def record_bytes_max(self) -> int:
+        """Largest record that is taken for one: the configured body, or upstream's default."""
+        return max(RECORD_BYTES_MAX, self.max_message_bytes + RECORD_OVERHEAD_MAX)
 
     @property
     def members(self) -> tuple[str, ...]:

@@ -28,8 +28,8 @@ from actors.storage.layout import StoreLayout
 from actors.storage.log_reader import LogReader
 from actors.storage.side_file import SideFile, SideFileDamaged
 from actors.storage.small_files import create_abort, read_checkpoint, remove_abort
-from wire.commitlog import RECORD_BYTES_MAX, Checkpoint, Stop, scan_heads
-from wire.message_record import RECORD_OVERHEAD_MAX, has_queue_unit
+from wire.commitlog import Checkpoint, Stop, scan_heads
+from wire.message_record import has_queue_unit
 
 READ_BYTES = 4 << 20
 NEVER = -1
@@ -219,7 +219,7 @@ def _find_end(
             mark_bytes=mark_bytes,
             compat=compat,
             check_crc=group.check_crc_on_recover,
-            record_bytes_max=max(RECORD_BYTES_MAX, group.max_message_bytes + RECORD_OVERHEAD_MAX),
+            record_bytes_max=group.record_bytes_max,
         )
     )
 

@@ -7,7 +7,8 @@ Differs: reads end at what is acknowledged, not at what is written (T27), on eve
 positions are physical offsets; there is no poll, every growth wakes who waits for it.
 
 Messages: Read, WatchOffsets; store.LogGrew, Acknowledged, MasterChanged as they grow and change.
-It asks the store for its range at its start. A restart forgets who waited: their replies fail.
+It asks the store for its range at its start. A restart forgets what is acknowledged, until it is
+told again, and who waited: their replies fail.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from actors.errors import Overloaded
 from actors.log_types import Offsets
 from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo
 from actors.storage import store
-from actors.storage.log_reader import LogReader
+from actors.storage.log_reader import LogReader, OffsetGone
 from wire.record_scan import Stop, scan
 
 # Watches that may wait at once; more are refused.
@@ -102,6 +103,7 @@ class PullService(Actor[Message]):
     Attributes:
         disk: where the commit log lies.
         store_ref: whose log it is.
+        record_bytes_max: largest record of the group.
         synced_only: show nothing that is not synced here, so that no power loss takes it back.
         unacknowledged: show all that is written (compat: upstream's view).
     """
@@ -114,6 +116,7 @@ class PullService(Actor[Message]):
     disk: Disk
     store_ref: ActorRef[store.Message]
     master: str | None
+    record_bytes_max: int
     synced_only: bool
     unacknowledged: bool = False
     _reader: LogReader = attrs.field(init=False)
@@ -188,8 +191,13 @@ class PullService(Actor[Message]):
         """Where the whole records at or behind `start` begin, where to read on, their bytes."""
         size = min(max_bytes, READ_BYTES_MAX)
         while start < limit:
-            data = self._reader.read(start, size, limit)
-            found, stopped = scan(data, physical_offset=start)
+            try:
+                data = self._reader.read(start, size, limit)
+            except OffsetGone:
+                # Expired, and the news of it still waits. What is kept begins with some next file.
+                start += self._reader.segment_bytes - start % self._reader.segment_bytes
+                continue
+            found, stopped = scan(data, physical_offset=start, size_max=self.record_bytes_max)
             after = start + stopped.end
             if stopped.stop is Stop.BLANK:
                 after += stopped.blank_bytes

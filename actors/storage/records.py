@@ -13,13 +13,13 @@ def to_records(data: bytes, position: int) -> tuple[Record, ...]:
 
     Raises: RemoteProtocolError for a record that fails its CRC (the disk's fault).
     """
-    found, stopped = scan(data, physical_offset=position, check_crc=False)
+    found, stopped = scan(data, physical_offset=position, check_crc=False, size_max=len(data))
     assert stopped.end == len(data), stopped  # PulledIsWholeRecords
     return tuple(_to_record(data, at, size, position + at) for at, size in found)
 
 
 def _to_record(data: bytes, at: int, size: int, position: int) -> Record:
-    record = decode_record(data, at)
+    record = decode_record(data, at, size_max=size)
     properties = dict(record.properties_map)
     tags = properties.pop(TAGS, "")
     keys = properties.pop(KEYS, "")

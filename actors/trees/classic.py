@@ -296,6 +296,7 @@ def _pull_service(place: GroupPlace) -> PullService:
         disk=place.env.disk,
         store_ref=place.registry.ref(place.paths.store),
         master=place.group.master,
+        record_bytes_max=place.group.record_bytes_max,
         synced_only=place.synced,
         unacknowledged=place.group.compat is not None,
     )

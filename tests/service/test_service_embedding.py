@@ -178,6 +178,21 @@ async def test_a_host_that_is_cancelled_in_mid_append(tmp_path: Path, free_port:
         assert await bodies(log) == [b"nobody acknowledges this", b"next"]
 
 
+async def test_a_record_above_upstreams_default_is_read_where_it_is_allowed(
+    tmp_path: Path, free_port: int
+) -> None:
+    config = cluster(tmp_path, free_port)
+    large = {"max_message_bytes": 8 << 20, "segment_bytes": 32 << 20}
+    groups = {"orders": attrs.evolve(config.groups["orders"], **large)}
+    config = attrs.evolve(config, groups=groups)
+    async with actors.open_node(config, "n0") as node:
+        log = node.log("orders")
+        await log.append([b"x" * 5_000_000, b"small"])
+        assert [len(body) for body in await bodies(log)] == [5_000_000, 5]
+    async with actors.open_node(config, "n0") as node:
+        assert len((await bodies(node.log("orders")))[0]) == 5_000_000
+
+
 async def test_an_append_without_copies_ends_with_a_timeout(tmp_path: Path, free_port: int) -> None:
     config = cluster(tmp_path, free_port, "slave_timeout_s = 0.1", nodes=2)
     async with actors.open_node(config, "n0") as node:

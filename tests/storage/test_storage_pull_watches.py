@@ -12,6 +12,7 @@ from actors.runtime import Actor, ActorRef, ChildSpec, SupervisorSpec, open_syst
 from actors.sim.disk import SimDisk
 from actors.storage import pull_service, store
 from actors.storage.pull_service import PullService
+from wire.commitlog import RECORD_BYTES_MAX
 
 
 @attrs.define
@@ -56,6 +57,7 @@ async def test_a_slave_that_lags_wakes_nobody_for_what_it_does_not_hold(
                     disk=disk,
                     store_ref=refs["store"],
                     master="n0",
+                    record_bytes_max=RECORD_BYTES_MAX,
                     synced_only=synced_only,
                 ),
             ),

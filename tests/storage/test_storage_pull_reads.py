@@ -1,0 +1,79 @@
+"""Reads of a log whose oldest files go while somebody reads them."""
+
+import random
+
+import attrs
+import pytest
+from storage_kit import fill
+from trio.testing import MockClock
+
+from actors.runtime import Actor, ActorRef, ChildSpec, SupervisorSpec, open_system
+from actors.sim.disk import SimDisk
+from actors.storage import pull_service, store
+from actors.storage.commit_log import CommitLog
+from actors.storage.pull_service import Pulled, PullService
+from actors.storage.records import to_records
+from wire.commitlog import RECORD_BYTES_MAX
+
+S = 4096
+
+
+@attrs.define
+class StoreOf(Actor[store.Message]):
+    """A store of which only the range is known."""
+
+    log: CommitLog
+
+    async def handle(self, message: store.Message) -> None:
+        if isinstance(message, store.GetRange):
+            message.reply_to.send(
+                store.LogRange(
+                    min_bytes=self.log.min_bytes,
+                    written_bytes=self.log.written_bytes,
+                    synced_bytes=self.log.written_bytes,
+                    segment_bytes=S,
+                    folder=self.log.folder,
+                )
+            )
+
+
+@pytest.mark.checklist(46)
+@pytest.mark.parametrize("gone", [1, 2])
+async def test_files_that_expired_before_the_news_came_are_passed(
+    autojump_clock: MockClock, gone: int
+) -> None:
+    disk = SimDisk(random.Random(1))
+    log = CommitLog.load(disk, "/data/commitlog", S)
+    bodies = [b"%d" % number * 1500 for number in range(6)]  # two in each file
+    fill(log, bodies)
+    refs: dict[str, ActorRef[store.Message]] = {}
+    spec = SupervisorSpec(
+        children=(
+            ChildSpec(name="store", start=lambda: StoreOf(log)),
+            ChildSpec(
+                name="pull",
+                start=lambda: PullService(
+                    disk=disk,
+                    store_ref=refs["store"],
+                    master="n0",
+                    record_bytes_max=RECORD_BYTES_MAX,
+                    synced_only=True,
+                ),
+            ),
+        )
+    )
+    async with open_system(
+        "n0", lambda registry: (refs.update(store=registry.ref("/n0/store")), spec)[1]
+    ) as system:
+        pull = system.ref("/n0/pull")
+        await pull.tell(pull_service.Acknowledged(offset_bytes=log.written_bytes))
+        for _ in range(gone):
+            log.delete_first()
+        pulled = await pull.ask(
+            Pulled,
+            lambda reply_to: pull_service.Read(start=0, max_bytes=1 << 20, reply_to=reply_to),
+            timeout_s=5,
+        )
+        assert pulled.start == gone * S
+        found = [record.body for record in to_records(pulled.data, pulled.start)]
+        assert found == bodies[2 * gone : 2 * gone + 2]
