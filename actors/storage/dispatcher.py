@@ -43,8 +43,7 @@ from actors.storage.log_reader import LogReader, OffsetGone
 from actors.storage.stepping import stepped
 from actors.storage.store_messages import GetRange, LogGrew, LogRange, Subscribe
 from actors.storage.store_messages import Message as StoreMessage
-from wire.commitlog import RECORD_BYTES_MAX, RecordHead, Scanned, Stop, scan_heads
-from wire.message_record import RECORD_OVERHEAD_MAX
+from wire.commitlog import RecordHead, Scanned, Stop, scan_heads
 
 SLICE_BYTES = 1 << 20
 """Read and dispatched at once, then lookups get a turn."""
@@ -266,7 +265,7 @@ class Dispatcher(Actor[_Inbox]):
         except OffsetGone:
             # Expired under our feet; the next LogGrew says where the log begins now.
             return False
-        heads, stopped = scan_heads(data, physical_offset=at, size_max=self._record_bytes_max)
+        heads, stopped = scan_heads(data, physical_offset=at, size_max=self.group.record_bytes_max)
         if heads and not self._put(heads):
             return True
         self._at_bytes = at + stopped.end
@@ -307,10 +306,6 @@ class Dispatcher(Actor[_Inbox]):
             first = refused[0].physical_offset
             self.ctx.emit(events.RecordsNotDispatched(first_bytes=first, count=len(refused)))
         return True
-
-    @property
-    def _record_bytes_max(self) -> int:
-        return max(RECORD_BYTES_MAX, self.group.max_message_bytes + RECORD_OVERHEAD_MAX)
 
     # ---- flushing ----
 
@@ -377,7 +372,7 @@ class Dispatcher(Actor[_Inbox]):
             data = self._reader.read(offset, size, self._limit_bytes)
         except OffsetGone:
             return None
-        heads, _ = scan_heads(data, physical_offset=offset, size_max=self._record_bytes_max)
+        heads, _ = scan_heads(data, physical_offset=offset, size_max=self.group.record_bytes_max)
         return heads[0] if heads else None
 
 

@@ -53,8 +53,8 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
-def only_line(folder: Path, text: str, *words: str) -> str:
-    """Run a file's text and return the only line on stderr."""
+def only_line(folder: Path, text: str) -> str:
+    """Run a file's text in processes and return the only line on stderr."""
     file = folder / "cluster.toml"
     file.write_text(text.replace("PORT", str(free_port())))
     ran = run(str(file), "--processes")
@@ -65,7 +65,7 @@ def only_line(folder: Path, text: str, *words: str) -> str:
 
 
 def test_an_address_that_is_not_this_machines(tmp_path: Path) -> None:
-    line = only_line(tmp_path, TEXT.replace("127.0.0.1", "192.0.2.7"), "--processes")
+    line = only_line(tmp_path, TEXT.replace("127.0.0.1", "192.0.2.7"))
     assert "192.0.2.7" in line
 
 
@@ -75,7 +75,7 @@ def test_a_port_in_use(tmp_path: Path) -> None:
         held.bind(("127.0.0.1", 0))
         held.listen()
         port = held.getsockname()[1]
-        line = only_line(tmp_path, TEXT.replace("PORT", str(port)), "--processes")
+        line = only_line(tmp_path, TEXT.replace("PORT", str(port)))
     assert str(port) in line
     assert "in use" in line
 
