@@ -59,6 +59,11 @@ def _sync_dir(path: str) -> None:
         os.close(fd)
 
 
+def _of_file(error: OSError, path: str) -> OSError:
+    """The same error, naming the file, which the system does not for a descriptor."""
+    return OSError(error.errno, error.strerror, path)
+
+
 @attrs.define(eq=False)
 class LocalFile:
     """One open file; `File` of the protocols."""
@@ -78,40 +83,58 @@ class LocalFile:
 
     def pread(self, offset: int, size: int) -> bytes:
         fd = self.fileno()
-        data = os.pread(fd, size, offset)
-        if len(data) == size or not data:
-            return data
-        parts = [data]
-        got = len(data)
-        while got < size:  # ends: every turn reads at least one byte
-            data = os.pread(fd, size - got, offset + got)
-            if not data:
-                break
-            parts.append(data)
-            got += len(data)
+        try:
+            data = os.pread(fd, size, offset)
+            if len(data) == size or not data:
+                return data
+            parts = [data]
+            got = len(data)
+            while got < size:  # ends: every turn reads at least one byte
+                data = os.pread(fd, size - got, offset + got)
+                if not data:
+                    break
+                parts.append(data)
+                got += len(data)
+        except OSError as error:
+            raise _of_file(error, self.path) from None
         return b"".join(parts)
 
     def pwrite(self, data: bytes | bytearray | memoryview, offset: int) -> None:
         fd = self.fileno()
         size = memoryview(data).nbytes
-        done = os.pwrite(fd, data, offset)
-        if done == size:
-            return
-        rest = memoryview(data).cast("B")
-        while done < size:  # the system says why it wrote less only when asked for the rest
-            count = os.pwrite(fd, rest[done:], offset + done)
-            if count == 0:
-                raise OSError(errno.EIO, f"wrote {done} of {size} bytes", self.path)
-            done += count
+        try:
+            done = os.pwrite(fd, data, offset)
+            if done == size:
+                return
+            rest = memoryview(data).cast("B")
+            while done < size:  # the system says why it wrote less only when asked for the rest
+                count = os.pwrite(fd, rest[done:], offset + done)
+                if count == 0:
+                    raise OSError(errno.EIO, f"wrote {done} of {size} bytes", self.path)
+                done += count
+        except OSError as error:
+            raise _of_file(error, self.path) from None
 
     def resize(self, size_bytes: int) -> None:
-        os.ftruncate(self.fileno(), size_bytes)
+        fd = self.fileno()
+        try:
+            os.ftruncate(fd, size_bytes)
+        except OSError as error:
+            raise _of_file(error, self.path) from None
 
     def prepare(self, offset: int, size: int) -> None:
-        os.posix_fallocate(self.fileno(), offset, size)
+        fd = self.fileno()
+        try:
+            os.posix_fallocate(fd, offset, size)
+        except OSError as error:
+            raise _of_file(error, self.path) from None
 
     def sync(self) -> None:
-        os.fdatasync(self.fileno())
+        fd = self.fileno()
+        try:
+            os.fdatasync(fd)
+        except OSError as error:
+            raise _of_file(error, self.path) from None
 
     def close(self) -> None:
         fd, self._fd = self._fd, -1

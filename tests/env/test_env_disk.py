@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from actors.env import LockedByOther
-from actors.env.local_disk import SYNCER_FILES_MAX, LocalDisk
+from actors.env.local_disk import SYNCER_FILES_MAX, LocalDisk, LocalFile
 
 pytestmark = pytest.mark.real_io
 
@@ -273,3 +273,26 @@ def test_a_folder_that_appears_meanwhile_is_taken(
     monkeypatch.setattr("os.mkdir", raced)
     LocalDisk().mkdir(str(tmp_path / "a" / "b"))
     assert (tmp_path / "a" / "b").is_dir()
+
+
+def test_a_failure_names_the_file(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="/dev/full") as full:
+        LocalDisk().open("/dev/full", "w").pwrite(b"one byte more", 0)
+    assert full.value.errno == errno.ENOSPC
+    path = str(tmp_path / "file")
+    file = LocalDisk().open(path, "x")
+    for work in (
+        lambda: file.pread(-1, 1),
+        lambda: file.resize(-1),
+        lambda: file.prepare(-1, 1),
+    ):
+        with pytest.raises(OSError, match=path) as failed:
+            work()
+        assert failed.value.errno == errno.EINVAL
+    file.close()
+    reading, writing = os.pipe()
+    pipe = LocalFile(path, writing)
+    with pytest.raises(OSError, match=path):  # a pipe cannot be synced
+        pipe.sync()
+    pipe.close()
+    os.close(reading)
