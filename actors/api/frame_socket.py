@@ -160,7 +160,10 @@ async def _session(stream: Stream, handshake: _Handshake) -> AsyncIterator[Frame
             with trio.CancelScope() as waiting:
                 watched = _Watched(raw, waiting.cancel)
                 guard = _Guard(nursery, waiting.cancel)
-                connection = await handshake(guard, watched)
+                try:
+                    connection = await handshake(guard, watched)
+                except (trio_websocket.ConnectionClosed, trio_websocket.HandshakeError) as error:
+                    guard.error = f"the opening handshake failed: {type(error).__name__}"
             if connection is None:
                 raise SocketClosed(guard.error or "the peer went away in the opening handshake")
             watched.on_end = None
