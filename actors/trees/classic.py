@@ -142,6 +142,7 @@ def group_tree(place: GroupPlace) -> SupervisorSpec:
                 start=partial(_dispatcher, place),
                 restart=Restart.TEMPORARY,
                 significant=True,
+                shutdown_s=STORAGE_SHUTDOWN_S,
             ),
             ChildSpec(name="pull_service", start=partial(_pull_service, place)),
             *(master_ha(place) if is_master else slave_ha(place)),
