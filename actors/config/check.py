@@ -6,6 +6,7 @@ Pure functions from configuration to text.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from ipaddress import ip_address
 
 import attrs
 
@@ -102,6 +103,12 @@ def warnings(config: ClusterConfig) -> tuple[str, ...]:
     for node in config.nodes:
         if not config.groups_of(node):
             lines.append(f"node {node}: in no group, it only serves its API")
+    apart = [one for one in config.python_nodes if not ip_address(config.nodes[one]).is_loopback]
+    if config.api_port is None and len(apart) > 1:
+        lines.append(
+            "no api_port: nodes on different machines cannot ask each other, and a slave that cannot"
+            " ask its master shows no records"
+        )
     return tuple(lines)
 
 

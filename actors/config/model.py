@@ -304,7 +304,8 @@ class ClusterConfig:
             brokerIP2.
         groups: name -> group.
         api_port: where every node serves its API to the members' addresses; None = only on its Unix
-            socket.
+            socket. Nodes on different machines need it: a slave asks its master there how far the
+            log is acknowledged, and shows no records until it knows.
         drain_timeout_s: how long an ordered stop sends connected slaves what they lack.
         stop_timeout_s: how long a node's tree may then take to stop; what still runs is killed.
         events: the event log's settings.

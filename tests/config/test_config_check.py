@@ -67,6 +67,14 @@ def test_what_may_surprise_is_said() -> None:
     assert "n2  127.0.0.3  Java, not run here: slave of orders" in page
 
 
+def test_machines_that_cannot_ask_each_other() -> None:
+    here = load(EXAMPLE)
+    apart = attrs.evolve(here, nodes={"n0": "192.0.2.1", "n1": "192.0.2.2", "n2": "192.0.2.3"})
+    [line] = check.warnings(apart)
+    assert line.startswith("no api_port: ")
+    assert check.warnings(attrs.evolve(apart, api_port=9000)) == check.warnings(here) == ()
+
+
 def test_ports_of_masters_and_api() -> None:
     found = attrs.evolve(load(EXAMPLE), api_port=9000)
     assert [(use.address, use.port) for use in check.ports(found)] == [
