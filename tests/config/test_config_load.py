@@ -9,7 +9,7 @@ from pathlib import Path
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from actors import config
@@ -201,7 +201,8 @@ def mutated(draw: st.DrawFn) -> str:
     return "\n".join(lines)
 
 
-@settings(deadline=None)  # the machine may be busy
+# The machine may be busy.
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(mutated())
 def test_any_text_gives_a_configuration_or_lines(text: str) -> None:
     problems: tuple[str, ...] = ()
