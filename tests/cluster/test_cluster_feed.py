@@ -56,6 +56,8 @@ class Door:
     in_flight_max: int = 0
     refuse_connections: int = 0
     nursery: trio.Nursery | None = None
+    submit_s: float = 0.0
+    kept: list[Answer] = attrs.field(factory=list)
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[Door]:
@@ -69,7 +71,7 @@ class Door:
             nursery.cancel_scope.cancel()
 
     async def submit(self, group: str, records: tuple[NewRecord, ...], on_done: Answer) -> None:
-        await trio.lowlevel.checkpoint()
+        await trio.sleep(self.submit_s)
         number, self.calls = self.calls, self.calls + 1
         self.times_s.append(trio.current_time())
         self.sizes.append(len(records))
@@ -84,6 +86,7 @@ class Door:
         self.in_flight += 1
         self.in_flight_max = max(self.in_flight_max, self.in_flight)
         if outcome == "lost":
+            self.kept.append(on_done)
             return
         receipt = Receipt(
             first=first,
@@ -198,6 +201,44 @@ async def test_connection_that_breaks_leaves_an_unknown_outcome(
     assert door.log == [*lines(2), *lines(2), *lines(2, 2)]  # at least once
     assert feed.view().unknown_count == 4
     assert feed.view().acknowledged_count == 4
+
+
+async def test_answer_that_comes_after_all_is_not_counted_twice(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    door = Door(script={0: "lost", 1: "break"})
+    feed, _ = await fed(door, [lines(2), lines(2, 2)])
+    before = feed.view()
+    receipt = Receipt(first=0, last=1, next=2, count=2, copies=2, durability="synced")
+    for late in door.kept:
+        late(receipt)
+        late(OutcomeUnknown("?"))
+    assert feed.view() == before
+
+
+async def test_retry_does_not_wait_for_the_next_line(autojump_clock: trio.abc.Clock) -> None:
+    door = Door(script={0: ReplicationTimeout("late")})
+    feed, send = make(door, Record())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(feed.run)
+        await send.send(lines(1))
+        await trio.sleep(5)  # the source is open and silent
+        assert feed.view().acknowledged_count == 1
+        feed.stop()
+
+
+async def test_stop_during_a_slow_append_ends_a_silent_feed(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    door = Door(submit_s=2.0)
+    feed, send = make(door, Record())
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(feed.run)
+            await send.send(lines(1))
+            await trio.sleep(1)
+            feed.stop()
+    assert feed.view().acknowledged_count == 1
 
 
 async def test_connects_again_until_it_works(autojump_clock: trio.abc.Clock) -> None:

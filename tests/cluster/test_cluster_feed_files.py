@@ -190,6 +190,26 @@ async def test_record_is_read_back(tmp_path: Path) -> None:
     record.close()
 
 
+async def test_note_returns_when_it_is_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    sync = os.fdatasync
+
+    def counted(descriptor: int) -> None:
+        sizes.append(os.fstat(descriptor).st_size)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fdatasync", counted)
+    record = FeedRecord(str(tmp_path), "g")
+    record.open("/x", resumable=True)
+    await record.note([(0, receipt(0, 1))])
+    await record.end()
+    record.close()
+    assert len(sizes) == 3
+    assert sizes[-1] == (tmp_path / "g.jsonl").stat().st_size
+
+
 async def test_another_source_begins_at_its_start(tmp_path: Path) -> None:
     for source, resumable in (("/x", True), ("/y", True), ("-", False), ("-", False)):
         record = FeedRecord(str(tmp_path), "g")
@@ -208,7 +228,9 @@ async def test_gap_is_fed_again(tmp_path: Path) -> None:
     record.close()
 
 
-@pytest.mark.parametrize("torn", [b'{"kind": "acked", "line"', b'{"kind": "x"}', b"\xff\n", b"3\n"])
+@pytest.mark.parametrize(
+    "torn", [b'{"kind": "acked", ' + b" " * 1000, b'{"kind": "x"}', b"\xff\n", b"3\n"]
+)
 async def test_torn_end_is_cut(tmp_path: Path, torn: bytes) -> None:
     record = FeedRecord(str(tmp_path), "g")
     record.open("/x", resumable=True)
@@ -225,8 +247,10 @@ async def test_record_is_rolled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(feed_record, "FILE_BYTES_MAX", 300)
     record = FeedRecord(str(tmp_path), "g")
     record.open("/x", resumable=True)
+    open_before = len(os.listdir("/proc/self/fd"))
     for number in range(50):
         await record.note([(number, receipt(number, 1))])
+    assert len(os.listdir("/proc/self/fd")) == open_before
     with pytest.raises(ConfigError):
         FeedRecord(str(tmp_path), "g")  # the lock has moved along
     record.close()

@@ -227,6 +227,21 @@ async def test_feed_waits_for_its_master(autojump_clock: trio.abc.Clock, world: 
     assert found[0].groups[0].acknowledged == 2
 
 
+async def test_feed_whose_master_never_came_is_not_opened(
+    autojump_clock: trio.abc.Clock, world: World
+) -> None:
+    def refuse() -> Any:
+        raise AssertionError("opened")
+
+    world.nodes["n0"].up = False
+    run = make(world, feeding=Feeding(("n0",), refuse))
+    async with trio.open_nursery() as nursery:
+        found = await started(nursery, run, world)
+        run.stop("enough")
+    assert (found[0].reason, found[0].failures) == ("enough", ())
+    assert found[0].seconds < 1
+
+
 async def test_feed_that_fails_stops_in_order(autojump_clock: trio.abc.Clock, world: World) -> None:
     def fail() -> Any:
         raise OSError(28, "No space left on device")
