@@ -106,8 +106,8 @@ def warnings(config: ClusterConfig) -> tuple[str, ...]:
     apart = [one for one in config.python_nodes if not ip_address(config.nodes[one]).is_loopback]
     if config.api_port is None and len(apart) > 1:
         lines.append(
-            "no api_port: nodes on different machines cannot ask each other, and a slave that cannot"
-            " ask its master shows no records"
+            "no api_port: nodes on different machines cannot ask each other,"
+            " and a slave that cannot ask its master shows no records"
         )
     return tuple(lines)
 
