@@ -289,7 +289,10 @@ class Dispatcher(Actor[_Inbox]):
             case Stop.CORRUPT | Stop.UNWRITTEN:
                 at = self._at_bytes
                 reason = stopped.reason or "nothing is written there"
-                raise CorruptLog(f"{self._reader.folder}: offset {at}: {reason}")
+                raise CorruptLog(
+                    f"{self._reader.folder}: offset {at}: {reason}; on a slave: its master's log is"
+                    " not the one that it had copied (README, Running it)"
+                )
             case _:
                 assert_never(stopped.stop)
 
