@@ -6,8 +6,8 @@ Positions are what the group's log counts in: physical offsets in bytes for a cl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
 
 import attrs
 
@@ -25,10 +25,26 @@ def _properties(value: Mapping[str, str] | Iterable[tuple[str, str]]) -> Propert
 def _pairs_of_text(message: Message, _: object, pairs: Properties) -> None:
     for pair in pairs:
         if len(pair) != 2 or not all(isinstance(word, str) for word in pair):
-            raise TypeError(f"properties are pairs of str, found {pair!r}")
+            raise TypeError(f"properties: expected pairs of str, found {pair!r}")
 
 
-_TEXT = attrs.validators.instance_of(str)
+def _of_type(kind: type) -> Callable[[Message, attrs.Attribute[Any], object], None]:
+    """As attrs' own, with a message for people."""
+
+    def check(message: Message, field: attrs.Attribute[Any], value: object) -> None:
+        if not isinstance(value, kind):
+            found = type(value).__name__
+            raise TypeError(f"{field.name}: expected {kind.__name__}, found {found}")
+
+    return check
+
+
+_TEXT = _of_type(str)
+
+
+def _each_text(message: Message, field: attrs.Attribute[Any], words: tuple[object, ...]) -> None:
+    for word in words:
+        _TEXT(message, field, word)
 
 
 @attrs.frozen
@@ -47,15 +63,13 @@ class Message:
     """
 
     topic: str | None = attrs.field(validator=attrs.validators.optional(_TEXT))
-    body: bytes = attrs.field(validator=attrs.validators.instance_of(bytes))
+    body: bytes = attrs.field(validator=_of_type(bytes))
     tags: str = attrs.field(default="", validator=_TEXT)
-    keys: tuple[str, ...] = attrs.field(
-        default=(), converter=_keys, validator=attrs.validators.deep_iterable(_TEXT)
-    )
+    keys: tuple[str, ...] = attrs.field(default=(), converter=_keys, validator=_each_text)
     properties: Properties = attrs.field(
         default=(), converter=_properties, validator=_pairs_of_text
     )
-    queue_id: int = attrs.field(default=0, validator=attrs.validators.instance_of(int))
+    queue_id: int = attrs.field(default=0, validator=_of_type(int))
 
 
 NewRecord: TypeAlias = bytes | Message

@@ -79,6 +79,8 @@ async def serve(
     """Run one node until it is cancelled, asked to stop, or fails; for `nursery.start`.
 
     Args: as for `open_node`. `task_status` gives the `Node` when it is ready.
+
+    Raises: as `open_node`; an ExceptionGroup if the node fails.
     """
     async with open_node(config, name, env=env) as node:
         task_status.started(node)
@@ -88,7 +90,15 @@ async def serve(
 def child_spec(
     config: Source, name: str, *, env: Env | None = None, backoff: Backoff = CHILD_BACKOFF
 ) -> ChildSpec:
-    """The node as a child of the host's own supervisor, which restarts it with its data."""
+    """The node as a child of the host's own supervisor, which restarts it with its data.
+
+    Each life has a new `Node`. What must survive them goes through `actors.client.connect_node`,
+    as from any other process.
+
+    Args: as for `open_node`. `backoff` is the pause before a restart.
+
+    Raises: ConfigError, at once, if the file is wrong; what `open_node` raises ends the child.
+    """
     source = load(config)
     budget_s = source.stop_timeout_s + source.drain_timeout_s + 1.0
     return ChildSpec(
