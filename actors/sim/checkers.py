@@ -9,6 +9,7 @@ raft/.../RaftEventSimulationTest.java, Invariant and Validation.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Final
 
@@ -165,11 +166,15 @@ class ReadsAgree:
 
 @attrs.define
 class AcknowledgedMonotonic:
-    """The acknowledged end that a node shows never falls while it runs."""
+    """The acknowledged end that a node shows never falls while it runs: no answer is behind one
+    that was there when it was asked for.
+    """
 
-    _shown: dict[tuple[str, int], int] = attrs.field(factory=dict, init=False)
+    _count: int = attrs.field(default=0, init=False)
+    _shown: dict[tuple[str, int], list[tuple[int, int]]] = attrs.field(factory=dict, init=False)
 
     def see(self, seen: Observation) -> Iterator[str]:
+        self._count += 1
         match seen:
             case RecordsRead(batch=batch):
                 now = batch.acknowledged
@@ -177,11 +182,13 @@ class AcknowledgedMonotonic:
                 now = offsets.acknowledged
             case _:
                 return
-        key = (seen.node, seen.boot)
-        before = self._shown.get(key, 0)
-        self._shown[key] = max(before, now)
+        shown = self._shown.setdefault((seen.node, seen.boot), [])  # place and highest, ascending
+        earlier = bisect_right(shown, seen.asked, key=lambda pair: pair[0])
+        before = shown[earlier - 1][1] if earlier else 0
         if now < before:
             yield f"{seen.node}#{seen.boot} shows {now} as acknowledged after {before}"
+        if not shown or now > shown[-1][1]:
+            shown.append((self._count, now))
 
 
 @attrs.define(kw_only=True)

@@ -59,22 +59,29 @@ class AppendUnknown:
 
 @attrs.frozen(kw_only=True)
 class RecordsRead:
-    """A node answered a read from `start` on. `boot` counts the starts of the node."""
+    """A node answered a read from `start` on.
+
+    Attributes:
+        boot: counts the starts of the node.
+        asked: how many observations there were when it was asked: reads overlap.
+    """
 
     at_s: float
     node: str
     boot: int
+    asked: int
     start: int
     batch: Batch
 
 
 @attrs.frozen(kw_only=True)
 class OffsetsSeen:
-    """A node said how far it is."""
+    """A node said how far it is. `boot` and `asked` as for a read."""
 
     at_s: float
     node: str
     boot: int
+    asked: int
     offsets: Offsets
 
 

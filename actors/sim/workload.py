@@ -15,7 +15,7 @@ import trio
 
 from actors.errors import NotStored, OutcomeUnknown, TriologError
 from actors.log import Log
-from actors.log_types import Message, NewRecord, Receipt
+from actors.log_types import Batch, Message, NewRecord, Receipt
 from actors.sim.cluster import SimCluster
 from actors.sim.history import (
     AppendAnswered,
@@ -201,13 +201,16 @@ class Workload:
     async def _one_read(self, rng: random.Random, name: str, positions: list[int]) -> None:
         boot = self.cluster.world.node(name).boots
         log = self.cluster.log(self.group, name)
+        asked = len(self.history.observations)
         offsets = await log.offsets()
         now_s = trio.current_time()
-        self.history.add(OffsetsSeen(at_s=now_s, node=name, boot=boot, offsets=offsets))
+        self.history.add(
+            OffsetsSeen(at_s=now_s, node=name, boot=boot, asked=asked, offsets=offsets)
+        )
         start = rng.choice([positions[-1], rng.choice(positions)])
+        asked = len(self.history.observations)
         batch = await log.read(start, max_bytes=rng.choice([1, 1000, 100_000]))
-        now_s = trio.current_time()
-        self.history.add(RecordsRead(at_s=now_s, node=name, boot=boot, start=start, batch=batch))
+        self._was_read(name, boot, asked, start, batch)
         if batch.next > positions[-1]:
             positions.append(batch.next)
 
@@ -220,17 +223,20 @@ class Workload:
             while True:
                 reader = log.reader(position, follow=True, batch_bytes=2000)
                 boot = self.cluster.world.node(name).boots
+                asked = len(self.history.observations)
                 try:
                     async for batch in reader:
-                        now_s = trio.current_time()
-                        self.history.add(
-                            RecordsRead(
-                                at_s=now_s, node=name, boot=boot, start=position, batch=batch
-                            )
-                        )
+                        self._was_read(name, boot, asked, position, batch)
                         position = reader.position
+                        asked = len(self.history.observations)
                 except TriologError:
                     await trio.sleep(READ_AGAIN_S)
+
+    def _was_read(self, node: str, boot: int, asked: int, start: int, batch: Batch) -> None:
+        now_s = trio.current_time()
+        self.history.add(
+            RecordsRead(at_s=now_s, node=node, boot=boot, asked=asked, start=start, batch=batch)
+        )
 
 
 def _body(record: NewRecord) -> bytes:

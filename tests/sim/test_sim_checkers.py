@@ -89,9 +89,9 @@ def recovered(node: str, end: int) -> SimEvent:
     return told(node, event)
 
 
-def offsets(node: str, acknowledged: int, boot: int = 1) -> OffsetsSeen:
+def offsets(node: str, acknowledged: int, boot: int = 1, asked: int = 99) -> OffsetsSeen:
     seen = Offsets(min=0, written=9999, synced=9999, acknowledged=acknowledged, master="n0")
-    return OffsetsSeen(at_s=1.0, node=node, boot=boot, offsets=seen)
+    return OffsetsSeen(at_s=1.0, node=node, boot=boot, asked=asked, offsets=seen)
 
 
 def record(position: int, size: int = 100, body: bytes = b"") -> Record:
@@ -113,7 +113,7 @@ def record(position: int, size: int = 100, body: bytes = b"") -> Record:
 def read(*records: Record, start: int = 0, acknowledged: int = 0) -> RecordsRead:
     end = records[-1].next_position if records else start
     batch = Batch(records=records, next=end, acknowledged=acknowledged, end=9999, lag_bytes=0)
-    return RecordsRead(at_s=1.0, node="n1", boot=1, start=start, batch=batch)
+    return RecordsRead(at_s=1.0, node="n1", boot=1, asked=99, start=start, batch=batch)
 
 
 def answered(first: int, end: int) -> AppendAnswered:
@@ -251,6 +251,12 @@ def test_what_is_no_concern_of_a_group() -> None:
     other = told("n1", store.LogSynced(offset_bytes=9), path="/n1/other/storage/store")
     again = told("n1", runtime.ChildKilled(shutdown_s=2.0), path="/n1/api/connections/c1")
     assert found([other, again, offsets("n1", 0), offsets("n1", 0, boot=2)], Bytes()) == []
+
+
+def test_answers_that_overlap_may_come_in_any_order() -> None:
+    logs = Bytes().all_hold(300)
+    assert found([*GOOD, offsets("n0", 299, asked=7)], logs) == []
+    assert found([*GOOD, offsets("n0", 299, asked=8)], logs) == ["AcknowledgedMonotonic"]
 
 
 def test_only_the_first_violations_are_kept() -> None:
