@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import attrs
 
+from actors.config.model import ClusterConfig
 from wire import api
+
+CLIENTS = 64
+"""Connections beside those that the cluster makes itself."""
 
 
 @attrs.frozen(kw_only=True)
@@ -20,7 +24,7 @@ class ApiLimits:
         send_timeout_s: for one message to a client that does not read.
     """
 
-    connections: int = 64
+    connections: int = CLIENTS
     in_flight_requests: int = 256
     in_flight_bytes: int = 8 << 20
     subscriptions: int = 8
@@ -36,3 +40,16 @@ class ApiLimits:
         frames = 4 * api.FRAME_BYTES_MAX
         batches = self.subscriptions * 2 * api.READ_BYTES_MAX
         return self.connections * (self.in_flight_bytes + frames + batches)
+
+
+def limits_of(config: ClusterConfig, node: str) -> ApiLimits:
+    """What this node allows: `CLIENTS`, and beside them what the cluster itself connects.
+
+    For each group that the node is master of these are a link from every slave of ours, and one
+    feed; without room of their own, many groups would leave none for clients, nor for each other.
+    """
+    inside = 0
+    for group in config.groups_of(node):
+        if group.master == node:
+            inside += 1 + sum(slave.kind == "python" for slave in group.slaves)
+    return ApiLimits(connections=CLIENTS + inside)

@@ -18,7 +18,7 @@ from functools import partial
 from actors.api.accept_socket import AcceptSocket, Endpoint, TcpEndpoint, UnixEndpoint
 from actors.api.connection import Connection
 from actors.api.handle import NodeHandle
-from actors.api.limits import ApiLimits
+from actors.api.limits import ApiLimits, limits_of
 from actors.api.member_link import link_child
 from actors.api.member_session import MasterDoor
 from actors.api.socket_file import api_socket_path, write_pointer
@@ -67,6 +67,7 @@ def api_child(handle: NodeHandle, env: Env, config: ClusterConfig, node_dir: str
         ),
         tcp=tcp,
         links=links,
+        limits=limits_of(config, node),
     )
     return ChildSpec(name="api", start=spec)
 

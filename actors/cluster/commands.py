@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import trio
 
-from actors.api.limits import ApiLimits
+from actors.api.limits import limits_of
 from actors.api.socket_file import api_socket_path
 from actors.cluster.explain import EXIT_FAILED, EXIT_OK
 from actors.cluster.links import LOST, Connect, NodeApi
@@ -70,7 +70,6 @@ def check(config: ClusterConfig, disk: Disk, trees: dict[str, str], *, as_json: 
 def fixed_memory(config: ClusterConfig) -> tuple[MemoryBound, ...]:
     """The bounds on record bytes that no key of the file sets."""
     bounds = []
-    limits = ApiLimits()
     for node in config.python_nodes:
         for group in config.groups_of(node):
             if group.master == node:
@@ -78,6 +77,7 @@ def fixed_memory(config: ClusterConfig) -> tuple[MemoryBound, ...]:
             else:
                 what, held = "received, waiting and in work", 2 * PENDING_BYTES
             bounds.append(MemoryBound(node=node, what=f"{group.name}: {what}", size_bytes=held))
+        limits = limits_of(config, node)
         what = f"API, {limits.connections} clients that all send and read the most"
         bounds.append(MemoryBound(node=node, what=what, size_bytes=limits.memory_bytes()))
     return tuple(bounds)

@@ -2,27 +2,39 @@
 
 import random
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import attrs
 import pytest
 import trio
-from api_kit import MEMBER, NODE, PORT, SOCKET, MemoryNode, Served, serving, sink_of
+from api_kit import (
+    MEMBER,
+    NODE,
+    PORT,
+    SOCKET,
+    BareClient,
+    MemoryNode,
+    Served,
+    serving,
+    sink_of,
+)
 from trio.testing import MockClock
 
-from actors.api import socket_file
+from actors.api import frame_socket, socket_file
+from actors.api.limits import CLIENTS
 from actors.api.member_link import link_child
 from actors.api.member_session import MasterDoor
 from actors.api.server import api_child
 from actors.config.model import ClassicGroup, ClusterConfig, SlaveNode
-from actors.env.protocols import Address, Env
+from actors.env.protocols import Address, Env, Network
 from actors.errors import ConfigError
 from actors.events.codec import decode_line
 from actors.events.sink import EventSink
-from actors.runtime import Actor, ChildSpec, SupervisorSpec, open_system
+from actors.runtime import Actor, ChildSpec, SupervisorSpec, System, open_system
 from actors.sim.disk import SimDisk
 from actors.sim.network import NetworkOptions, SimNetwork
 from actors.storage import pull_service
+from wire import api
 
 TCP = MasterDoor(address=Address(NODE, PORT), local_host=MEMBER)
 
@@ -151,12 +163,14 @@ def config(api_port: int | None = PORT) -> ClusterConfig:
     )
 
 
-@pytest.mark.parametrize("api_port", [PORT, None])
-async def test_two_nodes_find_each_other(api_port: int | None, autojump_clock: MockClock) -> None:
+@asynccontextmanager
+async def two_nodes(
+    found: ClusterConfig, got: list[object]
+) -> AsyncIterator[tuple[System, Network]]:
+    """The APIs of n0 and n1 on one machine; `got` is what n1's pull_service of orders hears."""
     network = SimNetwork(random.Random(1), NetworkOptions())
     network.add_host("here", NODE, MEMBER)
     disk = SimDisk(random.Random(2))
-    got: list[object] = []
     reader = ChildSpec(name="pull_service", start=lambda: Reader(got=got))
     group = ChildSpec(name="orders", start=SupervisorSpec(children=(reader,)))
     async with trio.open_nursery() as nursery:
@@ -164,7 +178,7 @@ async def test_two_nodes_find_each_other(api_port: int | None, autojump_clock: M
         systems = []
         for name in ("n0", "n1"):
             node = MemoryNode(stored=[b"x"] * 9, acknowledged=300)
-            node.identity = attrs.evolve(node.identity, node=name)
+            node.identity = attrs.evolve(node.identity, node=name, groups=tuple(found.groups))
             env = Env(
                 network=network.open("here"),
                 disk=disk,
@@ -173,19 +187,45 @@ async def test_two_nodes_find_each_other(api_port: int | None, autojump_clock: M
                 events=node.sink,
             )
             disk.mkdir(f"/data/{name}")
-            child = api_child(node, env, config(api_port), f"/data/{name}")
+            child = api_child(node, env, found, f"/data/{name}")
             systems.append(open_system(name, SupervisorSpec(children=(group, child))))
         async with systems[0] as master, systems[1]:
-            await trio.sleep(5)
-            assert got == [
-                pull_service.Acknowledged(offset_bytes=300),
-                pull_service.MasterChanged(master="n0"),
-            ]
-            api_tree = master.tree().find("/n0/api")
-            assert api_tree is not None
-            names = [each.path.rpartition("/")[2] for each in api_tree.children]
-            assert names == ["connections", "unix_socket", *(["tcp_socket"] if api_port else [])]
+            yield master, network.open("here")
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("api_port", [PORT, None])
+async def test_two_nodes_find_each_other(api_port: int | None, autojump_clock: MockClock) -> None:
+    got: list[object] = []
+    async with two_nodes(config(api_port), got) as (master, _):
+        await trio.sleep(5)
+        assert got == [
+            pull_service.Acknowledged(offset_bytes=300),
+            pull_service.MasterChanged(master="n0"),
+        ]
+        api_tree = master.tree().find("/n0/api")
+        assert api_tree is not None
+        names = [each.path.rpartition("/")[2] for each in api_tree.children]
+        assert names == ["connections", "unix_socket", *(["tcp_socket"] if api_port else [])]
+
+
+async def test_links_and_feeds_of_many_groups_leave_clients_their_room(
+    autojump_clock: MockClock,
+) -> None:
+    """The slave's links alone are as many as the clients that a node has room for."""
+    orders = config().groups["orders"]
+    groups = {f"g{n}": attrs.evolve(orders, name=f"g{n}", port=n + 1) for n in range(CLIENTS)}
+    found = attrs.evolve(config(None), groups=groups)
+    async with two_nodes(found, []) as (master, host), AsyncExitStack() as clients:
+        await trio.sleep(30)
+        for number in range(CLIENTS + len(groups)):
+            client = frame_socket.connect(await host.connect_unix(SOCKET))
+            bare = BareClient(await clients.enter_async_context(client))
+            welcome = await bare.ask(api.Hello(id=0, version=1, name=f"client {number}"))
+            assert isinstance(welcome, api.Welcome)
+        connections = master.tree().find("/n0/api/connections")
+        assert connections is not None
+        assert len(connections.children) == 3 * CLIENTS
 
 
 async def test_a_port_in_use_is_one_line(autojump_clock: MockClock) -> None:
