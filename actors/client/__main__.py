@@ -23,7 +23,7 @@ from actors.client.appending import Appending, Summary, summary_lines
 from actors.client.arguments import Append, Arguments, Bench, Read, Status, Tail, parse
 from actors.client.bench import Connect, Figures, measure
 from actors.client.connection import Client
-from actors.client.lines import open_source, write_out
+from actors.client.lines import open_missing_streams, open_source, write_out
 from actors.client.progress import Bar
 from actors.client.targets import Target, connect_target, parse_target, pick_group
 from actors.errors import ConfigError, TriologError
@@ -37,6 +37,7 @@ OUTPUT = 1
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
+    open_missing_streams()
     try:
         arguments = parse(sys.argv[1:] if words is None else words)
         target = parse_target(arguments.target)

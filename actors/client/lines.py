@@ -10,6 +10,7 @@ import errno
 import json
 import os
 import stat
+import sys
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -29,6 +30,22 @@ Chunk: TypeAlias = tuple[bytes, ...]
 
 class LineTooLong(TriologError):
     """A line of the input is above the group's `max_message_bytes`."""
+
+
+def open_missing_streams() -> None:
+    """Give a program that was started with a standard stream closed (`>&-`) /dev/null there.
+
+    Otherwise the next file it opens would take the stream's number, and Python's own name for the
+    stream is None.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number is this one
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115 - open as long as the program
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
 
 
 def open_source(name: str, where: str) -> int:

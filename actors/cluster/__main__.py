@@ -1,107 +1,24 @@
-"""`python -m actors.cluster FILE [run|check|status|stop]`.
-
-A user's mistake is one line on stderr and exit code 2; what ran and failed has exit code 1.
-"""
+"""`python -m actors.cluster FILE [run|check|status|stop]`; `command_line` does it."""
 
 from __future__ import annotations
 
-import io
-import logging
-import os
+import signal
 import sys
 from collections.abc import Sequence
-from functools import partial
-from typing import assert_never
-
-import trio
-
-from actors.client import connect_node
-from actors.cluster import commands
-from actors.cluster.arguments import Arguments, parse
-from actors.cluster.explain import EXIT_FAILED, EXIT_USAGE, explain
-from actors.cluster.processes import die_with_parent
-from actors.cluster.session import run_session
-from actors.cluster.trees import trees_of
-from actors.config import ClusterConfig, load
-from actors.config.strict import suggestion
-from actors.env.local_disk import LocalDisk
-from actors.errors import ConfigError
-
-OUTPUT = 1
-INTERRUPTED = 130
-"""What a shell gives a program that Ctrl-C ended before it could stop in order."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(
-                errors="replace"
-            )  # a terminal without our signs is no reason to fail
-    arguments: Arguments | None = None
-    config: ClusterConfig | None = None
+    interrupt = signal.getsignal(signal.SIGINT)
+    if interrupt is signal.default_int_handler:
+        # Nothing runs yet that would need an order to stop in: Ctrl-C ends the imports, which
+        # take a second on a busy machine, without a word.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
-        arguments = parse(sys.argv[1:] if words is None else words)
-        if arguments.child_of is not None:
-            die_with_parent(arguments.child_of)
-        config = load(arguments.file)
-        return _do(arguments, config)
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read our output has gone: nothing more can be said there, nor at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), OUTPUT)
-        return EXIT_FAILED
-    except Exception as error:
-        explained = explain(error, config)
-        if explained.exit_code != EXIT_USAGE:
-            logging.getLogger("triolog.cluster").error("failed", exc_info=error)
-        for line in explained.lines:
-            print(_as_typed(line, arguments, config), file=sys.stderr)
-        return explained.exit_code
-
-
-def _as_typed(line: str, arguments: Arguments | None, config: ClusterConfig | None) -> str:
-    """The file is named as the user named it."""
-    if arguments is None or config is None:
-        return line
-    return line.replace(config.path, arguments.file)
-
-
-def _do(arguments: Arguments, config: ClusterConfig) -> int:
-    nodes = _nodes(arguments, config)
-    match arguments.command:
-        case "run":
-            return run_session(arguments, config, nodes, partial(connect_node, config))
-        case "check":
-            shown = {} if arguments.json else trees_of(config)
-            answer = commands.check(config, LocalDisk(), shown, as_json=arguments.json)
-        case "status":
-            connect = partial(connect_node, config)
-            ask = partial(commands.status, config, nodes, connect, as_json=arguments.json)
-            answer = trio.run(ask)
-        case "stop":
-            answer = trio.run(commands.stop, config, nodes, partial(connect_node, config))
-        case _:
-            assert_never(arguments.command)
-    print(answer.text, flush=True)
-    return answer.exit_code
-
-
-def _nodes(arguments: Arguments, config: ClusterConfig) -> tuple[str, ...]:
-    """The nodes that are meant: those named, else all that are ours.
-
-    Raises:
-        ConfigError: a name that is none, or a Java broker's.
-    """
-    for name in arguments.nodes:
-        if name not in config.python_nodes:
-            known = ", ".join(config.python_nodes)
-            hint = suggestion(name, config.python_nodes)
-            java = " (a Java broker, not run by us)" if name in config.nodes else ""
-            raise ConfigError(f"--node: expected one of {known}{hint}, found {name}{java}")
-    return arguments.nodes or config.python_nodes
+        from actors.cluster.command_line import run_command_line
+    finally:
+        signal.signal(signal.SIGINT, interrupt)
+    return run_command_line(words)
 
 
 if __name__ == "__main__":

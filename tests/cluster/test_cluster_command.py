@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -168,3 +169,32 @@ def test_output_without_our_signs(cluster: Cluster) -> None:
     found = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, check=False)
     assert (found.returncode, found.stderr) == (0, b"")
     assert b"event_log" in found.stdout
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_closed_stream_is_no_reason_to_fail(cluster: Cluster, closed: str) -> None:
+    words = shlex.join([sys.executable, "-m", "actors.cluster", cluster.write(), "--for", "0.1s"])
+    found = subprocess.run(
+        f"{words} {closed}", shell=True, cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (found.returncode, found.stderr) == (0, "")
+
+
+CTRL_C_WHILE_IMPORTING = """
+import os, signal, sys
+from actors.cluster.__main__ import main
+
+class CtrlC:
+    def find_spec(self, name, path=None, target=None):
+        if name == "actors.cluster.session":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, CtrlC())
+main(["none.toml"])
+"""
+
+
+def test_ctrl_c_before_anything_has_started() -> None:
+    words = [sys.executable, "-c", CTRL_C_WHILE_IMPORTING]
+    found = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stdout, found.stderr) == (-signal.SIGINT, "", "")
