@@ -184,6 +184,9 @@ CTRL_C_WHILE_IMPORTING = """
 import os, signal, sys
 from actors.cluster.__main__ import main
 
+# As in a terminal: tests that run in the background have Ctrl-C ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 class CtrlC:
     def find_spec(self, name, path=None, target=None):
         if name == "actors.cluster.session":
