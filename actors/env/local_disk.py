@@ -30,6 +30,9 @@ from actors.env.protocols import FileStat, LockedByOther, LockedByUs
 SYNCER_FILES_MAX = 64
 """Descriptors that a syncer keeps open: the files of one store that are written at the same time
 (log, consume queues, index) with room to spare, far below the usual limit of 1,024."""
+SYNCER_UNUSED_MAX = 16
+"""Syncs without a file after which its descriptor goes: an open one keeps a deleted file's blocks,
+so that cleaning a full disk would delete file after file and free nothing."""
 
 _FileKey = tuple[int, int]  # device and inode
 _held_guard = threading.Lock()  # a process may run Trio in several threads
@@ -161,6 +164,15 @@ class LocalLock:
             os.close(other)
 
 
+@attrs.frozen
+class _Synced:
+    """A file that a syncer keeps open; `count` is the number of its last sync."""
+
+    fd: int
+    key: _FileKey
+    count: int
+
+
 @attrs.define(eq=False)
 class LocalSyncer:
     """fdatasync on a thread of its own, one call at a time; `Syncer` of the protocols.
@@ -172,7 +184,8 @@ class LocalSyncer:
 
     _wake: int = attrs.field(init=False)
     _done: int = attrs.field(init=False)
-    _files: OrderedDict[str, tuple[int, _FileKey]] = attrs.field(init=False, factory=OrderedDict)
+    _files: OrderedDict[str, _Synced] = attrs.field(init=False, factory=OrderedDict)  # oldest first
+    _count: int = attrs.field(init=False, default=0)
     _job: tuple[int, ...] | None = attrs.field(init=False, default=None)  # None ends the thread
     _error: BaseException | None = attrs.field(init=False, default=None)
     _busy: bool = attrs.field(init=False, default=False)
@@ -191,6 +204,7 @@ class LocalSyncer:
         if self._busy:
             raise trio.BusyResourceError("one sync at a time")
         await trio.lowlevel.checkpoint_if_cancelled()
+        self._count += 1
         self._job = tuple(self._descriptor(path) for path in dict.fromkeys(paths))
         self._busy = True
         os.eventfd_write(self._wake, 1)
@@ -212,8 +226,8 @@ class LocalSyncer:
         self._job = None
         os.eventfd_write(self._wake, 1)
         self._thread.join()
-        for fd, _ in self._files.values():
-            _close_fd(fd)
+        for file in self._files.values():
+            _close_fd(file.fd)
         self._files.clear()
         os.close(self._wake)
         os.close(self._done)
@@ -224,21 +238,26 @@ class LocalSyncer:
 
     def _descriptor(self, path: str) -> int:
         key = _key(os.stat(path))
-        known = self._files.get(path)
-        if known is not None:
-            if known[1] == key:
-                self._files.move_to_end(path)
-                return known[0]
-            del self._files[path]  # another file under the same name
-            _close_fd(known[0])
-        fd = os.open(path, os.O_RDONLY)
-        self._files[path] = (fd, _key(os.fstat(fd)))
+        known = self._files.pop(path, None)
+        if known is not None and known.key != key:  # another file under the same name
+            _close_fd(known.fd)
+            known = None
+        if known is None:
+            fd = os.open(path, os.O_RDONLY)
+            key = _key(os.fstat(fd))
+        else:
+            fd = known.fd
+        self._files[path] = _Synced(fd, key, self._count)
         return fd
 
     def _trim(self) -> None:
-        while len(self._files) > SYNCER_FILES_MAX:
-            _, (fd, _) = self._files.popitem(last=False)
-            _close_fd(fd)
+        while self._files:
+            path, oldest = next(iter(self._files.items()))
+            unused = self._count - oldest.count
+            if len(self._files) <= SYNCER_FILES_MAX and unused <= SYNCER_UNUSED_MAX:
+                return
+            del self._files[path]
+            _close_fd(oldest.fd)
 
     def _work(self) -> None:
         while True:

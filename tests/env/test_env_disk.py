@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from actors.env import LockedByOther
-from actors.env.local_disk import SYNCER_FILES_MAX, LocalDisk, LocalFile
+from actors.env.local_disk import SYNCER_FILES_MAX, SYNCER_UNUSED_MAX, LocalDisk, LocalFile
 
 pytestmark = pytest.mark.real_io
 
@@ -152,6 +152,25 @@ async def test_syncer_notices_a_new_file_under_an_old_name(tmp_path: Path) -> No
 
 def is_open(fd: str) -> bool:
     return os.path.lexists(f"/proc/self/fd/{fd}")
+
+
+async def test_syncer_lets_go_of_what_it_syncs_no_more(tmp_path: Path) -> None:
+    """A deleted file's room comes back when its last descriptor is closed."""
+    disk = LocalDisk()
+    paths = [str(tmp_path / str(number)) for number in range(SYNCER_UNUSED_MAX + 2)]
+    for path in paths:
+        disk.open(path, "x").close()
+    syncer = disk.syncer()
+    for path in paths:
+        await syncer.sync([path, paths[1]])
+    for path in paths:
+        disk.unlink(path)
+    links = [
+        os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if is_open(fd)
+    ]
+    kept = {link for link in links if link.startswith(str(tmp_path))}
+    assert kept == {f"{path} (deleted)" for path in paths[1:]}
+    syncer.close()
 
 
 async def test_syncer_keeps_a_bounded_number_of_files(tmp_path: Path) -> None:
