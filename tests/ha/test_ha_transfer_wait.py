@@ -72,6 +72,68 @@ def test_the_newest_connection_replaces_the_older() -> None:
     assert wait.held_bytes() == 40
 
 
+def test_an_older_connection_that_speaks_last_counts_by_what_was_written_since() -> None:
+    wait = group()
+    grown(wait, 100)
+    wait.joined("n1", 7, 0)
+    wait.acked("n1", 7, 100)
+    wait.gone("n1", 7)
+    wait.joined("n1", 6, 0)
+    wait.acked("n1", 6, 100)
+    assert wait.held_bytes() == 0, "this report may be older than what became of connection 7"
+    put = Put(150, 3.0)
+    wait.wait([put])
+    grown(wait, 150)
+    wait.acked("n1", 6, 120)
+    assert wait.held_bytes() == 120, "bytes that were not there before nobody can have reported"
+    wait.acked("n1", 6, 150)
+    assert wait.settle(0.0).done == ((put, 2),)
+
+
+def test_a_connection_that_outlives_a_newer_one_starts_afresh() -> None:
+    wait = group()
+    grown(wait, 100)
+    wait.joined("n1", 6, 0)
+    wait.acked("n1", 6, 100)
+    wait.joined("n1", 7, 0)
+    wait.acked("n1", 7, 40)
+    wait.gone("n1", 7)
+    wait.acked("n1", 6, 100)
+    assert wait.held_bytes() == 0
+    grown(wait, 101)
+    wait.acked("n1", 6, 101)
+    assert wait.held_bytes() == 101
+    wait.joined("n1", 8, 0)
+    wait.acked("n1", 6, 101)
+    assert wait.held_bytes() == 0, "only the newest is heard"
+    wait.acked("n1", 8, 30)
+    assert wait.held_bytes() == 30, "and needs no proof"
+
+
+def test_records_that_wait_are_no_proof_before_the_log_s_growth_is_told() -> None:
+    wait = group()
+    grown(wait, 10)
+    wait.joined("n1", 7, 0)
+    wait.wait([Put(100, 3.0)])
+    wait.gone("n1", 7)
+    wait.joined("n1", 6, 0)
+    wait.acked("n1", 6, 100)
+    grown(wait, 100)
+    assert wait.held_bytes() == 0
+
+
+def test_nothing_late_revives_a_connection() -> None:
+    wait = group()
+    grown(wait, 100)
+    wait.joined("n1", 7, 0)
+    wait.gone("n1", 7)
+    wait.acked("n1", 7, 100)
+    wait.gone("n2", 9)
+    wait.joined("n1", 7, 0)
+    wait.acked("n1", 7, 100)
+    assert wait.held_bytes() == 0
+
+
 @pytest.mark.checklist(35)
 def test_losing_all_slaves_lowers_what_is_held_but_not_what_was_acknowledged() -> None:
     wait = group()

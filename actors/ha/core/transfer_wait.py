@@ -4,8 +4,8 @@ Source: apache/rocketmq store/ha/GroupTransferService.java (4.9.8, 5.3.3); speci
 and traps T7, T11, T12.
 
 Differs from upstream:
-- Copies are counted by node, not by socket, from the newest connection of each, and fall when a
-  slave leaves.
+- Copies are counted by node, not by socket, from the newest live connection of each, and fall when
+  a slave leaves. An older connection that outlives a newer one has to prove itself (`joined`).
 - One ordered map of waits instead of a serial loop: one dead slave delays nobody else's answer.
 - The offset is tested before the deadline: what is held is acknowledged, however late it is looked
   at.
@@ -60,13 +60,41 @@ class Effects(Generic[W]):
 
 
 @attrs.define
-class _Slave:
-    """One node's newest connection. `offset_bytes` None: no report yet, or gone."""
+class _Connection:
+    """One live connection of a slave.
 
-    connection: int
+    Attributes:
+        proven: its reports are no older than the end of every newer connection.
+        offset_bytes: None: no report that counts.
+    """
+
     holds_from_bytes: int
-    live: bool = True
+    proven: bool
     offset_bytes: int | None = None
+
+
+@attrs.define
+class _Slave:
+    """One node's connections, of which the newest live one is heard.
+
+    Attributes:
+        newest: the highest number that ever joined.
+        live: joined and not gone, by number; as many as the master accepts at most.
+        proof_bytes: a report above this proves an older connection.
+    """
+
+    newest: int = -1
+    live: dict[int, _Connection] = attrs.field(factory=dict)
+    proof_bytes: int = 0
+
+    @property
+    def heard(self) -> int | None:
+        return max(self.live, default=None)
+
+    @property
+    def counted(self) -> _Connection | None:
+        """The connection whose offset counts, if one does."""
+        return self.live[max(self.live)] if self.live else None
 
 
 @attrs.define(kw_only=True)
@@ -126,25 +154,48 @@ class TransferWait(Generic[W]):
         self._extent = extent
 
     def joined(self, slave: str, connection: int, holds_from_bytes: int) -> None:
-        """A connection of the slave was accepted. A newer one replaces the older (T12)."""
-        known = self._slaves.get(slave)
-        if known is None or connection > known.connection:
-            self._slaves[slave] = _Slave(connection, holds_from_bytes)
+        """A connection of the slave gave its first report. The newest live one is heard (T12).
+
+        An older one than the newest that ever joined has to prove itself: its reports may have
+        been under way since before the newer one, and the slave may have lost records since. So
+        it counts from its first report on that names bytes which the master wrote after that.
+        """
+        known = self._slaves.setdefault(slave, _Slave())
+        newest = connection > known.newest
+        if newest:
+            known.newest = connection
+        elif known.heard is None or connection > known.heard:
+            self._ask_for_proof(known)
+        known.live.setdefault(connection, _Connection(holds_from_bytes, proven=newest))
 
     def acked(self, slave: str, connection: int, offset_bytes: int) -> None:
-        """The slave holds everything below `offset_bytes`. Other connections than its newest are
-        not heard.
+        """The slave holds everything below `offset_bytes`. Other connections than its newest live
+        one are not heard.
         """
         known = self._slaves.get(slave)
-        if known is not None and known.connection == connection and known.live:
-            known.offset_bytes = offset_bytes
+        if known is None or known.heard != connection:
+            return
+        heard = known.live[connection]
+        heard.proven = heard.proven or offset_bytes > known.proof_bytes
+        if heard.proven:
+            heard.offset_bytes = offset_bytes
 
     def gone(self, slave: str, connection: int) -> None:
         """The connection ended: what it acknowledged does not count any more (T7)."""
         known = self._slaves.get(slave)
-        if known is not None and known.connection == connection:
-            known.live = False  # nothing late from this connection may revive it
-            known.offset_bytes = None
+        if known is None:
+            return
+        was_heard = known.heard == connection
+        known.live.pop(connection, None)  # nothing late from it counts without a proof
+        if was_heard:
+            self._ask_for_proof(known)
+
+    def _ask_for_proof(self, slave: _Slave) -> None:
+        """What an older connection said before it became the newest live one counts for nothing."""
+        for connection in slave.live.values():
+            connection.proven = False
+            connection.offset_bytes = None
+        slave.proof_bytes = max(self._extent.written_bytes, self._next_bytes_max)
 
     def held_bytes(self) -> int:
         """The offset that `copies` nodes hold now. Falls when a slave leaves."""
@@ -207,10 +258,11 @@ class TransferWait(Generic[W]):
     def _counted_offsets(self) -> list[int]:
         """Offsets of the slaves that count, highest first."""
         offsets = [
-            known.offset_bytes
+            heard.offset_bytes
             for slave, known in self._slaves.items()
             if slave in self.counted
-            and known.offset_bytes is not None
-            and (not self.whole_range or known.holds_from_bytes <= self._extent.min_bytes)
+            and (heard := known.counted) is not None
+            and heard.offset_bytes is not None
+            and (not self.whole_range or heard.holds_from_bytes <= self._extent.min_bytes)
         ]
         return sorted(offsets, reverse=True)
