@@ -73,6 +73,7 @@ class WriteSocket(Actor[_Inbox]):
                 case store.LogGrew():
                     leaves = message.synced_bytes if self._synced else message.written_bytes
                     self._progress.grew(message.min_bytes, leaves)
+                    self._log.drop_below(message.min_bytes)
                 case _Wake():
                     pass
                 case _:

@@ -1,7 +1,8 @@
 """Reading a commit log beside its writer: own handles, published ranges only.
 
 Upstream: SelectMappedBufferResult and MappedFile.hold (5.3.3) count references so that a mapped
-file outlives its deletion. Here an open handle does that: POSIX keeps a deleted file readable.
+file outlives its deletion. Here an open handle does that: POSIX keeps a deleted file readable, and
+its room taken. So an owner hears LogGrew and calls `drop_below` with it, also while nobody reads.
 """
 
 from __future__ import annotations

@@ -153,6 +153,7 @@ class PullService(Actor[Message]):
                 self._tell_watchers()
             case store.LogGrew():
                 self._log = message
+                self._reader.drop_below(message.min_bytes)
                 self._tell_watchers()
             case MasterChanged():
                 self.master = message.master

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import attrs
 import trio
 from ha_peer import Peer
+from handles_disk import HandlesDisk
 
 from actors.config import ClusterConfig, loads
 from actors.env import Env
@@ -26,7 +27,6 @@ from actors.runtime import (
     System,
     open_system,
 )
-from actors.sim.disk import SimDisk
 from actors.sim.network import NetworkOptions, SimNetwork
 from actors.storage import pull_service, store
 from actors.storage.commit_log import segment_path
@@ -148,7 +148,7 @@ class Kit:
 
     place: GroupPlace
     network: SimNetwork
-    disk: SimDisk
+    disk: HandlesDisk
     events: list[Any]
     log: bytearray = attrs.field(factory=bytearray)
     base_bytes: int = 0
@@ -318,7 +318,7 @@ async def kit_on(
 ) -> AsyncIterator[Kit]:
     """As `node`, in a network that is there already."""
     events: list[Any] = []
-    disk = SimDisk(random.Random(2))
+    disk = HandlesDisk(random.Random(2))
     env = Env(
         network=network.open(name),
         disk=disk,

@@ -247,3 +247,20 @@ async def test_a_file_that_vanished_ends_cleanly(autojump_clock: object) -> None
         assert await peer.ended()
         await until(lambda: bool(kit.of(events.HAConnectionClosed)))
         assert kit.of(events.HAConnectionClosed)[0].reason.startswith(Lost.EXPIRED.value)
+
+
+@pytest.mark.checklist(46)
+async def test_an_idle_connection_lets_go_of_files_that_expired(autojump_clock: object) -> None:
+    """An open handle keeps a deleted file's room taken, so that cleaning would free nothing."""
+    async with node("n0", cluster()) as kit:
+        await kit.append(LOG)
+        peer = await kit.connect("n1")
+        await peer.report(0)
+        received = 0
+        while received < len(LOG):
+            received += len((await peer.next_frame())[1])
+        await peer.report(len(LOG))
+        folder = kit.place.layout.commit_log
+        assert kit.disk.readers() == [f"{folder}/{n * SEGMENT:020d}" for n in range(3)]
+        await kit.became(min_bytes=2 * SEGMENT)
+        await until(lambda: kit.disk.readers() == [f"{folder}/{2 * SEGMENT:020d}"])

@@ -1,9 +1,14 @@
 """Reads of a log whose oldest files go while somebody reads them."""
 
 import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
 import attrs
 import pytest
+import trio
+from handles_disk import HandlesDisk
 from storage_kit import fill
 from trio.testing import MockClock
 
@@ -37,17 +42,8 @@ class StoreOf(Actor[store.Message]):
             )
 
 
-@pytest.mark.checklist(46)
-@pytest.mark.parametrize("gone", [1, 2])
-async def test_files_that_expired_before_the_news_came_are_passed(
-    autojump_clock: MockClock, gone: int
-) -> None:
-    disk = SimDisk(random.Random(1))
-    log = CommitLog.load(disk, "/data/commitlog", S)
-    bodies = [b"%d" % number * 1500 for number in range(6)]  # two in each file
-    fill(log, bodies)
-    refs: dict[str, ActorRef[store.Message]] = {}
-    spec = SupervisorSpec(
+def tree_of(disk: SimDisk, log: CommitLog, refs: dict[str, ActorRef[Any]]) -> SupervisorSpec:
+    return SupervisorSpec(
         children=(
             ChildSpec(name="store", start=lambda: StoreOf(log)),
             ChildSpec(
@@ -62,18 +58,67 @@ async def test_files_that_expired_before_the_news_came_are_passed(
             ),
         )
     )
+
+
+@asynccontextmanager
+async def pull_on(disk: SimDisk, log: CommitLog) -> AsyncIterator[ActorRef[pull_service.Message]]:
+    """A pull service over this log, all of which is acknowledged."""
+    refs: dict[str, ActorRef[Any]] = {}
     async with open_system(
-        "n0", lambda registry: (refs.update(store=registry.ref("/n0/store")), spec)[1]
+        "n0",
+        lambda registry: (refs.update(store=registry.ref("/n0/store")), tree_of(disk, log, refs))[
+            1
+        ],
     ) as system:
         pull = system.ref("/n0/pull")
         await pull.tell(pull_service.Acknowledged(offset_bytes=log.written_bytes))
+        yield pull
+
+
+async def read(pull: ActorRef[pull_service.Message], start: int) -> Pulled:
+    return await pull.ask(
+        Pulled,
+        lambda reply_to: pull_service.Read(start=start, max_bytes=1 << 20, reply_to=reply_to),
+        timeout_s=5,
+    )
+
+
+@pytest.mark.checklist(46)
+@pytest.mark.parametrize("gone", [1, 2])
+async def test_files_that_expired_before_the_news_came_are_passed(
+    autojump_clock: MockClock, gone: int
+) -> None:
+    disk = SimDisk(random.Random(1))
+    log = CommitLog.load(disk, "/data/commitlog", S)
+    bodies = [b"%d" % number * 1500 for number in range(6)]  # two in each file
+    fill(log, bodies)
+    async with pull_on(disk, log) as pull:
         for _ in range(gone):
             log.delete_first()
-        pulled = await pull.ask(
-            Pulled,
-            lambda reply_to: pull_service.Read(start=0, max_bytes=1 << 20, reply_to=reply_to),
-            timeout_s=5,
-        )
+        pulled = await read(pull, 0)
         assert pulled.start == gone * S
         found = [record.body for record in to_records(pulled.data, pulled.start)]
         assert found == bodies[2 * gone : 2 * gone + 2]
+
+
+@pytest.mark.checklist(46)
+async def test_an_idle_reader_lets_go_of_files_that_expired(autojump_clock: MockClock) -> None:
+    """An open handle keeps a deleted file's room taken, so that cleaning would free nothing."""
+    disk = HandlesDisk(random.Random(1))
+    log = CommitLog.load(disk, "/data/commitlog", S)
+    fill(log, [b"%d" % number * 1500 for number in range(6)])
+    async with pull_on(disk, log) as pull:
+        for base in (0, S, 2 * S):
+            await read(pull, base)
+        assert disk.readers() == [log.path_of(base) for base in (0, S, 2 * S)]
+        log.delete_first()
+        log.delete_first()
+        await pull.tell(
+            store.LogGrew(
+                min_bytes=log.min_bytes,
+                written_bytes=log.written_bytes,
+                synced_bytes=log.written_bytes,
+            )
+        )
+        await trio.sleep(1)
+        assert disk.readers() == [log.path_of(2 * S)]
