@@ -44,6 +44,8 @@ GAP_BYTES_MAX = 1 << 62
 
 INTERVAL_S_MIN = 0.001
 INTERVAL_S_MAX = 86_400.0
+RECONNECT_FIRST_S = 0.2
+"""A slave's first pause after a lost master: short for a person, long for a machine."""
 HOURS_MAX = 24 * 366 * 10
 RATIO_MIN, RATIO_MAX = 0.10, 0.99
 """Upstream clamps diskMaxUsedSpaceRatio to 10-95 %; ours refuses what is outside."""

@@ -10,6 +10,7 @@ from ipaddress import ip_address
 
 import attrs
 
+from actors.config.bounds import RECONNECT_FIRST_S
 from actors.config.guarantees import guarantee_of
 from actors.config.model import ClassicGroup, ClusterConfig
 
@@ -177,7 +178,7 @@ def _group(config: ClusterConfig, group: ClassicGroup) -> str:
         ),
         (
             "a slave connects",
-            f"within {group.connect_timeout_s:g} s, again every {group.reconnect_interval_s:g} s",
+            f"within {group.connect_timeout_s:g} s, {_again(group.reconnect_interval_s)}",
         ),
         (
             "frames",
@@ -192,6 +193,11 @@ def _group(config: ClusterConfig, group: ClassicGroup) -> str:
         ("a record", f"holds at most {size(group.max_message_bytes)}"),
     ]
     return "\n".join([f"group {group.name}", *_columns(rows)])
+
+
+def _again(interval_s: float) -> str:
+    first_s = min(RECONNECT_FIRST_S, interval_s)
+    return f"again after {first_s:g} s, then after twice as long each time, up to {interval_s:g} s"
 
 
 def _ports(config: ClusterConfig, sockets: Mapping[str, str]) -> str:

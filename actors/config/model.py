@@ -106,8 +106,8 @@ class ClassicGroup:
             haHousekeepingInterval, 20000 ms.
         slave_timeout_s: how long an append waits for its copies (and its sync) before its outcome
             is unknown. Upstream: slaveTimeout, 3000 ms; syncFlushTimeout, 5000 ms.
-        reconnect_interval_s: a slave's pause between attempts. Upstream: a constant in HAClient,
-            5000 ms.
+        reconnect_interval_s: a slave's longest pause between attempts; the first is 0.2 s, each
+            next one twice as long. Upstream: a constant in HAClient, 5000 ms, from the first on.
         connect_timeout_s: for one attempt. Upstream: a constant in HAClient, 5000 ms.
         ha_max_gap_not_in_sync_bytes: a slave further behind is shown as not in sync. Upstream:
             haMaxGapNotInSync, 256 MiB (4.x: haSlaveFallbehindMax).

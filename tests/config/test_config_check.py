@@ -27,7 +27,8 @@ group orders
   and then survives       loss of any one node: the furthest slave has it; power loss of all nodes
   an append waits         at most 3 s, then its outcome is unknown
   an idle link            has a heartbeat every 5 s and ends after 20 s of silence
-  a slave connects        within 5 s, again every 5 s
+  a slave connects        within 5 s, again after 0.2 s, then after twice as long each time, \
+up to 5 s
   frames                  at most 256 KiB, no rate limit
   files                   64 MiB each, deleted 72 h after the last write; appends are refused \
 above 90% of the disk

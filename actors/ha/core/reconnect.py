@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import attrs
 
+from actors.config.bounds import RECONNECT_FIRST_S
 from actors.ha.core.states import (
     DIVERGED_AFTER,
     OFFSET_REFUSALS,
@@ -24,9 +25,6 @@ from actors.ha.core.states import (
 
 BACKOFF_MAX_S = 60.0
 """A diverged slave still asks once a minute: the master may have been replaced."""
-
-RETRY_FIRST_S = 0.2
-"""The first pause after a lost master: short for a person, long for a machine."""
 
 _AT_ONCE = (Lost.SILENT, Lost.MASTER_CHANGED)
 
@@ -85,7 +83,7 @@ class Reconnect:
         if reason in _AT_ONCE:
             return 0.0
         if reason not in OFFSET_REFUSALS:
-            return min(self.interval_s, RETRY_FIRST_S * float(1 << min(self.failures, 16)))
+            return min(self.interval_s, RECONNECT_FIRST_S * float(1 << min(self.failures, 16)))
         if not self.diverged:
             return self.interval_s
         pause_s = self.interval_s * float(1 << min(self.mismatches - DIVERGED_AFTER + 1, 16))
