@@ -207,19 +207,13 @@ def order_by_identity(tree: ast.Module) -> Iterator[Finding]:
 
 
 def catch_all(tree: ast.Module) -> Iterator[Finding]:
-    """Catching everything is for tidying up without an await, and then passing it on."""
+    """Tidying up when anything goes wrong is for `finally` and `ExitStack`."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.ExceptHandler):
             continue
-        if node.type is not None:
-            if "BaseException" not in {dotted(part) for part in ast.walk(node.type)}:
-                continue
-            last = node.body[-1]
-            inside = [part for statement in node.body for part in ast.walk(statement)]
-            leaves = any(isinstance(part, (ast.Return, ast.Await)) for part in inside)
-            if isinstance(last, ast.Raise) and last.exc is None and not leaves:
-                continue
-        yield node.lineno, "except BaseException"
+        caught = {dotted(part) for part in ast.walk(node.type)} if node.type is not None else set()
+        if node.type is None or "BaseException" in caught:
+            yield node.lineno, "except BaseException"
 
 
 def plain_files(tree: ast.Module) -> Iterator[Finding]:
@@ -344,6 +338,7 @@ PLANTED = {
         "try: pass\nexcept: pass",
         "try: pass\nexcept (ValueError, BaseException): pass",
         "try: pass\nexcept BaseException: raise ValueError",
+        "try: pass\nexcept BaseException:\n    file.close()\n    raise",
         "async def f():\n    try: pass\n"
         "    except BaseException:\n        await g()\n        raise",
     ],
@@ -363,8 +358,7 @@ ALLOWED = {
     "async generators": "@asynccontextmanager\nasync def f():\n    yield 1",
     "order of a set": "x = {1}\nfor y in sorted(x): pass\nany(z for z in x)\n{a for a in x}\n"
     "d = {}\nfor y in d: pass\n{}.pop('k')\nlen(x)",
-    "except everything": "try: pass\nexcept Exception: pass\n"
-    "try: pass\nexcept BaseException:\n    file.close()\n    raise",
+    "except everything": "try: pass\nexcept Exception: pass\nfinally: file.close()",
     "wall clock": "import datetime",
     "private trio": "import trio\ntrio.lowlevel.current_task()\nself._trio",
 }

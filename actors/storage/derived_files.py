@@ -8,6 +8,7 @@ missing or damaged, all is rebuilt from the whole log.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from contextlib import ExitStack
 from itertools import groupby
 
 import attrs
@@ -94,11 +95,11 @@ class DerivedFiles:
         """
         disk = self.env.disk
         self._side, state = DispatchState.open(disk, self.layout.dispatched)
-        try:
-            return (yield from self._load(state, log_min_bytes, limit_bytes))
-        except BaseException:
-            self._close_files()
-            raise
+        with ExitStack() as files:
+            files.callback(self._close_files)
+            at_bytes = yield from self._load(state, log_min_bytes, limit_bytes)
+            files.pop_all()
+        return at_bytes
 
     def _load(
         self, state: DispatchState | None, log_min_bytes: int, limit_bytes: int

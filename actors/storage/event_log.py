@@ -16,6 +16,7 @@ Policies when the disk takes no events or too many wait:
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import TypeAlias, assert_never
 
 import attrs
@@ -85,11 +86,10 @@ class EventLog(Actor[_Inbox]):
 
     async def on_start(self) -> None:
         self._syncer = self._disk.syncer()
-        try:
+        with ExitStack() as files:
+            files.callback(self._syncer.close)
             await self._start()
-        except BaseException:
-            self._syncer.close()
-            raise
+            files.pop_all()
         self._await_events()
 
     async def handle(self, message: _Inbox) -> None:

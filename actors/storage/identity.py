@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from typing import Any, Final
 
 import attrs
@@ -55,7 +56,7 @@ class NodeDirectory:
 
     path: str
     identity: Identity
-    _locks: list[FileLock]
+    _locks: ExitStack
 
     @property
     def boot(self) -> int:
@@ -64,8 +65,7 @@ class NodeDirectory:
 
     def close(self) -> None:
         """Release the locks; harmless when closed."""
-        while self._locks:
-            self._locks.pop().release()
+        self._locks.close()
 
 
 def identity_path(directory: str) -> str:
@@ -92,8 +92,8 @@ def open_directory(
         OSError: the disk's fault.
     """
     disk.mkdir(path)
-    locks = [_lock(disk, f"{path}/lock", path)]
-    try:
+    with ExitStack() as locks:
+        locks.callback(_lock(disk, f"{path}/lock", path).release)
         found = _checked(disk, path, cluster, node)
         known = found.groups if found is not None else ()
         identity = Identity(
@@ -107,13 +107,10 @@ def open_directory(
         for group in groups:
             layout = StoreLayout(f"{path}/groups/{group}")
             disk.mkdir(layout.root)
-            locks.append(_lock(disk, layout.lock, layout.root))
+            locks.callback(_lock(disk, layout.lock, layout.root).release)
         _write(disk, path, identity)
-    except BaseException:
-        for lock in reversed(locks):
-            lock.release()
-        raise
-    return NodeDirectory(path, identity, locks)
+        held = locks.pop_all()
+    return NodeDirectory(path, identity, held)
 
 
 def read_identity(disk: Disk, path: str) -> Identity | None:

@@ -12,6 +12,7 @@ Upstream: DefaultMessageStore.load and recover (5.3.3).
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import ExitStack
 
 import attrs
 
@@ -89,13 +90,13 @@ def open_store(
     disk.mkdir(layout.root)
     truncation.finish_interrupted(disk, layout)
     log = CommitLog.load(disk, layout.commit_log, group.segment_bytes)
-    mark, mark_bytes = _open_mark(disk, layout)
-    try:
-        return (yield from _open(disk, layout, group, log, mark, mark_bytes, is_master, owner))
-    except BaseException:
-        log.close(remove_spare=False)
-        mark.close()
-        raise
+    with ExitStack() as files:
+        files.callback(log.close, remove_spare=False)
+        mark, mark_bytes = _open_mark(disk, layout)
+        files.callback(mark.close)
+        opened = yield from _open(disk, layout, group, log, mark, mark_bytes, is_master, owner)
+        files.pop_all()
+    return opened
 
 
 def _open(
