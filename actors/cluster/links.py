@@ -80,6 +80,10 @@ class Links:
             while self._views[name].state == "starting":
                 await self._seen.wait()
 
+    async def wait_changed(self) -> None:
+        """Return when some node has answered, or has gone."""
+        await self._seen.wait()
+
     async def look_again(self, timeout_s: float) -> None:
         """Return when every node that answers has been asked anew and has answered, or the time is
         over.

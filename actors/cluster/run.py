@@ -18,7 +18,7 @@ import trio
 from actors.cluster.explain import EXIT_USAGE, explain
 from actors.cluster.feed import Feed
 from actors.cluster.links import Links, caught_up
-from actors.cluster.summary import Summary, group_summary
+from actors.cluster.summary import Summary, group_summary, refusals
 from actors.cluster.view import ClusterView
 from actors.config import ClusterConfig
 
@@ -76,6 +76,8 @@ class Run:
         for_s: stop so long after all nodes have answered.
         look: shows a view; called every `look_s`.
         on_note: takes each note as it comes.
+        judges: slaves that are refused at the end are failures. Not for a node of a larger run,
+            which judges all of its nodes itself.
     """
 
     config: ClusterConfig
@@ -86,6 +88,7 @@ class Run:
     look: Callable[[ClusterView], None] = lambda view: None
     look_s: float = 0.5
     on_note: Callable[[str], None] = lambda line: None
+    judges: bool = True
     _feeds: tuple[Feed, ...] = ()
     _backend: Backend | None = None
     _phase: str = "starting"
@@ -175,6 +178,8 @@ class Run:
     async def _drive(self, backend: Backend) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.links.run)
+            if self.judges:
+                nursery.start_soon(self._tell_refusals)
             nursery.start_soon(self._heed, backend)
             nursery.start_soon(self._feed)
             nursery.start_soon(self._run_out)
@@ -184,6 +189,18 @@ class Run:
                 await self._finish(backend)
             self._last_view = self.view()
             nursery.cancel_scope.cancel()
+
+    async def _tell_refusals(self) -> None:
+        """Say it when a slave is refused; again only if the reason is another, or it was let in."""
+        told: dict[tuple[str, str], str] = {}
+        while True:
+            view, before, told = self.view(), told, {}
+            for group in self.config.groups:
+                for node, reason in refusals(view, group).items():
+                    told[group, node] = reason
+                    if before.get((group, node)) != reason:
+                        self.note(f"{group}: slave {node} is refused: {reason}")
+            await self.links.wait_changed()
 
     async def _heed(self, backend: Backend) -> None:
         self.stop(await backend.wait_ended())
@@ -248,6 +265,11 @@ class Run:
                 seconds = sum(feed.seconds for feed in self._feeds if feed.group == group.name)
                 found = group_summary(view, group.name, members, group.master, seconds)
                 groups.append(found)
+                if self.judges:
+                    self._failures += [
+                        f"triolog: {group.name}: slave {node} is refused: {reason}"
+                        for node, reason in found.refused
+                    ]
         return Summary(
             cluster=self.config.name,
             reason=self._reason,

@@ -50,6 +50,7 @@ def run_session(
         feeding=feeding,
         ends_with_feed=arguments.feed is not None,
         for_s=arguments.for_s,
+        judges=not child,
     )
     opened = in_processes if arguments.processes else in_process
     with _Display(arguments, config, run):

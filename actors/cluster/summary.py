@@ -7,8 +7,14 @@ from typing import Any
 
 import attrs
 
-from actors.cluster.view import ClusterView, FeedView
+from actors.cluster.view import ClusterView, FeedView, GroupView
 from actors.config.check import size
+from actors.ha.core.slave_table import TOLD
+from actors.ha.core.states import OFFSET_REFUSALS
+
+REFUSED_BY_MASTER = tuple(reason.value for reason in TOLD)
+REFUSED_BY_SLAVE = tuple(reason.value for reason in OFFSET_REFUSALS)
+CONNECTED = "TRANSFER"
 
 
 @attrs.frozen(kw_only=True)
@@ -42,6 +48,7 @@ class GroupSummary:
         size_bytes: bodies acknowledged.
         seconds: from the first append to the last answer.
         unanswered: nodes that did not answer at the end.
+        refused: slaves whose log does not fit the master's, with the reason.
     """
 
     group: str
@@ -54,6 +61,7 @@ class GroupSummary:
     restarts: int
     nodes: tuple[NodeOffsets, ...]
     unanswered: tuple[str, ...]
+    refused: tuple[tuple[str, str], ...] = ()
 
     @property
     def behind(self) -> tuple[NodeOffsets, ...]:
@@ -121,7 +129,32 @@ def group_summary(
         restarts=sum(found[name].restarts_of(group) for name in members if name in found),
         nodes=tuple(nodes),
         unanswered=tuple(name for name in members if name not in answered),
+        refused=tuple(refusals(view, group).items()),
     )
+
+
+def refusals(view: ClusterView, group: str) -> dict[str, str]:
+    """The slaves that get nothing as their logs do not fit: node -> reason, as either side says.
+
+    A slave that another machine runs is seen through its master. One that is connected again is
+    refused no more, whatever was said before.
+    """
+    found = {}
+    for node in view.nodes:
+        state = node.groups.get(group)
+        if state is None or node.state == "away":
+            continue
+        for slave in state.slaves:
+            if slave.acked_bytes is None and slave.last_error.startswith(REFUSED_BY_MASTER):
+                found[slave.node] = slave.last_error
+        if _refuses(state):
+            found[node.node] = state.last_error
+    return found
+
+
+def _refuses(own: GroupView) -> bool:
+    lost = own.role == "slave" and own.state != CONNECTED
+    return lost and own.last_error.startswith(REFUSED_BY_SLAVE)
 
 
 def _sum(feeds: list[FeedView], field: str) -> int:
@@ -150,6 +183,7 @@ def _plain(summary: Summary) -> dict[str, Any]:
             "restarts": group.restarts,
             "offsets": nodes,
             "unanswered": list(group.unanswered),
+            "refused": dict(group.refused),
         }
     return {
         "cluster": summary.cluster,
@@ -177,4 +211,5 @@ def as_text(summary: Summary) -> str:
                 f", synced to {node.synced_bytes}{behind}"
             )
         lines += [f"    {name}: did not answer" for name in group.unanswered]
+        lines += [f"    {name}: refused: {reason}" for name, reason in group.refused]
     return "\n".join(lines)

@@ -347,3 +347,41 @@ def test_caught_up_without_nodes_that_have_gone_for_good() -> None:
     seen = views(own=own_view("away", written_bytes=0))
     assert caught_up(seen, GROUPS, lambda node: node != "n1")
     assert caught_up(views(lag_bytes=1), {}, lambda node: True)
+
+
+AHEAD = "the slave reported an offset above the master's end"
+
+
+async def test_slave_that_is_refused_is_a_failure_and_told_at_once(
+    autojump_clock: trio.abc.Clock, world: World
+) -> None:
+    row = slave("n1", ack_bytes=None, lag_bytes=None, last_error=AHEAD)
+    world.nodes["n0"].group = master(slaves=[row, slave("n2")])
+    notes: list[str] = []
+    summary = await make(world, for_s=20.0, on_note=notes.append).run(world.open)
+    line = f"orders: slave n1 is refused: {AHEAD}"
+    assert notes.count(line) == 1
+    assert summary.failures == (f"triolog: {line}",)
+    assert summary.groups[0].refused == (("n1", AHEAD),)
+
+
+async def test_slave_that_was_let_in_is_no_failure(
+    autojump_clock: trio.abc.Clock, world: World
+) -> None:
+    row = slave("n1", ack_bytes=None, lag_bytes=None, last_error=AHEAD)
+    world.nodes["n0"].group = master(slaves=[row, slave("n2")])
+    run = make(world, for_s=20.0)
+    async with trio.open_nursery() as nursery:
+        found = await started(nursery, run, world)
+        world.nodes["n0"].group = master(slaves=[slave("n1", last_error=AHEAD), slave("n2")])
+    assert found[0].failures == ()
+    assert len([note for note in run.view().notes if "refused" in note]) == 1
+
+
+async def test_a_node_of_a_larger_run_leaves_the_judgement_to_it(
+    autojump_clock: trio.abc.Clock, world: World
+) -> None:
+    row = slave("n1", ack_bytes=None, lag_bytes=None, last_error=AHEAD)
+    world.nodes["n0"].group = master(slaves=[row, slave("n2")])
+    summary = await make(world, for_s=2.0, judges=False).run(world.open)
+    assert summary.failures == ()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 
 import attrs
-from cluster_samples import FEED, cluster, master, node, slave_group
+import pytest
+from cluster_samples import FEED, cluster, master, node, slave, slave_group
 
-from actors.cluster.summary import GroupSummary, Summary, as_json, as_text, group_summary
+from actors.cluster.summary import GroupSummary, Summary, as_json, as_text, group_summary, refusals
 from actors.cluster.view import ClusterView
 
 
@@ -63,6 +64,7 @@ def test_for_machines() -> None:
                     },
                 },
                 "unanswered": ["n2"],
+                "refused": {},
             }
         },
         "failures": ["triolog: x"],
@@ -94,3 +96,36 @@ def test_restarts_of_another_group_do_not_count() -> None:
     assert other.restarts_of("orders") == 3
     assert other.restarts_of("order") == 0
     assert attrs.evolve(other, tree=None, process_restarts=2).restarts_of("orders") == 2
+
+
+AHEAD = "the slave reported an offset above the master's end: 900 is above 800"
+OTHER = "the master sent another offset than the end of the local log: 9 is not 8"
+
+
+@pytest.mark.parametrize(
+    ("row", "client", "found"),
+    [
+        ({"ack_bytes": None, "lag_bytes": None, "last_error": AHEAD}, {}, {"n1": AHEAD}),
+        ({"last_error": AHEAD}, {}, {}),  # let in since
+        ({"ack_bytes": None, "last_error": "the connection broke"}, {}, {}),
+        ({"ack_bytes": None}, {"state": "READY", "last_error": OTHER}, {"n1": OTHER}),
+        ({}, {"state": "TRANSFER", "last_error": OTHER}, {}),
+        ({"ack_bytes": None}, {"state": "READY", "last_error": "the connection broke"}, {}),
+    ],
+)
+def test_who_is_refused(
+    row: dict[str, object], client: dict[str, object], found: dict[str, str]
+) -> None:
+    first = node("n0", master(slaves=[slave("n1", **row)]))
+    second = node("n1", slave_group(client=client))
+    assert refusals(cluster(nodes=(first, second)), "orders") == found
+    away = cluster(nodes=(attrs.evolve(first, state="away"), attrs.evolve(second, state="away")))
+    assert refusals(away, "orders") == {}
+
+
+def test_the_refused_are_named() -> None:
+    row = slave("n1", ack_bytes=None, lag_bytes=None, last_error=AHEAD)
+    view = cluster(nodes=(node("n0", master(slaves=[row])), node("n1", slave_group())))
+    found = summary(groups=(group_summary(view, "orders", ("n0", "n1"), "n0", 0.0),))
+    assert as_text(found).split("\n")[-1] == f"    n1: refused: {AHEAD}"
+    assert json.loads(as_json(found))["groups"]["orders"]["refused"] == {"n1": AHEAD}
