@@ -1,8 +1,14 @@
 """The feeder of one group: lines in, appends out, each line until it is acknowledged.
 
 It stands outside the nodes and uses the master's API like any other client. Appends are pipelined.
-A batch that was not stored, or whose outcome is unknown, is sent again: every line is in the log at
-least once, in order as long as nothing fails.
+Every line is in the log at least once, in order as long as nothing fails.
+
+- Not stored: sent again, after a pause that doubles.
+- Stored by the master and not copied in time: not sent again while the connection lives. A master
+  that lives keeps what it has, so the feed waits until all that it had is acknowledged.
+- Outcome unknown otherwise, as after the loss of the connection: sent again, but only once the
+  group has its copies, and one batch at a time until a receipt comes. An outage can therefore
+  write twice what was in flight when it began, and one batch for each further loss.
 """
 
 from __future__ import annotations
@@ -13,15 +19,15 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from operator import attrgetter
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import attrs
 import trio
 
 from actors.client.lines import Chunk
 from actors.cluster.feed_record import FeedRecord
-from actors.cluster.view import FeedView
-from actors.errors import NodeStopped, NotStored, OutcomeUnknown, TooLarge
+from actors.cluster.view import FeedView, GroupView, groups_view
+from actors.errors import NodeStopped, NotStored, OutcomeUnknown, ReplicationTimeout, TooLarge
 from actors.log import (
     BATCH_BYTES_MAX,
     BATCH_RECORDS_MAX,
@@ -35,6 +41,11 @@ IN_FLIGHT_BYTES_MAX = IN_FLIGHT_BYTES_DEFAULT
 TICK_S = 0.05
 """At a set rate, a batch holds what is due in so long."""
 RETRY_S = 0.25
+"""The first pause after a failure, and between two looks at copies that are away."""
+RETRY_S_MAX = 2.0
+"""Each next pause is twice as long, up to this; one feed per group needs no jitter."""
+PAUSES_MAX = 8
+"""How many pauses in a row are counted; the longest is reached before."""
 LATE_S_MAX = 1.0
 """After a longer pause, the rest of what was due is not made up for."""
 RETRIED = (OSError, NotStored, OutcomeUnknown, trio.BrokenResourceError)
@@ -48,6 +59,8 @@ class AppendDoor(Protocol):
         self, group: str, records: tuple[NewRecord, ...], on_done: Callable[[AppendOutcome], None]
     ) -> None:
         """Hand over one batch; what was never handed over is raised, the rest reaches `on_done`."""
+
+    async def status(self) -> dict[str, Any]: ...
 
 
 Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[AppendDoor]]
@@ -86,6 +99,9 @@ class Feed:
     _in_flight: dict[int, _Batch] = attrs.field(factory=dict)
     _in_flight_bytes: int = 0
     _receipts: list[tuple[int, Receipt]] = attrs.field(factory=list)
+    _uncopied: list[tuple[_Batch, ReplicationTimeout]] = attrs.field(factory=list)
+    _in_doubt: bool = False
+    _pauses: int = 0
     _pending: deque[bytes] = attrs.field(factory=deque)
     _failures: list[Exception] = attrs.field(factory=list)
     _changed: trio.Event = attrs.field(factory=trio.Event)
@@ -112,7 +128,7 @@ class Feed:
             acknowledged_count=self._acknowledged_count,
             acknowledged_bytes=self._acknowledged_bytes,
             unknown_count=self._unknown_count,
-            in_flight_count=sum(len(batch.records) for batch in self._in_flight.values()),
+            in_flight_count=sum(len(batch.records) for batch in self._waiting()),
             state=self._state,
         )
 
@@ -147,6 +163,10 @@ class Feed:
         finally:
             self._record.close()
 
+    def _waiting(self) -> list[_Batch]:
+        """Batches whose answer is still to come, from the master or from its offsets."""
+        return [*self._in_flight.values(), *(batch for batch, _ in self._uncopied)]
+
     def _done(self) -> bool:
         return self._source_ended and not (self._queue or self._in_flight or self._pending)
 
@@ -155,15 +175,21 @@ class Feed:
         self._failures = []
         try:
             async with self._connect() as door:
+                if self._in_doubt:
+                    await self._see_copies(door)
                 self._state = "feeding"
                 await self._send_all(door)
                 while self._in_flight:
                     await self._changed.wait()
+                if self._uncopied:
+                    await self._settle(door)
         except* RETRIED as group:
             self._failures += _flat(group)
         finally:
             for batch in list(self._in_flight.values()):
                 self._answer(batch, NodeStopped("the connection ended before the answer"))
+            while self._uncopied:
+                self._send_again(*self._uncopied.pop())
         for failure in self._failures:
             if not isinstance(failure, RETRIED) or isinstance(failure, TooLarge):
                 raise failure
@@ -171,7 +197,60 @@ class Feed:
             failure = self._failures[0]
             self._state = f"waits after {type(failure).__name__}: {failure}"
             with self._interruptible():
-                await trio.sleep(RETRY_S)
+                await self._wait_a_while()
+
+    async def _wait_a_while(self) -> None:
+        """Each time in a row twice as long; a receipt begins anew."""
+        await trio.sleep(min(RETRY_S_MAX, RETRY_S * 2**self._pauses))
+        self._pauses = min(self._pauses + 1, PAUSES_MAX)
+
+    async def _settle(self, door: AppendDoor) -> None:
+        """Learn from the master's offsets what became of batches that it has stored.
+
+        The connection has seen no end since they were stored, so the master still has them, and
+        they are acknowledged when everything is that it had after them.
+        """
+        end_bytes = await self._see_copies(door)
+        if end_bytes is None:
+            return
+        settled, self._uncopied = self._uncopied, []
+        learnt = [error for _, error in settled]
+        self._failures = [each for each in self._failures if each not in learnt]
+        for batch, error in settled:
+            assert error.first is not None
+            assert error.last is not None
+            self._acknowledge(
+                batch,
+                Receipt(
+                    first=error.first,
+                    last=error.last,
+                    next=end_bytes,
+                    count=len(batch.records),
+                    copies=0,
+                    durability="",
+                ),
+            )
+        self._wake()
+
+    async def _see_copies(self, door: AppendDoor) -> int | None:
+        """Wait until the group has its copies and all that its master had at first is acknowledged.
+
+        Returns: what it had at first, a position; None after `stop`.
+
+        Raises: OutcomeUnknown: the node is not the group's master any more.
+        """
+        end_bytes: int | None = None
+        with self._interruptible():
+            while True:
+                found = groups_view(await door.status()).get(self.group)
+                if found is None or found.role != "master":
+                    raise OutcomeUnknown("the node is not the group's master")
+                end_bytes = found.written_bytes if end_bytes is None else end_bytes
+                if _copied(found, end_bytes):
+                    return end_bytes
+                self._state = f"waits for copies, {found.copies_count} of {found.copies}"
+                await self._wait_a_while()
+        return None
 
     def _interruptible(self) -> trio.CancelScope:
         """A scope for waits that `stop` and a failure end; never around an append."""
@@ -197,6 +276,8 @@ class Feed:
             await self._submit(door, batch)
 
     def _full(self, batch: _Batch) -> bool:
+        if self._in_doubt:
+            return bool(self._in_flight)
         return (
             bool(self._in_flight) and self._in_flight_bytes + batch.size_bytes > IN_FLIGHT_BYTES_MAX
         )
@@ -247,16 +328,27 @@ class Feed:
         self._in_flight_bytes -= batch.size_bytes
         self.ended_s = trio.current_time()
         if isinstance(outcome, Receipt):
-            self._acknowledged_count += len(batch.records)
-            self._acknowledged_bytes += sum(map(len, batch.records))
-            self._receipts.append((batch.line, outcome))
+            self._acknowledge(batch, outcome)
         else:
-            self._unknown_count += len(batch.records) if isinstance(outcome, OutcomeUnknown) else 0
             self._failures.append(outcome)
-            self._queue = deque(sorted([*self._queue, batch], key=attrgetter("line")))
+            if isinstance(outcome, ReplicationTimeout) and outcome.last is not None:
+                self._uncopied.append((batch, outcome))
+            else:
+                self._send_again(batch, outcome)
             self._pause.cancel()
-        changed, self._changed = self._changed, trio.Event()
-        changed.set()
+        self._wake()
+
+    def _acknowledge(self, batch: _Batch, receipt: Receipt) -> None:
+        self._in_doubt, self._pauses = False, 0
+        self._acknowledged_count += len(batch.records)
+        self._acknowledged_bytes += sum(map(len, batch.records))
+        self._receipts.append((batch.line, receipt))
+
+    def _send_again(self, batch: _Batch, outcome: Exception) -> None:
+        if isinstance(outcome, OutcomeUnknown):
+            self._in_doubt = True
+            self._unknown_count += len(batch.records)
+        self._queue = deque(sorted([*self._queue, batch], key=attrgetter("line")))
 
     async def _keep_record(self) -> None:
         while True:
@@ -265,8 +357,15 @@ class Feed:
             taken = len(self._receipts)
             await self._record.note(self._receipts[:taken])
             del self._receipts[:taken]
-            changed, self._changed = self._changed, trio.Event()
-            changed.set()
+            self._wake()
+
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, trio.Event()
+        changed.set()
+
+
+def _copied(found: GroupView, end_bytes: int) -> bool:
+    return found.copies_count >= found.copies and found.acknowledged_bytes >= end_bytes
 
 
 def _flat(group: BaseExceptionGroup[Exception]) -> list[Exception]:

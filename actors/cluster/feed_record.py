@@ -9,6 +9,9 @@ came is a line here, and what it names must be in the log for ever. One JSON obj
 | acked | line, count, first, last, next | so many lines from `line` on have this receipt |
 | ended | line | the source has ended and all its lines are acknowledged |
 
+`next` is the position after the last record; where no receipt came, and the master's offsets told
+that the lines are acknowledged, it is the end of what the master had by then.
+
 A torn last line (a crash while writing) is cut off at the next start. Above FILE_BYTES_MAX the file
 becomes `GROUP.1.jsonl`, replacing the one before.
 """

@@ -37,6 +37,7 @@ class GroupView:
 
     Attributes:
         role: "master" or "slave".
+        copies: how many nodes hold what is acknowledged, as configured.
         acknowledged_count: on the master: records acknowledged since its start, whoever sent them.
         state: on a slave: of its connection to the master.
         diverged: on a slave: the master's log does not continue its own.
@@ -54,6 +55,12 @@ class GroupView:
     diverged: bool
     last_error: str
     slaves: tuple[SlaveView, ...]
+    copies: int = 1
+
+    @property
+    def copies_count(self) -> int:
+        """On the master: nodes that can hold a copy now, itself among them."""
+        return 1 + sum(slave.counts and slave.acked_bytes is not None for slave in self.slaves)
 
 
 @attrs.frozen(kw_only=True)
@@ -116,7 +123,8 @@ class FeedView:
 
     Attributes:
         sent_count: records handed to the master at least once.
-        unknown_count: records of appends whose outcome was not learnt; they were sent again.
+        unknown_count: records of appends whose outcome was never learnt; they are sent again.
+        in_flight_count: records that wait for their answer, or for copies that are away.
         state: "feeding", "ended", or why it waits.
     """
 
@@ -177,6 +185,7 @@ def group_view(group: str, found: Mapping[str, Any]) -> GroupView:
         diverged=bool(client.get("diverged", False)),
         last_error=str(client.get("last_error", "")),
         slaves=tuple(_slave_view(slave) for slave in found.get("slaves", ())),
+        copies=int(found.get("copies", 1)),
     )
 
 
