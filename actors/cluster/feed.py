@@ -137,6 +137,12 @@ class Feed:
         """From the first append to the last answer; 0 before both."""
         return 0.0 if math.isnan(self.started_s) else self.ended_s - self.started_s
 
+    @property
+    def waiting(self) -> bool:
+        """Whether lines were read that have not been handed to the master, or have to be again."""
+        left = self._lines.statistics().current_buffer_used
+        return bool(self._queue or self._pending or left)
+
     def stop(self) -> None:
         """Send nothing more. What is in flight is still answered."""
         self._stopping = True

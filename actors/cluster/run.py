@@ -27,6 +27,7 @@ ANSWERS_EXTRA_S = 2.0
 LAST_LOOK_S = 2.0
 DRAIN_LOOK_S = 0.05
 NOTES_MAX = 100
+INTERRUPTED, TERMINATED = "interrupted", "terminated"
 
 
 Reader: TypeAlias = Callable[[], Awaitable[None]]
@@ -72,7 +73,10 @@ class Run:
     Attributes:
         links: to the nodes that it runs.
         feeding: opens the feeds, called when the masters that they need have answered.
-        ends_with_feed: stop when all feeds have ended.
+        ends_with_feed: stop when all feeds have ended. What such a feed has sent and nobody has
+            acknowledged at the end is a failure.
+        feed_resumes: what was read of the feed and not sent is read again by the next run. It is
+            a failure otherwise, unless a signal ended the run.
         for_s: stop so long after all nodes have answered.
         look: shows a view; called every `look_s`.
         on_note: takes each note as it comes.
@@ -84,6 +88,7 @@ class Run:
     links: Links
     feeding: Feeding | None = None
     ends_with_feed: bool = False
+    feed_resumes: bool = True
     for_s: float | None = None
     look: Callable[[ClusterView], None] = lambda view: None
     look_s: float = 0.5
@@ -168,7 +173,7 @@ class Run:
                 if self._stop.is_set():
                     self.hurry()
                 else:
-                    self.stop("interrupted" if number == signal.SIGINT else "terminated")
+                    self.stop(INTERRUPTED if number == signal.SIGINT else TERMINATED)
 
     async def _show(self) -> None:
         while True:
@@ -270,6 +275,7 @@ class Run:
                         f"triolog: {group.name}: slave {node} is refused: {reason}"
                         for node, reason in found.refused
                     ]
+        self._failures += self._not_acknowledged()
         return Summary(
             cluster=self.config.name,
             reason=self._reason,
@@ -277,3 +283,17 @@ class Run:
             groups=tuple(groups),
             failures=tuple(self._failures),
         )
+
+    def _not_acknowledged(self) -> list[str]:
+        """One line for each feed that was handed to us and is not safe in its log."""
+        lines = []
+        for feed in self._feeds if self.ends_with_feed else ():
+            seen = feed.view()
+            missing = seen.sent_count - seen.acknowledged_count
+            cut_off = not self.feed_resumes and self._reason not in (INTERRUPTED, TERMINATED)
+            if missing:
+                what = f"{missing} of {seen.sent_count} records sent were not acknowledged"
+                lines.append(f"triolog: {feed.group}: {what}")
+            elif cut_off and feed.waiting:
+                lines.append(f"triolog: {feed.group}: lines were read from the feed and not sent")
+        return lines

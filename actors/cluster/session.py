@@ -49,6 +49,7 @@ def run_session(
         links=Links(names=nodes, connect=connect),
         feeding=feeding,
         ends_with_feed=arguments.feed is not None,
+        feed_resumes=arguments.feed != STDIN,
         for_s=arguments.for_s,
         judges=not child,
     )

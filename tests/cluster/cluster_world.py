@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import attrs
 import trio
-from cluster_samples import node_tree
+from cluster_samples import master, node_tree, slave_group
 
+from actors.cluster.feed import Feed
+from actors.cluster.links import Links
+from actors.cluster.run import Feeding, Run
+from actors.cluster.summary import Summary
+from actors.config import load
 from actors.errors import CorruptLog
 from actors.log import AppendOutcome
 from actors.log_types import NewRecord, Receipt
+
+CONFIG = load(Path(__file__).parents[2] / "examples" / "3node.toml")
+NODES = ("n0", "n1", "n2")
 
 
 @attrs.define
@@ -133,3 +142,60 @@ class MemoryRecord:
     def close(self) -> None:
         assert not self.closed
         self.closed = True
+
+
+def three_nodes() -> World:
+    """The example's nodes."""
+    return World(
+        {
+            "n0": Node("n0", master()),
+            "n1": Node("n1", slave_group()),
+            "n2": Node("n2", slave_group()),
+        }
+    )
+
+
+def make(world: World, **keys: Any) -> Run:
+    return Run(config=CONFIG, links=Links(names=NODES, connect=world.connect), **keys)
+
+
+def feeding(world: World, chunks: int | None, record: MemoryRecord, rate_per_s: int = 0) -> Feeding:
+    """A feed of so many chunks of two lines; None: without end."""
+
+    def open_feed() -> tuple[tuple[Feed, ...], tuple[Any, ...]]:
+        assert world.nodes["n0"].asked > 0  # the master answers before the feed begins
+        send, receive = trio.open_memory_channel[tuple[bytes, ...]](0)
+
+        async def read() -> None:
+            sent = 0
+            async with send:
+                while chunks is None or sent < chunks:
+                    await send.send((b"a", b"b"))
+                    sent += 1
+
+        feed = Feed(
+            group="orders",
+            source="s",
+            lines=receive,
+            connect=lambda: connected(world),
+            record=record,  # type: ignore[arg-type]
+            rate_per_s=rate_per_s,
+        )
+        return (feed,), (read,)
+
+    return Feeding(("n0",), open_feed)
+
+
+def connected(world: World) -> AbstractAsyncContextManager[Node]:
+    return world.connect("n0")
+
+
+async def started(nursery: trio.Nursery, run: Run, world: World) -> list[Summary]:
+    found: list[Summary] = []
+
+    async def go() -> None:
+        found.append(await run.run(world.open))
+
+    nursery.start_soon(go)
+    await trio.sleep(0.5)
+    return found

@@ -3,70 +3,22 @@
 from __future__ import annotations
 
 import signal
-from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 from cluster_samples import master, slave, slave_group
-from cluster_world import MemoryRecord, Node, World
+from cluster_world import CONFIG, NODES, MemoryRecord, World, feeding, make, started, three_nodes
 
-from actors.cluster.feed import Feed
 from actors.cluster.links import Links, caught_up
-from actors.cluster.run import Feeding, Run
-from actors.cluster.summary import Summary
+from actors.cluster.run import Feeding
 from actors.cluster.view import ClusterView, NodeView, groups_view
-from actors.config import load
 from actors.errors import ConfigError
-
-CONFIG = load(Path(__file__).parents[2] / "examples" / "3node.toml")
-NODES = ("n0", "n1", "n2")
 
 
 @pytest.fixture
 def world() -> World:
-    return World(
-        {
-            "n0": Node("n0", master()),
-            "n1": Node("n1", slave_group()),
-            "n2": Node("n2", slave_group()),
-        }
-    )
-
-
-def make(world: World, **keys: Any) -> Run:
-    return Run(config=CONFIG, links=Links(names=NODES, connect=world.connect), **keys)
-
-
-def feeding(world: World, chunks: int | None, record: MemoryRecord) -> Feeding:
-    """A feed of so many chunks of two lines; None: without end."""
-
-    def open_feed() -> tuple[tuple[Feed, ...], tuple[Any, ...]]:
-        assert world.nodes["n0"].asked > 0  # the master answers before the feed begins
-        send, receive = trio.open_memory_channel[tuple[bytes, ...]](0)
-
-        async def read() -> None:
-            sent = 0
-            async with send:
-                while chunks is None or sent < chunks:
-                    await send.send((b"a", b"b"))
-                    sent += 1
-
-        feed = Feed(
-            group="orders",
-            source="s",
-            lines=receive,
-            connect=lambda: connected(world),
-            record=record,  # type: ignore[arg-type]
-        )
-        return (feed,), (read,)
-
-    return Feeding(("n0",), open_feed)
-
-
-def connected(world: World) -> AbstractAsyncContextManager[Node]:
-    return world.connect("n0")
+    return three_nodes()
 
 
 async def test_runs_for_a_time(autojump_clock: trio.abc.Clock, world: World) -> None:
@@ -97,17 +49,6 @@ async def test_signal_stops_in_order(
         signal.raise_signal(number)
     assert found[0].reason == reason
     assert world.log == ["closing", "closed"]
-
-
-async def started(nursery: trio.Nursery, run: Run, world: World) -> list[Summary]:
-    found: list[Summary] = []
-
-    async def go() -> None:
-        found.append(await run.run(world.open))
-
-    nursery.start_soon(go)
-    await trio.sleep(0.5)
-    return found
 
 
 async def test_second_signal_hurries(autojump_clock: trio.abc.Clock, world: World) -> None:
@@ -347,41 +288,3 @@ def test_caught_up_without_nodes_that_have_gone_for_good() -> None:
     seen = views(own=own_view("away", written_bytes=0))
     assert caught_up(seen, GROUPS, lambda node: node != "n1")
     assert caught_up(views(lag_bytes=1), {}, lambda node: True)
-
-
-AHEAD = "the slave reported an offset above the master's end"
-
-
-async def test_slave_that_is_refused_is_a_failure_and_told_at_once(
-    autojump_clock: trio.abc.Clock, world: World
-) -> None:
-    row = slave("n1", ack_bytes=None, lag_bytes=None, last_error=AHEAD)
-    world.nodes["n0"].group = master(slaves=[row, slave("n2")])
-    notes: list[str] = []
-    summary = await make(world, for_s=20.0, on_note=notes.append).run(world.open)
-    line = f"orders: slave n1 is refused: {AHEAD}"
-    assert notes.count(line) == 1
-    assert summary.failures == (f"triolog: {line}",)
-    assert summary.groups[0].refused == (("n1", AHEAD),)
-
-
-async def test_slave_that_was_let_in_is_no_failure(
-    autojump_clock: trio.abc.Clock, world: World
-) -> None:
-    row = slave("n1", ack_bytes=None, lag_bytes=None, last_error=AHEAD)
-    world.nodes["n0"].group = master(slaves=[row, slave("n2")])
-    run = make(world, for_s=20.0)
-    async with trio.open_nursery() as nursery:
-        found = await started(nursery, run, world)
-        world.nodes["n0"].group = master(slaves=[slave("n1", last_error=AHEAD), slave("n2")])
-    assert found[0].failures == ()
-    assert len([note for note in run.view().notes if "refused" in note]) == 1
-
-
-async def test_a_node_of_a_larger_run_leaves_the_judgement_to_it(
-    autojump_clock: trio.abc.Clock, world: World
-) -> None:
-    row = slave("n1", ack_bytes=None, lag_bytes=None, last_error=AHEAD)
-    world.nodes["n0"].group = master(slaves=[row, slave("n2")])
-    summary = await make(world, for_s=2.0, judges=False).run(world.open)
-    assert summary.failures == ()

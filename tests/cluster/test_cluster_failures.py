@@ -1,0 +1,95 @@
+"""What a run takes for a failure although its nodes run: refused slaves, lines not acknowledged."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+import trio
+from cluster_samples import master, slave
+from cluster_world import MemoryRecord, World, feeding, make, started, three_nodes
+
+
+@pytest.fixture
+def world() -> World:
+    return three_nodes()
+
+
+AHEAD = "the slave reported an offset above the master's end"
+
+
+async def test_slave_that_is_refused_is_a_failure_and_told_at_once(
+    autojump_clock: trio.abc.Clock, world: World
+) -> None:
+    row = slave("n1", ack_bytes=None, lag_bytes=None, last_error=AHEAD)
+    world.nodes["n0"].group = master(slaves=[row, slave("n2")])
+    notes: list[str] = []
+    summary = await make(world, for_s=20.0, on_note=notes.append).run(world.open)
+    line = f"orders: slave n1 is refused: {AHEAD}"
+    assert notes.count(line) == 1
+    assert summary.failures == (f"triolog: {line}",)
+    assert summary.groups[0].refused == (("n1", AHEAD),)
+
+
+async def test_slave_that_was_let_in_is_no_failure(
+    autojump_clock: trio.abc.Clock, world: World
+) -> None:
+    row = slave("n1", ack_bytes=None, lag_bytes=None, last_error=AHEAD)
+    world.nodes["n0"].group = master(slaves=[row, slave("n2")])
+    run = make(world, for_s=20.0)
+    async with trio.open_nursery() as nursery:
+        found = await started(nursery, run, world)
+        world.nodes["n0"].group = master(slaves=[slave("n1", last_error=AHEAD), slave("n2")])
+    assert found[0].failures == ()
+    assert len([note for note in run.view().notes if "refused" in note]) == 1
+
+
+async def test_a_node_of_a_larger_run_leaves_the_judgement_to_it(
+    autojump_clock: trio.abc.Clock, world: World
+) -> None:
+    row = slave("n1", ack_bytes=None, lag_bytes=None, last_error=AHEAD)
+    world.nodes["n0"].group = master(slaves=[row, slave("n2")])
+    summary = await make(world, for_s=2.0, judges=False).run(world.open)
+    assert summary.failures == ()
+
+
+@pytest.mark.parametrize("resumes", [True, False])
+async def test_lines_sent_and_not_acknowledged_are_a_failure(
+    autojump_clock: trio.abc.Clock, world: World, resumes: bool
+) -> None:
+    world.nodes["n0"].answers = False
+    fed = feeding(world, 1, MemoryRecord())
+    run = make(world, feeding=fed, for_s=1.0, ends_with_feed=True, feed_resumes=resumes)
+    summary = await run.run(world.open)
+    assert summary.reason == "stopped by --for 1s"
+    assert summary.failures == ("triolog: orders: 2 of 2 records sent were not acknowledged",)
+
+
+async def test_lines_of_the_example_are_no_failure(
+    autojump_clock: trio.abc.Clock, world: World
+) -> None:
+    world.nodes["n0"].answers = False
+    run = make(world, feeding=feeding(world, 1, MemoryRecord()), for_s=1.0)
+    summary = await run.run(world.open)
+    assert summary.failures == ()
+
+
+@pytest.mark.parametrize("resumes", [True, False])
+async def test_lines_read_and_not_sent_are_lost_unless_they_are_read_again(
+    autojump_clock: trio.abc.Clock, world: World, resumes: bool
+) -> None:
+    fed = feeding(world, None, MemoryRecord(), rate_per_s=1)
+    run = make(world, feeding=fed, for_s=3.5, ends_with_feed=True, feed_resumes=resumes)
+    summary = await run.run(world.open)
+    lost = ("triolog: orders: lines were read from the feed and not sent",)
+    assert summary.failures == (() if resumes else lost)
+
+
+async def test_a_signal_may_cut_a_feed_off(autojump_clock: trio.abc.Clock, world: World) -> None:
+    fed = feeding(world, None, MemoryRecord(), rate_per_s=1)
+    run = make(world, feeding=fed, ends_with_feed=True, feed_resumes=False)
+    async with trio.open_nursery() as nursery:
+        found = await started(nursery, run, world)
+        await trio.sleep(3)
+        signal.raise_signal(signal.SIGINT)
+    assert (found[0].reason, found[0].failures) == ("interrupted", ())
