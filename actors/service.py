@@ -41,7 +41,7 @@ from actors.runtime import (
     open_system,
 )
 from actors.storage import event_log
-from actors.storage.identity import NodeDirectory, open_directory
+from actors.storage.identity import NodeDirectory, events_path, open_directory
 from actors.trees.classic import node_tree
 from actors.version import VERSION
 
@@ -257,7 +257,7 @@ def build_tree(node: Node, sink: EventSink, env: Env, registry: Registry) -> Sup
     """All of a node: the event log, which stops last, its groups, and the API. Starts nothing."""
     config, folder = node.config, node.config.node_dir(node.name)
     events = event_log.child_spec(
-        sink, env.disk, f"{folder}/events", config.events, partial(_now_us, env)
+        sink, env.disk, events_path(folder), config.events, partial(_now_us, env)
     )
     api = api_child(node, env, config, folder)
     return node_tree(config, node.name, env, registry, before=(events,), after=(api,))

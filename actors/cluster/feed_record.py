@@ -54,7 +54,7 @@ class FeedRecord:
     """One group's record, locked. `note` and `end` sync on a thread, one at a time.
 
     Raises:
-        ConfigError: another run has it.
+        ConfigError: another run has it; something else lies where it has to be.
         OSError: the disk's fault.
     """
 
@@ -63,6 +63,7 @@ class FeedRecord:
         self._older = os.path.join(folder, f"{group}.1.jsonl")
         self._source = ""
         self._prefix = Prefix()
+        _check_kinds(folder, self._path, self._older)
         os.makedirs(folder, exist_ok=True)
         self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._size_bytes = 0
@@ -152,9 +153,17 @@ class FeedRecord:
         return source, prefix
 
 
+def _check_kinds(folder: str, *files: str) -> None:
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        raise ConfigError(f"{folder}: expected a folder, found a file")
+    for path in files:
+        if os.path.isdir(path):
+            raise ConfigError(f"{path}: expected a file, found a folder")
+
+
 def _row(line: bytes) -> dict[str, Any] | None:
     try:
         row = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return row if line.endswith(b"\n") and isinstance(row, dict) else None

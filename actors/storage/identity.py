@@ -25,12 +25,26 @@ import attrs
 
 from actors.env.protocols import Disk, FileLock, LockedByOther, LockedByUs
 from actors.errors import ConfigError
+from actors.storage import event_files
 from actors.storage.layout import StoreLayout
+from actors.storage.path_kinds import check_kinds
 
 FORMAT_VERSION: Final = 1
 IDENTITY_BYTES_MAX: Final = 1 << 20
 # What a Java broker writes into its own lock file; an empty one would look foreign to operators.
 LOCK_CONTENT: Final = b"lock"
+
+
+# What `json` and a look at its result raise for bytes that somebody else wrote: RecursionError for
+# brackets in brackets, OverflowError for a number without end.
+UNREADABLE: Final = (
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+    OverflowError,
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -73,6 +87,11 @@ def identity_path(directory: str) -> str:
     return f"{directory}/identity.json"
 
 
+def events_path(directory: str) -> str:
+    """Where a node's events are kept."""
+    return f"{directory}/events"
+
+
 def open_directory(
     disk: Disk,
     path: str,
@@ -88,9 +107,12 @@ def open_directory(
 
     Raises:
         ConfigError: locked by another process or by this one; another node's or cluster's; of a
-            newer format; no identity in a directory with data; an identity that cannot be read.
+            newer format; no identity in a directory with data; an identity that cannot be read; a
+            file where a folder has to be, or the other way round.
         OSError: the disk's fault.
     """
+    groups = tuple(groups)
+    _check_kinds(disk, path, groups)
     disk.mkdir(path)
     with ExitStack() as locks:
         locks.callback(_lock(disk, f"{path}/lock", path).release)
@@ -119,6 +141,7 @@ def read_identity(disk: Disk, path: str) -> Identity | None:
     Raises: ConfigError if its identity cannot be read.
     """
     file_path = identity_path(path)
+    check_kinds(disk, folders=(), files=(file_path,))
     if not disk.exists(file_path):
         return None
     file = disk.open(file_path, "r")
@@ -128,7 +151,7 @@ def read_identity(disk: Disk, path: str) -> Identity | None:
         file.close()
     try:
         return _parse(json.loads(data))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except UNREADABLE as error:
         raise ConfigError(
             f"{file_path}: expected a node's identity, found {data[:40]!r} ({error})"
         ) from error
@@ -149,6 +172,26 @@ def _parse(found: Any) -> Identity:
         boot=int(found["boot"]),
         settings={str(key): str(value) for key, value in found["settings"].items()},
     )
+
+
+def _check_kinds(disk: Disk, path: str, groups: tuple[str, ...]) -> None:
+    layouts = [StoreLayout(f"{path}/groups/{group}") for group in groups]
+    events = (events_path(path), f"{events_path(path)}/{event_files.FORMAT}")
+    temporary = _temporary_path(identity_path(path))
+    check_kinds(
+        disk,
+        folders=(path, f"{path}/groups", *events, *(f for each in layouts for f in each.folders)),
+        files=(
+            identity_path(path),
+            temporary,
+            f"{path}/lock",
+            *(file for each in layouts for file in each.files),
+        ),
+    )
+
+
+def _temporary_path(target: str) -> str:
+    return f"{target}.tmp"
 
 
 def _checked(disk: Disk, path: str, cluster: str, node: str) -> Identity | None:
@@ -189,7 +232,7 @@ def _lock(disk: Disk, lock_path: str, what: str) -> FileLock:
 
 def _write(disk: Disk, path: str, identity: Identity) -> None:
     target = identity_path(path)
-    temporary = f"{target}.tmp"
+    temporary = _temporary_path(target)
     if disk.exists(temporary):
         disk.unlink(temporary)
     text = json.dumps(attrs.asdict(identity), indent=2, sort_keys=True)

@@ -64,3 +64,14 @@ class StoreLayout:
     def cut(self) -> str:
         """Folder: what was cut off the log."""
         return f"{self.root}/cut"
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """All that are folders, the root first."""
+        return (self.root, self.commit_log, self.consume_queue, self.index, self.cut)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All that are files."""
+        ours = (self.synced, self.dispatched, self.truncating)
+        return (self.checkpoint, self.abort, self.lock, *ours)

@@ -278,3 +278,28 @@ def test_prefix_is_the_first_gap(parts: list[tuple[int, int]]) -> None:
         prefix.add(line, count)
     have = {line + number for line, count in parts for number in range(count)}
     assert prefix.line == next(number for number in range(100) if number not in have)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("feed", "a folder"), ("feed/g.jsonl", "a file"), ("feed/g.1.jsonl", "a file")],
+)
+def test_a_record_of_another_kind_is_refused_in_one_line(
+    tmp_path: Path, name: str, expected: str
+) -> None:
+    path = tmp_path / name
+    if expected == "a folder":
+        path.write_text("")
+    else:
+        path.mkdir(parents=True)
+    with pytest.raises(ConfigError) as caught:
+        FeedRecord(str(tmp_path / "feed"), "g")
+    (line,) = caught.value.problems
+    assert line.startswith(f"{path}: expected {expected}, found a ")
+
+
+def test_a_deeply_nested_line_ends_the_record_as_a_torn_one_does(tmp_path: Path) -> None:
+    (tmp_path / "g.jsonl").write_text("[" * 100_000 + "\n")
+    record = FeedRecord(str(tmp_path), "g")
+    assert record.open("source", resumable=True) == 0
+    record.close()

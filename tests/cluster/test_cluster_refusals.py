@@ -122,6 +122,59 @@ def test_data_directory_of_somebody_else(
     assert words in found
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "/n1",
+        "/n1/groups",
+        "/n1/groups/orders",
+        "/n1/groups/orders/commitlog",
+        "/n1/groups/orders/consumequeue",
+        "/n1/events",
+        "/feed",
+    ],
+)
+def test_a_file_where_a_folder_has_to_be(
+    capfd: pytest.CaptureFixture[str], cluster: Cluster, name: str
+) -> None:
+    path = cluster.folder / f"var{name}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("")
+    (cluster.folder / "lines").write_text("one\n")
+    found = refusal(
+        capfd, cluster.write(), "--for", "60s", "--json", "--feed", str(cluster.folder / "lines")
+    )
+    assert str(path) in found
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["identity.json", "lock", "groups/orders/lock", "groups/orders/checkpoint",
+     "groups/orders/abort"],
+)  # fmt: skip
+def test_a_folder_where_a_file_has_to_be(
+    capfd: pytest.CaptureFixture[str], cluster: Cluster, name: str
+) -> None:
+    ran_once(cluster, capfd)
+    path = cluster.folder / "var" / "n1" / name
+    path.unlink(missing_ok=True)
+    path.mkdir()
+    for words in ((), ("--processes",)):
+        found = refusal(capfd, cluster.file, "--for", "60s", "--json", *words)
+        key = f"{cluster.file}: key data_dir"
+        assert found == f"{key}: {path}: expected a file, found a folder"
+
+
+def test_an_identity_that_nobody_can_read(
+    capfd: pytest.CaptureFixture[str], cluster: Cluster
+) -> None:
+    ran_once(cluster, capfd)
+    (cluster.folder / "var" / "n1" / "identity.json").write_text("[" * 100_000)
+    for words in (("check",), ("--for", "60s", "--json")):
+        assert "expected a node's identity" in refusal(capfd, cluster.file, *words)
+
+
 HOLD = "import fcntl, sys; f = open(sys.argv[1], 'a'); fcntl.lockf(f, fcntl.LOCK_EX, 1); print()"
 HOLD += "; sys.stdout.flush(); sys.stdin.read()"
 

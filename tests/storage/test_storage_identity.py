@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from actors.env import Disk
 from actors.env.local_disk import LocalDisk
 from actors.errors import ConfigError
 from actors.sim.disk import SimDisk
@@ -58,9 +59,9 @@ def test_a_directory_without_identity_says_nothing(disk: SimDisk) -> None:
     assert read_identity(disk, DIRECTORY) is None
 
 
-def refused(disk: object, **changes: object) -> str:
+def refused(disk: object, path: str = DIRECTORY, **changes: object) -> str:
     with pytest.raises(ConfigError) as caught:
-        opened(disk, **changes)
+        opened(disk, path, **changes)
     (line,) = caught.value.problems
     assert "\n" not in line
     return line
@@ -95,11 +96,79 @@ def test_a_newer_format(disk: SimDisk) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"\0" * 64, b"[]", b'{"format_version": "1"}', b'{"format_version": 1}']
+    "data",
+    [
+        b"",
+        b"\0" * 64,
+        b"[]",
+        b'{"format_version": "1"}',
+        b'{"format_version": 1}',
+        pytest.param(b"[" * 100_000, id="deep"),
+        b'{"format_version": 1, "cluster": "demo", "node": "n0", "groups": [], "boot": Infinity}',
+    ],
 )
 def test_an_identity_that_cannot_be_read(disk: SimDisk, data: bytes) -> None:
     rewrite(disk, data)
     assert "expected a node's identity" in refused(disk)
+
+
+FOLDERS = (
+    "",
+    "/groups",
+    "/groups/orders",
+    "/groups/orders/commitlog",
+    "/groups/orders/consumequeue",
+    "/groups/orders/index",
+    "/groups/orders/cut",
+    "/events",
+    "/events/v=1",
+)
+FILES = (
+    "/identity.json",
+    "/identity.json.tmp",
+    "/lock",
+    "/groups/orders/lock",
+    "/groups/orders/checkpoint",
+    "/groups/orders/abort",
+    "/groups/orders/synced",
+    "/groups/orders/dispatched",
+    "/groups/orders/truncating",
+)
+
+
+@pytest.fixture(params=["sim", pytest.param("real", marks=pytest.mark.real_io)])
+def any_disk(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Disk, str]:
+    if request.param == "sim":
+        return SimDisk(random.Random(1)), DIRECTORY
+    return LocalDisk(), str(tmp_path / "n0")
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_file_where_a_folder_has_to_be(any_disk: tuple[Disk, str], name: str) -> None:
+    disk, path = any_disk
+    disk.mkdir(f"{path}{name}".rpartition("/")[0])
+    disk.open(f"{path}{name}", "x").close()
+    line = refused(disk, path)
+    assert line == f"{path}{name}: expected a folder, found a file"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_folder_where_a_file_has_to_be(any_disk: tuple[Disk, str], name: str) -> None:
+    disk, path = any_disk
+    opened(disk, path).close()
+    if disk.exists(f"{path}{name}"):
+        disk.unlink(f"{path}{name}")
+    disk.mkdir(f"{path}{name}")
+    line = refused(disk, path)
+    assert line == f"{path}{name}: expected a file, found a folder"
+
+
+def test_reading_an_identity_that_is_a_folder(any_disk: tuple[Disk, str]) -> None:
+    """As `check` does, which opens nothing else."""
+    disk, path = any_disk
+    disk.mkdir(identity_path(path))
+    with pytest.raises(ConfigError, match="expected a file, found a folder"):
+        read_identity(disk, path)
 
 
 def test_groups_without_an_identity(disk: SimDisk) -> None:
@@ -124,6 +193,7 @@ def test_java_finds_its_own_lock_file(tmp_path: Path) -> None:
 
 HOLD = """
 import sys
+from actors.env import Disk
 from actors.env.local_disk import LocalDisk
 lock = LocalDisk().lock(sys.argv[1])
 print("held", flush=True)
