@@ -11,8 +11,31 @@
 
 from __future__ import annotations
 
-from actors.client.connection import Client, connect
-from actors.client.following import EventBatch, Subscription
-from actors.client.targets import connect_node
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from actors.client.connection import Client as Client
+    from actors.client.connection import connect as connect
+    from actors.client.following import EventBatch as EventBatch
+    from actors.client.following import Subscription as Subscription
+    from actors.client.targets import connect_node as connect_node
+
+_WHERE = {
+    "Client": "actors.client.connection",
+    "EventBatch": "actors.client.following",
+    "Subscription": "actors.client.following",
+    "connect": "actors.client.connection",
+    "connect_node": "actors.client.targets",
+}
 
 __all__ = ["Client", "EventBatch", "Subscription", "connect", "connect_node"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name on first use: the command looks after Ctrl-C before it loads anything."""
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_WHERE[name]), name)
+    globals()[name] = value
+    return value

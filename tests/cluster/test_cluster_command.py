@@ -182,14 +182,14 @@ def test_a_closed_stream_is_no_reason_to_fail(cluster: Cluster, closed: str) -> 
 
 CTRL_C_WHILE_IMPORTING = """
 import os, signal, sys
-from actors.cluster.__main__ import main
+from actors.ROOM.__main__ import main
 
 # As in a terminal: tests that run in the background have Ctrl-C ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 class CtrlC:
     def find_spec(self, name, path=None, target=None):
-        if name == "actors.cluster.session":
+        if name == "LOADED":
             os.kill(os.getpid(), signal.SIGINT)
 
 sys.meta_path.insert(0, CtrlC())
@@ -197,7 +197,18 @@ main(["none.toml"])
 """
 
 
-def test_ctrl_c_before_anything_has_started() -> None:
-    words = [sys.executable, "-c", CTRL_C_WHILE_IMPORTING]
+@pytest.mark.parametrize(
+    ("room", "loaded"),
+    [
+        ("cluster", "actors.cluster.session"),
+        ("client", "trio"),
+        ("client", "actors.client.connection"),
+        ("sim", "trio"),
+        ("sim", "actors.sim.world"),
+    ],
+)
+def test_ctrl_c_before_anything_has_started(room: str, loaded: str) -> None:
+    program = CTRL_C_WHILE_IMPORTING.replace("ROOM", room).replace("LOADED", loaded)
+    words = [sys.executable, "-c", program]
     found = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (found.returncode, found.stdout, found.stderr) == (-signal.SIGINT, "", "")

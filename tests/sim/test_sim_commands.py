@@ -10,7 +10,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from actors.sim import __main__ as command
+from actors.sim import command_line as command
 from actors.sim.history import Violation
 from actors.sim.simulation import Outcome, draw_plan, make_policy, run_seed
 from actors.sim.sweep import EXPECTED, SENSIBLE_SEEDS, failure_text, sweep
@@ -72,7 +72,7 @@ def test_plans_differ_and_repeat() -> None:
 def test_replay_prints_every_step(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert command.main(["replay", "--seed", QUIET_SEED]) == 0
+    assert command.run_command_line(["replay", "--seed", QUIET_SEED]) == 0
     told = capsys.readouterr().out
     for part in ("RecordsAppended", "AppendsAcknowledged", "-- heal all", "acknowledged: Receipt"):
         assert part in told
@@ -127,10 +127,10 @@ def test_exit_codes_of_the_commands(
     monkeypatch.setattr(
         command, "sweep", lambda seeds, on_run: sweep(seeds, on_run, run=lambda seed: given)
     )
-    assert command.main(["run", "--seed", "1"]) == int(broken)
-    assert command.main(["sweep", "--mode", "classic", "--seeds", "2", "--first", "7"]) == int(
-        broken
-    )
+    assert command.run_command_line(["run", "--seed", "1"]) == int(broken)
+    assert command.run_command_line(
+        ["sweep", "--mode", "classic", "--seeds", "2", "--first", "7"]
+    ) == int(broken)
     told = capsys.readouterr().out
     assert f"2 seeds from 7 on, {2 * broken} failed" in told
     assert "seeds/s" in told
@@ -142,7 +142,7 @@ def test_exit_codes_of_the_commands(
 )
 def test_bad_use(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exited:
-        command.main(arguments)
+        command.run_command_line(arguments)
     assert exited.value.code == 2
     assert "usage" in capsys.readouterr().err
 
@@ -152,5 +152,5 @@ def test_another_trio_is_refused_by_name(
 ) -> None:
     check = command.check_trio
     monkeypatch.setattr(command, "check_trio", lambda: check("0.99.0"))
-    assert command.main(["run", "--seed", "1"]) == 2
+    assert command.run_command_line(["run", "--seed", "1"]) == 2
     assert "0.99.0" in capsys.readouterr().err
