@@ -11,6 +11,9 @@ import trio
 from actors.cluster.processes import Watcher, child_command, tree
 from actors.cluster.run import Backend
 from actors.config import ClusterConfig
+from actors.config.check import ports
+from actors.env.local_disk import lock_holder
+from actors.env.tcp import TcpNetwork
 from actors.errors import ConfigError
 from actors.node import Node
 from actors.runtime import State, System, open_system
@@ -25,6 +28,29 @@ def start_order(config: ClusterConfig, nodes: tuple[str, ...]) -> tuple[str, ...
     """Masters last, so that they stop first and can still send their slaves what these lack."""
     masters = [group.master for group in config.groups.values()]
     return tuple(sorted(nodes, key=masters.count))
+
+
+async def refuse_what_is_in_use(config: ClusterConfig, nodes: tuple[str, ...]) -> None:
+    """Look before anything starts whether each directory and port is free.
+
+    A slave that starts first would otherwise follow a foreign master on its own master's port, and
+    the nodes of another run would be taken for those that this one starts.
+
+    Raises: ConfigError: a directory in use. OSError: a port in use, an address that is not ours.
+    """
+    for node in nodes:
+        folder = config.node_dir(node)
+        holder = lock_holder(f"{folder}/lock")
+        if holder is not None:
+            raise ConfigError(
+                f"{config.path}: key data_dir: expected a free data directory, found that of node"
+                f" {node} in use by process {holder} ({folder}); `status` asks what runs there"
+            )
+    network = TcpNetwork()
+    for use in ports(config):
+        if use.node in nodes:
+            listener = await network.listen(use.address, use.port)
+            await listener.aclose()
 
 
 @attrs.define
@@ -58,7 +84,11 @@ class _InProcess:
 async def in_process(
     config: ClusterConfig, nodes: tuple[str, ...], note: Callable[[str], None]
 ) -> AsyncIterator[Backend]:
-    """All nodes in this Trio run."""
+    """All nodes in this Trio run.
+
+    Raises: ConfigError, OSError: something is in use.
+    """
+    await refuse_what_is_in_use(config, nodes)
     async with AsyncExitStack() as stack:
         opened = [
             await stack.enter_async_context(open_node(config, name))
@@ -102,8 +132,10 @@ async def in_processes(
     """One supervised process for each node.
 
     Raises:
-        ConfigError: with the words of the children that ended with a user's mistake.
+        ConfigError: something is in use; the words of children that ended with a user's mistake.
+        OSError: a port is in use.
     """
+    await refuse_what_is_in_use(config, nodes)
     watcher = Watcher(note=note)
     stop_timeout_s = config.drain_timeout_s + config.stop_timeout_s
     spec = tree(

@@ -6,6 +6,7 @@ The same mistakes without processes, and all others, are in `test_cluster_refusa
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -102,7 +103,7 @@ def locked_by_another_process(directory: Path, stack: ExitStack) -> None:
 SPOILS: dict[str, tuple[Spoil, str]] = {
     "another node's": (of_another_node, "found that of node 'n5'"),
     "newer format": (of_a_newer_format, "written by a newer version"),
-    "locked": (locked_by_another_process, "lock of another process"),
+    "locked": (locked_by_another_process, f"of node n0 in use by process {os.getpid()}"),
 }
 
 

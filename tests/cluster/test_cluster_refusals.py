@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from cluster_kit import Cluster, make_cluster
+from cluster_kit import WAIT_S, Cluster, make_cluster, wait_for
 
 from actors.cluster.__main__ import main
 from actors.env.local_disk import LocalDisk
@@ -188,11 +189,44 @@ def test_data_directory_locked_by_another_process(
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"\n"
-        found = refusal(capfd, cluster.file, "--for", "60s", "--json")
+        for words in ((), ("--processes",), ("--node", "n1")):
+            found = refusal(capfd, cluster.file, "--for", "60s", "--json", *words)
+            folder = cluster.folder / "var" / "n1"
+            who = f"found that of node n1 in use by process {holder.pid} ({folder})"
+            expected = f"{cluster.file}: key data_dir: expected a free data directory, {who}"
+            assert found == f"{expected}; `status` asks what runs there"
+        assert main([cluster.file, "--for", "10ms", "--json", "--node", "n2"]) == 0
         holder.communicate(b"")
-    expected = "expected a free data directory, found a lock of another process"
-    hint = "`status` asks what runs there"
-    assert found == f"{cluster.file}: key data_dir: {expected} ({lock}); {hint}"
+
+
+@pytest.mark.parametrize("first", [(), ("--processes",)], ids=["one process", "processes"])
+def test_data_directory_of_a_cluster_that_runs(
+    capfd: pytest.CaptureFixture[str], cluster: Cluster, first: tuple[str, ...]
+) -> None:
+    with cluster.start("--json", *first) as running:
+        wait_for(lambda: main([cluster.file, "status", "--json"]) == 0)
+        capfd.readouterr()
+        for words in ((), ("--processes",), ("--node", "n1"), ("--processes", "--node", "n2")):
+            found = refusal(capfd, cluster.file, "--for", "2s", "--json", *words)
+            assert "found that of node n" in found
+            assert "in use by process" in found
+        assert main([cluster.file, "status", "--json"]) == 0
+        capfd.readouterr()
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=WAIT_S)
+    assert (running.returncode, err) == (0, "")
+    assert json.loads(out)["groups"]["orders"]["restarts"] == 0
+
+
+def test_a_port_in_use_is_found_before_a_slave_follows_who_has_it(
+    capfd: pytest.CaptureFixture[str], cluster: Cluster
+) -> None:
+    with socket.create_server(("127.0.0.1", cluster.port)) as foreign:
+        foreign.settimeout(0)
+        refusal(capfd, cluster.write(), "--json", "--for", "60s")
+        with pytest.raises(BlockingIOError):
+            foreign.accept()
+    assert not (cluster.folder / "var").exists()
 
 
 def test_data_directory_locked_by_this_process(

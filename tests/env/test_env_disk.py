@@ -53,7 +53,7 @@ def test_closing_another_handle_of_the_file_keeps_the_lock(tmp_path: Path) -> No
 
 HOLD_LOCK = """
 import sys
-from actors.env.local_disk import LocalDisk
+from actors.env.local_disk import LocalDisk, lock_holder
 lock = LocalDisk().lock(sys.argv[1])
 print("held", flush=True)
 sys.stdin.read()
@@ -76,6 +76,24 @@ def test_another_process_holds_the_lock(tmp_path: Path) -> None:
             LocalDisk().lock(path)
         holder.kill()
     LocalDisk().lock(path).release()
+
+
+def test_who_holds_a_lock_is_found_without_taking_it(tmp_path: Path) -> None:
+    path = str(tmp_path / "lock")
+    assert lock_holder(path) is None, "no such file"
+    lock = LocalDisk().lock(path)
+    assert lock_holder(path) is None, "our own"
+    assert locked_for_others(path), "looking has not released it"
+    lock.release()
+    code = "import fcntl, sys; f = open(sys.argv[1], 'a'); fcntl.lockf(f, fcntl.LOCK_EX, 1)"
+    code += "; print(flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", code, path]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"\n"
+        assert lock_holder(path) == holder.pid
+        holder.communicate(b"")
+    assert lock_holder(path) is None
 
 
 def test_a_lock_that_cannot_be_had_at_all_leaks_nothing(
