@@ -7,7 +7,9 @@ Carrier: WebSocket messages. A binary message is one MessagePack map, a text mes
 with the same keys and values (bytes as Base64). The node answers in the encoding of the `hello`;
 one connection uses one encoding.
 
-Binary message, by byte (MessagePack; all lengths big-endian):
+From version 2 on a message may also hold many frames: `wire.api_gather`.
+
+Binary frame, by byte (MessagePack; all lengths big-endian):
 
 | Offset | Width | Type | Field | Meaning |
 |---|---|---|---|---|
@@ -53,7 +55,7 @@ from msgspec import Meta, Struct
 
 from wire.errors import LocalProtocolError, RemoteProtocolError
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 VERSION_MIN = 1
 
 FRAME_BYTES_MAX = 6 << 20
@@ -354,8 +356,8 @@ def encode(frame: Request | Answer, *, text: bool = False) -> bytes | str:
 
 
 def decode_request(data: bytes | str) -> Request:
-    """The request in one WebSocket message. Raises: RemoteProtocolError, whatever the bytes are."""
-    _check_size(data)
+    """The one request of a message. Raises: RemoteProtocolError, whatever the bytes are."""
+    check_size(data)
     try:
         if isinstance(data, str):
             return _REQUEST_TEXT.decode(data)
@@ -365,10 +367,8 @@ def decode_request(data: bytes | str) -> Request:
 
 
 def decode_answer(data: bytes | str) -> Answer:
-    """The answer or push in one WebSocket message. Raises: RemoteProtocolError, whatever the bytes
-    are.
-    """
-    _check_size(data)
+    """The one answer or push of a message. Raises: RemoteProtocolError, whatever the bytes are."""
+    check_size(data)
     try:
         if isinstance(data, str):
             return _ANSWER_TEXT.decode(data)
@@ -377,6 +377,7 @@ def decode_answer(data: bytes | str) -> Answer:
         raise RemoteProtocolError(f"unreadable answer: {error}") from error
 
 
-def _check_size(data: bytes | str) -> None:
+def check_size(data: bytes | str) -> None:
+    """Raises: RemoteProtocolError if the message is above FRAME_BYTES_MAX."""
     if len(data) > FRAME_BYTES_MAX:
         raise RemoteProtocolError(f"frame of {len(data)} bytes is above {FRAME_BYTES_MAX} bytes")

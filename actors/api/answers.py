@@ -1,14 +1,31 @@
-"""Requests that take their time and have one answer."""
+"""What requests are answered: the welcome, and those that take their time."""
 
 from __future__ import annotations
 
 from typing import TypeAlias, assert_never
 
 from actors.api import convert
-from actors.api.handle import NodeHandle
+from actors.api.handle import NodeHandle, NodeIdentity
+from actors.api.limits import ApiLimits
 from wire import api
 
 Slow: TypeAlias = api.Read | api.GetOffsets | api.GetStatus | api.GetTree | api.Promote
+
+
+def welcome(request: api.Hello, identity: NodeIdentity, limits: ApiLimits) -> api.Welcome:
+    """The answer to a hello whose version is spoken."""
+    return api.Welcome(
+        id=request.id,
+        version=min(request.version, api.PROTOCOL_VERSION),
+        cluster=identity.cluster,
+        node=identity.node,
+        boot=identity.boot,
+        groups=identity.groups,
+        frame_bytes_max=api.FRAME_BYTES_MAX,
+        records_per_append_max=api.RECORDS_PER_APPEND_MAX,
+        in_flight_requests_max=limits.in_flight_requests,
+        in_flight_bytes_max=limits.in_flight_bytes,
+    )
 
 
 async def answer(handle: NodeHandle, request: Slow, *, text: bool) -> api.Answer | bytes | str:

@@ -3,7 +3,8 @@
 A feeder reads messages as long as the bounds on unanswered requests have room; otherwise it leaves
 them in the stream, so back-pressure reaches the client. This actor decodes them in order, hands
 appends to the node at once and in order, and starts a task for everything that takes its time. All
-sending is done here, so a client that does not read stops its own requests and nothing else.
+sending is done here, from an outbox whose frames leave together, so a client that does not read
+stops its own requests and nothing else.
 
 Messages: private ones only. Asks nobody; it uses the `NodeHandle`. There is no restart: it is a
 temporary child, and its end is the connection's end.
@@ -12,7 +13,6 @@ temporary child, and its end is the connection's end.
 from __future__ import annotations
 
 import logging
-from operator import attrgetter
 from typing import TypeAlias, assert_never
 
 import attrs
@@ -24,13 +24,14 @@ from actors.api.failures import RequestRefused
 from actors.api.frame_socket import FrameSocket, SocketClosed
 from actors.api.handle import AppendOutcome, NodeHandle
 from actors.api.limits import ApiLimits
+from actors.api.outbox import Outbox
 from actors.api.subscription import Credit, Subscribe
 from actors.env.protocols import Stream
 from actors.errors import TriologError
 from actors.events import client as events
 from actors.log_types import Receipt
 from actors.runtime import Actor, MailboxSpec, StopReason
-from wire import api
+from wire import api, api_gather
 from wire.errors import LocalProtocolError, RemoteProtocolError
 
 NO_HELLO = "no hello"
@@ -41,23 +42,21 @@ _LOGGER = logging.getLogger("triolog.api")
 class _Received:
     """Feeder: one WebSocket message."""
 
-    data: bytes | str
+    requests: tuple[api.Request, ...]
+    size_bytes: int
+    text: bool
 
 
 @attrs.frozen(kw_only=True)
-class _Answered:
-    """A request has its answer."""
+class _Unreadable:
+    """Feeder: a message that is none of this protocol."""
 
-    request: int
-    answer: api.Answer | bytes | str
+    error: str
 
 
 @attrs.frozen(kw_only=True)
-class _Pushed:
-    """A subscription's next message; `sent` is set when it is on its way."""
-
-    data: bytes | str
-    sent: trio.Event
+class _OutboxFilled:
+    """An answer or a push waits to be sent."""
 
 
 @attrs.frozen(kw_only=True)
@@ -80,7 +79,9 @@ class _HelloTimedOut:
     """Timer: the client has not said who it is."""
 
 
-_Inbox: TypeAlias = _Received | _Answered | _Pushed | _SubscriptionEnded | _Lost | _HelloTimedOut
+_Inbox: TypeAlias = (
+    _Received | _Unreadable | _OutboxFilled | _SubscriptionEnded | _Lost | _HelloTimedOut
+)
 
 
 @attrs.define(eq=False)
@@ -95,7 +96,7 @@ class _Running:
 class Connection(Actor[_Inbox]):
     """See the module's text."""
 
-    mailbox = MailboxSpec(capacity=1024, conflate={_Answered: attrgetter("request")})
+    mailbox = MailboxSpec(capacity=1024, conflate={_OutboxFilled: type})
 
     _stream: Stream
     _handle: NodeHandle
@@ -106,11 +107,16 @@ class Connection(Actor[_Inbox]):
     _reason: str = ""
     _requests: int = 0
     _in_flight: dict[int, int] = attrs.field(factory=dict)  # request -> bytes of its frame
-    _unread: int = 0  # messages told to this actor and not yet handled
+    _unread: int = 0  # requests told to this actor and not yet handled
     _unread_bytes: int = 0
     _in_flight_bytes: int = 0
     _room: trio.Event = attrs.field(factory=trio.Event)
     _running: dict[int, _Running] = attrs.field(factory=dict)
+    _outbox: Outbox = attrs.field(init=False)
+    _filled: bool = False  # the actor has been told that something waits there
+
+    def __attrs_post_init__(self) -> None:
+        self._outbox = Outbox(self._encoded, self._release)
 
     async def on_start(self) -> None:
         self.ctx.timers.start("hello", self._limits.hello_timeout_s, _HelloTimedOut())
@@ -121,13 +127,13 @@ class Connection(Actor[_Inbox]):
             return  # it has ended; the loop stops after this message
         match message:
             case _Received():
-                await self._received(message.data)
-            case _Answered():
-                self._release(message.request)
-                await self._send(message.answer)
-            case _Pushed():
-                await self._send(message.data)
-                message.sent.set()
+                await self._received(message)
+            case _Unreadable():
+                self.ctx.emit(events.APIFrameRefused(error=message.error[:500]))
+                await self._refuse(None, api.ERROR_BAD_FRAME, message.error, "bad frame")
+            case _OutboxFilled():
+                self._filled = False
+                await self._send_waiting()
             case _SubscriptionEnded():
                 await self._subscription_ended(message)
             case _Lost():
@@ -155,38 +161,45 @@ class Connection(Actor[_Inbox]):
                 self._socket = frames
                 while True:
                     data = await frames.receive()
-                    await self._wait_for_room(len(data))
-                    self._unread += 1
-                    self._unread_bytes += len(data)
-                    await self.ctx.self_ref.tell(_Received(data=data))
+                    try:
+                        requests = api_gather.decode_requests(data)
+                    except RemoteProtocolError as error:
+                        await self.ctx.self_ref.tell(_Unreadable(error=str(error)))
+                        continue
+                    await self._hand_on(requests, len(data), isinstance(data, str))
         except SocketClosed as error:
             reason = "client closed" if error.orderly else error.reason
         await self.ctx.self_ref.tell(_Lost(reason=reason))
 
-    async def _wait_for_room(self, size_bytes: int) -> None:
-        """Return when the message may be handed on; a single one above the bound may, alone."""
+    async def _hand_on(
+        self, requests: tuple[api.Request, ...], size_bytes: int, text: bool
+    ) -> None:
+        """Tell the actor, once there is room; a single message above the bounds may go, alone."""
         limits = self._limits
-        while len(self._in_flight) + self._unread >= limits.in_flight_requests or (
-            self._in_flight_bytes + self._unread_bytes > 0
-            and self._in_flight_bytes + self._unread_bytes + size_bytes > limits.in_flight_bytes
+        while (taken := len(self._in_flight) + self._unread) and (
+            taken + len(requests) > limits.in_flight_requests
+            or self._in_flight_bytes + self._unread_bytes + size_bytes > limits.in_flight_bytes
         ):
             self._room = trio.Event()
             await self._room.wait()
+        self._unread += len(requests)
+        self._unread_bytes += size_bytes
+        received = _Received(requests=requests, size_bytes=size_bytes, text=text)
+        await self.ctx.self_ref.tell(received)
 
-    async def _received(self, data: bytes | str) -> None:
-        self._unread -= 1
-        self._unread_bytes -= len(data)
-        try:
-            request = api.decode_request(data)
-        except RemoteProtocolError as error:
-            self.ctx.emit(events.APIFrameRefused(error=str(error)[:500]))
-            await self._refuse(None, api.ERROR_BAD_FRAME, str(error), "bad frame")
-            return
-        self._requests += 1
-        if self._client is None:
-            await self._hello(request, isinstance(data, str))
-        else:
-            await self._dispatch(request, len(data))
+    async def _received(self, message: _Received) -> None:
+        each_bytes, first_more = divmod(message.size_bytes, len(message.requests))
+        for number, request in enumerate(message.requests):
+            size_bytes = each_bytes if number else each_bytes + first_more
+            self._unread -= 1
+            self._unread_bytes -= size_bytes
+            self._requests += 1
+            if self._client is None:
+                await self._hello(request, message.text)
+            else:
+                await self._dispatch(request, size_bytes)
+            if self._reason:
+                return  # nothing after what ended the connection is looked at
         self._room.set()
 
     async def _hello(self, request: api.Request, text: bool) -> None:
@@ -207,22 +220,8 @@ class Connection(Actor[_Inbox]):
                 client=request.name, address=str(self._stream.remote), text=text
             )
         )
-        await self._send(self._welcome(request))
-
-    def _welcome(self, request: api.Hello) -> api.Welcome:
-        identity = self._handle.identity
-        return api.Welcome(
-            id=request.id,
-            version=min(request.version, api.PROTOCOL_VERSION),
-            cluster=identity.cluster,
-            node=identity.node,
-            boot=identity.boot,
-            groups=identity.groups,
-            frame_bytes_max=api.FRAME_BYTES_MAX,
-            records_per_append_max=api.RECORDS_PER_APPEND_MAX,
-            in_flight_requests_max=self._limits.in_flight_requests,
-            in_flight_bytes_max=self._limits.in_flight_bytes,
-        )
+        await self._send(answers.welcome(request, self._handle.identity, self._limits))
+        self._outbox.gather = request.version >= api_gather.VERSION_GATHERED
 
     async def _dispatch(self, request: api.Request, size_bytes: int) -> None:
         match request:
@@ -282,7 +281,13 @@ class Connection(Actor[_Inbox]):
     def _answered(self, request: int, answer: api.Answer | bytes | str) -> None:
         """From any task: the actor sends it. Such a message never waits for room."""
         if not self._reason:
-            self.ctx.self_ref.offer(_Answered(request=request, answer=answer))
+            self._outbox.put(answer, request=request)
+            self._tell_filled()
+
+    def _tell_filled(self) -> None:
+        if not self._filled:
+            self._filled = True
+            self.ctx.self_ref.offer(_OutboxFilled())
 
     # Subscriptions.
 
@@ -309,7 +314,8 @@ class Connection(Actor[_Inbox]):
 
     async def _push(self, data: bytes | str) -> None:
         sent = trio.Event()
-        await self.ctx.self_ref.tell(_Pushed(data=data, sent=sent))
+        self._outbox.put(data, sent=sent)
+        self._tell_filled()
         await sent.wait()
 
     async def _cancel(self, request: int) -> None:
@@ -348,21 +354,20 @@ class Connection(Actor[_Inbox]):
         if not isinstance(error, (TriologError, LocalProtocolError)):
             _LOGGER.error("request %d of %s failed", request, self._client, exc_info=error)
 
-    async def _send(self, answer: api.Answer | bytes | str) -> None:
-        """Send one message, unless the connection ends by it."""
-        frames = self._socket
-        if frames is None or self._reason:
+    async def _send(self, answer: api.Answer) -> None:
+        """Send this after what waits already."""
+        self._outbox.put(answer)
+        await self._send_waiting()
+
+    async def _send_waiting(self) -> None:
+        """Send what waits now, unless the connection has ended or ends by it."""
+        if self._socket is None or self._reason:
             return
-        if not isinstance(answer, bytes | str):
-            answer = self._encoded(answer)
-        try:
-            with trio.move_on_after(self._limits.send_timeout_s) as scope:
-                await frames.send(answer)
-        except SocketClosed as error:
-            self._finish("client closed" if error.orderly else error.reason)
-            return
-        if scope.cancelled_caught:
-            self._finish("too slow")
+        ended = await self._outbox.send(self._socket, self._limits.send_timeout_s)
+        if ended:
+            self._finish(ended)
+        elif len(self._outbox):
+            self._tell_filled()
 
     def _encoded(self, answer: api.Answer) -> bytes | str:
         try:

@@ -71,7 +71,7 @@ async def member_session(
         stream = await _connect(network, door)
     with trio.CancelScope(deadline=trio.current_time() + ANSWER_TIMEOUT_S) as opening:
         async with frame_socket.connect(stream) as frames:
-            hello = api.Hello(id=0, version=api.PROTOCOL_VERSION, name=f"member {node}")
+            hello = api.Hello(id=0, version=api.VERSION_MIN, name=f"member {node}")
             await frames.send(api.encode(hello))
             welcome = _checked(await frames.receive())
             if not isinstance(welcome, api.Welcome) or welcome.node != master:

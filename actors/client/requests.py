@@ -1,6 +1,7 @@
 """The requests of one connection: numbered, under way together, each handed its own answer.
 
-Two tasks: one reads and hands every frame to whom it belongs, one sends what waits. A caller that
+Two tasks: one reads and hands every frame to whom it belongs, one sends what waits, many frames
+in one message. A caller that
 is cancelled therefore never breaks the connection; its answer is dropped when it comes.
 
 Bounds: the node's own limits from its `welcome` (unanswered requests, and bytes of their frames);
@@ -24,7 +25,7 @@ from actors.api.failures import RequestRefused, to_error
 from actors.api.frame_socket import FrameSocket, SocketClosed
 from actors.client.following import Follower
 from actors.errors import Closed, NodeStopped, TooLarge, TriologError
-from wire import api
+from wire import api, api_gather
 from wire.errors import LocalProtocolError, RemoteProtocolError
 
 PROBE_INTERVAL_S = 10.0
@@ -168,17 +169,31 @@ class Requests:
         while True:
             data = await self._socket.receive()
             self._frames_count += 1
-            self._dispatch(api.decode_answer(data))
+            for frame in api_gather.decode_answers(data):
+                self._dispatch(frame)
 
     async def _send(self) -> None:
         while True:
             while self._outbox:
-                data, call = self._outbox.popleft()
-                if call is not None:
-                    call.sent = True
-                await self._socket.send(data)
+                await self._socket.send(self._gather())
             self._to_send = trio.Event()
             await self._to_send.wait()
+
+    def _gather(self) -> bytes | str:
+        """What waits, oldest first, as far as one message takes it."""
+        many = self._limits.version >= api_gather.VERSION_GATHERED
+        frames: list[bytes | str] = []
+        size = 0
+        while self._outbox and len(frames) < (api_gather.FRAMES_PER_MESSAGE_MAX if many else 1):
+            data, call = self._outbox[0]
+            size += len(data)
+            if frames and size > api_gather.GATHERED_BYTES_MAX:
+                break
+            self._outbox.popleft()
+            if call is not None:
+                call.sent = True
+            frames.append(data)
+        return api_gather.gathered(frames)
 
     async def _probe(self) -> None:
         while True:

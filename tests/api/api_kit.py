@@ -282,13 +282,13 @@ class BareClient:
 
 @asynccontextmanager
 async def bare_client(
-    served: Served, *, text: bool = False, hello: bool = True
+    served: Served, *, text: bool = False, hello: bool = True, version: int = api.VERSION_MIN
 ) -> AsyncIterator[BareClient]:
     stream = await served.host.connect_unix(SOCKET)
     async with frame_socket.connect(stream) as socket:
         client = BareClient(socket, text)
         if hello:
-            welcome = await client.ask(api.Hello(id=0, version=1, name="test"))
+            welcome = await client.ask(api.Hello(id=0, version=version, name="test"))
             assert isinstance(welcome, api.Welcome)
         yield client
         await socket.close()

@@ -1,0 +1,94 @@
+"""Many frames of `wire.api` in one WebSocket message, from version 2 of the protocol on.
+
+Either side gathers what it has to send anyway, for a message costs ten times what a small frame
+does. The frames mean what they would mean one after the other; a `hello` and its `welcome` are
+always alone.
+
+Binary message of many frames, by byte (MessagePack):
+
+| Offset | Width | Type | Field | Meaning |
+|---|---|---|---|---|
+| 0 | 3 | 0xdc + 2 bytes | array header | n, 1 to FRAMES_PER_MESSAGE_MAX (also read: 0x90+n) |
+| 3 | .. | maps | frames | n of them, each as in `wire.api` |
+
+As text it is a JSON array of the frames' objects. All of it is at most FRAME_BYTES_MAX.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from wire import api
+from wire.errors import LocalProtocolError, RemoteProtocolError
+
+VERSION_GATHERED = 2
+"""Of the protocol: before it, a message is one frame."""
+FRAMES_PER_MESSAGE_MAX = 256
+"""As many as a node lets one connection have unanswered."""
+GATHERED_BYTES_MAX = 64 << 10
+"""A sender puts no more into one array: a larger frame is worth a message of its own."""
+
+_Requests: TypeAlias = (
+    api.Request
+    | Annotated[tuple[api.Request, ...], Meta(min_length=1, max_length=FRAMES_PER_MESSAGE_MAX)]
+)
+_Answers: TypeAlias = (
+    api.Answer
+    | Annotated[tuple[api.Answer, ...], Meta(min_length=1, max_length=FRAMES_PER_MESSAGE_MAX)]
+)
+_REQUESTS_BINARY: msgspec.msgpack.Decoder[_Requests] = msgspec.msgpack.Decoder(_Requests)
+_REQUESTS_TEXT: msgspec.json.Decoder[_Requests] = msgspec.json.Decoder(_Requests)
+_ANSWERS_BINARY: msgspec.msgpack.Decoder[_Answers] = msgspec.msgpack.Decoder(_Answers)
+_ANSWERS_TEXT: msgspec.json.Decoder[_Answers] = msgspec.json.Decoder(_Answers)
+_ARRAY_16 = b"\xdc"
+
+
+def gathered(frames: list[bytes | str]) -> bytes | str:
+    """One message of encoded frames: a single one as it is, more as an array.
+
+    Raises: LocalProtocolError if there are none or too many, or together they are too large.
+    """
+    if len(frames) == 1:
+        return frames[0]
+    if not 1 <= len(frames) <= FRAMES_PER_MESSAGE_MAX:
+        raise LocalProtocolError(f"a message of {len(frames)} frames")
+    data: bytes | str
+    if isinstance(frames[0], str):
+        data = "[" + ",".join(frame for frame in frames if isinstance(frame, str)) + "]"
+    else:
+        header = _ARRAY_16 + len(frames).to_bytes(2, "big")
+        data = header + b"".join(frame for frame in frames if isinstance(frame, bytes))
+    if len(data) > api.FRAME_BYTES_MAX:
+        raise LocalProtocolError(
+            f"frames of {len(data)} bytes are above {api.FRAME_BYTES_MAX} bytes"
+        )
+    return data
+
+
+def decode_requests(data: bytes | str) -> tuple[api.Request, ...]:
+    """The requests in one WebSocket message. Raises: RemoteProtocolError."""
+    api.check_size(data)
+    try:
+        if isinstance(data, str):
+            found = _REQUESTS_TEXT.decode(data)
+        else:
+            found = _REQUESTS_BINARY.decode(data)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise RemoteProtocolError(f"unreadable request: {error}") from error
+    return found if isinstance(found, tuple) else (found,)
+
+
+def decode_answers(data: bytes | str) -> tuple[api.Answer, ...]:
+    """The answers and pushes in one WebSocket message. Raises: RemoteProtocolError."""
+    api.check_size(data)
+    try:
+        if isinstance(data, str):
+            found = _ANSWERS_TEXT.decode(data)
+        else:
+            found = _ANSWERS_BINARY.decode(data)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise RemoteProtocolError(f"unreadable answer: {error}") from error
+    return found if isinstance(found, tuple) else (found,)
