@@ -13,7 +13,13 @@ import pytest
 import trio
 
 from actors.env import LockedByOther
-from actors.env.local_disk import SYNCER_FILES_MAX, SYNCER_UNUSED_MAX, LocalDisk, LocalFile
+from actors.env.local_disk import (
+    SYNCER_FILES_MAX,
+    SYNCER_UNUSED_MAX,
+    LocalDisk,
+    LocalFile,
+    lock_holder,
+)
 
 pytestmark = pytest.mark.real_io
 
@@ -53,7 +59,7 @@ def test_closing_another_handle_of_the_file_keeps_the_lock(tmp_path: Path) -> No
 
 HOLD_LOCK = """
 import sys
-from actors.env.local_disk import LocalDisk, lock_holder
+from actors.env.local_disk import LocalDisk
 lock = LocalDisk().lock(sys.argv[1])
 print("held", flush=True)
 sys.stdin.read()
