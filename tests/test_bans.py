@@ -231,7 +231,12 @@ def private_trio(tree: ast.Module) -> Iterator[Finding]:
             yield line, name
 
 
-OUTSIDE_A_NODE = ("actors/client/*", "actors/cluster/*", "actors/*/__main__.py")
+OUTSIDE_A_NODE = (
+    "actors/client/*",
+    "actors/cluster/*",
+    "actors/*/__main__.py",
+    "actors/*/command_line.py",
+)
 """Commands in front of a node or around it. They may touch the machine; nothing of theirs is
 ever simulated."""
 
