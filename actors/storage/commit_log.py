@@ -17,6 +17,7 @@ Differs:
 
 from __future__ import annotations
 
+import errno
 import itertools
 
 import attrs
@@ -32,6 +33,13 @@ half written.
 SEGMENT_BYTES_MIN = 4096
 SEGMENT_BYTES_MAX = (1 << 31) - 1
 """Positions within a file are 32-bit ints in upstream."""
+
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+
+class NoRoom(OSError):
+    """The disk has no room for the bytes. Nothing was written, and the log is as it was."""
 
 
 class OffsetMismatch(Exception):
@@ -119,8 +127,16 @@ class CommitLog:
         """Have the files and blocks for all bytes below `up_to_bytes`, and the spare file behind
         them.
 
-        Raises: OSError, ENOSPC among them; nothing has been written then and the log is as it was.
+        Raises: NoRoom; another OSError. Nothing has been written then.
         """
+        try:
+            self._reserve(up_to_bytes)
+        except OSError as error:
+            if error.errno in NO_ROOM:
+                raise NoRoom(error.errno, error.strerror, error.filename) from error
+            raise
+
+    def _reserve(self, up_to_bytes: int) -> None:
         while self._reserved_bytes < up_to_bytes:
             at = self._reserved_bytes
             base = at - at % self.segment_bytes
@@ -133,7 +149,8 @@ class CommitLog:
     def append(self, data: bytes | bytearray | memoryview) -> None:
         """Write at the end; at a file's end it goes on in the next one.
 
-        Raises: OSError; then the end is unknown and this object must not be used any further.
+        Raises: NoRoom; another OSError, ENOSPC too: then the end is unknown and this object must
+        not be used any further.
         """
         view = memoryview(data)
         self.reserve(self.written_bytes + len(view))
@@ -154,7 +171,7 @@ class CommitLog:
         """Bytes received from a master, cut anywhere, which must start exactly at our end.
 
         An empty log takes any first offset that is a file's first byte.
-        Raises: OffsetMismatch (nothing written); OSError as `append`.
+        Raises: OffsetMismatch (nothing written); NoRoom, OSError as `append`.
         """
         if self.is_empty and offset_bytes != 0:
             if offset_bytes < 0 or offset_bytes % self.segment_bytes:

@@ -3,9 +3,10 @@
 Upstream: apache/rocketmq store/.../DefaultMessageStore.java, CleanCommitLogService (5.3.3);
 specification section 4.11.
 
-Differs: the disk is looked at before each deletion, so that forced cleaning stops as soon as there
-is room; only files whose every byte is synced go; nobody is waited for, because an open handle
-keeps a deleted file readable.
+Differs: a disk that is too full at the start is cleaned at once, and one that fills up between two
+looks as soon as a write finds no room; the disk is looked at before each deletion, so that forced
+cleaning stops as soon as there is room; only files whose every byte is synced go; nobody is waited
+for, because an open handle keeps a deleted file readable.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from actors.env import Env
 from actors.storage.commit_log import CommitLog
 
 FIRST_ROUND_S = 60.0
+"""Upstream's. With a shorter interval, or too full a disk, the first round comes earlier."""
 FILES_PER_ROUND_MAX = 10
 BETWEEN_FILES_S = 0.1
 HOUR_MS = 3_600_000
@@ -57,6 +59,10 @@ class Expiry:
         """Whether appends are refused."""
         return used > self.used_full
 
+    def is_short(self, used: float) -> bool:
+        """Whether some files may go at any hour."""
+        return used > min(self.used_max, self.used_forcibly)
+
     def reason_to_delete(
         self, *, used: float, local_hour: int, now_ms: int, modified_ms: int
     ) -> str | None:
@@ -87,6 +93,10 @@ class Cleaner:
         self._used = self.env.disk.usage(self.log.folder)
         self.is_full = self.rules.is_full(self._used)
         return self._used
+
+    def first_round_s(self, interval_s: float) -> float:
+        """Seconds to the first round: none if the last look found too little room."""
+        return 0.0 if self.rules.is_short(self._used) else min(FIRST_ROUND_S, interval_s)
 
     def delete_one(self, synced_bytes: int) -> str | None:
         """Delete the oldest file if a rule says so; gives the reason.

@@ -6,20 +6,19 @@ under a lock.
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable, Sequence
 
 import attrs
 
 from actors.errors import LogFull, NodeStopped, NotStored, Overloaded
+from actors.runtime import ActorRef
 from actors.storage.append_batch import AppendBatch, AppendEncoder
-from actors.storage.commit_log import CommitLog
-from actors.storage.store_messages import Append
+from actors.storage.commit_log import CommitLog, NoRoom
+from actors.storage.store_messages import Append, RecordsWritten, Waiting
 
 GROUP_BYTES = 4 << 20
 """One group takes appends up to so many encoded bytes; then other actors get a turn."""
 GROUP_APPENDS = 1024
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 @attrs.frozen
@@ -31,6 +30,17 @@ class Placed:
     last_bytes: int
     next_bytes: int
 
+    def waiting(self, acknowledger: ActorRef[RecordsWritten]) -> Waiting:
+        """What the acknowledger is told of it."""
+        return Waiting(
+            first_bytes=self.first_bytes,
+            last_bytes=self.last_bytes,
+            next_bytes=self.next_bytes,
+            count=len(self.append.records),
+            deadline_s=self.append.deadline_s,
+            reply_to=self.append.reply_to.bound_to(acknowledger),
+        )
+
 
 @attrs.frozen(kw_only=True)
 class Group:
@@ -40,12 +50,14 @@ class Group:
         taken: appends dealt with, from the first on.
         written: those in the log now, in log order.
         rolled: first offsets of the segments that were begun.
+        no_room: the disk had none, so nothing of it was written.
         failed: the disk's error; the log's end is unknown then.
     """
 
     taken: int
     written: list[Placed]
     rolled: tuple[int, ...] = ()
+    no_room: bool = False
     failed: OSError | None = None
 
 
@@ -102,8 +114,9 @@ class GroupCommit:
             self.encoder.take_back(batch)
             for each in placed:
                 each.append.reply_to.fail(LogFull(f"no room up to {batch.next_bytes}: {error}"))
-            failed = None if error.errno in NO_ROOM else error
-            return Group(taken=taken, written=[], failed=failed)
+            no_room = isinstance(error, NoRoom)
+            failed = None if no_room else error
+            return Group(taken=taken, written=[], no_room=no_room, failed=failed)
         try:
             for number, part in enumerate(batch.parts):
                 if number:

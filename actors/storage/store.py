@@ -16,7 +16,6 @@ nobody. A restart ends the node, because a crash here leaves the end of the log 
 
 from __future__ import annotations
 
-import errno
 from typing import TypeAlias, assert_never
 
 import attrs
@@ -29,7 +28,7 @@ from actors.events import store as events
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage import expiry, store_messages
 from actors.storage.append_batch import AppendEncoder
-from actors.storage.commit_log import CommitLog, OffsetMismatch
+from actors.storage.commit_log import CommitLog, NoRoom, OffsetMismatch
 from actors.storage.group_commit import GroupCommit, Placed
 from actors.storage.layout import StoreLayout
 from actors.storage.opening import close_store, open_store
@@ -121,6 +120,7 @@ class Store(Actor[_Inbox]):
     _session: int = attrs.field(default=-1, init=False)
     _source: ActorRef[RawRefused] | None = attrs.field(default=None, init=False)
     _in_frame: bool = attrs.field(default=False, init=False)
+    _cleaning: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         group = self.group
@@ -164,7 +164,8 @@ class Store(Actor[_Inbox]):
             env=self.env, log=opened.log, rules=expiry.Expiry.of(self.group)
         )
         self._look_at_disk()
-        self.ctx.timers.start("clean", expiry.FIRST_ROUND_S, _CleanDue(deleted=0))
+        first_s = self._cleaner.first_round_s(self.group.clean_resource_interval_s)
+        self.ctx.timers.start("clean", first_s, _CleanDue(deleted=0))
         for event in opened.events():
             self.ctx.emit(event)
 
@@ -270,6 +271,8 @@ class Store(Actor[_Inbox]):
             taken += group.taken
             for base in group.rolled:
                 self.ctx.emit(events.SegmentRolled(base_bytes=base))
+            if group.no_room:
+                self._clean_now()
             if group.failed is not None:
                 raise self._write_failed(group.failed) from group.failed
             if group.written:
@@ -294,17 +297,7 @@ class Store(Actor[_Inbox]):
     async def _tell_written(self, start: int, written: list[Placed]) -> None:
         """The acknowledger learns of the appends before it learns of their bytes."""
         assert self.acknowledger is not None
-        waits = tuple(
-            Waiting(
-                first_bytes=placed.first_bytes,
-                last_bytes=placed.last_bytes,
-                next_bytes=placed.next_bytes,
-                count=len(placed.append.records),
-                deadline_s=placed.append.deadline_s,
-                reply_to=placed.append.reply_to.bound_to(self.acknowledger),
-            )
-            for placed in written
-        )
+        waits = tuple(placed.waiting(self.acknowledger) for placed in written)
         self._offer_written()
         self.ctx.emit(
             events.RecordsAppended(
@@ -333,9 +326,9 @@ class Store(Actor[_Inbox]):
             await self._refuse(message, str(error))
             return
         except OSError as error:
-            full = error.errno in (errno.ENOSPC, errno.EDQUOT) and log.written_bytes == first
             await self._refuse(message, str(error))
-            if full:
+            if isinstance(error, NoRoom):
+                self._clean_now()
                 return
             raise self._write_failed(error) from error
         self._in_frame = not message.ends_frame
@@ -380,12 +373,19 @@ class Store(Actor[_Inbox]):
 
     # ---- expiry ----
 
+    def _clean_now(self) -> None:
+        """The disk filled up between two looks. A round that goes on is not hurried."""
+        if not self._cleaning:
+            self._cleaning = True
+            self.ctx.timers.start("clean", 0.0, _CleanDue(deleted=0))
+
     def _clean(self, deleted: int) -> None:
         """Delete at most one file, then look again soon, or in the next round."""
         self._look_at_disk()
         reason = None
         if deleted < expiry.FILES_PER_ROUND_MAX:
             reason = self._cleaner.delete_one(self._synced_bytes)
+        self._cleaning = reason is not None
         if reason is None:
             after_s = self.group.clean_resource_interval_s
             self.ctx.timers.start("clean", after_s, _CleanDue(deleted=0))

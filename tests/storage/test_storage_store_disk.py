@@ -2,11 +2,11 @@
 
 import errno
 import random
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import trio
-from store_kit import ROOT, Kit, leaves, local_reply, running, sim_disk, small_group, until
+from store_kit import ROOT, Kit, leaves, local_reply, log_of, running, sim_disk, small_group, until
 
 from actors.errors import (
     LogFull,
@@ -96,16 +96,17 @@ async def test_a_failed_sync_stops_everything(autojump_clock: Any) -> None:
     assert len(outcomes) == 1
 
 
-@pytest.mark.parametrize("short", [False, True])
-async def test_a_failed_write_stops_everything(autojump_clock: Any, short: bool) -> None:
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, None])
+async def test_a_failed_write_stops_everything(autojump_clock: Any, code: int | None) -> None:
+    """Also for want of room: its blocks were there, so nobody knows what the disk holds now."""
     disk = sim_disk()
     with pytest.RaisesGroup(StorageError, flatten_subgroups=True):
         async with running(disk) as kit:
             await kit.append(b"x")
-            if short:
+            if code is None:
                 disk.faults.shorten_write(path_part="commitlog")
             else:
-                disk.faults.fail("write", errno.EIO, path_part="commitlog")
+                disk.faults.fail("write", code, path_part="commitlog")
             with pytest.raises(NodeStopped) as caught:
                 await kit.append(b"y" * 500)
             assert caught.value.first == 98
@@ -118,14 +119,17 @@ async def test_a_failed_write_stops_everything(autojump_clock: Any, short: bool)
 
 
 @pytest.mark.checklist(24)
-async def test_a_failed_write_of_received_bytes_is_told_and_stops(autojump_clock: Any) -> None:
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
+async def test_a_failed_write_of_received_bytes_is_told_and_stops(
+    autojump_clock: Any, code: int
+) -> None:
     disk = sim_disk()
     with pytest.RaisesGroup(StorageError, flatten_subgroups=True):
         async with running(disk, is_master=False) as kit:
             await kit.open_session(1)
             await kit.receive(1, 0, b"abc")
             await kit.range()
-            disk.faults.fail("write", errno.EIO, path_part="commitlog")
+            disk.faults.fail("write", code, path_part="commitlog")
             await kit.receive(1, 3, b"def")
             await trio.sleep(5)
     assert [r.session for r in kit.refused] == [1]
@@ -270,3 +274,96 @@ async def test_what_is_not_synced_does_not_expire(autojump_clock: Any) -> None:
         disk.used = 0.86
         await trio.sleep(62)
         assert kit.of(events.SegmentExpired) == []
+
+
+@pytest.mark.checklist(46)
+async def test_the_first_round_comes_after_the_configured_interval(autojump_clock: Any) -> None:
+    disk = full_disk()
+    async with running(disk, small_group(clean_resource_interval_s=2.0)) as kit:
+        await fill_segments(kit, 4)
+        disk.used = 0.86
+        await trio.sleep(3)
+        assert (await kit.range()).min_bytes == 3 * S
+
+
+@pytest.mark.checklist(46)
+@pytest.mark.parametrize(("used", "first"), [(0.86, 3 * S), (0.75, 0)])
+async def test_a_disk_above_its_limit_is_cleaned_at_the_start(
+    autojump_clock: Any, used: float, first: int
+) -> None:
+    disk = full_disk()
+    group = small_group(clean_resource_interval_s=10_000.0)
+    async with running(disk, group) as kit:
+        await fill_segments(kit, 4)
+    disk.used = used
+    async with running(disk, group) as kit:
+        await trio.sleep(1)
+        assert (await kit.range()).min_bytes == first
+
+
+@pytest.mark.checklist(46, 48)
+@pytest.mark.parametrize("operation", ["prepare", "create"])
+async def test_no_room_asks_for_cleaning_at_once(
+    autojump_clock: Any, operation: Literal["prepare", "create"]
+) -> None:
+    """Between two looks at a small disk it fills up: the node goes on, and its readers too."""
+    disk = full_disk()
+    async with running(disk, small_group(clean_resource_interval_s=10_000.0)) as kit:
+        await fill_segments(kit, 4)
+        end = (await kit.range()).written_bytes
+        await kit.dispatched(end)
+        disk.used = 0.86
+        disk.faults.fail(operation, errno.ENOSPC, path_part="commitlog")
+        with pytest.raises(LogFull):
+            await kit.append(b"y" * 3000)
+        assert (await kit.range()).written_bytes == end
+        assert (await kit.units("orders")).next_offset == 4
+        await trio.sleep(1)
+        assert [e.reason for e in kit.of(events.SegmentExpired)] == ["usage"] * 3
+        await kit.append(b"y" * 3000)
+
+
+@pytest.mark.checklist(46, 48)
+async def test_no_room_deletes_no_more_than_the_rules_allow(autojump_clock: Any) -> None:
+    disk = full_disk()
+    async with running(disk, small_group(clean_resource_interval_s=10_000.0)) as kit:
+        await fill_segments(kit, 4)
+        disk.faults.fail("prepare", errno.ENOSPC, path_part="commitlog", times=9)
+        for _ in range(9):
+            with pytest.raises(LogFull):
+                await kit.append(b"y" * 3000)
+        await trio.sleep(1)
+        assert kit.of(events.SegmentExpired) == []
+
+
+@pytest.mark.checklist(46)
+async def test_want_of_room_does_not_hurry_a_round(autojump_clock: Any) -> None:
+    """What a deletion frees may take a moment: many refusals are no reason to delete faster."""
+    disk = full_disk()
+    async with running(disk, small_group(clean_resource_interval_s=10_000.0)) as kit:
+        await fill_segments(kit, 9)
+        disk.used = 0.86
+        disk.faults.fail("prepare", errno.ENOSPC, path_part="commitlog", times=100)
+        for _ in range(100):
+            with pytest.raises(LogFull):
+                await kit.append(b"y" * 3000)
+        assert len(kit.of(events.SegmentExpired)) <= 1
+
+
+@pytest.mark.checklist(46, 48)
+async def test_no_room_on_a_slave_asks_for_cleaning_at_once(autojump_clock: Any) -> None:
+    source = sim_disk()
+    async with running(source) as master:
+        await fill_segments(master, 4)
+    disk = full_disk()
+    group = small_group(clean_resource_interval_s=10_000.0)
+    async with running(disk, group, is_master=False) as kit:
+        await kit.open_session(1)
+        await kit.receive(1, 0, log_of(source)[: 3 * S])
+        await until(lambda: kit.of(events.LogSynced))
+        disk.used = 0.86
+        disk.faults.fail("prepare", errno.ENOSPC)
+        await kit.receive(1, 3 * S, log_of(source)[3 * S :])
+        await until(lambda: kit.refused)
+        await trio.sleep(1)
+        assert (await kit.range()).min_bytes == 3 * S
