@@ -62,6 +62,8 @@ FRAME_BYTES_MAX = 6 << 20
 """Either direction. Upstream's largest message body is 4 MiB; in JSON, as Base64, that is 5.6
 MiB.
 """
+BODY_BYTES_MAX = 4 << 20
+"""A record with such a body fits into a frame in either encoding; a larger one may not."""
 RECORDS_PER_APPEND_MAX = 16_384
 """A batch of records of a few bytes costs about 10 us each below: this is the longest a node may be
 held by one.

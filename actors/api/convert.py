@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from actors import log_types
+from actors.errors import TooLarge
 from actors.log_types import Message, NewRecord
 from wire import api
 from wire.errors import LocalProtocolError
@@ -117,7 +118,7 @@ def encode_batch(
 ) -> tuple[bytes | str, api.Batch]:
     """The batch as one message, and what of it found room: records that do not fit come next time.
 
-    Raises: LocalProtocolError if even one record does not fit into a frame.
+    Raises: TooLarge if even one record does not fit into a frame.
     """
     while True:  # ends: every turn has half the records of the one before
         frame = from_batch(request, batch, costs=costs)
@@ -126,7 +127,7 @@ def encode_batch(
         except LocalProtocolError:
             half = len(batch.records) // 2
             if half == 0:
-                raise
+                raise _too_large(batch) from None
             batch = log_types.Batch(
                 records=batch.records[:half],
                 next=batch.records[half].position,
@@ -134,6 +135,15 @@ def encode_batch(
                 end=batch.end,
                 lag_bytes=batch.lag_bytes,
             )
+
+
+def _too_large(batch: log_types.Batch) -> TooLarge:
+    """What a reader is told of a record that a program in the node's own process has appended."""
+    (record,) = batch.records
+    return TooLarge(
+        f"the record at {record.position} has {len(record.body)} bytes: too large for the API,"
+        f" whose frames hold {api.FRAME_BYTES_MAX}; the next one begins at {record.next_position}"
+    )
 
 
 def _from_record(record: log_types.Record) -> api.StoredRecord:

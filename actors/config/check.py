@@ -13,6 +13,7 @@ import attrs
 from actors.config.bounds import RECONNECT_FIRST_S
 from actors.config.guarantees import guarantee_of
 from actors.config.model import ClassicGroup, ClusterConfig
+from wire import api
 
 _UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
@@ -101,6 +102,13 @@ def warnings(config: ClusterConfig) -> tuple[str, ...]:
         for group in config.groups.values()
         for note in guarantee_of(group).notes
     ]
+    for group in config.groups.values():
+        if group.max_message_bytes > api.BODY_BYTES_MAX:
+            lines.append(
+                f"group {group.name}: the API takes and shows records of"
+                f" {size(api.BODY_BYTES_MAX)}; larger ones are for programs that embed the node,"
+                " over the API they are TooLarge"
+            )
     for node in config.nodes:
         if not config.groups_of(node):
             lines.append(f"node {node}: in no group, it only serves its API")

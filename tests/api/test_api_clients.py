@@ -47,7 +47,16 @@ async def test_a_read_that_fills_no_frame_is_cut(
         monkeypatch.setattr(api, "FRAME_BYTES_MAX", 900)
         failed = await client.ask(api.Read(id=1, group="orders", start=0, max_bytes=20_000))
         assert isinstance(failed, api.Failed)
-        assert "above 900 bytes" in failed.message
+        assert (failed.error, failed.message) == (
+            "TooLarge",
+            "the record at 0 has 1000 bytes: too large for the API, whose frames hold 900;"
+            " the next one begins at 100",
+        )
+        tail = api.Tail(id=2, group="orders", start=100, max_bytes=1, credit_bytes=1)
+        failed = await client.ask(tail)
+        assert isinstance(failed, api.Failed)
+        assert (failed.id, failed.error) == (2, "TooLarge")
+        assert isinstance(await client.ask(api.GetStatus(id=3)), api.Status), "it goes on"
 
 
 async def test_unanswered_requests_are_bounded_by_number(autojump_clock: MockClock) -> None:

@@ -275,6 +275,7 @@ async def test_what_the_node_would_refuse_is_refused_here(
             await client.append("orders", (b"",) * 1001)
         with pytest.raises(TooLarge, match="above"):
             await client.append("orders", (bytes(api.FRAME_BYTES_MAX),))
+        assert client.unanswered_count == 0
         for bad in (Message("t", b"", queue_id=-1), Message("t" * 256, b""), Message("", b"")):
             with pytest.raises(RequestRefused):
                 await client.append("orders", (bad,))

@@ -76,6 +76,16 @@ def test_machines_that_cannot_ask_each_other() -> None:
     assert check.warnings(attrs.evolve(apart, api_port=9000)) == check.warnings(here) == ()
 
 
+def test_records_that_the_api_does_not_carry() -> None:
+    here = load(EXAMPLE)
+    (group,) = here.groups.values()
+    large = attrs.evolve(here, groups={"orders": attrs.evolve(group, max_message_bytes=5 << 20)})
+    assert check.warnings(large) == (
+        "group orders: the API takes and shows records of 4 MiB; larger ones are for programs that"
+        " embed the node, over the API they are TooLarge",
+    )
+
+
 def test_ports_of_masters_and_api() -> None:
     found = attrs.evolve(load(EXAMPLE), api_port=9000)
     assert [(use.address, use.port) for use in check.ports(found)] == [
