@@ -131,6 +131,7 @@ def parse(words: Sequence[str]) -> Arguments:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    parser.add_version()
     parser.add_argument("target", metavar="TARGET", help="the cluster's file or a node's address")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for add in (_add_append, _add_read, _add_tail, _add_status, _add_bench):

@@ -26,6 +26,7 @@ from actors.client.connection import Client
 from actors.client.lines import open_missing_streams, open_source, write_out
 from actors.client.progress import Bar
 from actors.client.targets import Target, connect_target, parse_target, pick_group
+from actors.config.command_line import OutputFailed, complain, with_output
 from actors.errors import ConfigError, TriologError
 from wire import api
 
@@ -38,8 +39,12 @@ OUTPUT = 1
 def run_command_line(words: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     open_missing_streams()
+    return with_output(partial(_main, sys.argv[1:] if words is None else words))
+
+
+def _main(words: Sequence[str]) -> int:
     try:
-        arguments = parse(sys.argv[1:] if words is None else words)
+        arguments = parse(words)
         target = parse_target(arguments.target)
         return trio.run(_run, arguments, target)
     except KeyboardInterrupt:
@@ -62,10 +67,8 @@ def _explain(errors: tuple[BaseException, ...]) -> int:
     """One line for each error. What is not foreseen keeps its traceback: it is our mistake."""
     for error in errors:
         match error:
-            case BrokenPipeError():
-                # Whoever read our output has gone: nothing more can be said there, nor at exit.
-                os.dup2(os.open(os.devnull, os.O_WRONLY), OUTPUT)
-                return EXIT_FAILED
+            case OutputFailed():
+                raise error
             case KeyboardInterrupt():
                 return INTERRUPTED
             case ConfigError() | TriologError() | OSError():
@@ -73,7 +76,8 @@ def _explain(errors: tuple[BaseException, ...]) -> int:
             case _:
                 raise error
     lines = dict.fromkeys(line for error in errors for line in _words(error))
-    print("\n".join(f"triolog: {line}" for line in lines), file=sys.stderr)
+    for line in lines:
+        complain(f"triolog: {line}")
     return EXIT_USAGE if all(map(_is_mistake, errors)) else EXIT_FAILED
 
 
@@ -150,11 +154,11 @@ async def _append(client: Client, group: str, command: Append) -> int:
             summary = await appending.run()
             nursery.cancel_scope.cancel()
     if summary is None:
-        print("triolog: hurried: the last lines may be stored, or not", file=sys.stderr)
+        complain("triolog: hurried: the last lines may be stored, or not")
         return INTERRUPTED
     *failures, last = summary_lines(summary)
     for line in failures:
-        print(f"triolog: {line}", file=sys.stderr)
+        complain(f"triolog: {line}")
     await write_out(OUTPUT, (report.as_json(summary) if command.json else last).encode() + b"\n")
     return EXIT_OK if summary.error is None else EXIT_FAILED
 
@@ -188,7 +192,7 @@ async def _bench(connect: Connect, group: str, command: Bench) -> int:
         await nursery.start(_obey_signals, end, end)
         for window in command.windows:
             if sys.stderr.isatty():
-                print(f"window {window}: {command.seconds:g} s ...", file=sys.stderr)
+                complain(f"window {window}: {command.seconds:g} s ...")
             found.append(
                 await measure(
                     connect,

@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 import trio
 
+from actors.config.command_line import OutputFailed
 from actors.errors import ConfigError, TriologError
 
 READ_BYTES = 256 << 10
@@ -118,13 +119,16 @@ async def read_lines(
 
 
 async def write_out(descriptor: int, data: bytes) -> None:
-    """Write all of it, however long the reader takes. Raises: OSError, such as BrokenPipeError."""
+    """Write all of it, however long the reader takes. Raises: OutputFailed."""
     await trio.to_thread.run_sync(_write_all, descriptor, data, abandon_on_cancel=True)
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(descriptor, data) :]
+    try:
+        while data:
+            data = data[os.write(descriptor, data) :]
+    except OSError as error:
+        raise OutputFailed(error) from error
 
 
 async def _send(lines: list[bytes], targets: Sequence[trio.MemorySendChannel[Chunk]]) -> None:

@@ -80,6 +80,7 @@ def parse(words: Sequence[str]) -> Arguments:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    parser.add_version()
     add = parser.add_argument
     add("file", metavar="FILE", help="the cluster file, such as examples/3node.toml")
     add("command", nargs="?", choices=COMMANDS, default="run", help="what to do (default: run)")

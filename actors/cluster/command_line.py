@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import logging
-import os
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -19,16 +18,16 @@ from actors.client import connect_node
 from actors.client.lines import open_missing_streams
 from actors.cluster import commands
 from actors.cluster.arguments import Arguments, parse
-from actors.cluster.explain import EXIT_FAILED, EXIT_USAGE, explain
+from actors.cluster.explain import EXIT_USAGE, explain
 from actors.cluster.processes import die_with_parent
 from actors.cluster.session import run_session
 from actors.cluster.trees import trees_of
 from actors.config import ClusterConfig, load
+from actors.config.command_line import OutputFailed, complain, say, with_output
 from actors.config.strict import suggestion
 from actors.env.local_disk import LocalDisk
 from actors.errors import ConfigError
 
-OUTPUT = 1
 INTERRUPTED = 130
 """What a shell gives a program that Ctrl-C ended before it could stop in order."""
 
@@ -40,6 +39,10 @@ def run_command_line(words: Sequence[str] | None) -> int:
         words: without the program's name; None = those of this process.
     """
     open_missing_streams()
+    return with_output(partial(_run, sys.argv[1:] if words is None else words))
+
+
+def _run(words: Sequence[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(
@@ -48,23 +51,21 @@ def run_command_line(words: Sequence[str] | None) -> int:
     arguments: Arguments | None = None
     config: ClusterConfig | None = None
     try:
-        arguments = parse(sys.argv[1:] if words is None else words)
+        arguments = parse(words)
         if arguments.child_of is not None:
             die_with_parent(arguments.child_of)
         config = load(arguments.file)
         return _do(arguments, config)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read our output has gone: nothing more can be said there, nor at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), OUTPUT)
-        return EXIT_FAILED
+    except OutputFailed:
+        raise
     except Exception as error:
         explained = explain(error, config)
         if explained.exit_code != EXIT_USAGE:
             logging.getLogger("triolog.cluster").error("failed", exc_info=error)
         for line in explained.lines:
-            sys.stderr.write(_as_typed(line, arguments, config) + "\n")
+            complain(_as_typed(line, arguments, config))
         return explained.exit_code
 
 
@@ -91,8 +92,7 @@ def _do(arguments: Arguments, config: ClusterConfig) -> int:
             answer = trio.run(commands.stop, config, nodes, partial(connect_node, config))
         case _:
             assert_never(arguments.command)
-    sys.stdout.write(answer.text + "\n")
-    sys.stdout.flush()
+    say(answer.text)
     return answer.exit_code
 
 

@@ -26,6 +26,7 @@ from actors.cluster.run import Feeding, Reader, Run
 from actors.cluster.terminal import frame, plain_lines
 from actors.cluster.view import ClusterView, RateMeter, Rates
 from actors.config import ClassicGroup, ClusterConfig
+from actors.config.command_line import complain, say
 from actors.config.guarantees import guarantee_of
 from actors.errors import ConfigError
 
@@ -57,11 +58,10 @@ def run_session(
     with _Display(arguments, config, run):
         found = trio.run(run.run, partial(opened, config, nodes))
     for line in found.failures:
-        sys.stderr.write(line + "\n")
+        complain(line)
     if not child:
         text = summaries.as_json(found) if arguments.json else summaries.as_text(found)
-        sys.stdout.write(text + "\n")
-        sys.stdout.flush()
+        say(text)
     return EXIT_FAILED if found.failures else EXIT_OK
 
 

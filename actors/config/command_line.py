@@ -1,19 +1,97 @@
-"""How every command line of ours reads its arguments."""
+"""What every command line of ours does alike: reads its words, and ends with its output."""
 
 from __future__ import annotations
 
 import argparse
-from typing import NoReturn
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
 
-from actors.errors import ConfigError
+from actors.errors import ConfigError, TriologError
+from actors.version import VERSION
+
+EXIT_FAILED = 1
+OUTPUT = 1
 
 
 class Parser(argparse.ArgumentParser):
     """argparse prints its usage above each error; a mistake is one line here.
 
-    Raises: ConfigError from every method that parses; SystemExit after --help.
+    Raises: ConfigError from every method that parses; SystemExit after --help and --version.
     """
 
     def error(self, message: str) -> NoReturn:
         """Never returns."""
         raise ConfigError(f"{' '.join(message.split())} (see --help)")
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """argparse ignores here that nothing can be written; all that is printed is for output."""
+        say(message.rstrip("\n"))
+
+    def add_version(self) -> None:
+        """Add --version."""
+        version = f"triolog {VERSION}"
+        self.add_argument("--version", action="version", version=version, help="print it and exit")
+
+
+class OutputFailed(TriologError):
+    """Standard output takes no more.
+
+    Attributes:
+        reader_gone: it was a pipe that nobody reads any more, which needs no words.
+    """
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(f"standard output: {error.strerror or error}")
+        self.reader_gone = isinstance(error, BrokenPipeError)
+
+
+def say(text: str) -> None:
+    """Write lines to standard output, now. Raises: OutputFailed."""
+    try:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+    except OSError as error:
+        raise OutputFailed(error) from error
+
+
+def complain(line: str) -> None:
+    """Write a line to standard error, if that takes it: there is nowhere else to say it."""
+    try:
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+    except OSError:
+        _give_up(sys.stderr.fileno())
+
+
+def with_output(run: Callable[[], int]) -> int:
+    """Run a command and see its output taken; returns the exit code.
+
+    Raises: SystemExit, as `run` does after --help.
+    """
+    try:
+        try:
+            return run()
+        finally:
+            _flush()
+    except OutputFailed as error:
+        # Nothing more can be said there, nor at exit.
+        _give_up(OUTPUT)
+        if not error.reader_gone:
+            complain(f"triolog: {error}")
+        return EXIT_FAILED
+
+
+def _flush() -> None:
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        raise OutputFailed(error) from error
+
+
+def _give_up(descriptor: int) -> None:
+    """What is written there from now on goes nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)

@@ -14,59 +14,84 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 
+from actors.client.lines import open_missing_streams
+from actors.config.command_line import OutputFailed, Parser, complain, with_output
+from actors.errors import ConfigError
 from actors.sim import history
 from actors.sim.scheduler import UnsupportedTrio, check_trio
 from actors.sim.simulation import Outcome, draw_plan, run_seed
 from actors.sim.sweep import counts_text, failure_text, sweep, versions
 
 MODES = ("classic",)
+EXIT_USAGE, INTERRUPTED = 2, 130
+DIGITS_MAX = 18
 
 
 def run_command_line(arguments: Sequence[str] | None = None) -> int:
     """Run the command. Returns the exit code."""
-    args = _parser().parse_args(arguments)
+    open_missing_streams()
+    return with_output(partial(_run_words, sys.argv[1:] if arguments is None else arguments))
+
+
+def _run_words(words: Sequence[str]) -> int:
+    try:
+        args = _parser().parse_args(words)
+    except ConfigError as error:
+        complain(f"triolog: {error}")
+        return EXIT_USAGE
     # Nodes that die on purpose have nothing to tell a terminal.
     logging.getLogger("triolog").addHandler(logging.NullHandler())
     logging.getLogger("triolog").propagate = False
     try:
         check_trio()
     except UnsupportedTrio as error:
-        print(error, file=sys.stderr)
-        return 2
+        complain(f"triolog: {error}")
+        return EXIT_USAGE
     try:
         return int(args.command(args))
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+    except OSError as error:  # a simulation has no files; only printing can fail
+        raise OutputFailed(error) from error
     except KeyboardInterrupt:
-        return 1
+        return INTERRUPTED
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="python -m actors.sim",
         description="Clusters of real nodes on a simulated network and disk, from seeds.",
+        allow_abbrev=False,
     )
+    parser.add_version()
     commands = parser.add_subparsers(required=True, metavar="run|replay|sweep")
     for name, what, command in (
         ("run", "one run, and its fingerprint", _run),
         ("replay", "one run, step by step", _replay),
     ):
-        one = commands.add_parser(name, help=what, description=what)
+        one = commands.add_parser(name, help=what, description=what, allow_abbrev=False)
         one.add_argument("--seed", required=True, help="any text; sweeps use numbers")
         one.set_defaults(command=command)
-    many = commands.add_parser("sweep", help="many seeds", description="many seeds")
+    many = commands.add_parser(
+        "sweep", help="many seeds", description="many seeds", allow_abbrev=False
+    )
     many.add_argument("--seeds", type=_count, default=200, help="how many (200)")
-    many.add_argument("--first", type=int, default=0, help="the first one (0)")
+    many.add_argument("--first", type=_whole, default=0, help="the first one (0)")
     many.set_defaults(command=_sweep)
     for each in commands.choices.values():
         each.add_argument("--mode", choices=MODES, default="classic", help="what is simulated")
     return parser
 
 
+def _whole(text: str) -> int:
+    """A number from 0 on."""
+    if not (text.isascii() and text.isdigit() and len(text) <= DIGITS_MAX):
+        raise argparse.ArgumentTypeError(f"expected a number, found {text!r}")
+    return int(text)
+
+
 def _count(text: str) -> int:
-    number = int(text)
+    number = _whole(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"expected at least 1, found {text}")
     return number
@@ -78,7 +103,20 @@ def _run(args: argparse.Namespace) -> int:
 
 def _replay(args: argparse.Namespace) -> int:
     print("\n".join(draw_plan(args.seed).describe()))
-    return _report(run_seed(args.seed, lambda seen: print(history.line(seen))))
+    failures: list[OSError] = []
+
+    def show(seen: history.Observation) -> None:
+        """It is called inside the nodes, which would take a failure for one of theirs."""
+        try:
+            if not failures:
+                print(history.line(seen))
+        except OSError as error:
+            failures.append(error)
+
+    outcome = run_seed(args.seed, show)
+    for failure in failures:
+        raise failure
+    return _report(outcome)
 
 
 def _report(outcome: Outcome) -> int:

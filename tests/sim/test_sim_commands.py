@@ -138,13 +138,23 @@ def test_exit_codes_of_the_commands(
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["run"], ["sweep", "--seeds", "0"], ["sweep", "--mode", "other"]]
+    "arguments",
+    [
+        [],
+        ["run"],
+        ["sweep", "--seeds", "0"],
+        ["sweep", "--mode", "other"],
+        ["sweep", "--first", "x"],
+        ["sweep", "--seeds", "9" * 5000],
+    ],
 )
 def test_bad_use(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as exited:
-        command.run_command_line(arguments)
-    assert exited.value.code == 2
-    assert "usage" in capsys.readouterr().err
+    assert command.run_command_line(arguments) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("triolog: ")
+    assert told.err.endswith(" (see --help)\n")
+    assert told.err.count("\n") == 1
 
 
 def test_another_trio_is_refused_by_name(
