@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import attrs
@@ -75,6 +75,12 @@ class _InProcess:
         asked.append(node.name)
         scope.cancel()
 
+    def failed(self) -> Mapping[str, str]:
+        return {}  # a node that fails here ends the run
+
+    async def wait_failed(self) -> None:
+        await trio.sleep_forever()
+
     def hurry(self) -> None:
         for node in self._nodes:
             node.hurry()
@@ -120,6 +126,12 @@ class _Processes:
     async def _wait_for_refusal(self, scope: trio.CancelScope) -> None:
         await self._watcher.something_refused.wait()
         scope.cancel()
+
+    def failed(self) -> Mapping[str, str]:
+        return self._watcher.failed
+
+    async def wait_failed(self) -> None:
+        await self._watcher.one_failed.wait()
 
     def hurry(self) -> None:
         self._watcher.hurry.set()

@@ -13,9 +13,11 @@ import attrs
 from actors.config import ClusterConfig
 from actors.config.check import ports
 from actors.env.protocols import LockedByOther, LockedByUs
-from actors.errors import ConfigError, TriologError
+from actors.errors import ConfigError, CorruptLog, TriologError
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
+EXIT_DAMAGED = 3
+"""Only from a node's process to its parent: its log is damaged, which no restart mends."""
 LINES_MAX = 20
 """A file with hundreds of mistakes is another kind of file."""
 CAUSES_MAX = 32
@@ -24,10 +26,15 @@ CAUSES_MAX = 32
 
 @attrs.frozen
 class Explanation:
-    """What to print on stderr, and the exit code."""
+    """What to print on stderr, and the exit code.
+
+    Attributes:
+        damaged: a log is damaged below what was synced: starting again ends in the same way.
+    """
 
     lines: tuple[str, ...]
     exit_code: int
+    damaged: bool = False
 
 
 def explain(error: BaseException, config: ClusterConfig | None = None) -> Explanation:
@@ -37,7 +44,8 @@ def explain(error: BaseException, config: ClusterConfig | None = None) -> Explan
     if mistakes:
         return Explanation(_bounded(mistakes), EXIT_USAGE)
     failures = [_failure(leaf) for leaf in leaves]
-    return Explanation(_bounded(failures), EXIT_FAILED)
+    damaged = any(isinstance(leaf, CorruptLog) for leaf in leaves)
+    return Explanation(_bounded(failures), EXIT_FAILED, damaged)
 
 
 def _bounded(lines: list[str]) -> tuple[str, ...]:

@@ -80,6 +80,10 @@ class Links:
             while self._views[name].state == "starting":
                 await self._seen.wait()
 
+    def silent(self) -> tuple[str, ...]:
+        """The nodes that have never answered."""
+        return tuple(name for name in self.names if self._views[name].state == "starting")
+
     async def wait_changed(self) -> None:
         """Return when some node has answered, or has gone."""
         await self._seen.wait()

@@ -23,6 +23,7 @@ from typing import TypeAlias, assert_never
 import attrs
 import trio
 
+from actors.cluster.explain import EXIT_DAMAGED, EXIT_USAGE
 from actors.errors import ConfigError, TriologError
 from actors.runtime import (
     Actor,
@@ -37,7 +38,12 @@ from actors.runtime import (
 RESTART_BACKOFF = Backoff(first_s=0.2, max_s=10.0)
 RESTARTS_MAX = 100
 RESTARTS_PERIOD_S = 60.0
-"""With the back-off above, only a node that dies at once for minutes reaches this."""
+"""For all nodes together, killed from outside. With the back-off above a single one cannot come
+back so often.
+"""
+FAILURES_MAX = 5
+FAILURES_PERIOD_S = 60.0
+"""A node whose process itself gives up so often in so long is not started again."""
 KILL_EXTRA_S = 5.0
 """What a child may need beyond its own stop budget to leave the interpreter."""
 OUTPUT_LINES_MAX = 20
@@ -46,7 +52,6 @@ LAST_WORDS = "triolog: "
 OUTPUT_LINE_BYTES_MAX = 4096
 REAP_S = 5.0
 PR_SET_PDEATHSIG = 1
-EXIT_USAGE = 2
 
 
 class NodeProcessDied(TriologError):
@@ -77,6 +82,8 @@ class Watcher:
     Attributes:
         note: takes one line for people.
         refused: the lines of children that ended with a user's mistake.
+        failed: nodes that are not started again, and why.
+        one_failed: set when one more has; another event follows.
         hurry: set by the second signal.
         pids: of the living children.
     """
@@ -84,8 +91,23 @@ class Watcher:
     note: Callable[[str], None]
     refused: list[str] = attrs.field(factory=list)
     something_refused: trio.Event = attrs.field(factory=trio.Event)
+    failed: dict[str, str] = attrs.field(factory=dict)
+    one_failed: trio.Event = attrs.field(factory=trio.Event)
     hurry: trio.Event = attrs.field(factory=trio.Event)
     pids: dict[str, int] = attrs.field(factory=dict)
+    _ended_s: dict[str, deque[float]] = attrs.field(factory=dict)
+
+    def give_up(self, node: str, why: str) -> None:
+        """A node is not started again."""
+        self.failed[node] = why
+        one_failed, self.one_failed = self.one_failed, trio.Event()
+        one_failed.set()
+
+    def fails_too_often(self, node: str, now_s: float) -> bool:
+        """Count an end that the node's process chose itself."""
+        ends = self._ended_s.setdefault(node, deque(maxlen=FAILURES_MAX))
+        ends.append(now_s)
+        return len(ends) == FAILURES_MAX and now_s - ends[0] <= FAILURES_PERIOD_S
 
 
 @attrs.define
@@ -156,6 +178,12 @@ class NodeProcess(Actor[_Inbox]):
             words = self._last_words or [f"{self._node}: refused its configuration"]
             self._watcher.refused += words
             self._watcher.something_refused.set()
+            self.ctx.stop()
+        elif returncode == EXIT_DAMAGED or (
+            returncode > 0 and self._watcher.fails_too_often(self._node, self.ctx.now_s())
+        ):
+            words = [line.removeprefix(LAST_WORDS) for line in self._last_words]
+            self._watcher.give_up(self._node, "; ".join(words) or ended_how(returncode))
             self.ctx.stop()
         else:
             for line in self._last_words:

@@ -6,9 +6,10 @@ Order of a stop: no more appends from the feed, its last answers, the slaves' re
 
 from __future__ import annotations
 
+import math
 import signal
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol, TypeAlias
 
@@ -24,6 +25,8 @@ from actors.config import ClusterConfig
 
 ANSWERS_EXTRA_S = 2.0
 """How much longer than an append may take the feed's last answers are waited for."""
+START_WAIT_S = 30.0
+"""How long a run with an end in time waits for nodes that have never answered."""
 LAST_LOOK_S = 2.0
 DRAIN_LOOK_S = 0.05
 NOTES_MAX = 100
@@ -58,6 +61,12 @@ class Backend(Protocol):
     async def wait_ended(self) -> str:
         """Return why, when the nodes have ended, or want to, without having been asked."""
 
+    def failed(self) -> Mapping[str, str]:
+        """The nodes that ended and are not started again, and why."""
+
+    async def wait_failed(self) -> None:
+        """Return when one more node has."""
+
     def hurry(self) -> None:
         """Wait for nobody any more."""
 
@@ -77,7 +86,7 @@ class Run:
             acknowledged at the end is a failure.
         feed_resumes: what was read of the feed and not sent is read again by the next run. It is
             a failure otherwise, unless a signal ended the run.
-        for_s: stop so long after all nodes have answered.
+        for_s: stop so long after all nodes have answered, or START_WAIT_S after their start.
         look: shows a view; called every `look_s`.
         on_note: takes each note as it comes.
         judges: slaves that are refused at the end are failures. Not for a node of a larger run,
@@ -98,6 +107,7 @@ class Run:
     _backend: Backend | None = None
     _phase: str = "starting"
     _reason: str = ""
+    _damaged: bool = False
     _failures: list[str] = attrs.field(factory=list)
     _notes: deque[str] = attrs.field(factory=lambda: deque(maxlen=NOTES_MAX))
     _stop: trio.Event = attrs.field(factory=trio.Event)
@@ -163,6 +173,7 @@ class Run:
                     raise
                 self._failures += explained.lines
                 self._reason = self._reason or "failed"
+                self._damaged = explained.damaged and self._backend is None
             nursery.cancel_scope.cancel()
         return self._summary()
 
@@ -186,12 +197,14 @@ class Run:
             if self.judges:
                 nursery.start_soon(self._tell_refusals)
             nursery.start_soon(self._heed, backend)
+            nursery.start_soon(self._heed_failures, backend)
             nursery.start_soon(self._feed)
             nursery.start_soon(self._run_out)
             await self._stop.wait()
             self._phase = "stopping"
             with self._hurry_scope:
                 await self._finish(backend)
+            self._failures += [f"triolog: {node}: {why}" for node, why in backend.failed().items()]
             self._last_view = self.view()
             nursery.cancel_scope.cancel()
 
@@ -210,12 +223,26 @@ class Run:
     async def _heed(self, backend: Backend) -> None:
         self.stop(await backend.wait_ended())
 
+    async def _heed_failures(self, backend: Backend) -> None:
+        """A node that cannot even start ends the run; the others go on without one that ran."""
+        told: set[str] = set()
+        while True:
+            for node in sorted(set(backend.failed()) - told):
+                told.add(node)
+                if node in self.links.silent():
+                    self.stop(f"{node} could not start")
+                else:
+                    self.note(f"{node}: {backend.failed()[node]}, not started again")
+            await backend.wait_failed()
+
     async def _run_out(self) -> None:
-        await self.links.wait_for(self.links.names)
+        with trio.move_on_after(START_WAIT_S if self.for_s is not None else math.inf):
+            await self.links.wait_for(self.links.names)
         if not self._stop.is_set():
             self._phase = "running"
         if self.for_s is not None:
             await trio.sleep(self.for_s)
+            self._failures += [f"triolog: {node}: never answered" for node in self.links.silent()]
             self.stop(f"stopped by --for {self.for_s:g}s")
 
     async def _feed(self) -> None:
@@ -282,6 +309,7 @@ class Run:
             seconds=trio.current_time() - self._started_s,
             groups=tuple(groups),
             failures=tuple(self._failures),
+            damaged=self._damaged,
         )
 
     def _not_acknowledged(self) -> list[str]:

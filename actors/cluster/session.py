@@ -17,7 +17,7 @@ from actors.client.lines import CHUNKS_WAITING_MAX, STDIN, Chunk, open_source, r
 from actors.cluster import summary as summaries
 from actors.cluster.arguments import Arguments
 from actors.cluster.backends import in_process, in_processes
-from actors.cluster.explain import EXIT_FAILED, EXIT_OK
+from actors.cluster.explain import EXIT_DAMAGED, EXIT_FAILED, EXIT_OK
 from actors.cluster.feed import Feed
 from actors.cluster.feed_record import FeedRecord
 from actors.cluster.links import Connect, Links
@@ -62,6 +62,8 @@ def run_session(
     if not child:
         text = summaries.as_json(found) if arguments.json else summaries.as_text(found)
         say(text)
+    elif found.damaged:
+        return EXIT_DAMAGED
     return EXIT_FAILED if found.failures else EXIT_OK
 
 

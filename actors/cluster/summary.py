@@ -76,6 +76,7 @@ class Summary:
     Attributes:
         reason: why it ended.
         failures: what failed, one line each; () for an ordered end.
+        damaged: a node could not start as its log is damaged.
     """
 
     cluster: str
@@ -83,6 +84,7 @@ class Summary:
     seconds: float
     groups: tuple[GroupSummary, ...]
     failures: tuple[str, ...] = ()
+    damaged: bool = False
 
 
 def group_summary(

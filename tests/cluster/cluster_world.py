@@ -86,6 +86,8 @@ class World:
     fails_at_s: float | None = None
     error: Exception = attrs.field(factory=lambda: CorruptLog("damage"))
     again: int = 0
+    gone: dict[str, str] = attrs.field(factory=dict)
+    one_gone: trio.Event = attrs.field(factory=trio.Event)
 
     @asynccontextmanager
     async def connect(self, name: str) -> AsyncIterator[Node]:
@@ -103,6 +105,19 @@ class World:
     async def wait_ended(self) -> str:
         await self.ended.wait()
         return "n1 was asked to stop"
+
+    def failed(self) -> dict[str, str]:
+        return self.gone
+
+    async def wait_failed(self) -> None:
+        await self.one_gone.wait()
+
+    def lose(self, node: str, why: str) -> None:
+        """It ends, and is not started again."""
+        self.nodes[node].up = False
+        self.gone[node] = why
+        one_gone, self.one_gone = self.one_gone, trio.Event()
+        one_gone.set()
 
     def hurry(self) -> None:
         self.log.append("hurry")

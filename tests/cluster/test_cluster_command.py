@@ -212,3 +212,25 @@ def test_ctrl_c_before_anything_has_started(room: str, loaded: str) -> None:
     words = [sys.executable, "-c", program]
     found = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (found.returncode, found.stdout, found.stderr) == (-signal.SIGINT, "", "")
+
+
+@pytest.mark.parametrize("words", [(), ("--for", "2s")], ids=["without end", "for a time"])
+def test_damage_in_one_node_ends_a_run_of_processes(
+    cluster: Cluster, words: tuple[str, ...]
+) -> None:
+    with cluster.start("--feed", "-", "--json", stdin=subprocess.PIPE) as process:
+        process.communicate("line\n" * 300, WAIT_S)
+    store = cluster.folder / "var" / "n1" / "groups" / "orders"
+    (store / "abort").touch()  # as after kill -9: the whole log is looked at
+    (segment, *_) = sorted((store / "commitlog").iterdir())
+    with segment.open("r+b") as file:
+        file.seek(10_000)
+        file.write(b"X" * 300)
+    with cluster.start("--processes", "--json", *words, stdin=subprocess.DEVNULL) as process:
+        out, err = process.communicate(timeout=WAIT_S)
+    assert process.returncode == 1
+    found = json.loads(out)
+    assert found["reason"] == "n1 could not start"
+    (line,) = err.splitlines()
+    assert line.startswith(f"triolog: n1: {segment}: byte ")
+    assert found["failures"] == [line]

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 import pytest
 import trio
 from cluster_samples import master, slave
-from cluster_world import MemoryRecord, World, feeding, make, started, three_nodes
+from cluster_world import CONFIG, MemoryRecord, World, feeding, make, started, three_nodes
+
+from actors.cluster.run import START_WAIT_S
+from actors.errors import CorruptLog
 
 
 @pytest.fixture
@@ -93,3 +98,59 @@ async def test_a_signal_may_cut_a_feed_off(autojump_clock: trio.abc.Clock, world
         await trio.sleep(3)
         signal.raise_signal(signal.SIGINT)
     assert (found[0].reason, found[0].failures) == ("interrupted", ())
+
+
+async def test_node_that_cannot_start_ends_the_run(
+    autojump_clock: trio.abc.Clock, world: World
+) -> None:
+    world.nodes["n1"].up = False
+    notes: list[str] = []
+    run = make(world, on_note=notes.append)
+    async with trio.open_nursery() as nursery:
+        found = await started(nursery, run, world)
+        await trio.sleep(100)
+        assert found == []
+        world.lose("n1", "its log is damaged")
+    assert found[0].reason == "n1 could not start"
+    assert found[0].failures == ("triolog: n1: its log is damaged",)
+    assert notes == ["opened"]  # said once
+
+
+async def test_the_others_go_on_without_a_node_that_ran(
+    autojump_clock: trio.abc.Clock, world: World
+) -> None:
+    run = make(world, for_s=20.0)
+    async with trio.open_nursery() as nursery:
+        found = await started(nursery, run, world)
+        world.lose("n1", "its log is damaged")
+        await trio.sleep(1)
+        assert run.view().notes[-1] == "n1: its log is damaged, not started again"
+    assert found[0].reason == "stopped by --for 20s"
+    assert found[0].failures == ("triolog: n1: its log is damaged",)
+
+
+async def test_time_ends_a_run_whose_node_never_answers(
+    autojump_clock: trio.abc.Clock, world: World
+) -> None:
+    world.nodes["n1"].up = False
+    summary = await make(world, for_s=2.0).run(world.open)
+    assert summary.reason == "stopped by --for 2s"
+    assert summary.failures == ("triolog: n1: never answered",)
+    most_s = START_WAIT_S + 2 + CONFIG.drain_timeout_s
+    assert summary.seconds == pytest.approx(most_s, abs=1)
+
+
+async def test_damage_at_the_start_is_told_apart(
+    autojump_clock: trio.abc.Clock, world: World
+) -> None:
+    world.fails_at_s = 5.0
+    assert not (await make(world).run(world.open)).damaged  # it ran: a restart will tell
+
+    @asynccontextmanager
+    async def refuse(note: Callable[[str], None]) -> AsyncIterator[World]:
+        await trio.lowlevel.checkpoint()
+        raise CorruptLog("damage")
+        yield world
+
+    summary = await make(world).run(refuse)
+    assert (summary.damaged, summary.failures) == (True, ("triolog: damage",))

@@ -155,6 +155,37 @@ async def test_exit_code_2_without_words(watcher: Watcher) -> None:
     assert watcher.refused == ["n0: refused its configuration"]
 
 
+async def test_damage_is_not_tried_again(watcher: Watcher, notes: Notes) -> None:
+    code = "import sys; print('triolog: d/0: bad record'); sys.exit(3)"
+    async with open_system("c", spec(watcher, n0=code, n1=ORDERLY)) as system:
+        await notes.having("n1: ready")
+        with trio.fail_after(20):
+            await watcher.one_failed.wait()
+        assert watcher.failed == {"n0": "d/0: bad record"}
+        node = system.tree().find("/c/n0")
+        assert node is not None
+        assert node.restarts == 0
+    assert not any("bad record" in note for note in notes)
+
+
+async def test_a_node_that_fails_again_and_again_is_given_up(
+    watcher: Watcher, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "FAILURES_MAX", 2)
+    async with open_system("c", spec(watcher, n0="import sys; sys.exit(1)", n1=ORDERLY)):
+        with trio.fail_after(20):
+            await watcher.one_failed.wait()
+    assert watcher.failed == {"n0": "ended with exit code 1"}
+    assert sum("starting it again" in note for note in notes) == 1
+
+
+def test_failures_long_ago_do_not_count(watcher: Watcher) -> None:
+    late_s = processes.FAILURES_PERIOD_S + 1
+    found = [watcher.fails_too_often("n0", at_s) for at_s in (0, 1, 2, 3, late_s, late_s)]
+    assert found == [False] * 5 + [True]
+    assert not watcher.fails_too_often("n1", late_s)
+
+
 async def test_hurry_is_passed_on_as_a_second_signal(watcher: Watcher, notes: Notes) -> None:
     async with open_system("c", spec(watcher, n0=STUBBORN)) as system:
         await notes.having("ready")
