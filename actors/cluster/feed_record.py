@@ -12,8 +12,9 @@ came is a line here, and what it names must be in the log for ever. One JSON obj
 `next` is the position after the last record; where no receipt came, and the master's offsets told
 that the lines are acknowledged, it is the end of what the master had by then.
 
-A torn last line (a crash while writing) is cut off at the next start. Above FILE_BYTES_MAX the file
-becomes `GROUP.1.jsonl`, replacing the one before.
+A last line that is torn (a crash while writing) is cut off at the next start; any other line that
+is no row of the table is the user's to look at, and nothing is changed. Above FILE_BYTES_MAX the
+file becomes `GROUP.1.jsonl`, replacing the one before.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from actors.errors import ConfigError
 from actors.log_types import Receipt
 
 FILE_BYTES_MAX = 16 << 20
+SHOWN_BYTES_MAX = 60
 
 
 @attrs.define
@@ -134,22 +136,34 @@ class FeedRecord:
         self._append([{"kind": "opened", "source": self._source, "line": self._prefix.line}])
 
     def _read(self) -> tuple[str, Prefix]:
-        """The last source and how far it came; cuts a torn end off."""
+        """The last source and how far it came; cuts a torn end off. Raises: ConfigError."""
         source, prefix = "", Prefix()
         data = os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0)
-        for line in data.splitlines(keepends=True):
+        lines = [line + b"\n" for line in data.split(b"\n")]
+        lines[-1] = lines[-1][:-1]
+        if not lines[-1]:
+            lines.pop()
+        size_bytes = 0
+        for number, line in enumerate(lines, 1):
             row = _row(line)
-            if row is None:
+            if row is None and number == len(lines):
                 break
-            self._size_bytes += len(line)
-            match row.get("kind"):
-                case "opened":
-                    source, prefix = str(row["source"]), Prefix(int(row["line"]))
-                case "acked":
-                    prefix.add(int(row["line"]), int(row["count"]))
-                case _:
+            match row:
+                case {"kind": "opened", "source": str(name), "line": int(at)} if at >= 0:
+                    source, prefix = name, Prefix(at)
+                case {"kind": "acked", "line": int(at), "count": int(count)} if at >= 0 < count:
+                    prefix.add(at, count)
+                case {"kind": "ended"}:
                     source, prefix = "", Prefix()
-        os.ftruncate(self._descriptor, self._size_bytes)
+                case _:
+                    shown = line[:SHOWN_BYTES_MAX].decode("utf-8", "replace").strip()
+                    raise ConfigError(
+                        f"{self._path}: line {number}: expected a row of a feed record,"
+                        f" found {json.dumps(shown)}"
+                    )
+            size_bytes += len(line)
+        self._size_bytes = size_bytes
+        os.ftruncate(self._descriptor, size_bytes)
         return source, prefix
 
 
@@ -162,6 +176,7 @@ def _check_kinds(folder: str, *files: str) -> None:
 
 
 def _row(line: bytes) -> dict[str, Any] | None:
+    """A line as written, None if a crash may have torn it."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):

@@ -146,6 +146,18 @@ def run_feed(cluster: Cluster, file: str) -> str:
     return out
 
 
+def test_feed_record_that_is_none(cluster: Cluster) -> None:
+    folder = cluster.folder / "var" / "feed"
+    folder.mkdir(parents=True)
+    (folder / "orders.jsonl").write_text('{"kind": "opened"}\n')
+    with cluster.start("--feed", "-", "--json", stdin=subprocess.PIPE) as process:
+        out, err = process.communicate("a\n", WAIT_S)
+    assert (process.returncode, out) == (2, "")
+    assert err.startswith("triolog: ")
+    assert "orders.jsonl: " in err
+    assert err.count("\n") == 1
+
+
 def test_line_that_is_too_long_fails_the_run(cluster: Cluster) -> None:
     with cluster.start("--feed", "-", "--json", stdin=subprocess.PIPE) as process:
         out, err = process.communicate("ok\n" + "x" * 40_000 + "\n", WAIT_S)

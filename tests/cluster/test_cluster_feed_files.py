@@ -243,6 +243,50 @@ async def test_torn_end_is_cut(tmp_path: Path, torn: bytes) -> None:
     assert [row["kind"] for row in rows(tmp_path / "g.jsonl")] == ["opened", "acked", "opened"]
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        b'{"kind": "opened", "line": 0}',
+        b'{"kind": "opened", "source": 3, "line": 0}',
+        b'{"kind": "opened", "source": "/x", "line": -1}',
+        b'{"kind": "acked", "line": 0}',
+        b'{"kind": "acked", "line": "0", "count": 1}',
+        b'{"kind": "acked", "line": 0, "count": 1.5}',
+        b'{"kind": "acked", "line": 0, "count": 0}',
+        b'{"kind": "acked", "line": 0, "count": {}}',
+        b'{"kind": "other"}',
+        b'{"kind": {}}',
+        b"{}",
+    ],
+)
+@pytest.mark.parametrize("after", [b"", b'{"kind": "ended", "line": 2}\n'])
+def test_row_that_nobody_wrote_is_named_and_nothing_is_changed(
+    tmp_path: Path, row: bytes, after: bytes
+) -> None:
+    file = tmp_path / "g.jsonl"
+    data = b'{"kind": "opened", "source": "/x", "line": 0}\n' + row + b"\n" + after
+    file.write_bytes(data)
+    record = FeedRecord(str(tmp_path), "g")
+    with pytest.raises(ConfigError) as caught:
+        record.open("/x", resumable=True)
+    record.close()
+    [line] = caught.value.problems
+    assert line.startswith(f"{file}: line 2: expected a row of a feed record, found ")
+    assert len(line) < len(str(file)) + 250
+    assert file.read_bytes() == data
+
+
+@pytest.mark.parametrize("row", [b"\xff\n", b"3\n", b"\n", b'{"kind"\n', b"[" * 99999 + b"\n"])
+def test_only_the_last_line_can_be_torn(tmp_path: Path, row: bytes) -> None:
+    data = row + b'{"kind": "ended", "line": 2}\n'
+    (tmp_path / "g.jsonl").write_bytes(data)
+    record = FeedRecord(str(tmp_path), "g")
+    with pytest.raises(ConfigError, match="line 1: expected a row"):
+        record.open("/x", resumable=True)
+    record.close()
+    assert (tmp_path / "g.jsonl").read_bytes() == data
+
+
 async def test_record_is_rolled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed_record, "FILE_BYTES_MAX", 300)
     record = FeedRecord(str(tmp_path), "g")
