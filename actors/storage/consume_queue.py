@@ -18,6 +18,7 @@ from collections.abc import Generator, Sequence
 import attrs
 
 from actors.env.protocols import Disk, File
+from actors.storage.small_files import create_sized
 from wire.commitlog import RecordHead, segment_name, segment_offset
 from wire.consume_queue import (
     FILLER_UNIT,
@@ -236,6 +237,8 @@ class ConsumeQueues:
         queue = self._queues.get((topic, queue_id))
         if queue is None:
             return 0
+        if not queue.bases:  # there was no room for its first file yet
+            return queue.next_offset
         low, high = queue.bases[0] // UNIT_BYTES, queue.next_offset
         while low < high:
             middle = (low + high) // 2
@@ -296,8 +299,14 @@ class ConsumeQueues:
         """A queue that begins at `first_offset`: fillers stand before it in its first file."""
         queue = Queue(folder=self._folder_of(*key), bases=[])
         self._disk.mkdir(queue.folder)
+        try:
+            self._begin_at(queue, first_offset * UNIT_BYTES)
+        except OSError:  # half a queue would be taken for one that lacks units
+            for base in queue.bases:
+                self._forget(_path(queue.folder, base))
+            self._disk.rmtree(queue.folder)
+            raise
         self._queues[key] = queue
-        self._begin_at(queue, first_offset * UNIT_BYTES)
         return queue
 
     def _begin_at(self, queue: Queue, at: int) -> None:
@@ -366,10 +375,7 @@ class ConsumeQueues:
             self._handles.move_to_end(path)
             return file
         if not queue.bases or base > queue.bases[-1]:
-            file = self._disk.open(path, "x")
-            file.resize(self.file_bytes)
-            file.sync()
-            self._disk.sync_dir(queue.folder)
+            file = create_sized(self._disk, path, self.file_bytes)
             queue.bases.append(base)
         else:
             file = self._disk.open(path, "w")

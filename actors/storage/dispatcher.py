@@ -12,7 +12,7 @@ Differs:
 
 Messages: store.LogGrew; LookupQueue, LookupKey, GetDispatched from anybody. It asks the store for
 its range at its start and tells nobody. A restart loads the files anew; a disk error is final, as
-for the store, and the supervisor has to end the group.
+for the store, and the supervisor has to end the group; but a full disk is waited for.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from actors.runtime import (
     ReplyTo,
     StopReason,
 )
+from actors.storage.commit_log import NO_ROOM
 from actors.storage.consume_queue import QueueGap
 from actors.storage.derived_files import DerivedFiles, Flush
 from actors.storage.layout import StoreLayout
@@ -51,6 +52,8 @@ FLUSH_INTERVAL_S = 1.0
 ASK_TIMEOUT_S = 30.0
 STOP_ASK_TIMEOUT_S = 1.0
 LOOKUP_COUNT_MAX = 1024
+NO_ROOM_PAUSE_S = 1.0
+"""A disk that is full stays so for a while: the log is cleaned, or somebody makes room."""
 
 
 @attrs.frozen(kw_only=True)
@@ -267,7 +270,7 @@ class Dispatcher(Actor[_Inbox]):
             return False
         heads, stopped = scan_heads(data, physical_offset=at, size_max=self.group.record_bytes_max)
         if heads and not self._put(heads):
-            return True
+            return not self.ctx.timers.active("room")
         self._at_bytes = at + stopped.end
         if stopped.stop is Stop.INCOMPLETE and (at + len(data)) % self._reader.segment_bytes == 0:
             stopped = attrs.evolve(stopped, stop=Stop.CORRUPT, reason="a record over a file's end")
@@ -297,9 +300,17 @@ class Dispatcher(Actor[_Inbox]):
                 assert_never(stopped.stop)
 
     def _put(self, heads: list[RecordHead]) -> bool:
-        """False: a queue lacks units, and the whole log is dispatched again for it."""
+        """False: a queue lacks units, and the whole log is dispatched again for it; or there is no
+        room, and the same records are tried again in a while.
+        """
         try:
             refused = self._files.put(heads)
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            # What is there already is left out when the same records are put again.
+            self.ctx.timers.start("room", NO_ROOM_PAUSE_S, _GoOn())
+            return False
         except QueueGap as gap:
             self._files.rebuild_queue(gap, self._min_bytes)
             self._at_bytes, self._wanted_bytes = self._min_bytes, 0

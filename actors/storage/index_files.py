@@ -22,6 +22,7 @@ import attrs
 from actors.env.protocols import Disk, File
 from actors.errors import ConfigError
 from actors.storage.dispatch_state import DispatchState
+from actors.storage.small_files import create_sized
 from wire.commitlog import RecordHead
 from wire.index_file import (
     HEADER_BYTES,
@@ -311,10 +312,8 @@ class IndexFiles:
             newest = self._files[-1]
             newest.file.pwrite(encode_index_header(newest.header), 0)
             name = max(name, newest.name + 1)
-        file = self._disk.open(f"{self.folder}/{name:017d}", "x")
-        file.resize(index_file_bytes(self.slots, self.units))
-        file.sync()
-        self._disk.sync_dir(self.folder)
+        size_bytes = index_file_bytes(self.slots, self.units)
+        file = create_sized(self._disk, f"{self.folder}/{name:017d}", size_bytes)
         self._files.append(_IndexFile(name, file, IndexHeader()))
 
 

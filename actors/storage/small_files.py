@@ -7,7 +7,7 @@ stop was none. Its content is the process id in 5.x; ours is the node's name, wh
 
 from __future__ import annotations
 
-from actors.env.protocols import Disk
+from actors.env.protocols import Disk, File
 from wire.checkpoint import CHECKPOINT_BYTES
 from wire.commitlog import Checkpoint, decode_checkpoint, encode_checkpoint
 from wire.errors import RemoteProtocolError
@@ -52,3 +52,17 @@ def remove_abort(disk: Disk, path: str) -> None:
     """Say that the store has stopped with nothing left to do."""
     disk.unlink(path)
     disk.sync_dir(path.rpartition("/")[0])
+
+
+def create_sized(disk: Disk, path: str, size_bytes: int) -> File:
+    """A new file of zeros, its size and name synced. Raises: OSError, and leaves no file."""
+    file = disk.open(path, "x")
+    try:
+        file.resize(size_bytes)
+        file.sync()
+        disk.sync_dir(path.rpartition("/")[0])
+    except OSError:
+        file.close()
+        disk.unlink(path)
+        raise
+    return file

@@ -1,7 +1,7 @@
 """The dispatcher on a simulated disk: what it waits for, what it repairs, what it finds."""
 
 import errno
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import trio
@@ -366,3 +366,59 @@ async def test_the_checkpoint_does_not_run_ahead_of_the_logs_sync(autojump_clock
         assert held.synced_bytes < held.written_bytes
         found = read_checkpoint(disk, f"{ROOT}/checkpoint")
         assert (found.log_ts, found.queue_ts) == (EPOCH_MS, EPOCH_MS + 60_000)
+
+
+@pytest.mark.checklist(48)
+@pytest.mark.parametrize("skip", range(0, 40, 8))
+@pytest.mark.parametrize("part", ["consumequeue", "index"])
+@pytest.mark.parametrize("operation", ["write", "create"])
+async def test_a_full_disk_is_waited_for(
+    autojump_clock: Any, operation: Literal["write", "create"], part: str, skip: int
+) -> None:
+    """Wherever it fills up: the node and lookups go on, and nothing is missing or double later."""
+    disk = sim_disk()
+    group = small_group(index_units_count=40)
+    async with running(disk, group) as kit:
+        disk.faults.fail(operation, errno.ENOSPC, path_part=part, skip=skip, times=3)
+        stored = []
+        for number in range(350):
+            message = Message(topic=f"t{number % 3}", body=b"x", keys=(f"k{number}",))
+            stored.append((await kit.append(message)).first_bytes)
+            if number % 50 == 0:
+                await kit.units("t0")
+                await trio.sleep(0.5)
+        await kit.dispatched((await kit.range()).written_bytes)
+        for topic in range(3):
+            units = (await kit.units(f"t{topic}")).units
+            assert [unit[0] for unit in units] == stored[topic::3][: len(units)]
+            assert (await kit.units(f"t{topic}")).next_offset == len(stored[topic::3])
+        for number, offset in enumerate(stored):
+            found = await kit.by_key(f"t{number % 3}", f"k{number}")
+            assert [at for at, _ in found] == [offset]
+
+
+@pytest.mark.checklist(48)
+async def test_a_queue_that_begins_later_is_made_whole_or_not_at_all(autojump_clock: Any) -> None:
+    """Its fillers fail, as on a slave whose log begins behind the queue's first records."""
+    disk = sim_disk()
+    first = record(0, b"x", topic="t", queue_offset=30)
+    async with running(disk, is_master=False) as kit:
+        disk.faults.fail("write", errno.ENOSPC, path_part="consumequeue", skip=1, times=2)
+        await kit.open_session(1)
+        await received(kit, first, 0)
+        await kit.dispatched(len(first))
+        found = await kit.units("t")
+        assert (found.min_offset, found.next_offset, len(found.units)) == (30, 31, 1)
+
+
+@pytest.mark.checklist(48)
+@pytest.mark.parametrize("part", ["consumequeue", "index"])
+async def test_a_file_that_could_not_be_made_is_made_later(autojump_clock: Any, part: str) -> None:
+    disk = sim_disk()
+    async with running(disk) as kit:
+        disk.faults.fail("sync", errno.ENOSPC, path_part=part, times=2)
+        message = Message(topic="t", body=b"x", keys=("k",))
+        end = (await kit.append(message)).next_bytes
+        await kit.dispatched(end)
+        assert len((await kit.units("t")).units) == 1
+        assert await kit.by_key("t", "k") == ((0, end),)
