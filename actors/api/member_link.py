@@ -11,6 +11,7 @@ Differs from upstream: there slaves show whatever they have, also what a failove
 
 from __future__ import annotations
 
+import logging
 from typing import TypeAlias, assert_never
 
 import attrs
@@ -20,6 +21,7 @@ from actors.api.frame_socket import SocketClosed
 from actors.api.member_session import (
     ANSWER_TIMEOUT_S,
     LOST,
+    ForeignNode,
     MasterDoor,
     MemberSession,
     member_session,
@@ -30,6 +32,8 @@ from actors.runtime import Actor, ActorRef, Backoff, ChildSpec
 from actors.storage import pull_service
 from actors.trees.classic import GroupPaths
 from wire import api
+
+_LOGGER = logging.getLogger("triolog.api")
 
 QUIET_S = 5.0
 """Without news for so long, the master is asked: upstream's heartbeat interval."""
@@ -54,9 +58,14 @@ class _Told:
 
 @attrs.frozen(kw_only=True)
 class _Lost:
-    """Feeder: the connection, or the attempt, ended."""
+    """Feeder: the connection, or the attempt, ended.
+
+    Attributes:
+        foreign: another node answers there than ours.
+    """
 
     error: str
+    foreign: bool
 
 
 _Inbox: TypeAlias = _Opened | _Told | _Lost
@@ -74,6 +83,7 @@ class MemberLink(Actor[_Inbox]):
     _retry_s: float
     _reader: ActorRef[pull_service.Message] = attrs.field(init=False)
     _lost: bool = False
+    _foreign: bool = False
 
     async def on_start(self) -> None:
         self._reader = self.ctx.ref(GroupPaths(f"/{self._node}/{self._group}").pull_service)
@@ -82,7 +92,7 @@ class MemberLink(Actor[_Inbox]):
     async def handle(self, message: _Inbox) -> None:
         match message:
             case _Opened():
-                self._lost = False
+                self._lost = self._foreign = False
                 self.ctx.emit(
                     events.MasterLinkOpened(
                         group=self._group,
@@ -97,7 +107,11 @@ class MemberLink(Actor[_Inbox]):
                 )
                 await self._reader.tell(pull_service.MasterChanged(master=offsets.master))
             case _Lost():
-                if not self._lost:
+                found_out = message.foreign and not self._foreign
+                if found_out:
+                    self._foreign = True
+                    _LOGGER.warning("%s: %s: %s", self._node, self._group, message.error)
+                if found_out or not self._lost:
                     self._lost = True
                     self.ctx.emit(
                         events.MasterLinkLost(
@@ -116,7 +130,8 @@ class MemberLink(Actor[_Inbox]):
                 await self._use_one_connection()
             except LOST as error:
                 text = str(error) or type(error).__name__
-                await self.ctx.self_ref.tell(_Lost(error=text[:500]))
+                foreign = isinstance(error, ForeignNode)
+                await self.ctx.self_ref.tell(_Lost(error=text[:500], foreign=foreign))
             if self.ctx.now_s() - began_s > self._retry_s:
                 pause_s = RETRY_FIRST_S
             await trio.sleep(pause_s)

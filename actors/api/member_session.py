@@ -32,16 +32,22 @@ LOST = (
 )
 
 
+class ForeignNode(TriologError):
+    """Another node answers there than the configuration says, or one of another cluster."""
+
+
 @attrs.frozen(kw_only=True)
 class MasterDoor:
     """Where a master's API is.
 
     Attributes:
         address: host and port, or path and 0.
+        cluster: whose node must answer there.
         local_host: the own address to come from, so that the master knows a member.
     """
 
     address: Address
+    cluster: str
     local_host: str | None = None
 
 
@@ -74,8 +80,13 @@ async def member_session(
             hello = api.Hello(id=0, version=api.VERSION_MIN, name=f"member {node}")
             await frames.send(api.encode(hello))
             welcome = _checked(await frames.receive())
-            if not isinstance(welcome, api.Welcome) or welcome.node != master:
-                raise SocketClosed(f"{door.address} is not {master}: {welcome!r}")
+            if not isinstance(welcome, api.Welcome):
+                raise SocketClosed(f"unexpected answer: {welcome!r}")
+            if (welcome.cluster, welcome.node) != (door.cluster, master):
+                raise ForeignNode(
+                    f"expected node {master} of cluster {door.cluster} at {door.address}, found"
+                    f" node {welcome.node} of cluster {welcome.cluster}"
+                )
             opening.deadline = float("inf")
             yield MemberSession(frames=frames, welcome=welcome)
             return

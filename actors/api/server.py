@@ -123,6 +123,9 @@ def master_door(config: ClusterConfig, master: str, own_address: str) -> MasterD
     """How to reach a master: by its port, or by its socket file if the cluster has no port."""
     if config.api_port is not None:
         return MasterDoor(
-            address=Address(config.nodes[master], config.api_port), local_host=own_address
+            address=Address(config.nodes[master], config.api_port),
+            cluster=config.name,
+            local_host=own_address,
         )
-    return MasterDoor(address=Address(api_socket_path(config.node_dir(master)), 0))
+    socket = Address(api_socket_path(config.node_dir(master)), 0)
+    return MasterDoor(address=socket, cluster=config.name)

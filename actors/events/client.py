@@ -88,7 +88,7 @@ class MasterLinkLost:
     """A slave's connection to its master's API ended, or an attempt failed. By member_link.
 
     Until MasterLinkOpened the slave's readers see nothing newer. Told for the first failure in a
-    row; `error` says what it was.
+    row, and for the first at which another node or cluster answers there; `error` says what it was.
     """
 
     group: str

@@ -36,7 +36,7 @@ from actors.sim.network import NetworkOptions, SimNetwork
 from actors.storage import pull_service
 from wire import api
 
-TCP = MasterDoor(address=Address(NODE, PORT), local_host=MEMBER)
+TCP = MasterDoor(address=Address(NODE, PORT), cluster="demo", local_host=MEMBER)
 
 
 @attrs.define
@@ -129,8 +129,8 @@ async def test_a_silent_master_is_noticed(autojump_clock: MockClock) -> None:
 @pytest.mark.parametrize(
     ("door", "group", "master"),
     [
-        (MasterDoor(address=Address(NODE, PORT + 1)), "orders", "n0"),
-        (MasterDoor(address=Address("/no/such.sock", 0)), "orders", "n0"),
+        (MasterDoor(address=Address(NODE, PORT + 1), cluster="demo"), "orders", "n0"),
+        (MasterDoor(address=Address("/no/such.sock", 0), cluster="demo"), "orders", "n0"),
         (TCP, "other", "n0"),
         (TCP, "orders", "n7"),
     ],
@@ -144,6 +144,34 @@ async def test_a_wrong_door_is_tried_again_and_told_once(
         assert found.got == []
         events = [kind for kind in found.events() if kind == "MasterLinkLost"]
         assert 1 <= len(events) <= 1 + found.events().count("MasterLinkOpened")
+
+
+@pytest.mark.parametrize(
+    ("door", "master", "words"),
+    [
+        (attrs.evolve(TCP, cluster="other"), "n0", "expected node n0 of cluster other"),
+        (TCP, "n7", "expected node n7 of cluster demo"),
+    ],
+    ids=["another cluster", "another node"],
+)
+async def test_a_foreign_master_is_refused_and_told_also_after_other_failures(
+    door: MasterDoor,
+    master: str,
+    words: str,
+    autojump_clock: MockClock,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with serving(MemoryNode(stored=[b"x"], acknowledged=100)) as served:
+        served.network.isolate("n0")
+        async with slave(served, door, "orders", master) as found:
+            await trio.sleep(60)
+            served.network.heal_all()
+            await trio.sleep(100)
+            assert found.got == []
+            assert found.events() == ["MasterLinkLost", "MasterLinkLost"]
+    (line,) = [line for line in caplog.messages if words in line]
+    assert line.endswith("found node n0 of cluster demo")
+    assert line.startswith("n1: orders: ")
 
 
 # The API of a node.
