@@ -14,11 +14,11 @@ from typing import assert_never
 
 import trio
 
-from actors.client import connect_node
 from actors.client.lines import open_missing_streams
 from actors.cluster import commands
 from actors.cluster.arguments import Arguments, parse
 from actors.cluster.explain import EXIT_USAGE, explain
+from actors.cluster.links import connect_own
 from actors.cluster.processes import die_with_parent
 from actors.cluster.session import run_session
 from actors.cluster.trees import trees_of
@@ -80,16 +80,16 @@ def _do(arguments: Arguments, config: ClusterConfig) -> int:
     nodes = _nodes(arguments, config)
     match arguments.command:
         case "run":
-            return run_session(arguments, config, nodes, partial(connect_node, config))
+            return run_session(arguments, config, nodes, partial(connect_own, config))
         case "check":
             shown = {} if arguments.json else trees_of(config)
             answer = commands.check(config, LocalDisk(), shown, as_json=arguments.json)
         case "status":
-            connect = partial(connect_node, config)
+            connect = partial(connect_own, config)
             ask = partial(commands.status, config, nodes, connect, as_json=arguments.json)
             answer = trio.run(ask)
         case "stop":
-            answer = trio.run(commands.stop, config, nodes, partial(connect_node, config))
+            answer = trio.run(commands.stop, config, nodes, partial(connect_own, config))
         case _:
             assert_never(arguments.command)
     say(answer.text)

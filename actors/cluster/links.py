@@ -5,15 +5,17 @@ A node that does not answer is "away"; its last answer stays visible until it is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol, TypeAlias
 
 import attrs
 import trio
 
+from actors.client import Client, connect_node
 from actors.cluster.feed import AppendDoor
 from actors.cluster.view import NodeView, groups_view, tree_view
+from actors.config import ClusterConfig
 from actors.errors import TriologError
 
 LOOK_S = 0.5
@@ -36,6 +38,22 @@ class NodeApi(AppendDoor, Protocol):
 
 Connect: TypeAlias = Callable[[str], AbstractAsyncContextManager[NodeApi]]
 """From a node's name to a connection."""
+
+
+@asynccontextmanager
+async def connect_own(config: ClusterConfig, node: str) -> AsyncIterator[Client]:
+    """A connection to a node of the file, and to no other that has its address and port.
+
+    Raises: as `connect_node`; ConnectionError: another node, or one of another cluster, answers.
+    """
+    async with connect_node(config, node) as client:
+        found = client.identity
+        if (found.cluster, found.node) != (config.name, node):
+            raise ConnectionError(
+                f"expected node {node} of cluster {config.name}, found node {found.node} of cluster"
+                f" {found.cluster}"
+            )
+        yield client
 
 
 @attrs.define(kw_only=True)

@@ -270,3 +270,22 @@ def test_check_says_what_changed(capfd: pytest.CaptureFixture[str], cluster: Clu
     page = capfd.readouterr().out
     assert "changed since the last start of n0\n  groups.orders.copies: 2 becomes 3" in page
     assert page.count("changed since") == 3
+
+
+def test_nodes_of_another_cluster_on_the_same_port_are_not_taken_for_ours(
+    capfd: pytest.CaptureFixture[str], cluster: Cluster
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        key = f"api_port = {free.getsockname()[1]}\n[nodes]"
+    cluster.text = cluster.text.replace("[nodes]", key)
+    other = cluster.folder / "other.toml"
+    other.write_text(cluster.text.replace('"demo"', '"other"').replace('"var"', '"var2"'))
+    with cluster.start("--json") as running:
+        wait_for(lambda: main([cluster.file, "status", "--json"]) == 0)
+        capfd.readouterr()
+        assert main([str(other), "status", "--node", "n0"]) == 1
+        assert "found node n0 of cluster demo" in capfd.readouterr().out
+        assert refusal(capfd, str(other), "stop").endswith("expected running nodes, found none")
+        assert main([cluster.file, "stop"]) == 0
+        capfd.readouterr()
+        assert running.wait(WAIT_S) == 0
