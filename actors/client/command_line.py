@@ -7,7 +7,6 @@ code 1. The first Ctrl-C or SIGTERM is an ordered end, the second hurries.
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -26,7 +25,7 @@ from actors.client.connection import Client
 from actors.client.lines import open_missing_streams, open_source, write_out
 from actors.client.progress import Bar
 from actors.client.targets import Target, connect_target, parse_target, pick_group
-from actors.config.command_line import OutputFailed, complain, with_output
+from actors.config.command_line import OutputFailed, complain, stop_signals, with_output
 from actors.errors import ConfigError, TriologError
 from wire import api
 
@@ -127,7 +126,7 @@ async def _obey_signals(
     stop: Callable[[], None], hurry: Callable[[], None], *, task_status: trio.TaskStatus[None]
 ) -> None:
     """The first signal is an ordered end, the second hurries."""
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as received:
+    with trio.open_signal_receiver(*stop_signals()) as received:
         task_status.started()
         async for _ in received:
             stop()

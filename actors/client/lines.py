@@ -63,7 +63,10 @@ def open_source(name: str, where: str) -> int:
     try:
         if os.path.isdir(name):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        return os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+        # A named pipe that nobody writes to yet is waited for by `read_lines`, not here.
+        descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        os.set_blocking(descriptor, True)
+        return descriptor
     except (OSError, ValueError) as error:
         reason = (getattr(error, "strerror", None) or "no such file").lower()
         found = json.dumps(name, ensure_ascii=not name.isprintable())
@@ -88,10 +91,13 @@ async def read_lines(
     Raises: LineTooLong; OSError of the read.
     """
     splitter = _Splitter(line_bytes_max)
-    may_wait = not stat.S_ISREG(os.fstat(descriptor).st_mode)
+    mode = os.fstat(descriptor).st_mode
+    may_wait = not stat.S_ISREG(mode)
     reading = False
     left, lines_in_file, known = skip, 0, False
     try:
+        if stat.S_ISFIFO(mode):  # a read before the first writer came would find the end
+            await trio.lowlevel.wait_readable(descriptor)
         while True:
             reading = True
             data = await trio.to_thread.run_sync(

@@ -7,10 +7,10 @@ Order of a stop: no more appends from the feed, its last answers, the slaves' re
 from __future__ import annotations
 
 import math
-import signal
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from signal import SIGINT
 from typing import Protocol, TypeAlias
 
 import attrs
@@ -22,6 +22,7 @@ from actors.cluster.links import Links, caught_up
 from actors.cluster.summary import Summary, group_summary, refusals
 from actors.cluster.view import ClusterView
 from actors.config import ClusterConfig
+from actors.config.command_line import stop_signals
 
 ANSWERS_EXTRA_S = 2.0
 """How much longer than an append may take the feed's last answers are waited for."""
@@ -178,13 +179,13 @@ class Run:
         return self._summary()
 
     async def _obey_signals(self, task_status: trio.TaskStatus[None]) -> None:
-        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as received:
+        with trio.open_signal_receiver(*stop_signals()) as received:
             task_status.started()
             async for number in received:
                 if self._stop.is_set():
                     self.hurry()
                 else:
-                    self.stop(INTERRUPTED if number == signal.SIGINT else TERMINATED)
+                    self.stop(INTERRUPTED if number == SIGINT else TERMINATED)
 
     async def _show(self) -> None:
         while True:

@@ -8,7 +8,6 @@ import shutil
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import TextIO
 
 import attrs
 import trio
@@ -76,15 +75,15 @@ class _Display:
         self._run = run
         self._promises = promises(config)
         self._meter = RateMeter()
-        self._painter = None if quiet else Painter(sys.stdout.fileno(), live=live)
+        shown_on = sys.stderr if quiet else sys.stdout
+        self._painter = Painter(shown_on.fileno(), live=live)
         self._handler: logging.Handler = _NoteHandler(run.note)
         if live:
             run.look, run.look_s = self._live, LIVE_LOOK_S
-        elif not quiet:
-            run.look, run.look_s = self._plain, PLAIN_LOOK_S
-            run.on_note = self._plain_note
         else:
-            run.on_note = _to_stderr
+            run.on_note = self._show
+            if not quiet:
+                run.look, run.look_s = self._plain, PLAIN_LOOK_S
 
     def __enter__(self) -> None:
         logging.getLogger("triolog").addHandler(self._handler)
@@ -93,15 +92,10 @@ class _Display:
 
     def __exit__(self, *_: object) -> None:
         logging.getLogger("triolog").removeHandler(self._handler)
-        if self._painter is not None:
-            self._painter.close()
+        self._painter.close()
 
     def _show(self, text: str) -> None:
-        assert self._painter is not None
         self._painter.show(lambda: text)
-
-    def _plain_note(self, line: str) -> None:
-        self._show(line)
 
     def _plain(self, view: ClusterView) -> None:
         lines = plain_lines(view, self._meter.rates(view))
@@ -109,7 +103,6 @@ class _Display:
             self._show("\n".join(lines))
 
     def _live(self, view: ClusterView) -> None:
-        assert self._painter is not None
         size = shutil.get_terminal_size()
         rates: dict[str, Rates] = self._meter.rates(view)
         make = partial(
@@ -127,10 +120,6 @@ class _NoteHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self._note(" ".join(record.getMessage().split()))
-
-
-def _to_stderr(line: str, stream: TextIO | None = None) -> None:
-    (stream or sys.stderr).write(line + "\n")
 
 
 def promises(config: ClusterConfig) -> tuple[str, ...]:

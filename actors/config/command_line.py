@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -33,6 +34,18 @@ class Parser(argparse.ArgumentParser):
         """Add --version."""
         version = f"triolog {VERSION}"
         self.add_argument("--version", action="version", version=version, help="print it and exit")
+
+
+def stop_signals() -> tuple[signal.Signals, ...]:
+    """What an ordered stop is asked for with: Ctrl-C, SIGTERM, and the end of the terminal.
+
+    SIGHUP stays ignored where it is by inheritance (nohup). SIGQUIT keeps its meaning: at once,
+    with a core, for a program that heeds nothing else.
+    """
+    found = (signal.SIGINT, signal.SIGTERM)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        return found
+    return (*found, signal.SIGHUP)
 
 
 class OutputFailed(TriologError):

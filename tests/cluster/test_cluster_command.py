@@ -246,3 +246,61 @@ def test_damage_in_one_node_ends_a_run_of_processes(
     (line,) = err.splitlines()
     assert line.startswith(f"triolog: n1: {segment}: byte ")
     assert found["failures"] == [line]
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_the_end_of_the_terminal_is_an_ordered_stop(cluster: Cluster, ignored: bool) -> None:
+    def prepare() -> None:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
+
+    with cluster.start("--json", preexec_fn=prepare) as process:
+        wait_for(lambda: all(statuses(cluster).values()))
+        process.send_signal(signal.SIGHUP)
+        if ignored:
+            assert all(statuses(cluster).values())
+            process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=WAIT_S)
+    assert (process.returncode, err) == (0, "")
+    assert json.loads(out)["reason"] == "terminated"
+
+
+def test_named_pipe_that_nobody_writes_to_blocks_nothing(cluster: Cluster) -> None:
+    pipe = cluster.folder / "pipe"
+    os.mkfifo(pipe)
+    with cluster.start("--feed", str(pipe), "--json") as process:
+        wait_for(lambda: all(statuses(cluster).values()))
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=WAIT_S)
+    assert json.loads(out)["groups"]["orders"]["appended"] == 0
+    with cluster.start("--feed", str(pipe), "--json") as process:
+        wait_for(lambda: all(statuses(cluster).values()))
+        pipe.write_text("a\nb\n")
+        out, err = process.communicate(timeout=WAIT_S)
+    assert (process.returncode, err) == (0, "")
+    assert json.loads(out)["groups"]["orders"]["acknowledged"] == 2
+
+
+def test_notes_that_nobody_reads_block_nothing(cluster: Cluster) -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    try:
+        while os.write(writing, b"x" * 4096):
+            pass
+    except BlockingIOError:
+        os.set_blocking(writing, True)
+    words = [sys.executable, "-m", "actors.cluster", cluster.write(), "--processes", "--json"]
+    with subprocess.Popen(
+        words, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=writing
+    ) as process:
+        os.close(writing)
+        wait_for(lambda: all(statuses(cluster).values()))
+        pid = children_of(process)[0]
+        os.kill(pid, signal.SIGKILL)  # which is worth a note
+        wait_for(partial(gone, pid))
+        wait_for(lambda: all(statuses(cluster).values()))
+        process.send_signal(signal.SIGTERM)
+        while os.read(reading, 1 << 16):
+            pass
+        out, _ = process.communicate(timeout=WAIT_S)
+    os.close(reading)
+    assert json.loads(out)["groups"]["orders"]["restarts"] == 1
