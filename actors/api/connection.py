@@ -12,7 +12,6 @@ temporary child, and its end is the connection's end.
 
 from __future__ import annotations
 
-import logging
 from typing import TypeAlias, assert_never
 
 import attrs
@@ -20,6 +19,7 @@ import trio
 
 from actors.api import answers, convert, failures, frame_socket, subscription
 from actors.api.answers import Slow
+from actors.api.budget import Answering, Budget, Reading
 from actors.api.failures import RequestRefused
 from actors.api.frame_socket import FrameSocket, SocketClosed
 from actors.api.handle import AppendOutcome, NodeHandle
@@ -27,15 +27,13 @@ from actors.api.limits import ApiLimits
 from actors.api.outbox import Outbox
 from actors.api.subscription import Credit, Subscribe
 from actors.env.protocols import Stream
-from actors.errors import TriologError
 from actors.events import client as events
 from actors.log_types import Receipt
 from actors.runtime import Actor, MailboxSpec, StopReason
 from wire import api, api_gather
-from wire.errors import LocalProtocolError, RemoteProtocolError
+from wire.errors import RemoteProtocolError
 
 NO_HELLO = "no hello"
-_LOGGER = logging.getLogger("triolog.api")
 
 
 @attrs.frozen(kw_only=True)
@@ -101,6 +99,9 @@ class Connection(Actor[_Inbox]):
     _stream: Stream
     _handle: NodeHandle
     _limits: ApiLimits
+    _budget: Budget
+    _reading: Reading = attrs.field(init=False)
+    _answering: Answering = attrs.field(init=False)
     _socket: FrameSocket | None = None
     _client: str | None = None
     _text: bool = False
@@ -109,6 +110,7 @@ class Connection(Actor[_Inbox]):
     _in_flight: dict[int, int] = attrs.field(factory=dict)  # request -> bytes of its frame
     _unread: int = 0  # requests told to this actor and not yet handled
     _unread_bytes: int = 0
+    _arrived_bytes: int = 0  # of a message that is not yet told
     _in_flight_bytes: int = 0
     _room: trio.Event = attrs.field(factory=trio.Event)
     _running: dict[int, _Running] = attrs.field(factory=dict)
@@ -116,7 +118,9 @@ class Connection(Actor[_Inbox]):
     _filled: bool = False  # the actor has been told that something waits there
 
     def __attrs_post_init__(self) -> None:
-        self._outbox = Outbox(self._encoded, self._release)
+        self._reading = Reading(self._budget.received, self._limits.send_timeout_s)
+        self._answering = Answering(self._budget.read)
+        self._outbox = Outbox(self._encoded, self._release, self._answering.end)
 
     async def on_start(self) -> None:
         self.ctx.timers.start("hello", self._limits.hello_timeout_s, _HelloTimedOut())
@@ -152,15 +156,19 @@ class Connection(Actor[_Inbox]):
             )
         )
         self._stream.abort()
+        self._reading.close()
+        self._answering.close()
 
     # Reading.
 
     async def _session(self) -> None:
         try:
-            async with frame_socket.accept(self._stream) as frames:
+            async with frame_socket.accept(self._stream, self._reading.before_read) as frames:
                 self._socket = frames
                 while True:
                     data = await frames.receive()
+                    await self._reading.received(len(data))
+                    self._arrived_bytes = len(data)
                     try:
                         requests = api_gather.decode_requests(data)
                     except RemoteProtocolError as error:
@@ -184,6 +192,7 @@ class Connection(Actor[_Inbox]):
             await self._room.wait()
         self._unread += len(requests)
         self._unread_bytes += size_bytes
+        self._arrived_bytes = 0
         received = _Received(requests=requests, size_bytes=size_bytes, text=text)
         await self.ctx.self_ref.tell(received)
 
@@ -200,7 +209,7 @@ class Connection(Actor[_Inbox]):
                 await self._dispatch(request, size_bytes)
             if self._reason:
                 return  # nothing after what ended the connection is looked at
-        self._room.set()
+        self._make_room()
 
     async def _hello(self, request: api.Request, text: bool) -> None:
         self._text = text
@@ -250,8 +259,6 @@ class Connection(Actor[_Inbox]):
             case _:
                 assert_never(request)
 
-    # Answering.
-
     async def _append(self, request: api.Append) -> None:
         """Waits while the group's store has no room: later requests of this client wait too."""
 
@@ -268,28 +275,31 @@ class Connection(Actor[_Inbox]):
             self._append_failed(request.id, error)
 
     def _append_failed(self, request: int, error: Exception) -> None:
-        self._log_if_not_ours(request, error)
+        failures.log_if_not_ours(request, self._client, error)
         self._answered(request, failures.append_failed(request, error))
 
     async def _answer(self, request: Slow) -> None:
+        room = await self._answering.begin() if isinstance(request, api.Read) else None
         try:
             answer = await answers.answer(self._handle, request, text=self._text)
+            if room is not None and isinstance(answer, bytes | str):
+                self._answering.found(room, len(answer))
         except Exception as error:  # noqa: BLE001 - told to the client, and logged if not ours
             answer = self._failed(request.id, error)
-        self._answered(request.id, answer)
+        self._answered(request.id, answer, room)
 
-    def _answered(self, request: int, answer: api.Answer | bytes | str) -> None:
+    def _answered(
+        self, request: int, answer: api.Answer | bytes | str, room: int | None = None
+    ) -> None:
         """From any task: the actor sends it. Such a message never waits for room."""
         if not self._reason:
-            self._outbox.put(answer, request=request)
+            self._outbox.put(answer, request=request, room=room)
             self._tell_filled()
 
     def _tell_filled(self) -> None:
         if not self._filled:
             self._filled = True
             self.ctx.self_ref.offer(_OutboxFilled())
-
-    # Subscriptions.
 
     async def _subscribe(self, request: Subscribe) -> None:
         if len(self._running) >= self._limits.subscriptions:
@@ -306,7 +316,12 @@ class Connection(Actor[_Inbox]):
         with running.scope:
             try:
                 await subscription.follow(
-                    self._handle, request, running.credit, self._push, text=self._text
+                    self._handle,
+                    request,
+                    running.credit,
+                    self._push,
+                    self._answering,
+                    text=self._text,
                 )
             except Exception as failure:  # noqa: BLE001 - told to the client
                 error = failure
@@ -341,18 +356,18 @@ class Connection(Actor[_Inbox]):
 
     def _release(self, request: int) -> None:
         self._in_flight_bytes -= self._in_flight.pop(request)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        self._reading.keep(self._in_flight_bytes + self._unread_bytes + self._arrived_bytes)
         self._room.set()
 
     async def _fail(self, request: int, error: Exception) -> None:
         await self._send(self._failed(request, error))
 
     def _failed(self, request: int, error: Exception) -> api.Failed:
-        self._log_if_not_ours(request, error)
+        failures.log_if_not_ours(request, self._client, error)
         return failures.failed(request, error)
-
-    def _log_if_not_ours(self, request: int, error: Exception) -> None:
-        if not isinstance(error, (TriologError, LocalProtocolError)):
-            _LOGGER.error("request %d of %s failed", request, self._client, exc_info=error)
 
     async def _send(self, answer: api.Answer) -> None:
         """Send this after what waits already."""
@@ -370,10 +385,7 @@ class Connection(Actor[_Inbox]):
             self._tell_filled()
 
     def _encoded(self, answer: api.Answer) -> bytes | str:
-        try:
-            return api.encode(answer, text=self._text)
-        except LocalProtocolError as error:
-            return api.encode(self._failed(answer.id or 0, error), text=self._text)
+        return failures.encoded(answer, text=self._text)
 
     async def _refuse(self, request: int | None, error: str, text: str, reason: str) -> None:
         """Answer a request that ends its connection, and end it."""

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+
 from actors import errors
 from actors.errors import NotMaster, NotStored, OutcomeUnknown, TriologError
 from wire import api
+from wire.errors import LocalProtocolError
+
+_LOGGER = logging.getLogger("triolog.api")
 
 
 class RequestRefused(TriologError):
@@ -82,6 +87,20 @@ def to_error(frame: api.Failed) -> TriologError:
     if frame.error in _OUTCOME_UNKNOWN:
         return _OUTCOME_UNKNOWN[frame.error](frame.message, frame.first, frame.last)
     return RequestRefused(frame.error, frame.message)
+
+
+def log_if_not_ours(request: int, client: str | None, error: Exception) -> None:
+    """A client is told little of a mistake of this program: the log has the rest."""
+    if not isinstance(error, TriologError | LocalProtocolError):
+        _LOGGER.error("request %d of %s failed", request, client, exc_info=error)
+
+
+def encoded(answer: api.Answer, *, text: bool) -> bytes | str:
+    """The answer as a message; what cannot be one is told as a failure."""
+    try:
+        return api.encode(answer, text=text)
+    except LocalProtocolError as error:
+        return api.encode(failed(answer.id or 0, error), text=text)
 
 
 def _name(error: NotStored | OutcomeUnknown, known: dict[str, type]) -> str:

@@ -15,13 +15,14 @@ from typing import Any, TypeAlias
 import trio
 import trio_websocket
 
+from actors.api.limits import STREAM_BYTES
 from actors.env.protocols import Stream
 from wire.api import FRAME_BYTES_MAX
 
-RECEIVE_BYTES = 256 << 10
-"""One read of the stream: the usual socket buffer; the library's 4 KiB cost 1,500 reads a frame."""
 QUEUED_MESSAGES = 1
-"""Whole messages that the library may hold beside the one that it assembles."""
+"""Whole messages that the library may hold beside the one that it assembles; none where they are
+counted before they are read.
+"""
 CLOSE_TIMEOUT_S = 1.0
 """For the peer's half of the closing handshake; then the stream is just closed."""
 GOODBYE_S = 0.05
@@ -41,6 +42,11 @@ ABNORMAL = 1006
 _Handshake: TypeAlias = Callable[
     [Any, trio.abc.Stream], Awaitable[trio_websocket.WebSocketConnection]
 ]
+
+BeforeRead: TypeAlias = Callable[[int], Awaitable[float]]
+"""Called with the bytes of an unfinished message; returns when the stream may be read on, and the
+time until which.
+"""
 
 _LOGGER = logging.getLogger("triolog.api")
 
@@ -105,8 +111,13 @@ class FrameSocket:
 
 
 @asynccontextmanager
-async def accept(stream: Stream) -> AsyncIterator[FrameSocket]:
+async def accept(
+    stream: Stream, before_read: BeforeRead | None = None
+) -> AsyncIterator[FrameSocket]:
     """Serve one WebSocket on an accepted stream; the stream is closed at the end.
+
+    Args:
+        before_read: holds the reading of the stream back; None: nothing does.
 
     Raises: SocketClosed if the peer speaks anything else, or goes away.
     """
@@ -115,14 +126,14 @@ async def accept(stream: Stream) -> AsyncIterator[FrameSocket]:
         request = await trio_websocket.wrap_server_stream(
             nursery,
             raw,
-            message_queue_size=QUEUED_MESSAGES,
+            message_queue_size=QUEUED_MESSAGES if before_read is None else 0,
             max_message_size=FRAME_BYTES_MAX,
-            receive_buffer_size=RECEIVE_BYTES,
+            receive_buffer_size=STREAM_BYTES,
         )
         offered = SUBPROTOCOL in request.proposed_subprotocols
         return await request.accept(subprotocol=SUBPROTOCOL if offered else None)
 
-    async with _session(stream, handshake) as connection:
+    async with _session(stream, handshake, before_read) as connection:
         yield connection
 
 
@@ -142,7 +153,7 @@ async def connect(stream: Stream) -> AsyncIterator[FrameSocket]:
             subprotocols=[SUBPROTOCOL],
             message_queue_size=QUEUED_MESSAGES,
             max_message_size=FRAME_BYTES_MAX,
-            receive_buffer_size=RECEIVE_BYTES,
+            receive_buffer_size=STREAM_BYTES,
         )
 
     async with _session(stream, handshake) as connection:
@@ -150,7 +161,9 @@ async def connect(stream: Stream) -> AsyncIterator[FrameSocket]:
 
 
 @asynccontextmanager
-async def _session(stream: Stream, handshake: _Handshake) -> AsyncIterator[FrameSocket]:
+async def _session(
+    stream: Stream, handshake: _Handshake, before_read: BeforeRead | None = None
+) -> AsyncIterator[FrameSocket]:
     """The library's reader task around the caller's block, so that neither ends by the other."""
     failure: Exception | None = None
     async with trio.open_nursery() as nursery:
@@ -167,6 +180,8 @@ async def _session(stream: Stream, handshake: _Handshake) -> AsyncIterator[Frame
             if connection is None:
                 raise SocketClosed(guard.error or "the peer went away in the opening handshake")
             watched.on_end = None
+            if before_read is not None:
+                watched.gate = _gate(connection, before_read)
             yield FrameSocket(connection, stream)
         except Exception as error:  # noqa: BLE001 - raised below, outside the nursery
             failure = error
@@ -176,6 +191,16 @@ async def _session(stream: Stream, handshake: _Handshake) -> AsyncIterator[Frame
             nursery.cancel_scope.cancel()
     if failure is not None:
         raise failure
+
+
+def _gate(
+    connection: trio_websocket.WebSocketConnection, before_read: BeforeRead
+) -> Callable[[], Awaitable[float]]:
+    async def gate() -> float:
+        # The library has no public name for it (0.12.2).
+        return await before_read(connection._message_size)
+
+    return gate
 
 
 async def _end(connection: trio_websocket.WebSocketConnection | None, raw: trio.abc.Stream) -> None:
@@ -220,6 +245,7 @@ class _Watched(trio.abc.Stream):
     def __init__(self, inner: trio.abc.Stream, on_end: Callable[[], None]) -> None:
         self._inner = inner
         self.on_end: Callable[[], None] | None = on_end
+        self.gate: Callable[[], Awaitable[float]] | None = None
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         await self._inner.send_all(data)
@@ -228,8 +254,11 @@ class _Watched(trio.abc.Stream):
         await self._inner.wait_send_all_might_not_block()
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        data: bytes | bytearray = b""  # as if it had ended, if it takes too long
         try:
-            data = await self._inner.receive_some(max_bytes)
+            deadline_s = float("inf") if self.gate is None else await self.gate()
+            with trio.CancelScope(deadline=deadline_s):
+                data = await self._inner.receive_some(max_bytes)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             self._ended()
             raise

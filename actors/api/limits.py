@@ -9,6 +9,16 @@ from wire import api
 
 CLIENTS = 64
 """Connections beside those that the cluster makes itself."""
+STREAM_BYTES = 256 << 10
+"""One read of a connection's stream: the usual socket buffer; the library's 4 KiB cost 1,500 reads
+a frame.
+"""
+OWN_BYTES = 64 << 10
+"""What a connection may have of an unfinished message, and a subscription of events or offsets,
+without asking for room; as much as a sender gathers.
+"""
+READ_COST_BYTES = 2 * api.FRAME_BYTES_MAX
+"""Room for a read before it is known what it finds: the records and their frame."""
 
 
 @attrs.frozen(kw_only=True)
@@ -21,7 +31,11 @@ class ApiLimits:
         in_flight_bytes: frames of unanswered requests of one connection, likewise.
         subscriptions: running tails and watches of one connection.
         hello_timeout_s: from the connection to its first request.
-        send_timeout_s: for one message to a client that does not read.
+        send_timeout_s: for one message to a client that does not read, and for the rest of a large
+            one from a client that stalls.
+        received_bytes: requests of all connections, unanswered or unfinished; above it their
+            streams are not read.
+        read_bytes: what is read for all connections and not yet sent; above it reads wait.
     """
 
     connections: int = CLIENTS
@@ -30,16 +44,17 @@ class ApiLimits:
     subscriptions: int = 8
     hello_timeout_s: float = 10.0
     send_timeout_s: float = 30.0
+    received_bytes: int = 64 << 20
+    read_bytes: int = 96 << 20
 
     def memory_bytes(self) -> int:
         """The most that all connections together can hold: for `check`.
 
-        Per connection: unanswered requests, one of which may exceed the bound; a frame that the
-        library assembles and one that it holds; an answer; a batch per subscription.
+        What they share, and what each has of its own: a read of its stream, the beginning of a
+        message, and events or offsets for each subscription.
         """
-        frames = 4 * api.FRAME_BYTES_MAX
-        batches = self.subscriptions * 2 * api.READ_BYTES_MAX
-        return self.connections * (self.in_flight_bytes + frames + batches)
+        own = STREAM_BYTES + OWN_BYTES * (1 + self.subscriptions)
+        return self.received_bytes + self.read_bytes + self.connections * own
 
 
 def limits_of(config: ClusterConfig, node: str) -> ApiLimits:

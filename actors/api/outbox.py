@@ -22,6 +22,7 @@ class _Waiting:
 
     frame: api.Answer | bytes | str
     request: int | None
+    room: int | None
     sent: trio.Event | None
 
 
@@ -32,11 +33,13 @@ class Outbox:
     Attributes:
         encode: makes a message of an answer, whatever is in it.
         on_answered: told a request's number when its answer is about to be sent.
+        on_sent: told a room's number when what is in it has been sent.
         gather: whether the client takes many frames in a message.
     """
 
     _encode: Callable[[api.Answer], bytes | str]
     _on_answered: Callable[[int], None]
+    _on_sent: Callable[[int], None]
     gather: bool = False
     _waiting: deque[_Waiting] = attrs.field(factory=deque)
 
@@ -48,6 +51,7 @@ class Outbox:
         frame: api.Answer | bytes | str,
         *,
         request: int | None = None,
+        room: int | None = None,
         sent: trio.Event | None = None,
     ) -> None:
         """Have a frame sent after those that wait.
@@ -55,9 +59,10 @@ class Outbox:
         Args:
             frame: an answer, or what is encoded already.
             request: the request whose answer this is.
+            room: where it is counted until it is sent.
             sent: set when it is on its way.
         """
-        self._waiting.append(_Waiting(frame, request, sent))
+        self._waiting.append(_Waiting(frame, request, room, sent))
 
     async def send(self, client: FrameSocket, timeout_s: float) -> str:
         """Send what waits now; what comes meanwhile has to wait its turn, so that requests are
@@ -83,6 +88,8 @@ class Outbox:
             if scope.cancelled_caught:
                 return "too slow"
             for each in taken:
+                if each.room is not None:
+                    self._on_sent(each.room)
                 if each.sent is not None:
                     each.sent.set()
         return ""

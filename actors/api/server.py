@@ -16,6 +16,7 @@ from collections.abc import Callable
 from functools import partial
 
 from actors.api.accept_socket import AcceptSocket, Endpoint, TcpEndpoint, UnixEndpoint
+from actors.api.budget import Budget
 from actors.api.connection import Connection
 from actors.api.handle import NodeHandle
 from actors.api.limits import ApiLimits, limits_of
@@ -91,12 +92,13 @@ def api_spec(
         limits: the defaults if None.
     """
     limits = limits or ApiLimits()
+    budget = Budget.of(limits)
     numbers = itertools.count(1)
 
     def make_child(stream: Stream, name: str) -> ChildSpec:
         return ChildSpec(
             name=name,
-            start=lambda: Connection(stream=stream, handle=handle, limits=limits),
+            start=lambda: Connection(stream=stream, handle=handle, limits=limits, budget=budget),
             restart=Restart.TEMPORARY,
             shutdown_s=SHUTDOWN_S,
         )

@@ -14,6 +14,7 @@ import attrs
 import trio
 
 from actors.api import convert
+from actors.api.budget import Answering
 from actors.api.handle import NodeHandle
 from actors.log_types import Offsets
 from wire import api
@@ -68,12 +69,18 @@ def credit_of(request: Subscribe) -> Credit:
 
 
 async def follow(
-    handle: NodeHandle, request: Subscribe, credit: Credit, push: Push, *, text: bool
+    handle: NodeHandle,
+    request: Subscribe,
+    credit: Credit,
+    push: Push,
+    room: Answering,
+    *,
+    text: bool,
 ) -> None:
     """Serve one subscription until it ends by itself. Raises: what the node's handle does."""
     match request:
         case api.Tail():
-            await tail(handle, request, credit, push, text=text)
+            await tail(handle, request, credit, push, room, text=text)
         case api.WatchOffsets():
             await watch_offsets(handle, request, push, text=text)
         case api.TailEvents():
@@ -83,7 +90,13 @@ async def follow(
 
 
 async def tail(
-    handle: NodeHandle, request: api.Tail, credit: Credit, push: Push, *, text: bool
+    handle: NodeHandle,
+    request: api.Tail,
+    credit: Credit,
+    push: Push,
+    room: Answering,
+    *,
+    text: bool,
 ) -> None:
     """Push what is acknowledged, from the start position on, for ever."""
     if request.start is None:
@@ -93,13 +106,19 @@ async def tail(
     known: Offsets | None = None
     while True:
         await credit.wait()
-        batch = await handle.read(request.group, position, request.max_bytes, False)
-        if batch.records:
-            data, frame = convert.encode_batch(request.id, batch, text=text, costs=True)
-            credit.take(frame.cost_bytes)
-            position = frame.next
-            await push(data)
-        elif batch.acknowledged > max(position, batch.next):
+        number = await room.begin()
+        try:
+            batch = await handle.read(request.group, position, request.max_bytes, False)
+            if batch.records:
+                data, frame = convert.encode_batch(request.id, batch, text=text, costs=True)
+                room.found(number, len(data))
+                credit.take(frame.cost_bytes)
+                position = frame.next
+                await push(data)
+                continue
+        finally:
+            room.end(number)
+        if batch.acknowledged > max(position, batch.next):
             # Acknowledged, but not held by this node yet: any change may bring it.
             position = max(position, batch.next)
             known = await handle.wait_offsets(request.group, known)
