@@ -163,7 +163,7 @@ async def _append(client: Client, group: str, command: Append) -> int:
 
 
 async def _read(client: Client, group: str, command: Read) -> int:
-    await reading.read(
+    last = await reading.read(
         client,
         group,
         partial(write_out, OUTPUT),
@@ -172,6 +172,13 @@ async def _read(client: Client, group: str, command: Read) -> int:
         fresh=command.fresh,
         json=command.json,
     )
+    if reading.knows_nothing(last):
+        complain(
+            f"triolog: {client.identity.node} holds {last.end} bytes of {group}, but does not know "
+            "what of them is acknowledged: a slave learns it from its master, a master from its "
+            "slaves"
+        )
+        return EXIT_FAILED
     return EXIT_OK
 
 

@@ -47,6 +47,14 @@ async def read(
         position = batch.next
 
 
+def knows_nothing(last: Batch) -> bool:
+    """Whether the node has a log but was never told what of it is acknowledged, so shows nothing.
+
+    An empty answer alone would look as if there were no records.
+    """
+    return last.acknowledged == 0 < last.end
+
+
 async def tail(client: Client, group: str, write: Write, *, start: int | None, json: bool) -> None:
     """Print records as they are acknowledged, until cancelled.
 

@@ -110,6 +110,16 @@ async def test_append_and_read_back(tmp_path: Path) -> None:
     assert node.stored[-3:] == [b"a", b"", b"b"]
 
 
+async def test_read_from_a_node_that_was_told_nothing(tmp_path: Path) -> None:
+    """A slave that has not reached its master holds records and may show none: not "no records"."""
+    node = MemoryNode(stored=[b"a", b"b"], acknowledged=0, held_end=0)
+    async with place(tmp_path, node) as at:
+        code, out, error = await at.run(at.file, "read")
+    assert (code, out) == (1, b"")
+    assert error.startswith("triolog: n0 holds 200 bytes of orders, but does not know ")
+    assert error.count("\n") == 1
+
+
 async def test_status_and_bench(tmp_path: Path) -> None:
     node = MemoryNode()
     async with place(tmp_path, node) as at:
