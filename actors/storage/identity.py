@@ -27,11 +27,12 @@ from actors.env.protocols import Disk, FileLock, LockedByOther, LockedByUs
 from actors.errors import ConfigError
 from actors.storage import event_files
 from actors.storage.layout import StoreLayout
-from actors.storage.path_kinds import check_kinds
+from actors.storage.path_kinds import check_kinds, is_folder
 
 FORMAT_VERSION: Final = 1
 IDENTITY_BYTES_MAX: Final = 1 << 20
 # What a Java broker writes into its own lock file; an empty one would look foreign to operators.
+LOCK_NAME: Final = "lock"
 LOCK_CONTENT: Final = b"lock"
 
 
@@ -150,14 +151,21 @@ def read_identity(disk: Disk, path: str) -> Identity | None:
     finally:
         file.close()
     try:
-        return _parse(json.loads(data))
+        return _parse(_object(json.loads(data)))
     except UNREADABLE as error:
+        why = f"it has no {error}" if isinstance(error, KeyError) else str(error)
         raise ConfigError(
-            f"{file_path}: expected a node's identity, found {data[:40]!r} ({error})"
+            f"{file_path}: expected a node's identity, found {data[:40]!r} ({why})"
         ) from error
 
 
-def _parse(found: Any) -> Identity:
+def _object(found: Any) -> dict[str, Any]:
+    if not isinstance(found, dict):
+        raise TypeError("it is no object")
+    return found
+
+
+def _parse(found: dict[str, Any]) -> Identity:
     version = found["format_version"]
     if not isinstance(version, int):
         raise TypeError("format_version is no number")
@@ -197,7 +205,7 @@ def _temporary_path(target: str) -> str:
 def _checked(disk: Disk, path: str, cluster: str, node: str) -> Identity | None:
     found = read_identity(disk, path)
     if found is None:
-        if disk.listdir(f"{path}/groups"):
+        if _holds_data(disk, path):
             raise ConfigError(
                 f"{path}: expected identity.json beside the groups' data, found none; "
                 "restore it, or give the node another data_dir"
@@ -214,6 +222,19 @@ def _checked(disk: Disk, path: str, cluster: str, node: str) -> Identity | None:
             f"found that of node {found.node!r} of cluster {found.cluster!r}"
         )
     return found
+
+
+def _holds_data(disk: Disk, path: str) -> bool:
+    """Whether a group has more than its lock, which a start that was killed early leaves too."""
+    groups = f"{path}/groups"
+    return any(
+        name != LOCK_NAME for group in disk.listdir(groups) for name in _names(disk, groups, group)
+    )
+
+
+def _names(disk: Disk, groups: str, group: str) -> list[str]:
+    folder = f"{groups}/{group}"
+    return disk.listdir(folder) if is_folder(disk, folder) else [group]
 
 
 def _lock(disk: Disk, lock_path: str, what: str) -> FileLock:

@@ -171,10 +171,47 @@ def test_reading_an_identity_that_is_a_folder(any_disk: tuple[Disk, str]) -> Non
         read_identity(disk, path)
 
 
-def test_groups_without_an_identity(disk: SimDisk) -> None:
+@pytest.mark.parametrize("folder", ["groups/orders/commitlog", "groups/orders/x", "groups/old/x"])
+def test_groups_without_an_identity(disk: SimDisk, folder: str) -> None:
     opened(disk).close()
+    disk.mkdir(f"{DIRECTORY}/{folder}")
     disk.unlink(identity_path(DIRECTORY))
     assert "expected identity.json beside the groups' data" in refused(disk)
+
+
+def test_a_file_among_groups_without_an_identity(disk: SimDisk) -> None:
+    disk.mkdir(f"{DIRECTORY}/groups")
+    disk.open(f"{DIRECTORY}/groups/stray", "x").close()
+    assert "expected identity.json beside the groups' data" in refused(disk)
+
+
+@pytest.mark.parametrize("left", ["", "groups", "groups/orders", "lock", "groups/orders/lock"])
+def test_a_first_start_that_was_killed_early(disk: SimDisk, left: str) -> None:
+    """Locks and folders come before the identity, and hold nothing that could be lost."""
+    path = f"{DIRECTORY}/{left}".rstrip("/")
+    if left.endswith("lock"):
+        disk.mkdir(path.rpartition("/")[0])
+        disk.open(path, "x").close()
+    else:
+        disk.mkdir(path)
+    assert opened(disk).boot == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (b"[]", "it is no object"),
+        (b"null", "it is no object"),
+        (b'{"format": 99}', "it has no 'format_version'"),
+        (b'{"format_version": 1}', "it has no 'cluster'"),
+    ],
+)
+def test_an_identity_of_another_shape(disk: SimDisk, text: bytes, why: str) -> None:
+    disk.mkdir(DIRECTORY)
+    file = disk.open(identity_path(DIRECTORY), "x")
+    file.pwrite(text, 0)
+    file.close()
+    assert f"({why})" in refused(disk)
 
 
 def test_a_refusal_releases_the_locks(disk: SimDisk) -> None:
