@@ -34,6 +34,11 @@ a name, of which no part may have more than 63 characters.
 RESOURCE = "/triolog"
 SUBPROTOCOL = "triolog.1"
 
+GONE_IN_HANDSHAKE = (
+    "the peer went away in the opening handshake; a node does so when it has all the clients that "
+    "it takes"
+)
+
 NORMAL = 1000
 GOING_AWAY = 1001
 PROTOCOL_ERROR = 1002
@@ -178,7 +183,7 @@ async def _session(
                 except (trio_websocket.ConnectionClosed, trio_websocket.HandshakeError) as error:
                     guard.error = f"the opening handshake failed: {type(error).__name__}"
             if connection is None:
-                raise SocketClosed(guard.error or "the peer went away in the opening handshake")
+                raise SocketClosed(guard.error or GONE_IN_HANDSHAKE)
             watched.on_end = None
             if before_read is not None:
                 watched.gate = _gate(connection, before_read)

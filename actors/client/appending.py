@@ -19,6 +19,7 @@ from actors.log import Appender, Log
 
 LINE_BYTES_MAX = 4 << 20
 """Upstream's largest message. A group may allow less: then its node refuses the line."""
+LIMIT = "the client sends in one line"
 LOOK_S = 0.1
 
 
@@ -112,7 +113,7 @@ class Appending:
     async def _read(self, put: trio.MemorySendChannel[Chunk]) -> None:
         try:
             with self._reading:
-                await read_lines(self.descriptor, [put], line_bytes_max=LINE_BYTES_MAX)
+                await read_lines(self.descriptor, [put], line_bytes_max=LINE_BYTES_MAX, limit=LIMIT)
         except (LineTooLong, OSError) as error:
             self._read_failure = error  # what was read before it is appended first
 

@@ -30,7 +30,7 @@ Chunk: TypeAlias = tuple[bytes, ...]
 
 
 class LineTooLong(TriologError):
-    """A line of the input is above the group's `max_message_bytes`."""
+    """A line of the input is longer than a record may be."""
 
 
 def open_missing_streams() -> None:
@@ -78,6 +78,7 @@ async def read_lines(
     targets: Sequence[trio.MemorySendChannel[Chunk]],
     *,
     line_bytes_max: int,
+    limit: str = "the group's max_message_bytes",
     skip: int = 0,
     repeat: bool = False,
 ) -> None:
@@ -86,11 +87,12 @@ async def read_lines(
     Args:
         descriptor: read to its end; with `repeat` it is a file, read again from its start.
         line_bytes_max: a longer line ends it.
+        limit: whose limit that is, in words.
         skip: so many lines are left out, counted over all repetitions.
 
     Raises: LineTooLong; OSError of the read.
     """
-    splitter = _Splitter(line_bytes_max)
+    splitter = _Splitter(line_bytes_max, limit)
     mode = os.fstat(descriptor).st_mode
     may_wait = not stat.S_ISREG(mode)
     reading = False
@@ -147,8 +149,9 @@ async def _send(lines: list[bytes], targets: Sequence[trio.MemorySendChannel[Chu
 class _Splitter:
     """Cuts bytes into lines; a last line without a newline counts."""
 
-    def __init__(self, line_bytes_max: int) -> None:
+    def __init__(self, line_bytes_max: int, whose: str) -> None:
         self._max = line_bytes_max
+        self._whose = whose
         self._rest = b""
         self._number = 0
 
@@ -159,7 +162,7 @@ class _Splitter:
                 at_least = "at least " if line is self._rest else ""
                 raise LineTooLong(
                     f"the input's line {self._number + 1} has {at_least}{len(line)} bytes,"
-                    f" more than the group's max_message_bytes, {self._max}"
+                    f" more than {self._whose}, {self._max}"
                 )
             self._number += 1
         self._number -= 1  # the rest is no line yet
