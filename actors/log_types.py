@@ -168,3 +168,63 @@ class Offsets:
     synced: int
     acknowledged: int
     master: str | None
+
+
+@attrs.frozen
+class Reign:
+    """A stretch of a log that one master wrote, from the moment it opened the log for appends.
+
+    Attributes:
+        number: of the promotion that made the master, 0 for the cluster file's.
+        token: drawn when it began, 1 to 2**63 - 1; 0 stands for all that is older than reigns.
+        master: the node.
+        start_bytes: where the log ended at that moment.
+    """
+
+    number: int
+    token: int
+    master: str
+    start_bytes: int
+
+
+History: TypeAlias = tuple[Reign, ...]
+"""The reigns that a log's bytes come from, oldest first. See `actors.ha.core.reigns`."""
+
+
+@attrs.frozen(kw_only=True)
+class GroupState:
+    """What one node is in one group, and how far its log reaches.
+
+    Attributes:
+        cluster, node, boot, group: who says so.
+        role: "master" or "slave".
+        state: of a master "asking" (it hears its members before it takes appends), "open" or
+            "fenced"; of a slave "connecting", "following" or "diverged".
+        reason: why it is fenced, diverged or still asking, for people; "" otherwise.
+        opened: the newest reign of `history` is this master's own: slaves may follow it.
+        number: of the last promotion that it acts on, 0 for none.
+        master: who is master by that promotion, or by the cluster file.
+        history: the reigns of its log.
+        min, written, synced: its log's range, in bytes.
+        acknowledged: as in `Offsets`.
+        high_water: the highest offset that it is known to have acknowledged or reported.
+        unanswered: records that producers have handed to this node and wait for.
+    """
+
+    cluster: str
+    node: str
+    boot: int
+    group: str
+    role: str
+    state: str
+    reason: str
+    opened: bool
+    number: int
+    master: str
+    history: History
+    min: int
+    written: int
+    synced: int
+    acknowledged: int
+    high_water: int
+    unanswered: int
