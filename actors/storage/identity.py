@@ -9,6 +9,7 @@
 | groups | list of str | the groups with a store here, also former ones |
 | boot | int | raised and synced at every start, before the first event of that boot |
 | settings | object | the settings of the last start, key path -> value as text |
+| records | object | group -> what it must remember, see `GroupRecord`; one that is missing is new |
 
 `DATA_DIR/NODE/lock` is held while the node runs, and `lock` in each store root too, as a Java
 broker holds it, so that neither starts on the other's files.
@@ -25,12 +26,15 @@ import attrs
 
 from actors.env.protocols import Disk, FileLock, LockedByOther, LockedByUs
 from actors.errors import ConfigError
+from actors.log_types import History, Reign
 from actors.storage import event_files
 from actors.storage.layout import StoreLayout
 from actors.storage.path_kinds import check_kinds, is_folder
 
 FORMAT_VERSION: Final = 1
-IDENTITY_BYTES_MAX: Final = 1 << 20
+IDENTITY_BYTES_MAX: Final = 8 << 20
+"""64 groups with 256 reigns each are 4 MB."""
+NUMBER_MAX: Final = 2**63 - 1
 # What a Java broker writes into its own lock file; an empty one would look foreign to operators.
 LOCK_NAME: Final = "lock"
 LOCK_CONTENT: Final = b"lock"
@@ -49,6 +53,27 @@ UNREADABLE: Final = (
 
 
 @attrs.frozen(kw_only=True)
+class GroupRecord:
+    """What a node must remember of one group, beside its log.
+
+    Attributes:
+        promotion_number: of the newest promotion that it has heard of, 0 for none.
+        promotion_master: who is master by it, "" without one: then the cluster file says it.
+        history: the reigns of the log here.
+        high_water_bytes: the highest offset that this node is known to have acknowledged to a
+            producer, or reported to a master; up to a second old.
+    """
+
+    promotion_number: int = 0
+    promotion_master: str = ""
+    history: History = ()
+    high_water_bytes: int = 0
+
+
+NEW_RECORD: Final = GroupRecord()
+
+
+@attrs.frozen(kw_only=True)
 class Identity:
     """What `identity.json` says. See the module's table."""
 
@@ -58,6 +83,7 @@ class Identity:
     groups: tuple[str, ...]
     boot: int
     settings: Mapping[str, str]
+    records: Mapping[str, GroupRecord] = attrs.Factory(dict)
 
 
 @attrs.define
@@ -66,17 +92,32 @@ class NodeDirectory:
 
     Attributes:
         path: absolute.
-        identity: as it was written for this boot.
+        identity: as it was written last.
     """
 
     path: str
     identity: Identity
+    _disk: Disk
     _locks: ExitStack
 
     @property
     def boot(self) -> int:
         """Number of this start, from 1."""
         return self.identity.boot
+
+    def record(self, group: str) -> GroupRecord:
+        """What is remembered of a group."""
+        return self.identity.records.get(group, NEW_RECORD)
+
+    def update(self, group: str, record: GroupRecord) -> None:
+        """Remember this of a group instead; it is synced when this returns.
+
+        Raises: OSError; then either may be found at the next start.
+        """
+        records = {**self.identity.records, group: record}
+        identity = attrs.evolve(self.identity, records=records)
+        _write(self._disk, self.path, identity)
+        self.identity = identity
 
     def close(self) -> None:
         """Release the locks; harmless when closed."""
@@ -126,6 +167,7 @@ def open_directory(
             groups=tuple(dict.fromkeys((*known, *groups))),
             boot=found.boot + 1 if found is not None else 1,
             settings=dict(settings),
+            records=found.records if found is not None else {},
         )
         for group in groups:
             layout = StoreLayout(f"{path}/groups/{group}")
@@ -133,7 +175,7 @@ def open_directory(
             locks.callback(_lock(disk, layout.lock, layout.root).release)
         _write(disk, path, identity)
         held = locks.pop_all()
-    return NodeDirectory(path, identity, held)
+    return NodeDirectory(path, identity, disk, held)
 
 
 def read_identity(disk: Disk, path: str) -> Identity | None:
@@ -179,6 +221,9 @@ def _parse(found: dict[str, Any]) -> Identity:
         groups=tuple(str(group) for group in found["groups"]),
         boot=int(found["boot"]),
         settings={str(key): str(value) for key, value in found["settings"].items()},
+        records={
+            str(group): _parse_record(record) for group, record in found.get("records", {}).items()
+        },
     )
 
 
@@ -200,6 +245,29 @@ def _check_kinds(disk: Disk, path: str, groups: tuple[str, ...]) -> None:
 
 def _temporary_path(target: str) -> str:
     return f"{target}.tmp"
+
+
+def _parse_record(found: Any) -> GroupRecord:
+    return GroupRecord(
+        promotion_number=_number(found["promotion_number"]),
+        promotion_master=str(found["promotion_master"]),
+        history=tuple(
+            Reign(
+                number=_number(reign["number"]),
+                token=_number(reign["token"]),
+                master=str(reign["master"]),
+                start_bytes=_number(reign["start_bytes"]),
+            )
+            for reign in found["history"]
+        ),
+        high_water_bytes=_number(found["high_water_bytes"]),
+    )
+
+
+def _number(found: object) -> int:
+    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found <= NUMBER_MAX:
+        raise ValueError(f"{found!r} is no number from 0 to {NUMBER_MAX}")
+    return found
 
 
 def _checked(disk: Disk, path: str, cluster: str, node: str) -> Identity | None:

@@ -6,13 +6,22 @@ import subprocess
 import sys
 from pathlib import Path
 
+import attrs
 import pytest
 
 from actors.env import Disk
 from actors.env.local_disk import LocalDisk
 from actors.errors import ConfigError
+from actors.log_types import Reign
 from actors.sim.disk import SimDisk
-from actors.storage.identity import NodeDirectory, identity_path, open_directory, read_identity
+from actors.storage.identity import (
+    NEW_RECORD,
+    GroupRecord,
+    NodeDirectory,
+    identity_path,
+    open_directory,
+    read_identity,
+)
 
 DIRECTORY = "/data/n0"
 
@@ -53,6 +62,94 @@ def test_settings_and_former_groups_are_kept(disk: SimDisk) -> None:
     assert identity is not None
     assert identity.groups == ("old", "orders")
     assert identity.settings == {"copies": "3"}
+
+
+RECORD = GroupRecord(
+    promotion_number=3,
+    promotion_master="n2",
+    history=(Reign(0, 2**63 - 1, "n0", 0), Reign(3, 17, "n2", 4096)),
+    high_water_bytes=5000,
+)
+
+
+def test_a_new_group_has_nothing_to_remember(disk: SimDisk) -> None:
+    assert opened(disk).record("orders") == NEW_RECORD == GroupRecord()
+
+
+def test_records_are_kept_group_by_group_also_of_former_ones(disk: SimDisk) -> None:
+    directory = opened(disk, groups=("orders", "old"))
+    directory.update("orders", RECORD)
+    directory.update("old", attrs.evolve(RECORD, promotion_number=4))
+    assert directory.record("orders") == RECORD
+    directory.close()
+    later = opened(disk, groups=("orders",))
+    assert later.record("orders") == RECORD
+    assert later.record("old").promotion_number == 4
+    assert later.boot == 2
+
+
+def test_an_update_is_durable_when_it_returns(disk: SimDisk) -> None:
+    opened(disk).update("orders", RECORD)
+    disk.power_loss(random.Random(3))
+    assert opened(disk).record("orders") == RECORD
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_power_loss_in_an_update_leaves_the_old_or_the_new_record(
+    disk: SimDisk, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At every step of the replacement, and with any part of what is not synced."""
+    directory = opened(disk)
+    directory.update("orders", RECORD)
+    rng = random.Random(seed)
+    steps = ["open", "rename", "sync_dir"]
+    dying_at = steps[seed % len(steps)]
+
+    def die(*arguments: object) -> None:
+        raise PowerLossError
+
+    monkeypatch.setattr(disk, dying_at, die)
+    newer = attrs.evolve(RECORD, promotion_number=9)
+    with pytest.raises(PowerLossError):
+        directory.update("orders", newer)
+    assert directory.record("orders") == RECORD  # what is not known to be durable is not shown
+    monkeypatch.undo()
+    disk.power_loss(rng)
+    assert opened(disk).record("orders") in (RECORD, newer)
+
+
+class PowerLossError(Exception):
+    """Stands for the moment after which nothing runs."""
+
+
+def test_the_identity_of_an_older_version_opens(disk: SimDisk) -> None:
+    old = {"cluster": "demo", "node": "n0", "groups": ["orders"], "boot": 4, "settings": {}}
+    rewrite(disk, json.dumps({"format_version": 1, **old}).encode())
+    directory = opened(disk)
+    assert directory.boot == 5
+    assert directory.record("orders") == NEW_RECORD
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        [],
+        {},
+        {**attrs.asdict(RECORD), "promotion_number": "3"},
+        {**attrs.asdict(RECORD), "promotion_number": True},
+        {**attrs.asdict(RECORD), "high_water_bytes": -1},
+        {**attrs.asdict(RECORD), "high_water_bytes": 2**63},
+        {**attrs.asdict(RECORD), "history": [[0, 1, "n0", 0]]},
+    ],
+)
+def test_a_record_that_cannot_be_read(disk: SimDisk, record: object) -> None:
+    opened(disk).close()
+    file = disk.open(identity_path(DIRECTORY), "r")
+    found = json.loads(file.pread(0, 1 << 20))
+    file.close()
+    found["records"] = {"orders": record}
+    rewrite(disk, json.dumps(found).encode())
+    assert "expected a node's identity" in refused(disk)
 
 
 def test_a_directory_without_identity_says_nothing(disk: SimDisk) -> None:
