@@ -23,6 +23,7 @@ from actors.ha import connection_state
 from actors.ha.core.states import HAConnectionState
 from actors.log import Log
 from actors.log_types import Batch, NewRecord, Offsets, Receipt
+from actors.node_roles import NodeRoles
 from actors.node_status import group_status, tree_json
 from actors.runtime import ActorError, ActorRef, Registry, ReplyTo
 from actors.runtime.system import System
@@ -72,7 +73,7 @@ class GroupPart:
         )
 
 
-class Node:
+class Node(NodeRoles):
     """A running node. Made by `open_node` and `serve`; implements `actors.api.handle.NodeHandle`.
 
     Attributes:

@@ -36,6 +36,11 @@ Requests, and what answers each (`failed` is possible for all):
 | cancel | `id` of the subscription | ended |
 | get_offsets | group | offsets |
 | watch_offsets | group | offsets, at once and after changes; the newest replaces unsent ones |
+| get_group | group | group: what the node is in that group, see `wire.api_group` |
+| watch_group | group | group, at once and when the node's part changes, not for growth alone |
+| fence | group, number, on | group: the master takes no appends until the promotion is over |
+| record | group, number, master, force | group, once the node acts by that promotion |
+| resync | group | resynced: one free-form value |
 | get_status, get_tree | | status, tree: one free-form value |
 | tail_events | credit_lines | events, many: lines as they stand in the event log |
 | promote | group, node (null: the furthest), force | promoted: one free-form value |
@@ -53,6 +58,18 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
+from wire.api_base import ID_MAX as ID_MAX
+from wire.api_base import NAME_CHARS_MAX as NAME_CHARS_MAX
+from wire.api_base import POSITION_MAX as POSITION_MAX
+from wire.api_base import Count, Frame, Id, Name, Pairs, Position
+from wire.api_group import Fence as Fence
+from wire.api_group import GetGroup as GetGroup
+from wire.api_group import Group as Group
+from wire.api_group import Record as Record
+from wire.api_group import Reign as Reign
+from wire.api_group import Resync as Resync
+from wire.api_group import Resynced as Resynced
+from wire.api_group import WatchGroup as WatchGroup
 from wire.errors import LocalProtocolError, RemoteProtocolError
 
 PROTOCOL_VERSION = 2
@@ -72,10 +89,6 @@ READ_BYTES_MAX = 1 << 20
 """Upper bound of `max_bytes`, in log bytes; a single larger record is still handed out."""
 CREDIT_MAX = 64 << 20
 """Upper bound of outstanding credit of one subscription, in bytes or lines."""
-NAME_CHARS_MAX = 255
-ID_MAX = 2**53 - 1
-"""JSON readers in browsers hold integers exactly up to here."""
-POSITION_MAX = 2**63 - 1
 
 ERROR_BAD_FRAME = "BadFrame"
 ERROR_BAD_REQUEST = "BadRequest"
@@ -84,17 +97,8 @@ ERROR_NOT_AVAILABLE = "NotAvailable"
 ERROR_VERSION = "VersionNotSupported"
 ERROR_INTERNAL = "Internal"
 
-Id: TypeAlias = Annotated[int, Meta(ge=0, le=ID_MAX)]
-Position: TypeAlias = Annotated[int, Meta(ge=0, le=POSITION_MAX)]
-Count: TypeAlias = Annotated[int, Meta(ge=0, le=POSITION_MAX)]
-Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
 Credit: TypeAlias = Annotated[int, Meta(ge=1, le=CREDIT_MAX)]
 ReadBytes: TypeAlias = Annotated[int, Meta(ge=1, le=READ_BYTES_MAX)]
-Pairs: TypeAlias = tuple[tuple[str, str], ...]
-
-
-class Frame(Struct, frozen=True, kw_only=True, tag_field="type"):
-    """Base of all frames: the tag stands in `type`."""
 
 
 class NewMessage(Struct, frozen=True, array_like=True):
@@ -317,6 +321,11 @@ Request: TypeAlias = (
     | TailEvents
     | Promote
     | Stop
+    | GetGroup
+    | WatchGroup
+    | Fence
+    | Record
+    | Resync
 )
 Answer: TypeAlias = (
     Welcome
@@ -330,6 +339,8 @@ Answer: TypeAlias = (
     | Stopping
     | Ended
     | Failed
+    | Group
+    | Resynced
 )
 
 _ENCODE_BINARY = msgspec.msgpack.Encoder().encode

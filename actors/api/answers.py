@@ -5,11 +5,22 @@ from __future__ import annotations
 from typing import TypeAlias, assert_never
 
 from actors.api import convert
+from actors.api.convert_group import from_group_state
 from actors.api.handle import NodeHandle, NodeIdentity
 from actors.api.limits import ApiLimits
 from wire import api
 
-Slow: TypeAlias = api.Read | api.GetOffsets | api.GetStatus | api.GetTree | api.Promote
+Slow: TypeAlias = (
+    api.Read
+    | api.GetOffsets
+    | api.GetStatus
+    | api.GetTree
+    | api.Promote
+    | api.GetGroup
+    | api.Fence
+    | api.Record
+    | api.Resync
+)
 
 
 def welcome(request: api.Hello, identity: NodeIdentity, limits: ApiLimits) -> api.Welcome:
@@ -47,5 +58,17 @@ async def answer(handle: NodeHandle, request: Slow, *, text: bool) -> api.Answer
         case api.Promote():
             value = await handle.promote(request.group, request.node, request.force)
             return api.Promoted(id=request.id, value=value)
+        case api.GetGroup():
+            return from_group_state(request.id, await handle.group_state(request.group))
+        case api.Fence():
+            state = await handle.fence(request.group, request.number, request.on)
+            return from_group_state(request.id, state)
+        case api.Record():
+            state = await handle.record(
+                request.group, request.number, request.master, request.force
+            )
+            return from_group_state(request.id, state)
+        case api.Resync():
+            return api.Resynced(id=request.id, value=await handle.resync(request.group))
         case _:
             assert_never(request)

@@ -11,7 +11,7 @@ import attrs
 
 from actors.events.sink import EventLines, EventSubscription
 from actors.log import AppendOutcome
-from actors.log_types import Batch, NewRecord, Offsets, Receipt
+from actors.log_types import Batch, GroupState, NewRecord, Offsets, Receipt
 
 __all__ = ["AppendOutcome", "EventLines", "EventSubscription", "NodeHandle", "NodeIdentity"]
 
@@ -72,6 +72,36 @@ class NodeHandle(Protocol):
 
     async def promote(self, group: str, node: str | None, force: bool) -> dict[str, Any]:
         """Make `node` (None: the furthest) master of the group."""
+
+    async def group_state(self, group: str) -> GroupState:
+        """What this node is in the group at this moment, with its range at this moment.
+
+        Raises: Closed if its log is not open, as while it takes another part.
+        """
+
+    async def wait_group_state(self, group: str, known: GroupState | None) -> GroupState:
+        """Return once this node's part differs from `known`; at once if `known` is None.
+
+        Offsets are no part: growth alone returns nothing.
+        """
+
+    async def fence(self, group: str, number: int, on: bool) -> GroupState:
+        """Take no appends here until promotion `number` is over, or take them again.
+
+        Returns: the state after it; of a node that is not master, unchanged.
+        Raises: RequestRefused(ERROR_BAD_REQUEST) if it knows that promotion or a higher one.
+        """
+
+    async def record(self, group: str, number: int, master: str, force: bool) -> GroupState:
+        """`master` is master by promotion `number`; return once this node acts by it.
+
+        A master by it need not be open yet. With `force` it opens without hearing anybody.
+        Raises: RequestRefused(ERROR_BAD_REQUEST) if this node knows a higher promotion, or another
+            master by the same, or if `master` is no Python member.
+        """
+
+    async def resync(self, group: str) -> dict[str, Any]:
+        """Set aside what this node's log has beyond its master's, and follow."""
 
     def request_stop(self) -> None:
         """Begin the ordered stop; returns at once."""

@@ -15,8 +15,9 @@ import trio
 
 from actors.api import convert
 from actors.api.budget import Answering
+from actors.api.convert_group import from_group_state
 from actors.api.handle import NodeHandle
-from actors.log_types import Offsets
+from actors.log_types import GroupState, Offsets
 from wire import api
 
 WATCH_INTERVAL_S = 0.002
@@ -24,7 +25,7 @@ WATCH_INTERVAL_S = 0.002
 EVENT_LINES_MAX = 256
 """Lines of one push: about 50 KB."""
 
-Subscribe: TypeAlias = api.Tail | api.WatchOffsets | api.TailEvents
+Subscribe: TypeAlias = api.Tail | api.WatchOffsets | api.WatchGroup | api.TailEvents
 Push: TypeAlias = Callable[[bytes | str], Awaitable[None]]
 """Hands one message to the connection; returns when it has been sent."""
 
@@ -62,7 +63,7 @@ def credit_of(request: Subscribe) -> Credit:
             return Credit(left=request.credit_bytes)
         case api.TailEvents():
             return Credit(left=request.credit_lines)
-        case api.WatchOffsets():
+        case api.WatchOffsets() | api.WatchGroup():
             return Credit(left=0)
         case _:
             assert_never(request)
@@ -83,6 +84,8 @@ async def follow(
             await tail(handle, request, credit, push, room, text=text)
         case api.WatchOffsets():
             await watch_offsets(handle, request, push, text=text)
+        case api.WatchGroup():
+            await watch_group(handle, request, push, text=text)
         case api.TailEvents():
             await tail_events(handle, request, credit, push, text=text)
         case _:
@@ -136,6 +139,16 @@ async def watch_offsets(
         known = await handle.wait_offsets(request.group, known)
         await push(api.encode(convert.from_offsets(request.id, known), text=text))
         await trio.sleep(WATCH_INTERVAL_S)
+
+
+async def watch_group(
+    handle: NodeHandle, request: api.WatchGroup, push: Push, *, text: bool
+) -> None:
+    """Push the node's part in the group now and whenever it has changed, for ever."""
+    known: GroupState | None = None
+    while True:
+        known = await handle.wait_group_state(request.group, known)
+        await push(api.encode(from_group_state(request.id, known), text=text))
 
 
 async def tail_events(

@@ -21,7 +21,16 @@ from actors.env.protocols import Network
 from actors.events.codec import decode_line
 from actors.events.node import NodeStarted
 from actors.events.sink import EventSink, EventSubscription
-from actors.log_types import Batch, Message, NewRecord, Offsets, Receipt, Record
+from actors.log_types import (
+    Batch,
+    GroupState,
+    Message,
+    NewRecord,
+    Offsets,
+    Receipt,
+    Record,
+    Reign,
+)
 from actors.runtime import ChildSpec, System, open_system
 from actors.runtime.spec import SupervisorSpec
 from actors.sim.network import NetworkOptions, SimNetwork
@@ -38,6 +47,27 @@ def sink_of(node: str) -> EventSink:
     return EventSink(node, 1, lambda: 0, NodeStarted(cluster="demo", version="0", groups=()))
 
 
+STATE = GroupState(
+    cluster="demo",
+    node="n0",
+    boot=7,
+    group="orders",
+    role="master",
+    state="open",
+    reason="",
+    opened=True,
+    number=2,
+    master="n0",
+    history=(Reign(0, 2**63 - 1, "n1", 0), Reign(2, 5, "n0", 300)),
+    min=0,
+    written=500,
+    synced=400,
+    acknowledged=400,
+    high_water=400,
+    unanswered=1,
+)
+
+
 @attrs.define(eq=False)
 class MemoryNode:
     """A `NodeHandle` whose log is a list; positions are record numbers times 100.
@@ -49,6 +79,8 @@ class MemoryNode:
         fail: what every other request raises.
         stored: the log.
         held_end: how much of it this node holds; None: all.
+        state: its part in the group.
+        calls: fence, record and resync, with their arguments.
     """
 
     sink: EventSink = attrs.field(factory=lambda: sink_of("n0"))
@@ -61,6 +93,8 @@ class MemoryNode:
     waiting: list[tuple[Receipt, Callable[[AppendOutcome], None]]] = attrs.Factory(list)
     acknowledged: int = 0
     held_end: int | None = None
+    state: GroupState = STATE
+    calls: list[tuple[object, ...]] = attrs.Factory(list)
     reads: int = 0
     may_read: trio.Event = attrs.Factory(trio.Event)
     may_submit: trio.Event = attrs.Factory(trio.Event)
@@ -165,6 +199,31 @@ class MemoryNode:
         self.check(group)
         await trio.lowlevel.checkpoint()
         return {"group": group, "node": node, "force": force}
+
+    async def group_state(self, group: str) -> GroupState:
+        return await self.wait_group_state(group, None)
+
+    async def wait_group_state(self, group: str, known: GroupState | None) -> GroupState:
+        self.check(group)
+        while self.state == known:
+            await self.changed.wait()
+        return self.state
+
+    async def fence(self, group: str, number: int, on: bool) -> GroupState:
+        self.check(group)
+        self.calls.append(("fence", number, on))
+        return await self.group_state(group)
+
+    async def record(self, group: str, number: int, master: str, force: bool) -> GroupState:
+        self.check(group)
+        self.calls.append(("record", number, master, force))
+        return await self.group_state(group)
+
+    async def resync(self, group: str) -> dict[str, Any]:
+        self.check(group)
+        self.calls.append(("resync",))
+        await trio.lowlevel.checkpoint()
+        return {"group": group}
 
     def request_stop(self) -> None:
         self.stopped = True

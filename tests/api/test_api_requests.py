@@ -10,6 +10,7 @@ from api_kit import (
 )
 from trio.testing import MockClock
 
+from actors.api.convert_group import from_group_state, to_group_state
 from actors.api.frame_socket import SocketClosed
 from actors.api.limits import ApiLimits
 from actors.errors import NotMaster, ReplicationTimeout, StorageError
@@ -63,6 +64,26 @@ async def test_every_request_has_its_answer(text: bool, autojump_clock: MockCloc
         )
         assert await client.ask(api.Stop(id=7)) == api.Stopping(id=7)
         assert node.stopped
+
+
+@pytest.mark.parametrize("text", [False, True])
+async def test_a_member_asks_for_and_changes_a_node_s_part(
+    text: bool, autojump_clock: MockClock
+) -> None:
+    node = MemoryNode()
+    async with serving(node) as served, bare_client(served, text=text) as client:
+        state = await client.ask(api.GetGroup(id=1, group="orders"))
+        assert isinstance(state, api.Group)
+        assert state.id == 1
+        assert to_group_state(state) == node.state
+        assert state.history[1] == api.Reign(2, 5, "n0", 300)
+        fenced = await client.ask(api.Fence(id=2, group="orders", number=3, on=True))
+        assert fenced == from_group_state(2, node.state)
+        recorded = await client.ask(api.Record(id=3, group="orders", number=3, master="n1"))
+        assert recorded == from_group_state(3, node.state)
+        resynced = await client.ask(api.Resync(id=4, group="orders"))
+        assert resynced == api.Resynced(id=4, value={"group": "orders"})
+    assert node.calls == [("fence", 3, True), ("record", 3, "n1", False), ("resync",)]
 
 
 async def test_welcome_tells_the_node_and_its_limits(autojump_clock: MockClock) -> None:

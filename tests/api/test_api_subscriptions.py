@@ -1,11 +1,13 @@
 """Tails and watches over the API socket: credit, ends, what a slow client costs."""
 
+import attrs
 import pytest
 import trio
 from api_kit import BareClient, MemoryNode, bare_client, serving
 from trio.testing import MockClock
 
 from actors.api.convert import RECORD_COST_BYTES
+from actors.api.convert_group import from_group_state
 from actors.api.limits import ApiLimits
 from actors.events.codec import decode_line
 from actors.events.runtime import ActorRestarted
@@ -50,6 +52,22 @@ async def test_a_tail_gives_what_is_there_and_what_comes(autojump_clock: MockClo
         await client.send(api.Append(id=2, group="orders", records=(b"new",)))
         answers = [await client.receive(), await client.receive()]
         assert {type(answer) for answer in answers} == {api.Appended, api.Batch}
+
+
+async def test_a_watched_part_is_pushed_at_once_and_when_it_changes(
+    autojump_clock: MockClock,
+) -> None:
+    node = MemoryNode()
+    async with serving(node) as served, bare_client(served) as client:
+        first = await client.ask(api.WatchGroup(id=1, group="orders"))
+        assert first == from_group_state(1, node.state)
+        node.stir()
+        await quiet(client)
+        node.state = attrs.evolve(node.state, state="fenced", reason="n1 is ahead")
+        node.stir()
+        assert await client.receive() == from_group_state(1, node.state)
+        await client.send(api.Cancel(id=1))
+        assert await client.receive() == api.Ended(id=1)
 
 
 async def test_a_tail_from_the_end_gives_only_what_comes(autojump_clock: MockClock) -> None:

@@ -80,6 +80,20 @@ requests = st.one_of(
     st.builds(api.TailEvents, id=ids, credit_lines=granted),
     st.builds(api.Promote, id=ids, group=names, node=st.none() | names, force=st.booleans()),
     st.builds(api.Stop, id=ids),
+    st.builds(api.GetGroup, id=ids, group=names),
+    st.builds(api.WatchGroup, id=ids, group=names),
+    st.builds(
+        api.Fence, id=ids, group=names, number=st.integers(1, api.POSITION_MAX), on=st.booleans()
+    ),
+    st.builds(
+        api.Record,
+        id=ids,
+        group=names,
+        number=st.integers(1, api.POSITION_MAX),
+        master=names,
+        force=st.booleans(),
+    ),
+    st.builds(api.Resync, id=ids, group=names),
 )
 answers = st.one_of(
     st.builds(
@@ -124,6 +138,33 @@ answers = st.one_of(
         acknowledged=positions,
         master=st.none() | st.text(),
     ),
+    st.builds(
+        api.Group,
+        id=ids,
+        group=st.text(),
+        cluster=st.text(),
+        node=st.text(),
+        boot=positions,
+        role=st.text(),
+        state=st.text(),
+        reason=st.text(),
+        opened=st.booleans(),
+        number=positions,
+        master=st.text(),
+        history=st.lists(
+            st.builds(
+                api.Reign, number=positions, token=positions, master=st.text(), start=positions
+            ),
+            max_size=3,
+        ).map(tuple),
+        min=positions,
+        written=positions,
+        synced=positions,
+        acknowledged=positions,
+        high_water=positions,
+        unanswered=positions,
+    ),
+    st.builds(api.Resynced, id=ids, value=objects),
     st.builds(api.Status, id=ids, value=objects),
     st.builds(api.Tree, id=ids, value=objects),
     st.builds(api.Events, id=ids, lines=texts, missed=positions),

@@ -1,0 +1,56 @@
+"""Between `GroupState` and its frame."""
+
+from __future__ import annotations
+
+from actors.log_types import GroupState, Reign
+from wire import api
+
+
+def from_group_state(request: int, state: GroupState) -> api.Group:
+    return api.Group(
+        id=request,
+        group=state.group,
+        cluster=state.cluster,
+        node=state.node,
+        boot=state.boot,
+        role=state.role,
+        state=state.state,
+        reason=state.reason,
+        opened=state.opened,
+        number=state.number,
+        master=state.master,
+        history=tuple(
+            api.Reign(reign.number, reign.token, reign.master, reign.start_bytes)
+            for reign in state.history
+        ),
+        min=state.min,
+        written=state.written,
+        synced=state.synced,
+        acknowledged=state.acknowledged,
+        high_water=state.high_water,
+        unanswered=state.unanswered,
+    )
+
+
+def to_group_state(frame: api.Group) -> GroupState:
+    return GroupState(
+        group=frame.group,
+        cluster=frame.cluster,
+        node=frame.node,
+        boot=frame.boot,
+        role=frame.role,
+        state=frame.state,
+        reason=frame.reason,
+        opened=frame.opened,
+        number=frame.number,
+        master=frame.master,
+        history=tuple(
+            Reign(reign.number, reign.token, reign.master, reign.start) for reign in frame.history
+        ),
+        min=frame.min,
+        written=frame.written,
+        synced=frame.synced,
+        acknowledged=frame.acknowledged,
+        high_water=frame.high_water,
+        unanswered=frame.unanswered,
+    )

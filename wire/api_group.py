@@ -1,0 +1,89 @@
+"""Frames by which the members of a group agree on its master; `wire.api` has them in its tables.
+
+A reign is an array: number (of the promotion, 0: the cluster file's master), token (0 for what is
+older than reigns), master, start (position where the log ended when it began).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from wire.api_base import POSITION_MAX, Count, Frame, Id, Name, Position
+
+REIGNS_MAX = 256
+"""Longest history that is sent; its owner keeps no more either."""
+
+
+class Reign(Struct, frozen=True, array_like=True):
+    """See the module's text."""
+
+    number: Count
+    token: Annotated[int, Meta(ge=0, le=POSITION_MAX)]
+    master: str
+    start: Position
+
+
+class GetGroup(Frame, frozen=True, kw_only=True, tag="get_group"):
+    id: Id
+    group: Name
+
+
+class WatchGroup(Frame, frozen=True, kw_only=True, tag="watch_group"):
+    id: Id
+    group: Name
+
+
+class Fence(Frame, frozen=True, kw_only=True, tag="fence"):
+    """`number`: of the promotion that is about to take place. `on`: false takes the fence away."""
+
+    id: Id
+    group: Name
+    number: Annotated[int, Meta(ge=1, le=POSITION_MAX)]
+    on: bool
+
+
+class Record(Frame, frozen=True, kw_only=True, tag="record"):
+    """`master` is the group's master by promotion `number`. `force`: to that master itself: open
+    without hearing anybody, whatever was lost.
+    """
+
+    id: Id
+    group: Name
+    number: Annotated[int, Meta(ge=1, le=POSITION_MAX)]
+    master: Name
+    force: bool = False
+
+
+class Resync(Frame, frozen=True, kw_only=True, tag="resync"):
+    id: Id
+    group: Name
+
+
+class Group(Frame, frozen=True, kw_only=True, tag="group"):
+    """What one node is in one group. See `actors.log_types.GroupState`, field by field."""
+
+    id: Id
+    group: str
+    cluster: str
+    node: str
+    boot: Count
+    role: str
+    state: str
+    reason: str
+    opened: bool
+    number: Count
+    master: str
+    history: Annotated[tuple[Reign, ...], Meta(max_length=REIGNS_MAX)]
+    min: Position
+    written: Position
+    synced: Position
+    acknowledged: Position
+    high_water: Position
+    unanswered: Count
+
+
+class Resynced(Frame, frozen=True, kw_only=True, tag="resynced"):
+    id: Id
+    value: dict[str, Any]
