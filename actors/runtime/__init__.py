@@ -21,7 +21,7 @@ Three decisions that the rest relies on:
 - Only an actor's supervisor ends it: by asking, then by a kill that walks the whole subtree.
 """
 
-from actors.runtime import dynamic
+from actors.runtime import dynamic, requests
 from actors.runtime.actor import Actor, StopReason
 from actors.runtime.context import ActorContext
 from actors.runtime.errors import (
@@ -45,6 +45,7 @@ from actors.runtime.spec import (
     Backoff,
     ChildSpec,
     DynamicSpec,
+    LazySpec,
     Restart,
     Strategy,
     SupervisorSpec,
@@ -66,6 +67,7 @@ __all__ = [
     "Backoff",
     "ChildSpec",
     "DynamicSpec",
+    "LazySpec",
     "MailboxFull",
     "MailboxSpec",
     "MailboxStatistics",
@@ -89,5 +91,6 @@ __all__ = [
     "open_system",
     "render_spec",
     "render_tree",
+    "requests",
     "serve",
 ]

@@ -16,18 +16,17 @@ the next message is read, as in OTP.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
 from typing import Any, TypeAlias, assert_never
 
 import attrs
 
 from actors.runtime.child import Child, Launch
-from actors.runtime.errors import ActorDown, describe
-from actors.runtime.mailbox import Mailbox, MailboxSpec, MailboxStatistics
+from actors.runtime.errors import describe
 from actors.runtime.ref import ActorRef
 from actors.runtime.registry import Registry
 from actors.runtime.reply import ReplyTo
+from actors.runtime.requests import Refused as Refused
+from actors.runtime.requests import answer
 from actors.runtime.spec import SUPERVISOR_EXTRA_S, ChildSpec, DynamicSpec, SupervisorSpec
 from actors.runtime.supervisor import Supervisor
 
@@ -45,19 +44,6 @@ class Stopped:
     """The child has ended."""
 
     name: str
-
-
-@attrs.frozen(kw_only=True)
-class Refused:
-    """Nothing was done.
-
-    Attributes:
-        reason: for people: the name is taken or unknown, there is no room, the start failed.
-        error: what the start raised, if it was that.
-    """
-
-    reason: str
-    error: Exception | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -87,52 +73,33 @@ class DynamicSupervisor(Supervisor):
     def __init__(
         self, registry: Registry, path: str, incarnation: int, spec: DynamicSpec, launch: Launch
     ) -> None:
-        fixed = SupervisorSpec(intensity=spec.intensity, period_s=spec.period_s)
+        fixed = SupervisorSpec(
+            intensity=spec.intensity, period_s=spec.period_s, takes_requests=True
+        )
         super().__init__(registry, path, incarnation, fixed, launch)
         self.type = "simple_one_for_one"
         self._children_max = spec.children_max
-        self._ref = registry.ref(path)
-        self._mailbox = Mailbox(MailboxSpec(), path)
-        self._mailbox.receiver = self._parker
-        self._commands: deque[Message] = deque()  # bounded by the mailbox, whose batch it holds
 
     def shutdown_s(self, own_s: float) -> float:
         del own_s
         return max(self._shutdown_times_s(), default=0.0) + SUPERVISOR_EXTRA_S
 
-    def statistics(self) -> MailboxStatistics | None:
-        return self._mailbox.statistics()
-
-    async def run(self, started: Callable[[], None]) -> None:
-        self._ref.attach(self._mailbox)
-        try:
-            await super().run(started)
-        finally:
-            self._close()
-            for reply in list(self._mailbox.replies):
-                reply.fail(ActorDown(f"{self.path} ended before it answered"))
-
-    async def _do_command(self) -> bool:
-        if not self._commands:
-            self._commands.extend(self._mailbox.take())
-        if not self._commands:
-            return False
-        message = self._commands.popleft()
-        match message:
+    async def _carry_out(self, message: Any) -> None:
+        command: Message = message
+        match command:
             case StartChild():
-                await self._start_dynamic(message)
+                await self._start_dynamic(command)
             case StopChild():
-                await self._stop_dynamic(message)
+                await self._stop_dynamic(command)
             case _:
-                assert_never(message)
-        return True
+                assert_never(command)
 
     async def _start_dynamic(self, message: StartChild) -> None:
         spec = message.child
         if self._find(spec.name) is not None:
-            self._answer(message.reply_to, Refused(reason=f"{spec.name} is running already"))
+            answer(message.reply_to, Refused(reason=f"{spec.name} is running already"))
         elif len(self._children) >= self._children_max:
-            self._answer(message.reply_to, Refused(reason=f"{self._children_max} children run"))
+            answer(message.reply_to, Refused(reason=f"{self._children_max} children run"))
         else:
             child = Child(spec, f"{self.path}/{spec.name}")
             self._children.append(child)
@@ -141,36 +108,27 @@ class DynamicSupervisor(Supervisor):
             except Exception as exc:  # noqa: BLE001 - told to whoever asked
                 self._ended_for_good(child)
                 refused = Refused(reason=f"could not start: {describe(exc)}", error=exc)
-                self._answer(message.reply_to, refused)
+                answer(message.reply_to, refused)
             else:
                 ref = self._registry.ref(child.path)
-                self._answer(message.reply_to, Started(ref=ref, incarnation=child.incarnation))
+                answer(message.reply_to, Started(ref=ref, incarnation=child.incarnation))
 
     async def _stop_dynamic(self, message: StopChild) -> None:
         child = self._find(message.name)
         if child is None:
-            self._answer(message.reply_to, Refused(reason=f"there is no {message.name}"))
+            answer(message.reply_to, Refused(reason=f"there is no {message.name}"))
             return
         await self._stop_child(child)
         self._ended_for_good(child)
-        self._answer(message.reply_to, Stopped(name=message.name))
-
-    def _answer(self, reply_to: ReplyTo[Any] | None, outcome: object) -> None:
-        if reply_to is not None:
-            reply_to.send(outcome)
+        answer(message.reply_to, Stopped(name=message.name))
 
     def _ended_for_good(self, child: Child) -> None:
         self._children.remove(child)
         self._registry.forget(child.path)
 
     async def _stop_children(self) -> None:
-        self._close()
+        self._close_requests()
         for child in reversed(self._children):
             if child.life is not None:
                 child.life.request_stop(child.spec.shutdown_s)
         await super()._stop_children()
-
-    def _close(self) -> None:
-        if self._mailbox.open:
-            self._ref.detach()
-            self._registry.dead_letters(self.path, [*self._commands, *self._mailbox.close()])

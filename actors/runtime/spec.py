@@ -87,6 +87,7 @@ class SupervisorSpec:
     Attributes:
         intensity: restarts that are taken within `period_s`; one more ends the supervisor with an
             error.
+        takes_requests: it has a mailbox for `requests.RestartChild`.
         on_exit: runs once per incarnation after all children have ended, however that came; must
             not block.
     """
@@ -96,6 +97,7 @@ class SupervisorSpec:
     period_s: float = PERIOD_S
     children: tuple[ChildSpec, ...] = ()
     auto_shutdown: AutoShutdown = AutoShutdown.NEVER
+    takes_requests: bool = False
     on_exit: Callable[[], None] | None = None
 
     def __attrs_post_init__(self) -> None:
@@ -123,7 +125,18 @@ class DynamicSpec:
             raise SpecError(f"impossible bounds: {self}")
 
 
-Start: TypeAlias = Callable[[], Actor[Any]] | SupervisorSpec | DynamicSpec
+@attrs.frozen
+class LazySpec:
+    """A supervisor whose specification is made anew for each of its lives.
+
+    Attributes:
+        build: pure and quick; also called to print the tree.
+    """
+
+    build: Callable[[], SupervisorSpec]
+
+
+Start: TypeAlias = Callable[[], Actor[Any]] | SupervisorSpec | DynamicSpec | LazySpec
 
 
 @attrs.frozen(kw_only=True)
@@ -132,7 +145,8 @@ class ChildSpec:
 
     Attributes:
         name: last part of its path.
-        start: a factory that makes a fresh actor for each life, or a supervisor's specification.
+        start: a factory that makes a fresh actor for each life, or a supervisor's specification,
+            or a way to make one for each life.
         shutdown_s: how long it may take to stop before it is killed. Of no effect for a
             supervisor, which gets the sum of its children's plus SUPERVISOR_EXTRA_S.
         significant: see AutoShutdown. Not for permanent children, which never end for good.
@@ -155,6 +169,13 @@ class ChildSpec:
             raise SpecError(f"{self.name} is permanent, so it cannot be significant")
 
 
+def supervisor_of(start: Start) -> SupervisorSpec | DynamicSpec | None:
+    """The specification that a life begun now would have; None for an actor's factory."""
+    if isinstance(start, LazySpec):
+        return start.build()
+    return start if isinstance(start, SupervisorSpec | DynamicSpec) else None
+
+
 def render_spec(spec: SupervisorSpec | DynamicSpec, name: str = "") -> str:
     """The tree as text, one line per child, before it runs."""
     return "\n".join([f"/{name} {_describe(spec)}".lstrip(), *_lines(spec, "")])
@@ -166,8 +187,9 @@ def _lines(spec: SupervisorSpec | DynamicSpec, indent: str) -> list[str]:
     for number, child in enumerate(children, 1):
         last = number == len(children)
         lines.append(f"{indent}{'└─ ' if last else '├─ '}{_describe_child(child)}")
-        if isinstance(child.start, SupervisorSpec | DynamicSpec):
-            lines += _lines(child.start, indent + ("   " if last else "│  "))
+        below = supervisor_of(child.start)
+        if below is not None:
+            lines += _lines(below, indent + ("   " if last else "│  "))
     return lines
 
 
@@ -181,8 +203,9 @@ def _describe(spec: SupervisorSpec | DynamicSpec) -> str:
 
 def _describe_child(child: ChildSpec) -> str:
     words = [child.name]
-    if isinstance(child.start, SupervisorSpec | DynamicSpec):
-        words.append(_describe(child.start))
+    below = supervisor_of(child.start)
+    if below is not None:
+        words.append(_describe(below))
     words.append(child.restart.value)
     if child.significant:
         words.append("significant")

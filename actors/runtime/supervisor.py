@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import trio
 
@@ -29,10 +30,12 @@ from actors.runtime.errors import (
     RestartIntensityExceeded,
     SignificantChildFailed,
     StopFailed,
+    describe,
 )
 from actors.runtime.lives import Lives
 from actors.runtime.mailbox import MailboxStatistics
 from actors.runtime.registry import Registry
+from actors.runtime.requests import Refused, RequestBox, RestartChild, Restarted, answer
 from actors.runtime.spec import (
     SUPERVISOR_EXTRA_S,
     AutoShutdown,
@@ -70,6 +73,9 @@ class Supervisor(Lives):
         self._stop_timeout_s = stop_timeout_s
         self._stop_errors: list[StopFailed] = []
         self._killed = False
+        self._requests: RequestBox | None = None
+        if spec.takes_requests:
+            self._requests = RequestBox(registry, path, self._parker)
 
     # What the parent, the kill walk and the snapshot use.
 
@@ -93,13 +99,15 @@ class Supervisor(Lives):
         return sum(self._shutdown_times_s()) + SUPERVISOR_EXTRA_S
 
     def statistics(self) -> MailboxStatistics | None:
-        return None
+        return self._requests.statistics() if self._requests is not None else None
 
     # The life of a supervisor.
 
     async def run(self, started: Callable[[], None]) -> None:
         """Start the children, call `started`, keep the rules, stop the children however it ends."""
         failure: Exception | None = None
+        if self._requests is not None:
+            self._requests.open()
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
@@ -122,6 +130,8 @@ class Supervisor(Lives):
         finally:
             if self._killed:
                 self.stopped_as = StopReason.KILLED
+            if self._requests is not None:
+                self._requests.end()
             self._on_exit()
         self._raise_stop_errors(failure)
 
@@ -152,16 +162,9 @@ class Supervisor(Lives):
             elif self._exits:
                 if await self._on_exit_notice(self._exits.popleft()):
                     return
-            elif not await self._do_command():
+            elif not await self._do_request():
                 with trio.move_on_at(due_s):
                     await self._parker.park()
-
-    async def _do_command(self) -> bool:
-        """Carry out one message.
-
-        False if there is none. (Only dynamic supervisors have a mailbox.)
-        """
-        return False
 
     async def _on_exit_notice(self, notice: Exit) -> bool:
         """True if the supervisor shall shut itself down."""
@@ -170,7 +173,10 @@ class Supervisor(Lives):
             return False  # it was stopped, or replaced, before its notice was read
         child.life = None
         child.state = State.STOPPED
-        error = notice.error
+        return await self._ended(child, notice.error)
+
+    async def _ended(self, child: Child, error: Exception | None) -> bool:
+        """A life ended by itself, or failed to start. True if that ends the supervisor too."""
         failed = error is not None and not isinstance(error, SignificantChildFailed)
         restart = child.spec.restart
         if restart is Restart.PERMANENT or (restart is Restart.TRANSIENT and failed):
@@ -194,6 +200,43 @@ class Supervisor(Lives):
         return self._spec.auto_shutdown is AutoShutdown.ALL_SIGNIFICANT and not any(
             child.spec.significant and child.state is not State.STOPPED for child in self._children
         )
+
+    # Requests.
+
+    async def _do_request(self) -> bool:
+        """Carry out one request. False if there is none."""
+        message = self._requests.next() if self._requests is not None else None
+        if message is None:
+            return False
+        await self._carry_out(message)
+        return True
+
+    async def _carry_out(self, message: Any) -> None:
+        request: RestartChild = message
+        child = self._find(request.name)
+        if child is None:
+            answer(request.reply_to, Refused(reason=f"there is no {request.name}"))
+        elif child.state is State.WAITING:
+            answer(request.reply_to, Refused(reason=f"{request.name} waits for its restart"))
+        else:
+            await self._restart_on_request(child, request)
+
+    async def _restart_on_request(self, child: Child, request: RestartChild) -> None:
+        await self._stop_child(child)
+        child.restarts += 1
+        try:
+            await self._start_child(child)
+        except Exception as exc:  # noqa: BLE001 - a failed start is a failed life
+            reason = f"could not start: {describe(exc)}"
+            answer(request.reply_to, Refused(reason=reason, error=exc))
+            await self._ended(child, exc)
+        else:
+            restarted = Restarted(name=request.name, incarnation=child.incarnation)
+            answer(request.reply_to, restarted)
+
+    def _close_requests(self) -> None:
+        if self._requests is not None:
+            self._requests.close()
 
     # Restarts.
 
@@ -285,5 +328,6 @@ class Supervisor(Lives):
         self._stop_errors += [error for error in errors if isinstance(error, StopFailed)]
 
     async def _stop_children(self) -> None:
+        self._close_requests()
         for child in reversed(self._children):
             await self._stop_child(child)

@@ -20,7 +20,7 @@ from actors.runtime.errors import SpecError, describe
 from actors.runtime.process import ActorProcess
 from actors.runtime.ref import ActorRef
 from actors.runtime.registry import Registry, log_event
-from actors.runtime.spec import Start, SupervisorSpec
+from actors.runtime.spec import Start, SupervisorSpec, supervisor_of
 from actors.runtime.supervisor import Supervisor
 from actors.runtime.tree import State, TreeNode
 
@@ -80,10 +80,12 @@ class System:
 
 def launch(registry: Registry, path: str, incarnation: int, start: Start) -> Process:
     """Make what a ChildSpec's `start` describes. No child comes into being anywhere else."""
-    if isinstance(start, SupervisorSpec):
-        return Supervisor(registry, path, incarnation, start, launch)
-    if not callable(start):
-        return DynamicSupervisor(registry, path, incarnation, start, launch)
+    spec = supervisor_of(start)
+    if isinstance(spec, SupervisorSpec):
+        return Supervisor(registry, path, incarnation, spec, launch)
+    if spec is not None:
+        return DynamicSupervisor(registry, path, incarnation, spec, launch)
+    assert callable(start)
     actor: Any = start()
     if not isinstance(actor, Actor) or hasattr(actor, "ctx"):
         raise SpecError(f"{path}: start must make a fresh Actor each time, not {actor!r}")

@@ -26,6 +26,7 @@ from actors.runtime import (
     Strategy,
     SupervisorSpec,
     open_system,
+    requests,
 )
 
 NAMES = ("a", "b", "c", "d")
@@ -76,6 +77,17 @@ class OTP:
             self.begin_again(name)
         elif restart is Restart.TEMPORARY:
             del self.restart[name]
+
+    def requested(self, name: str) -> None:
+        """A restart on request: past the strategy, and counted only if the start fails."""
+        if name not in self.restart:
+            return
+        self.stop([name])
+        if not self.start(name):
+            if self.restart[name] is Restart.TEMPORARY:
+                del self.restart[name]
+            else:
+                self.begin_again(name)
 
     def begin_again(self, name: str) -> None:
         self.restarts += 1
@@ -131,6 +143,7 @@ def spec_of(
         strategy=script.strategy,
         intensity=script.intensity,
         period_s=PERIOD_S,
+        takes_requests=True,
         children=tuple(
             log.child(name, restart=restart, probe={"failing": failing[name], **probe})
             for name, restart in zip(NAMES, script.restart, strict=False)
@@ -147,6 +160,8 @@ async def play(script: Script, log: Log, check: bool, **probe: Any) -> None:
         for (kind, name), expected in zip(script.actions, script.expected[1:], strict=True):
             if kind == "fail":
                 failing[name].append(Boom())
+            elif kind == "restart":
+                await system.ref("/n0").tell(requests.RestartChild(name=name))
             else:
                 await system.ref(f"/n0/{name}").tell(Crash() if kind == "crash" else Finish())
             await settle()
@@ -157,12 +172,17 @@ async def play(script: Script, log: Log, check: bool, **probe: Any) -> None:
 
 
 def assert_complete_and_in_order(
-    log: Log, begin: int, *orders: tuple[str, ...], inner: tuple[str, ...] = ()
+    log: Log,
+    begin: int,
+    *orders: tuple[str, ...],
+    inner: tuple[str, ...] = (),
+    asked: tuple[str, ...] = (),
 ) -> None:
     """Every life that began has ended once; after `begin` nothing starts, and all stop backwards.
 
     Args:
         inner: children of a supervisor that is at work until its own turn to stop comes.
+        asked: children that were restarted on request: one may have been stopping for that.
     """
     running: dict[str, int] = {}
     for line in log:
@@ -181,6 +201,8 @@ def assert_complete_and_in_order(
     stopped = [line[1:].partition(" ")[0] for line in after if line.endswith(" shutdown")]
     for order in orders:
         ours = [name for name in stopped if name in order]
+        if ours[0:1] != sorted(ours, key=order.index, reverse=True)[0:1] and ours[0] in asked:
+            ours = ours[1:]
         assert ours == sorted(ours, key=order.index, reverse=True), log
 
 
@@ -199,7 +221,8 @@ def run_cancelled(script: Script, at: int, **probe: Any) -> bool:
         assert script.intensity < 100, "it failed without a reason"
     if steps.logged_before < 0:
         return False
-    assert_complete_and_in_order(log, steps.logged_before, NAMES)
+    asked = tuple(name for kind, name in script.actions if kind == "restart")
+    assert_complete_and_in_order(log, steps.logged_before, NAMES, asked=asked)
     return True
 
 
@@ -239,6 +262,8 @@ class Supervision(RuleBasedStateMachine):
         self.script.actions.append((kind, name))
         if kind == "fail":
             self.model.failing[name] = self.model.failing.get(name, 0) + 1
+        elif kind == "restart":
+            self.model.requested(name)
         else:
             self.model.exits(name, kind == "crash")
         self.script.expected.append(self.take())
@@ -250,6 +275,10 @@ class Supervision(RuleBasedStateMachine):
     @rule(at=st.integers(0, 3))
     def finish(self, at: int) -> None:
         self.act("finish", NAMES[at % len(self.script.restart)])
+
+    @rule(at=st.integers(0, 3))
+    def restart_on_request(self, at: int) -> None:
+        self.act("restart", NAMES[at % len(self.script.restart)])
 
     @rule(at=st.integers(0, 3))
     def fail_the_next_start(self, at: int) -> None:
@@ -280,7 +309,16 @@ TestSupervision = Supervision.TestCase
 @pytest.mark.parametrize("probe", [{}, {"stop_s": 0.5, "start_s": 0.5}])
 def test_host_cancellation_at_every_await_of_a_supervisor(strategy, probe):
     script = Script(strategy, (Restart.PERMANENT, Restart.TEMPORARY, Restart.PERMANENT), 100)
-    for action in (("crash", "a"), ("fail", "c"), ("crash", "c"), ("crash", "b"), ("crash", "a")):
+    for action in (
+        ("crash", "a"),
+        ("fail", "c"),
+        ("crash", "c"),
+        ("restart", "a"),
+        ("fail", "c"),
+        ("restart", "c"),
+        ("crash", "b"),
+        ("crash", "a"),
+    ):
         script.actions.append(action)
     script.expected = [[] for _ in range(len(script.actions) + 1)]
     at = 1
