@@ -13,7 +13,7 @@ from typing import ClassVar
 import attrs
 
 from actors.env.protocols import Disk
-from actors.storage.side_file import SideFile, SideFileDamaged
+from actors.storage.side_file import SideFile, SideFileDamaged, read_side_file
 
 
 @attrs.frozen(kw_only=True)
@@ -52,14 +52,11 @@ class DispatchState:
 
     @classmethod
     def read(cls, disk: Disk, path: str) -> DispatchState | None:
-        """The newest state, without becoming the file's owner."""
-        if not disk.exists(path):
-            return None
+        """The newest state, without becoming the file's owner or changing it."""
         try:
-            side, values = SideFile.open(disk, path, cls.FIELDS)
+            values = read_side_file(disk, path, cls.FIELDS)
         except SideFileDamaged:
             return None
-        side.close()
         return None if values is None else cls._of(values)
 
     @classmethod

@@ -62,16 +62,15 @@ class SideFile:
         else:
             file = disk.open(path, "w")
         layout = struct.Struct(f">Q{count}q")
-        raw = file.pread(0, SLOT_BYTES * SLOT_COUNT)
-        slots = [_decode(layout, raw[i * SLOT_BYTES : (i + 1) * SLOT_BYTES]) for i in range(2)]
-        whole = [slot for slot in slots if slot is not None]
-        if not whole and raw.strip(b"\0"):
+        try:
+            newest = _newest(file, layout)
+        except SideFileDamaged:
             file.close()
-            raise SideFileDamaged(path)
-        if not whole:
+            raise
+        if newest is None:
             file.resize(SLOT_BYTES * SLOT_COUNT)
             return cls(path=path, file=file, layout=layout, sequence=0), None
-        sequence, *values = max(whole)
+        sequence, *values = newest
         return cls(path=path, file=file, layout=layout, sequence=sequence), tuple(values)
 
     def write(self, values: tuple[int, ...]) -> None:
@@ -86,6 +85,31 @@ class SideFile:
 
     def close(self) -> None:
         self._file.close()
+
+
+def read_side_file(disk: Disk, path: str, count: int) -> tuple[int, ...] | None:
+    """The newest values, changing nothing; None: there is no file, or it was never written.
+
+    Raises: SideFileDamaged. While the owner writes, one of its two slots is always whole.
+    """
+    if not disk.exists(path):
+        return None
+    file = disk.open(path, "r")
+    try:
+        newest = _newest(file, struct.Struct(f">Q{count}q"))
+    finally:
+        file.close()
+    return None if newest is None else newest[1:]
+
+
+def _newest(file: File, layout: struct.Struct) -> tuple[int, ...] | None:
+    """(sequence, *values) of the newest whole slot. Raises: SideFileDamaged."""
+    raw = file.pread(0, SLOT_BYTES * SLOT_COUNT)
+    slots = [_decode(layout, raw[i * SLOT_BYTES : (i + 1) * SLOT_BYTES]) for i in range(2)]
+    whole = [slot for slot in slots if slot is not None]
+    if not whole and raw.strip(b"\0"):
+        raise SideFileDamaged(file.path)
+    return max(whole, default=None)
 
 
 def _decode(layout: struct.Struct, raw: bytes) -> tuple[int, ...] | None:

@@ -1,0 +1,241 @@
+"""Do the index files say what the log says? Both ways, in one pass over each: entries stand in the
+log's order.
+
+A RocketMQ broker that was killed derives again what it had not noted, so that entries repeat; a
+repetition is no damage.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections import Counter
+from collections.abc import Generator, Iterator, Sequence
+
+import attrs
+
+from actors.env.protocols import Disk, File
+from actors.storage.index_files import is_index_name
+from actors.storage.tools.findings import Findings
+from wire.commitlog import RecordHead
+from wire.errors import RemoteProtocolError
+from wire.index_file import (
+    HEADER_BYTES,
+    INDEX_UNIT_BYTES,
+    SLOT_BYTES,
+    SLOTS,
+    IndexHeader,
+    decode_index_header,
+    index_file_bytes,
+    index_keys,
+    key_hash,
+    unit_position,
+)
+from wire.message_record import SYS_FLAG_TRANSACTION, TRANSACTION_ROLLBACK
+
+UNITS_READ = 200_000
+_UNIT = struct.Struct(">iqii")
+
+
+@attrs.frozen
+class _Entry:
+    file: str
+    unit: int
+    key_hash: int
+    offset: int
+
+
+@attrs.define
+class IndexCheck:
+    """One check of all index files of a store. One file's slots are held: 4 bytes each.
+
+    Attributes:
+        folder: absolute path of `index/`.
+        slots: hash slots of each file.
+        trusted_bytes: entries of records that end behind it may be missing, or wrong.
+        log_min_bytes: entries before it are of records that have expired.
+        is_running: entries are being added, so that slots may point above what a header says.
+        files, entries: seen so far.
+    """
+
+    _disk: Disk
+    folder: str
+    slots: int
+    trusted_bytes: int
+    log_min_bytes: int
+    is_running: bool
+    _findings: Findings
+    files: int = attrs.field(default=0, init=False)
+    entries: int = attrs.field(default=0, init=False)
+    _entries: Iterator[_Entry] = attrs.field(init=False)
+    _next: _Entry | None = attrs.field(default=None, init=False)
+    _last_offset: int = attrs.field(default=-1, init=False)
+    _repeats: int = attrs.field(default=0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._entries = self._all_entries()
+        self._next = next(self._entries, None)
+
+    def take(self, heads: Sequence[RecordHead]) -> None:
+        """Compare the entries of the next records of the log."""
+        for head in heads:
+            if not (head.keys or head.uniq_key):
+                continue
+            if head.sys_flag & SYS_FLAG_TRANSACTION == TRANSACTION_ROLLBACK:
+                continue
+            self._skip_below(head.physical_offset)
+            keys = index_keys(head.topic, head.keys, head.uniq_key)
+            self._compare(head, Counter(map(key_hash, keys)))
+            self._last_offset = head.physical_offset
+
+    def _compare(self, head: RecordHead, expected: Counter[int]) -> None:
+        found: Counter[int] = Counter()
+        while self._next is not None and self._next.offset == head.physical_offset:
+            found[self._next.key_hash] += 1
+            self._advance()
+        if found == expected or head.physical_offset + head.size > self.trusted_bytes:
+            return
+        missing, extra = expected - found, found - expected
+        where = f"index: record at {head.physical_offset}"
+        if missing:
+            self._findings.hurt(f"{where}: {missing.total()} of {expected.total()} keys missing")
+        if any(hashed not in expected for hashed in extra):
+            self._findings.hurt(f"{where}: an entry of a key that it does not have")
+        else:
+            self._repeats += extra.total()
+
+    def _skip_below(self, offset: int) -> None:
+        while self._next is not None and self._next.offset < offset:
+            self._stray(self._next)
+            self._advance()
+
+    def _stray(self, entry: _Entry) -> None:
+        if entry.offset < self.log_min_bytes or entry.offset >= self.trusted_bytes:
+            return
+        if entry.offset <= self._last_offset:
+            self._repeats += 1
+            return
+        self._findings.hurt(
+            f"{entry.file}: unit {entry.unit}: points at {entry.offset}, where no record with a "
+            "key is"
+        )
+
+    def _advance(self) -> None:
+        self._next = next(self._entries, None)
+
+    def finish(self, log_end_bytes: int) -> Generator[None, None, None]:
+        """What is left belongs to no record, or to one behind the log's end."""
+        behind = 0
+        while self._next is not None:
+            if self._next.offset < log_end_bytes:
+                self._stray(self._next)
+            elif self._next.offset < self.trusted_bytes:
+                behind += 1
+            self._advance()
+            if self.entries % UNITS_READ == 0:
+                yield
+        if behind:
+            self._findings.note(
+                f"index: {behind} entries of records behind the log's end: the next start cuts them"
+            )
+        if self._repeats:
+            self._findings.note(f"index: {self._repeats} entries stand there more than once")
+
+    # ---- files ----
+
+    def _all_entries(self) -> Iterator[_Entry]:
+        for name in self._disk.listdir(self.folder):
+            if is_index_name(name):
+                yield from self._entries_of(f"{self.folder}/{name}")
+
+    def _entries_of(self, path: str) -> Iterator[_Entry]:
+        try:
+            file = self._disk.open(path, "r")
+        except FileNotFoundError:
+            return  # expired meanwhile
+        try:
+            header = self._header(file)
+            if header is None:
+                return
+            self.files += 1
+            slots = array("i", bytes(SLOT_BYTES * self.slots))
+            last = None
+            for entry in self._units(file, header, slots):
+                last = entry
+                self.entries += 1
+                yield entry
+            if last is not None and header.end_offset != last.offset:
+                self._blame(
+                    last, f"{path}: header: the end is {header.end_offset}, not its entry's"
+                )
+            if last is not None:
+                self._check_slots(file, header, slots, last)
+        finally:
+            file.close()
+
+    def _header(self, file: File) -> IndexHeader | None:
+        if not file.size_bytes:
+            self._findings.note(f"{file.path}: empty; a crash left it")
+            return None
+        try:
+            header = decode_index_header(file.pread(0, HEADER_BYTES))
+        except RemoteProtocolError as error:
+            self._findings.hurt(f"{file.path}: {error}")
+            return None
+        if unit_position(header.units_next, self.slots) > file.size_bytes:
+            self._findings.hurt(
+                f"{file.path}: header: {header.units_next - 1} units are more than it has room for"
+            )
+            return None
+        return header
+
+    def _units(self, file: File, header: IndexHeader, slots: array[int]) -> Iterator[_Entry]:
+        """Every unit, its `previous` compared with what the slot held before it."""
+        for first in range(1, header.units_next, UNITS_READ):
+            count = min(UNITS_READ, header.units_next - first)
+            data = file.pread(unit_position(first, self.slots), count * INDEX_UNIT_BYTES)
+            for number, unit in enumerate(_UNIT.iter_unpack(data), first):
+                hashed, offset, _, previous = unit
+                entry = _Entry(file.path, number, hashed, offset)
+                slot = hashed % self.slots
+                if previous != slots[slot]:
+                    self._blame(entry, f"{file.path}: unit {number}: the chain of its slot is cut")
+                slots[slot] = number
+                yield entry
+
+    def _check_slots(
+        self, file: File, header: IndexHeader, slots: array[int], last: _Entry
+    ) -> None:
+        for first in range(0, self.slots, UNITS_READ):
+            part = array("i")
+            part.frombytes(
+                file.pread(HEADER_BYTES + SLOT_BYTES * first, SLOT_BYTES * UNITS_READ)[
+                    : SLOT_BYTES * (self.slots - first)
+                ]
+            )
+            part.byteswap()
+            expected = slots[first : first + UNITS_READ]
+            if part == expected:
+                continue
+            wrong = [
+                first + number
+                for number, (found, wanted) in enumerate(zip(part, expected, strict=True))
+                if found != wanted and not (self.is_running and found >= header.units_next)
+            ]
+            if wrong:
+                self._blame(
+                    last, f"{file.path}: {len(wrong)} slots point elsewhere, slot {wrong[0]} first"
+                )
+
+    def _blame(self, entry: _Entry, line: str) -> None:
+        if entry.offset < self.trusted_bytes:
+            self._findings.hurt(line)
+
+
+def slots_of(disk: Disk, folder: str) -> int | None:
+    """Slots of the files of a store if they have the usual size; 0: no files; None: nobody says."""
+    names = [name for name in disk.listdir(folder) if is_index_name(name)]
+    sizes = [size for name in names if (size := disk.stat(f"{folder}/{name}").size_bytes)]
+    if not sizes:
+        return 0
+    return SLOTS if sizes[0] == index_file_bytes() else None

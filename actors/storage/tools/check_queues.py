@@ -1,0 +1,271 @@
+"""Do the consume queues say what the log says? Both ways: every record has its unit, and every unit
+has its record.
+
+The log is walked once; of each queue only its range of queue offsets is kept, so memory grows with
+the number of queues and not of records.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Generator, Sequence
+from itertools import groupby
+
+import attrs
+
+from actors.env.protocols import Disk, File
+from actors.storage.consume_queue import is_safe_topic, list_queues
+from actors.storage.derived_files import QUEUE_OFFSET_MAX
+from actors.storage.tools.findings import Findings
+from actors.storage.tools.target import GroupStore
+from wire.commitlog import RecordHead, has_queue_unit, segment_name, segment_offset
+from wire.consume_queue import UNIT_BYTES, decode_unit, decode_units, encode_unit, is_filler
+from wire.properties import SCHEDULE_TOPIC
+
+HANDLES_MAX = 64
+READ_BYTES = UNIT_BYTES * 200_000
+UNUSED = bytes(UNIT_BYTES)
+
+
+@attrs.define
+class _Range:
+    """What the log says of one queue: first and next queue offset, and how many it leaves out."""
+
+    first: int
+    next: int
+    gaps: int = 0
+
+
+@attrs.define
+class QueueCheck:
+    """One check of all queues of a store.
+
+    Attributes:
+        folder: absolute path of `consumequeue/`.
+        file_bytes: size of a queue file; 0: there are none.
+        trusted_bytes: units of records that end behind it may be missing, or wrong.
+        units: compared so far.
+    """
+
+    _disk: Disk
+    folder: str
+    file_bytes: int
+    trusted_bytes: int
+    _findings: Findings
+    units: int = attrs.field(default=0, init=False)
+    _log_end: int = attrs.field(default=0, init=False)
+    _behind: int = attrs.field(default=0, init=False)
+    _ranges: dict[tuple[str, int], _Range] = attrs.field(factory=dict, init=False)
+    _handles: OrderedDict[str, File | None] = attrs.field(factory=OrderedDict, init=False)
+
+    def take(self, heads: Sequence[RecordHead]) -> None:
+        """Compare the units of the next records of the log."""
+        fitting = [head for head in heads if _has_unit(head)]
+        by_queue = sorted(fitting, key=_queue_key)  # stable: log order within a queue
+        for key, group in groupby(by_queue, key=_queue_key):
+            run: list[RecordHead] = []
+            for head in group:
+                if self._advance(key, head):
+                    if run and run[-1].queue_offset + 1 != head.queue_offset:
+                        self._compare(key, run)
+                        run = []
+                    run.append(head)
+            if run:
+                self._compare(key, run)
+
+    def _advance(self, key: tuple[str, int], head: RecordHead) -> bool:
+        """Whether the record has a unit of its own."""
+        at = head.queue_offset
+        known = self._ranges.get(key)
+        if known is None:
+            self._ranges[key] = _Range(at, at + 1)
+            return True
+        if at < known.next:
+            self._findings.note(
+                f"{_name(key)}: offset {head.physical_offset}: queue offset {at} a second time"
+            )
+            return False
+        known.gaps += at - known.next
+        known.next = at + 1
+        return True
+
+    def _compare(self, key: tuple[str, int], run: list[RecordHead]) -> None:
+        self.units += len(run)
+        start = run[0].queue_offset * UNIT_BYTES
+        expected = b"".join(encode_unit(h.physical_offset, h.size, h.tags_code) for h in run)
+        found = self._read(key, start, len(expected))
+        if found == expected:
+            return
+        for number, head in enumerate(run):
+            part = slice(number * UNIT_BYTES, (number + 1) * UNIT_BYTES)
+            if found[part] != expected[part]:
+                self._differs(key, head, found[part])
+
+    def _differs(self, key: tuple[str, int], head: RecordHead, unit: bytes) -> None:
+        if head.physical_offset + head.size > self.trusted_bytes:
+            return  # nobody said that it is there: the next start derives it
+        what = f"{_name(key)}: unit {head.queue_offset}"
+        if unit == UNUSED:
+            self._findings.hurt(f"{what}: missing, for the record at {head.physical_offset}")
+            return
+        offset, size, code = decode_unit(unit)
+        if key[0] == SCHEDULE_TOPIC and (offset, size) == (head.physical_offset, head.size):
+            self._findings.note(f"{what}: another delivery time than by the usual delay levels")
+            return
+        expected = (head.physical_offset, head.size, head.tags_code)
+        self._findings.hurt(
+            f"{what}: expected offset, size, tags code {expected}, found {(offset, size, code)}"
+        )
+
+    # ---- the other way ----
+
+    def finish(
+        self, log_min_bytes: int, log_end_bytes: int, *, log_is_whole: bool
+    ) -> Generator[None, None, int]:
+        """Look for units without a record. Gives the number of queues.
+
+        Args:
+            log_end_bytes: units of what was cut off behind it are cut by the next start.
+            log_is_whole: no record was skipped, so that whatever it left out has no unit.
+        """
+        self._close()
+        self._log_end = log_end_bytes
+        queues = list_queues(self._disk, self.folder)
+        for key in queues:
+            known = self._ranges.get(key)
+            yield from self._strays(key, known, log_min_bytes)
+            if known is not None and known.gaps and log_is_whole:
+                self._findings.note(f"{_name(key)}: {known.gaps} queue offsets are not in the log")
+        if self._behind:
+            self._findings.note(
+                f"consumequeue: {self._behind} units of records behind the log's end: the next "
+                "start cuts them"
+            )
+        return len(queues)
+
+    def _strays(
+        self, key: tuple[str, int], known: _Range | None, log_min: int
+    ) -> Generator[None, None, None]:
+        folder = f"{self.folder}/{key[0]}/{key[1]}"
+        bases = [b for b in map(segment_offset, self._disk.listdir(folder)) if b is not None]
+        expected = bases[0] if bases else 0
+        for base in bases:
+            path = f"{folder}/{segment_name(base)}"
+            size = self._disk.stat(path).size_bytes
+            if not size and base == bases[-1]:
+                self._findings.note(f"{path}: empty; a crash left it")
+                return
+            if size != self.file_bytes or base != expected:
+                self._findings.hurt(
+                    f"{path}: expected {self.file_bytes} bytes for the queue's byte {expected},"
+                    f" found {size}"
+                )
+                return
+            expected = base + size
+            yield from self._strays_of_file(key, known, path, base, log_min)
+
+    def _strays_of_file(
+        self, key: tuple[str, int], known: _Range | None, path: str, base: int, log_min: int
+    ) -> Generator[None, None, None]:
+        try:
+            file = self._disk.open(path, "r")
+        except FileNotFoundError:
+            return  # expired meanwhile
+        try:
+            for at in range(0, self.file_bytes, READ_BYTES):
+                data = file.pread(at, min(READ_BYTES, self.file_bytes - at))
+                yield
+                if data.count(0) == len(data):
+                    continue
+                first = (base + at) // UNIT_BYTES
+                count = len(data) // UNIT_BYTES
+                if known and known.first <= first and first + count <= known.next:
+                    continue
+                for number, unit in enumerate(decode_units(data[: count * UNIT_BYTES]), first):
+                    if known is None or not known.first <= number < known.next:
+                        self._stray(key, number, unit, log_min)
+        finally:
+            file.close()
+
+    def _stray(
+        self, key: tuple[str, int], number: int, unit: tuple[int, int, int], log_min: int
+    ) -> None:
+        offset, size, _ = unit
+        if size <= 0 or is_filler(*unit) or offset < log_min:
+            return
+        if offset + size > self.trusted_bytes:
+            return
+        if offset >= self._log_end:
+            self._behind += 1
+            return
+        self._findings.hurt(
+            f"{_name(key)}: unit {number}: points at {offset}, where no record of this queue is"
+        )
+
+    # ---- files ----
+
+    def _read(self, key: tuple[str, int], start: int, size: int) -> bytes:
+        """Bytes of a queue; zeros where it has none."""
+        out = bytearray()
+        while len(out) < size and self.file_bytes:
+            at = start + len(out)
+            base = at - at % self.file_bytes
+            want = min(size - len(out), base + self.file_bytes - at)
+            file = self._open(f"{self.folder}/{key[0]}/{key[1]}/{segment_name(base)}")
+            out += (file.pread(at - base, want) if file else b"").ljust(want, b"\0")
+        return bytes(out.ljust(size, b"\0"))
+
+    def _open(self, path: str) -> File | None:
+        if path in self._handles:
+            self._handles.move_to_end(path)
+            return self._handles[path]
+        try:
+            file: File | None = self._disk.open(path, "r")
+        except FileNotFoundError:
+            file = None
+        self._handles[path] = file
+        while len(self._handles) > HANDLES_MAX:
+            oldest = self._handles.popitem(last=False)[1]
+            if oldest is not None:
+                oldest.close()
+        return file
+
+    def _close(self) -> None:
+        while self._handles:
+            file = self._handles.popitem()[1]
+            if file is not None:
+                file.close()
+
+    def close(self) -> None:
+        """Release the handles."""
+        self._close()
+
+
+def usual_file_bytes(disk: Disk, store: GroupStore) -> int:
+    """The size of the queue files: as the node says, or as the first one is; 0 without any."""
+    folder = store.layout.consume_queue
+    configured = store.setting("consume_queue_bytes")
+    for topic, queue_id in list_queues(disk, folder):
+        queue = f"{folder}/{topic}/{queue_id}"
+        for name in disk.listdir(queue):
+            size = disk.stat(f"{queue}/{name}").size_bytes
+            if segment_offset(name) is not None and size:
+                return configured or size
+    return 0
+
+
+def _has_unit(head: RecordHead) -> bool:
+    return (
+        has_queue_unit(head.sys_flag)
+        and head.queue_id >= 0
+        and 0 <= head.queue_offset < QUEUE_OFFSET_MAX
+        and is_safe_topic(head.topic)
+    )
+
+
+def _queue_key(head: RecordHead) -> tuple[str, int]:
+    return head.topic, head.queue_id
+
+
+def _name(key: tuple[str, int]) -> str:
+    return f"consumequeue/{key[0]}/{key[1]}"

@@ -1,0 +1,85 @@
+"""What a check finds: damage, notes, and the figures of one store."""
+
+from __future__ import annotations
+
+import attrs
+
+FINDINGS_MAX = 50
+"""Kept of each kind for each store; the rest is counted. A log with more has one cause."""
+
+
+@attrs.define
+class Findings:
+    """What was found in one store, in the order in which it was.
+
+    Attributes:
+        damage: what no start mends, or what must not be so. One line each.
+        notes: what a reader should know; the next start, if any, deals with it.
+        damage_count, note_count: also those that were not kept.
+    """
+
+    damage: list[str] = attrs.field(factory=list)
+    notes: list[str] = attrs.field(factory=list)
+    damage_count: int = 0
+    note_count: int = 0
+
+    def hurt(self, line: str) -> None:
+        """Note a damage."""
+        self.damage_count += 1
+        if len(self.damage) < FINDINGS_MAX:
+            self.damage.append(line)
+
+    def note(self, line: str) -> None:
+        """Note something harmless."""
+        self.note_count += 1
+        if len(self.notes) < FINDINGS_MAX:
+            self.notes.append(line)
+
+    def add(self, other: Findings) -> None:
+        """Take what was found elsewhere."""
+        self.damage += other.damage[: FINDINGS_MAX - len(self.damage)]
+        self.notes += other.notes[: FINDINGS_MAX - len(self.notes)]
+        self.damage_count += other.damage_count
+        self.note_count += other.note_count
+
+
+@attrs.define(kw_only=True)
+class StoreReport:
+    """One store, checked.
+
+    Attributes:
+        group: its name.
+        state: "stopped", "running", "backup", "not stopped in order".
+        files: log files that hold something.
+        first_bytes: offset of the log's first byte.
+        end_bytes: offset behind the last good record.
+        records: good records.
+        mark_bytes: the synced mark; None without one.
+        dispatched_bytes: up to where the derived files surely reach; None if nobody says it.
+        queues, units: consume queues, and units that were compared.
+        index_files, entries: the same for the index.
+        torn_bytes: bytes behind the end that the next start will set aside.
+        bytes_read: of the log.
+        findings: what is not as it should be.
+    """
+
+    group: str
+    state: str = "stopped"
+    files: int = 0
+    first_bytes: int = 0
+    end_bytes: int = 0
+    records: int = 0
+    mark_bytes: int | None = None
+    dispatched_bytes: int | None = None
+    queues: int = 0
+    units: int = 0
+    index_files: int = 0
+    entries: int = 0
+    torn_bytes: int = 0
+    bytes_read: int = 0
+    findings: Findings = attrs.field(factory=Findings)
+
+    @property
+    def is_good(self) -> bool:
+        """No damage."""
+        return not self.findings.damage_count

@@ -1,0 +1,153 @@
+"""Reading a log from file to file without a recovery's opinion: what is good, and where it is not.
+
+Recovery (`actors.storage.recovery`) stops at the first bad byte, for there the log ends. A check
+wants to know of every file.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Generator
+
+import attrs
+
+from actors.env.protocols import Disk
+from actors.storage.commit_log import segment_path
+from wire.commitlog import RECORD_BYTES_MAX, Scanned, Stop, scan
+
+READ_BYTES = 4 << 20
+
+
+class Ending(enum.Enum):
+    """Why the reading of a file ended."""
+
+    FULL = enum.auto()  # the last record ends where the file does
+    BLANK = enum.auto()  # a filler of the right size
+    UNWRITTEN = enum.auto()  # nothing was ever written behind it
+    LIMIT = enum.auto()  # the caller's limit, perhaps within a record
+    BAD = enum.auto()  # damage, or a torn end
+
+
+@attrs.frozen
+class Piece:
+    """Whole records.
+
+    Attributes:
+        offset: of the first byte of `data` in the log.
+        data: it begins with a record; behind the last one bytes of another may follow.
+        found: place in `data` and size of each record.
+    """
+
+    offset: int
+    data: bytes
+    found: list[tuple[int, int]]
+
+
+@attrs.frozen(kw_only=True)
+class FileEnd:
+    """How one file ended.
+
+    Attributes:
+        base: its first offset.
+        at_bytes: offset behind the last good record.
+        ending: why there are no more.
+        reason: what is wrong, for BAD.
+    """
+
+    base: int
+    at_bytes: int
+    ending: Ending
+    reason: str = ""
+
+    @property
+    def goes_on(self) -> bool:
+        """The next file continues it."""
+        return self.ending in (Ending.FULL, Ending.BLANK)
+
+
+def read_file(
+    disk: Disk,
+    folder: str,
+    base: int,
+    segment_bytes: int,
+    *,
+    start: int | None = None,
+    limit: int | None = None,
+    record_bytes_max: int = RECORD_BYTES_MAX,
+    check_crc: bool = True,
+) -> Generator[Piece, None, FileEnd]:
+    """The records of one file, in pieces of about 4 MiB or one record.
+
+    Args:
+        start: offset where a record begins; None: the file's first byte.
+        limit: nothing at or behind it is looked at; None: the file's end.
+
+    Raises: OSError, FileNotFoundError among them: it has expired.
+    """
+    end = base + segment_bytes if limit is None else min(base + segment_bytes, limit)
+    at, want = base if start is None else start, READ_BYTES
+    file = disk.open(segment_path(folder, base), "r")
+    try:
+        while at < end:
+            data = file.pread(at - base, min(want, end - at))
+            if not data:
+                break
+            found, stopped = scan(
+                data, physical_offset=at, check_crc=check_crc, size_max=record_bytes_max
+            )
+            if found:
+                yield Piece(at, data, found)
+            rest = len(data) - stopped.end
+            at += stopped.end
+            if stopped.stop is Stop.END:
+                want = READ_BYTES
+            elif stopped.stop is Stop.INCOMPLETE and at + rest < end and len(data) >= want:
+                want = max(READ_BYTES, rest + stopped.missing_bytes)
+            else:
+                return _ending(stopped, base, at, segment_bytes, limit)
+        if at == base + segment_bytes:
+            return FileEnd(base=base, at_bytes=at, ending=Ending.FULL)
+        if limit is not None and at >= limit:
+            return FileEnd(base=base, at_bytes=at, ending=Ending.LIMIT)
+        reason = f"the file ends {base + segment_bytes - at} bytes too early"
+        return FileEnd(base=base, at_bytes=at, ending=Ending.BAD, reason=reason)
+    finally:
+        file.close()
+
+
+def _ending(stopped: Scanned, base: int, at: int, segment_bytes: int, limit: int | None) -> FileEnd:
+    left = base + segment_bytes - at
+    match stopped.stop:
+        case Stop.BLANK if stopped.blank_bytes == left:
+            return FileEnd(base=base, at_bytes=at, ending=Ending.BLANK)
+        case Stop.BLANK:
+            reason = f"a BLANK of {stopped.blank_bytes} bytes where {left} are left"
+        case Stop.UNWRITTEN:
+            return FileEnd(base=base, at_bytes=at, ending=Ending.UNWRITTEN)
+        case Stop.INCOMPLETE if limit is not None and limit < base + segment_bytes:
+            return FileEnd(base=base, at_bytes=at, ending=Ending.LIMIT)
+        case Stop.INCOMPLETE:
+            reason = "a record that reaches over the end of its file"
+        case _:
+            reason = stopped.reason
+    return FileEnd(base=base, at_bytes=at, ending=Ending.BAD, reason=reason)
+
+
+def used_bytes(disk: Disk, path: str, start: int, size_bytes: int) -> Generator[None, None, int]:
+    """Where the last byte that is not zero ends in a file, `start` if none is behind that place.
+
+    Args:
+        start, size_bytes: the part of the file that is looked at.
+    """
+    file = disk.open(path, "r")
+    try:
+        used = start
+        for at in range(start, size_bytes, READ_BYTES):
+            data = file.pread(at, min(READ_BYTES, size_bytes - at))
+            stripped = data.rstrip(b"\0")
+            if stripped:
+                used = at + len(stripped)
+            yield
+        return used
+    finally:
+        file.close()
