@@ -1,0 +1,181 @@
+"""A node's data directory from a backup: the node starts from it as a slave and only catches up.
+
+Built in `NODE_DIR.seeding`, identity last, and renamed when all of it is synced: until then there
+is nothing under the node's name, so that no node starts on a part of it.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from typing import Any
+
+import attrs
+
+from actors.config import ClusterConfig
+from actors.env.protocols import Disk
+from actors.errors import ConfigError, CorruptLog
+from actors.storage.commit_log import segment_path
+from actors.storage.identity import FORMAT_VERSION, identity_path
+from actors.storage.layout import StoreLayout
+from actors.storage.side_file import SideFile
+from actors.storage.tools.manifest import BackedUpFile, BackedUpGroup, Manifest, write_synced
+from actors.storage.tools.steps import Step, Work
+from actors.storage.tools.walk import READ_BYTES
+
+STAGING = ".seeding"
+STAGED_NAMES = frozenset({"groups", "identity.json", "identity.json.tmp"})
+
+
+@attrs.frozen(kw_only=True)
+class Seed:
+    """What is to be made.
+
+    Attributes:
+        backup: absolute path of the backup.
+        manifest: its list.
+        node_dir: absolute path of the directory to make.
+        cluster, node: whose it will be.
+    """
+
+    backup: str
+    manifest: Manifest
+    node_dir: str
+    cluster: str
+    node: str
+
+
+def check_fit(seed: Seed, config: ClusterConfig) -> None:
+    """Whether the cluster file has a place for it. Raises: ConfigError, one line per problem."""
+    problems = []
+    for group in seed.manifest.groups:
+        found = config.groups.get(group.name)
+        key = f"{config.path}: key groups.{group.name}"
+        if found is None:
+            problems.append(f"{key}: expected the group of the backup, found none")
+            continue
+        if seed.node not in found.members:
+            problems.append(f"{key}.slaves: expected {seed.node} among them, found it nowhere")
+        elif seed.node == found.master:
+            problems.append(f"{key}.master: expected another node than the one that is seeded")
+        if group.segment_bytes and found.segment_bytes != group.segment_bytes:
+            problems.append(
+                f"{key}.segment_bytes: expected {group.segment_bytes}, the size of the backup's"
+                f" files, found {found.segment_bytes}"
+            )
+    if seed.manifest.cluster not in ("", config.name):
+        problems.append(
+            f"{config.path}: key name: expected {seed.manifest.cluster}, the backup's cluster,"
+            f" found {config.name}"
+        )
+    if problems:
+        raise ConfigError(tuple(problems))
+
+
+def check_free(disk: Disk, seed: Seed) -> None:
+    """Raises: ConfigError: something is where the directory is to be, or was begun by others."""
+    names = disk.listdir(seed.node_dir)
+    if names:
+        raise ConfigError(
+            f"{seed.node_dir}: expected an empty folder, found {', '.join(names[:5])}"
+        )
+    staging = seed.node_dir + STAGING
+    foreign = [name for name in disk.listdir(staging) if name not in STAGED_NAMES]
+    if foreign:
+        raise ConfigError(f"{staging}: expected nothing, or a seed cut short, found {foreign[0]}")
+
+
+def seed_node(disk: Disk, seed: Seed) -> Work[int]:
+    """Make the directory. Gives the bytes copied. `check_free` has been called.
+
+    Raises: CorruptLog: the backup is not what its manifest says. OSError. Either way nothing is
+        under the node's name.
+    """
+    staging = seed.node_dir + STAGING
+    if disk.exists(staging):  # of a run that was killed
+        disk.rmtree(staging)
+    disk.mkdir(f"{staging}/groups")
+    copied = 0
+    for group in seed.manifest.groups:
+        copied += yield from _group(disk, seed, group, f"{staging}/groups/{group.name}")
+    text = json.dumps(_identity(seed), indent=2, sort_keys=True)
+    write_synced(disk, identity_path(staging), text.encode() + b"\n")
+    yield Step("identity", 0, 0)
+    disk.rename(staging, seed.node_dir)
+    disk.sync_dir(seed.node_dir.rpartition("/")[0])
+    return copied
+
+
+def _identity(seed: Seed) -> dict[str, Any]:
+    """The new node's identity. What the old one knew of promotions goes along: it is about the log.
+
+    The reigns of bytes that the copy does not have stay behind, and what the old node reported.
+    """
+    manifest = seed.manifest
+    known = manifest.identity.get("records", {})
+    records = {}
+    for group in manifest.groups:
+        if group.name in known:
+            record = dict(known[group.name])
+            reigns = record.get("history", [])
+            record["history"] = [each for each in reigns if each["start_bytes"] < group.end_bytes]
+            record["high_water_bytes"] = 0
+            records[group.name] = record
+    return {
+        "format_version": FORMAT_VERSION,
+        "cluster": seed.cluster,
+        "node": seed.node,
+        "groups": [group.name for group in manifest.groups],
+        "boot": manifest.boot if manifest.node == seed.node else 0,
+        "settings": {},
+        **({"records": records} if records else {}),
+    }
+
+
+def _group(disk: Disk, seed: Seed, group: BackedUpGroup, root: str) -> Work[int]:
+    layout = StoreLayout(root)
+    source = StoreLayout(f"{seed.backup}/groups/{group.name}").commit_log
+    disk.mkdir(layout.commit_log)
+    total = sum(file.size_bytes for file in group.files)
+    done = 0
+    for each in group.files:
+        yield from _file(disk, source, layout.commit_log, group, each, done, total)
+        done += each.size_bytes
+    disk.sync_dir(layout.commit_log)
+    if group.files:
+        mark, _ = SideFile.open(disk, layout.synced, 1)
+        mark.write((group.end_bytes,))
+        mark.sync()
+        mark.close()
+    return done
+
+
+def _file(
+    disk: Disk,
+    source: str,
+    target: str,
+    group: BackedUpGroup,
+    each: BackedUpFile,
+    done: int,
+    total: int,
+) -> Work[None]:
+    path, crc = segment_path(source, each.base_bytes), 0
+    copy = disk.open(segment_path(target, each.base_bytes), "x")
+    try:
+        file = disk.open(path, "r")
+        try:
+            for at in range(0, each.size_bytes, READ_BYTES):
+                data = file.pread(at, min(READ_BYTES, each.size_bytes - at))
+                crc = zlib.crc32(data, crc)
+                copy.pwrite(data, at)
+                yield Step(f"{group.name}: copy", done + at + len(data), total)
+        finally:
+            file.close()
+        if crc != each.crc32:
+            raise CorruptLog(
+                f"{path}: expected CRC-32 {each.crc32:08x} as the manifest says, found {crc:08x}"
+            )
+        copy.resize(group.segment_bytes)
+        copy.sync()
+    finally:
+        copy.close()

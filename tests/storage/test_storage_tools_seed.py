@@ -1,0 +1,135 @@
+"""`seed`: a node starts from it and only catches up; killed anywhere, there is all or nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from backup_kit import NEW, backup, seeded, seeding
+from storage_kit import record
+from store_kit import running, sim_disk
+from tools_kit import GROUP, NODE_DIR, checked, deaths, node_disk, read_all, starts, write_at
+
+from actors.config import ClusterConfig
+from actors.errors import ConfigError
+from actors.storage.identity import open_directory, read_identity
+from actors.storage.tools import seed
+from actors.storage.tools.steps import finish
+
+
+async def test_a_node_starts_from_it_and_goes_on(autojump_clock: Any) -> None:
+    disk = await node_disk()
+    end = checked(disk).end_bytes
+    backup(disk)
+    seeded(disk)
+    found = checked(disk, NEW)
+    assert found.is_good, found.findings
+    assert found.end_bytes == found.mark_bytes == end
+    assert "nothing is derived from the log yet" in found.findings.notes[0]
+    directory = open_directory(disk, NEW, cluster="demo", node="n1", groups=["orders"], settings={})
+    assert directory.boot == 1
+    async with running(disk, is_master=False, root=f"{NEW}/groups/orders") as kit:
+        more = record(end, b"from the master", queue_offset=25)
+        await kit.open_session(1)
+        await kit.receive(1, end, more)
+        await kit.dispatched(end + len(more))
+    directory.close()
+    assert checked(disk, NEW).records == 151
+    assert checked(disk, NEW).units == 151
+
+
+@pytest.mark.parametrize("power_loss", [False, True])
+async def test_a_seed_may_be_killed_at_every_step(power_loss: bool, autojump_clock: Any) -> None:
+    """Under the node's name there is nothing, or all of it."""
+    template = await node_disk(60)
+    backup(template)
+    end, count = checked(template).end_bytes, 0
+    for number, disk in deaths(template, seeded, power_loss=power_loss):
+        count += 1
+        if disk.exists(NEW):
+            assert starts(disk, f"{NEW}/groups/orders", GROUP) == end, number
+            assert read_identity(disk, NEW) is not None
+            continue
+        seeded(disk)
+        assert checked(disk, NEW).is_good, number
+        assert starts(disk, f"{NEW}/groups/orders", GROUP) == end, number
+        assert not disk.exists(NEW + seed.STAGING), number
+    assert count > 10
+
+
+async def test_what_is_there_is_never_touched(autojump_clock: Any) -> None:
+    disk = await node_disk(10)
+    backup(disk)
+    with pytest.raises(ConfigError, match="expected an empty folder, found groups, identity"):
+        seed.check_free(disk, seeding(disk, node_dir=NODE_DIR))
+    disk.mkdir(f"{NEW}{seed.STAGING}/mine")
+    with pytest.raises(ConfigError, match="a seed cut short, found mine"):
+        seed.check_free(disk, seeding(disk))
+    disk.rmtree(NEW + seed.STAGING)
+    disk.mkdir(NEW)  # an empty folder is as good as none
+    seeded(disk)
+    assert read_identity(disk, NEW) is not None
+
+
+async def test_what_the_identity_of_a_seed_says(autojump_clock: Any) -> None:
+    """Reigns of bytes that were copied go along; what the old node reported does not."""
+    disk = await node_disk(10)
+    end = checked(disk).end_bytes
+    raw = json.loads(read_all(disk, f"{NODE_DIR}/identity.json"))
+    reigns = [{"number": n, "token": n + 1, "master": "n0", "start_bytes": n * end} for n in (0, 1)]
+    raw["boot"] = 7
+    raw["records"] = {
+        "orders": {
+            "promotion_number": 3,
+            "promotion_master": "n2",
+            "history": reigns,
+            "high_water_bytes": end,
+        }
+    }
+    write_at(disk, f"{NODE_DIR}/identity.json", 0, json.dumps(raw).encode().ljust(2000))
+    backup(disk)
+    seeded(disk)
+    found = json.loads(read_all(disk, f"{NEW}/identity.json"))
+    assert (found["cluster"], found["node"], found["boot"]) == ("demo", "n1", 0)
+    assert found["records"]["orders"] == {
+        "promotion_number": 3,
+        "promotion_master": "n2",
+        "history": reigns[:1],
+        "high_water_bytes": 0,
+    }
+    finish(seed.seed_node(disk, seeding(disk, "n0", "/other/n0")))
+    assert json.loads(read_all(disk, "/other/n0/identity.json"))["boot"] == 7
+
+
+def cluster(**changes: Any) -> ClusterConfig:
+    fields: dict[str, Any] = {
+        "name": "demo",
+        "data_dir": "/data",
+        "nodes": {"n0": "127.0.0.1", "n1": "127.0.0.2", "n2": "127.0.0.3"},
+        "groups": {"orders": GROUP},
+        "path": "c.toml",
+    }
+    return ClusterConfig(**(fields | changes))
+
+
+async def test_a_cluster_file_has_to_have_a_place_for_it(autojump_clock: Any) -> None:
+    disk = await node_disk(10)
+    backup(disk)
+    seed.check_fit(seeding(disk), cluster())
+    for plan, config, words in (
+        (seeding(disk, "n0"), cluster(), r"groups.orders.master: expected another node"),
+        (seeding(disk, "n2"), cluster(), r"groups.orders.slaves: expected n2 among them"),
+        (seeding(disk), cluster(groups={}), r"groups.orders: expected the group of the backup"),
+        (seeding(disk), cluster(name="other"), r"key name: expected demo, the backup's cluster"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            seed.check_fit(plan, config)
+
+
+async def test_an_empty_log(autojump_clock: Any) -> None:
+    disk = await node_disk(0, disk=sim_disk(3))
+    (group,) = backup(disk).groups
+    assert group.files == ()
+    seeded(disk)
+    assert starts(disk, f"{NEW}/groups/orders", GROUP) == 0
