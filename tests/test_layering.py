@@ -42,7 +42,9 @@ LEVELS = {
     "actors.sim": 8,
     "actors.pipeline": 8,
 }
-COMMAND_LEVEL = 8  # a package's __main__
+COMMAND_LEVEL = 8  # a package's __main__, and what it hands its words to
+COMMAND_LINES = ("actors.storage.command_line",)
+"""Those of rooms below 8: they ask a running node, as any command does."""
 ROOM_OF_6 = frozenset(room for room, level in LEVELS.items() if level == 6)
 """Level 6 is one room in the style page, "service.py api/": node and log are parts of it."""
 PIPELINE_MAY = ("wire", "actors.events", "actors.pipeline")
@@ -93,7 +95,8 @@ def wrong_edges(module: str, source: str, known: set[str]) -> list[str]:
     room = room_of(module)
     if not room:
         return [f"{module}: no level is known for this room"]
-    level = COMMAND_LEVEL if module.endswith(".__main__") else LEVELS[room]
+    is_command = module.endswith(".__main__") or module in COMMAND_LINES
+    level = COMMAND_LEVEL if is_command else LEVELS[room]
     wrong = []
     for target in imported(source, known):
         top = target.split(".")[0]
@@ -112,7 +115,8 @@ def may_import(room: str, level: int, target: str) -> bool:
         return True
     if room == "actors.pipeline":
         return target.startswith(PIPELINE_MAY)
-    return there != "" and LEVELS[there] < level and not target.endswith(".__main__")
+    is_command = target.endswith(".__main__") or target in COMMAND_LINES
+    return there != "" and LEVELS[there] < level and not is_command
 
 
 def outside(module: str, room: str, top: str) -> list[str]:
@@ -152,6 +156,8 @@ PLANTED = [
     ("actors.mystery", "import attrs"),
     ("actors.trees.classic", "from actors.mystery import x"),
     ("actors.cluster.feed", "from actors.sim import world"),
+    ("actors.cluster.feed", "from actors.storage.command_line import run_command_line"),
+    ("actors.storage.tools.check", "from actors.client import connect"),
 ]
 
 
@@ -165,6 +171,7 @@ ALLOWED = [
     ("actors.ha.read_socket", "import trio\nfrom actors.ha.core import rule"),
     ("actors.ha.core.rule", "import attrs\nfrom actors.events import ha\nimport wire.errors"),
     ("actors.storage.__main__", "from actors.client import connect"),
+    ("actors.storage.command_line", "from actors.client import connect"),
     ("actors.service", "from actors.api import server"),
     ("actors.sim.world", "from actors.trees import classic"),
     ("actors.pipeline.jobs", "from wire import api\nfrom actors.events import ha"),

@@ -1,0 +1,202 @@
+"""The command line of `python -m actors.storage`, from words to a frozen value."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import attrs
+
+from actors.config.command_line import Parser
+
+OFFSET_MAX = 2**63 - 1
+
+DESCRIPTION = """\
+Look at the files of a store, copy them, or cut them. A node that runs is only read from.
+
+DIR is a node's data directory, a group's store root in it (groups/GROUP), the store root of a
+RocketMQ broker, or a backup.
+
+  check     is every record whole and in its place, and does what derives from the log agree?
+  dump      records as JSON lines
+  truncate  cut the log's end off; what is cut is kept beside it
+  backup    copy the logs of a node, which may run, as far as nothing changes any more
+  seed      make a node's data directory from a backup; it starts as a slave and catches up"""
+EPILOG = """\
+`python -m actors.storage COMMAND --help` lists a command's options.
+Exit codes: 0 done, 1 ran and failed (check: damage), 2 wrong usage or configuration."""
+
+
+@attrs.frozen(kw_only=True)
+class Check:
+    """See `DESCRIPTION`."""
+
+    folder: str
+    group: str | None
+    index_slots: int | None
+    max_message_bytes: int | None
+    json: bool
+
+
+@attrs.frozen(kw_only=True)
+class Dump:
+    """`start`, `topic`, `queue_id`, `key`, `count`: None: whichever."""
+
+    folder: str
+    group: str | None
+    start: int | None
+    topic: str | None
+    queue_id: int | None
+    key: str | None
+    count: int | None
+
+
+@attrs.frozen(kw_only=True)
+class Truncate:
+    """`force`: also below what was safe once; `yes`: nobody is asked."""
+
+    folder: str
+    offset: int
+    group: str | None
+    index_slots: int | None
+    force: bool
+    yes: bool
+    json: bool
+
+
+@attrs.frozen(kw_only=True)
+class Backup:
+    """`target`: the folder that the copy comes into."""
+
+    folder: str
+    target: str
+    group: str | None
+    json: bool
+
+
+@attrs.frozen(kw_only=True)
+class Seed:
+    """`target`: a data directory, or CLUSTER.toml:NODE; `node` None: named after the directory."""
+
+    folder: str
+    target: str
+    node: str | None
+    json: bool
+
+
+Command: TypeAlias = Check | Dump | Truncate | Backup | Seed
+
+
+def parse(words: Sequence[str]) -> Command:
+    """Read the command line.
+
+    Raises: ConfigError: one line; the user's fault. SystemExit: after --help.
+    """
+    parser = Parser(
+        prog="python -m actors.storage",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_version()
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
+    for add in (_add_check, _add_dump, _add_truncate, _add_backup, _add_seed):
+        add(commands)
+    found = vars(parser.parse_args(list(words)))
+    make: Callable[..., Command] = found.pop("make")
+    return make(**found)
+
+
+_Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
+
+
+def _add(commands: _Commands, make: type, what: str, *, json: bool = True) -> Parser:
+    name = make.__name__.lower()
+    parser = commands.add_parser(name, help=what, description=what, allow_abbrev=False)
+    parser.set_defaults(make=make)
+    if json:
+        parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    return parser
+
+
+def _add_group(parser: Parser) -> None:
+    parser.add_argument(
+        "--group", metavar="NAME", help="only this group (default: all, or the one)"
+    )
+
+
+def _add_slots(parser: Parser) -> None:
+    parser.add_argument(
+        "--index-slots",
+        type=_positive,
+        metavar="N",
+        help="hash slots of the index files of a broker (its maxHashSlotNum, if not the usual)",
+    )
+
+
+def _add_check(commands: _Commands) -> None:
+    parser = _add(commands, Check, "look for damage; changes nothing; exit code 1 if there is any")
+    parser.add_argument("folder", metavar="DIR", help="a node's directory, store root or backup")
+    _add_group(parser)
+    _add_slots(parser)
+    parser.add_argument(
+        "--max-message-bytes",
+        type=_positive,
+        metavar="N",
+        help="largest body that a broker took (its maxMessageSize, if not the usual)",
+    )
+
+
+def _add_dump(commands: _Commands) -> None:
+    parser = _add(commands, Dump, "print records as JSON lines; changes nothing", json=False)
+    parser.add_argument("folder", metavar="DIR", help="a node's directory, store root or backup")
+    _add_group(parser)
+    add = parser.add_argument
+    add("--from", dest="start", type=_offset, metavar="OFFSET", help="none that begins before it")
+    add("--topic", help="only of this topic")
+    add("--queue", dest="queue_id", type=_offset, metavar="N", help="only of this queue")
+    add("--key", help="only those that can be looked up by it")
+    add("--limit", dest="count", type=_positive, metavar="N", help="at most so many")
+
+
+def _add_truncate(commands: _Commands) -> None:
+    parser = _add(commands, Truncate, "cut the end off the log of a stopped store")
+    parser.add_argument("folder", metavar="DIR", help="a node's directory or a store root")
+    parser.add_argument("offset", type=_offset, metavar="OFFSET", help="the new end, in bytes")
+    _add_group(parser)
+    _add_slots(parser)
+    parser.add_argument("--force", action="store_true", help="also what may be acknowledged")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def _add_backup(commands: _Commands) -> None:
+    parser = _add(commands, Backup, "copy the logs of a running or stopped node")
+    parser.add_argument("folder", metavar="DIR", help="a node's directory or a store root")
+    parser.add_argument(
+        "target", metavar="DEST", help="a new folder, or one of a backup that was interrupted"
+    )
+    _add_group(parser)
+
+
+def _add_seed(commands: _Commands) -> None:
+    parser = _add(commands, Seed, "make a slave's data directory from a backup")
+    parser.add_argument("folder", metavar="BACKUP", help="a whole backup")
+    parser.add_argument(
+        "target", metavar="TARGET", help="CLUSTER.toml:NODE, or the data directory to make"
+    )
+    parser.add_argument("--node", metavar="NAME", help="whose it will be (default: its folder's)")
+
+
+def _offset(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or int(text) > OFFSET_MAX:
+        raise argparse.ArgumentTypeError(f"expected a number from 0 on, found {text!r}")
+    return int(text)
+
+
+def _positive(text: str) -> int:
+    number = _offset(text)
+    if not number:
+        raise argparse.ArgumentTypeError("expected at least 1, found 0")
+    return number

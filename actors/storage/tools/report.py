@@ -1,0 +1,124 @@
+"""What the commands print, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import attrs
+
+from actors.storage.tools.backup import BackedUp
+from actors.storage.tools.findings import StoreReport
+from actors.storage.tools.steps import Step
+from actors.storage.tools.truncate import Plan
+
+MIB = 1 << 20
+COLUMNS = ("group", "result", "state", "files", "first", "end", "records", "synced", "dispatched",
+           "units", "index entries")  # fmt: skip
+
+
+def check_lines(reports: Sequence[StoreReport]) -> list[str]:
+    """A table, one row per group, and below it what was found."""
+    if not reports:
+        return ["no groups"]
+    lines = _columns([COLUMNS, *map(_row, reports)], left=3)
+    for report in reports:
+        findings = report.findings
+        lines += [f"{report.group}: damage: {line}" for line in findings.damage]
+        if findings.damage_count > len(findings.damage):
+            lines.append(f"{report.group}: damage: {findings.damage_count} in all")
+        lines += [f"{report.group}: note: {line}" for line in findings.notes]
+        if findings.note_count > len(findings.notes):
+            lines.append(f"{report.group}: note: {findings.note_count} in all")
+    return lines
+
+
+def _row(report: StoreReport) -> tuple[str, ...]:
+    numbers = (
+        report.files,
+        report.first_bytes,
+        report.end_bytes,
+        report.records,
+        report.mark_bytes,
+        report.dispatched_bytes,
+        report.units,
+        report.entries,
+    )
+    result = "good" if report.is_good else "DAMAGE"
+    shown = ("-" if number is None else str(number) for number in numbers)
+    return (report.group, result, report.state, *shown)
+
+
+def _columns(rows: Sequence[Sequence[str]], *, left: int) -> list[str]:
+    """Aligned columns: the first `left` to the left, the others to the right."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return [
+        "  ".join(
+            cell.ljust(width) if i < left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def plan_lines(plan: Plan, root: str) -> list[str]:
+    """What a truncation would change."""
+    lines = []
+    if plan.unfinished is not None:
+        lines.append(f"{plan.group}: ends the truncation to {plan.unfinished} that was interrupted")
+    if plan.cut_bytes:
+        lines.append(
+            f"{plan.group}: the log will end at {plan.offset}: {plan.cut_bytes} bytes with "
+            f"{plan.records} records are cut and kept in {root}/truncated/"
+        )
+        if plan.files:
+            lines.append(f"{plan.group}: {plan.files} log files are deleted")
+    else:
+        lines.append(f"{plan.group}: nothing is behind {plan.offset}")
+    if plan.lost is not None:
+        lines.append(f"{plan.group}: {plan.lost}")
+    elif plan.known_bytes is None and plan.cut_bytes:
+        lines.append(f"{plan.group}: nobody says what of it was acknowledged")
+    return lines
+
+
+def backup_lines(done: BackedUp, folder: str) -> list[str]:
+    """What was copied."""
+    lines = list(done.notes)
+    for group in done.groups:
+        lines.append(
+            f"{group.name}: {group.first_bytes} to {group.end_bytes} ({group.limit}),"
+            f" {len(group.files)} files"
+        )
+    reused = f", {_mib(done.reused_bytes)} were there already" if done.reused_bytes else ""
+    lines.append(f"{folder}: whole, {_mib(done.copied_bytes)} copied{reused}")
+    return lines
+
+
+def backup_object(done: BackedUp, folder: str) -> dict[str, Any]:
+    """What was copied, for machines; the manifest lists the files."""
+    groups = [
+        {**attrs.asdict(group, recurse=False), "files": len(group.files)} for group in done.groups
+    ]
+    return {**attrs.asdict(done, recurse=False), "path": folder, "groups": groups}
+
+
+def step_line(step: Step, seconds: float, bytes_done: int) -> str:
+    """One line of progress.
+
+    Args:
+        seconds: since the beginning.
+        bytes_done: in that time.
+    """
+    speed = bytes_done / 1e6 / max(seconds, 0.001)
+    of = f" of {_mib(step.total_bytes)}" if step.total_bytes else ""
+    return f"{step.what}: {_mib(step.done_bytes)}{of}, {speed:.0f} MB/s"
+
+
+def _mib(size: int) -> str:
+    return f"{size / MIB:.1f} MiB"
+
+
+def words(lines: Iterable[str]) -> str:
+    """Lines as text."""
+    return "".join(f"{line}\n" for line in lines)

@@ -1,0 +1,317 @@
+"""`python -m actors.storage` as it is typed: answers, exit codes, and one line for each mistake."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import trio
+from storage_kit import GOLDEN, golden_copy
+
+import actors
+from actors.config import loads
+from actors.storage.command_line import run_command_line
+from actors.storage.tools.arguments import parse
+
+pytestmark = pytest.mark.real_io
+
+CLUSTER = """
+version = 1
+name = "demo"
+data_dir = "var"
+[nodes]
+n0 = "127.0.26.1"
+n1 = "127.0.26.2"
+[groups.orders]
+mode = "classic"
+master = "n0"
+port = 24101
+segment_bytes = 65536
+consume_queue_bytes = 2000
+index_slots_count = 50
+index_units_count = 200
+"""
+PAIR = CLUSTER.replace('master = "n0"', 'master = "n0"\nslaves = ["n1"]')
+MASTER = str(GOLDEN / "5.3.3" / "master")
+
+
+@pytest.fixture
+def file(tmp_path: pathlib.Path) -> pathlib.Path:
+    path = tmp_path / "c.toml"
+    path.write_text(CLUSTER)
+    return path
+
+
+@pytest.fixture
+def pair(file: pathlib.Path) -> pathlib.Path:
+    file.write_text(PAIR)
+    return file
+
+
+async def append(file: pathlib.Path, count: int = 200) -> None:
+    """Have a node that was stopped in order."""
+    async with actors.open_node(str(file), "n0") as node:
+        await node.log("orders").append([b"line %d" % number for number in range(count)])
+
+
+def run(*words: object, **more: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "actors.storage", *map(str, words)],
+        text=True,
+        capture_output="stdout" not in more,
+        stdin=more.pop("stdin", subprocess.DEVNULL),
+        timeout=60,
+        check=False,
+        **more,
+    )
+
+
+def said(capfd: pytest.CaptureFixture[str], *words: object, code: int = 0) -> tuple[str, str]:
+    """What a command in this process prints."""
+    assert run_command_line([str(word) for word in words]) == code
+    output, errors = capfd.readouterr()
+    return output, errors
+
+
+MISTAKES = [
+    ((), "the following arguments are required: COMMAND"),
+    (("chek", "x"), "invalid choice: 'chek'"),
+    (("check",), "the following arguments are required: DIR"),
+    (("check", "/nowhere"), "/nowhere: expected a node's data directory"),
+    (("check", ""), "DIR: expected a folder, found ''"),
+    (("check", "/etc/passwd"), "found a file"),
+    (("check", "/proc/self/fd"), "expected a node's data directory"),
+    (("check", MASTER, "--group", "x"), "--group: expected a group of"),
+    (("check", MASTER, "--index-slots", "0"), "expected at least 1, found 0"),
+    (("check", MASTER, "--index-slots", "51"), "--index-slots: expected the number of hash slots"),
+    (("dump", MASTER, "--from", "-1"), "expected"),
+    (("dump", MASTER, "--from", "9" * 30), "expected a number from 0 on"),
+    (("dump", MASTER, "--from", "999999999"), "--from: expected an offset from 0 to 262144"),
+    (("dump", MASTER, "--limit", "x"), "expected a number from 0 on, found 'x'"),
+    (("truncate", MASTER), "the following arguments are required: OFFSET"),
+    (("backup", MASTER), "the following arguments are required: DEST"),
+    (("backup", MASTER, MASTER), "expected a folder apart from"),
+    (("seed", MASTER, "/tmp/x"), "expected a backup with a manifest, found none"),
+    (("seed", "/nowhere", "/tmp/x"), "found no such folder"),
+]
+
+
+@pytest.mark.parametrize(("words", "expected"), MISTAKES)
+def test_a_mistake_is_one_line(
+    words: tuple[str, ...], expected: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    output, errors = said(capfd, *words, code=2)
+    assert output == ""
+    assert errors.startswith("triolog: ")
+    assert expected in errors
+    assert errors.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", [["--help"], *([c, "--help"] for c in (
+    "check", "dump", "truncate", "backup", "seed"))])  # fmt: skip
+def test_help(words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parse(words)
+    assert ended.value.code == 0
+    assert "usage: python -m actors.storage" in capfd.readouterr().out
+
+
+def test_check_of_a_brokers_store(
+    tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    output, errors = said(capfd, "check", MASTER, "--index-slots", 50)
+    assert errors == ""
+    head, row = output.splitlines()
+    assert head.split()[:3] == ["group", "result", "state"]
+    assert row.split() == [
+        "master",
+        "good",
+        "stopped",
+        "4",
+        "0",
+        "243560",
+        "35",
+        "-",
+        "-",
+        "35",
+        "69",
+    ]
+    found = json.loads(said(capfd, "check", MASTER, "--index-slots", 50, "--json")[0])
+    assert found["good"] is True
+    assert found["groups"][0]["records"] == 35
+    hurt = golden_copy("5.3.3", "master", tmp_path)
+    path = hurt / "commitlog" / f"{65536:020d}"
+    data = bytearray(path.read_bytes())
+    data[200] ^= 1
+    path.write_bytes(data)
+    output, _ = said(capfd, "check", hurt, "--index-slots", 50, code=1)
+    assert "DAMAGE" in output
+    assert "damage: " in output
+    assert json.loads(said(capfd, "check", hurt, "--json", code=1)[0])["good"] is False
+    output, errors = said(capfd, "dump", hurt, code=1)
+    assert 0 < output.count("\n") < 35
+    assert "damage, or a torn end" in errors
+
+
+def test_output_that_cannot_be_written() -> None:
+    for words in (("check", MASTER), ("dump", MASTER)):
+        with open("/dev/full", "w") as full:
+            found = run(*words, stdout=full, stderr=subprocess.PIPE)
+        assert found.returncode == 1
+        assert found.stderr == "triolog: standard output: No space left on device\n"
+        reader, writer = os.pipe()
+        os.close(reader)
+        found = run(*words, stdout=writer, stderr=subprocess.PIPE)
+        os.close(writer)
+        assert (found.returncode, found.stderr) == (1, "")
+
+
+def test_it_starts_without_standard_streams() -> None:
+    command = f"{sys.executable} -m actors.storage check {MASTER} >&- 2>&- <&-"
+    assert subprocess.run(["sh", "-c", command], timeout=60).returncode == 0
+
+
+async def test_a_stopped_node_from_check_to_seed(
+    pair: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    async with actors.open_node(str(pair), "n1"):
+        await append(pair)
+    shutil.rmtree(tmp_path / "var" / "n1")
+    node = tmp_path / "var" / "n0"
+    checked = run("check", node, "--json")
+    assert checked.returncode == 0, checked.stderr
+    (group,) = json.loads(checked.stdout)["groups"]
+    assert (group["records"], group["units"], group["state"]) == (200, 200, "stopped")
+    lines = run("dump", node).stdout.splitlines()
+    assert [json.loads(line)["body"] for line in lines] == [f"line {n}" for n in range(200)]
+
+    copied = run("backup", node, tmp_path / "copy", "--json")
+    assert copied.returncode == 0, copied.stderr
+    assert json.loads(copied.stdout)["groups"][0]["end_bytes"] == group["end_bytes"]
+    assert run("check", tmp_path / "copy").returncode == 0
+    assert run("dump", tmp_path / "copy").stdout.splitlines() == lines
+    again = run("backup", node, tmp_path / "copy")
+    assert again.returncode == 2
+    assert "found a whole backup" in again.stderr
+    assert "found a backup" in run("truncate", tmp_path / "copy", 0).stderr
+
+    made = run("seed", tmp_path / "copy", f"{pair}:n1", "--json")
+    assert made.returncode == 0, made.stderr
+    assert json.loads(made.stdout)["ends"] == {"orders": group["end_bytes"]}
+    async with actors.open_node(str(pair), "n0"), actors.open_node(str(pair), "n1") as slave:
+        async with slave.log("orders").reader(start=0, follow=True) as batches:
+            with trio.fail_after(30):
+                batch = await batches.receive()
+    assert batch.records[0].body == b"line 0"
+    for words, expected in (
+        ((f"{pair}:n1",), "expected an empty folder"),
+        ((f"{pair}:n0",), "groups.orders.master: expected another node"),
+        ((f"{pair}:n7",), "expected one of n0, n1"),
+        ((f"{pair}",), "expected CLUSTER.toml:NODE or a folder"),
+        ((tmp_path / "a b",), "--node: expected a name"),
+    ):
+        refused = run("seed", tmp_path / "copy", *words)
+        assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+        assert expected in refused.stderr
+    (tmp_path / "copy" / "backup.json").rename(tmp_path / "moved.json")
+    for words in (("check",), ("dump",), ("truncate", "0"), ("seed", "x"), ("backup", "y")):
+        name, *rest = words
+        refused = run(name, tmp_path / "copy", *rest)
+        assert refused.returncode == 2
+        assert "incomplete copy" in refused.stderr
+
+
+async def test_a_running_node(file: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """It is read from, and never cut."""
+    async with actors.open_node(str(file), "n0") as node:
+        log = node.log("orders")
+        receipt = await log.append([b"line %d" % number for number in range(2000)])
+
+        async def tool(*words: object) -> tuple[int, str, str]:
+            command = [sys.executable, "-m", "actors.storage", *map(str, words)]
+            found = await trio.run_process(
+                command, capture_stdout=True, capture_stderr=True, check=False
+            )
+            return found.returncode, found.stdout.decode(), found.stderr.decode()
+
+        code, output, _ = await tool("check", tmp_path / "var/n0", "--json")
+        (group,) = json.loads(output)["groups"]
+        assert (code, group["state"], group["records"]) == (0, "running", 2000)
+        code, output, _ = await tool("dump", tmp_path / "var/n0")
+        assert (code, output.count("\n")) == (0, 2000)
+        code, _, errors = await tool("truncate", tmp_path / "var/n0", 0, "--yes", "--force")
+        assert code == 2
+        assert "is in use by another process; stop it first" in errors
+        code, output, errors = await tool(
+            "backup", tmp_path / "var/n0", tmp_path / "copy", "--json"
+        )
+        assert code == 0, errors
+        (copied,) = json.loads(output)["groups"]
+        assert copied["end_bytes"] == receipt.next
+        assert copied["limit"] == "acknowledged and synced on a running node"
+        await log.append([b"more"])
+    assert run("check", tmp_path / "copy").returncode == 0
+    assert run("dump", tmp_path / "copy").stdout.count("\n") == 2000
+
+
+async def test_truncate_asks(file: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    await append(file)
+    node = tmp_path / "var" / "n0"
+    offset = json.loads(run("dump", node).stdout.splitlines()[50])["offset"]
+    refused = run("truncate", node, offset, "--yes")
+    assert refused.returncode == 2
+    assert "may have been acknowledged; --force cuts it all the same" in refused.stderr
+    refused = run("truncate", node, offset + 1, "--force", "--yes")
+    assert refused.returncode == 2
+    assert f"the nearest is {offset} or" in refused.stderr
+    refused = run("truncate", node, offset, "--force")
+    assert refused.returncode == 2
+    assert "--yes: expected where standard input is no terminal" in refused.stderr
+    for answer, code in ((b"n\n", 1), (b"y\n", 0)):
+        ours, theirs = pty.openpty()
+        os.write(ours, answer)
+        found = run("truncate", node, offset, "--force", stdin=theirs)
+        os.close(ours)
+        os.close(theirs)
+        assert found.returncode == code, found.stderr
+        assert f"the log will end at {offset}" in found.stderr
+        assert "150 records are cut and kept in" in found.stderr
+    assert "kept in" in found.stdout
+    checked = json.loads(run("check", node, "--json").stdout)["groups"][0]
+    assert (checked["records"], checked["units"]) == (50, 50)
+    again = run("truncate", node, offset, "--force", "--json")  # nothing to ask for
+    assert again.returncode == 0
+    assert json.loads(again.stdout)["cut_bytes"] == 0
+    async with actors.open_node(str(file), "n0"):
+        pass
+    assert json.loads(run("check", node, "--json").stdout)["groups"][0]["end_bytes"] == offset
+
+
+def test_ctrl_c_is_one_line(tmp_path: pathlib.Path) -> None:
+    """While it writes to somebody who does not read."""
+    store = golden_copy("5.3.3", "master", tmp_path)
+    dump = subprocess.Popen(
+        [sys.executable, "-m", "actors.storage", "dump", str(store)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pipesize=4096,
+    )
+    assert dump.stdout is not None
+    assert dump.stdout.read(1) == b"{"  # it has begun, and there is more than the pipe holds
+    dump.send_signal(signal.SIGINT)
+    _, errors = dump.communicate(timeout=60)
+    assert dump.returncode == 130
+    assert errors == b"triolog: interrupted\n"
+
+
+def test_the_cluster_files_of_these_tests_are_good() -> None:
+    assert loads(CLUSTER, "c.toml").groups["orders"].copies == 1
+    assert loads(PAIR, "c.toml").groups["orders"].copies == 2
