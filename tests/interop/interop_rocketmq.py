@@ -81,11 +81,11 @@ def fetch_jars() -> Path:
     return folder
 
 
-def _java(jars: Path, home: Path) -> list[str | Path]:
+def _java(jars: Path, home: Path, options: tuple[str, ...] = JAVA_OPTIONS) -> list[str | Path]:
     """The command up to the main class. Logs go to the folder `home`."""
     return [
         "java",
-        *JAVA_OPTIONS,
+        *options,
         f"-Duser.home={home}",
         f"-Drocketmq.home.dir={home}",
         "-cp",
@@ -130,6 +130,7 @@ class Broker:
     Attributes:
         name: brokerName, equal for a master and its slaves.
         settings: further lines of its configuration file.
+        java_options: of its virtual machine.
     """
 
     name: str
@@ -138,6 +139,7 @@ class Broker:
     namesrv_port: int
     processes: Processes
     settings: dict[str, object]
+    java_options: tuple[str, ...] = JAVA_OPTIONS
     listen_port: int = attrs.field(factory=lambda: free_ports(-2, 1))
     process: Process | None = None
 
@@ -158,7 +160,7 @@ class Broker:
         conf = self.folder / "conf"
         _write_properties(conf, self._properties())
         command = [
-            *_java(self.jars, self.folder),
+            *_java(self.jars, self.folder, self.java_options),
             "org.apache.rocketmq.broker.BrokerStartup",
             "-c",
             conf,
@@ -241,8 +243,18 @@ class Driver:
     process: Process
 
     @classmethod
-    def start(cls, processes: Processes, jars: Path, folder: Path, namesrv_port: int) -> Driver:
-        command = [*_java(jars, folder), JAVA / "Driver.java", f"127.0.0.1:{namesrv_port}"]
+    def start(
+        cls,
+        processes: Processes,
+        jars: Path,
+        folder: Path,
+        namesrv_port: int,
+        *,
+        program: Path = JAVA / "Driver.java",
+        java_options: tuple[str, ...] = JAVA_OPTIONS,
+    ) -> Driver:
+        """Returns when it takes commands. `program` talks as Driver.java does."""
+        command = [*_java(jars, folder, java_options), program, f"127.0.0.1:{namesrv_port}"]
         pipe = subprocess.PIPE
         driver = cls(processes.start("driver", command, folder, stdin=pipe, stdout=pipe))
         list(driver.answers())
