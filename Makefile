@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SEEDS ?= 200
 FIRST ?= 0
+BENCH ?= mailbox api catchup appends async memory
 
 .DEFAULT_GOAL := help
 .PHONY: help run test check sim replay bench interop diagrams clean
@@ -14,7 +15,7 @@ help:
 	@echo "make check     ruff and mypy --strict"
 	@echo "make sim       a sweep of simulated clusters: SEEDS=200 FIRST=0"
 	@echo "make replay    one simulated cluster again: SEED=7"
-	@echo "make bench     the measurements behind the README's figures"
+	@echo "make bench     the measurements, quick: BENCH=catchup ARGS='--bytes 2GB --java' for one"
 	@echo "make diagrams  rooms and connection states as Mermaid pictures, drawn from the code"
 	@echo "make interop   only the tests beside real RocketMQ brokers (Maven, Java 17)"
 
@@ -50,9 +51,9 @@ diagrams: $(VENV)/.test
 clean:
 	rm -rf $(VENV) var build dist *.egg-info
 
+# BENCH=catchup ARGS="--bytes 2GB --java" is one of them with other sizes; ARGS=--help says which.
 bench: $(VENV)/.test
-	$(BIN)/python tests/bench/bench_mailbox.py
-	$(BIN)/python tests/bench/bench_api.py
+	@for one in $(BENCH); do $(BIN)/python tests/bench/bench_$$one.py $(ARGS) || exit; done
 
 sim: $(VENV)/.test
 	$(BIN)/python -m actors.sim sweep --mode classic --seeds $(SEEDS) --first $(FIRST)

@@ -1,0 +1,300 @@
+"""What the measurements share: logs made to measure, our nodes, C programs, medians and ratios.
+
+One measurement is made in rounds. In each round every contender has its turn, one after the other,
+so that a machine whose speed drifts treats them alike. Medians of the rounds are printed as a table
+with ratios, and each line once more as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "interop"))
+
+import attrs
+import trio
+from interop_nodes import GROUP, write_cluster
+from interop_processes import Process, Processes
+
+from actors.env.local_disk import LocalDisk
+from actors.storage.append_batch import AppendEncoder
+from actors.storage.commit_log import CommitLog
+from actors.version import VERSION
+
+HERE = Path(__file__).resolve().parent
+ROUNDS = 5
+UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 1 << 10, "MI": 1 << 20, "GI": 1 << 30}
+SEGMENT_BYTES = 1 << 30  # our default and upstream's
+HA_PORT = 23_912
+NODES = tuple(f"n{number}" for number in range(5))
+GROUP_BYTES = 4 << 20
+"""Of records, encoded and written at once when a log is made to measure."""
+STOP_TIMEOUT_S = 60.0
+
+
+def bytes_of(text: str) -> int:
+    """ "2GB", "256KiB", "16K" or a plain number."""
+    unit = text.upper().removesuffix("B").lstrip("0123456789.")
+    if unit not in UNITS:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a size such as 2GB, 256KiB or 16384")
+    number = text.upper().removesuffix("B").removesuffix(unit)
+    return int(float(number) * UNITS[unit])
+
+
+def list_of(kind: Callable[[str], Any]) -> Callable[[str], list[Any]]:
+    """Comma-separated values, for argparse."""
+    return lambda text: [kind(word) for word in text.split(",")]
+
+
+def arguments(doc: str | None) -> argparse.ArgumentParser:
+    """A parser with what every measurement takes."""
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument(
+        "--folder", type=Path, default=Path(tempfile.gettempdir()), help="where the files go"
+    )
+    parser.add_argument("--host", default="127.0.25", help="first three numbers of the addresses")
+    return parser
+
+
+# ---- figures ----
+
+
+@attrs.define
+class Figures:
+    """The figures of one table, by row and contender; each a list with one entry per round."""
+
+    title: str
+    columns: Sequence[str]
+    rows: dict[str, list[dict[str, float]]] = attrs.field(factory=dict)
+
+    def add(self, row: str, **figures: float) -> None:
+        self.rows.setdefault(row, []).append(figures)
+        shown = "  ".join(f"{name} {figure:.4g}" for name, figure in figures.items())
+        print(f"    {self.title} | {row}: {shown}", file=sys.stderr, flush=True)
+
+    def median(self, row: str, column: str) -> float | None:
+        found = [one[column] for one in self.rows.get(row, []) if column in one]
+        return statistics.median(found) if found else None
+
+    def ratio(self, row: str, other: str, column: str) -> float | None:
+        """The median over the rounds of row / other, each round by itself."""
+        pairs = zip(self.rows.get(row, []), self.rows.get(other, []), strict=False)
+        found = [a[column] / b[column] for a, b in pairs if column in a and b.get(column)]
+        return statistics.median(found) if found else None
+
+    def show(self, ratios: Sequence[tuple[str, str, str, str]] = ()) -> None:
+        """Print medians, then ratios: (row, other row, column, what is wanted)."""
+        width = max([len(row) for row in self.rows] + [20])
+        print(f"\n{self.title}")
+        print(" " * width + "".join(f"{name:>14}" for name in self.columns))
+        for row, runs in self.rows.items():
+            medians = {name: self.median(row, name) for name in self.columns}
+            cells = ("" if m is None else f"{m:.4g}" for m in medians.values())
+            print(f"{row:{width}}" + "".join(f"{cell:>14}" for cell in cells))
+            line = {"table": self.title, "row": row, "rounds": len(runs), **medians}
+            print("JSON " + json.dumps(line))
+        for row, other, column, wanted in ratios:
+            ratio = self.ratio(row, other, column)
+            if ratio is not None:
+                print(f"{row} / {other}, {column}: {ratio:.2f}   (wanted: {wanted})")
+                line = {"table": self.title, "ratio": [row, other, column]}
+                print("JSON " + json.dumps({**line, "median": round(ratio, 3), "wanted": wanted}))
+        sys.stdout.flush()
+
+
+def show_versions() -> None:
+    found = {
+        "triolog": VERSION,
+        "python": platform.python_version(),
+        "trio": trio.__version__,
+        "kernel": platform.release(),
+        "cores": os.cpu_count(),
+        "load": round(os.getloadavg()[0], 2),
+    }
+    print("JSON " + json.dumps({"versions": found}), flush=True)
+
+
+def percentiles_ms(latencies_s: Sequence[float]) -> dict[str, float]:
+    """p50 and p99 of at least one latency."""
+    ordered = sorted(latencies_s)
+    return {
+        "p50_ms": ordered[len(ordered) // 2] * 1e3,
+        "p99_ms": ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)] * 1e3,
+    }
+
+
+# ---- what is measured ----
+
+
+@contextlib.contextmanager
+def workplace(parent: Path) -> Iterator[tuple[Path, Processes]]:
+    """A folder that vanishes with all in it, and processes that end before."""
+    processes = Processes()
+    folder = Path(tempfile.mkdtemp(prefix="bench-", dir=parent))
+    try:
+        yield folder, processes
+    finally:
+        processes.end()
+        shutil.rmtree(folder)
+
+
+def compiled(name: str, folder: Path) -> Path:
+    """The C program `name`.c of this folder."""
+    program = folder / name
+    command = ["cc", "-O2", "-Wall", "-Wextra", "-pthread", "-o", program, HERE / f"{name}.c"]
+    subprocess.run(command, check=True)
+    return program
+
+
+def settle() -> None:
+    """Write out what earlier turns left in the page cache, so that no turn pays for another's."""
+    os.sync()
+
+
+def make_log(commitlog: Path, size_bytes: int, record_bytes: int, topic: str = GROUP) -> int:
+    """Write a commit log of bodies of `record_bytes`; returns where it ends."""
+    log = CommitLog.load(LocalDisk(), str(commitlog), SEGMENT_BYTES)
+    encoder = AppendEncoder(
+        default_topic=topic,
+        host=("127.0.0.1", HA_PORT),
+        segment_bytes=SEGMENT_BYTES,
+        body_bytes_max=4 << 20,
+        next_offsets={},
+    )
+    records = (b"x" * record_bytes,) * max(1, GROUP_BYTES // (record_bytes + 100))
+    while log.written_bytes < size_bytes:
+        batch = encoder.begin(log.written_bytes)
+        encoder.add(batch, records, time.time_ns() // 1_000_000)
+        for number, part in enumerate(batch.parts):
+            if number:
+                log.roll()
+            log.append(part)
+    log.close(remove_spare=True)
+    os.sync()
+    return log.written_bytes
+
+
+def cluster_file(
+    folder: Path,
+    host: str,
+    slaves: int,
+    group: Mapping[str, object] | None = None,
+    *,
+    number: int = 0,
+) -> Path:
+    """A cluster of n0, the master, and so many slaves, with every size as it is by default.
+
+    Args:
+        number: clusters that run at the same time have different ones, and so other addresses.
+    """
+    names = NODES[: slaves + 1]
+    settings = {
+        "master": '"n0"',
+        "slaves": "[" + ", ".join(f'"{name}"' for name in names[1:]) + "]",
+        "port": HA_PORT,
+        "segment_bytes": SEGMENT_BYTES,
+        "consume_queue_bytes": 6_000_000,
+        "index_slots_count": 5_000_000,
+        "index_units_count": 20_000_000,
+        **(group or {}),
+    }
+    first = number * len(NODES) + 1
+    nodes = {name: f"{host}.{first + i}" for i, name in enumerate(names)}
+    return write_cluster(folder, nodes, settings)
+
+
+@attrs.define
+class Node:
+    """One of our nodes in a process of its own (`bench_node.py`), which does as it is told."""
+
+    name: str
+    cluster: Path
+    process: Process
+
+    @classmethod
+    def start(cls, processes: Processes, cluster: Path, name: str) -> Node:
+        """Returns when the node is ready."""
+        return cls._run(processes, cluster, name, ["bench_node.py", cluster, name])
+
+    @classmethod
+    def _run(
+        cls, processes: Processes, cluster: Path, name: str, words: Sequence[str | Path]
+    ) -> Node:
+        command = [sys.executable, HERE / words[0], *words[1:]]
+        pipe = subprocess.PIPE
+        folder = cluster.parent / f"{name}-output"
+        node = cls(name, cluster, processes.start(name, command, folder, stdin=pipe, stdout=pipe))
+        node.answer()
+        return node
+
+    @classmethod
+    def client_of(cls, processes: Processes, node: Node) -> Node:
+        """Not a node but its client, which obeys in the same way (`bench_client.py`)."""
+        folder = node.store.parents[1]
+        return cls._run(processes, node.cluster, "client", ["bench_client.py", folder])
+
+    @property
+    def store(self) -> Path:
+        return self.cluster.parent / "data" / self.name / "groups" / GROUP
+
+    def ask(self, do: str, **what: object) -> Any:
+        self.begin(do, **what)
+        return self.answer()
+
+    def begin(self, do: str, **what: object) -> None:
+        stdin = self.process.popen.stdin
+        assert stdin is not None
+        stdin.write(json.dumps({"do": do, **what}).encode() + b"\n")
+        stdin.flush()
+
+    def answer(self) -> Any:
+        stdout = self.process.popen.stdout
+        assert stdout is not None
+        line = stdout.readline()
+        if not line:
+            raise self.process.failed("ended")
+        return json.loads(line)
+
+    def kill(self) -> None:
+        self.process.kill()
+
+    def stop(self) -> None:
+        """An ordered stop: it ends with its standard input."""
+        popen = self.process.popen
+        assert popen.stdin is not None
+        popen.stdin.close()
+        popen.wait(STOP_TIMEOUT_S)
+
+    def memory_mb(self) -> dict[str, float]:
+        """What the process holds now. `anon` is its own; the rest are pages of files."""
+        text = Path(f"/proc/{self.process.popen.pid}/smaps_rollup").read_text()
+        found = dict(line.split(":") for line in text.splitlines()[1:])
+        names = {"rss": "Rss", "pss": "Pss", "anon": "Pss_Anon"}
+        return {f"{name}_MB": int(found[key].split()[0]) / 1e3 for name, key in names.items()}
+
+
+def master_with_log(
+    folder: Path, processes: Processes, host: str, size_bytes: int, record_bytes: int
+) -> tuple[Path, int]:
+    """The store of a master n0 that holds a log made to measure, and the log's end."""
+    fresh = Node.start(processes, cluster_file(folder, host, 1), "n0")
+    fresh.kill()
+    shutil.rmtree(fresh.store)
+    return fresh.store, make_log(fresh.store / "commitlog", size_bytes, record_bytes)

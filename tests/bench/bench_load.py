@@ -1,0 +1,74 @@
+"""The load of the append measurements: tasks that each wait for their answer, or one producer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import trio
+from bench_kit import percentiles_ms
+
+from actors.log import Log
+
+WARM_UP_S = 0.5
+SAMPLE_EVERY = 500
+"""Of a producer's records, whose time from `send` to its acknowledgement is measured."""
+
+
+async def load_tasks(
+    *logs: Log, count: int, batch: int, seconds: float, size: int
+) -> dict[str, Any]:
+    """`count` tasks that each append `batch` records and wait for the answer, again and again.
+
+    Args:
+        logs: the same log over one or more connections; the tasks are spread over them.
+    """
+    records = (b"x" * size,) * batch
+    latencies_s: list[float] = []
+    from_s = trio.current_time() + WARM_UP_S
+    until_s = from_s + seconds
+
+    async def append(log: Log) -> None:
+        while (began_s := trio.current_time()) < until_s:
+            await log.append(records)
+            ended_s = trio.current_time()
+            if from_s <= ended_s < until_s:
+                latencies_s.append(ended_s - began_s)
+
+    async with trio.open_nursery() as nursery:
+        for number in range(count):
+            nursery.start_soon(append, logs[number % len(logs)])
+    return {"k_per_s": len(latencies_s) * batch / seconds / 1e3, **percentiles_ms(latencies_s)}
+
+
+async def load_producer(log: Log, seconds: float, size: int) -> dict[str, Any]:
+    """One task that sends single records through an appender, as fast as it has room."""
+    record = b"x" * size
+    latencies_s: list[float] = []
+    sent = 0
+    sampled: list[tuple[int, float]] = []  # a record's number, and when it was sent
+    async with log.appender() as out:
+        on_answer = out._stir
+
+        def stirred() -> None:
+            """Called with every answer, among others."""
+            now_s = trio.current_time()
+            while sampled and sampled[0][0] <= out.acknowledged_count:
+                latencies_s.append(now_s - sampled.pop(0)[1])
+            on_answer()
+
+        out._stir = stirred  # type: ignore[method-assign]
+        from_s = trio.current_time() + WARM_UP_S
+        while trio.current_time() < from_s:
+            for _ in range(SAMPLE_EVERY):
+                await out.send(record)
+                sent += 1
+        latencies_s.clear()
+        acknowledged, from_s = out.acknowledged_count, trio.current_time()
+        while trio.current_time() < from_s + seconds:
+            for _ in range(SAMPLE_EVERY):
+                await out.send(record)
+                sent += 1
+            sampled.append((sent, trio.current_time()))
+        took_s = trio.current_time() - from_s
+        count = out.acknowledged_count - acknowledged
+    return {"k_per_s": count / took_s / 1e3, **percentiles_ms(latencies_s)}

@@ -1,0 +1,135 @@
+"""One node in a process of its own, for the measurements: `bench_node.py CLUSTER NODE`.
+
+A JSON line on standard output says that it is ready; then each line of standard input is a command,
+answered by one line. Times are seconds of CLOCK_MONOTONIC, which all processes of a machine share.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import attrs
+import trio
+from bench_kit import GROUP
+from bench_load import load_producer, load_tasks
+
+from actors import open_node
+from actors.env.real import real_env
+from actors.events import ha, store
+from actors.node import Node
+from actors.storage.dispatcher import Dispatched, GetDispatched
+from actors.trees.classic import GroupPaths
+
+LOOK_S = 0.01
+"""Between two looks at something that has no event."""
+STAMPS_MAX = 1_000_000
+
+
+@attrs.define
+class Watch:
+    """Sees every event of the node as it happens.
+
+    Attributes:
+        started_s: when a slave's transfer began, by slave.
+        acked: how far each slave is.
+        stamps: (offset, time) of each write, a master's or a slave's, when they are asked for.
+    """
+
+    started_s: dict[str, float] = attrs.field(factory=dict)
+    acked: dict[str, int] = attrs.field(factory=dict)
+    stamps: list[tuple[int, float]] | None = None
+    progress: trio.Event = attrs.field(factory=trio.Event)
+
+    def __call__(self, _path: str, _incarnation: int, event: object) -> None:
+        match event:
+            case ha.HATransferStarted():
+                self.started_s[event.slave] = time.monotonic()
+            case ha.SlaveAcked():
+                self.acked[event.slave] = event.offset_bytes
+                self.progress.set()
+            case store.RecordsAppended() | store.BytesReceived():
+                if self.stamps is not None and len(self.stamps) < STAMPS_MAX:
+                    self.stamps.append((event.next_bytes, time.monotonic()))
+            case _:
+                pass
+
+
+async def commands() -> AsyncIterator[dict[str, Any]]:
+    stream, waiting = trio.lowlevel.FdStream(os.dup(0)), b""
+    while data := await stream.receive_some():
+        *lines, waiting = (waiting + data).split(b"\n")
+        for line in lines:
+            yield json.loads(line)
+
+
+async def copied(watch: Watch, slaves: list[str], end: int) -> float:
+    """Seconds from the first transfer's start until all `slaves` hold everything below `end`."""
+    while any(watch.acked.get(slave, -1) < end for slave in slaves):
+        watch.progress = trio.Event()
+        await watch.progress.wait()
+    ended_s = time.monotonic()
+    return ended_s - min(watch.started_s[slave] for slave in slaves)
+
+
+async def dispatched(node: Node, end: int) -> float:
+    """When everything below `end` can be consumed here."""
+    system = node._system
+    assert system is not None
+    dispatcher = system.ref(GroupPaths(f"/{node.name}/{GROUP}").dispatcher)
+    while True:
+        state: Dispatched = await dispatcher.ask(
+            Dispatched, lambda reply_to: GetDispatched(reply_to=reply_to), timeout_s=60.0
+        )
+        if state.dispatched_bytes >= end:
+            return time.monotonic()
+        await trio.sleep(LOOK_S)
+
+
+async def obey(node: Node, watch: Watch, command: dict[str, Any]) -> Any:
+    do = command.pop("do")
+    log = node.log(GROUP)
+    match do:
+        case "forget":
+            watch.started_s.clear()
+            watch.acked.clear()
+            return True
+        case "copied":
+            seconds = await copied(watch, **command)
+            return {"seconds": seconds, "began_s": min(watch.started_s.values())}
+        case "dispatched":
+            return await dispatched(node, **command)
+        case "offsets":
+            return attrs.asdict(await log.offsets())
+        case "stamp":
+            watch.stamps = []
+            return True
+        case "stamps":
+            return watch.stamps
+        case "tasks":
+            return await load_tasks(log, **command)
+        case "producer":
+            return await load_producer(log, **command)
+        case _:
+            raise ValueError(f"unknown command {do!r}")
+
+
+async def main(cluster: str, name: str) -> None:
+    watch = Watch()
+    env = attrs.evolve(real_env(), events=watch)
+    began_s = time.monotonic()
+    async with open_node(cluster, name, env=env) as node:
+        print(json.dumps({"ready_s": time.monotonic() - began_s}), flush=True)
+        async for command in commands():
+            print(json.dumps(await obey(node, watch, command)), flush=True)
+
+
+if __name__ == "__main__":
+    trio.run(main, *sys.argv[1:])
