@@ -199,11 +199,26 @@ async def _check(env: Env, command: arguments.Check) -> int:
                     if group.name == store.name:
                         for line in await _drive(verify_group(env.disk, target.top, group)):
                             found.findings.hurt(line)
+            if target.node_dir is not None and not is_running:
+                _compare_with_identity(env.disk, target.node_dir, found)
             reports.append(found)
     good = all(each.is_good for each in reports)
     result = {"path": target.path, "good": good, "groups": reports}
     await _answer(result, report.check_lines(reports), json=command.json)
     return EXIT_OK if good else EXIT_FAILED
+
+
+def _compare_with_identity(disk: Disk, node_dir: str, found: StoreReport) -> None:
+    """What the node has promised for a group, and whether it knows the group at all."""
+    raw = read_raw_identity(disk, node_dir)
+    for promised in high_water(raw, found.group).values():
+        if promised > found.end_bytes:
+            found.findings.hurt(
+                f"{node_dir}/identity.json: all below {promised} was acknowledged or reported, but"
+                f" the log ends at {found.end_bytes}"
+            )
+    if found.group not in raw["groups"]:
+        found.findings.note(f"{node_dir}/identity.json: does not name this group")
 
 
 async def _dump(env: Env, command: arguments.Dump) -> int:

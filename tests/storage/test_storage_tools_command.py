@@ -18,6 +18,7 @@ from storage_kit import GOLDEN, golden_copy
 
 import actors
 from actors.config import loads
+from actors.env.local_disk import LocalDisk
 from actors.storage.command_line import run_command_line
 from actors.storage.tools.arguments import parse
 
@@ -293,6 +294,40 @@ async def test_truncate_asks(file: pathlib.Path, tmp_path: pathlib.Path) -> None
     async with actors.open_node(str(file), "n0"):
         pass
     assert json.loads(run("check", node, "--json").stdout)["groups"][0]["end_bytes"] == offset
+
+
+async def test_what_the_identity_says_is_compared(
+    file: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    await append(file)
+    path = tmp_path / "var" / "n0" / "identity.json"
+    identity = json.loads(path.read_bytes())
+    end = json.loads(run("check", path.parent, "--json").stdout)["groups"][0]["end_bytes"]
+    for high_water, code in ((end, 0), (end + 1, 1)):
+        record = {"high_water_bytes": high_water}
+        record |= {"promotion_number": 0, "promotion_master": "", "history": []}
+        path.write_text(json.dumps(identity | {"records": {"orders": record}}))
+        assert run("check", path.parent).returncode == code
+    found = run("check", path.parent).stdout
+    assert f"all below {end + 1} was acknowledged or reported, but the log ends at {end}" in found
+    path.write_text(json.dumps(identity | {"groups": []}))
+    assert "does not name this group" in run("check", path.parent).stdout
+
+
+def test_a_broker_that_runs_is_refused(tmp_path: pathlib.Path) -> None:
+    """It does not say what of its store is safe to read."""
+    store = golden_copy("5.3.3", "master", tmp_path)
+    lock = LocalDisk().lock(str(store / "lock"))
+    try:
+        for words in (("check",), ("dump",), ("truncate", "0"), ("backup", tmp_path / "copy")):
+            name, *rest = words
+            refused = run(name, store, *rest)
+            assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+            assert "is in use by another process; stop it first" in refused.stderr
+    finally:
+        lock.release()
+    assert not (tmp_path / "copy").exists()
+    assert run("check", store).returncode == 0
 
 
 def test_ctrl_c_is_one_line(tmp_path: pathlib.Path) -> None:
