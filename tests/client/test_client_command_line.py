@@ -370,7 +370,7 @@ async def test_what_stands_before_a_line_that_is_too_long_is_appended(
     path.write_bytes(b"one\ntwo\n" + b"x" * 11 + b"\n")
     node = MemoryNode()
     with pytest.raises(
-        LineTooLong, match="line 3 has .*, more than the client sends in one line, 10"
+        LineTooLong, match=r"line 3 has .*, more than the client sends in one line, 10"
     ):
         await appended(node, path)
     assert node.stored == [b"one", b"two"]
