@@ -105,6 +105,18 @@ class ReplicationTimeout(OutcomeUnknown):
     status = "FLUSH_SLAVE_TIMEOUT"
 
 
+class SyncTimeout(ReplicationTimeout):
+    """Written on the master, and on enough other nodes; its own sync did not end in time."""
+
+    status = "FLUSH_DISK_TIMEOUT"
+
+
+class SlaveNotAvailable(ReplicationTimeout):
+    """Stored on the master, which did not wait: `ack_policy = "4.x"` found no slave to wait for."""
+
+    status = "SLAVE_NOT_AVAILABLE"
+
+
 class LeadershipLost(OutcomeUnknown):
     """The node stopped being master or leader while the records were in flight."""
 

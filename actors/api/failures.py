@@ -40,6 +40,8 @@ _OUTCOME_UNKNOWN: dict[str, type[OutcomeUnknown]] = {
     for cls in (
         errors.OutcomeUnknown,
         errors.ReplicationTimeout,
+        errors.SyncTimeout,
+        errors.SlaveNotAvailable,
         errors.LeadershipLost,
         errors.NodeStopped,
     )

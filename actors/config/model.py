@@ -22,6 +22,7 @@ from wire.message_record import RECORD_BYTES_MAX, RECORD_OVERHEAD_MAX
 
 NodeKind: TypeAlias = Literal["python", "java"]
 Durability: TypeAlias = Literal["synced", "written"]
+AckPolicyName: TypeAlias = Literal["copies", "4.x", "5.x"]
 EventsPolicy: TypeAlias = Literal["drop", "stop"]
 
 FORMAT_VERSION = 1
@@ -96,9 +97,36 @@ class ClassicGroup:
             synced every `flush_interval_s`. Upstream: flushDiskType = ASYNC_FLUSH, on the master
             only.
         port: where the master listens for slaves. Upstream: haListenPort, 10912.
-        compat: "upstream" turns on upstream's looser rules: an empty slave starts with the master's
-            last file, reads may show what is not acknowledged yet, recovery always cuts at the
-            first bad record.
+        compat: "upstream" turns on RocketMQ 5.3.3's looser rules, for comparison and to see its
+            known bugs run (in brackets the specification's traps):
+            bytes leave the master before its sync, slaves and Java slaves count by what they have
+            written, and report bytes when they hand them to the store, not when it has them
+            (T4, T6); a failed sync is told as an event only and counts as done (T26); every
+            report that is not negative is believed (T2, T3, T8), each connection of a slave is a
+            copy (T12), also of a slave that lacks the beginning, and an empty one starts with the
+            master's last file (T14); `ack_policy = "4.x"` never forgets the furthest report (T7);
+            a deadline is looked at before the offset (T11); a slave retries at one pace, is never
+            called diverged (T1), and keeps its connection when the master's address changes
+            (T16); an asynchronous master's idle writer looks every 100 ms (T19); a master counts
+            on from its consume queues alone (T22); reads may show what is not acknowledged yet
+            (T27); recovery always cuts at the first bad record.
+        ack_policy: when an append is answered. "copies": that many distinct nodes hold it. "4.x":
+            the furthest slave holds it; with none, or one too far behind, it ends at once with
+            SLAVE_NOT_AVAILABLE, stored. "5.x": `in_sync_replicas` and the keys below it. (Upstream:
+            brokerRole = SYNC_MASTER of 4.9.8 and of 5.3.3.)
+        ha_slave_fallbehind_max_bytes: "4.x": the lag at which a slave is too far behind. Upstream:
+            haSlaveFallbehindMax, 256 MiB.
+        in_sync_replicas: "5.x": nodes that hold an append, the master included. Upstream:
+            inSyncReplicas, 1.
+        enable_slave_acting_master: "5.x": refuse an append, nothing written, while fewer nodes are
+            in sync than it needs (`ha_max_gap_not_in_sync_bytes`). Upstream:
+            enableSlaveActingMaster, false, of which only this is here.
+        enable_auto_in_sync_replicas: with it: need no more than are in sync. Upstream:
+            enableAutoInSyncReplicas, false.
+        all_ack_in_sync_state_set: "5.x": need all slaves that are in sync. Upstream:
+            allAckInSyncStateSet, false, with a controller only.
+        min_in_sync_replicas: with either of the two: need at least so many. Upstream:
+            minInSyncReplicas, 1.
         frame_bytes: most log bytes in one frame. Upstream: haTransferBatchSize, 32 KiB.
         ha_send_heartbeat_interval_s: an idle link says so this often. Upstream:
             haSendHeartbeatInterval, 5000 ms.
@@ -151,6 +179,16 @@ class ClassicGroup:
     durability: Durability = "synced"
     port: int = attrs.field(default=10_912, validator=PORT)
     compat: Literal["upstream"] | None = None
+
+    ack_policy: AckPolicyName = "copies"
+    ha_slave_fallbehind_max_bytes: int = attrs.field(
+        default=256 * MIB, validator=Within(1, bounds.GAP_BYTES_MAX)
+    )
+    in_sync_replicas: int = attrs.field(default=1, validator=Within(1, bounds.NODES_MAX))
+    min_in_sync_replicas: int = attrs.field(default=1, validator=Within(1, bounds.NODES_MAX))
+    enable_slave_acting_master: bool = False
+    enable_auto_in_sync_replicas: bool = False
+    all_ack_in_sync_state_set: bool = False
 
     frame_bytes: int = attrs.field(
         default=256 << 10, validator=Within(bounds.FRAME_BYTES_MIN, bounds.FRAME_BYTES_MAX)
@@ -222,6 +260,21 @@ class ClassicGroup:
         return self.master_node.node
 
     @property
+    def sure_copies(self) -> int:
+        """Nodes that hold whatever was answered, at least, the master included."""
+        if self.ack_policy == "copies":
+            return self.copies
+        if self.ack_policy == "4.x":
+            return 2
+        varies = self.all_ack_in_sync_state_set or self.enable_auto_in_sync_replicas
+        return self.min_in_sync_replicas if varies else self.in_sync_replicas
+
+    @property
+    def strict_sync(self) -> bool:
+        """Whether every copy that counts, and every byte that leaves, was synced before."""
+        return self.durability == "synced" and self.compat is None
+
+    @property
     def record_bytes_max(self) -> int:
         """Largest record that is taken for one: the configured body, or upstream's default."""
         return max(RECORD_BYTES_MAX, self.max_message_bytes + RECORD_OVERHEAD_MAX)
@@ -240,7 +293,7 @@ class ClassicGroup:
     @property
     def counting_nodes(self) -> tuple[str, ...]:
         """The members that can count towards `copies`, the master first."""
-        counts = self.durability == "written"
+        counts = not self.strict_sync
         slaves = tuple(s.node for s in self.slaves if counts or s.kind == "python")
         return (self.master, *slaves)
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import combinations, pairwise
 
+import attrs
+
 from actors.config.bounds import GROUPS_MAX, NODES_MAX
 from actors.config.model import ClassicGroup, ClusterConfig
 from actors.config.strict import KeyPath, Problem, describe, suggestion
@@ -74,13 +76,67 @@ def _copies(config: ClusterConfig) -> Iterator[Problem]:
             continue  # the Java master decides; the key says nothing here
         base = ("groups", group.name)
         most, members = len(set(group.counting_nodes)), len(set(group.members))
-        depends = ((*base, "slaves"),)
-        if group.copies > members:
+        depends = ((*base, "slaves"), (*base, "ack_policy"))
+        if group.ack_policy == "4.x" and most < 2:
+            yield Problem((*base, "ack_policy"), "a slave that counts", '"4.x"', depends[:1])
+        for key in ("copies",) if group.ack_policy == "copies" else _NUMBERS_5:
+            wanted = getattr(group, key)
             expected = f"at most {members}, the number of the group's nodes"
-            yield Problem((*base, "copies"), expected, str(group.copies), depends)
-        elif group.copies > most:
-            expected = f'at most {most} (Java slaves do not count where durability = "synced")'
-            yield Problem((*base, "copies"), expected, str(group.copies), depends)
+            if most < wanted <= members:
+                expected = f'at most {most} (Java slaves do not count where durability = "synced")'
+            if wanted > most:
+                yield Problem((*base, key), expected, str(wanted), depends)
+
+
+_NUMBERS_5 = ("in_sync_replicas", "min_in_sync_replicas")
+_POLICY_KEYS = {
+    "copies": ("copies",),
+    "4.x": ("ha_slave_fallbehind_max_bytes",),
+    "5.x": (
+        *_NUMBERS_5,
+        "enable_slave_acting_master",
+        "enable_auto_in_sync_replicas",
+        "all_ack_in_sync_state_set",
+    ),
+}
+
+
+def _policies(config: ClusterConfig) -> Iterator[Problem]:
+    """A key that the chosen policy does not read is a mistake, not something to pass over (T31)."""
+    for group in config.groups.values():
+        base = ("groups", group.name)
+        for policy, keys in _POLICY_KEYS.items():
+            for key in keys:
+                value = getattr(group, key)
+                if policy != group.ack_policy and value != _default(group, key):
+                    expected = f'it only with ack_policy = "{policy}"'
+                    depends = ((*base, "ack_policy"),)
+                    yield Problem((*base, key), expected, describe(value), depends)
+        if group.ack_policy == "5.x":
+            yield from _in_sync_keys(group)
+
+
+def _default(group: ClassicGroup, key: str) -> object:
+    default = getattr(attrs.fields(ClassicGroup), key).default
+    return default.factory(group) if isinstance(default, attrs.Factory) else default  # type: ignore[arg-type]
+
+
+def _in_sync_keys(group: ClassicGroup) -> Iterator[Problem]:
+    base = ("groups", group.name)
+    auto, acting = group.enable_auto_in_sync_replicas, group.enable_slave_acting_master
+    all_ack, least = group.all_ack_in_sync_state_set, group.min_in_sync_replicas
+    if auto and not acting:
+        expected = "it only with enable_slave_acting_master"
+        yield Problem((*base, "enable_auto_in_sync_replicas"), expected, "true")
+    if least > 1 and not auto and not all_ack:
+        expected = "it only with enable_auto_in_sync_replicas or all_ack_in_sync_state_set"
+        yield Problem((*base, "min_in_sync_replicas"), expected, str(least))
+    if all_ack and (acting or group.in_sync_replicas > 1):
+        expected = "it without in_sync_replicas and enable_slave_acting_master"
+        yield Problem((*base, "all_ack_in_sync_state_set"), expected, "true")
+    elif auto and least > group.in_sync_replicas:
+        expected = f"at most in_sync_replicas, {group.in_sync_replicas}"
+        yield Problem((*base, "min_in_sync_replicas"), expected, str(least))
 
 
 def _addresses(config: ClusterConfig) -> Iterator[Problem]:
@@ -93,7 +149,7 @@ def _addresses(config: ClusterConfig) -> Iterator[Problem]:
                 continue
             if group.master not in (one, other):
                 why = f"another address than {one}'s: slaves are told apart by their addresses"
-            elif group.copies > 1:
+            elif max(group.sure_copies, group.in_sync_replicas) > 1:
                 why = f"another address than {one}'s: group {group.name} counts copies by address"
             else:
                 continue
@@ -181,6 +237,7 @@ _RULES: tuple[Callable[[ClusterConfig], Iterator[Problem]], ...] = (
     _reserved,
     _members,
     _copies,
+    _policies,
     _addresses,
     _ports,
     _api_addresses,

@@ -116,6 +116,21 @@ class AppendsTimedOut:
 
 
 @attrs.frozen(kw_only=True)
+class SlaveNotAvailable:
+    """Appends were answered with SLAVE_NOT_AVAILABLE. By group_transfer (`ack_policy = "4.x"`), one
+    event per batch. They are in the log.
+
+    Attributes:
+        reason: of the last of them.
+    """
+
+    first_bytes: int
+    next_bytes: int
+    appends: int
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
 class MasterConnected:
     """A slave reached its master. By ha_client."""
 

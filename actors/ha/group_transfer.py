@@ -6,7 +6,8 @@ in `core.transfer_wait`.
 Messages: store.RecordsWritten and store.LogGrew from the store; SlaveJoined, SlaveAcked and
 SlaveGone from the connections. It asks nobody and tells pull_service the read limit. A restart
 forgets the waiting appends, whose outcome is then unknown, and ends all connections (rest_for_one),
-so that slaves report anew.
+so that slaves report anew. Where the policy refuses appends before they are written, the store is
+told with every change (store.SetAdmission).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TypeAlias, assert_never
 
 import attrs
 
-from actors.errors import NodeStopped, ReplicationTimeout
+from actors.errors import NodeStopped, ReplicationTimeout, SlaveNotAvailable, SyncTimeout
 from actors.events import ha as events
 from actors.ha.core.extent import LogExtent
 from actors.ha.core.transfer_wait import TransferWait
@@ -79,8 +80,10 @@ class GroupTransfer(Actor[_Inbox]):
     _store: ActorRef[store.Message]
     _readers: ActorRef[pull_service.Acknowledged]
     _deadline_s: float | None = None
+    _refusal: str = ""
 
     async def on_start(self) -> None:
+        await self._tell_admission()  # before anybody can append
         await self._store.tell(store.Subscribe(subscriber=self.ctx.self_ref, name=self.ctx.path))
 
     async def handle_batch(self, messages: list[_Inbox]) -> None:
@@ -126,6 +129,7 @@ class GroupTransfer(Actor[_Inbox]):
     async def _settle(self) -> None:
         """Carry the effects out: readers first, so that an answered append can be read at once."""
         effects = self._wait.settle(self.ctx.now_s())
+        await self._tell_admission()
         if effects.acknowledged_bytes is not None:
             await self._readers.tell(
                 pull_service.Acknowledged(offset_bytes=effects.acknowledged_bytes)
@@ -134,6 +138,8 @@ class GroupTransfer(Actor[_Inbox]):
             self._answer_done(effects.done)
         if effects.timed_out:
             self._answer_timed_out(effects.timed_out)
+        if effects.unavailable:
+            self._answer_unavailable(effects.unavailable)
         if effects.deadline_s is None:
             self._deadline_s = None
             self.ctx.timers.cancel("deadline")
@@ -163,15 +169,14 @@ class GroupTransfer(Actor[_Inbox]):
         )
 
     def _answer_timed_out(self, timed_out: tuple[store.Waiting, ...]) -> None:
-        held_bytes = self._wait.held_bytes()
+        held_bytes, copied_bytes = self._wait.held_bytes(), self._wait.copied_bytes()
         for wait in timed_out:
+            kind, what = ReplicationTimeout, f"stored, but not on {self._wait.copies} nodes"
+            if copied_bytes >= wait.next_bytes > held_bytes:
+                kind, what = SyncTimeout, "stored, but not synced on the master"
+            text = f"they hold up to {held_bytes}, {wait.next_bytes} is needed"
             wait.reply_to.fail(
-                ReplicationTimeout(
-                    f"stored, but not on {self._wait.copies} nodes before the deadline "
-                    f"(they hold up to {held_bytes}, {wait.next_bytes} is needed)",
-                    wait.first_bytes,
-                    wait.last_bytes,
-                )
+                kind(f"{what} before the deadline ({text})", wait.first_bytes, wait.last_bytes)
             )
         self.ctx.emit(
             events.AppendsTimedOut(
@@ -181,3 +186,24 @@ class GroupTransfer(Actor[_Inbox]):
                 held_bytes=held_bytes,
             )
         )
+
+    def _answer_unavailable(self, unavailable: tuple[tuple[store.Waiting, str], ...]) -> None:
+        """The policy does not let these wait. They are stored, and may yet be replicated."""
+        for wait, reason in unavailable:
+            wait.reply_to.fail(
+                SlaveNotAvailable(f"stored, but {reason}", wait.first_bytes, wait.last_bytes)
+            )
+        self.ctx.emit(
+            events.SlaveNotAvailable(
+                first_bytes=unavailable[0][0].first_bytes,
+                next_bytes=unavailable[-1][0].next_bytes,
+                appends=len(unavailable),
+                reason=unavailable[-1][1],
+            )
+        )
+
+    async def _tell_admission(self) -> None:
+        refusal = self._wait.refusal()
+        if refusal != self._refusal:
+            self._refusal = refusal
+            await self._store.tell(store.SetAdmission(refusal=refusal))

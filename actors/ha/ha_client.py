@@ -39,15 +39,11 @@ from actors.storage import store
 RECEIVE_BYTES = 256 << 10
 """One read. The bytes go on to the store as they came."""
 PENDING_BYTES = 4 << 20
-"""Received bytes that wait for this actor; what waits for the disk is bounded by the store's
-mailbox.
-"""
+"""Received bytes that wait for this actor; the store's mailbox bounds what waits for the disk."""
 REPORT_TIMEOUT_S = 5.0
 """A master that does not take 8 bytes for so long is not reading."""
 RANGE_TIMEOUT_S = 60.0
-"""For the store to write what the previous connection gave it. A store that stands longer is lost
-anyway.
-"""
+"""For the store to write what the previous connection gave it; one that stands longer is lost."""
 
 
 @attrs.frozen(kw_only=True)
@@ -145,8 +141,11 @@ class HAClient(Actor[_Inbox]):
     _connection: _Connection | None = None
 
     async def on_start(self) -> None:
-        self._master = self._settings.master
-        self._reconnect = Reconnect(interval_s=self._settings.reconnect_interval_s)
+        settings = self._settings
+        self._master = settings.master
+        self._reconnect = Reconnect(
+            interval_s=settings.reconnect_interval_s, upstream=settings.dialect.upstream
+        )
         await self._store.tell(store.Subscribe(subscriber=self.ctx.self_ref, name=self.ctx.path))
         self.ctx.timers.start("tick", 0.0, _Tick())
 
@@ -283,7 +282,10 @@ class HAClient(Actor[_Inbox]):
         if address == self._master:
             return
         self._master = address
-        if self._attempting or self._connection is not None:
+        live = self._attempting or self._connection is not None
+        if live and self._settings.dialect.upstream:
+            return  # upstream takes it with the next connect (T16)
+        if live:
             self._lose(Lost.MASTER_CHANGED, str(address))
         else:
             self._reconnect.connect_at_s = self.ctx.now_s()

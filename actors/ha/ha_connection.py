@@ -45,11 +45,13 @@ def ha_connection(
             send=send,
             dialect=settings.dialect,
             synced=settings.synced,
+            poll_s=settings.poll_s,
             progress=TransferProgress(
                 frame_bytes=min(settings.frame_bytes, settings.dialect.frame_body_max_bytes),
                 header_bytes=settings.dialect.frame_header_bytes,
                 segment_bytes=settings.segment_bytes,
                 heartbeat_s=settings.heartbeat_s,
+                upstream=settings.dialect.upstream,
                 limiter=RateLimiter(settings.rate_bytes_per_s),
             ),
             log=LogReader(settings.disk, settings.log_folder, settings.segment_bytes),

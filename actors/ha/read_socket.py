@@ -84,6 +84,7 @@ class ReadSocket(Actor[_Inbox]):
             start_rule=self._dialect.start_rule,
             segment_bytes=self._segment_bytes,
             housekeeping_s=self._housekeeping_s,
+            upstream=self._dialect.upstream,
             last_report_s=self.ctx.now_s(),
         )
         await self._store.tell(store.Subscribe(subscriber=self.ctx.self_ref, name=self.ctx.path))

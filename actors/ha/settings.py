@@ -19,6 +19,7 @@ class ConnectionSettings:
         log_folder: the store's `commitlog/`.
         synced: only synced bytes leave.
         rate_bytes_per_s: per connection; None = no limit.
+        poll_s: a writer that has sent all looks again so often; None: with every growth of the log.
         connections_path: path of the dynamic supervisor, for the names below it.
     """
 
@@ -32,6 +33,7 @@ class ConnectionSettings:
     heartbeat_s: float
     housekeeping_s: float
     rate_bytes_per_s: int | None
+    poll_s: float | None = None
     connections_path: str
     store: ActorRef[store.Message]
     group_transfer: ActorRef[group_transfer.Message]

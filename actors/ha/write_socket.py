@@ -3,9 +3,11 @@
 Source: apache/rocketmq store/ha/DefaultHAConnection.WriteSocketService; the decisions and their
 differences are in `core.transfer_progress`.
 
-Messages: Begin, once, and store.LogGrew, both from read_socket. It tells connection_state how far
-it is. It waits only for its own slave's socket, so a stalled slave delays nobody else. It ends with
-the connection: when a send fails, or when the file it needs was deleted by age.
+Messages: Begin, once, and store.LogGrew, both from read_socket. With `poll_s` growth wakes nobody:
+the next look is at a multiple of it, as an idle writer of upstream's ASYNC_MASTER looks (T19). It
+tells connection_state how far it is. It waits only for its own slave's socket, so a stalled slave
+delays nobody else. It ends with the connection: when a send fails, or when the file it needs was
+deleted by age.
 """
 
 from __future__ import annotations
@@ -62,24 +64,35 @@ class WriteSocket(Actor[_Inbox]):
     _progress: TransferProgress
     _log: LogReader
     _connection_state: ActorRef[connection_state.Message]
+    _poll_s: float | None = None
     _sent_bytes: int = 0
     _ending: bool = False
 
     async def handle_batch(self, messages: list[_Inbox]) -> None:
+        woken = self._poll_s is None
         for message in messages:
             match message:
                 case Begin():
+                    woken = True
                     self._progress.start(message.start_bytes, self.ctx.now_s())
                 case store.LogGrew():
                     leaves = message.synced_bytes if self._synced else message.written_bytes
                     self._progress.grew(message.min_bytes, leaves)
                     self._log.drop_below(message.min_bytes)
                 case _Wake():
-                    pass
+                    woken = True
                 case _:
                     assert_never(message)
-        if not self._ending:
+        if not woken:
+            self._poll_later()
+        elif not self._ending:
             await self._take_turn()
+
+    def _poll_later(self) -> None:
+        assert self._poll_s is not None
+        if not self.ctx.timers.active("poll"):
+            next_s = (self.ctx.now_s() // self._poll_s + 1) * self._poll_s
+            self.ctx.timers.start_at("poll", next_s, _Wake())
 
     async def on_stop(self, reason: StopReason) -> None:
         self._log.close()

@@ -51,7 +51,7 @@ def is_of(group: ClassicGroup, seen: SimEvent) -> bool:
 
 @attrs.define(kw_only=True)
 class HeldByReports:
-    """How far `copies` nodes hold the log: what slaves reported, and the master's own disk.
+    """How far as many nodes as promised hold the log: by slaves' reports and the master's disk.
 
     Attributes:
         group: whose.
@@ -83,7 +83,7 @@ class HeldByReports:
         """The offset that `copies` nodes held together at some time until now."""
         counting = [self._reported.get(n, 0) for n in self.group.counting_nodes[1:]]
         reports = sorted(counting, reverse=True)
-        others = self.group.copies - 1
+        others = self.group.sure_copies - 1
         held = min([self._own, *reports[:others]]) if len(reports) >= others else 0
         self._highest = max(self._highest, held)
         return self._highest
@@ -115,7 +115,7 @@ class AcknowledgedOnEnoughNodes:
 
     def _check(self, who: str, first: int, end: int) -> Iterator[str]:
         if end > self.held.highest():
-            copies = self.held.group.copies
+            copies = self.held.group.sure_copies
             yield f"{who} up to {end}, but {copies} nodes held only {self.held.highest()}"
         lacks = self.held.master_lacks(first, end)
         if lacks is not None:

@@ -94,6 +94,10 @@ class Cleaner:
         self.is_full = self.rules.is_full(self._used)
         return self._used
 
+    def full_text(self, root: str) -> str:
+        """Why appends are refused, for a person."""
+        return f"the disk of {root} is more than {self.rules.used_full:.0%} full"
+
     def first_round_s(self, interval_s: float) -> float:
         """Seconds to the first round: none if the last look found too little room."""
         return 0.0 if self.rules.is_short(self._used) else min(FIRST_ROUND_S, interval_s)

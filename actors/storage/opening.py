@@ -257,11 +257,18 @@ def next_offsets(
 ) -> Generator[None, None, NextOffsets]:
     """The next queue offset of every queue: from its units, then from the records behind them.
 
-    Upstream takes the units alone, after it has dispatched the whole log (4.9), or as they are. If
-    queues are missing, the whole log says it.
+    Upstream takes the units alone, after it has dispatched the whole log (4.9), or as they are
+    (5.3.3, and `compat`: T22). If queues are missing, the whole log says it.
     """
     offsets: NextOffsets = {}
     queues = list_queues(disk, layout.consume_queue)
+    if group.compat is not None:
+        for topic, queue_id in queues:
+            folder = f"{layout.consume_queue}/{topic}/{queue_id}"
+            queue = scan_queue(disk, folder, group.consume_queue_bytes, log.written_bytes)
+            yield
+            offsets[topic, queue_id] = 0 if queue is None else queue.next_offset
+        return offsets
     if state is None or len(queues) < state.queue_count:
         yield from _add_offsets(disk, log, log.min_bytes, offsets)
         return offsets

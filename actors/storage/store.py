@@ -23,7 +23,7 @@ import trio
 
 from actors.config import ClassicGroup
 from actors.env import Env
-from actors.errors import LogFull, NotMaster, NotStored, StorageError
+from actors.errors import LogFull, NotEnoughReplicas, NotMaster, NotStored, StorageError
 from actors.events import store as events
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage import expiry, store_messages
@@ -45,6 +45,7 @@ from actors.storage.store_messages import (
     OpenSession,
     RawRefused,
     RecordsWritten,
+    SetAdmission,
     Subscribe,
     Unsubscribe,
     Waiting,
@@ -63,6 +64,7 @@ __all__ = [
     "OpenSession",
     "RawRefused",
     "RecordsWritten",
+    "SetAdmission",
     "Store",
     "Subscribe",
     "SyncDone",
@@ -121,6 +123,7 @@ class Store(Actor[_Inbox]):
     _source: ActorRef[RawRefused] | None = attrs.field(default=None, init=False)
     _in_frame: bool = attrs.field(default=False, init=False)
     _cleaning: bool = attrs.field(default=False, init=False)
+    _admission: str = attrs.field(default="", init=False)
 
     def __attrs_post_init__(self) -> None:
         group = self.group
@@ -129,7 +132,7 @@ class Store(Actor[_Inbox]):
             capacity=MAILBOX_CAPACITY,
             capacity_bytes=pending,
             size_of=store_messages.size_of,
-            conflate={SyncDone: lambda message: None},
+            conflate={SyncDone: lambda message: None, SetAdmission: lambda message: None},
             control=(OpenSession,),
         )
 
@@ -201,6 +204,8 @@ class Store(Actor[_Inbox]):
                 await self._append_raw(message)
             case SyncDone():
                 self._sync_done(message.offset_bytes)
+            case SetAdmission():
+                self._admission = message.refusal
             case GetRange():
                 message.reply_to.send(self._range())
             case Subscribe():
@@ -248,11 +253,8 @@ class Store(Actor[_Inbox]):
         now = self._grown()
         if now == self._told:
             return
-        only_written = self._told is not None and (now.min_bytes, now.synced_bytes) == (
-            self._told.min_bytes,
-            self._told.synced_bytes,
-        )
-        if self._in_frame and only_written:
+        told = self._told
+        if self._in_frame and told and now == attrs.evolve(told, written_bytes=now.written_bytes):
             return
         self._told = now
         for subscriber in tuple(self._subscribers.values()):
@@ -282,12 +284,10 @@ class Store(Actor[_Inbox]):
     def _refusal(self) -> NotStored | None:
         """Why no append is taken at all."""
         if not self.is_master:
-            group = self.group
-            return NotMaster(f"{self.node} is a slave of {group.name}", hint=group.master)
-        return LogFull(self._full_text()) if self._cleaner.is_full else None
-
-    def _full_text(self) -> str:
-        return f"the disk of {self.layout.root} is more than {self.group.disk_full_ratio:.0%} full"
+            return NotMaster(f"{self.node} is a slave of {self.group.name}", hint=self.group.master)
+        if self._admission:
+            return NotEnoughReplicas(self._admission)
+        return LogFull(self._cleaner.full_text(self.layout.root)) if self._cleaner.is_full else None
 
     def _write_failed(self, error: OSError) -> StorageError:
         offset = self._log.written_bytes
@@ -320,7 +320,7 @@ class Store(Actor[_Inbox]):
             if self.is_master:
                 raise OffsetMismatch(f"{self.node} is the master of {self.group.name}")
             if self._cleaner.is_full:
-                raise OffsetMismatch(self._full_text())
+                raise OffsetMismatch(self._cleaner.full_text(self.layout.root))
             log.append_raw(message.offset_bytes, message.data)
         except OffsetMismatch as error:
             await self._refuse(message, str(error))

@@ -27,9 +27,9 @@ class Appended:
 class Append:
     """Write the records of one caller, all or none. Masters only.
 
-    Answered with Appended, or with an error: NotMaster, LogFull, TooLarge, Overloaded if
-    `deadline_s` has passed (nothing was written); NodeStopped, ReplicationTimeout (outcome
-    unknown).
+    Answered with Appended, or with an error: NotMaster, NotEnoughReplicas, LogFull, TooLarge,
+    Overloaded if `deadline_s` has passed (nothing was written); NodeStopped, ReplicationTimeout
+    (outcome unknown).
     """
 
     records: tuple[NewRecord, ...]
@@ -65,6 +65,17 @@ class OpenSession:
 
     session: int
     source: ActorRef[RawRefused]
+
+
+@attrs.frozen(kw_only=True)
+class SetAdmission:
+    """By the acknowledger: appends are refused from now on (NotEnoughReplicas), or are not.
+
+    Attributes:
+        refusal: why; "" lets them be written.
+    """
+
+    refusal: str
 
 
 @attrs.frozen(kw_only=True)
@@ -139,7 +150,7 @@ class RecordsWritten:
 
 
 Message: TypeAlias = (
-    Append | AppendRaw | OpenSession | SyncDone | Subscribe | Unsubscribe | GetRange
+    Append | AppendRaw | OpenSession | SyncDone | SetAdmission | Subscribe | Unsubscribe | GetRange
 )
 
 

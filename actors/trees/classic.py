@@ -27,6 +27,7 @@ from actors.env import Address, Env
 from actors.ha.accept_socket import AcceptSocket
 from actors.ha.connection_state import ConnectionState
 from actors.ha.core.acceptance import UNIDENTIFIED_MAX
+from actors.ha.core.ack_policy import ack_policy
 from actors.ha.core.dialect import classic_dialect
 from actors.ha.core.slave_table import SlaveTable
 from actors.ha.core.transfer_wait import TransferWait
@@ -53,6 +54,9 @@ from actors.storage.syncer import Syncer
 CLIENT_BACKOFF = Backoff(first_s=1.0, max_s=30.0)
 """Between crashes of ha_client itself; lost connections it handles alone, without a crash."""
 
+
+UPSTREAM_POLL_S = 0.1
+"""An idle writer of upstream's ASYNC_MASTER looks for new bytes so often (T19)."""
 
 STORAGE_SHUTDOWN_S = 10.0
 """A last sync may take its time; what is killed here is recovered at the next start."""
@@ -224,7 +228,7 @@ def slave_ha(place: GroupPlace) -> tuple[ChildSpec, ...]:
         own_host=place.address_of(place.node),
         master=Address(place.address_of(group.master), group.port),
         dialect=classic_dialect(group.compat),
-        synced=place.synced,
+        synced=group.strict_sync,
         segment_bytes=group.segment_bytes,
         heartbeat_s=group.ha_send_heartbeat_interval_s,
         housekeeping_s=group.ha_housekeeping_interval_s,
@@ -260,6 +264,7 @@ def _storage(place: GroupPlace, *, is_master: bool) -> ChildSpec:
         disk=place.env.disk,
         store=registry.ref(paths.store),
         interval_s=interval_s,
+        upstream=place.group.compat is not None,
     )
     store = partial(
         Store,
@@ -316,10 +321,12 @@ def _group_transfer(place: GroupPlace) -> GroupTransfer:
     group, registry = place.group, place.registry
     return GroupTransfer(
         wait=TransferWait(
-            copies=group.copies,
+            copies=group.sure_copies,
             synced=place.synced,
             counted=tuple(node for node in group.counting_nodes if node != group.master),
             whole_range=group.compat is None,
+            upstream=group.compat is not None,
+            policy=ack_policy(group),
         ),
         durability=group.durability,
         store=registry.ref(place.paths.store),
@@ -328,7 +335,9 @@ def _group_transfer(place: GroupPlace) -> GroupTransfer:
 
 
 def _slave_table(group: ClassicGroup) -> SlaveTable:
-    table = SlaveTable(in_sync_gap_bytes=group.ha_max_gap_not_in_sync_bytes)
+    table = SlaveTable(
+        in_sync_gap_bytes=group.ha_max_gap_not_in_sync_bytes, upstream=group.compat is not None
+    )
     for slave in group.slaves:
         table.add_slave(slave.node, slave.kind, counts=slave.node in group.counting_nodes)
     return table
@@ -343,10 +352,11 @@ def _connection_settings(place: GroupPlace) -> ConnectionSettings:
         log_folder=place.layout.commit_log,
         segment_bytes=group.segment_bytes,
         frame_bytes=group.frame_bytes,
-        synced=place.synced,
+        synced=group.strict_sync,
         heartbeat_s=group.ha_send_heartbeat_interval_s,
         housekeeping_s=group.ha_housekeeping_interval_s,
         rate_bytes_per_s=group.max_ha_transfer_bytes_per_s or None,
+        poll_s=UPSTREAM_POLL_S if group.compat and group.sure_copies == 1 else None,
         connections_path=paths.connections,
         store=registry.ref(paths.store),
         group_transfer=registry.ref(paths.group_transfer),

@@ -148,9 +148,81 @@ def test_readme_promises_the_same() -> None:
 
 def test_readme_table_has_every_kind() -> None:
     rows = guarantees.markdown().splitlines()
-    assert rows[0] == "| Group | An append returns when | Holds after |"
-    assert len(rows) == 2 + 4
-    assert all(row.count("|") == 4 for row in rows)
+    assert rows[0] == "| Group | An append returns when | Holds after | Judged by |"
+    assert len(rows) == 2 + 4 + 4
+    assert all(row.count("|") == 5 for row in rows)
+
+
+def test_every_promise_names_who_judges_it() -> None:
+    """By name: a promise of the configuration cannot import the simulator."""
+    root = EXAMPLE.parents[1]
+    judges = "".join(
+        (root / path).read_text()
+        for path in ("actors/sim/checkers.py", "actors/sim/validations.py")
+    )
+    for row in guarantees.table():
+        assert row.judges
+        for judge in row.judges:
+            known = f"class {judge}:" in judges or f'note("{judge}"' in judges
+            assert known or (root / judge).is_file(), judge
+
+
+@pytest.mark.parametrize(
+    ("keys", "returns_when", "holds_after"),
+    [
+        (
+            {"ack_policy": "4.x"},
+            "the master and its furthest slave have it, each on its disk; with no slave, or"
+            " 268435456 bytes behind, it ends at once with SLAVE_NOT_AVAILABLE: stored, outcome"
+            " unknown",
+            "loss of any one node: the furthest slave has it; power loss of all nodes",
+        ),
+        (
+            {"ack_policy": "5.x"},
+            "the master has it on its disk",
+            "a crash and restart of the master's process; power loss",
+        ),
+        (
+            {"ack_policy": "5.x", "in_sync_replicas": 2, "enable_slave_acting_master": True},
+            "2 distinct nodes have it, the master among them, each on its disk; refused while"
+            " fewer are in sync",
+            "loss of any one node: the furthest slave has it; power loss of all nodes",
+        ),
+        (
+            {
+                "ack_policy": "5.x",
+                "in_sync_replicas": 3,
+                "min_in_sync_replicas": 2,
+                "enable_slave_acting_master": True,
+                "enable_auto_in_sync_replicas": True,
+                "durability": "written",
+            },
+            "as many nodes as are in sync, 3 at most have it, at least 2, each in its page cache;"
+            " refused before it is written while fewer are in sync",
+            "loss of any one node: the furthest slave has it; not power loss of all nodes",
+        ),
+        (
+            {"ack_policy": "5.x", "min_in_sync_replicas": 3, "all_ack_in_sync_state_set": True},
+            "all nodes that are in sync have it, at least 3, each on its disk; refused before it"
+            " is written while fewer are in sync",
+            "loss of any 2 nodes: the furthest slave has it; power loss of all nodes",
+        ),
+        (
+            {"copies": 2, "compat": "upstream"},
+            "2 distinct nodes have it, the master among them, each on its disk (slaves: in the"
+            " page cache)",
+            "as RocketMQ's: every report is believed, so what one slave alone has, or nobody, may"
+            " have been answered; not power loss of the master and its slaves",
+        ),
+    ],
+)
+def test_promises_of_upstream_s_policies(
+    keys: dict[str, object], returns_when: str, holds_after: str
+) -> None:
+    promise = guarantees.guarantee_of(group(slaves=("n1", "n2"), **keys))
+    assert (promise.returns_when, promise.holds_after) == (returns_when, holds_after)
+    policy = keys.get("ack_policy")
+    assert ('ack_policy = "' in promise.mode) == (policy is not None)
 
 
 @pytest.mark.parametrize(

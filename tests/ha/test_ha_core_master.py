@@ -265,7 +265,7 @@ def test_unknown_addresses_are_counted_and_told_ever_more_rarely() -> None:
 
 def test_the_dialect_is_chosen_by_compat() -> None:
     assert classic_dialect(None) == ClassicDialect(FirstByte())
-    assert classic_dialect("upstream") == ClassicDialect(LastFile())
+    assert classic_dialect("upstream") == ClassicDialect(LastFile(), upstream=True)
     dialect = classic_dialect(None)
     assert dialect.encode_report(1) == b"\0" * 7 + b"\1"
     assert dialect.encode_frame_header(1, 2) == b"\0" * 7 + b"\1" + b"\0\0\0\2"

@@ -100,6 +100,10 @@ def test_next_offsets_come_from_the_log_where_queues_are_missing() -> None:
     again = opened(disk)
     assert again.next_offsets == {("t", 0): 15, ("u", 0): 15}
     assert not again.was_clean
+    disk.kill()
+    assert opened(disk, compat="upstream").next_offsets == {}, (
+        "upstream asks the queues alone (T22)"
+    )
 
 
 def test_next_offsets_are_not_guessed_from_damage(monkeypatch: pytest.MonkeyPatch) -> None:

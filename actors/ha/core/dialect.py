@@ -1,4 +1,4 @@
-"""The wire dialect of a group as one strategy object: codecs, limits and the start rule.
+"""The wire dialect of a group as one strategy object: codecs, limits, the start rule, how strict.
 
 The sockets' actors know only this protocol. RocketMQ 5's auto-switch dialect (handshake, epochs,
 confirm offset in the header) is another implementation of it beside `ClassicDialect`, not another
@@ -23,6 +23,10 @@ class Dialect(Protocol):
     @property
     def start_rule(self) -> StartRule: ...
     @property
+    def upstream(self) -> bool:
+        """Whether reports and frames are believed as RocketMQ believes them (`compat`)."""
+
+    @property
     def frame_header_bytes(self) -> int: ...
     @property
     def frame_body_max_bytes(self) -> int:
@@ -42,6 +46,7 @@ class ClassicDialect:
     """RocketMQ's classic HA, unchanged from 3.x to 5.3.3 (specification section 2)."""
 
     start_rule: StartRule = attrs.field(factory=FirstByte)
+    upstream: bool = False
     name = "classic"
     frame_header_bytes = ha_classic.FRAME_HEADER_BYTES
     frame_body_max_bytes = ha_classic.FRAME_BODY_MAX
@@ -60,6 +65,6 @@ class ClassicDialect:
 
 
 def classic_dialect(compat: str | None) -> ClassicDialect:
-    """The classic dialect with the start rule that `compat` asks for: "upstream" or None."""
+    """The classic dialect as `compat` asks for it: "upstream" or None."""
     assert compat in (None, "upstream")
-    return ClassicDialect(LastFile() if compat == "upstream" else FirstByte())
+    return ClassicDialect(LastFile(), upstream=True) if compat == "upstream" else ClassicDialect()

@@ -5,7 +5,8 @@ Source: apache/rocketmq store/ha/DefaultHAClient.run (5.3.3), specification sect
 Differs from upstream: a master that was just lost, or is not there yet, is tried again after 0.2 s,
 then after twice as long each time, up to the interval (upstream waits 5 s at once, in which a group
 that has just been started acknowledges nothing); offsets refused several times in a row make the
-state "diverged" and the pauses longer (upstream repeats every 5 s for ever).
+state "diverged" and the pauses longer (upstream repeats every 5 s for ever). With `upstream` the
+pauses are upstream's, and no slave is ever called diverged.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class Reconnect:
 
     Attributes:
         interval_s: longest pause before the next attempt, but for a diverged slave.
+        upstream: the same pause always (`compat`).
         failures: attempts and connections that have ended since the last accepted frame.
         state: upstream's state.
         mismatches: refused offsets since the last accepted frame.
@@ -44,6 +46,7 @@ class Reconnect:
     """
 
     interval_s: float
+    upstream: bool = False
     state: HAConnectionState = HAConnectionState.READY
     failures: int = 0
     mismatches: int = 0
@@ -54,7 +57,7 @@ class Reconnect:
     @property
     def diverged(self) -> bool:
         """The master's log does not continue ours; only a person can decide what to do."""
-        return self.mismatches >= DIVERGED_AFTER
+        return self.mismatches >= DIVERGED_AFTER and not self.upstream
 
     def connected(self) -> None:
         self.state = after(SLAVE_TRANSITIONS, self.state, Trigger.CONNECTED)
@@ -82,6 +85,8 @@ class Reconnect:
     def _pause_s(self, reason: Lost) -> float:
         if reason in _AT_ONCE:
             return 0.0
+        if self.upstream:
+            return self.interval_s
         if reason not in OFFSET_REFUSALS:
             return min(self.interval_s, RECONNECT_FIRST_S * float(1 << min(self.failures, 16)))
         if not self.diverged:

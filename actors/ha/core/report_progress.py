@@ -6,7 +6,7 @@ the check, 5.3.3 without); specification sections 1.3, 2.3 and traps T2, T3, T8.
 Differs from upstream:
 - Every report is checked before it touches any state, the first one included: below zero or above
   the master's end closes the connection (T3, T8); a first report below the first byte kept is
-  refused and visible (T2).
+  refused and visible (T2). With `upstream` none is checked, as in 5.3.3.
 - Housekeeping counts complete reports, so a peer that trickles single bytes does not keep a
   connection alive, and it also covers connections that never reported.
 """
@@ -69,11 +69,13 @@ class ReportProgress:
     Attributes:
         start_rule, segment_bytes: for the first report.
         housekeeping_s: a connection without a complete report for longer is closed.
+        upstream: believe every report (`compat`).
     """
 
     start_rule: StartRule
     segment_bytes: int
     housekeeping_s: float
+    upstream: bool = False
     _last_report_s: float
     _extent: LogExtent | None = None
     _held_report_bytes: int | None = None
@@ -131,7 +133,7 @@ class ReportProgress:
             return Effects(acked_bytes=report_bytes)
         self._started = True
         start_bytes = self.start_rule.start_bytes(report_bytes, extent, self.segment_bytes)
-        assert extent.min_bytes <= start_bytes <= extent.written_bytes
+        assert self.upstream or extent.min_bytes <= start_bytes <= extent.written_bytes
         start = Start(
             report_bytes=report_bytes,
             start_bytes=start_bytes,
@@ -142,6 +144,8 @@ class ReportProgress:
     def _why_not(self, report_bytes: int, extent: LogExtent) -> Lost | None:
         if report_bytes < 0:
             return Lost.REPORT_NEGATIVE
+        if self.upstream:
+            return None
         if report_bytes > extent.written_bytes:
             return Lost.REPORT_AHEAD
         if not self._started and 0 < report_bytes < extent.min_bytes:

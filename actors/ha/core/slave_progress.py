@@ -8,7 +8,7 @@ Differs from upstream:
 - In a `synced` group only synced offsets are reported, and the first report waits until all that is
   written has been synced (T6). What was reported is held, whatever loses its power afterwards.
 - A report follows the store's answer: bytes that the store did not take are never acknowledged
-  (T4).
+  (T4). With the dialect's `upstream` it follows the hand-over, whatever comes of it.
 - Frame bodies go to the store in the pieces in which they arrive; upstream waits for the whole
   body.
 - Time of last read and last write are separate (T5), and an empty log takes only a multiple of the
@@ -143,6 +143,8 @@ class SlaveProgress:
                 refused = self._take(event, appends)
         except RemoteProtocolError:
             refused = self._end(Lost.BAD_FRAME)
+        if refused is NOTHING and self.dialect.upstream and self._reported_bytes is not None:
+            refused = self._report_if_new()
         return attrs.evolve(refused, append=tuple(appends))
 
     def grew(self, extent: LogExtent) -> Effects:
@@ -152,7 +154,8 @@ class SlaveProgress:
         self.extent = extent
         while self._frame_ends and self._frame_ends[0] <= extent.written_bytes:
             self._applied_bytes = self._frame_ends.popleft()
-        if self._reported_bytes is not None and extent.written_bytes < self._reported_bytes:
+        cut = self._reported_bytes is not None and extent.written_bytes < self._reported_bytes
+        if cut and not self.dialect.upstream:
             return self._end(Lost.LOG_CUT)
         return self._report_if_new()
 
@@ -171,7 +174,8 @@ class SlaveProgress:
         assert (
             self._reported_bytes is None or offset_bytes >= self._reported_bytes
         )  # ReportMonotonic
-        assert offset_bytes <= self.extent.durable_bytes(synced=self.synced)  # ReportedIsHeld
+        held_bytes = self.extent.durable_bytes(synced=self.synced)
+        assert self.dialect.upstream or offset_bytes <= held_bytes  # ReportedIsHeld
         self._reported_bytes = offset_bytes
         self.last_write_s = now_s
 
@@ -210,6 +214,8 @@ class SlaveProgress:
         return NOTHING
 
     def _reportable_bytes(self) -> int:
+        if self.dialect.upstream and self._frame_ends:
+            return self._frame_ends[-1]
         return self.extent.synced_bytes if self.synced else self._applied_bytes
 
     def _report_if_new(self) -> Effects:

@@ -4,7 +4,8 @@ Source: apache/rocketmq store/ha/DefaultHAService.getRuntimeInfo and HARuntimeIn
 specification section 5.4 and trap T12.
 
 Differs from upstream: rows are configured slaves, so a slave that is not there is seen; each row
-says why its last connection ended; the newest identified connection of a slave replaces the older.
+says why its last connection ended; the newest identified connection of a slave replaces the older
+(with `upstream` both live on: T12).
 """
 
 from __future__ import annotations
@@ -89,9 +90,11 @@ class SlaveTable:
 
     Attributes:
         in_sync_gap_bytes: upstream's haMaxGapNotInSync.
+        upstream: connections do not replace each other (`compat`).
     """
 
     in_sync_gap_bytes: int
+    upstream: bool = False
     _rows: dict[str, _Row] = attrs.field(factory=dict, init=False)
     _live: dict[int, tuple[str, _Connection]] = attrs.field(factory=dict, init=False)
 
@@ -133,9 +136,11 @@ class SlaveTable:
         if older is None or older is reporting:
             return None
         if older.number > connection and older.state == HAConnectionState.TRANSFER:
-            return connection  # a connection that came before the current one and spoke after it
+            # It came before the current one and spoke after it.
+            return None if self.upstream else connection
         row.current = reporting
-        return older.number if older.state == HAConnectionState.TRANSFER else None
+        replaced = older.state == HAConnectionState.TRANSFER and not self.upstream
+        return older.number if replaced else None
 
     def sent(self, connection: int, next_bytes: int, sent_bytes: int, now_s: float) -> None:
         """The writer's position, and all it has sent on this connection."""

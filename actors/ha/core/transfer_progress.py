@@ -5,7 +5,8 @@ section 2.4.
 
 Differs from upstream: woken by every growth of the log (upstream polls every 100 ms on an
 ASYNC_MASTER, T19); the frame size is clamped to what a Java slave can take (T10); a slave whose
-next byte was deleted by age ends instead of getting heartbeats for ever.
+next byte was deleted by age ends instead of getting heartbeats for ever (T2; with `upstream` it
+gets them).
 """
 
 from __future__ import annotations
@@ -59,12 +60,14 @@ class TransferProgress:
         header_bytes: what a frame costs beside its body, for the rate limit.
         segment_bytes: no frame crosses a multiple of it.
         heartbeat_s: an idle connection gets an empty frame so often.
+        upstream: a slave whose next byte is gone gets heartbeats (`compat`).
     """
 
     frame_bytes: int
     header_bytes: int
     segment_bytes: int
     heartbeat_s: float
+    upstream: bool = False
     limiter: RateLimiter = attrs.field(factory=RateLimiter)
     _next_bytes: int | None = None
     _min_bytes: int = 0
@@ -96,7 +99,7 @@ class TransferProgress:
         """What to do now. Changes nothing; call `sent` after a frame or heartbeat has left."""
         if self._next_bytes is None:
             return Wait(None)
-        if self._next_bytes < self._min_bytes:
+        if self._next_bytes < self._min_bytes and not self.upstream:
             return Expired(self._next_bytes, self._min_bytes)
         heartbeat_at_s = self._last_write_s + self.heartbeat_s
         size_bytes = self._sendable_bytes(self._next_bytes)
@@ -123,5 +126,7 @@ class TransferProgress:
         self.limiter.count(self.header_bytes + size_bytes, now_s)
 
     def _sendable_bytes(self, next_bytes: int) -> int:
+        if next_bytes < self._min_bytes:
+            return 0
         in_segment = self.segment_bytes - next_bytes % self.segment_bytes
         return min(self._limit_bytes - next_bytes, in_segment, self.frame_bytes)

@@ -10,6 +10,8 @@ Differs from upstream:
 - The offset is tested before the deadline: what is held is acknowledged, however late it is looked
   at.
 - Only a slave that holds the master's whole range counts, unless `whole_range` is off (`compat`).
+- With `upstream` (`compat`) each connection is a copy, the deadline comes before the offset, and a
+  policy that upstream judges by push2SlaveMaxOffset does not forget the furthest report.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from typing import Generic, Protocol, TypeVar
 
 import attrs
 
+from actors.ha.core.ack_policy import AckPolicy, Copies
 from actors.ha.core.extent import LogExtent
 
 _STALE_DEADLINES_MAX = 1024
@@ -49,12 +52,14 @@ class Effects(Generic[W]):
         done: waits that have their copies, in offset order, each with the number of nodes that hold
             it.
         timed_out: waits whose deadline passed without, in deadline order.
+        unavailable: waits that the policy does not let wait, each with the reason.
         acknowledged_bytes: the new read limit if it rose.
         deadline_s: when to look again; None while nothing waits.
     """
 
     done: tuple[tuple[W, int], ...]
     timed_out: tuple[W, ...]
+    unavailable: tuple[tuple[W, str], ...] = ()
     acknowledged_bytes: int | None
     deadline_s: float | None
 
@@ -92,9 +97,9 @@ class _Slave:
         return max(self.live, default=None)
 
     @property
-    def counted(self) -> _Connection | None:
+    def counted(self) -> tuple[_Connection, ...]:
         """The connection whose offset counts, if one does."""
-        return self.live[max(self.live)] if self.live else None
+        return (self.live[max(self.live)],) if self.live else ()
 
 
 @attrs.define(kw_only=True)
@@ -103,22 +108,31 @@ class TransferWait(Generic[W]):
     follows.
 
     Attributes:
-        copies: nodes that must hold a record, the master included.
+        copies: nodes that must hold a record, the master included; with another `policy`, at
+            least.
         synced: the master's own copy counts only once it is synced.
         counted: names of the slaves whose reports count. In a `synced` group Java slaves are left
             out by the
             caller: they report bytes that they have not synced.
         whole_range: a slave counts only if it holds everything that the master holds.
+        upstream: judge as upstream (`compat`), see above.
+        policy: what an append needs; `copies` if not given.
     """
 
     copies: int
     synced: bool
     counted: tuple[str, ...]
     whole_range: bool = True
+    upstream: bool = False
+    policy: AckPolicy = attrs.field(
+        default=attrs.Factory(lambda self: Copies(self.copies), takes_self=True)
+    )
     _slaves: dict[str, _Slave] = attrs.field(factory=dict, init=False)
     _extent: LogExtent = attrs.field(default=LogExtent(0, 0, 0), init=False)
     _acknowledged_bytes: int = attrs.field(default=0, init=False)
-    _pending: deque[tuple[int, W]] = attrs.field(factory=deque, init=False)
+    _pending: dict[int, deque[tuple[int, W]]] = attrs.field(factory=dict, init=False)  # by need
+    _unavailable: list[tuple[W, str]] = attrs.field(factory=list, init=False)
+    _push2slave_offset_max: int = attrs.field(default=0, init=False)
     _open: dict[int, W] = attrs.field(factory=dict, init=False)  # by number, those not answered
     _deadlines: list[tuple[float, int]] = attrs.field(factory=list, init=False)
     _number: int = attrs.field(default=0, init=False)
@@ -141,11 +155,19 @@ class TransferWait(Generic[W]):
 
     def wait(self, waits: Iterable[W]) -> None:
         """Records were written; the answers are due when they are held."""
+        offsets = self._counted_offsets()
+        connected = sum(len(known.live) for known in self._slaves.values())
+        end_bytes = max(self._next_bytes_max, self._extent.written_bytes)
+        pending = self._pending.setdefault(self.policy.need(end_bytes, offsets), deque())
         for wait in waits:
             assert wait.next_bytes >= self._next_bytes_max  # WaitsInOffsetOrder
             self._next_bytes_max = wait.next_bytes
+            reason = self.policy.unavailable(wait.next_bytes, offsets, connected)
+            if reason:
+                self._unavailable.append((wait, reason))
+                continue
             self._number += 1
-            self._pending.append((self._number, wait))
+            pending.append((self._number, wait))
             self._open[self._number] = wait
             heapq.heappush(self._deadlines, (wait.deadline_s, self._number))
 
@@ -173,7 +195,13 @@ class TransferWait(Generic[W]):
         one are not heard.
         """
         known = self._slaves.get(slave)
-        if known is None or known.heard != connection:
+        if known is None or connection not in known.live:
+            return
+        if self.upstream:
+            known.live[connection].offset_bytes = offset_bytes
+            self._push2slave_offset_max = max(self._push2slave_offset_max, offset_bytes)
+            return
+        if known.heard != connection:
             return
         heard = known.live[connection]
         heard.proven = heard.proven or offset_bytes > known.proof_bytes
@@ -187,7 +215,7 @@ class TransferWait(Generic[W]):
             return
         was_heard = known.heard == connection
         known.live.pop(connection, None)  # nothing late from it counts without a proof
-        if was_heard:
+        if was_heard and not self.upstream:
             self._ask_for_proof(known)
 
     def _ask_for_proof(self, slave: _Slave) -> None:
@@ -198,26 +226,47 @@ class TransferWait(Generic[W]):
         slave.proof_bytes = max(self._extent.written_bytes, self._next_bytes_max)
 
     def held_bytes(self) -> int:
-        """The offset that `copies` nodes hold now. Falls when a slave leaves."""
+        """The offset that as many nodes as an append needs hold now. Falls when a slave leaves."""
+        offsets = self._counted_offsets()
+        return self._held_bytes(self._need(offsets), offsets)
+
+    def copied_bytes(self) -> int:
+        """As `held_bytes`, whatever of it the master has synced."""
+        offsets = self._counted_offsets()
+        return self._copied_bytes(self._need(offsets), offsets)
+
+    def refusal(self) -> str:
+        """Why nothing may be written now; "" if it may."""
+        return self.policy.refusal(self._extent.written_bytes, self._counted_offsets())
+
+    def _need(self, offsets: list[int]) -> int:
+        return self.policy.need(self._extent.written_bytes, offsets)
+
+    def _held_bytes(self, need: int, offsets: list[int]) -> int:
         own_bytes = self._extent.durable_bytes(synced=self.synced)
-        others = self._counted_offsets()
-        if self.copies == 1:
-            return own_bytes
-        if len(others) < self.copies - 1:
-            return 0
-        return min(own_bytes, others[self.copies - 2])
+        return min(own_bytes, self._copied_bytes(need, offsets))
+
+    def _copied_bytes(self, need: int, offsets: list[int]) -> int:
+        end_bytes = self._extent.written_bytes
+        nodes = self.policy.needed(need, end_bytes, offsets)
+        if nodes == 1:
+            return end_bytes
+        return min(end_bytes, offsets[nodes - 2]) if len(offsets) >= nodes - 1 else 0
 
     def settle(self, now_s: float) -> Effects[W]:
         """Answer what can be answered: first by offset, then by deadline."""
         held_bytes = self.held_bytes()
+        late = self._take_timed_out(now_s) if self.upstream else ()
         done = self._take_done(held_bytes)
-        timed_out = self._take_timed_out(now_s)
+        timed_out = (*late, *self._take_timed_out(now_s))
+        unavailable, self._unavailable = tuple(self._unavailable), []
         rose = held_bytes > self._acknowledged_bytes
         if rose:
             self._acknowledged_bytes = held_bytes  # AcknowledgedMonotonic
         return Effects(
             done=done,
             timed_out=timed_out,
+            unavailable=unavailable,
             acknowledged_bytes=held_bytes if rose else None,
             deadline_s=self._deadlines[0][0] if self._deadlines else None,
         )
@@ -231,13 +280,21 @@ class TransferWait(Generic[W]):
         return left
 
     def _take_done(self, held_bytes: int) -> tuple[tuple[W, int], ...]:
+        """`held_bytes`: for those that need what an append needs now, nearly always all."""
         offsets = self._counted_offsets()
-        done: list[tuple[W, int]] = []
-        while self._pending and self._pending[0][1].next_bytes <= held_bytes:
-            number, wait = self._pending.popleft()
-            if self._open.pop(number, None) is not None:
-                done.append((wait, 1 + sum(offset >= wait.next_bytes for offset in offsets)))
-        return tuple(done)
+        need_now = self._need(offsets)
+        done: list[tuple[int, W]] = []
+        for need, pending in self._pending.items():
+            limit_bytes = held_bytes if need == need_now else self._held_bytes(need, offsets)
+            while pending and pending[0][1].next_bytes <= limit_bytes:
+                number, wait = pending.popleft()
+                if self._open.pop(number, None) is not None:
+                    done.append((number, wait))
+        if len(self._pending) > 1:
+            done.sort(key=lambda entry: entry[0])  # OneAnswerOrder
+        return tuple(
+            (wait, 1 + sum(offset >= wait.next_bytes for offset in offsets)) for _, wait in done
+        )
 
     def _take_timed_out(self, now_s: float) -> tuple[W, ...]:
         timed_out: list[W] = []
@@ -248,8 +305,9 @@ class TransferWait(Generic[W]):
             wait = self._open.pop(number, None)
             if wait is not None:
                 timed_out.append(wait)
-        while self._pending and self._pending[0][0] not in self._open:
-            self._pending.popleft()  # else a dead slave would let answered waits pile up
+        for pending in self._pending.values():
+            while pending and pending[0][0] not in self._open:
+                pending.popleft()  # else a dead slave would let answered waits pile up
         if len(self._deadlines) > 2 * len(self._open) + _STALE_DEADLINES_MAX:
             self._deadlines = [entry for entry in self._deadlines if entry[1] in self._open]
             heapq.heapify(self._deadlines)
@@ -257,12 +315,14 @@ class TransferWait(Generic[W]):
 
     def _counted_offsets(self) -> list[int]:
         """Offsets of the slaves that count, highest first."""
+        if self.upstream and self.policy.remembers_furthest:
+            return [self._push2slave_offset_max]
         offsets = [
             heard.offset_bytes
             for slave, known in self._slaves.items()
             if slave in self.counted
-            and (heard := known.counted) is not None
-            and heard.offset_bytes is not None
+            for heard in (known.live.values() if self.upstream else known.counted)
+            if heard.offset_bytes is not None
             and (not self.whole_range or heard.holds_from_bytes <= self._extent.min_bytes)
         ]
         return sorted(offsets, reverse=True)

@@ -1,0 +1,174 @@
+"""When an append is answered: `copies`, which is ours, and upstream's two policies beside it.
+
+Source: apache/rocketmq store/ha/HAService.isSlaveOK and CommitLog.submitReplicaRequest (4.9.8);
+store/CommitLog.asyncPutMessage, calcNeedAckNums, DefaultHAService.inSyncReplicasNums (5.3.3);
+specification sections 3.2 and 3.3. A policy holds no state; what it judges by is what the slaves
+that count hold now, highest first, and where the master's log ends.
+
+Differs from upstream:
+- The slaves that count are nodes, each by its newest live connection; upstream counts sockets (T12)
+  and in 4.x remembers the furthest report for ever (T7). With `compat` ours does both.
+- The number of living replicas is the number of connected slaves; upstream asks the name server.
+- `all_ack_in_sync_state_set` needs no controller: the set is who is in sync when the answer is due,
+  and never smaller than `min_in_sync_replicas` allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import attrs
+
+from actors.config import ClassicGroup
+
+ALL_IN_SYNC = -1
+"""A need that is counted when the answer is due. Upstream: MixAll.ALL_ACK_IN_SYNC_STATE_SET."""
+
+
+class AckPolicy(Protocol):
+    """What an append needs. Offsets: of the slaves that count, highest first."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def remembers_furthest(self) -> bool:
+        """Whether upstream's version of it counts what the furthest slave ever reported."""
+
+    def refusal(self, end_bytes: int, offsets: Sequence[int]) -> str:
+        """Why nothing may be written behind `end_bytes` now; "" if it may."""
+
+    def need(self, end_bytes: int, offsets: Sequence[int]) -> int:
+        """Nodes that must hold records written behind `end_bytes`, the master included, or
+        ALL_IN_SYNC.
+        """
+
+    def needed(self, need: int, end_bytes: int, offsets: Sequence[int]) -> int:
+        """The nodes that such a need means now, at least 1."""
+
+    def unavailable(self, next_bytes: int, offsets: Sequence[int], connected: int) -> str:
+        """Why records up to `next_bytes`, which were just written, do not wait; "" if they do.
+
+        Args:
+            connected: live connections of slaves that have reported.
+        """
+
+
+@attrs.frozen
+class Copies:
+    """Ours: so many distinct nodes, whatever happens."""
+
+    copies: int
+    name = "copies"
+    remembers_furthest = False
+
+    def refusal(self, end_bytes: int, offsets: Sequence[int]) -> str:
+        return ""
+
+    def need(self, end_bytes: int, offsets: Sequence[int]) -> int:
+        return self.copies
+
+    def needed(self, need: int, end_bytes: int, offsets: Sequence[int]) -> int:
+        return need
+
+    def unavailable(self, next_bytes: int, offsets: Sequence[int], connected: int) -> str:
+        return ""
+
+
+@attrs.frozen
+class FurthestSlave:
+    """4.x's SYNC_MASTER: the furthest slave, if one is connected and not too far behind.
+
+    Attributes:
+        fallbehind_max_bytes: a lag of so much is too far. Upstream: haSlaveFallbehindMax.
+    """
+
+    fallbehind_max_bytes: int
+    name = "4.x"
+    remembers_furthest = True
+
+    def refusal(self, end_bytes: int, offsets: Sequence[int]) -> str:
+        return ""
+
+    def need(self, end_bytes: int, offsets: Sequence[int]) -> int:
+        return 2
+
+    def needed(self, need: int, end_bytes: int, offsets: Sequence[int]) -> int:
+        return need
+
+    def unavailable(self, next_bytes: int, offsets: Sequence[int], connected: int) -> str:
+        if not connected:
+            return "no slave is connected"
+        lag_bytes = next_bytes - (offsets[0] if offsets else 0)
+        if lag_bytes < self.fallbehind_max_bytes:
+            return ""
+        return f"the furthest slave is {lag_bytes} bytes behind"
+
+
+@attrs.frozen(kw_only=True)
+class InSyncReplicas:
+    """5.x's SYNC_MASTER: a configured number, which may follow how many are in sync.
+
+    Attributes:
+        in_sync_replicas: nodes, the master included. Upstream: inSyncReplicas.
+        min_in_sync_replicas: never fewer with `auto` or `all_ack`. Upstream: minInSyncReplicas.
+        acting_master: judge before the write. Upstream: enableSlaveActingMaster.
+        auto: need no more than are in sync. Upstream: enableAutoInSyncReplicas.
+        all_ack: need all that are in sync. Upstream: allAckInSyncStateSet.
+        gap_bytes: a slave so far behind the master's end is not in sync. Upstream:
+            haMaxGapNotInSync.
+    """
+
+    in_sync_replicas: int
+    min_in_sync_replicas: int
+    acting_master: bool
+    auto: bool
+    all_ack: bool
+    gap_bytes: int
+    name = "5.x"
+    remembers_furthest = False
+
+    def in_sync(self, end_bytes: int, offsets: Sequence[int]) -> int:
+        """Nodes in sync, the master included."""
+        return 1 + sum(end_bytes - offset < self.gap_bytes for offset in offsets)
+
+    def refusal(self, end_bytes: int, offsets: Sequence[int]) -> str:
+        if not self.acting_master and not self.all_ack:
+            return ""
+        in_sync = self.in_sync(end_bytes, offsets)
+        need = self.min_in_sync_replicas if self.all_ack else self.need(end_bytes, offsets)
+        return f"{need} nodes have to be in sync, {in_sync} are" if need > in_sync else ""
+
+    def need(self, end_bytes: int, offsets: Sequence[int]) -> int:
+        if self.all_ack:
+            return ALL_IN_SYNC
+        if not self.acting_master or not self.auto:
+            return self.in_sync_replicas
+        in_sync = self.in_sync(end_bytes, offsets)
+        return max(min(self.in_sync_replicas, in_sync), self.min_in_sync_replicas)
+
+    def needed(self, need: int, end_bytes: int, offsets: Sequence[int]) -> int:
+        if need != ALL_IN_SYNC:
+            return need
+        return max(self.in_sync(end_bytes, offsets), self.min_in_sync_replicas)
+
+    def unavailable(self, next_bytes: int, offsets: Sequence[int], connected: int) -> str:
+        return ""
+
+
+def ack_policy(group: ClassicGroup) -> AckPolicy:
+    """The policy that the group's keys ask for."""
+    match group.ack_policy:
+        case "copies":
+            return Copies(group.copies)
+        case "4.x":
+            return FurthestSlave(group.ha_slave_fallbehind_max_bytes)
+        case "5.x":
+            return InSyncReplicas(
+                in_sync_replicas=group.in_sync_replicas,
+                min_in_sync_replicas=group.min_in_sync_replicas,
+                acting_master=group.enable_slave_acting_master,
+                auto=group.enable_auto_in_sync_replicas,
+                all_ack=group.all_ack_in_sync_state_set,
+                gap_bytes=group.ha_max_gap_not_in_sync_bytes,
+            )
