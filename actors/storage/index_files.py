@@ -126,9 +126,9 @@ class IndexFiles:
             slots_used=state.index_slots_used,
             units_next=state.index_units_next,
         )
-        if newest.header != covered:
-            newest.header = covered
-            yield from self._cut_units(newest)
+        # Also where the header says the same: a crash may have come between slots and header.
+        changed, newest.header = newest.header != covered, covered
+        yield from self._cut_units(newest, changed=changed)
         return False
 
     def cut(self, log_end_bytes: int) -> Generator[None, None, None]:
@@ -148,7 +148,7 @@ class IndexFiles:
                 end_offset=last.physical_offset,
                 end_ts=newest.header.begin_ts + 1000 * last.seconds,
             )
-            yield from self._cut_units(newest)
+            yield from self._cut_units(newest, changed=True)
 
     def put(self, heads: Sequence[RecordHead]) -> None:
         """Add the keys of records, in log order; those that are there already are left out."""
@@ -226,12 +226,19 @@ class IndexFiles:
         self._disk.unlink(each.path)
         self._disk.sync_dir(self.folder)
 
-    def _cut_units(self, each: _IndexFile) -> Generator[None, None, None]:
-        """Make every slot point below the header's `units_next`. Synced."""
+    def _cut_units(self, each: _IndexFile, *, changed: bool) -> Generator[None, None, None]:
+        """Make every slot point below the header's `units_next`. Synced.
+
+        Args:
+            changed: the header is not what the file says.
+        """
         units_next = each.header.units_next
         slots = array("i")
         slots.frombytes(each.file.pread(HEADER_BYTES, 4 * self.slots))
         slots.byteswap()
+        yield
+        if not changed and min(slots) >= 0 and max(slots) < units_next:
+            return
         wrong = {slot: NO_UNIT for slot, unit in enumerate(slots) if not 0 <= unit < units_next}
         yield
         if wrong:

@@ -1,6 +1,7 @@
 """Consume queues and index as plain classes: edges and damage."""
 
 import datetime
+import errno
 
 import pytest
 from storage_kit import finish
@@ -231,6 +232,24 @@ def test_later_index_files_are_not_trusted_and_empty_ones_removed() -> None:
     assert len(disk.listdir(LAYOUT.index)) == 2
     assert again.find("t", "a2", 9) == (20,)
     assert again.find("t", "a3", 9) == ()
+
+
+def test_a_crash_between_slots_and_header_breaks_no_chain() -> None:
+    """The header is written last: slots may point at entries that it does not cover."""
+    disk = sim_disk()
+    made = index(disk)
+    disk.mkdir(LAYOUT.index)
+    made.put([head(n, 10 * n, keys="same") for n in range(3)])
+    state = state_of(made)
+    disk.faults.fail("write", errno.EIO, path_part="/index/", skip=2)  # the header's
+    more = head(3, 30, keys="same")
+    with pytest.raises(OSError, match="Input/output"):
+        made.put([more])
+    made.close()
+    again = index(disk)
+    assert finish(again.recover(state)) is False
+    again.put([more])
+    assert again.find("t", "same", 100) == (30, 20, 10, 0)
 
 
 def test_index_names_are_local_times() -> None:
