@@ -173,11 +173,10 @@ class Store(Actor[_Inbox]):
             self.ctx.emit(event)
 
     async def on_stop(self, reason: StopReason) -> None:
-        """An ordered stop syncs what is left, removes the spare file, and then the abort file.
-
-        The abort file stays if something was not dispatched, so that the next start looks for it.
+        """An ordered stop syncs what is left, removes the spare file, then the abort file (unless
+        something was not dispatched). After the syncer's crash no further sync proves anything.
         """
-        ordered = reason in (StopReason.NORMAL, StopReason.SHUTDOWN)
+        ordered = reason in (StopReason.NORMAL, StopReason.SHUTDOWN) and self.syncer.alive
         paths = (*self._unsynced, *self._log.take_dirty())
         close_store(self.env.disk, self.layout, self._log, self._mark, paths, ordered=ordered)
 

@@ -16,6 +16,7 @@ from actors.errors import (
 from actors.events import store as events
 from actors.sim.disk import EPOCH_MS, DiskOptions, SimDisk
 from actors.storage import expiry, store
+from actors.storage.side_file import SideFile
 
 S = 4096
 HOUR_MS = 3_600_000
@@ -91,6 +92,11 @@ async def test_a_failed_sync_stops_everything(autojump_clock: Any) -> None:
             )
             await trio.sleep(5)
     assert "sync" in str(leaves(caught.value)[0])
+    # The stop that follows tries no sync again: one that passes now would prove nothing.
+    assert disk.exists(f"{ROOT}/abort")
+    mark, values = SideFile.open(disk, f"{ROOT}/synced", 1)
+    mark.close()
+    assert values == (kit.of(events.LogSynced)[-1].offset_bytes,)
     assert len(kit.of(events.SyncFailed)) == 1
     assert not any(isinstance(each, store.Appended) for each in outcomes)
     assert len(outcomes) == 1
