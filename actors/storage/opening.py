@@ -120,6 +120,8 @@ def _open(
     if end != mark_bytes or not was_clean or found.reason:
         kept = yield from _cut(disk, layout, log, mark, end)
     log.set_end(end)
+    if not was_clean:
+        yield from _write_again(disk, log, max(mark_bytes or 0, found.scanned_from_bytes))
     yield from _sync_found(disk, log, found.scanned_from_bytes)
     mark.write((end,))
     mark.sync()
@@ -237,6 +239,26 @@ def _cut(
     mark.sync()
     truncation.truncate(disk, layout, log, end_bytes)
     return kept
+
+
+def _write_again(disk: Disk, log: CommitLog, start_bytes: int) -> Generator[None, None, None]:
+    """Write what lies above the mark once more, as it is, so that the next sync covers it.
+
+    If a sync had failed before the crash, the kernel may take its pages for clean while they are
+    not on the disk: a sync alone would then pass without writing them.
+    """
+    size = log.segment_bytes
+    for base in log.bases():
+        low, high = max(start_bytes, base), min(log.written_bytes, base + size)
+        if low >= high:
+            continue
+        file = disk.open(segment_path(log.folder, base), "w")
+        try:
+            for at in range(low - base, high - base, READ_BYTES):
+                file.pwrite(file.pread(at, min(READ_BYTES, high - base - at)), at)
+                yield
+        finally:
+            file.close()
 
 
 def _sync_found(disk: Disk, log: CommitLog, start_bytes: int) -> Generator[None, None, None]:

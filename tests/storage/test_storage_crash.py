@@ -1,5 +1,6 @@
 """Whole stores through kills and power losses: what was answered is there, and is found."""
 
+import errno
 import random
 from typing import Any
 
@@ -252,6 +253,31 @@ def test_what_an_opening_finds_is_below_the_mark_at_once() -> None:
     durable = disk.durable(layout.synced)
     assert durable is not None
     assert end.to_bytes(8, "big") in durable
+
+
+@pytest.mark.checklist(47)
+@pytest.mark.parametrize("marked", [False, True])
+def test_what_a_failed_sync_left_in_the_cache_is_written_again(marked: bool) -> None:
+    """After a sync that failed, the kernel takes pages for clean that are not on the disk."""
+    disk, layout, group = sim_disk(), StoreLayout(ROOT), small_group()
+    store_ = finish(open_store(disk, layout, group, is_master=True, owner="n0"))
+    log = store_.log
+    log.append(record(0, b"x"))
+    if marked:
+        disk.open(log.path_of(0), "w").sync()
+        store_.mark.write((log.written_bytes,))
+        store_.mark.sync()
+    log.append(record(log.written_bytes, b"y"))
+    disk.faults.fail("sync", errno.EIO)
+    with pytest.raises(OSError, match="Input/output"):
+        disk.open(log.path_of(0), "w").sync()
+    disk.kill()
+    again = finish(open_store(disk, layout, group, is_master=True, owner="n0"))
+    end = again.log.written_bytes
+    assert end == log.written_bytes
+    durable = disk.durable(log.path_of(0))
+    assert durable is not None
+    assert durable[:end] == disk.inode(log.path_of(0)).read(0, end)
 
 
 @pytest.mark.checklist(25, 45)
