@@ -147,15 +147,22 @@ def close_store(
     mark: SideFile,
     paths: tuple[str, ...],
     *,
-    ordered: bool,
+    synced_bytes: int | None,
 ) -> None:
-    """Release a store. Ordered: sync `paths` and the mark, remove the spare file, then `abort`.
+    """Release a store.
 
-    The abort file stays if something was not dispatched, so that the next start looks for it.
+    Args:
+        synced_bytes: None if the stop is not an ordered one: then only release. Else sync `paths`,
+            all log files that hold bytes at or behind it (a sync that is under way may not have
+            ended) and the mark; remove the spare file, then `abort`, which stays if something was
+            not dispatched, so that the next start looks for it.
     """
+    ordered = synced_bytes is not None
     try:
-        if ordered:
-            for path in paths:
+        if synced_bytes is not None:
+            size = log.segment_bytes
+            late = [base for base in log.bases() if synced_bytes - size < base < log.written_bytes]
+            for path in dict.fromkeys((*paths, *(log.path_of(base) for base in late))):
                 _sync_file(disk, path)
             mark.write((log.written_bytes,))
             mark.sync()

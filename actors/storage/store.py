@@ -177,8 +177,9 @@ class Store(Actor[_Inbox]):
         something was not dispatched). After the syncer's crash no further sync proves anything.
         """
         ordered = reason in (StopReason.NORMAL, StopReason.SHUTDOWN) and self.syncer.alive
-        paths = (*self._unsynced, *self._log.take_dirty())
-        close_store(self.env.disk, self.layout, self._log, self._mark, paths, ordered=ordered)
+        paths, disk = (*self._unsynced, *self._log.take_dirty()), self.env.disk
+        synced = self._synced_bytes if ordered else None
+        close_store(disk, self.layout, self._log, self._mark, paths, synced_bytes=synced)
 
     # ---- messages ----
 

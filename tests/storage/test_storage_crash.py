@@ -2,6 +2,7 @@
 
 import errno
 import random
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -235,6 +236,31 @@ def die_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
                 return real(*args)
 
             monkeypatch.setattr(kind, name, counted)
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_a_stop_marks_nothing_whose_sync_is_under_way(autojump_clock: Any, seed: int) -> None:
+    """The store stops before the syncer, whose sync may outlast it: power may fail in between."""
+    disk = sim_disk(seed)
+
+    async def late(kit: Kit) -> None:
+        with suppress(ActorDown):
+            await kit.append(b"y")
+
+    with dying():
+        async with running(disk) as kit, trio.open_nursery() as nursery:
+            await kit.append(b"x")
+            disk.faults.slow_syncs(5.0, 0.05)
+            nursery.start_soon(late, kit)
+            await trio.sleep(0.1)
+            kit.system.request_stop()
+            await trio.sleep(1)
+            assert not kit.store.alive
+            kit.power_loss()
+            nursery.cancel_scope.cancel()
+    async with running(disk) as kit:
+        (recovered,) = kit.of(events.RecoveryFinished)
+        assert recovered.record_count == 2
 
 
 def test_what_an_opening_finds_is_below_the_mark_at_once() -> None:
