@@ -226,7 +226,14 @@ async def _start(
 
     try:
         system = await stack.enter_async_context(
-            open_system(name, build, rng=env.rng, events=emit, stop_timeout_s=config.stop_timeout_s)
+            open_system(
+                name,
+                build,
+                rng=env.rng,
+                events=emit,
+                stop_timeout_s=config.stop_timeout_s,
+                tell_hook=env.tell_hook,
+            )
         )
     except BaseExceptionGroup as group:
         why = _why(group)

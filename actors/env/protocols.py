@@ -10,7 +10,7 @@ the errno a real system gives. Using a half, stream or listener that was closed 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 import attrs
@@ -221,6 +221,7 @@ class Env:
         wall_clock_ms: milliseconds since 1970 as this node believes them, for store timestamps and
             events.
         events: where emitted events go.
+        tell_hook: awaited before each tell; only simulation has one, to make tells yield.
     """
 
     network: Network
@@ -228,3 +229,4 @@ class Env:
     rng: random.Random
     wall_clock_ms: Callable[[], int]
     events: EventSink
+    tell_hook: Callable[[], Awaitable[None]] | None = None

@@ -188,6 +188,18 @@ class _Steering(random.Random):
         self._batch = batch
 
 
+def yields_sometimes(rng: random.Random, share: float) -> Callable[[], Awaitable[None]] | None:
+    """An awaitable that is a checkpoint in `share` of all cases; None if in none."""
+    if not share:
+        return None
+
+    async def maybe_yield() -> None:
+        if rng.random() < share:
+            await trio.lowlevel.checkpoint()
+
+    return maybe_yield
+
+
 async def settled() -> None:
     """Wait until what was started before has come to rest, in whatever order it did.
 

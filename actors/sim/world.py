@@ -41,6 +41,7 @@ from actors.sim.scheduler import (
     cancel_through_shields,
     node_label,
     settled,
+    yields_sometimes,
 )
 from actors.sim.sockets import HostNetwork
 
@@ -99,6 +100,7 @@ class _Process:
             rng=self.rng,
             wall_clock_ms=self.node.wall_clock_ms,
             events=self._event,
+            tell_hook=self.node.world.tell_hook(f"{self.node.name}:{self.boot}"),
         )
 
     def _event(self, path: str, incarnation: int, event: Any) -> None:
@@ -243,6 +245,7 @@ class World:
         nursery: trio.Nursery,
         network: NetworkOptions | None,
         disk: DiskOptions | None,
+        tell_yields: float,
     ) -> None:
         self.seed = seed
         self.schedule = schedule
@@ -251,6 +254,7 @@ class World:
         self.counts: dict[str, int] = {}
         self.network = SimNetwork(self.rng("network"), network)
         self._disk_options = disk
+        self._tell_yields = tell_yields
         self._nursery = nursery
         self._nodes: dict[str, SimNode] = {}
 
@@ -262,15 +266,15 @@ class World:
         """A new stream of chance for one purpose; equal for equal seeds and purposes."""
         return random.Random(f"{self.seed}:{purpose}")
 
+    def tell_hook(self, process: str) -> Callable[[], Awaitable[None]] | None:
+        """What makes a process's tells yield now and then."""
+        return yields_sometimes(self.rng(f"{process}:tell"), self._tell_yields)
+
     def add_node(self, name: str, address: str, *more: str, skew_ms: int = 0) -> SimNode:
         """A new machine, switched on and without a process."""
         self.network.add_host(name, address, *more)
         node = SimNode(
-            self,
-            name,
-            address,
-            SimDisk(self.rng(f"{name}:disk"), self._disk_options),
-            skew_ms,
+            self, name, address, SimDisk(self.rng(f"{name}:disk"), self._disk_options), skew_ms
         )
         node.disk.wall_clock_ms = node.wall_clock_ms
         self._nodes[name] = node
@@ -346,6 +350,7 @@ async def open_world(
     network: NetworkOptions | None = None,
     disk: DiskOptions | None = None,
     policy: Policy | None = None,
+    tell_yields: float = 0.0,
 ) -> AsyncIterator[World]:
     """A world for the length of a block, inside a Trio run with an autojump clock.
 
@@ -356,6 +361,8 @@ async def open_world(
         network: how fast and bad the network is.
         disk: how slow and large the disks are.
         policy: how the scheduler orders runnable tasks; random by default.
+        tell_yields: share of tells between actors that yield, which code may not rely on their
+            not doing.
 
     Raises:
         NodeFailed: in a group, for each node that died of an error which nobody took with
@@ -368,7 +375,7 @@ async def open_world(
         # Shielded: cancelling whoever opened the world ends the block, and only then the machines.
         with trio.CancelScope(shield=True):
             async with trio.open_nursery() as machines:
-                world = World(seed, schedule, machines, network, disk)
+                world = World(seed, schedule, machines, network, disk, tell_yields)
                 await machines.start(world.network.run, name="sim-network")
                 task_status.started(world)
                 await over.wait()

@@ -117,3 +117,17 @@ async def test_a_node_killed_while_it_starts(autojump_clock: object) -> None:
         assert len(ended) == 1
         await cluster.start()
         await cluster.log("orders").append([b"x"])
+
+
+async def test_tells_of_a_node_yield_as_the_world_says(autojump_clock: object) -> None:
+    """The same appends take more passes of the scheduler, and end alike."""
+    steps = []
+    for share in (0.0, 1.0):
+        async with open_world(9, tell_yields=share) as world:
+            cluster = cluster_in(world)
+            await cluster.start()
+            await cluster.log("orders").append([b"x"])
+            await cluster.converged("orders")
+            await cluster.stop()
+            steps.append(world.fingerprint.steps)
+    assert steps[1] > 1.2 * steps[0]
