@@ -11,20 +11,26 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from typing import Final
 
 import attrs
 
 from actors.config import ClassicGroup
-from actors.events import ha, runtime, store
-from actors.sim.history import AppendAnswered, Invariant, Observation, OffsetsSeen, RecordsRead
+from actors.events import ha, store
+from actors.sim.failures import NothingFails
+from actors.sim.history import (
+    AppendAnswered,
+    FaultInjected,
+    Invariant,
+    Observation,
+    OffsetsSeen,
+    RecordsRead,
+)
+from actors.sim.liveness import NoSilentStall, QueuesBounded
 from actors.sim.log_bytes import LogBytes
+from actors.sim.survival import AcknowledgedIsOnDisks, FurthestHolds, is_of
 from actors.sim.world import SimEvent
 from wire.message_record import BLANK_MAGIC
 from wire.record_encoder import BLANK_BYTES
-
-API_CLIENT: Final = "/api/connections/"
-"""A client that does not read its last answer is cut off after a while: by design."""
 
 
 def invariants(group: ClassicGroup, logs: LogBytes) -> tuple[Invariant, ...]:
@@ -39,14 +45,12 @@ def invariants(group: ClassicGroup, logs: LogBytes) -> tuple[Invariant, ...]:
         AcknowledgedMonotonic(),
         LogTiles(segment_bytes=group.segment_bytes),
         SyncedSurvives(group=group, logs=logs),
+        AcknowledgedIsOnDisks(group=group, logs=logs),
+        FurthestHolds(group=group, logs=logs),
         NothingFails(),
+        NoSilentStall(group=group),
+        QueuesBounded(),
     )
-
-
-def is_of(group: ClassicGroup, seen: SimEvent) -> bool:
-    """Whether an event is about this group."""
-    parts = seen.path.split("/")
-    return len(parts) > 2 and parts[2] == group.name
 
 
 @attrs.define(kw_only=True)
@@ -167,15 +171,22 @@ class ReadsAgree:
 @attrs.define
 class AcknowledgedMonotonic:
     """The acknowledged end that a node shows never falls while it runs: no answer is behind one
-    that was there when it was asked for.
+    that was there when it was asked for. A disk error that restarts its readers starts anew.
     """
 
     _count: int = attrs.field(default=0, init=False)
+    _excused: dict[str, None] = attrs.field(factory=dict, init=False)
     _shown: dict[tuple[str, int], list[tuple[int, int]]] = attrs.field(factory=dict, init=False)
 
     def see(self, seen: Observation) -> Iterator[str]:
         self._count += 1
         match seen:
+            case FaultInjected(kind="felt", where=where):
+                self._excused[where.partition(" ")[0]] = None
+                return
+            case FaultInjected(kind="start", where=node):
+                self._excused.pop(node, None)
+                return
             case RecordsRead(batch=batch):
                 now = batch.acknowledged
             case OffsetsSeen(offsets=offsets):
@@ -185,7 +196,7 @@ class AcknowledgedMonotonic:
         shown = self._shown.setdefault((seen.node, seen.boot), [])  # place and highest, ascending
         earlier = bisect_right(shown, seen.asked, key=lambda pair: pair[0])
         before = shown[earlier - 1][1] if earlier else 0
-        if now < before:
+        if now < before and seen.node not in self._excused:
             yield f"{seen.node}#{seen.boot} shows {now} as acknowledged after {before}"
         if not shown or now > shown[-1][1]:
             shown.append((self._count, now))
@@ -304,6 +315,8 @@ class SyncedSurvives:
     _synced: dict[str, int] = attrs.field(factory=dict, init=False)
 
     def see(self, seen: Observation) -> Iterator[str]:
+        if isinstance(seen, FaultInjected) and seen.kind == "wiped":
+            self._synced.pop(seen.where, None)
         if not isinstance(seen, SimEvent) or not is_of(self.group, seen):
             return
         match seen.event:
@@ -326,25 +339,3 @@ class SyncedSurvives:
             if magic != BLANK_MAGIC:
                 break
         return end > synced
-
-
-@attrs.define
-class NothingFails:
-    """No actor crashes, gives up or is killed: what is broken from outside crashes nobody."""
-
-    def see(self, seen: Observation) -> Iterator[str]:
-        if not isinstance(seen, SimEvent):
-            return
-        match seen.event:
-            case runtime.ActorCrashed(error=error):
-                yield f"{seen.path} of {seen.node}#{seen.boot} crashed: {error}"
-            case runtime.RestartIntensityExceeded(child=child):
-                yield f"{seen.path} of {seen.node}#{seen.boot} gave up on {child}"
-            case runtime.StopTimedOut(paths=paths):
-                yield f"{seen.node}#{seen.boot} did not stop in time: {', '.join(paths)}"
-            case runtime.ChildKilled(shutdown_s=shutdown_s) if API_CLIENT not in seen.path:
-                yield f"{seen.path} of {seen.node}#{seen.boot} was killed after {shutdown_s:g} s"
-            case store.RawAppendRefused(reason=reason):
-                yield f"{seen.path} of {seen.node}#{seen.boot} refused received bytes: {reason}"
-            case ha.SlaveDiverged(mismatches=mismatches):
-                yield f"{seen.path} of {seen.node}#{seen.boot} diverged after {mismatches}"

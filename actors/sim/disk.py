@@ -292,6 +292,11 @@ class SimDisk:
         inode = self._names.durable_file(path)
         return None if inode is None else inode.durable_bytes()
 
+    def durable_range(self, path: str, start: int, end: int) -> bytes:
+        """A part of that; shorter where it ends, empty if the file may vanish."""
+        inode = self._names.durable_file(path)
+        return b"" if inode is None else inode.durable_range(start, end)
+
     # For files and syncers.
 
     def inode(self, path: str) -> Inode:
@@ -304,8 +309,8 @@ class SimDisk:
         if len(wanted) > free:
             self._recount()  # files may have been removed since
             free = self.options.capacity_bytes // PAGE_BYTES - self._reserved_pages
-        if len(wanted) > free:
-            self.faults.count("full")
+        if len(wanted) > free or (wanted and self.faults.is_full):
+            self.faults.effect("full")
             raise os_error(errno.ENOSPC, path)
         inode.allocate(wanted)
         self._reserved_pages += len(wanted)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 import attrs
@@ -19,6 +20,7 @@ class _Rule:
     path_part: str
     skip: int
     times: int
+    name: str
 
 
 class DiskFaults:
@@ -27,14 +29,17 @@ class DiskFaults:
     Attributes:
         counts: how often each kind took effect, by "operation:errno", "short_write",
             "slow_sync", "bit_rot" and "full".
+        on_effect: told of each operation that fails, before it does.
     """
 
     def __init__(self, rng: random.Random) -> None:
         self.counts: dict[str, int] = {}
+        self.on_effect: Callable[[str], None] = lambda what: None
         self._rng = rng
         self._rules: list[_Rule] = []
         self._slow_s = 0.0
         self._slow_until_s = 0.0
+        self._full_until_s = 0.0
 
     def fail(
         self,
@@ -44,29 +49,39 @@ class DiskFaults:
         path_part: str = "",
         skip: int = 0,
         times: int = 1,
+        name: str = "",
     ) -> None:
         """Let `operation` fail with `code` (an errno) on paths that contain `path_part`.
 
         Args:
             skip: this many matching operations still work.
             times: so many fail; then the rule is gone.
+            name: for `disarm`.
         """
         assert code > 0, code
-        self._rules.append(_Rule(operation, code, path_part, skip, times))
+        self._rules.append(_Rule(operation, code, path_part, skip, times, name))
 
-    def shorten_write(self, *, path_part: str = "", skip: int = 0) -> None:
+    def shorten_write(self, *, path_part: str = "", skip: int = 0, name: str = "") -> None:
         """Let one write store only a part of its bytes, chosen by chance, and raise EIO."""
-        self._rules.append(_Rule("write", 0, path_part, skip, 1))
+        self._rules.append(_Rule("write", 0, path_part, skip, 1, name))
+
+    def disarm(self, name: str) -> None:
+        """Forget the rules of this name that have not taken effect yet."""
+        self._rules[:] = [rule for rule in self._rules if rule.name != name]
 
     def slow_syncs(self, extra_s: float, duration_s: float) -> None:
         """Every sync that begins in the next `duration_s` takes `extra_s` longer."""
         self._slow_s = extra_s
         self._slow_until_s = trio.current_time() + duration_s
 
+    def fill(self, duration_s: float) -> None:
+        """For so long there is no room for one more page."""
+        self._full_until_s = trio.current_time() + duration_s
+
     def clear(self) -> None:
-        """Forget all rules, and be fast again."""
+        """Forget all rules, have room, and be fast again."""
         self._rules.clear()
-        self._slow_s = self._slow_until_s = 0.0
+        self._slow_s = self._slow_until_s = self._full_until_s = 0.0
 
     # For the disk.
 
@@ -74,15 +89,24 @@ class DiskFaults:
         """Raises: OSError, if a rule says so."""
         rule = self._take(operation, path, short=False)
         if rule is not None:
-            self.count(f"{operation}:{rule.code}")
+            self.effect(f"{operation}:{rule.code}")
             raise OSError(rule.code, os.strerror(rule.code), path)
 
     def short_write(self, path: str, size: int) -> int | None:
         """How many bytes of a write arrive, if a rule shortens it."""
         if self._take("write", path, short=True) is None:
             return None
-        self.count("short_write")
+        self.effect("short_write")
         return self._rng.randrange(size)
+
+    @property
+    def is_full(self) -> bool:
+        return self._full_until_s > 0.0 and trio.current_time() < self._full_until_s
+
+    def effect(self, what: str) -> None:
+        """An operation is about to fail."""
+        self.count(what)
+        self.on_effect(what)
 
     def sync_delay_s(self) -> float:
         if trio.current_time() < self._slow_until_s:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import attrs
 
@@ -87,11 +87,29 @@ class OffsetsSeen:
 
 @attrs.frozen(kw_only=True)
 class FaultInjected:
-    """Something was broken, or (kind "heal", "start", "resume") mended, on purpose."""
+    """Something was broken or mended on purpose, or what was broken took effect.
+
+    Attributes:
+        kind: the action's name; or "heal", "start", "resume", "clock set", "repaired", "wiped"
+            (NODE); "armed" (a disk fault waits), "felt" (NODE: an operation failed), "damaged"
+            (NODE, from, to), "died", "start failed", "refused to start" (NODE).
+        where: to whom, the node's name first.
+    """
 
     at_s: float
     kind: str
     where: str
+
+
+@attrs.frozen(kw_only=True)
+class NodeLooked:
+    """A running node was asked for its status and its tree."""
+
+    at_s: float
+    node: str
+    boot: int
+    status: dict[str, Any] = attrs.field(repr=False)
+    tree: dict[str, Any] = attrs.field(repr=False)
 
 
 Observation: TypeAlias = (
@@ -103,6 +121,7 @@ Observation: TypeAlias = (
     | RecordsRead
     | OffsetsSeen
     | FaultInjected
+    | NodeLooked
 )
 
 
@@ -184,6 +203,12 @@ def line(seen: Observation) -> str:
         )
     elif isinstance(seen, OffsetsSeen):
         what = f"{seen.node}#{seen.boot} {_fields(seen.offsets)}"
+    elif isinstance(seen, NodeLooked):
+        groups = [
+            f"{name} {each['role']} written={each['written_bytes']}"
+            for name, each in seen.status["groups"].items()
+        ]
+        what = f"{seen.node}#{seen.boot} looks: {', '.join(groups)}"
     elif isinstance(seen, AppendAnswered):
         what = f"{seen.client} #{seen.operation} acknowledged: {_fields(seen.receipt)}"
     else:

@@ -54,5 +54,5 @@ class DiskLogBytes:
 
 def _part(disk: SimDisk, path: str, start: int, end: int, durable: bool) -> bytes:
     if durable:
-        return (disk.durable(path) or b"")[start:end]
+        return disk.durable_range(path, start, end)
     return disk.inode(path).read(start, end - start) if disk.exists(path) else b""

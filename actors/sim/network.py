@@ -140,6 +140,10 @@ class SimNetwork:
             assert address not in self._by_address, f"{address} is taken"
             self._by_address[address] = host
 
+    def is_up(self, name: str) -> bool:
+        """Whether the machine has power."""
+        return self._hosts[name].up
+
     def open(self, name: str) -> HostNetwork:
         """The network as a new process on this host sees it."""
         process = HostNetwork(self, self._hosts[name])

@@ -9,6 +9,7 @@ same page can make it durable again.
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 
 import attrs
 
@@ -24,6 +25,7 @@ class _Durable:
     size_by: int = -1  # number of the sync that wrote the size
     pages: dict[int, bytes] = attrs.field(factory=dict)
     pages_by: dict[int, int] = attrs.field(factory=dict)  # likewise, while syncs run
+    older: dict[int, bytes] = attrs.field(factory=dict)  # what the last sync of a page replaced
 
 
 @attrs.define(eq=False)
@@ -43,15 +45,7 @@ class Inode:
     # As the process sees it.
 
     def read(self, offset: int, size: int) -> bytes:
-        end = min(offset + size, self.size_bytes)
-        if offset >= end:
-            return b""
-        parts = []
-        for number in range(offset // PAGE_BYTES, (end - 1) // PAGE_BYTES + 1):
-            start = number * PAGE_BYTES
-            page = self._pages.get(number, _ZEROS)
-            parts.append(page[max(offset - start, 0) : min(end - start, PAGE_BYTES)])
-        return b"".join(parts)
+        return _range(self._pages, offset, min(offset + size, self.size_bytes))
 
     def write(self, view: memoryview, offset: int) -> None:
         end = offset + len(view)
@@ -119,6 +113,9 @@ class Inode:
             on_disk.size_bytes, on_disk.size_by = size_bytes, number
         for page, version in taken.items():
             if number > on_disk.pages_by.get(page, -1):
+                before = on_disk.pages.get(page, _ZEROS)
+                if before != version:
+                    on_disk.older[page] = before
                 on_disk.pages[page] = version
                 on_disk.pages_by[page] = number
         if not self._syncs:
@@ -183,9 +180,41 @@ class Inode:
         self._durable.pages[number] = bytes(rotten)
         self._pages.setdefault(number, bytearray(PAGE_BYTES))[at] ^= 1 << bit
 
+    def older_pages(self) -> list[int]:
+        """Pages of which the disk had another version before, and that nobody is writing now."""
+        end = self.size_bytes // PAGE_BYTES
+        return sorted(n for n in self._durable.older if n < end and n not in self._dirty)
+
+    def revert_page(self, number: int) -> None:
+        """The disk gives back what the page was before its last sync."""
+        before = self._durable.older.pop(number)
+        self._durable.pages[number] = before
+        self._pages[number] = bytearray(before)
+
+    def patch(self, data: bytes, offset: int) -> None:
+        """Put bytes on the disk and into the cache, as somebody does who repairs a file."""
+        for position, byte in enumerate(data, offset):
+            number, at = divmod(position, PAGE_BYTES)
+            page = bytearray(self._durable.pages.get(number, _ZEROS))
+            page[at] = byte
+            self._durable.pages[number] = bytes(page)
+            self._pages.setdefault(number, bytearray(PAGE_BYTES))[at] = byte
+
     def durable_bytes(self) -> bytes:
         """The synced content; pages with newer unsynced versions in their old one."""
-        pages = self._durable.pages
-        end = -(-self._durable.size_bytes // PAGE_BYTES)
-        whole = b"".join(pages.get(number, _ZEROS) for number in range(end))
-        return whole[: self._durable.size_bytes]
+        return self.durable_range(0, self._durable.size_bytes)
+
+    def durable_range(self, start: int, end: int) -> bytes:
+        """A part of it; shorter where the durable file ends."""
+        return _range(self._durable.pages, start, min(end, self._durable.size_bytes))
+
+
+def _range(pages: Mapping[int, bytes | bytearray], start: int, end: int) -> bytes:
+    if start >= end:
+        return b""
+    parts = []
+    for number in range(start // PAGE_BYTES, (end - 1) // PAGE_BYTES + 1):
+        at = number * PAGE_BYTES
+        page = pages.get(number, _ZEROS)
+        parts.append(page[max(start - at, 0) : min(end - at, PAGE_BYTES)])
+    return b"".join(parts)

@@ -18,10 +18,13 @@ import trio.testing
 from actors.config import ClusterConfig
 from actors.events import ha, store
 from actors.sim import workload
+from actors.sim.action import Ground
+from actors.sim.actions_network import STRANGER, STRANGER_ADDRESS
 from actors.sim.checkers import invariants
 from actors.sim.cluster import NotConverged, SimCluster, classic_config
 from actors.sim.disk import DiskOptions
-from actors.sim.faults import FaultRunner, Script, draw_script
+from actors.sim.fault_runner import FaultRunner
+from actors.sim.faults import ACTIONS, draw_script
 from actors.sim.history import (
     AppendAnswered,
     AppendAsked,
@@ -29,14 +32,17 @@ from actors.sim.history import (
     AppendUnknown,
     FaultInjected,
     History,
+    NodeLooked,
     Observation,
     OffsetsSeen,
     RecordsRead,
     Violation,
 )
+from actors.sim.liveness import look_around
 from actors.sim.log_bytes import DiskLogBytes
 from actors.sim.network import NetworkOptions
 from actors.sim.scheduler import Policy, Priorities, RandomOrder, Starve
+from actors.sim.script import Script, dump_fault
 from actors.sim.validations import validate
 from actors.sim.workload import Workload, WorkloadOptions
 from actors.sim.world import SimEvent, open_world
@@ -56,26 +62,34 @@ class Plan:
     """Everything about a run that is drawn before it begins."""
 
     seed: str
-    config: ClusterConfig
+    nodes: int
+    settings: dict[str, Any]
     skews_ms: dict[str, int]
     network: NetworkOptions
     disk: DiskOptions
     policy: str
+    tell_yields: float
     load: WorkloadOptions
     script: Script
     duration_s: float = FAULTS_S
+
+    @property
+    def config(self) -> ClusterConfig:
+        """The cluster that runs."""
+        return classic_config(nodes=self.nodes, group=GROUP, **self.settings)
 
     def describe(self) -> list[str]:
         """For a person who looks at a run."""
         group = self.config.groups[GROUP]
         return [
-            f"{len(self.config.nodes)} nodes, copies = {group.copies}, {group.durability},"
+            f"{self.nodes} nodes, copies = {group.copies}, {group.durability},"
             f" segments of {group.segment_bytes} bytes, frames of {group.frame_bytes}",
             f"{self.network}",
             f"{self.disk}",
-            f"scheduling: {self.policy}, skews in ms: {self.skews_ms}",
+            f"scheduling: {self.policy}, {self.tell_yields:.0%} of tells yield,"
+            f" skews in ms: {self.skews_ms}",
             f"{self.load}",
-            *(f"at {fault.at_s:6.2f} s {fault}" for fault in self.script),
+            *map(dump_fault, self.script),
         ]
 
 
@@ -106,33 +120,34 @@ def draw_plan(seed: str) -> Plan:
     rng = random.Random(f"{seed}:plan")
     nodes = rng.randint(2, NODES_MAX)
     durability = rng.choices(["synced", "written"], [3, 1])[0]
-    config = classic_config(
-        nodes=nodes,
-        group=GROUP,
-        copies=rng.choice([1, 2, 2, 2, rng.randint(1, nodes)]),
-        durability=durability,
-        segment_bytes=rng.choice([16, 32, 64]) << 10,
-        frame_bytes=rng.choice([1024, 8192, 256 << 10]),
-        ha_send_heartbeat_interval_s=rng.choice([1.0, 5.0]),
-        ha_housekeeping_interval_s=rng.choice([6.0, 20.0]),
-        reconnect_interval_s=rng.choice([0.5, 1.0, 5.0]),
-        connect_timeout_s=rng.choice([2.0, 5.0]),
-    )
-    names = list(config.nodes)
+    settings: dict[str, Any] = {
+        "copies": rng.choice([1, 2, 2, 2, rng.randint(1, nodes)]),
+        "durability": durability,
+        "segment_bytes": rng.choice([16, 32, 64]) << 10,
+        "frame_bytes": rng.choice([1024, 8192, 256 << 10]),
+        "ha_send_heartbeat_interval_s": rng.choice([1.0, 5.0]),
+        "ha_housekeeping_interval_s": rng.choice([6.0, 20.0]),
+        "reconnect_interval_s": rng.choice([0.5, 1.0, 5.0]),
+        "connect_timeout_s": rng.choice([2.0, 5.0]),
+    }
+    names = tuple(classic_config(nodes=nodes, group=GROUP, **settings).nodes)
     return Plan(
         seed=seed,
-        config=config,
+        nodes=nodes,
+        settings=settings,
         skews_ms={name: rng.choice([0, 0, rng.randint(-60_000, 60_000)]) for name in names},
         network=_draw_network(random.Random(f"{seed}:plan:network")),
         disk=_draw_disk(random.Random(f"{seed}:plan:disk")),
         policy=_draw_policy(random.Random(f"{seed}:plan:policy")),
+        tell_yields=random.Random(f"{seed}:plan:tell").choice([0.0, 0.05, 0.3]),
         load=workload.draw_options(random.Random(f"{seed}:plan:load")),
         script=draw_script(
-            random.Random(f"{seed}:plan:faults"),
-            names,
-            duration_s=FAULTS_S,
-            count=rng.randint(5, 20),
-            spare_power=names[:1] if durability == "written" else (),
+            seed,
+            Ground(
+                names=names,
+                duration_s=FAULTS_S,
+                spare_power=names[:1] if durability == "written" else (),
+            ),
         ),
     )
 
@@ -171,27 +186,36 @@ def make_policy(name: str) -> Policy:
 async def simulate(plan: Plan, tell: Callable[[Observation], None] | None = None) -> Outcome:
     """Run a plan. Needs a Trio run with an autojump clock; `run_plan` brings one along."""
     world_opened = open_world(
-        plan.seed, network=plan.network, disk=plan.disk, policy=make_policy(plan.policy)
+        plan.seed,
+        network=plan.network,
+        disk=plan.disk,
+        policy=make_policy(plan.policy),
+        tell_yields=plan.tell_yields,
     )
     async with world_opened as world:
-        group = plan.config.groups[GROUP]
-        cluster = SimCluster(world, plan.config, skews_ms=plan.skews_ms)
+        config = plan.config
+        group = config.groups[GROUP]
+        cluster = SimCluster(world, config, skews_ms=plan.skews_ms)
+        world.network.add_host(STRANGER, STRANGER_ADDRESS)
         logs = DiskLogBytes(cluster, group)
         history = History(invariants(group, logs), tell)
         world.on_event.append(history.add)
-        faults = FaultRunner(cluster, history)
+        faults = FaultRunner(cluster, group, history, ACTIONS)
         await cluster.start()
         load = Workload(cluster, GROUP, history, plan.load, world.rng("load"))
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(load.run, trio.current_time() + plan.duration_s + 1.0)
-            await faults.run(plan.script)
-            await faults.mend()
-        try:
-            end = await cluster.converged(GROUP, within_s=CONVERGE_S)
-            world.fingerprint.note(repr(end))
-            await cluster.stop()
-        except NotConverged as error:
-            history.violated("Converges", trio.current_time(), str(error))
+            nursery.start_soon(look_around, cluster, history.add, name="sim-look")
+            async with trio.open_nursery() as clients:
+                clients.start_soon(load.run, trio.current_time() + plan.duration_s + 1.0)
+                await faults.run(plan.script)
+                await faults.mend()
+            try:
+                end = await cluster.converged(GROUP, within_s=CONVERGE_S)
+                world.fingerprint.note(repr(end))
+                await cluster.stop()
+            except NotConverged as error:
+                history.violated("Converges", trio.current_time(), str(error))
+            nursery.cancel_scope.cancel()
         for name in cluster.names:
             faults.notice_failure(name)
         if not any(cluster.runs(name) for name in cluster.names):
@@ -250,7 +274,13 @@ def _counts(history: History) -> dict[str, int]:
                 count("read records", len(batch.records))
             case AppendAsked(operation=number, bodies=bodies):
                 asked[number] = len(bodies)
-            case OffsetsSeen() | FaultInjected():
+            case FaultInjected(kind="felt"):
+                count("disk errors")
+            case FaultInjected(kind="refused to start"):
+                count("refused starts")
+            case FaultInjected(kind="wiped"):
+                count("slaves emptied")
+            case OffsetsSeen() | FaultInjected() | NodeLooked():
                 pass
             case _:
                 assert_never(seen)
@@ -271,5 +301,9 @@ def _count_event(node: str, event: Any, ends: dict[str, int], count: Callable[..
             count("tails cut", kept_bytes > 0)
         case ha.AppendsTimedOut():
             count("time-outs")
+        case ha.HAReportRefused():
+            count("refused reports")
+        case ha.HAConnectionRefused():
+            count("refused connections")
         case ha.MasterLost():
             count("connections lost")

@@ -14,7 +14,7 @@ from typing import Final
 
 import attrs
 
-from actors.sim.faults import FaultKind
+from actors.sim.faults import ACTIONS
 from actors.sim.scheduler import TRIO_VERSION
 from actors.sim.simulation import Outcome, run_seed
 from actors.version import VERSION
@@ -23,10 +23,15 @@ SENSIBLE_SEEDS: Final = 30
 """With fewer seeds than this, something may well not happen."""
 
 EXPECTED: Final = (
-    *(f"fault {kind.value}" for kind in FaultKind),
+    *(f"fault {name}" for name in ACTIONS),
     "restarts",
     "recoveries after a crash",
     "tails cut",
+    "refused reports",
+    "refused connections",
+    "disk errors",
+    "refused starts",
+    "slaves emptied",
     "roll-overs",
     "catch-ups",
     "connections lost",

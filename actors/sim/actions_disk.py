@@ -1,0 +1,165 @@
+"""What can happen to a node's disk. What each must lead to is in design section 6 and README; the
+operator, played by `FaultRunner`, starts again what a disk error has ended, and mends or replaces
+what refuses to start.
+"""
+
+from __future__ import annotations
+
+import errno
+import random
+from typing import ClassVar
+
+import attrs
+import trio
+
+from actors.sim.action import LONG_S, SHORT_S, Action, Ground
+from actors.sim.disk_faults import DiskFaults, Operation
+from actors.sim.fault_runner import FaultRunner
+from actors.sim.script import Fault
+
+PLACES = ("commitlog", "commitlog", "consumequeue", "index", "/events/", "synced", "checkpoint", "")
+"""Parts of paths; the log counts twice."""
+SKIP_MAX = 20
+
+
+class SlowSync(Action):
+    """Every sync takes `extra` seconds longer."""
+
+    name = "slow_sync"
+
+    def extra(self, rng: random.Random) -> float:
+        return rng.uniform(0.05, 4.0)
+
+    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+        runner.began(fault)
+        runner.cluster.world.node(fault.node).disk.faults.slow_syncs(fault.extra, fault.for_s)
+        await trio.lowlevel.checkpoint()
+
+
+class FailingDisk(Action):
+    """One operation on certain files fails, after `extra` that still worked. The node ends itself,
+    or says so and goes on; it is started again.
+    """
+
+    chance = 0.4
+    most = 2
+
+    def draw(self, rng: random.Random, ground: Ground) -> Fault:
+        return attrs.evolve(super().draw(rng, ground), for_s=rng.uniform(SHORT_S, LONG_S))
+
+    def extra(self, rng: random.Random) -> float:
+        return float(rng.choice([0, rng.randrange(SKIP_MAX)]))
+
+    def where(self, rng: random.Random) -> str:
+        return rng.choice(PLACES)
+
+    def arm(self, faults: DiskFaults, fault: Fault) -> None:
+        raise NotImplementedError
+
+    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+        disk = runner.cluster.world.node(fault.node).disk
+        before = sum(disk.faults.counts.values())
+        self.arm(disk.faults, fault)
+        runner.note("armed", str(fault))
+        await trio.sleep(fault.for_s)
+        disk.faults.disarm(str(fault))
+        if sum(disk.faults.counts.values()) > before:
+            runner.began(fault)
+        await runner.up(fault.node)
+
+
+class FailingOperation(FailingDisk):
+    """An operation fails with an errno."""
+
+    operation: ClassVar[Operation]
+    code: ClassVar[int] = errno.EIO
+
+    def arm(self, faults: DiskFaults, fault: Fault) -> None:
+        faults.fail(
+            self.operation,
+            self.code,
+            path_part=fault.where,
+            skip=int(fault.extra),
+            name=str(fault),
+        )
+
+
+class EioWrite(FailingOperation):
+    """A write fails."""
+
+    name = "eio_write"
+    operation = "write"
+
+
+class EioSync(FailingOperation):
+    """A sync fails, and what it covered is not on the disk."""
+
+    name = "eio_sync"
+    operation = "sync"
+
+
+class EioRead(FailingOperation):
+    """A read fails."""
+
+    name = "eio_read"
+    operation = "read"
+
+
+class ShortWrite(FailingDisk):
+    """A write stores only a part of its bytes."""
+
+    name = "short_write"
+
+    def arm(self, faults: DiskFaults, fault: Fault) -> None:
+        faults.shorten_write(path_part=fault.where, skip=int(fault.extra), name=str(fault))
+
+
+class DiskFull(FailingDisk):
+    """For a while there is no room for one more page."""
+
+    name = "disk_full"
+
+    def extra(self, rng: random.Random) -> float:
+        return 0.0
+
+    def where(self, rng: random.Random) -> str:
+        return ""
+
+    def arm(self, faults: DiskFaults, fault: Fault) -> None:
+        faults.fill(fault.for_s)
+
+
+class BitRot(Action):
+    """A bit of a record flips, on the disk and in the cache."""
+
+    name = "bit_rot"
+    most = 2
+
+    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+        where = runner.atlas.flip_bit(fault.node, runner.rng(fault))
+        if where is not None:
+            runner.began(fault)
+            runner.note("damaged", f"{fault.node} {where}")
+        await trio.sleep(fault.for_s)
+        runner.repair(fault.node)
+
+
+class OldSector(Action):
+    """The machine loses power, and a page that had been synced is the old one again."""
+
+    name = "old_sector"
+    restarts = True
+
+    def nodes(self, ground: Ground) -> tuple[str, ...]:
+        return ground.unsteady
+
+    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+        if not runner.is_on(fault.node):
+            return
+        await runner.cluster.power_loss(fault.node)
+        where = runner.atlas.revert_page(fault.node, runner.rng(fault))
+        if where is not None:
+            runner.began(fault)
+            runner.note("damaged", f"{fault.node} {where}")
+        await trio.sleep(fault.for_s)
+        await runner.up(fault.node)

@@ -1,0 +1,143 @@
+"""What can happen to processes and machines: kills, stops, power losses, pauses, clocks."""
+
+from __future__ import annotations
+
+import random
+
+import trio
+
+from actors.sim.action import Action, Ground
+from actors.sim.fault_runner import FaultRunner
+from actors.sim.script import Fault
+
+
+class Kill(Action):
+    """SIGKILL, and started again."""
+
+    name = "kill"
+    restarts = True
+
+    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+        if runner.is_on(fault.node):
+            runner.began(fault)
+            await runner.cluster.kill(fault.node)
+            await trio.sleep(fault.for_s)
+            await runner.up(fault.node)
+
+
+class KillStarting(Action):
+    """A kill, and again `extra` seconds after the restart has begun."""
+
+    name = "kill_starting"
+    chance = 0.4
+    restarts = True
+
+    def extra(self, rng: random.Random) -> float:
+        return rng.uniform(0.0, 0.05)
+
+    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+        if not runner.is_on(fault.node):
+            return
+        runner.began(fault)
+        await runner.cluster.kill(fault.node)
+        await trio.sleep(fault.for_s)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(runner.up, fault.node)
+            await trio.sleep(fault.extra)
+            if runner.is_on(fault.node):
+                await runner.cluster.kill(fault.node)
+        await runner.up(fault.node)
+
+
+class Stop(Action):
+    """An ordered stop, and started again."""
+
+    name = "stop"
+    restarts = True
+
+    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+        if not runner.is_ready(fault.node):
+            return
+        runner.began(fault)
+        await runner.cluster.stop(fault.node)
+        await trio.sleep(fault.for_s)
+        await runner.up(fault.node)
+
+
+class PowerLoss(Action):
+    """Any subset of the nodes loses power at one moment: of what was not synced any part is left,
+    and their peers hear nothing (half-open).
+    """
+
+    name = "power_loss"
+    restarts = True
+
+    def nodes(self, ground: Ground) -> tuple[str, ...]:
+        return ground.unsteady
+
+    def others(self, rng: random.Random, ground: Ground, node: str) -> tuple[str, ...]:
+        more = [name for name in ground.unsteady if name != node]
+        return tuple(sorted(rng.sample(more, rng.choice([0, 0, rng.randint(0, len(more))]))))
+
+    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+        hit = [name for name in fault.nodes if runner.is_on(name)]
+        if not hit:
+            return
+        runner.began(fault)
+        if len(hit) > 1:
+            runner.counts["power_loss of several"] = (
+                runner.counts.get("power_loss of several", 0) + 1
+            )
+        for name in hit:
+            await runner.cluster.power_loss(name)
+        await trio.sleep(fault.for_s)
+        for name in hit:
+            await runner.up(name)
+
+
+class PowerLossAll(PowerLoss):
+    """All nodes lose power at one moment."""
+
+    name = "power_loss_all"
+    chance = 0.2
+    most = 1
+
+    def nodes(self, ground: Ground) -> tuple[str, ...]:
+        return () if ground.spare_power else ground.names
+
+    def others(self, rng: random.Random, ground: Ground, node: str) -> tuple[str, ...]:
+        return tuple(name for name in ground.names if name != node)
+
+
+class Pause(Action):
+    """SIGSTOP, and later SIGCONT."""
+
+    name = "pause"
+
+    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+        if runner.is_ready(fault.node):
+            runner.began(fault)
+            runner.cluster.pause(fault.node)
+            await trio.sleep(fault.for_s)
+            runner.cluster.resume(fault.node)
+            runner.mended("resume", fault.node)
+
+
+class ClockJump(Action):
+    """The machine's wall clock is suddenly `extra` seconds off, and for a while."""
+
+    name = "clock_jump"
+    chance = 0.3
+    most = 2
+
+    def extra(self, rng: random.Random) -> float:
+        return float(rng.choice([-3600, -60, -1, 1, 60, 3600]))
+
+    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+        runner.began(fault)
+        node = runner.cluster.world.node(fault.node)
+        jump_ms = int(fault.extra * 1000)
+        node.skew_ms += jump_ms
+        await trio.sleep(fault.for_s)
+        node.skew_ms -= jump_ms
+        runner.mended("clock set", fault.node)

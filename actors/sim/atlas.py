@@ -1,0 +1,166 @@
+"""Which bytes of which node's log were damaged on purpose, and which may be: never the last good
+copy, and never bytes that some member still has to copy (nothing on this wire would notice).
+
+Model: tigerbeetle/tigerbeetle, src/testing/storage.zig, ClusterFaultAtlas.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Final
+
+import attrs
+
+from actors.config import ClassicGroup
+from actors.sim.cluster import SimCluster
+from actors.sim.disk import SimDisk
+from actors.sim.log_bytes import DiskLogBytes
+from actors.sim.pages import PAGE_BYTES
+from actors.storage.commit_log import segment_bases, segment_path
+from actors.storage.layout import StoreLayout
+from actors.storage.side_file import SLOT_BYTES, SLOT_COUNT, SideFile
+from wire.commitlog import decode_record, scan_heads
+
+GUARDED_BYTES: Final = 12
+"""Size, magic and body CRC: a changed bit there is always seen. So is one in the body; no other
+field of a record is covered by a checksum."""
+
+
+@attrs.frozen
+class Damage:
+    """Log bytes [start, end) of a node that are not what they were."""
+
+    start: int
+    end: int
+
+
+@attrs.define(kw_only=True)
+class FaultAtlas:
+    """The damage of one group.
+
+    Attributes:
+        cluster, group, logs: where it is.
+        damaged: by node.
+    """
+
+    cluster: SimCluster
+    group: ClassicGroup
+    logs: DiskLogBytes
+    damaged: dict[str, list[Damage]] = attrs.field(factory=dict, init=False)
+
+    def may_damage(self, node: str, start: int, end: int) -> bool:
+        """Whether every other member has these bytes on its disk, undamaged; and the node's own
+        synced mark covers them, so that a start finds the damage instead of cutting the log.
+        """
+        if self.damaged.get(node) or end > self._mark(node):
+            return False
+        good = self.logs.durable(node, start, end)
+        others = [name for name in self.group.members if name != node]
+        return len(good) == end - start and all(
+            self.logs.durable(other, start, end) == good and not self._overlaps(other, start, end)
+            for other in others
+        )
+
+    def may_refill(self, node: str) -> bool:
+        """Whether the node may be emptied and copy everything from the master."""
+        return self.group.master != node and not self.damaged.get(self.group.master)
+
+    def flip_bit(self, node: str, rng: random.Random) -> str | None:
+        """Bit rot in one record, where a checksum covers it. Returns where, if anywhere."""
+        segments = self._segments(node)
+        rng.shuffle(segments)
+        for base in segments:
+            data = self.logs.written(node, base, base + self.group.segment_bytes)
+            heads, _ = scan_heads(data, physical_offset=base)
+            spared = [
+                head
+                for head in heads
+                if self.may_damage(node, head.physical_offset, head.physical_offset + head.size)
+            ]
+            if spared:
+                head = rng.choice(spared)
+                return self._flip_bit(node, rng, base, head.physical_offset - base, head.size, data)
+        return None
+
+    def _flip_bit(
+        self, node: str, rng: random.Random, base: int, at: int, size: int, data: bytes
+    ) -> str:
+        body = decode_record(data, at).body
+        body_at = data.find(body, at, at + size)
+        place = rng.choice([*range(at, at + GUARDED_BYTES), *range(body_at, body_at + len(body))])
+        disk = self._disk(node)
+        disk.inode(self._path(node, base)).flip_bit(place, rng.randrange(8))
+        disk.faults.count("bit_rot")
+        return self._note(node, Damage(base + place, base + place + 1))
+
+    def revert_page(self, node: str, rng: random.Random) -> str | None:
+        """One page of the log is again what it was before its last sync. Returns where."""
+        disk = self._disk(node)
+        pages = [
+            (base, page)
+            for base in self._segments(node)
+            for page in disk.inode(self._path(node, base)).older_pages()
+        ]
+        rng.shuffle(pages)
+        for base, page in pages:
+            start = base + page * PAGE_BYTES
+            end = min(start + PAGE_BYTES, base + self.group.segment_bytes)
+            if self.may_damage(node, start, end):
+                disk.inode(self._path(node, base)).revert_page(page)
+                return self._note(node, Damage(start, end))
+        return None
+
+    def repair(self, node: str) -> list[str]:
+        """Put the bytes back, as another member has them. Returns where."""
+        told = []
+        for damage in self.damaged.pop(node, []):
+            good = self._good_copy(node, damage)
+            base = damage.start - damage.start % self.group.segment_bytes
+            path = self._path(node, base)
+            disk = self._disk(node)
+            if good and disk.exists(path):
+                disk.inode(path).patch(good, damage.start - base)
+                told.append(f"{damage.start} to {damage.end}")
+        return told
+
+    def forget(self, node: str) -> None:
+        """The node's log is gone, and its damage with it."""
+        self.damaged.pop(node, None)
+
+    def _good_copy(self, node: str, damage: Damage) -> bytes:
+        for other in self.group.members:
+            if other != node and not self._overlaps(other, damage.start, damage.end):
+                good = self.logs.written(other, damage.start, damage.end)
+                if len(good) == damage.end - damage.start:
+                    return good
+        return b""
+
+    def _note(self, node: str, damage: Damage) -> str:
+        self.damaged.setdefault(node, []).append(damage)
+        return f"{damage.start} to {damage.end}"
+
+    def _overlaps(self, node: str, start: int, end: int) -> bool:
+        return any(each.start < end and start < each.end for each in self.damaged.get(node, []))
+
+    def _layout(self, node: str) -> StoreLayout:
+        return StoreLayout(self.cluster.config.group_dir(node, self.group.name))
+
+    def _disk(self, node: str) -> SimDisk:
+        return self.cluster.world.node(node).disk
+
+    def _path(self, node: str, base: int) -> str:
+        return segment_path(self._layout(node).commit_log, base)
+
+    def _segments(self, node: str) -> list[int]:
+        return segment_bases(self._disk(node), self._layout(node).commit_log)
+
+    def _mark(self, node: str) -> int:
+        """What the synced mark would say after a power loss now."""
+        data = self._disk(node).durable(self._layout(node).synced)
+        if data is None or len(data) < SLOT_BYTES * SLOT_COUNT:
+            return 0
+        copy = SimDisk(random.Random(0))
+        file = copy.open("/mark", "x")
+        file.pwrite(data, 0)
+        _, values = SideFile.open(copy, "/mark", 1)
+        return values[0] if values else 0

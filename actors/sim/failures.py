@@ -1,0 +1,91 @@
+"""The invariant that nothing fails of itself, and what a fault excuses.
+
+A disk error may end a node, and damage may keep it from starting; but only the node whose disk was
+made to fail, only until its next start, and only with an error that says so.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from typing import Final
+
+import attrs
+
+from actors.events import ha, runtime, store
+from actors.sim.history import FaultInjected, Observation
+from actors.sim.world import SimEvent
+
+API_CLIENT: Final = "/api/connections/"
+"""A client that does not read its last answer is cut off after a while: by design."""
+
+DISK_WORDS: Final = (os.strerror(errno.EIO), os.strerror(errno.ENOSPC), "[Errno 5]")
+"""What a failure says that comes from a disk fault."""
+DAMAGE_WORD: Final = "CorruptLog"
+
+
+def speaks_of_disk(text: str) -> bool:
+    """Whether an error's text names a disk error."""
+    return any(word in text for word in DISK_WORDS)
+
+
+@attrs.define
+class Excuses:
+    """Which nodes' failures were caused on purpose, as the history tells it."""
+
+    _disk: dict[str, None] = attrs.field(factory=dict, init=False)
+    _damaged: dict[str, None] = attrs.field(factory=dict, init=False)
+
+    def learn(self, seen: FaultInjected) -> None:
+        """Take in what was done to the nodes."""
+        node = seen.where.partition(" ")[0]
+        match seen.kind:
+            case "felt":
+                self._disk[node] = None
+            case "start":
+                self._disk.pop(node, None)
+            case "damaged":
+                self._damaged[node] = None
+            case "repaired" | "wiped":
+                self._damaged.pop(node, None)
+
+    def cover(self, node: str, error: str) -> bool:
+        """Whether the node may fail like this now."""
+        if node in self._disk and speaks_of_disk(error):
+            return True
+        return node in self._damaged and DAMAGE_WORD in error
+
+    def disk_failed(self, node: str) -> bool:
+        """Whether a disk error has struck this life of the node."""
+        return node in self._disk
+
+
+@attrs.define
+class NothingFails:
+    """No actor crashes, gives up or is killed: what is broken from outside crashes nobody, except
+    that a disk error may end the node that has it.
+    """
+
+    _excuses: Excuses = attrs.field(factory=Excuses, init=False)
+
+    def see(self, seen: Observation) -> Iterator[str]:
+        if isinstance(seen, FaultInjected):
+            self._excuses.learn(seen)
+        if not isinstance(seen, SimEvent):
+            return
+        who = f"{seen.path} of {seen.node}#{seen.boot}"
+        disk_failed = self._excuses.disk_failed(seen.node)
+        match seen.event:
+            case runtime.ActorCrashed(error=error) if not self._excuses.cover(seen.node, error):
+                yield f"{who} crashed: {error}"
+            case runtime.RestartIntensityExceeded(child=child) if not disk_failed:
+                yield f"{who} gave up on {child}"
+            case runtime.StopTimedOut(paths=paths):
+                yield f"{seen.node}#{seen.boot} did not stop in time: {', '.join(paths)}"
+            case runtime.ChildKilled(shutdown_s=shutdown_s) if API_CLIENT not in seen.path:
+                yield f"{who} was killed after {shutdown_s:g} s"
+            case store.RawAppendRefused(reason=reason) if not speaks_of_disk(reason):
+                yield f"{who} refused received bytes: {reason}"
+            case ha.SlaveDiverged(mismatches=mismatches):
+                yield f"{who} diverged after {mismatches}"

@@ -1,0 +1,121 @@
+"""Looking into the running nodes from time to time: nobody stands still without saying why, and no
+queue grows without a bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import attrs
+import trio
+
+from actors.config import ClassicGroup
+from actors.errors import TriologError
+from actors.runtime.errors import ActorError
+from actors.sim.cluster import SimCluster
+from actors.sim.history import NodeLooked, Observation
+from actors.sim.world import NodeState
+
+LOOK_EVERY_S: Final = 2.0
+LOOK_TIMEOUT_S: Final = 1.0
+STALL_S: Final = 45.0
+"""A slave that lags gets bytes or begins a new session within this time: housekeeping (20 s by
+default) ends a silent connection, and a node may be paused for 12 s."""
+MAILBOX_MAX: Final = 10_000 + 64
+"""The largest mailbox of a node, and a control lane."""
+MAILBOX_BYTES_MAX: Final = 64 << 20
+WAITING_MAX: Final = 5000
+"""Tasks that wait for room in one mailbox."""
+
+
+async def look_around(cluster: SimCluster, add: Callable[[Observation], None]) -> None:
+    """Ask every running node for its status and tree, again and again, until cancelled."""
+    while True:
+        await trio.sleep(LOOK_EVERY_S)
+        for name in cluster.names:
+            sim_node = cluster.world.node(name)
+            if sim_node.state is not NodeState.RUNNING:
+                continue
+            boot = sim_node.boots
+            with trio.move_on_after(LOOK_TIMEOUT_S):
+                try:
+                    node = cluster.node(name)
+                    status, tree = await node.status(), await node.tree()
+                except (TriologError, ActorError):
+                    continue  # it is stopping, or was killed meanwhile
+                now_s = trio.current_time()
+                if sim_node.boots == boot and cluster.runs(name):
+                    add(NodeLooked(at_s=now_s, node=name, boot=boot, status=status, tree=tree))
+
+
+@attrs.define
+class _Slave:
+    """What a slave showed when it last made progress."""
+
+    boot: int
+    written: int
+    session: int
+    since_s: float
+
+
+@attrs.define(kw_only=True)
+class NoSilentStall:
+    """A slave that lags either gets on, or tries again: each attempt is a new session, whose end
+    has a reason. One that holds less than its master's end and shows neither is a silent stall.
+    """
+
+    group: ClassicGroup
+    _slaves: dict[str, _Slave] = attrs.field(factory=dict, init=False)
+    _master_written: int = attrs.field(default=0, init=False)
+
+    def see(self, seen: Observation) -> Iterator[str]:
+        if not isinstance(seen, NodeLooked):
+            return
+        status = seen.status["groups"].get(self.group.name)
+        if status is None:
+            return
+        if status["role"] == "master":
+            self._master_written = status["written_bytes"]
+        elif status["client"] is not None:
+            yield from self._judge(seen, status, status["client"])
+
+    def _judge(
+        self, seen: NodeLooked, status: dict[str, Any], client: dict[str, Any]
+    ) -> Iterator[str]:
+        written, session = status["written_bytes"], client["session"]
+        known = self._slaves.get(seen.node)
+        moved = known is None or (known.boot, known.written, known.session) != (
+            seen.boot,
+            written,
+            session,
+        )
+        if known is None or moved or written >= self._master_written:
+            self._slaves[seen.node] = _Slave(seen.boot, written, session, seen.at_s)
+            return
+        stood_s = seen.at_s - known.since_s
+        if stood_s > STALL_S:
+            how = "is connected and" if client["state"] == "TRANSFER" else "tries nothing and"
+            yield f"{seen.node} {how} stands at {written} for {stood_s:.0f} s"
+
+
+@attrs.define
+class QueuesBounded:
+    """No mailbox holds more messages or bytes than the largest may, and no crowd waits for room."""
+
+    def see(self, seen: Observation) -> Iterator[str]:
+        if isinstance(seen, NodeLooked):
+            yield from self._judge(seen.node, seen.tree)
+
+    def _judge(self, node: str, tree: dict[str, Any]) -> Iterator[str]:
+        box = tree["mailbox"]
+        if box is not None:
+            for key, most in (
+                ("depth", MAILBOX_MAX),
+                ("size_bytes", MAILBOX_BYTES_MAX),
+                ("senders_waiting", WAITING_MAX),
+            ):
+                if box[key] > most:
+                    yield f"{tree['path']} of {node}: {key} is {box[key]}, at most {most} may be"
+        for child in tree["children"]:
+            yield from self._judge(node, child)

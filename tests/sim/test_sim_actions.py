@@ -1,0 +1,186 @@
+"""Every action does to a cluster what its name says, mends itself, and is counted if it took."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import attrs
+import pytest
+import trio
+
+from actors.errors import TriologError
+from actors.sim.actions_network import STRANGER, STRANGER_ADDRESS
+from actors.sim.checkers import invariants
+from actors.sim.cluster import SimCluster, classic_config
+from actors.sim.fault_runner import FaultRunner
+from actors.sim.faults import ACTIONS
+from actors.sim.history import FaultInjected, History
+from actors.sim.log_bytes import DiskLogBytes
+from actors.sim.script import parse_fault
+from actors.sim.world import World, open_world
+
+GROUP = "orders"
+
+
+@attrs.frozen
+class Stage:
+    """A running cluster with something in its log, and who does things to it."""
+
+    world: World
+    cluster: SimCluster
+    runner: FaultRunner
+    history: History
+
+    async def do(self, *lines: str) -> None:
+        await self.runner.run(tuple(map(parse_fault, lines)))
+
+    @property
+    def kinds(self) -> list[str]:
+        return [seen.kind for seen in self.history.observations if isinstance(seen, FaultInjected)]
+
+
+@asynccontextmanager
+async def stage(seed: int = 1, **settings: Any) -> AsyncIterator[Stage]:
+    async with open_world(seed) as world:
+        config = classic_config(
+            **{"segment_bytes": 16 << 10, "reconnect_interval_s": 0.5, **settings}
+        )
+        cluster = SimCluster(world, config)
+        world.network.add_host(STRANGER, STRANGER_ADDRESS)
+        group = config.groups[GROUP]
+        history = History(invariants(group, DiskLogBytes(cluster, group)))
+        world.on_event.append(history.add)
+        runner = FaultRunner(cluster, group, history, ACTIONS)
+        await cluster.start()
+        for number in range(30):
+            await cluster.log(GROUP).append([b"%d;" % number + b"x" * 700])
+        await cluster.converged(GROUP)
+        await trio.sleep(2)  # the synced mark is on the disk
+        yield Stage(world, cluster, runner, history)
+        await runner.mend()
+        await cluster.log(GROUP).append([b"last"])
+        await cluster.converged(GROUP)
+        assert history.violations == []
+        await cluster.stop()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "at 0.1 cut n0 n1 for 1",
+        "at 0.1 cut_one_way n1 n0 for 1",
+        "at 0.1 isolate n0 for 1",
+        "at 0.1 reset n1 n0",
+        "at 0.1 clog n0 n1 for 1",
+        "at 0.1 kill n1 for 1",
+        "at 0.1 kill_starting n0 for 1 extra 0.001",
+        "at 0.1 stop n1 for 1",
+        "at 0.1 power_loss n0 n2 for 1",
+        "at 0.1 power_loss_all n0 n1 n2 for 1",
+        "at 0.1 pause n1 for 1",
+        "at 0.1 clock_jump n0 for 1 extra -60",
+        "at 0.1 slow_sync n1 for 1 extra 0.5",
+        "at 0.1 bit_rot n1 for 1",
+        "at 0.1 old_sector n1 for 1",
+        "at 0.1 false_report n1 extra -1",
+        "at 0.1 false_report n1 extra 1099511627776",
+        "at 0.1 stranger n0",
+    ],
+)
+async def test_an_action_takes_effect_and_is_mended(line: str, autojump_clock: object) -> None:
+    fault = parse_fault(line)
+    async with stage() as on:
+        await on.do(line)
+        assert on.runner.counts[fault.kind] == 1
+        assert on.kinds[0] == fault.kind
+        assert all(on.cluster.runs(name) for name in on.cluster.names)
+
+
+@pytest.mark.parametrize(
+    ("kind", "where"),
+    [
+        ("eio_write", ""),
+        ("eio_write", "commitlog"),
+        ("eio_write", "consumequeue"),
+        ("eio_write", "/events/"),
+        ("eio_write", "synced"),
+        ("eio_sync", ""),
+        ("eio_sync", "commitlog"),
+        ("eio_sync", "consumequeue"),
+        ("eio_read", "commitlog"),
+        ("short_write", "commitlog"),
+        ("short_write", "consumequeue"),
+        ("disk_full", ""),
+    ],
+)
+@pytest.mark.parametrize("node", ["n0", "n1"])
+async def test_a_disk_error_ends_the_node_or_not_and_nothing_is_lost(
+    kind: str, where: str, node: str, autojump_clock: object
+) -> None:
+    async with stage() as on:
+        place = f" in {where}" if where else ""
+
+        async def load() -> None:
+            for number in range(20):
+                await trio.sleep(0.2)
+                try:
+                    with trio.move_on_after(1.0):
+                        await on.cluster.log(GROUP).append([b"more %d" % number + b"y" * 500])
+                        await on.cluster.log(GROUP, node).read(0)
+                except TriologError:
+                    pass  # the node may be gone
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(load)
+            await on.do(f"at 0.1 {kind} {node} for 4{place}")
+        assert on.cluster.runs(node)
+        assert on.runner.counts[kind] == 1
+        assert "felt" in on.kinds
+
+
+async def test_damage_is_refused_at_the_start_and_mended(autojump_clock: object) -> None:
+    tended = set()
+    for seed in range(6):
+        async with stage(seed) as on:
+            await on.do("at 0.1 bit_rot n1 for 9", "at 0.2 kill n1 for 0.1")
+            assert on.kinds.count("damaged") == 1
+            tended.update(on.kinds)
+    assert {"refused to start", "repaired", "wiped"} <= tended
+
+
+async def test_what_finds_nothing_to_break_is_not_counted(autojump_clock: object) -> None:
+    async with stage() as on:
+        await on.cluster.kill("n1")
+        await on.do("at 0.1 kill n1", "at 0.1 stop n1", "at 0.1 pause n1", "at 0.1 reset n1 n2")
+        await on.do("at 0.1 power_loss n1", "at 0.1 kill_starting n1", "at 0.1 old_sector n1")
+        assert on.runner.counts == {}
+
+
+async def test_a_failure_without_a_fault_is_told(autojump_clock: object) -> None:
+    async with stage() as on:
+        world = on.world.node("n1")
+        await on.cluster.kill("n1")
+        world.failure = RuntimeError("of itself")
+        await on.runner.up("n1")
+        (violation,) = on.history.violations
+        assert (violation.checker, violation.text) == (
+            "NothingFails",
+            "n1 died: RuntimeError: of itself",
+        )
+        on.history.violations.clear()
+
+
+async def test_a_start_that_fails_without_a_fault_is_told(autojump_clock: object) -> None:
+    async with stage() as on:
+        await on.cluster.kill("n1")
+        disk = on.world.node("n1").disk
+        path = next(p for p in disk.listdir("/data/n1/groups/orders/commitlog"))
+        inode = disk.inode(f"/data/n1/groups/orders/commitlog/{path}")
+        inode.flip_bit(4, 0)  # not by the atlas
+        await on.runner.up("n1")
+        checkers = {violation.checker for violation in on.history.violations}
+        assert checkers == {"NothingFails", "NodesStart"}
+        inode.flip_bit(4, 0)
+        on.history.violations.clear()
