@@ -237,6 +237,8 @@ async def _dump(env: Env, command: arguments.Dump) -> int:
         limit = _synced_mark(env.disk, store) if is_running else None
         work = dump_store(env.disk, store, wanted, output.append, limit=limit)
         done = await _drive(work, output)
+    if done.expired:
+        complain(f"triolog: {done.expired} files expired before they were read")
     for problem in done.problems:
         complain(f"triolog: {problem}")
     return EXIT_FAILED if done.problems else EXIT_OK

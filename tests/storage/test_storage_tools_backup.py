@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import pathlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from backup_kit import DEST, NEW, backup, copied_log, seeded, seeding
 from storage_kit import GOLDEN
-from store_kit import running
+from store_kit import running, small_group
 from tools_kit import (
     LAYOUT,
     NODE_DIR,
+    MeddlingDisk,
     S,
     checked,
     deaths,
+    expire,
     log_of,
     node_disk,
     read_all,
@@ -90,29 +93,24 @@ async def test_of_a_running_node_only_what_its_limit_allows(autojump_clock: Any)
 
 
 async def test_files_that_expire_while_they_are_copied(autojump_clock: Any) -> None:
-    """The copy begins later, without a hole, and says so."""
-    template = await node_disk()
-    target = find_target(template, NODE_DIR)
-    noted = 0
-    for steps in range(1, 8):
-        for gone in range(1, 4):
-            disk = twin(template)
-            end = checked(disk).end_bytes
-            open_backup(disk, target, DEST)
-            work = copy_groups(disk, target, DEST, {"orders": Limit(end, "test")})
-            for _ in range(steps):
-                next(work)
-            for number in range(gone):
-                disk.unlink(f"{LAYOUT.commit_log}/{number * S:020d}")
-            done = finish(work)
-            write_manifest(disk, DEST, make_manifest(disk, target, done.groups, 5))
-            (group,) = done.groups
-            assert group.first_bytes in range(0, gone * S + 1, S)
-            assert group.first_bytes or not done.notes
-            noted += len(done.notes)
-            found = checked(disk, DEST, is_backup=True)
-            assert found.is_good, found.findings
-            assert (found.first_bytes, found.end_bytes) == (group.first_bytes, end)
+    """Whenever they go: the copy begins later, without a hole, and says so."""
+    group = small_group(consume_queue_bytes=200, index_units_count=20)
+    template = await node_disk(120, group=group)
+    end, noted = checked(template).end_bytes, 0
+    for number in range(10_000):
+        disk = twin(template)
+        meddling = MeddlingDisk(disk, number, partial(expire, disk, group, 3))
+        done = backup(meddling, end)
+        if not meddling.met:
+            break
+        (copied,) = done.groups
+        assert copied.first_bytes in (0, 3 * S), number
+        assert copied.first_bytes or not done.notes
+        noted += len(done.notes)
+        found = checked(disk, DEST, is_backup=True)
+        assert found.is_good, found.findings
+        assert (found.first_bytes, found.end_bytes) == (copied.first_bytes, end)
+    assert number > 30
     assert noted > 2
 
 

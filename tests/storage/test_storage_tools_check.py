@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from storage_kit import GOLDEN, golden_copy, record
-from store_kit import ROOT, running
+from store_kit import ROOT, running, small_group
 from tools_kit import (
     LAYOUT,
     NODE_DIR,
+    MeddlingDisk,
     S,
     checked,
+    expire,
     forget_derived,
     node_disk,
     read_all,
@@ -314,6 +317,24 @@ async def test_a_running_node_is_read_up_to_its_mark(autojump_clock: Any) -> Non
         flip(disk, segment(0), 35)
         damage = checked(disk, is_running=True).findings.damage
         assert "byte 0 (offset 0): physical offset" in damage[0]
+
+
+async def test_what_expires_while_it_is_checked_is_not_missed(autojump_clock: Any) -> None:
+    """Whenever the files go: none is missed, and nothing that they held."""
+    group = small_group(consume_queue_bytes=200, index_units_count=20)
+    template = await node_disk(120, group=group)
+    noted = 0
+    for number in range(10_000):
+        disk = twin(template)
+        meddling = MeddlingDisk(disk, number, partial(expire, disk, group, 4))
+        found = checked(meddling, is_running=True)
+        if not meddling.met:
+            break
+        assert found.is_good, (number, found.findings)
+        assert all("expired while it was checked" in line for line in found.findings.notes)
+        noted += len(found.findings.notes)
+    assert number > 100
+    assert noted > 3
 
 
 async def test_findings_are_bounded(autojump_clock: Any) -> None:

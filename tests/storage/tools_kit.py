@@ -14,6 +14,7 @@ from actors.config import ClassicGroup
 from actors.env.protocols import Env
 from actors.log_types import Message
 from actors.sim.disk import EPOCH_MS, SimDisk
+from actors.storage.derived_files import DerivedFiles
 from actors.storage.identity import open_directory
 from actors.storage.layout import StoreLayout
 from actors.storage.opening import close_store, open_store
@@ -26,21 +27,23 @@ NODE_DIR = "/data/n0"
 LAYOUT = StoreLayout(ROOT)
 S = 4096
 GROUP = small_group()
-SETTINGS = {
-    "groups.orders.segment_bytes": str(S),
-    "groups.orders.consume_queue_bytes": "2000",
-    "groups.orders.index_slots_count": "50",
-    "groups.orders.index_units_count": "200",
-}
 
 
-async def node_disk(count: int = 150, *, disk: SimDisk | None = None) -> SimDisk:
+def settings_of(group: ClassicGroup) -> dict[str, str]:
+    """What a node's identity keeps of its group's settings, as far as it matters here."""
+    keys = ("segment_bytes", "consume_queue_bytes", "index_slots_count", "index_units_count")
+    return {f"groups.orders.{key}": str(getattr(group, key)) for key in keys}
+
+
+async def node_disk(
+    count: int = 150, *, disk: SimDisk | None = None, group: ClassicGroup = GROUP
+) -> SimDisk:
     """The disk of a node that was stopped in order: `count` records, two topics, some with keys."""
     disk = disk or sim_disk()
     directory = open_directory(
-        disk, NODE_DIR, cluster="demo", node="n0", groups=["orders"], settings=SETTINGS
+        disk, NODE_DIR, cluster="demo", node="n0", groups=["orders"], settings=settings_of(group)
     )
-    async with running(disk) as kit:
+    async with running(disk, group) as kit:
         for number in range(0, count, 5):
             await kit.append(*(message(number + each) for each in range(5)))
         await kit.dispatched((await kit.range()).written_bytes)
@@ -67,7 +70,7 @@ def store_of(disk: Any, path: str = NODE_DIR) -> GroupStore:
     return store
 
 
-def checked(disk: SimDisk, path: str = NODE_DIR, **options: Any) -> StoreReport:
+def checked(disk: Any, path: str = NODE_DIR, **options: Any) -> StoreReport:
     """What a check says."""
     return finish(check_store(disk, store_of(disk, path), CheckOptions(**options)))
 
@@ -175,6 +178,45 @@ class KillingDisk:
             return method(*args)
 
         return stepped
+
+
+class MeddlingDisk:
+    """Passes everything on; before the call of this number that looks at names, something else
+    happens: as a node does it while a tool looks at its files."""
+
+    def __init__(self, inner: SimDisk, before: int, meddle: Callable[[], None]) -> None:
+        self._inner = inner
+        self._left = before
+        self._meddle = meddle
+
+    @property
+    def met(self) -> bool:
+        """It has happened."""
+        return self._left < 0
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._inner, name)
+        if name not in ("open", "stat", "listdir", "exists"):
+            return method
+
+        def looking(*args: Any) -> Any:
+            self._left -= 1
+            if self._left == -1:
+                self._meddle()
+            return method(*args)
+
+        return looking
+
+
+def expire(disk: SimDisk, group: ClassicGroup, count: int) -> None:
+    """As a running node: the log's first files, then the derived files that only they needed."""
+    for number in range(count):
+        disk.unlink(f"{LAYOUT.commit_log}/{number * S:020d}")
+    files = DerivedFiles(env=env_of(disk), layout=LAYOUT, group=group)
+    finish(files.recover(count * S, 1 << 40))
+    assert files.queues.trim(count * S)
+    assert files.index.trim(count * S)
+    files.close()
 
 
 LOSSES = 4

@@ -218,6 +218,7 @@ class _Copying:
     _limit: Limit
     _done: BackedUp
     _files: list[BackedUpFile] = attrs.field(factory=list, init=False)
+    _expired_count: int = attrs.field(default=0, init=False)
 
     def run(self) -> Work[BackedUpGroup]:
         folder = StoreLayout(self._root).commit_log
@@ -229,6 +230,12 @@ class _Copying:
                 yield from self._file(folder, base, min(end - base, self._store.segment_bytes), end)
             except FileNotFoundError:
                 self._expired(base)
+        if self._expired_count:
+            start = self._files[0].base_bytes if self._files else end
+            self._done.notes.append(
+                f"{self._store.name}: {self._expired_count} files expired before they were copied:"
+                f" the copy begins at {start}"
+            )
         kept = [segment_path(folder, file.base_bytes) for file in self._files]
         for name in self._disk.listdir(folder):
             if f"{folder}/{name}" not in kept:  # expired since, or of an interrupted run
@@ -277,10 +284,7 @@ class _Copying:
         if older:
             path = segment_path(self._store.layout.commit_log, base)
             raise StorageError(f"{path}: vanished, though older files are there")
-        start = base + self._store.segment_bytes
-        self._done.notes.append(
-            f"{self._store.name}: {base} expired while it was copied: the copy begins at {start}"
-        )
+        self._expired_count += 1
         self._files.clear()
 
     def _file(self, folder: str, base: int, size: int, end: int) -> Work[None]:

@@ -10,6 +10,7 @@ import attrs
 
 from actors.env.protocols import Disk
 from actors.errors import ConfigError
+from actors.storage.commit_log import segment_path
 from actors.storage.dispatch_state import DispatchState
 from actors.storage.side_file import SideFileDamaged, read_side_file
 from actors.storage.small_files import read_checkpoint
@@ -18,7 +19,7 @@ from actors.storage.tools.check_index import IndexCheck, slots_of
 from actors.storage.tools.check_queues import QueueCheck, usual_file_bytes
 from actors.storage.tools.findings import Findings, StoreReport
 from actors.storage.tools.steps import Step, Work, labelled
-from actors.storage.tools.target import GroupStore, log_bases, odd_files
+from actors.storage.tools.target import GroupStore, log_bases, odd_files, size_of
 from actors.storage.tools.walk import FileEnd, Piece, read_file
 from wire.commitlog import scan_heads
 from wire.index_file import index_file_bytes
@@ -59,6 +60,7 @@ class _Check:
     _last_ts: int = attrs.field(default=0, init=False)
     _records_after: int = attrs.field(default=0, init=False)  # behind the first of `_stops`
     _was_clean: bool = attrs.field(default=True, init=False)
+    _expired_count: int = attrs.field(default=0, init=False)
     _is_odd: bool = attrs.field(default=False, init=False)  # files of wrong sizes or names
     _derived_findings: Findings = attrs.field(factory=Findings, init=False)
 
@@ -78,6 +80,8 @@ class _Check:
                 queues.close()
         self._merge(log_is_good)
         self._note_rest()
+        if self._expired_count:
+            self._report.findings.note(f"{self._expired_count} files expired while it was checked")
         if not options.is_backup:
             self._check_checkpoint()
         return self._report
@@ -89,7 +93,8 @@ class _Check:
         report = self._report
         if queues is not None:
             first, end = report.first_bytes, report.end_bytes
-            finishing = queues.finish(first, end, log_is_whole=log_is_good)
+            is_whole = log_is_good and not self._expired_count
+            finishing = queues.finish(first, end, log_is_whole=is_whole)
             step = self._step("consume queues", report.bytes_read)
             report.queues = yield from labelled(finishing, step)
             report.units = queues.units
@@ -170,7 +175,9 @@ class _Check:
             report.findings.note("nothing is derived from the log yet: the next start does it")
             return None, None
         found = self._derived_findings
-        queues = QueueCheck(self._disk, layout.consume_queue, file_bytes, trusted, found)
+        queues = QueueCheck(
+            self._disk, layout.consume_queue, file_bytes, trusted, self._is_gone, found
+        )
         given = options.index_slots or self._store.setting("index_slots_count")
         if given and slots != 0:
             slots = given
@@ -186,16 +193,14 @@ class _Check:
             return queues, None
         index = IndexCheck(
             self._disk, layout.index, slots or 1, trusted, log_min, options.is_running,
-            found,
+            self._is_gone, found,
         )  # fmt: skip
         return queues, index
 
     def _fits(self, slots: int) -> bool:
         """Whether index files can have so many slots."""
         folder = self._store.layout.index
-        sizes = [
-            self._disk.stat(f"{folder}/{name}").size_bytes for name in self._disk.listdir(folder)
-        ]
+        sizes = [size_of(self._disk, f"{folder}/{name}") for name in self._disk.listdir(folder)]
         return all(
             size >= (least := index_file_bytes(slots, 1)) and (size - least) % 20 == 0
             for size in sizes
@@ -287,9 +292,15 @@ class _Check:
 
     def _expired(self, base: int) -> None:
         """The running node deleted its oldest file: the log begins later now."""
-        report = self._report
-        report.first_bytes = base + self._store.segment_bytes
-        report.findings.note(f"{base}: expired while it was checked")
+        self._report.first_bytes = base + self._store.segment_bytes
+        self._report.files -= 1
+        self._expired_count += 1
+
+    def _is_gone(self, offset: int) -> bool:
+        """Whether the record at `offset` has expired; what derives from it goes after it."""
+        base = offset - offset % self._store.segment_bytes
+        path = segment_path(self._store.layout.commit_log, base)
+        return self._options.is_running and not self._disk.exists(path)
 
     def _judge(self, bases: list[int]) -> Work[None]:
         """What it means where the records do not go on."""

@@ -10,13 +10,14 @@ from __future__ import annotations
 import struct
 from array import array
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 
 import attrs
 
 from actors.env.protocols import Disk, File
 from actors.storage.index_files import is_index_name
 from actors.storage.tools.findings import Findings
+from actors.storage.tools.target import size_of
 from wire.commitlog import RecordHead
 from wire.errors import RemoteProtocolError
 from wire.index_file import (
@@ -55,6 +56,7 @@ class IndexCheck:
         trusted_bytes: entries of records that end behind it may be missing, or wrong.
         log_min_bytes: entries before it are of records that have expired.
         is_running: entries are being added, so that slots may point above what a header says.
+        is_gone: whether the record at an offset has expired since the check began.
         files, entries: seen so far.
     """
 
@@ -64,6 +66,7 @@ class IndexCheck:
     trusted_bytes: int
     log_min_bytes: int
     is_running: bool
+    is_gone: Callable[[int], bool]
     _findings: Findings
     files: int = attrs.field(default=0, init=False)
     entries: int = attrs.field(default=0, init=False)
@@ -95,6 +98,8 @@ class IndexCheck:
             self._advance()
         if found == expected or head.physical_offset + head.size > self.trusted_bytes:
             return
+        if self.is_gone(head.physical_offset):
+            return
         missing, extra = expected - found, found - expected
         where = f"index: record at {head.physical_offset}"
         if missing:
@@ -114,6 +119,8 @@ class IndexCheck:
             return
         if entry.offset <= self._last_offset:
             self._repeats += 1
+            return
+        if self.is_gone(entry.offset):
             return
         self._findings.hurt(
             f"{entry.file}: unit {entry.unit}: points at {entry.offset}, where no record with a "
@@ -235,7 +242,7 @@ class IndexCheck:
 def slots_of(disk: Disk, folder: str) -> int | None:
     """Slots of the files of a store if they have the usual size; 0: no files; None: nobody says."""
     names = [name for name in disk.listdir(folder) if is_index_name(name)]
-    sizes = [size for name in names if (size := disk.stat(f"{folder}/{name}").size_bytes)]
+    sizes = [size for name in names if (size := size_of(disk, f"{folder}/{name}"))]
     if not sizes:
         return 0
     return SLOTS if sizes[0] == index_file_bytes() else None

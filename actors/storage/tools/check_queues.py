@@ -8,7 +8,7 @@ the number of queues and not of records.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from itertools import groupby
 
 import attrs
@@ -17,7 +17,7 @@ from actors.env.protocols import Disk, File
 from actors.storage.consume_queue import is_safe_topic, list_queues
 from actors.storage.derived_files import QUEUE_OFFSET_MAX
 from actors.storage.tools.findings import Findings
-from actors.storage.tools.target import GroupStore
+from actors.storage.tools.target import GroupStore, size_of
 from wire.commitlog import RecordHead, has_queue_unit, segment_name, segment_offset
 from wire.consume_queue import UNIT_BYTES, decode_unit, decode_units, encode_unit, is_filler
 from wire.properties import SCHEDULE_TOPIC
@@ -44,6 +44,8 @@ class QueueCheck:
         folder: absolute path of `consumequeue/`.
         file_bytes: size of a queue file; 0: there are none.
         trusted_bytes: units of records that end behind it may be missing, or wrong.
+        is_gone: whether the record at an offset has expired since the check began, and its unit
+            with it.
         units: compared so far.
     """
 
@@ -51,6 +53,7 @@ class QueueCheck:
     folder: str
     file_bytes: int
     trusted_bytes: int
+    is_gone: Callable[[int], bool]
     _findings: Findings
     units: int = attrs.field(default=0, init=False)
     _log_end: int = attrs.field(default=0, init=False)
@@ -104,6 +107,8 @@ class QueueCheck:
     def _differs(self, key: tuple[str, int], head: RecordHead, unit: bytes) -> None:
         if head.physical_offset + head.size > self.trusted_bytes:
             return  # nobody said that it is there: the next start derives it
+        if self.is_gone(head.physical_offset):
+            return
         what = f"{_name(key)}: unit {head.queue_offset}"
         if unit == UNUSED:
             self._findings.hurt(f"{what}: missing, for the record at {head.physical_offset}")
@@ -151,7 +156,10 @@ class QueueCheck:
         expected = bases[0] if bases else 0
         for base in bases:
             path = f"{folder}/{segment_name(base)}"
-            size = self._disk.stat(path).size_bytes
+            size = size_of(self._disk, path)
+            if size is None:  # expired meanwhile
+                expected = base + self.file_bytes
+                continue
             if not size and base == bases[-1]:
                 self._findings.note(f"{path}: empty; a crash left it")
                 return
@@ -191,7 +199,7 @@ class QueueCheck:
         self, key: tuple[str, int], number: int, unit: tuple[int, int, int], log_min: int
     ) -> None:
         offset, size, _ = unit
-        if size <= 0 or is_filler(*unit) or offset < log_min:
+        if size <= 0 or is_filler(*unit) or offset < log_min or self.is_gone(offset):
             return
         if offset + size > self.trusted_bytes:
             return
@@ -248,7 +256,7 @@ def usual_file_bytes(disk: Disk, store: GroupStore) -> int:
     for topic, queue_id in list_queues(disk, folder):
         queue = f"{folder}/{topic}/{queue_id}"
         for name in disk.listdir(queue):
-            size = disk.stat(f"{queue}/{name}").size_bytes
+            size = size_of(disk, f"{queue}/{name}")
             if segment_offset(name) is not None and size:
                 return configured or size
     return 0

@@ -68,10 +68,12 @@ class Dumped:
 
     Attributes:
         records: lines.
+        expired: files that a running node deleted before they were read.
         problems: where records could not be read, one line each.
     """
 
     records: int = 0
+    expired: int = 0
     problems: list[str] = attrs.field(factory=list)
 
 
@@ -108,7 +110,7 @@ def dump_store(
             try:
                 piece = next(reading)
             except FileNotFoundError:
-                done.problems.append(f"{base}: expired while it was read")
+                done.expired += 1
                 break
             except StopIteration as stop:
                 _note_end(store, stop.value, done)

@@ -187,9 +187,7 @@ def _store(disk: Disk, root: str, identity: Identity | None) -> GroupStore:
 
 def _usual_size(disk: Disk, folder: str) -> int:
     """The size that most log files have; 0 without any."""
-    sizes = [
-        disk.stat(segment_path(folder, base)).size_bytes for base in segment_bases(disk, folder)
-    ]
+    sizes = [size_of(disk, segment_path(folder, base)) for base in segment_bases(disk, folder)]
     common = Counter(size for size in sizes if size).most_common(1)
     return common[0][0] if common else 0
 
@@ -248,11 +246,19 @@ def _lock(disk: Disk, path: str, *, may_write: bool) -> FileLock | None:
         raise
 
 
+def size_of(disk: Disk, path: str) -> int | None:
+    """A file's size in bytes; None: a running node has deleted it meanwhile."""
+    try:
+        return disk.stat(path).size_bytes
+    except FileNotFoundError:
+        return None
+
+
 def log_bases(disk: Disk, store: GroupStore) -> Sequence[int]:
     """First offsets of the log's files; a last one of 0 bytes, which a crash left, is none."""
     folder = store.layout.commit_log
     bases = segment_bases(disk, folder)
-    while bases and disk.stat(segment_path(folder, bases[-1])).size_bytes == 0:
+    while bases and size_of(disk, segment_path(folder, bases[-1])) == 0:
         bases.pop()
     return bases
 
@@ -262,8 +268,8 @@ def odd_files(disk: Disk, store: GroupStore, bases: Sequence[int]) -> list[str]:
     size, wrong = store.segment_bytes, []
     for number, base in enumerate(bases):
         path = segment_path(store.layout.commit_log, base)
-        found = disk.stat(path).size_bytes
-        if found != size:
+        found = size_of(disk, path)
+        if found not in (size, None):
             wrong.append(f"{path}: expected {size} bytes, found {found}")
         if base % size:
             wrong.append(f"{path}: the name is no multiple of {size}")

@@ -28,7 +28,7 @@ from actors.storage.tools.check_index import slots_of
 from actors.storage.tools.check_queues import usual_file_bytes
 from actors.storage.tools.manifest import write_synced
 from actors.storage.tools.steps import Step, Work, labelled
-from actors.storage.tools.target import GroupStore, log_bases
+from actors.storage.tools.target import GroupStore, log_bases, size_of
 from actors.storage.tools.walk import READ_BYTES, Ending, read_file, used_bytes
 from wire.commitlog import segment_name
 from wire.index_file import INDEX_UNIT_BYTES, index_file_bytes
@@ -215,7 +215,7 @@ def derived_group(disk: Disk, store: GroupStore, index_slots: int | None) -> Cla
     layout = store.layout
     queue_bytes = usual_file_bytes(disk, store)
     names = [name for name in disk.listdir(layout.index) if is_index_name(name)]
-    sizes = [size for name in names if (size := disk.stat(f"{layout.index}/{name}").size_bytes)]
+    sizes = [size for name in names if (size := size_of(disk, f"{layout.index}/{name}"))]
     if not queue_bytes and not sizes:
         return None
     slots = index_slots or store.setting("index_slots_count") or slots_of(disk, layout.index)
