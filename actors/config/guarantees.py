@@ -103,7 +103,7 @@ def _upstream_rows() -> tuple[Guarantee, ...]:
             mode='classic, `compat = "upstream"`',
             returns_when="upstream's looser rules say so",
             holds_after=_COMPAT,
-            judges=("tests/ha/test_ha_compat.py",),
+            judges=("tests/traps.py",),
         ),
     )
 

@@ -98,7 +98,7 @@ class ClassicGroup:
             only.
         port: where the master listens for slaves. Upstream: haListenPort, 10912.
         compat: "upstream" turns on RocketMQ 5.3.3's looser rules, for comparison and to see its
-            known bugs run (in brackets the specification's traps):
+            known bugs run (`python tests/traps.py`; in brackets the specification's traps):
             bytes leave the master before its sync, slaves and Java slaves count by what they have
             written, and report bytes when they hand them to the store, not when it has them
             (T4, T6); a failed sync is told as an event only and counts as done (T26); every

@@ -109,7 +109,7 @@ def _policies(config: ClusterConfig) -> Iterator[Problem]:
             for key in keys:
                 value = getattr(group, key)
                 if policy != group.ack_policy and value != _default(group, key):
-                    expected = f'it only with ack_policy = "{policy}"'
+                    expected = f'nothing unless ack_policy = "{policy}"'
                     depends = ((*base, "ack_policy"),)
                     yield Problem((*base, key), expected, describe(value), depends)
         if group.ack_policy == "5.x":
@@ -126,13 +126,13 @@ def _in_sync_keys(group: ClassicGroup) -> Iterator[Problem]:
     auto, acting = group.enable_auto_in_sync_replicas, group.enable_slave_acting_master
     all_ack, least = group.all_ack_in_sync_state_set, group.min_in_sync_replicas
     if auto and not acting:
-        expected = "it only with enable_slave_acting_master"
+        expected = "false unless enable_slave_acting_master"
         yield Problem((*base, "enable_auto_in_sync_replicas"), expected, "true")
     if least > 1 and not auto and not all_ack:
-        expected = "it only with enable_auto_in_sync_replicas or all_ack_in_sync_state_set"
+        expected = "1 unless enable_auto_in_sync_replicas or all_ack_in_sync_state_set"
         yield Problem((*base, "min_in_sync_replicas"), expected, str(least))
     if all_ack and (acting or group.in_sync_replicas > 1):
-        expected = "it without in_sync_replicas and enable_slave_acting_master"
+        expected = "false with in_sync_replicas or enable_slave_acting_master"
         yield Problem((*base, "all_ack_in_sync_state_set"), expected, "true")
     elif auto and least > group.in_sync_replicas:
         expected = f"at most in_sync_replicas, {group.in_sync_replicas}"

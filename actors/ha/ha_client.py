@@ -337,7 +337,7 @@ class HAClient(Actor[_Inbox]):
                 consecutive=consecutive,
             )
         )
-        if consecutive == DIVERGED_AFTER:
+        if consecutive == DIVERGED_AFTER and self._reconnect.diverged:
             self.ctx.emit(events.SlaveDiverged(session=self._session, mismatches=consecutive))
 
     def _lose(self, reason: Lost, detail: str) -> None:

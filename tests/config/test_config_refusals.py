@@ -400,14 +400,14 @@ AUTO = FIVE + "enable_slave_acting_master = true\nenable_auto_in_sync_replicas =
         (
             'copies = 3\nack_policy = "4.x"',
             "copies",
-            'it only with ack_policy = "copies"',
+            'nothing unless ack_policy = "copies"',
             "3",
         ),
-        ("in_sync_replicas = 2", "in_sync_replicas", 'it only with ack_policy = "5.x"', "2"),
+        ("in_sync_replicas = 2", "in_sync_replicas", 'nothing unless ack_policy = "5.x"', "2"),
         (
             FIVE + "ha_slave_fallbehind_max_bytes = 9",
             "ha_slave_fallbehind_max_bytes",
-            'it only with ack_policy = "4.x"',
+            'nothing unless ack_policy = "4.x"',
             "9",
         ),
         (
@@ -425,13 +425,13 @@ AUTO = FIVE + "enable_slave_acting_master = true\nenable_auto_in_sync_replicas =
         (
             FIVE + "enable_auto_in_sync_replicas = true",
             "enable_auto_in_sync_replicas",
-            "it only with enable_slave_acting_master",
+            "false unless enable_slave_acting_master",
             "true",
         ),
         (
             FIVE + "in_sync_replicas = 2\nmin_in_sync_replicas = 2",
             "min_in_sync_replicas",
-            "it only with enable_auto_in_sync_replicas or all_ack_in_sync_state_set",
+            "1 unless enable_auto_in_sync_replicas or all_ack_in_sync_state_set",
             "2",
         ),
         (
@@ -443,7 +443,7 @@ AUTO = FIVE + "enable_slave_acting_master = true\nenable_auto_in_sync_replicas =
         (
             FIVE + "in_sync_replicas = 2\nall_ack_in_sync_state_set = true",
             "all_ack_in_sync_state_set",
-            "it without in_sync_replicas and enable_slave_acting_master",
+            "false with in_sync_replicas or enable_slave_acting_master",
             "true",
         ),
     ],

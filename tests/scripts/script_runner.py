@@ -1,0 +1,43 @@
+"""Plays a script under both settings, and gives it back with what it printed."""
+
+from __future__ import annotations
+
+import attrs
+import trio
+import trio.testing
+from script_format import SETTINGS, Script, side_by_side
+from script_stage import ERRORS, Stage
+
+from actors.sim.disk import DiskOptions
+from actors.sim.world import open_world
+
+SEED = "traps"
+
+
+async def _play(script: Script, setting: str) -> list[list[str]]:
+    outputs = []
+    disk = DiskOptions(sync_min_s=0.001, sync_mean_s=0.001)
+    async with open_world(SEED, disk=disk) as world, trio.open_nursery() as nursery:
+        stage = Stage(setting, world, nursery)
+        for step in script.steps:
+            try:
+                outputs.append(await stage.play(step.line))
+            except ERRORS as error:
+                outputs.append([f"{type(error).__name__}: {error}"])
+        nursery.cancel_scope.cancel()
+    return outputs
+
+
+def play(script: Script) -> Script:
+    """The script with the outputs that it has now."""
+    upstream, ours = (
+        trio.run(_play, script, setting, clock=trio.testing.MockClock(autojump_threshold=0))
+        for setting in SETTINGS
+    )
+    return attrs.evolve(
+        script,
+        steps=tuple(
+            attrs.evolve(step, output=side_by_side(theirs, own))
+            for step, theirs, own in zip(script.steps, upstream, ours, strict=True)
+        ),
+    )

@@ -1,0 +1,119 @@
+"""Upstream's traps: known bugs and complaints of RocketMQ's classic HA, each as a script that runs.
+
+`python tests/traps.py` prints the table trap -> script -> outcome with `compat = "upstream"` and
+without. `python tests/traps.py T3` plays a script and prints it; `--write` writes what the scripts
+print now into them, for a look at the difference. The scripts are in `tests/scripts/upstream/`;
+`scripts/test_scripts.py` plays them all, and refuses a trap without a script or a reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+SCRIPTS = Path(__file__).parent / "scripts"
+FOLDER = SCRIPTS / "upstream"
+sys.path.append(str(SCRIPTS))
+
+from script_format import Script, parse, render  # noqa: E402
+from script_runner import play  # noqa: E402
+
+TRAPS: dict[int, str] = {
+    1: "a master at another offset: the slave retries for ever",
+    2: "a slave behind the master's first file never gets on",
+    3: "a slave ahead of its master is believed",
+    4: "a slave acknowledges what it could not store",
+    5: "one time for reading and writing on the slave",
+    6: "acknowledged before a sync on either side",
+    7: "the furthest report is never forgotten",
+    8: "anybody who writes 8 bytes is a slave",
+    9: "different file sizes on the two sides",
+    10: "frames that a slave cannot take",
+    11: "waits are looked at one after the other, the deadline first",
+    12: "two connections of one slave are two copies",
+    13: "SYNC_MASTER of 5.x waits for nobody by default",
+    14: "a new slave gets the last file only",
+    15: "a configured master address is lost at the start",
+    16: "another master's address leaves the old connection alone",
+    17: "advertised addresses and an ignored port",
+    18: "synchronous time-outs that are none",
+    19: "an asynchronous master's writer is not woken",
+    20: "port probes leak",
+    21: "a restarted master overwrites newer consumer offsets",
+    22: "a slave made master counts on from queues that are behind",
+    23: "topics are deleted and added again with every synchronisation",
+    24: "deleted topics stay on the slave",
+    25: "a cut record at the slave's end is an error in its log",
+    26: "a failed sync is told as success",
+    27: "readers see what is not replicated",
+    28: "the client spins",
+    29: "a little latency costs most of the throughput",
+    30: "a master that lost everything is filled up with other bytes",
+    31: "values out of range are passed over",
+    32: "the list of connections is read without its lock",
+    33: "a frame of negative size moves the slave's write position back",
+}
+"""Numbers and subjects as in the specification's list."""
+
+NO_METADATA = "topics, groups and consumer offsets are not synchronised here: no such subject"
+WITHOUT: dict[int, str] = {
+    15: "the client is built with its master's address: there is no moment without one",
+    17: "nothing is advertised: each node's one address stands in the cluster file",
+    21: NO_METADATA,
+    23: NO_METADATA,
+    24: NO_METADATA,
+    28: "tasks wait for the socket: there is no selector to spin on",
+    32: "the list has one owner, an actor; nothing is shared",
+}
+"""Traps without a script, and why."""
+
+
+def paths() -> dict[int, Path]:
+    """The scripts, by trap."""
+    return {int(path.name[1:3]): path for path in sorted(FOLDER.glob("T*.txt"))}
+
+
+def table() -> str:
+    """The Markdown table: trap, script, both outcomes."""
+    found = paths()
+    rows = [
+        '| Trap | Script | With `compat = "upstream"` | Without |',
+        "|---|---|---|---|",
+    ]
+    for number, title in TRAPS.items():
+        if number not in found:
+            rows.append(f"| T{number}: {title} | - | {WITHOUT.get(number, '')} | |")
+            continue
+        script = parse(found[number].read_text())
+        both = script.says("both")
+        outcome = f"the same: {both} | " if both else f"{script.says('upstream')} | "
+        rows.append(
+            f"| T{number}: {title} | `{found[number].name}` | {outcome}{script.says('ours')} |"
+        )
+    return "\n".join(rows)
+
+
+def main(words: list[str]) -> int:
+    """Print the table, or play scripts."""
+    parser = argparse.ArgumentParser(description="Upstream's traps as scripts.")
+    parser.add_argument("trap", nargs="*", help="T3: play this one and print it")
+    parser.add_argument("--write", action="store_true", help="write what they print now into them")
+    args = parser.parse_args(words)
+    if not args.trap and not args.write:
+        print(table())
+        return 0
+    wanted = {int(name.lstrip("Tt")) for name in args.trap} or set(paths())
+    for number, path in paths().items():
+        if number not in wanted:
+            continue
+        played: Script = play(parse(path.read_text()))
+        if args.write:
+            path.write_text(render(played))
+        else:
+            print(render(played))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
