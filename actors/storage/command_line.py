@@ -342,7 +342,7 @@ async def _seed(env: Env, command: arguments.Seed) -> int:
         seed.check_fit(plan, config)
     seed.check_free(env.disk, plan)
     copied = await _drive(seed.seed_node(env.disk, plan))
-    ends = {group.name: group.end_bytes for group in plan.manifest.groups}
+    ends = {name: group.end_bytes for name, group in plan.groups}
     lines = [f"{name}: ends at {end}" for name, end in ends.items()]
     lines.append(
         f"{plan.node_dir}: node {plan.node} of {plan.cluster}, {copied} bytes; start it as a slave"
@@ -373,8 +373,17 @@ def _seed_plan(disk: Disk, command: arguments.Seed) -> tuple[seed.Seed, ClusterC
         _check_name("--node", node)
     if not cluster:
         raise ConfigError("TARGET: expected CLUSTER.toml:NODE, for the backup names no cluster")
+    if command.group is not None:
+        _check_name("--group", command.group)
+        if len(source.manifest.groups) != 1:
+            raise ConfigError(f"--group: expected a backup of one group, found {source.top}")
     plan = seed.Seed(
-        backup=source.top, manifest=source.manifest, node_dir=node_dir, cluster=cluster, node=node
+        backup=source.top,
+        manifest=source.manifest,
+        node_dir=node_dir,
+        cluster=cluster,
+        node=node,
+        group=command.group,
     )
     return plan, config
 

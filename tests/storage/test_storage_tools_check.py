@@ -319,6 +319,17 @@ async def test_a_running_node_is_read_up_to_its_mark(autojump_clock: Any) -> Non
         assert "byte 0 (offset 0): physical offset" in damage[0]
 
 
+async def test_what_is_derived_before_it_is_synced_is_no_stray(autojump_clock: Any) -> None:
+    """A `written` group's dispatcher runs ahead of the mark; so does the log."""
+    disk = await node_disk()
+    end = checked(disk).end_bytes
+    mark(disk, end - 2000)
+    found = checked(disk, is_running=True)
+    assert found.is_good, found.findings
+    assert found.findings.notes == []
+    assert found.end_bytes <= end - 2000
+
+
 async def test_what_expires_while_it_is_checked_is_not_missed(autojump_clock: Any) -> None:
     """Whenever the files go: none is missed, and nothing that they held."""
     group = small_group(consume_queue_bytes=200, index_units_count=20)

@@ -100,6 +100,7 @@ MISTAKES = [
     (("truncate", MASTER), "the following arguments are required: OFFSET"),
     (("backup", MASTER), "the following arguments are required: DEST"),
     (("backup", MASTER, MASTER), "expected a folder apart from"),
+    (("backup", MASTER, "/etc/passwd"), "/etc/passwd: expected a folder, found a file"),
     (("seed", MASTER, "/tmp/x"), "expected a backup with a manifest, found none"),
     (("seed", "/nowhere", "/tmp/x"), "found no such folder"),
 ]
@@ -261,6 +262,37 @@ async def test_a_running_node(file: pathlib.Path, tmp_path: pathlib.Path) -> Non
         await log.append([b"more"])
     assert run("check", tmp_path / "copy").returncode == 0
     assert run("dump", tmp_path / "copy").stdout.count("\n") == 2000
+
+
+async def test_a_brokers_store_becomes_a_slave(pair: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """With the queues and the index that the broker itself had derived."""
+    copy = tmp_path / "copy"
+    assert run("backup", MASTER, copy).returncode == 0
+    for words, expected in (
+        ((tmp_path / "n1",), "TARGET: expected CLUSTER.toml:NODE, for the backup names no cluster"),
+        ((f"{pair}:n1",), "key groups.master: expected the group of the backup (or --group)"),
+        ((f"{pair}:n1", "--group", "a b"), "--group: expected a name"),
+    ):
+        refused = run("seed", copy, *words)
+        assert refused.stderr.count("\n") == 1
+        assert expected in refused.stderr, refused.stderr
+    assert run("seed", copy, f"{pair}:n1", "--group", "orders").returncode == 0
+    async with actors.open_node(str(pair), "n1"):
+        pass
+    node = tmp_path / "var" / "n1"
+    (found,) = json.loads(run("check", node, "--json").stdout)["groups"]
+    assert (found["records"], found["units"], found["entries"]) == (35, 35, 69)
+    assert run("dump", node).stdout == run("dump", MASTER).stdout
+
+
+def test_a_store_without_any_file(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "store" / "commitlog").mkdir(parents=True)
+    assert run("check", tmp_path / "store").returncode == 0
+    assert run("dump", tmp_path / "store").stdout == ""
+    assert run("backup", tmp_path / "store", tmp_path / "copy").returncode == 0
+    assert run("check", tmp_path / "copy").returncode == 0
+    refused = run("truncate", tmp_path / "store", 0)
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
 
 
 async def test_truncate_asks(file: pathlib.Path, tmp_path: pathlib.Path) -> None:

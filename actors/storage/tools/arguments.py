@@ -77,11 +77,14 @@ class Backup:
 
 @attrs.frozen(kw_only=True)
 class Seed:
-    """`target`: a data directory, or CLUSTER.toml:NODE; `node` None: named after the directory."""
+    """`target`: a data directory, or CLUSTER.toml:NODE; `node` None: named after the directory;
+    `group` None: the groups keep their names.
+    """
 
     folder: str
     target: str
     node: str | None
+    group: str | None
     json: bool
 
 
@@ -187,6 +190,9 @@ def _add_seed(commands: _Commands) -> None:
         "target", metavar="TARGET", help="CLUSTER.toml:NODE, or the data directory to make"
     )
     parser.add_argument("--node", metavar="NAME", help="whose it will be (default: its folder's)")
+    parser.add_argument(
+        "--group", metavar="NAME", help="what its one group is called there, if not as here"
+    )
 
 
 def _offset(text: str) -> int:

@@ -25,6 +25,7 @@ from actors.storage import recovery
 from actors.storage.commit_log import CommitLog, segment_bases, segment_path
 from actors.storage.identity import UNREADABLE, identity_path
 from actors.storage.layout import StoreLayout
+from actors.storage.path_kinds import check_kinds
 from actors.storage.side_file import SideFileDamaged, read_side_file
 from actors.storage.tools.manifest import (
     BackedUpFile,
@@ -84,6 +85,7 @@ def open_backup(disk: Disk, source: Target, folder: str) -> None:
     for inner, outer in ((folder, source.path), (source.path, folder)):
         if f"{inner}/".startswith(f"{outer}/"):
             raise ConfigError(f"{folder}: expected a folder apart from {source.path}")
+    check_kinds(disk, folders=(folder,), files=())
     about = _about(source)
     if disk.exists(manifest_path(folder)):
         raise ConfigError(f"{folder}: expected an empty folder, found a whole backup")

@@ -209,9 +209,10 @@ class _Check:
 
     def _trusted(self) -> int:
         """Derived from records that end at or below it, everything has to be there."""
-        dispatched = self._report.dispatched_bytes
+        dispatched, mark = self._report.dispatched_bytes, self._report.mark_bytes
         if dispatched is not None:
-            return dispatched
+            # Behind its mark a running node's records are not looked at.
+            return min(dispatched, mark or 0) if self._options.is_running else dispatched
         return EVERYTHING if self._was_clean and not self._options.is_running else NOTHING
 
     # ---- the log ----

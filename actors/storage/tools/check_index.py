@@ -136,7 +136,7 @@ class IndexCheck:
         while self._next is not None:
             if self._next.offset < log_end_bytes:
                 self._stray(self._next)
-            elif self._next.offset < self.trusted_bytes:
+            elif self._next.offset < self.trusted_bytes and not self.is_running:
                 behind += 1
             self._advance()
             if self.entries % UNITS_READ == 0:

@@ -18,6 +18,7 @@ from actors.errors import ConfigError, CorruptLog
 from actors.storage.commit_log import segment_path
 from actors.storage.identity import FORMAT_VERSION, identity_path
 from actors.storage.layout import StoreLayout
+from actors.storage.path_kinds import check_kinds
 from actors.storage.side_file import SideFile
 from actors.storage.tools.manifest import BackedUpFile, BackedUpGroup, Manifest, write_synced
 from actors.storage.tools.steps import Step, Work
@@ -36,6 +37,7 @@ class Seed:
         manifest: its list.
         node_dir: absolute path of the directory to make.
         cluster, node: whose it will be.
+        group: name of the backup's only group from now on; None: all keep their names.
     """
 
     backup: str
@@ -43,16 +45,22 @@ class Seed:
     node_dir: str
     cluster: str
     node: str
+    group: str | None = None
+
+    @property
+    def groups(self) -> tuple[tuple[str, BackedUpGroup], ...]:
+        """Each with the name that it will have."""
+        return tuple((self.group or group.name, group) for group in self.manifest.groups)
 
 
 def check_fit(seed: Seed, config: ClusterConfig) -> None:
     """Whether the cluster file has a place for it. Raises: ConfigError, one line per problem."""
     problems = []
-    for group in seed.manifest.groups:
-        found = config.groups.get(group.name)
-        key = f"{config.path}: key groups.{group.name}"
+    for name, group in seed.groups:
+        found = config.groups.get(name)
+        key = f"{config.path}: key groups.{name}"
         if found is None:
-            problems.append(f"{key}: expected the group of the backup, found none")
+            problems.append(f"{key}: expected the group of the backup (or --group), found none")
             continue
         if seed.node not in found.members:
             problems.append(f"{key}.slaves: expected {seed.node} among them, found it nowhere")
@@ -74,6 +82,7 @@ def check_fit(seed: Seed, config: ClusterConfig) -> None:
 
 def check_free(disk: Disk, seed: Seed) -> None:
     """Raises: ConfigError: something is where the directory is to be, or was begun by others."""
+    check_kinds(disk, folders=(seed.node_dir, seed.node_dir + STAGING), files=())
     names = disk.listdir(seed.node_dir)
     if names:
         raise ConfigError(
@@ -96,8 +105,8 @@ def seed_node(disk: Disk, seed: Seed) -> Work[int]:
         disk.rmtree(staging)
     disk.mkdir(f"{staging}/groups")
     copied = 0
-    for group in seed.manifest.groups:
-        copied += yield from _group(disk, seed, group, f"{staging}/groups/{group.name}")
+    for name, group in seed.groups:
+        copied += yield from _group(disk, seed, group, f"{staging}/groups/{name}")
     text = json.dumps(_identity(seed), indent=2, sort_keys=True)
     write_synced(disk, identity_path(staging), text.encode() + b"\n")
     yield Step("identity", 0, 0)
@@ -114,18 +123,18 @@ def _identity(seed: Seed) -> dict[str, Any]:
     manifest = seed.manifest
     known = manifest.identity.get("records", {})
     records = {}
-    for group in manifest.groups:
+    for name, group in seed.groups:
         if group.name in known:
             record = dict(known[group.name])
             reigns = record.get("history", [])
             record["history"] = [each for each in reigns if each["start_bytes"] < group.end_bytes]
             record["high_water_bytes"] = 0
-            records[group.name] = record
+            records[name] = record
     return {
         "format_version": FORMAT_VERSION,
         "cluster": seed.cluster,
         "node": seed.node,
-        "groups": [group.name for group in manifest.groups],
+        "groups": [name for name, _ in seed.groups],
         "boot": manifest.boot if manifest.node == seed.node else 0,
         "settings": {},
         **({"records": records} if records else {}),
