@@ -123,10 +123,10 @@ def markdown() -> str:
 
 
 def _judges(copies: int | str, durability: Durability) -> tuple[str, ...]:
-    """What acknowledges too early, or loses, does not pass these."""
-    found = ["AcknowledgedOnEnoughNodes"]
+    """What answers too early, or loses an answered record, does not pass these."""
+    found = ["AcknowledgedIsOnDisks"]
     if copies != 1:
-        found += ["ReceivedIsOnMaster", "ReportedIsHeld"]
+        found += ["FurthestHolds"]
     if durability == "synced":
         found += ["SyncedSurvives"]
     return (*found, "AcknowledgedSurvives")

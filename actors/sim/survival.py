@@ -93,9 +93,9 @@ class AcknowledgedIsOnDisks:
 
     def _check(self, end: int) -> Iterator[str]:
         holding = [name for name in self.group.counting_nodes if self._has(name, end)]
-        if len(holding) < self.group.copies:
+        if len(holding) < self.group.sure_copies:
             yield (
-                f"all before {end} was acknowledged, but {len(holding)} of {self.group.copies}"
+                f"all before {end} was acknowledged, but {len(holding)} of {self.group.sure_copies}"
                 f" nodes have it: {', '.join(holding) or 'none'}"
             )
 
@@ -139,7 +139,7 @@ class FurthestHolds:
         """Those that lack something acknowledged must be fewer than what may be left over."""
         end = self._acknowledged
         tail = max(0, end - self.group.segment_bytes)
-        if self._told or self.group.copies < 2 or not end or self._losses.damage(tail, end):
+        if self._told or self.group.sure_copies < 2 or not end or self._losses.damage(tail, end):
             return
         wanted = self.logs.written(self.group.master, tail, end)
         if len(wanted) < end - tail:
@@ -150,12 +150,12 @@ class FurthestHolds:
             if not holds(self.group, self.logs, name, tail, wanted)
             and not self._losses.had(name, end)
         ]
-        left_min = len(self.group.counting_nodes) - (self.group.copies - 1)
+        left_min = len(self.group.counting_nodes) - (self.group.sure_copies - 1)
         if len(lacking) >= left_min:
             self._told = True
             yield (
                 f"acknowledged up to {end}, but {', '.join(lacking)} lack some of it: the loss of"
-                f" {self.group.copies - 1} others would lose it"
+                f" {self.group.sure_copies - 1} others would lose it"
             )
 
 

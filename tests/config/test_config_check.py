@@ -158,7 +158,11 @@ def test_every_promise_names_who_judges_it() -> None:
     root = EXAMPLE.parents[1]
     judges = "".join(
         (root / path).read_text()
-        for path in ("actors/sim/checkers.py", "actors/sim/validations.py")
+        for path in (
+            "actors/sim/checkers.py",
+            "actors/sim/survival.py",
+            "actors/sim/validations.py",
+        )
     )
     for row in guarantees.table():
         assert row.judges
