@@ -229,6 +229,8 @@ class IndexFiles:
     def _cut_units(self, each: _IndexFile, *, changed: bool) -> Generator[None, None, None]:
         """Make every slot point below the header's `units_next`. Synced.
 
+        The slots of entries behind it are looked for anew too: a write may have ended in one.
+
         Args:
             changed: the header is not what the file says.
         """
@@ -237,9 +239,11 @@ class IndexFiles:
         slots.frombytes(each.file.pread(HEADER_BYTES, 4 * self.slots))
         slots.byteswap()
         yield
-        if not changed and min(slots) >= 0 and max(slots) < units_next:
+        stale = self._entries_behind(each)
+        if not changed and not stale and min(slots) >= 0 and max(slots) < units_next:
             return
         wrong = {slot: NO_UNIT for slot, unit in enumerate(slots) if not 0 <= unit < units_next}
+        wrong.update(dict.fromkeys(stale, NO_UNIT))
         yield
         if wrong:
             for unit, hashed in self._hashes(each, units_next):
@@ -250,10 +254,26 @@ class IndexFiles:
             for slot, unit in wrong.items():
                 each.file.pwrite(encode_slot(unit), slot_position(slot))
                 slots[slot] = unit
+        each.file.pwrite(
+            bytes(len(stale) * INDEX_UNIT_BYTES), unit_position(units_next, self.slots)
+        )
         used = self.slots - slots.count(NO_UNIT)
         each.header = attrs.evolve(each.header, slots_used=used)
         each.file.pwrite(encode_index_header(each.header), 0)
         each.file.sync()
+
+    def _entries_behind(self, each: _IndexFile) -> list[int]:
+        """The slots of the entries that lie behind the header's `units_next`, up to the first gap.
+
+        As many as were put since the last flush.
+        """
+        found: list[int] = []
+        for number in range(each.header.units_next, self.units):
+            entry = each.file.pread(unit_position(number, self.slots), INDEX_UNIT_BYTES)
+            if not any(entry):
+                break
+            found.append(decode_index_unit(entry).key_hash % self.slots)
+        return found
 
     def _hashes(self, each: _IndexFile, units_next: int) -> Iterator[tuple[int, int]]:
         """Number and key hash of all units below `units_next`, ascending."""

@@ -13,6 +13,7 @@ from actors.storage.dispatch_state import DispatchState
 from actors.storage.index_files import IndexFiles, local_name
 from actors.storage.layout import StoreLayout
 from wire.commitlog import RecordHead
+from wire.index_file import index_key, key_hash
 
 LAYOUT = StoreLayout(ROOT)
 FOLDER = LAYOUT.consume_queue
@@ -250,6 +251,33 @@ def test_a_crash_between_slots_and_header_breaks_no_chain() -> None:
     assert finish(again.recover(state)) is False
     again.put([more])
     assert again.find("t", "same", 100) == (30, 20, 10, 0)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_slot_that_was_written_in_part_breaks_no_chain(seed: int) -> None:
+    """The slot says 5, the new entry is number 352: three of four bytes make it 261."""
+    disk = sim_disk(seed)
+    made = index(disk, units=1000)
+    disk.mkdir(LAYOUT.index)
+    keys = ["b"] * 4 + ["a"] + ["b"] * 346
+    assert key_hash(index_key("t", "a")) % 4 != key_hash(index_key("t", "b")) % 4
+    made.put([head(n, 10 * n, keys=key) for n, key in enumerate(keys)])
+    state = state_of(made)
+    disk.faults.shorten_write(path_part="/index/", skip=1)  # the slot's
+    more = head(351, 3510, keys="a")
+    with pytest.raises(OSError, match="wrote"):
+        made.put([more])
+    made.close()
+    for _ in range(2):
+        again = index(disk, units=1000)
+        assert finish(again.recover(state)) is False
+        assert again.find("t", "a", 100) == (40,)
+        again.close()
+    again = index(disk, units=1000)
+    finish(again.recover(state))
+    again.put([more])
+    assert again.find("t", "a", 100) == (3510, 40)
+    assert len(again.find("t", "b", 1000)) == 350
 
 
 def test_index_names_are_local_times() -> None:
