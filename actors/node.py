@@ -350,6 +350,12 @@ class Node(NodeRoles):
         if not (part.connection_state.alive and part.pull.alive):
             return True
         try:
+            # The store's answer comes behind all appends that it was given.
+            held = await part.store.ask(
+                store.LogRange,
+                lambda reply: store.GetRange(reply_to=reply),
+                timeout_s=STATUS_TIMEOUT_S,
+            )
             ha = await part.connection_state.ask(
                 connection_state.HaStatus,
                 lambda reply: connection_state.GetStatus(reply_to=reply),
@@ -358,7 +364,7 @@ class Node(NodeRoles):
         except ActorError:
             return True  # it fails: there is nobody to wait for
         return all(
-            slave.ack_bytes is not None and slave.ack_bytes >= ha.written_bytes
+            slave.ack_bytes is not None and slave.ack_bytes >= held.written_bytes
             for slave in ha.slaves
             if slave.state is HAConnectionState.TRANSFER
         )

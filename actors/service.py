@@ -233,6 +233,7 @@ async def _start(
                 events=emit,
                 stop_timeout_s=config.stop_timeout_s,
                 tell_hook=env.tell_hook,
+                shield=True,  # the tree has to outlive the drain
             )
         )
     except BaseExceptionGroup as group:

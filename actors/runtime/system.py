@@ -9,6 +9,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
+import attrs
 import trio
 
 from actors.env.protocols import EventSink
@@ -167,9 +168,14 @@ def open_system(
     events: EventSink = log_event,
     stop_timeout_s: float = STOP_TIMEOUT_S,
     tell_hook: Callable[[], Awaitable[None]] | None = None,
+    shield: bool = False,
 ) -> AbstractAsyncContextManager[System]:
     """`async with open_system(...) as system`: ready on entry, stopped in order on exit.
     Arguments as in `serve`.
+
+    Args:
+        shield: whoever cancels the block does not reach the system, which stops when the block is
+            left: for who has something to do before.
 
     Error handling: if the system fails, the body is cancelled and an ExceptionGroup is raised; an
     error of the body stops the system in order and passes unchanged (in a group with the
@@ -186,20 +192,28 @@ def open_system(
             stop_timeout_s=stop_timeout_s,
             tell_hook=tell_hook,
         ),
+        shield,
     )
 
 
 class _OpenSystem(AbstractAsyncContextManager[System]):
-    def __init__(self, task_name: str, run: Callable[..., Awaitable[None]]) -> None:
+    def __init__(self, task_name: str, run: Callable[..., Awaitable[None]], shield: bool) -> None:
         self._task_name = task_name
+        self._shield = shield
         self._run = run
         self._stack = AsyncExitStack()
         self._system: System | None = None
 
+    async def _shielded(self, *, task_status: trio.TaskStatus[System]) -> None:
+        """From its start on the exit alone stops the system, not what cancels the caller."""
+        with trio.CancelScope() as scope:
+            await self._run(task_status=_Shielding(scope, task_status))
+
     async def __aenter__(self) -> System:
         async with AsyncExitStack() as stack:
             nursery = await stack.enter_async_context(trio.open_nursery())
-            self._system = system = await nursery.start(self._run, name=self._task_name)
+            run = self._shielded if self._shield else self._run
+            self._system = system = await nursery.start(run, name=self._task_name)
             self._stack = stack.pop_all()
         assert isinstance(system, System)
         return system
@@ -221,6 +235,18 @@ class _OpenSystem(AbstractAsyncContextManager[System]):
                 "the system failed while its caller's error stopped it", [error, exc]
             ) from None
         return False
+
+
+@attrs.frozen
+class _Shielding:
+    """Passes `started` on; from then on what cancels the caller does not reach the system."""
+
+    _scope: trio.CancelScope
+    _inner: trio.TaskStatus[System]
+
+    def started(self, system: System) -> None:
+        self._scope.shield = True
+        self._inner.started(system)
 
 
 def _holds_cancelled(error: BaseException) -> bool:

@@ -9,6 +9,8 @@ import trio
 
 from actors.errors import Closed, NodeStopped, NotMaster
 from actors.sim.cluster import NotConverged, SimCluster, classic_config
+from actors.sim.log_bytes import DiskLogBytes
+from actors.sim.scheduler import Starve
 from actors.sim.world import EndedWhileStarting, World, open_world
 
 
@@ -131,3 +133,22 @@ async def test_tells_of_a_node_yield_as_the_world_says(autojump_clock: object) -
             await cluster.stop()
             steps.append(world.fingerprint.steps)
     assert steps[1] > 1.2 * steps[0]
+
+
+async def test_a_stop_sends_what_the_store_had_not_written_yet(autojump_clock: object) -> None:
+    """Who gave the append up is gone; the store, slow to run, still has it in its mailbox."""
+    async with open_world(11, policy=Starve("/store", passes_max=500)) as world:
+        cluster = cluster_in(world)
+        await cluster.start()
+        await cluster.log("orders").append([b"first"])
+        await cluster.converged("orders")
+        world.node("n0").disk.faults.slow_syncs(0.5, 2.0)
+        with trio.move_on_after(0):
+            await cluster.log("orders").append([b"late"])
+        await cluster.stop("n0")  # by cancelling who holds it
+        logs = DiskLogBytes(cluster, cluster.config.groups["orders"])
+        await trio.sleep(1)
+        held = [logs.written(name, 0, 1 << 16) for name in cluster.names]
+        assert b"late" in held[0]
+        assert held[1] == held[2] == held[0]
+        await cluster.stop()
