@@ -9,7 +9,7 @@ same page can make it durable again.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import attrs
 
@@ -174,11 +174,7 @@ class Inode:
 
     def flip_bit(self, position: int, bit: int) -> None:
         assert 0 <= position < self.size_bytes, position
-        number, at = divmod(position, PAGE_BYTES)
-        rotten = bytearray(self._durable.pages.get(number, _ZEROS))
-        rotten[at] ^= 1 << bit
-        self._durable.pages[number] = bytes(rotten)
-        self._pages.setdefault(number, bytearray(PAGE_BYTES))[at] ^= 1 << bit
+        self._alter(position, lambda byte: byte ^ 1 << bit)
 
     def older_pages(self) -> list[int]:
         """Pages of which the disk had another version before, and that nobody is writing now."""
@@ -193,12 +189,19 @@ class Inode:
 
     def patch(self, data: bytes, offset: int) -> None:
         """Put bytes on the disk and into the cache, as somebody does who repairs a file."""
-        for position, byte in enumerate(data, offset):
-            number, at = divmod(position, PAGE_BYTES)
-            page = bytearray(self._durable.pages.get(number, _ZEROS))
-            page[at] = byte
-            self._durable.pages[number] = bytes(page)
-            self._pages.setdefault(number, bytearray(PAGE_BYTES))[at] = byte
+        for position, good in enumerate(data, offset):
+            self._alter(position, lambda byte, good=good: good)  # type: ignore[misc]
+
+    def _alter(self, position: int, change: Callable[[int], int]) -> None:
+        """Change one byte wherever it is: on the disk, in the cache, in syncs under way."""
+        number, at = divmod(position, PAGE_BYTES)
+        page = self._pages.setdefault(number, bytearray(PAGE_BYTES))
+        page[at] = change(page[at])
+        for versions in (self._durable.pages, *(taken for _, taken in self._syncs.values())):
+            if number in versions or versions is self._durable.pages:
+                altered = bytearray(versions.get(number, _ZEROS))
+                altered[at] = change(altered[at])
+                versions[number] = bytes(altered)
 
     def durable_bytes(self) -> bytes:
         """The synced content; pages with newer unsynced versions in their old one."""

@@ -21,6 +21,7 @@ from actors.sim.history import (
     AppendUnknown,
     History,
     Observation,
+    RecordsRead,
 )
 from actors.sim.log_bytes import LogBytes
 from actors.storage.consume_queue import list_queues
@@ -29,6 +30,7 @@ from actors.storage.index_files import is_index_name
 from actors.storage.layout import StoreLayout
 from wire.commitlog import Record, Stop, decode_record, scan_heads
 from wire.consume_queue import decode_units
+from wire.errors import RemoteProtocolError
 from wire.index_file import (
     HEADER_BYTES,
     INDEX_UNIT_BYTES,
@@ -95,6 +97,7 @@ def validate(cluster: SimCluster, group: ClassicGroup, history: History, logs: L
     end += -end % group.segment_bytes
     note("LogsEqual", logs_equal({name: logs.written(name, 0, end) for name in members}))
     note("AppendsInOrder", appends_in_order(done))
+    note("ReadsSurvive", reads_survive(history.observations, members[group.master]))
     for name in cluster.names:
         disk = cluster.world.node(name).disk
         boots = summarize(read_events(disk, f"{cluster.config.node_dir(name)}/events"))
@@ -126,8 +129,17 @@ def decode_log(group: ClassicGroup, logs: LogBytes, node: str) -> StoredLog:
     base, size = 0, group.segment_bytes
     while data := logs.written(node, base, base + size):
         found, stopped = scan_heads(data, physical_offset=base)
-        heads += found
-        records += [decode_record(data, head.physical_offset - base) for head in found]
+        for head in found:
+            try:
+                records.append(decode_record(data, head.physical_offset - base))
+            except RemoteProtocolError as error:
+                return StoredLog(
+                    heads=tuple(heads),
+                    records=tuple(records),
+                    end=head.physical_offset,
+                    problem=f"offset {head.physical_offset}: {error}",
+                )
+            heads.append(head)
         if stopped.stop not in (Stop.BLANK, Stop.END):
             bad = stopped.stop is not Stop.UNWRITTEN or any(data[stopped.end :])
             return StoredLog(
@@ -232,6 +244,18 @@ def nothing_twice(done: Iterable[Operation], stored: StoredLog) -> Iterator[str]
             yield f"nobody appended the record at {record.physical_offset}"
         elif isinstance(owner.outcome, AppendRefused):
             yield f"#{owner.operation} was refused, but lies at {record.physical_offset}"
+
+
+def reads_survive(observations: Iterable[Observation], stored: StoredLog) -> Iterator[str]:
+    """What any node ever showed is there in the end, at its place."""
+    bodies = {record.physical_offset: record.body for record in stored.records}
+    told: set[int] = set()
+    for seen in observations:
+        if isinstance(seen, RecordsRead):
+            for record in seen.batch.records:
+                if bodies.get(record.position) != record.body and record.position not in told:
+                    told.add(record.position)
+                    yield f"{seen.node} showed a record at {record.position} that is not there"
 
 
 def appends_in_order(done: Iterable[Operation]) -> Iterator[str]:

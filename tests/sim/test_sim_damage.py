@@ -50,6 +50,21 @@ def test_a_patch_is_on_the_disk_and_in_the_cache() -> None:
     assert disk.durable_range("/d/none", 0, 9) == b""
 
 
+async def test_no_sync_under_way_brings_damage_back(autojump_clock: object) -> None:
+    disk = disk_with()
+    disk.open("/d/a", "w").pwrite(b"new", 0)
+    inode = disk.inode("/d/a")
+    inode.flip_bit(1, 0)
+    number = inode.begin_sync()  # takes the damage along
+    inode.patch(b"e", 1)
+    inode.end_sync(number)
+    assert disk.durable_range("/d/a", 0, 4) == content(disk)[:4] == b"newo"
+    number = inode.begin_sync()
+    inode.flip_bit(1, 0)
+    inode.end_sync(number)
+    assert disk.durable_range("/d/a", 0, 4) == content(disk)[:4] == b"ndwo"
+
+
 async def test_a_disk_is_full_for_a_while(autojump_clock: object) -> None:
     disk = disk_with()
     file = disk.open("/d/a", "w")

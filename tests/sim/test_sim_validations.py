@@ -6,8 +6,9 @@ from typing import Any
 
 import attrs
 import pytest
+from test_sim_checkers import record as read_record
 
-from actors.log_types import Receipt
+from actors.log_types import Batch, Receipt
 from actors.sim import validations
 from actors.sim.cluster import SimCluster, classic_config
 from actors.sim.history import (
@@ -17,6 +18,7 @@ from actors.sim.history import (
     AppendUnknown,
     History,
     Observation,
+    RecordsRead,
     line,
 )
 from actors.sim.log_bytes import DiskLogBytes
@@ -225,7 +227,23 @@ def test_operations_follow_the_history() -> None:
     ]
 
 
-@pytest.mark.parametrize("damage", ["none", "log", "tail", "queue", "events"])
+def test_what_was_shown_stays() -> None:
+    log = stored(b"a", b"b")
+    one, two = (attrs.asdict(record) for record in log.records)
+
+    def shown(position: int, body: bytes) -> RecordsRead:
+        seen = read_record(position, body=body)
+        batch = Batch(records=(seen, seen), next=9, acknowledged=9, end=9, lag_bytes=0)
+        return RecordsRead(at_s=1.0, node="n1", boot=1, asked=0, start=0, batch=batch)
+
+    good = [shown(one["physical_offset"], b"a"), shown(two["physical_offset"], b"b")]
+    assert texts(validations.reads_survive(good, log)) == ""
+    for bad in (shown(two["physical_offset"], b"x"), shown(log.end, b"c")):
+        (text,) = validations.reads_survive([*good, bad, bad], log)
+        assert "n1 showed a record at" in text
+
+
+@pytest.mark.parametrize("damage", ["none", "log", "body", "tail", "queue", "events"])
 async def test_damage_on_a_disk_is_found(damage: str, autojump_clock: object) -> None:
     async with open_world(1) as world:
         cluster = SimCluster(world, classic_config())
@@ -242,6 +260,8 @@ async def test_damage_on_a_disk_is_found(damage: str, autojump_clock: object) ->
         log = f"{root}/commitlog/{0:020d}"
         if damage == "log":
             disk.flip_bits(log, receipt.last, 20)
+        elif damage == "body":
+            disk.flip_bits(log, receipt.last + 88, 1)
         elif damage == "tail":
             disk.flip_bits(log, receipt.next + 500, 1)
         elif damage == "queue":
@@ -255,6 +275,7 @@ async def test_damage_on_a_disk_is_found(damage: str, autojump_clock: object) ->
             == {
                 "none": set(),
                 "log": {"LogIsWhole", "LogsEqual", "AcknowledgedSurvives", "QueuesFitLog"},
+                "body": {"LogIsWhole", "LogsEqual", "AcknowledgedSurvives", "QueuesFitLog"},
                 "tail": {"LogIsWhole", "LogsEqual"},
                 "queue": {"QueuesFitLog"},
                 "events": {"EventsGapless"},
