@@ -191,6 +191,32 @@ History: TypeAlias = tuple[Reign, ...]
 """The reigns that a log's bytes come from, oldest first. See `actors.ha.core.reigns`."""
 
 
+@attrs.frozen
+class Promotion:
+    """Who is master of a group, and since which promotion: number 0 is the cluster file's word."""
+
+    number: int
+    master: str
+
+
+@attrs.frozen(kw_only=True)
+class GroupRecord:
+    """What a node must remember of one group, beside its log.
+
+    Attributes:
+        promotion_number: of the newest promotion that it has heard of, 0 for none.
+        promotion_master: who is master by it, "" without one: then the cluster file says it.
+        history: the reigns of the log here.
+        high_water_bytes: the highest offset that this node is known to have acknowledged to a
+            producer, or reported to a master; up to a second old.
+    """
+
+    promotion_number: int = 0
+    promotion_master: str = ""
+    history: History = ()
+    high_water_bytes: int = 0
+
+
 @attrs.frozen(kw_only=True)
 class GroupState:
     """What one node is in one group, and how far its log reaches.

@@ -26,7 +26,7 @@ import attrs
 
 from actors.env.protocols import Disk, FileLock, LockedByOther, LockedByUs
 from actors.errors import ConfigError
-from actors.log_types import History, Reign
+from actors.log_types import GroupRecord, Reign
 from actors.storage import event_files
 from actors.storage.layout import StoreLayout
 from actors.storage.path_kinds import check_kinds, is_folder
@@ -50,24 +50,6 @@ UNREADABLE: Final = (
     RecursionError,
     OverflowError,
 )
-
-
-@attrs.frozen(kw_only=True)
-class GroupRecord:
-    """What a node must remember of one group, beside its log.
-
-    Attributes:
-        promotion_number: of the newest promotion that it has heard of, 0 for none.
-        promotion_master: who is master by it, "" without one: then the cluster file says it.
-        history: the reigns of the log here.
-        high_water_bytes: the highest offset that this node is known to have acknowledged to a
-            producer, or reported to a master; up to a second old.
-    """
-
-    promotion_number: int = 0
-    promotion_master: str = ""
-    history: History = ()
-    high_water_bytes: int = 0
 
 
 NEW_RECORD: Final = GroupRecord()

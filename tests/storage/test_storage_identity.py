@@ -12,11 +12,10 @@ import pytest
 from actors.env import Disk
 from actors.env.local_disk import LocalDisk
 from actors.errors import ConfigError
-from actors.log_types import Reign
+from actors.log_types import GroupRecord, Reign
 from actors.sim.disk import SimDisk
 from actors.storage.identity import (
     NEW_RECORD,
-    GroupRecord,
     NodeDirectory,
     identity_path,
     open_directory,

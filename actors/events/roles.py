@@ -1,0 +1,73 @@
+"""Events of roles: who is master, whether it takes appends, and who may follow it.
+
+All are emitted by a group's role keeper. `number` is a promotion's, 0 for the cluster file's word;
+offsets are physical, in bytes.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class GroupOpened:
+    """A master takes appends from here on: its reign is remembered. By role_keeper.
+
+    Checkers: reigns of one number have one master; a reign starts at or above the end of all that
+    was acknowledged. `heard`: the members that it heard before.
+    """
+
+    number: int
+    token: int
+    start_bytes: int
+    heard: tuple[str, ...]
+
+
+@attrs.frozen(kw_only=True)
+class MasterFenced:
+    """A master takes no appends, and why. By role_keeper, when the reason changes.
+
+    `reason` is a name of `role_effects.Fence`.
+    """
+
+    reason: str
+    detail: str
+
+
+@attrs.frozen(kw_only=True)
+class PromotionRecorded:
+    """A later promotion was heard of and is remembered. By role_keeper, before it acts on it.
+
+    Checkers: numbers rise, and one number has one master. `before`: who was master until then.
+    """
+
+    number: int
+    master: str
+    before: str
+
+
+@attrs.frozen(kw_only=True)
+class SlaveVerified:
+    """A slave's log is a part of its master's: it may report. By role_keeper, per connection.
+
+    Checkers: no report without it where the master is ours.
+    """
+
+    session: int
+    master: str
+    number: int
+    end_bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class LogDiverged:
+    """A slave's log is no part of its master's: it does not report. By role_keeper, once per cause.
+
+    `how` is a value of `reigns.Kind`; the two logs are equal up to `consistent_bytes`.
+    """
+
+    session: int
+    master: str
+    how: str
+    end_bytes: int
+    consistent_bytes: int

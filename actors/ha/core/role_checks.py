@@ -1,0 +1,118 @@
+"""Questions of `role_rules` that need no state: may a log be opened, may it follow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from actors.events import roles as events
+from actors.ha.core.reigns import Kind, adopt, compare, trim
+from actors.ha.core.role_effects import Fence, RoleState, Verdict
+from actors.log_types import GroupRecord, GroupState
+
+
+def why_not_open(
+    record: GroupRecord, end_bytes: int, members: Mapping[str, GroupState]
+) -> tuple[Fence, str] | None:
+    """What forbids that a master begins its reign at this end, by what its members hold.
+
+    A member may hold what others do not, if that is older than the newest reign here: the rest of
+    a master that was replaced. What is as young, or goes on where this log ends, was lost here.
+    """
+    history = record.history
+    known = {reign.token for reign in history}
+    held = trim(history, end_bytes)
+    own_number = held[-1].number if held else 0
+    for member, said in members.items():
+        found = compare(said.history, said.written, history, end_bytes)
+        if found.kind is Kind.FITS:
+            continue
+        if found.kind is Kind.AHEAD:
+            text = f"{member} goes on up to {said.written}, this log ends at {end_bytes}"
+            return Fence.SLAVE_AHEAD, text
+        for reign in trim(said.history, said.written):
+            if reign.token not in known and reign.number >= own_number:
+                text = f"{member} holds what {reign.master} wrote from {reign.start_bytes} on"
+                return Fence.SLAVE_AHEAD, text
+    mark = record.high_water_bytes
+    if end_bytes < mark:
+        return Fence.SHORTER_THAN_MARK, f"it ends at {end_bytes}, {mark} was acknowledged"
+    return None
+
+
+def without_partial_record(
+    record: GroupRecord, node: str, end_bytes: int, kept_bytes: int, *, certain: bool
+) -> GroupRecord:
+    """The mark of a slave's log whose end was cut at a start.
+
+    A slave reports whatever bytes it has. The beginning of a record at their end is cut when the
+    store opens, and nobody was told that such a record is safe. A master acknowledges whole
+    records: a mark of its own is never lowered.
+
+    Args:
+        certain: nothing else can have been cut: an ordered stop, or all reported bytes were synced.
+    """
+    own = bool(record.history) and record.history[-1].master == node
+    if own or not certain or not end_bytes < record.high_water_bytes <= end_bytes + kept_bytes:
+        return record
+    return attrs.evolve(record, high_water_bytes=end_bytes)
+
+
+@attrs.define(kw_only=True)
+class Question:
+    """A slave's connection that waits for its verdict.
+
+    Attributes:
+        end_bytes: of its log.
+        number: of what its master was asked last for it.
+    """
+
+    session: int
+    end_bytes: int
+    number: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class Judged:
+    """What becomes of a slave, of what it remembers, and of its connection."""
+
+    state: RoleState
+    reason: str
+    record: GroupRecord
+    verdict: Verdict
+    event: object
+
+
+def judge(node: str, record: GroupRecord, question: Question, said: GroupState) -> Judged:
+    """Whether a slave's log is a part of its master's, by what the master says of its own."""
+    session, end = question.session, question.end_bytes
+    found = compare(record.history, end, said.history, said.written)
+    if found.kind is Kind.FITS:
+        return Judged(
+            state=RoleState.FOLLOWING,
+            reason="",
+            record=attrs.evolve(record, history=adopt(said.history)),
+            verdict=Verdict(session=session, fits=True),
+            event=events.SlaveVerified(
+                session=session, master=said.node, number=said.number, end_bytes=end
+            ),
+        )
+    reason = (
+        f"this log ({end} bytes) and that of {said.node} ({said.written} bytes) are equal up"
+        f" to {found.consistent_bytes} only ({found.kind.value}): `resync {node}` sets the rest"
+        " aside"
+    )
+    return Judged(
+        state=RoleState.DIVERGED,
+        reason=reason,
+        record=record,
+        verdict=Verdict(session=session, fits=False, detail=reason),
+        event=events.LogDiverged(
+            session=session,
+            master=said.node,
+            how=found.kind.value,
+            end_bytes=end,
+            consistent_bytes=found.consistent_bytes,
+        ),
+    )

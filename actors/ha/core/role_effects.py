@@ -1,0 +1,102 @@
+"""What `role_rules` takes and asks for."""
+
+from __future__ import annotations
+
+import enum
+
+import attrs
+
+from actors.log_types import GroupRecord, History
+
+
+class Role(enum.Enum):
+    MASTER = "master"
+    SLAVE = "slave"
+
+
+class RoleState(enum.Enum):
+    """Where a node is in its role; the value travels in `GroupState.state`."""
+
+    ASKING = "asking"  # a master that hears its members before it takes appends
+    OPEN = "open"
+    FENCED = "fenced"
+    CONNECTING = "connecting"  # a slave that is not known to fit its master
+    FOLLOWING = "following"
+    DIVERGED = "diverged"
+
+
+class Fence(enum.Enum):
+    """Why a master takes no appends."""
+
+    SLAVE_AHEAD = "a member holds bytes that this log lacks"
+    SHORTER_THAN_MARK = "this log is shorter than what was acknowledged from it"
+    CONFLICT = "another member has another master by the same promotion"
+    HANDING_OVER = "another node is about to become master"
+    SUPERSEDED = "another node is master by a later promotion"
+
+
+@attrs.frozen(kw_only=True)
+class RoleView:
+    """What others may know of this node's part; the fields are those of `GroupState`.
+
+    Attributes:
+        fence: why a master is fenced; None if it is not.
+    """
+
+    role: Role
+    state: RoleState
+    fence: Fence | None
+    reason: str
+    opened: bool
+    number: int
+    master: str
+    history: History
+    high_water: int
+
+
+@attrs.frozen(kw_only=True)
+class Gate:
+    """Whether appends are taken.
+
+    Attributes:
+        reason: why not, for people.
+        master: who takes them, if they are not taken here.
+    """
+
+    open: bool
+    reason: str = ""
+    master: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class Verdict:
+    """The answer to the slave connection of that session."""
+
+    session: int
+    fits: bool
+    detail: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class Effects:
+    """What one input asks for, to be done in the order of the fields.
+
+    Attributes:
+        record: to be remembered, and synced, before anything else happens.
+        gate: of the store of this life.
+        restart: end the group's tree and start it again, built by the promotion in `record`.
+        ask: who is to be asked what they are, with the number of the question.
+        verdict: for the slave's connection.
+        refused: why a request was not carried out; "" if it was.
+        events: to emit.
+        deadline_s: when to call `tick`; None: not needed.
+    """
+
+    record: GroupRecord | None = None
+    gate: Gate | None = None
+    restart: bool = False
+    ask: tuple[tuple[str, int], ...] = ()
+    verdict: Verdict | None = None
+    refused: str = ""
+    events: tuple[object, ...] = ()
+    deadline_s: float | None = None

@@ -1,0 +1,396 @@
+"""Who is master of a group, whether it may take appends, and whether a slave may follow it.
+
+One instance per group and node. The newest promotion that the node has heard of says who is master;
+number 0 is the cluster file's word. A promotion is remembered, durably, before it is acted on, and
+acting on it is always a restart of the group's tree: so whoever says that it acts by number N
+follows nobody's older number any more, and its log's end is final as to them.
+
+A master opens its log only after hearing (`_ask`): all Python members that act by its number, or at
+least one and ASK_GRACE_S passed. It stays closed while one of them holds what it lacks (a log that
+goes on where its own ends, or a reign as young as its own that it does not know), and while it is
+shorter than what it is known to have acknowledged. Opening begins a reign, which is remembered
+first. A slave reports to a master only after `_judge` found that its log is a part of the master's,
+and that the master has begun its reign: then the history is the master's from there on.
+
+Inputs: `started`, `heard`, `reported_ahead`, `verify`, `left`, `fence`, `recorded`, `high_water`,
+`tick`. Each gives Effects.
+
+There is no upstream: classic HA has no fencing. RocketMQ 5's controller and auto-switch HA settle
+the same questions (store/ha/autoswitch/, controller/, 5.3.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+
+from actors.events import roles as events
+from actors.ha.core.extent import LogExtent
+from actors.ha.core.reigns import begin
+from actors.ha.core.role_checks import Question, judge, why_not_open, without_partial_record
+from actors.ha.core.role_effects import (
+    Effects,
+    Fence,
+    Gate,
+    Role,
+    RoleState,
+    RoleView,
+    Verdict,
+)
+from actors.log_types import GroupRecord, GroupState, Promotion, Reign
+
+ASK_GRACE_S: Final = 2.0
+"""From then on a master opens although some of its members, not all, are silent."""
+JAVA_AHEAD_TIMES: Final = 2
+"""A Java slave's first report above the end counts when it comes again: one may be a mistake."""
+PLAUSIBLE_BYTES: Final = 1 << 40
+"""A report further above the end than this says nothing about a log."""
+
+
+@attrs.define
+class RoleRules:
+    """See the module's text.
+
+    Attributes:
+        node: this one.
+        file_master: the cluster file's.
+        members: the other members that are ours to ask.
+        copies: nodes that hold an append before it is answered.
+        synced: the group's durability.
+        draw_token: for reigns: random, 1 to 2**63 - 1.
+    """
+
+    node: str
+    file_master: str
+    members: tuple[str, ...]
+    copies: int
+    synced: bool
+    draw_token: Callable[[], int]
+    record: GroupRecord
+    _acts_by: Promotion | None = None  # None: no tree runs by the newest promotion
+    _extent: LogExtent = attrs.field(default=LogExtent(0, 0, 0))
+    _since_s: float = 0.0
+    _opened: bool = False
+    _gate_open: bool = False
+    _handing: int = 0
+    _force: int = 0
+    _forced_open: bool = False
+    _ahead: dict[str, tuple[int, int]] = attrs.field(factory=dict)
+    _heard: dict[str, GroupState] = attrs.field(factory=dict)
+    _question: Question | None = None
+    _questions: int = 0
+    _state: RoleState = RoleState.CONNECTING
+    _reason: str = ""
+    _fence: Fence | None = None
+
+    @property
+    def promotion(self) -> Promotion:
+        """The newest one."""
+        return Promotion(
+            self.record.promotion_number, self.record.promotion_master or self.file_master
+        )
+
+    @property
+    def role(self) -> Role:
+        return Role.MASTER if self.promotion.master == self.node else Role.SLAVE
+
+    @property
+    def acts(self) -> bool:
+        """Whether the group's tree runs by the newest promotion."""
+        return self._acts_by == self.promotion
+
+    def view(self) -> RoleView:
+        """What others may know. Between two promotions it is still the old one's, and closed."""
+        by = self._acts_by or self.promotion
+        role = Role.MASTER if by.master == self.node else Role.SLAVE
+        return RoleView(
+            role=role,
+            state=self._state,
+            fence=self._fence,
+            reason=self._reason,
+            opened=self._opened and self.acts,
+            number=by.number,
+            master=by.master,
+            history=self.record.history,
+            high_water=self.record.high_water_bytes,
+        )
+
+    # ---- inputs ----
+
+    def started(
+        self,
+        promotion: Promotion,
+        extent: LogExtent,
+        now_s: float,
+        *,
+        kept_bytes: int = 0,
+        was_clean: bool = True,
+    ) -> Effects:
+        """The group's tree has started, built by `promotion`; its store is closed."""
+        if promotion != self.promotion:
+            return Effects()  # it is about to be restarted
+        self._acts_by, self._extent, self._since_s = promotion, extent, now_s
+        self._opened = self._gate_open = self._forced_open = False
+        self._question = None
+        self._heard.clear()
+        self._ahead.clear()
+        certain = was_clean or self.synced
+        record = self._remember(
+            without_partial_record(
+                self.record, self.node, extent.written_bytes, kept_bytes, certain=certain
+            )
+        ).record
+        if self.role is Role.SLAVE:
+            self._become(RoleState.CONNECTING)
+            return Effects(record=record, gate=self._gate())
+        self._become(RoleState.ASKING, "its members have not been heard yet")
+        effects = self._ask(now_s)
+        return attrs.evolve(effects, record=effects.record or record)
+
+    def heard(self, member: str, state: GroupState, now_s: float, asked: int = 0) -> Effects:
+        """A member says what it is. `asked`: the number of the question that it answers."""
+        by = Promotion(state.number, state.master)
+        if by.number > self.promotion.number and self._knows(by.master):
+            return self._adopt(by)
+        if member in self.members:
+            self._heard[member] = state
+        if not self.acts:
+            return Effects()
+        if self.role is Role.MASTER:
+            return self._ask(now_s)
+        return self._judge(member, state, asked)
+
+    def reported_ahead(self, slave: str, offset_bytes: int, now_s: float) -> Effects:
+        """A slave that cannot be asked reported more than this log holds."""
+        if not self.acts or self.role is not Role.MASTER:
+            return Effects()
+        if offset_bytes > self._extent.written_bytes + PLAUSIBLE_BYTES:
+            return Effects()
+        known, times = self._ahead.get(slave, (offset_bytes, 0))
+        self._ahead[slave] = (offset_bytes, times + 1 if known == offset_bytes else 1)
+        return self._ask(now_s)
+
+    def verify(self, session: int, end_bytes: int) -> Effects:
+        """A slave's connection stands: may it report?"""
+        master = self.promotion.master
+        if not self.acts or self.role is not Role.SLAVE:
+            detail = "this node is not a slave now"
+            return Effects(verdict=Verdict(session=session, fits=False, detail=detail))
+        if master not in self.members:
+            self._become(RoleState.FOLLOWING)
+            return Effects(verdict=Verdict(session=session, fits=True, detail=""))
+        if self._state is not RoleState.DIVERGED:
+            self._become(RoleState.CONNECTING)
+        self._question = Question(session=session, end_bytes=end_bytes, number=0)
+        return self._ask_master()
+
+    def left(self, session: int) -> Effects:
+        """A slave's connection ended."""
+        if self._question is not None and self._question.session == session:
+            self._question = None
+        if self._state is RoleState.FOLLOWING and self.role is Role.SLAVE:
+            self._become(RoleState.CONNECTING)
+        return Effects()
+
+    def fence(self, number: int, *, on: bool, now_s: float) -> Effects:
+        """A promotion is about to take place, or is not after all."""
+        if number <= self.promotion.number:
+            known = self.promotion
+            return Effects(refused=f"promotion {known.number} made {known.master} master already")
+        if not self.acts or self.role is not Role.MASTER:
+            return Effects()
+        if on:
+            self._handing = max(self._handing, number)
+        elif self._handing == number:
+            self._handing = 0
+        return self._ask(now_s)
+
+    def recorded(self, promotion: Promotion, now_s: float, *, force: bool = False) -> Effects:
+        """An operator's promotion."""
+        known = self.promotion
+        if not self._knows(promotion.master):
+            return Effects(refused=f"{promotion.master} is no Python member of the group")
+        if promotion.number < known.number or (
+            promotion.number == known.number and promotion.master != known.master
+        ):
+            return Effects(refused=f"promotion {known.number} made {known.master} master already")
+        if force and promotion.master == self.node:
+            self._force = promotion.number
+        if promotion.number > known.number:
+            return self._adopt(promotion)
+        if self.acts and self.role is Role.MASTER:
+            return self._ask(now_s)
+        return Effects()
+
+    def high_water(self, offset_bytes: int) -> Effects:
+        """This node has acknowledged, or reported, up to here."""
+        if offset_bytes <= self.record.high_water_bytes:
+            return Effects()
+        return self._remember(attrs.evolve(self.record, high_water_bytes=offset_bytes))
+
+    def tick(self, now_s: float) -> Effects:
+        """Time has passed. Harmless when early."""
+        return self._ask(now_s) if self.acts and self.role is Role.MASTER else Effects()
+
+    # ---- promotions ----
+
+    def _knows(self, node: str) -> bool:
+        return node == self.node or node in self.members
+
+    def _adopt(self, promotion: Promotion) -> Effects:
+        """Remember a later promotion, close, and have the tree built by it."""
+        before = self.promotion
+        effects = self._remember(
+            attrs.evolve(
+                self.record,
+                promotion_number=promotion.number,
+                promotion_master=promotion.master,
+            )
+        )
+        if self._acts_by is not None and self._acts_by.master == self.node:
+            reason = f"{Fence.SUPERSEDED.value}: {promotion.master}"
+            self._become(RoleState.FENCED, reason, Fence.SUPERSEDED)
+        else:
+            self._become(RoleState.CONNECTING)
+        self._handing = 0
+        self._question = None
+        self._gate_open = False
+        recorded = events.PromotionRecorded(
+            number=promotion.number, master=promotion.master, before=before.master
+        )
+        return attrs.evolve(effects, gate=self._gate(), restart=True, events=(recorded,))
+
+    # ---- a master ----
+
+    def _ask(self, now_s: float) -> Effects:
+        """Open, or stay closed and say why."""
+        found = self._why_fenced()
+        if found is not None:
+            fence, detail = found
+            reason = f"{fence.value}: {detail}"
+            fenced = self._reason != reason or self._state is not RoleState.FENCED
+            self._become(RoleState.FENCED, reason, fence)
+            told = events.MasterFenced(reason=fence.name, detail=detail)
+            return self._closed((told,) if fenced else ())
+        if self._opened:
+            self._forced_open = self._forced_open or self._is_forced
+            self._become(RoleState.OPEN)
+            return self._opening(())
+        silent = [m for m in self.members if m not in self._counted()]
+        until_s = self._since_s + ASK_GRACE_S
+        enough = len(self.members) - len(silent) >= self._heard_min and now_s >= until_s
+        if self._is_forced or not silent or enough:
+            return self._open()
+        self._become(RoleState.ASKING, f"has not heard {', '.join(silent)}")
+        return attrs.evolve(self._closed(()), deadline_s=until_s if now_s < until_s else None)
+
+    @property
+    def _heard_min(self) -> int:
+        """So many members have to be heard in any case.
+
+        Who becomes master needs one of every set of nodes that may hold something acknowledged. Who
+        was it before has that itself; it only has to hear whether it still is.
+        """
+        number = self.promotion.number
+        if number == 0 or any(reign.number == number for reign in self.record.history):
+            return 1
+        return max(1, len(self.members) + 1 - self.copies)
+
+    @property
+    def _is_forced(self) -> bool:
+        return self._force == self.promotion.number and self._force > 0
+
+    def _counted(self) -> dict[str, GroupState]:
+        """Who was heard, and acts by our promotion: its log grows by nobody else any more."""
+        number = self.promotion.number
+        return {name: said for name, said in self._heard.items() if said.number == number}
+
+    def _why_fenced(self) -> tuple[Fence, str] | None:
+        promotion = self.promotion
+        for member, said in self._heard.items():
+            if said.number == promotion.number and said.master != promotion.master:
+                return Fence.CONFLICT, f"{member} says {said.master}, by number {said.number}"
+        if self._handing:
+            return Fence.HANDING_OVER, f"promotion {self._handing}"
+        for slave, (offset_bytes, times) in self._ahead.items():
+            if times >= JAVA_AHEAD_TIMES and not (self._is_forced or self._forced_open):
+                return Fence.SLAVE_AHEAD, f"{slave} reports {offset_bytes}"
+        if self._opened or self._is_forced:
+            return None
+        return why_not_open(self.record, self._extent.written_bytes, self._counted())
+
+    def _open(self) -> Effects:
+        """Begin a reign: remembered first, then the gate."""
+        end = self._extent.written_bytes
+        reign = Reign(self.promotion.number, self.draw_token(), self.node, end)
+        mark = self.record.high_water_bytes
+        record = attrs.evolve(
+            self.record,
+            history=begin(self.record.history, end, reign),
+            high_water_bytes=min(mark, end) if self._is_forced else mark,
+        )
+        self._opened, self._forced_open = True, self._is_forced
+        self._force = 0
+        self._become(RoleState.OPEN)
+        opened = events.GroupOpened(
+            number=reign.number,
+            token=reign.token,
+            start_bytes=end,
+            heard=tuple(self._counted()),
+        )
+        return attrs.evolve(self._opening((opened,)), record=self._remember(record).record)
+
+    def _opening(self, told: tuple[object, ...]) -> Effects:
+        gate = None if self._gate_open else Gate(open=True)
+        self._gate_open = True
+        return Effects(gate=gate, events=told)
+
+    def _closed(self, told: tuple[object, ...]) -> Effects:
+        self._gate_open = False
+        return Effects(gate=self._gate(), events=told)
+
+    def _gate(self) -> Gate:
+        master = self.promotion.master
+        if master == self.node:
+            return Gate(open=False, reason=f"{self.node}: {self._reason}", master=self.node)
+        return Gate(open=False, reason=f"{self.node} is a slave", master=master)
+
+    # ---- a slave ----
+
+    def _ask_master(self) -> Effects:
+        """The answer must be younger than the connection."""
+        assert self._question is not None
+        self._questions += 1
+        self._question.number = self._questions
+        return Effects(ask=((self.promotion.master, self._questions),))
+
+    def _judge(self, member: str, said: GroupState, asked: int) -> Effects:
+        """What the master says decides; until it has opened, its next push is waited for."""
+        question = self._question
+        if question is None or member != self.promotion.master:
+            return Effects()
+        ready = said.number == self.promotion.number and said.role == "master" and said.opened
+        if not ready:
+            return Effects()
+        if asked != question.number:
+            return self._ask_master()
+        self._question = None
+        was = self._state, self._reason
+        judged = judge(self.node, self.record, question, said)
+        self._become(judged.state, judged.reason)
+        told = () if (self._state, self._reason) == was else (judged.event,)
+        return Effects(
+            record=self._remember(judged.record).record, verdict=judged.verdict, events=told
+        )
+
+    # ---- inside ----
+
+    def _become(self, state: RoleState, reason: str = "", fence: Fence | None = None) -> None:
+        self._state, self._reason, self._fence = state, reason, fence
+
+    def _remember(self, record: GroupRecord) -> Effects:
+        changed = record != self.record
+        self.record = record
+        return Effects(record=record if changed else None)

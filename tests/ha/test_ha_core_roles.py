@@ -1,0 +1,380 @@
+"""Who is master, when it opens, whom a slave follows: one rule each."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import attrs
+import pytest
+
+from actors.events import roles as events
+from actors.ha.core.extent import LogExtent
+from actors.ha.core.role_effects import Effects, Fence, Role, RoleState
+from actors.ha.core.role_rules import ASK_GRACE_S, PLAUSIBLE_BYTES, RoleRules
+from actors.log_types import GroupRecord, GroupState, Promotion, Reign
+
+A = Reign(0, 1, "n0", 0)
+B = Reign(0, 2, "n0", 100)
+P = Reign(1, 7, "n1", 100)
+
+
+def rules(
+    node: str = "n0",
+    members: tuple[str, ...] = ("n1", "n2"),
+    copies: int = 2,
+    synced: bool = True,
+    **record: Any,
+) -> RoleRules:
+    tokens = itertools.count(1001)
+    return RoleRules(
+        node=node,
+        file_master="n0",
+        members=members,
+        copies=copies,
+        synced=synced,
+        draw_token=lambda: next(tokens),
+        record=GroupRecord(**record),
+    )
+
+
+def start(found: RoleRules, end: int = 0, now_s: float = 0.0, **more: Any) -> Effects:
+    return found.started(found.promotion, LogExtent(0, end, end), now_s, **more)
+
+
+def said(node: str, end: int = 0, *history: Reign, **changes: Any) -> GroupState:
+    state = GroupState(
+        cluster="demo",
+        node=node,
+        boot=1,
+        group="orders",
+        role="slave",
+        state="connecting",
+        reason="",
+        opened=False,
+        number=0,
+        master="n0",
+        history=history,
+        min=0,
+        written=end,
+        synced=end,
+        acknowledged=0,
+        high_water=0,
+        unanswered=0,
+    )
+    return attrs.evolve(state, **changes)
+
+
+def opened(effects: Effects) -> bool:
+    return effects.gate is not None and effects.gate.open
+
+
+# A master opens.
+
+
+def test_a_master_opens_when_all_members_were_heard() -> None:
+    one = rules()
+    assert not opened(start(one))
+    assert one.view().state is RoleState.ASKING
+    assert "n1, n2" in one.view().reason
+    assert not opened(one.heard("n1", said("n1"), 0.1))
+    effects = one.heard("n2", said("n2"), 0.2)
+    assert opened(effects)
+    reign = Reign(0, 1001, "n0", 0)
+    assert effects.record == GroupRecord(history=(reign,))
+    assert effects.events == (
+        events.GroupOpened(number=0, token=1001, start_bytes=0, heard=("n1", "n2")),
+    )
+    view = one.view()
+    assert (view.role, view.state, view.opened) == (Role.MASTER, RoleState.OPEN, True)
+
+
+def test_a_master_without_members_to_ask_opens_at_once() -> None:
+    assert opened(start(rules(members=())))
+
+
+def test_one_silent_member_holds_it_back_for_a_while_only() -> None:
+    one = rules()
+    start(one, now_s=10.0)
+    effects = one.heard("n2", said("n2"), 10.5)
+    assert (opened(effects), effects.deadline_s) == (False, 10.0 + ASK_GRACE_S)
+    assert not opened(one.tick(11.9))
+    assert opened(one.tick(10.0 + ASK_GRACE_S))
+
+
+@pytest.mark.parametrize("since_s", [0.1, 2.3, 33.7, 1e9 / 7])
+def test_no_tick_asks_for_another_at_the_same_moment(since_s: float) -> None:
+    one = rules()
+    deadline_s = start(one, now_s=since_s).deadline_s
+    assert deadline_s is not None
+    assert one.tick(deadline_s).deadline_s is None
+
+
+def test_a_master_that_is_alone_never_opens() -> None:
+    one = rules(copies=1)
+    start(one)
+    effects = one.tick(10_000.0)
+    assert not opened(effects)
+    assert effects.deadline_s is None
+    assert opened(one.heard("n1", said("n1"), 10_001.0))
+
+
+def test_a_member_that_does_not_know_the_promotion_yet_does_not_count() -> None:
+    """It may still follow an older master, and its log grow."""
+    one = rules(members=("n1",), promotion_number=3, promotion_master="n0")
+    start(one)
+    assert not opened(one.heard("n1", said("n1", number=2), 5.0))
+    assert opened(one.heard("n1", said("n1", number=3), 5.1))
+
+
+def test_who_becomes_master_hears_one_of_every_set_that_may_hold_an_append() -> None:
+    members = ("n1", "n2", "n3", "n4")
+    fresh = rules(members=members, promotion_number=1, promotion_master="n0")
+    start(fresh)
+    for heard in ("n1", "n2"):
+        assert not opened(fresh.heard(heard, said(heard, number=1), 9.0))
+    assert opened(fresh.heard("n3", said("n3", number=1), 9.0))
+    again = rules(
+        members=members, promotion_number=1, promotion_master="n0", history=(Reign(1, 5, "n0", 0),)
+    )
+    start(again)
+    assert opened(again.heard("n1", said("n1", number=1), 9.0)), "it has all that it acknowledged"
+
+
+# Fences.
+
+
+def fenced(found: RoleRules) -> Fence | None:
+    view = found.view()
+    assert (view.state is RoleState.FENCED) == (view.fence is not None)
+    return view.fence
+
+
+@pytest.mark.parametrize(
+    ("own", "own_end", "theirs", "their_end", "expected"),
+    [
+        ((A,), 90, (A,), 100, Fence.SLAVE_AHEAD),
+        ((A,), 90, (A, B), 130, Fence.SLAVE_AHEAD),  # an older copy of the same master
+        ((), 0, (A,), 10, Fence.SLAVE_AHEAD),  # an empty disk
+        ((A,), 120, (A, B), 130, Fence.SLAVE_AHEAD),  # a reign of ours that is not known here
+        ((A, P), 200, (A,), 130, None),  # the rest of the master before us
+        ((A, P), 200, (A, B), 130, None),
+        ((A,), 100, (A,), 100, None),
+        ((A,), 100, (), 0, None),
+    ],
+)
+def test_what_a_member_holds_keeps_a_master_closed(
+    own: Any, own_end: int, theirs: Any, their_end: int, expected: Fence | None
+) -> None:
+    one = rules(members=("n1",), history=own)
+    start(one, own_end)
+    effects = one.heard("n1", said("n1", their_end, *theirs), 1.0)
+    assert fenced(one) == expected
+    assert opened(effects) == (expected is None)
+    if expected is not None:
+        (told,) = effects.events
+        assert isinstance(told, events.MasterFenced)
+        assert told.reason == expected.name
+        assert one.heard("n1", said("n1", their_end, *theirs), 1.1).events == (), "told once"
+
+
+def test_the_fence_ends_when_the_member_is_not_ahead_any_more() -> None:
+    one = rules(members=("n1",), history=(A,))
+    start(one, 90)
+    one.heard("n1", said("n1", 100, A), 1.0)
+    assert opened(one.heard("n1", said("n1", 90, A), 2.0))
+    assert fenced(one) is None
+
+
+def test_a_log_shorter_than_its_mark_stays_closed() -> None:
+    one = rules(members=(), history=(A,), high_water_bytes=101)
+    assert not opened(start(one, 100))
+    assert fenced(one) is Fence.SHORTER_THAN_MARK
+
+
+def test_a_slave_s_mark_may_have_been_in_the_middle_of_a_record() -> None:
+    follower = {"promotion_number": 1, "promotion_master": "n1", "history": (A,)}
+    one = rules(node="n1", members=(), **follower, high_water_bytes=104)
+    assert opened(start(one, 100, kept_bytes=4))
+    assert one.record.high_water_bytes == 100
+    torn = rules(node="n1", members=(), **follower, high_water_bytes=104, synced=False)
+    assert not opened(start(torn, 100, kept_bytes=4, was_clean=False))
+    own = rules(members=(), history=(A,), high_water_bytes=104)
+    assert not opened(start(own, 100, kept_bytes=4)), "a master acknowledges whole records"
+
+
+def test_two_masters_by_one_number_close_the_one_that_hears_of_it() -> None:
+    one = rules(members=("n1",))
+    start(one)
+    assert opened(one.heard("n1", said("n1"), 0.0))
+    effects = one.heard("n1", said("n1", master="n1", role="master"), 1.0)
+    assert effects.gate is not None
+    assert not effects.gate.open
+    assert fenced(one) is Fence.CONFLICT
+    assert opened(one.heard("n1", said("n1"), 2.0)), "its configuration was mended"
+    assert len(one.record.history) == 1, "the reign goes on"
+
+
+def test_a_java_slave_is_ahead_when_it_says_so_twice() -> None:
+    one = rules(members=())
+    start(one, 100)
+    one.reported_ahead("j", 150, 1.0)
+    one.reported_ahead("j", 160, 2.0)
+    one.reported_ahead("j", 100 + PLAUSIBLE_BYTES + 1, 2.5)
+    assert fenced(one) is None
+    one.reported_ahead("j", 160, 3.0)
+    assert fenced(one) is Fence.SLAVE_AHEAD
+
+
+def test_a_hand_over_closes_and_opens_again_in_the_same_reign() -> None:
+    one = rules(members=())
+    start(one)
+    history = one.record.history
+    assert one.fence(0, on=True, now_s=1.0).refused
+    effects = one.fence(1, on=True, now_s=1.0)
+    assert (effects.refused, fenced(one)) == ("", Fence.HANDING_OVER)
+    assert effects.gate is not None
+    assert not effects.gate.open
+    assert one.view().opened, "slaves still get what was written"
+    assert opened(one.fence(1, on=False, now_s=2.0))
+    assert one.record.history == history
+
+
+# Promotions.
+
+
+def test_a_promotion_is_remembered_and_the_tree_restarted_by_it() -> None:
+    one = rules()
+    start(one)
+    effects = one.recorded(Promotion(1, "n1"), 1.0)
+    assert effects.record == GroupRecord(promotion_number=1, promotion_master="n1")
+    assert effects.restart
+    assert effects.gate is not None
+    assert effects.gate.master == "n1"
+    view = one.view()
+    assert (view.number, view.fence) == (0, Fence.SUPERSEDED), "not acted on before the restart"
+    assert start(one).gate is not None
+    view = one.view()
+    assert (view.role, view.number, view.master) == (Role.SLAVE, 1, "n1")
+
+
+def test_a_tree_built_by_an_older_promotion_is_not_taken_for_the_new_one() -> None:
+    one = rules(members=())
+    one.recorded(Promotion(1, "n0"), 1.0)
+    assert one.started(Promotion(0, "n0"), LogExtent(0, 0, 0), 1.0) == Effects()
+    assert not one.acts
+    assert opened(start(one))
+
+
+@pytest.mark.parametrize("promotion", [Promotion(1, "n2"), Promotion(2, "n0"), Promotion(3, "x")])
+def test_an_older_or_contradicting_promotion_is_refused(promotion: Promotion) -> None:
+    one = rules(promotion_number=2, promotion_master="n1")
+    start(one)
+    effects = one.recorded(promotion, 1.0)
+    assert effects.refused
+    assert effects.record is None
+    assert one.recorded(Promotion(2, "n1"), 1.0) == Effects(), "the same again is no news"
+
+
+def test_a_promotion_is_heard_from_a_member() -> None:
+    one = rules()
+    start(one)
+    effects = one.heard("n2", said("n2", number=4, master="n2"), 1.0)
+    assert (effects.restart, one.promotion) == (True, Promotion(4, "n2"))
+    assert not one.heard("n1", said("n1", number=5, master="stranger"), 1.0).restart
+
+
+def test_force_opens_without_hearing_anybody_whatever_was_lost() -> None:
+    one = rules(history=(A,), high_water_bytes=100)
+    start(one, 90)
+    one.heard("n1", said("n1", 100, A), 1.0)
+    assert fenced(one) is Fence.SLAVE_AHEAD
+    assert one.recorded(Promotion(1, "n0"), 2.0, force=True).restart
+    assert opened(start(one, 90))
+    assert one.record.high_water_bytes == 90
+    assert one.record.history[-1] == Reign(1, 1001, "n0", 90)
+
+
+# A slave.
+
+
+def slave(end: int = 0, **record: Any) -> RoleRules:
+    one = rules(node="n1", members=("n0", "n2"), **record)
+    start(one, end)
+    return one
+
+
+def master(end: int, *history: Reign, **changes: Any) -> GroupState:
+    more = {"role": "master", "state": "open", "opened": True, **changes}
+    return said("n0", end, *history, **more)
+
+
+def test_a_slave_that_fits_follows_and_takes_the_master_s_history() -> None:
+    one = slave(80, history=(A,))
+    assert one.verify(5, 80).ask == (("n0", 1),)
+    effects = one.heard("n0", master(120, A, B), 1.0, asked=1)
+    assert effects.verdict is not None
+    assert (effects.verdict.session, effects.verdict.fits) == (5, True)
+    assert effects.record is not None
+    assert effects.record.history == (A, B)
+    assert one.view().state is RoleState.FOLLOWING
+    one.left(5)
+    assert one.view().state is RoleState.CONNECTING
+
+
+def test_a_slave_with_foreign_bytes_does_not_report() -> None:
+    one = slave(110, history=(A,))
+    one.verify(5, 110)
+    effects = one.heard("n0", master(500, A, B), 1.0, asked=1)
+    assert effects.verdict is not None
+    assert not effects.verdict.fits
+    assert "equal up to 100 only (diverged): `resync n1`" in effects.verdict.detail
+    assert effects.record is None
+    assert one.view().state is RoleState.DIVERGED
+    (told,) = effects.events
+    assert isinstance(told, events.LogDiverged)
+    assert told.consistent_bytes == 100
+    one.verify(6, 110)
+    assert one.view().state is RoleState.DIVERGED, "until it is found to fit"
+    assert one.heard("n0", master(500, A, B), 1.0, asked=2).events == (), "told once"
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        master(100, A, opened=False),
+        master(100, A, number=0),
+        master(100, A, role="slave"),
+    ],
+)
+def test_a_master_that_has_not_opened_by_this_promotion_is_waited_for(state: GroupState) -> None:
+    one = slave(80, history=(A,), promotion_number=1, promotion_master="n0")
+    by_it = attrs.evolve(state, number=state.number and 1) if state.opened else state
+    one.verify(5, 80)
+    assert one.heard("n0", by_it, 1.0, asked=1) == Effects()
+    ready = master(100, A, number=1)
+    assert one.heard("n0", ready, 2.0).ask == (("n0", 2),), "a push may be older"
+    assert one.heard("n0", ready, 2.0, asked=1).ask == (("n0", 3),), "so is a late answer"
+    effects = one.heard("n0", ready, 2.0, asked=3)
+    assert effects.verdict is not None
+    assert effects.verdict.fits
+
+
+def test_what_another_member_says_is_no_answer() -> None:
+    one = slave(80, history=(A,))
+    one.verify(5, 80)
+    assert one.heard("n2", attrs.evolve(master(100, A), node="n2"), 1.0, asked=1) == Effects()
+
+
+def test_a_java_master_is_followed_unasked() -> None:
+    one = rules(node="n1", members=("n2",))
+    start(one)
+    effects = one.verify(1, 0)
+    assert effects.verdict is not None
+    assert effects.verdict.fits
+
+
+def test_the_mark_only_rises() -> None:
+    one = slave(80)
+    assert one.high_water(70).record == GroupRecord(high_water_bytes=70)
+    assert one.high_water(60) == Effects()

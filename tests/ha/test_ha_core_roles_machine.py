@@ -1,0 +1,282 @@
+"""The role rules of three nodes together: what was acknowledged is in every log that opens.
+
+Logs are lists of (token, serial). Messages between members are taken at one moment and delivered
+at another, in any order, or lost; nodes crash and come back with what they remembered; an operator
+promotes anybody, without force, and may be killed after the first record. Two nodes hold what is
+acknowledged (copies = 2).
+"""
+
+from __future__ import annotations
+
+import attrs
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from actors.ha.core.extent import LogExtent
+from actors.ha.core.reigns import Kind, compare, cut
+from actors.ha.core.role_effects import Effects, Role, RoleState
+from actors.ha.core.role_rules import RoleRules
+from actors.log_types import GroupRecord, GroupState, Promotion
+
+NODES = ("n0", "n1", "n2")
+nodes = st.sampled_from(NODES)
+
+
+@attrs.define
+class Node:
+    """One node: its log and what it remembers survive; its rules do not.
+
+    Attributes:
+        follows: the master that its connection may report to; None: no connection, or no verdict.
+        asked: whom the rules want to be asked, and the number of the question.
+        life: of its tree: connections do not outlive it.
+    """
+
+    name: str
+    record: GroupRecord = attrs.Factory(GroupRecord)
+    log: list[tuple[int, int]] = attrs.Factory(list)
+    rules: RoleRules | None = None
+    life: int = 0
+    is_open: bool = False
+    follows: tuple[str, int] | None = None
+    asked: tuple[str, int] | None = None
+
+
+class Roles(RuleBasedStateMachine):
+    @initialize()
+    def begin(self) -> None:
+        self.nodes = {name: Node(name) for name in NODES}
+        self.now_s = 0.0
+        self.token = 0
+        self.serial = 0
+        self.acknowledged: list[tuple[int, int]] = []
+        self.masters: dict[int, set[str]] = {}
+        self.mail: list[tuple[str, str, GroupState, int]] = []
+        for name in NODES:
+            self.boot(name)
+        self.everybody_talks()
+
+    # What the actors do.
+
+    def draw(self) -> int:
+        self.token += 1
+        return self.token
+
+    def boot(self, name: str) -> None:
+        node = self.nodes[name]
+        node.rules = RoleRules(
+            node=name,
+            file_master="n0",
+            members=tuple(each for each in NODES if each != name),
+            copies=2,
+            synced=True,
+            draw_token=self.draw,
+            record=node.record,
+        )
+        self.start_tree(node)
+
+    def start_tree(self, node: Node) -> None:
+        """Connections end; a master's slaves lose theirs."""
+        assert node.rules is not None
+        node.life += 1
+        node.is_open = False
+        node.follows = node.asked = None
+        end = len(node.log)
+        self.carry_out(
+            node, node.rules.started(node.rules.promotion, LogExtent(0, end, end), self.now_s)
+        )
+
+    def carry_out(self, node: Node, effects: Effects) -> None:
+        assert node.rules is not None
+        if effects.record is not None:
+            node.record = effects.record
+        assert node.record == node.rules.record  # RememberedBeforeItIsUsed
+        if effects.gate is not None:
+            node.is_open = effects.gate.open
+            if node.is_open:
+                self.opened(node)
+        if effects.restart:
+            self.start_tree(node)
+            return
+        for member, number in effects.ask:
+            node.asked = (member, number)
+        if effects.verdict is not None and effects.verdict.fits and node.asked is not None:
+            master = node.asked[0]
+            node.follows = (master, self.nodes[master].life)
+
+    def opened(self, node: Node) -> None:
+        """AcknowledgedSurvives, and one master by one number."""
+        assert node.log[: len(self.acknowledged)] == self.acknowledged
+        number = node.record.promotion_number
+        self.masters.setdefault(number, set()).add(node.name)
+        assert len(self.masters[number]) == 1
+
+    def state_of(self, node: Node) -> GroupState:
+        assert node.rules is not None
+        view = node.rules.view()
+        return GroupState(
+            cluster="demo",
+            node=node.name,
+            boot=1,
+            group="orders",
+            role=view.role.value,
+            state=view.state.value,
+            reason=view.reason,
+            opened=view.opened,
+            number=view.number,
+            master=view.master,
+            history=view.history,
+            min=0,
+            written=len(node.log),
+            synced=len(node.log),
+            acknowledged=0,
+            high_water=view.high_water,
+            unanswered=0,
+        )
+
+    # What happens.
+
+    @rule(source=nodes, to=nodes)
+    def push(self, source: str, to: str) -> None:
+        """A member's link takes a picture of it; it arrives later."""
+        if source != to and self.nodes[source].rules is not None:
+            self.mail.append((source, to, self.state_of(self.nodes[source]), 0))
+
+    @rule(at=st.integers(0, 100))
+    def deliver(self, at: int) -> None:
+        if self.mail:
+            source, target, state, asked = self.mail.pop(at % len(self.mail))
+            self.hear(source, target, state, asked)
+
+    @rule()
+    def everybody_talks(self) -> None:
+        """Fresh news all round, so that runs get somewhere."""
+        for _ in range(2):
+            for source in NODES:
+                for target in NODES:
+                    if source != target and self.nodes[source].rules is not None:
+                        self.hear(source, target, self.state_of(self.nodes[source]), 0)
+
+    def hear(self, source: str, target: str, state: GroupState, asked: int) -> None:
+        node = self.nodes[target]
+        if node.rules is not None:
+            self.carry_out(node, node.rules.heard(source, state, self.now_s, asked))
+
+    @rule(name=nodes)
+    def connect(self, name: str) -> None:
+        """A slave connects, and asks afterwards: the answer is younger."""
+        node = self.nodes[name]
+        if node.rules is None or node.rules.role is not Role.SLAVE or not node.rules.acts:
+            return
+        master = self.nodes[node.rules.promotion.master]
+        if master.rules is None or master.rules.role is not Role.MASTER:
+            return
+        life = master.life
+        node.follows = None
+        self.carry_out(node, node.rules.verify(self.serial, len(node.log)))
+        if node.asked is not None:
+            state = self.state_of(master)
+            self.hear(master.name, name, state, node.asked[1])
+        if node.follows is not None:
+            assert node.follows == (master.name, life)
+
+    @rule(name=nodes, count=st.integers(1, 3))
+    def copy(self, name: str, count: int) -> None:
+        """Bytes arrive over a connection that still stands, and are reported; appends answered."""
+        node = self.nodes[name]
+        if node.rules is None or node.follows is None:
+            return
+        master = self.nodes[node.follows[0]]
+        if master.rules is None or master.life != node.follows[1]:
+            node.follows = None
+            return
+        assert node.log == master.log[: len(node.log)]  # SlaveIsPrefix
+        node.log += master.log[len(node.log) : len(node.log) + count]
+        self.carry_out(node, node.rules.high_water(len(node.log)))
+        if master.is_open and len(node.log) > len(self.acknowledged):
+            assert node.log[: len(self.acknowledged)] == self.acknowledged
+            self.acknowledged = list(node.log)
+            self.carry_out(master, master.rules.high_water(len(node.log)))
+
+    @rule(name=nodes, count=st.integers(1, 2))
+    def append(self, name: str, count: int) -> None:
+        node = self.nodes[name]
+        if node.is_open:
+            for _ in range(count):
+                self.serial += 1
+                node.log.append((node.record.history[-1].token, self.serial))
+
+    @rule(name=nodes, slaves=st.sets(nodes, min_size=1), count=st.integers(1, 2))
+    def produce(self, name: str, slaves: set[str], count: int) -> None:
+        """What goes on all day, so that there is something to lose."""
+        self.append(name, count)
+        for slave in sorted(slaves):
+            if self.nodes[slave].follows is None:
+                self.connect(slave)
+            self.copy(slave, 9)
+
+    @rule(name=nodes)
+    def crash(self, name: str) -> None:
+        node = self.nodes[name]
+        node.rules, node.is_open, node.follows = None, False, None
+        node.life += 1
+
+    @rule(name=nodes)
+    def come_back(self, name: str) -> None:
+        if self.nodes[name].rules is None:
+            self.boot(name)
+
+    @rule(seconds=st.sampled_from([0.5, 3.0]))
+    def wait(self, seconds: float) -> None:
+        self.now_s += seconds
+        for node in self.nodes.values():
+            if node.rules is not None:
+                self.carry_out(node, node.rules.tick(self.now_s))
+
+    @rule(name=nodes, first=st.booleans())
+    def promote(self, name: str, first: bool) -> None:
+        """An operator who saw anything records it at the chosen one, and perhaps at the others."""
+        chosen = self.nodes[name]
+        if chosen.rules is None:
+            return
+        known = max(each.record.promotion_number for each in self.nodes.values())
+        self.record_at(name, known + 1, name)
+        if not first:
+            for other in NODES:
+                if other != name:
+                    self.record_at(other, known + 1, name)
+
+    def record_at(self, at: str, number: int, master: str) -> None:
+        node = self.nodes[at]
+        if node.rules is not None:
+            self.carry_out(node, node.rules.recorded(Promotion(number, master), self.now_s))
+
+    @rule(name=nodes)
+    def drop_foreign_tail(self, name: str) -> None:
+        """`resync`: a refused slave's log is cut where it parts from its master's."""
+        node = self.nodes[name]
+        if node.rules is None or node.rules.view().state is not RoleState.DIVERGED:
+            return
+        master = self.nodes[node.rules.promotion.master]
+        if master.rules is None or not master.is_open:
+            return
+        found = compare(node.record.history, len(node.log), master.record.history, len(master.log))
+        if found.kind is not Kind.FITS:
+            end = found.consistent_bytes
+            node.log = node.log[:end]
+            node.record = attrs.evolve(
+                node.record,
+                history=cut(node.record.history, end),
+                high_water_bytes=min(node.record.high_water_bytes, end),
+            )
+            self.boot(name)
+
+    @invariant()
+    def one_open_master_acknowledges(self) -> None:
+        for node in getattr(self, "nodes", {}).values():
+            assert not node.is_open or node.rules is not None
+
+
+Roles.TestCase.settings = settings(max_examples=400, stateful_step_count=30, deadline=None)
+TestRoles = Roles.TestCase
