@@ -4,10 +4,11 @@ Source: apache/rocketmq store/ha/GroupTransferService.java; the decisions and th
 in `core.transfer_wait`.
 
 Messages: store.RecordsWritten and store.LogGrew from the store; SlaveJoined, SlaveAcked and
-SlaveGone from the connections. It asks nobody and tells pull_service the read limit. A restart
-forgets the waiting appends, whose outcome is then unknown, and ends all connections (rest_for_one),
-so that slaves report anew. Where the policy refuses appends before they are written, the store is
-told with every change (store.SetAdmission).
+SlaveGone from the connections; GiveUp from the role keeper. It asks nobody and tells pull_service
+the read limit, and the role keeper, once a second, how far it was ever raised. A restart forgets
+the waiting appends, whose outcome is then unknown, and ends all connections (rest_for_one), so that
+slaves report anew. Where the policy refuses appends before they are written, the store is told with
+every change (store.SetAdmission).
 """
 
 from __future__ import annotations
@@ -16,10 +17,17 @@ from typing import TypeAlias, assert_never
 
 import attrs
 
-from actors.errors import NodeStopped, ReplicationTimeout, SlaveNotAvailable, SyncTimeout
+from actors.errors import (
+    LeadershipLost,
+    NodeStopped,
+    ReplicationTimeout,
+    SlaveNotAvailable,
+    SyncTimeout,
+)
 from actors.events import ha as events
 from actors.ha.core.extent import LogExtent
 from actors.ha.core.transfer_wait import TransferWait
+from actors.ha.role_messages import HIGH_WATER_S, HighWater
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage import pull_service, store
 
@@ -51,12 +59,30 @@ class SlaveGone:
 
 
 @attrs.frozen(kw_only=True)
+class GiveUp:
+    """Another node is master now: what waits will not be answered by this one.
+
+    Attributes:
+        reason: for the producers.
+    """
+
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
 class _DeadlineCame:
     """Timer: an append's deadline."""
 
 
-Message: TypeAlias = store.RecordsWritten | store.LogGrew | SlaveJoined | SlaveAcked | SlaveGone
-_Inbox: TypeAlias = Message | _DeadlineCame
+@attrs.frozen(kw_only=True)
+class _HighWaterDue:
+    """Timer: the role keeper has not been told for a second."""
+
+
+Message: TypeAlias = (
+    store.RecordsWritten | store.LogGrew | SlaveJoined | SlaveAcked | SlaveGone | GiveUp
+)
+_Inbox: TypeAlias = Message | _DeadlineCame | _HighWaterDue
 
 
 def _connection(message: SlaveJoined | SlaveAcked | SlaveGone) -> tuple[str, int]:
@@ -74,13 +100,16 @@ class GroupTransfer(Actor[_Inbox]):
             SlaveAcked: _connection,
             SlaveGone: _connection,
         },
+        control=(GiveUp,),
     )
     _wait: TransferWait[store.Waiting]
     _durability: str
     _store: ActorRef[store.Message]
     _readers: ActorRef[pull_service.Acknowledged]
+    _keeper: ActorRef[HighWater] | None = None
     _deadline_s: float | None = None
     _refusal: str = ""
+    _lost: GiveUp | None = None
 
     async def on_start(self) -> None:
         await self._tell_admission()  # before anybody can append
@@ -105,6 +134,10 @@ class GroupTransfer(Actor[_Inbox]):
                     self._wait.gone(message.slave, message.connection)
                 case _DeadlineCame():
                     self._deadline_s = None
+                case GiveUp():
+                    self._lost = message
+                case _HighWaterDue():
+                    await self._tell_high_water()
                 case _:
                     assert_never(message)
         for ack in acked.values():
@@ -113,18 +146,32 @@ class GroupTransfer(Actor[_Inbox]):
                     slave=ack.slave, connection=ack.connection, offset_bytes=ack.offset_bytes
                 )
             )
+        if self._lost is not None:
+            self._fail_all()
         await self._settle()
 
     async def on_stop(self, reason: StopReason) -> None:
         await self._store.tell(store.Unsubscribe(name=self.ctx.path))
+        await self._tell_high_water()
+        self._fail_all()
+
+    def _fail_all(self) -> None:
+        """What waits gets no answer from this node any more: its outcome is unknown."""
         for wait in self._wait.close():
-            wait.reply_to.fail(
-                NodeStopped(
+            error = (
+                LeadershipLost(self._lost.reason, wait.first_bytes, wait.last_bytes)
+                if self._lost is not None
+                else NodeStopped(
                     "the node stopped before enough copies were made",
                     wait.first_bytes,
                     wait.last_bytes,
                 )
             )
+            wait.reply_to.fail(error)
+
+    async def _tell_high_water(self) -> None:
+        if self._keeper is not None and self._wait.acknowledged_bytes:
+            await self._keeper.tell(HighWater(offset_bytes=self._wait.acknowledged_bytes))
 
     async def _settle(self) -> None:
         """Carry the effects out: readers first, so that an answered append can be read at once."""
@@ -134,6 +181,8 @@ class GroupTransfer(Actor[_Inbox]):
             await self._readers.tell(
                 pull_service.Acknowledged(offset_bytes=effects.acknowledged_bytes)
             )
+            if self._keeper is not None and not self.ctx.timers.active("high_water"):
+                self.ctx.timers.start("high_water", HIGH_WATER_S, _HighWaterDue())
         if effects.done:
             self._answer_done(effects.done)
         if effects.timed_out:

@@ -10,8 +10,9 @@ Differs:
 - A failed write or sync ends the node: what the disk holds is unknown (T26).
 
 Messages: see `store_messages`. It tells the syncer Written; the acknowledger RecordsWritten, always
-before the growth that covers it; subscribers LogGrew; whoever opened a session RawRefused. It asks
-nobody. A restart ends the node, because a crash here leaves the end of the log in doubt.
+before the growth that covers it; subscribers LogGrew; whoever opened a session RawRefused; its
+keeper StoreStarted, and with a keeper it takes no append before SetGate says so. It asks nobody. A
+restart ends the node, because a crash here leaves the end of the log in doubt.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import trio
 
 from actors.config import ClassicGroup
 from actors.env import Env
-from actors.errors import LogFull, NotEnoughReplicas, NotMaster, NotStored, StorageError
+from actors.errors import LogFull, NotEnoughReplicas, NotStored, StorageError
 from actors.events import store as events
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage import expiry, store_messages
@@ -34,43 +35,27 @@ from actors.storage.layout import StoreLayout
 from actors.storage.opening import close_store, open_store
 from actors.storage.side_file import SideFile
 from actors.storage.stepping import stepped
-from actors.storage.store_messages import (
-    Append,
-    Appended,
-    AppendRaw,
-    GetRange,
-    LogGrew,
-    LogRange,
-    Message,
-    OpenSession,
-    RawRefused,
-    RecordsWritten,
-    SetAdmission,
-    Subscribe,
-    Unsubscribe,
-    Waiting,
-)
-from actors.storage.syncer import SyncDone, Written
+from actors.storage.store_messages import Append as Append
+from actors.storage.store_messages import Appended as Appended
+from actors.storage.store_messages import AppendRaw as AppendRaw
+from actors.storage.store_messages import GateClosed as GateClosed
+from actors.storage.store_messages import GetRange as GetRange
+from actors.storage.store_messages import Guard as Guard
+from actors.storage.store_messages import LogGrew as LogGrew
+from actors.storage.store_messages import LogRange as LogRange
+from actors.storage.store_messages import Message as Message
+from actors.storage.store_messages import OpenSession as OpenSession
+from actors.storage.store_messages import RawRefused as RawRefused
+from actors.storage.store_messages import RecordsWritten as RecordsWritten
+from actors.storage.store_messages import SetAdmission as SetAdmission
+from actors.storage.store_messages import SetGate as SetGate
+from actors.storage.store_messages import StoreStarted as StoreStarted
+from actors.storage.store_messages import Subscribe as Subscribe
+from actors.storage.store_messages import Unsubscribe as Unsubscribe
+from actors.storage.store_messages import Waiting as Waiting
+from actors.storage.syncer import SyncDone as SyncDone
+from actors.storage.syncer import Written
 from wire.commitlog import Host
-
-__all__ = [
-    "Append",
-    "AppendRaw",
-    "Appended",
-    "GetRange",
-    "LogGrew",
-    "LogRange",
-    "Message",
-    "OpenSession",
-    "RawRefused",
-    "RecordsWritten",
-    "SetAdmission",
-    "Store",
-    "Subscribe",
-    "SyncDone",
-    "Unsubscribe",
-    "Waiting",
-]
 
 MAILBOX_CAPACITY = 4096
 MARK_SYNC_S = 1.0
@@ -101,6 +86,7 @@ class Store(Actor[_Inbox]):
         host: this node's address as records store it.
         syncer: told what was written.
         acknowledger: told which appends wait; None on a slave.
+        guard: decides whether appends are taken; None: a master takes them from the start.
     """
 
     env: Env
@@ -110,6 +96,7 @@ class Store(Actor[_Inbox]):
     host: Host
     syncer: ActorRef[Written]
     acknowledger: ActorRef[RecordsWritten] | None
+    guard: Guard | None = None
     mailbox: MailboxSpec = attrs.field(init=False)  # type: ignore[misc]
     _log: CommitLog = attrs.field(init=False)
     _mark: SideFile = attrs.field(init=False)
@@ -124,6 +111,7 @@ class Store(Actor[_Inbox]):
     _in_frame: bool = attrs.field(default=False, init=False)
     _cleaning: bool = attrs.field(default=False, init=False)
     _admission: str = attrs.field(default="", init=False)
+    _closed: GateClosed | None = attrs.field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
         group = self.group
@@ -133,8 +121,10 @@ class Store(Actor[_Inbox]):
             capacity_bytes=pending,
             size_of=store_messages.size_of,
             conflate={SyncDone: lambda message: None, SetAdmission: lambda message: None},
-            control=(OpenSession,),
+            control=(OpenSession, SetGate),
         )
+        args = self.node, group, self.is_master, self.guard
+        self._closed = store_messages.closed_at_start(*args)
 
     @property
     def is_master(self) -> bool:
@@ -171,6 +161,11 @@ class Store(Actor[_Inbox]):
         self.ctx.timers.start("clean", first_s, _CleanDue(deleted=0))
         for event in opened.events():
             self.ctx.emit(event)
+        if self.guard is not None:
+            life, kept, clean = self.ctx.incarnation, opened.kept_bytes, opened.was_clean
+            promotion = self.guard.promotion
+            started = StoreStarted(life, promotion, self._range(), kept, clean)
+            await self.guard.keeper.tell(started)
 
     async def on_stop(self, reason: StopReason) -> None:
         """An ordered stop syncs what is left, removes the spare file, then the abort file (unless
@@ -216,6 +211,11 @@ class Store(Actor[_Inbox]):
                 if message.session > self._session:
                     self._session, self._source = message.session, message.source
                     self._in_frame = False
+            case SetGate():
+                if message.life == self.ctx.incarnation:
+                    self._closed = message.closed
+                if message.reply_to is not None:
+                    message.reply_to.send(self._range())
             case _MarkDue():
                 self._unsynced[self._mark.path] = None
                 self._offer_written()
@@ -283,8 +283,8 @@ class Store(Actor[_Inbox]):
 
     def _refusal(self) -> NotStored | None:
         """Why no append is taken at all."""
-        if not self.is_master:
-            return NotMaster(f"{self.node} is a slave of {self.group.name}", hint=self.group.master)
+        if self._closed is not None:
+            return self._closed.error()
         if self._admission:
             return NotEnoughReplicas(self._admission)
         return LogFull(self._cleaner.full_text(self.layout.root)) if self._cleaner.is_full else None

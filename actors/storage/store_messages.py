@@ -6,8 +6,10 @@ from typing import TypeAlias
 
 import attrs
 
+from actors.config import ClassicGroup
+from actors.errors import NotEnoughReplicas, NotMaster, NotStored
 from actors.log_types import Message as LogMessage
-from actors.log_types import NewRecord
+from actors.log_types import NewRecord, Promotion
 from actors.runtime import ActorRef, ReplyTo
 from actors.storage.syncer import SyncDone
 
@@ -149,8 +151,88 @@ class RecordsWritten:
     waits: tuple[Waiting, ...]
 
 
+@attrs.frozen(kw_only=True)
+class GateClosed:
+    """Why a store takes no appends.
+
+    Attributes:
+        reason: for the producer.
+        hint: who takes them, as far as is known.
+        is_master: it is the master all the same: there is nobody else to turn to.
+    """
+
+    reason: str
+    hint: str | None = None
+    is_master: bool = False
+
+    def error(self) -> NotStored:
+        """A new one for each append."""
+        if self.is_master:
+            return NotEnoughReplicas(self.reason)
+        return NotMaster(self.reason, hint=self.hint)
+
+
+@attrs.frozen(kw_only=True)
+class SetGate:
+    """Take appends from now on (`closed` is None), or refuse them. Goes before all that waits.
+
+    Attributes:
+        life: of the store that is meant: the incarnation that said StoreStarted.
+        reply_to: told the range at this moment: with a closed gate, where the log ends for good.
+    """
+
+    life: int
+    closed: GateClosed | None
+    reply_to: ReplyTo[LogRange] | None = None
+
+
+@attrs.frozen
+class StoreStarted:
+    """To the keeper: the log is open, and its gate closed.
+
+    Attributes:
+        life: the store's incarnation.
+        promotion: the one that the tree around the store was built by.
+        kept_bytes: what was cut at the end, and kept aside.
+        was_clean: the last stop was an ordered one.
+    """
+
+    life: int
+    promotion: Promotion
+    range: LogRange
+    kept_bytes: int
+    was_clean: bool
+
+
+@attrs.frozen
+class Guard:
+    """Who decides whether a store takes appends, and the promotion that its tree was built by."""
+
+    keeper: ActorRef[StoreStarted]
+    promotion: Promotion
+
+
+def closed_at_start(
+    node: str, group: ClassicGroup, is_master: bool, guard: Guard | None
+) -> GateClosed | None:
+    """The gate until the keeper has set it; for good on a slave without one."""
+    if is_master:
+        why = f"{node} has not opened {group.name} yet"
+        return GateClosed(reason=why, is_master=True) if guard is not None else None
+    hint = guard.promotion.master if guard is not None else group.master
+    return GateClosed(reason=f"{node} is a slave of {group.name}", hint=hint)
+
+
 Message: TypeAlias = (
-    Append | AppendRaw | OpenSession | SyncDone | SetAdmission | Subscribe | Unsubscribe | GetRange
+    Append
+    | AppendRaw
+    | OpenSession
+    | SyncDone
+    | SetAdmission
+    | Subscribe
+    | Unsubscribe
+    | GetRange
+    | SetGate
 )
 
 

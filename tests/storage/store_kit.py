@@ -14,7 +14,7 @@ import trio
 from actors.config import ClassicGroup
 from actors.env.protocols import Disk, Env
 from actors.errors import TriologError
-from actors.log_types import NewRecord
+from actors.log_types import NewRecord, Promotion
 from actors.runtime import (
     Actor,
     ActorDown,
@@ -104,6 +104,7 @@ class Kit:
     heard: list[Heard] = attrs.field(factory=list)
     refused: list[store.RawRefused] = attrs.field(factory=list)
     grown: store.LogGrew | None = None
+    started: list[store.StoreStarted] = attrs.field(factory=list)
     system: System = attrs.field(init=False)
     registry: Registry = attrs.field(init=False)
     fence: FencedDisk = attrs.field(init=False)
@@ -199,7 +200,19 @@ class Kit:
         return [event for event in self.events if type(event) is kind]
 
 
-def tree(kit: Kit, env: Env, registry: Registry, *, is_master: bool) -> SupervisorSpec:
+@attrs.define
+class Keeper(Actor[store.StoreStarted]):
+    """Stands for the role keeper: hears the store's starts; the test sets the gate."""
+
+    kit: Kit
+
+    async def handle(self, message: store.StoreStarted) -> None:
+        self.kit.started.append(message)
+
+
+def tree(
+    kit: Kit, env: Env, registry: Registry, *, is_master: bool, guarded: bool = False
+) -> SupervisorSpec:
     """As trees/classic.py has it, without the network."""
     kit.registry = registry
     storage = (
@@ -218,6 +231,7 @@ def tree(kit: Kit, env: Env, registry: Registry, *, is_master: bool) -> Supervis
             host=("127.0.0.1", 10912),
             syncer=registry.ref("/n0/storage/syncer"),
             acknowledger=registry.ref("/n0/listener") if is_master else None,
+            guard=store.Guard(registry.ref("/n0/keeper"), Promotion(3, "n7")) if guarded else None,
         ),
     )
     children = tuple(
@@ -227,6 +241,7 @@ def tree(kit: Kit, env: Env, registry: Registry, *, is_master: bool) -> Supervis
     return SupervisorSpec(
         strategy=Strategy.REST_FOR_ONE,
         children=(
+            *((ChildSpec(name="keeper", start=lambda: Keeper(kit)),) if guarded else ()),
             ChildSpec(
                 name="storage",
                 start=SupervisorSpec(
@@ -258,6 +273,7 @@ async def running(
     group: ClassicGroup | None = None,
     *,
     is_master: bool = True,
+    guarded: bool = False,
     root: str = ROOT,
     wall_clock_ms: Any = None,
 ) -> AsyncIterator[Kit]:
@@ -274,7 +290,7 @@ async def running(
     )
     async with open_system(
         "n0",
-        lambda registry: tree(kit, env, registry, is_master=is_master),
+        lambda registry: tree(kit, env, registry, is_master=is_master, guarded=guarded),
         events=env.events,
     ) as system:
         kit.system = system

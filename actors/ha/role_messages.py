@@ -1,0 +1,122 @@
+"""What the role keeper takes and answers; import them as `role_messages.HighWater` and so on."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import attrs
+
+from actors.log_types import GroupState
+from actors.runtime import ReplyTo
+from actors.storage.store_messages import StoreStarted
+
+HIGH_WATER_S = 1.0
+"""Who acknowledges or reports tells the keeper at most so often: each time the identity is written
+and synced."""
+
+
+@attrs.frozen(kw_only=True)
+class HighWater:
+    """This node has acknowledged to a producer, or reported to its master, up to here."""
+
+    offset_bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class Verified:
+    """The answer to Verify.
+
+    Attributes:
+        fits: the log may follow this master.
+        detail: why it may not, for people.
+    """
+
+    fits: bool
+    detail: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class Verify:
+    """A slave has a connection to its master: may it report? Answered once the master said enough.
+
+    Attributes:
+        session: of the connection; a later one replaces it.
+        end_bytes: of the own log, with nothing of an earlier session under way.
+    """
+
+    session: int
+    end_bytes: int
+    reply_to: ReplyTo[Verified]
+
+
+@attrs.frozen(kw_only=True)
+class MasterLeft:
+    """The connection of that session has ended."""
+
+    session: int
+
+
+@attrs.frozen(kw_only=True)
+class MemberTold:
+    """A member's link: what that member is in the group.
+
+    Attributes:
+        asked: number of the AskMember that this answers; 0: nobody asked.
+    """
+
+    member: str
+    state: GroupState
+    asked: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class AskMember:
+    """To a member's link: ask it what it is at this moment, and tell MemberTold with this number.
+
+    Without a connection nothing comes of it; the first news of the next one does as well.
+    """
+
+    number: int
+
+
+@attrs.frozen(kw_only=True)
+class ReportedAhead:
+    """A slave whose log cannot be asked for (a Java broker) reported more than this log holds."""
+
+    slave: str
+    offset_bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class Fence:
+    """See `NodeHandle.fence`. Answered when the store knows."""
+
+    number: int
+    on: bool
+    reply_to: ReplyTo[Done]
+
+
+@attrs.frozen(kw_only=True)
+class Record:
+    """See `NodeHandle.record`. Answered when the group's tree acts by it."""
+
+    number: int
+    master: str
+    force: bool
+    reply_to: ReplyTo[Done]
+
+
+@attrs.frozen(kw_only=True)
+class Done:
+    """A request was carried out, or refused.
+
+    Attributes:
+        refused: why, "" if it was not.
+    """
+
+    refused: str = ""
+
+
+Message: TypeAlias = (
+    HighWater | Verify | MasterLeft | MemberTold | ReportedAhead | Fence | Record | StoreStarted
+)
