@@ -5,7 +5,7 @@ Every call becomes a message to an actor of the node; `Node` keeps nothing but c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -15,22 +15,23 @@ from actors.api.failures import RequestRefused
 from actors.api.handle import AppendOutcome, EventSubscription, NodeIdentity
 from actors.api.member_session import LOST, ask_acknowledged
 from actors.api.server import master_door
-from actors.config import ClassicGroup, ClusterConfig
+from actors.config import ClusterConfig
 from actors.env import Network
-from actors.errors import Closed, NodeStopped, NotMaster, OutcomeUnknown, TriologError
+from actors.errors import Closed, NodeStopped, OutcomeUnknown, TriologError
 from actors.events.sink import EventSink
 from actors.ha import connection_state
 from actors.ha.core.states import HAConnectionState
+from actors.ha.role_parts import RoleParts
 from actors.log import Log
 from actors.log_types import Batch, NewRecord, Offsets, Receipt
+from actors.node_part import GroupPart
 from actors.node_roles import NodeRoles
 from actors.node_status import group_status, tree_json
-from actors.runtime import ActorError, ActorRef, Registry, ReplyTo
+from actors.runtime import ActorError, Registry, ReplyTo
 from actors.runtime.system import System
 from actors.storage import pull_service, store
 from actors.storage.pull_service import Pulled
 from actors.storage.records import to_records
-from actors.trees.classic import GroupPaths
 from wire import api
 
 R = TypeVar("R")
@@ -40,39 +41,6 @@ STATUS_TIMEOUT_S: Final = 5.0
 DRAIN_LOOK_S: Final = 0.02
 
 
-@attrs.define
-class GroupCounts:
-    """What this node did for one group since its start, in records."""
-
-    appended: int = 0
-    acknowledged: int = 0
-    outcome_unknown: int = 0
-    refused: int = 0
-
-
-@attrs.frozen
-class GroupPart:
-    """One group on this node: where its actors are."""
-
-    group: ClassicGroup
-    is_master: bool
-    store: ActorRef[store.Message]
-    pull: ActorRef[pull_service.Message]
-    connection_state: ActorRef[connection_state.Message]
-    counts: GroupCounts = attrs.Factory(GroupCounts)
-
-    @staticmethod
-    def of(group: ClassicGroup, node: str, registry: Registry) -> GroupPart:
-        paths = GroupPaths(f"/{node}/{group.name}")
-        return GroupPart(
-            group,
-            group.master == node,
-            registry.ref(paths.store),
-            registry.ref(paths.pull_service),
-            registry.ref(paths.connection_state),
-        )
-
-
 class Node(NodeRoles):
     """A running node. Made by `open_node` and `serve`; implements `actors.api.handle.NodeHandle`.
 
@@ -80,6 +48,7 @@ class Node(NodeRoles):
         config: the cluster's configuration.
         identity: cluster, node, boot number, groups.
         api_path: the Unix socket that it serves its API on.
+        roles: what each group's role keeper is made of.
     """
 
     def __init__(
@@ -89,13 +58,15 @@ class Node(NodeRoles):
         api_path: str,
         sink: EventSink,
         network: Network,
+        roles: Mapping[str, RoleParts],
     ) -> None:
+        super().__init__()
         self.config = config
         self.identity = identity
         self.api_path = api_path
         self._sink = sink
         self._network = network
-        self._parts: dict[str, GroupPart] = {}
+        self.roles = roles
         self._system: System | None = None
         self._stopping = False
         self._stop_requested = trio.Event()
@@ -125,14 +96,16 @@ class Node(NodeRoles):
     ) -> None:
         """See `NodeHandle.submit`."""
         part = self._part(group)
-        self._check_appendable(part)
+        if not part.board.is_open or self._stopping or not part.store.alive:
+            await self._wait_appendable(part)
         reply = self._append_reply(part, records, on_done)
         await self._tell_append(part, records, reply)
 
     async def append(self, group: str, records: tuple[NewRecord, ...]) -> Receipt:
         """See `Log.append`."""
         part = self._part(group)
-        self._check_appendable(part)
+        if not part.board.is_open or self._stopping or not part.store.alive:
+            await self._wait_appendable(part)
         answered = trio.Event()
         outcomes: list[AppendOutcome] = []
 
@@ -153,11 +126,12 @@ class Node(NodeRoles):
             raise outcome
         return outcome
 
-    def _check_appendable(self, part: GroupPart) -> None:
-        group = part.group
-        if not part.is_master:
-            raise NotMaster(f"{self.name} is a slave of {group.name}", hint=group.master)
-        if self._stopping or not part.store.alive:
+    async def _wait_appendable(self, part: GroupPart) -> None:
+        """The rare case: something is in the way of an append, or may be."""
+        if self._stopping or part.board.is_open:
+            raise Closed(f"{self.name} is stopping")
+        await part.wait_open()
+        if self._stopping:
             raise Closed(f"{self.name} is stopping")
 
     def _append_reply(
@@ -250,31 +224,6 @@ class Node(NodeRoles):
             lambda reply: pull_service.WatchOffsets(known=known, reply_to=reply),
             Offsets,
         )
-
-    async def _asked(
-        self, ref: ActorRef[Any], make: Callable[[ReplyTo[R]], Any], kind: type[R]
-    ) -> R:
-        """Ask without a deadline: the caller's cancel scope bounds it."""
-        answered = trio.Event()
-        answers: list[R | Exception] = []
-
-        def settle(answer: R | Exception) -> None:
-            answers.append(answer)
-            answered.set()
-
-        reply: ReplyTo[R] = ReplyTo.local(settle, asked=ref)
-        try:
-            await ref.tell(make(reply))
-            await answered.wait()
-        finally:
-            reply.abandon()
-        (answer,) = answers
-        if isinstance(answer, ActorError):
-            raise Closed(f"{self.name}: {answer}") from answer
-        if isinstance(answer, Exception):
-            raise answer
-        assert isinstance(answer, kind)
-        return answer
 
     # ---- looking ----
 
@@ -374,19 +323,12 @@ class Node(NodeRoles):
     def attach_groups(self, registry: Registry) -> None:
         """The tree is about to start, and with it the API, which may ask at once."""
         for group in self.config.groups_of(self.name):
-            self._parts[group.name] = GroupPart.of(group, self.name, registry)
+            board = self.roles[group.name].board
+            self._parts[group.name] = GroupPart.of(group, self.name, board, registry)
 
     def attach_system(self, system: System) -> None:
         """The tree runs."""
         self._system = system
-
-    def _part(self, group: str) -> GroupPart:
-        part = self._parts.get(group)
-        if part is None:
-            raise RequestRefused(
-                api.ERROR_UNKNOWN_GROUP, f"{self.name} is no member of group {group!r}"
-            )
-        return part
 
 
 def _receipt(answer: store.Appended, count: int) -> Receipt:

@@ -1,42 +1,178 @@
-"""A node's part in its groups: what it is in each, and what changes it. A part of `Node`."""
+"""A node's part in its groups: what it is in each, and what changes it. A base of `Node`."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
+import attrs
 import trio
 
 from actors.api.failures import RequestRefused
-from actors.log_types import GroupState
+from actors.api.handle import NodeIdentity
+from actors.errors import Closed
+from actors.ha import role_messages
+from actors.ha.core.role_effects import RoleView
+from actors.ha.role_board import RoleBoard
+from actors.log_types import GroupState, Offsets
+from actors.node_part import GroupPart
+from actors.runtime import ActorError, ActorRef, ReplyTo
+from actors.storage import pull_service, store
 from wire import api
+
+R = TypeVar("R")
+
+STATE_TIMEOUT_S: Final = 5.0
+STATE_LOOK_S: Final = 0.02
+"""A tree that is being restarted has no log to ask; whoever asks for the state waits for it."""
 
 
 class NodeRoles:
     """See `actors.api.handle.NodeHandle` for each method."""
 
+    identity: NodeIdentity
+
+    def __init__(self) -> None:
+        self._parts: dict[str, GroupPart] = {}
+
+    def board(self, group: str) -> RoleBoard:
+        """See `NodeHandle.board`."""
+        return self._part(group).board
+
     async def group_state(self, group: str) -> GroupState:
         """See `NodeHandle.group_state`."""
-        return await self.wait_group_state(group, None)
+        part = self._part(group)
+        deadline_s = trio.current_time() + STATE_TIMEOUT_S
+        while True:
+            view = part.board.view
+            try:
+                offsets = await self._asked(
+                    part.pull,
+                    lambda reply: pull_service.WatchOffsets(reply_to=reply),
+                    Offsets,
+                )
+                held = await self._asked(
+                    part.store, lambda reply: store.GetRange(reply_to=reply), store.LogRange
+                )
+            except Closed:
+                if trio.current_time() >= deadline_s:
+                    raise
+            else:
+                if _same(part.board.view, view):  # else the range may be older than the part
+                    return self._state(group, part, held, offsets)
+            await trio.sleep(STATE_LOOK_S)
 
     async def wait_group_state(self, group: str, known: GroupState | None) -> GroupState:
         """See `NodeHandle.wait_group_state`."""
-        del known
-        raise await self._not_here(group)
+        board = self._part(group).board
+        while known is not None and _is_as_known(board.view, known):
+            await board.wait_changed(board.view)
+        return await self.group_state(group)
 
     async def fence(self, group: str, number: int, on: bool) -> GroupState:
         """See `NodeHandle.fence`."""
-        del number, on
-        raise await self._not_here(group)
+        await self._change(
+            group, lambda reply: role_messages.Fence(number=number, on=on, reply_to=reply)
+        )
+        return await self.group_state(group)
 
     async def record(self, group: str, number: int, master: str, force: bool) -> GroupState:
         """See `NodeHandle.record`."""
-        del number, master, force
-        raise await self._not_here(group)
+        await self._change(
+            group,
+            lambda reply: role_messages.Record(
+                number=number, master=master, force=force, reply_to=reply
+            ),
+        )
+        return await self.group_state(group)
 
     async def resync(self, group: str) -> dict[str, Any]:
         """See `NodeHandle.resync`."""
-        raise await self._not_here(group)
+        raise RequestRefused(api.ERROR_NOT_AVAILABLE, f"{group}: this version cannot resync")
 
-    async def _not_here(self, group: str) -> RequestRefused:
-        await trio.lowlevel.checkpoint()
-        return RequestRefused(api.ERROR_NOT_AVAILABLE, f"no roles are kept for {group}")
+    async def _change(self, group: str, make: Callable[[ReplyTo[role_messages.Done]], Any]) -> None:
+        done = await self._asked(self._part(group).keeper, make, role_messages.Done)
+        if done.refused:
+            raise RequestRefused(api.ERROR_BAD_REQUEST, f"{self.identity.node}: {done.refused}")
+
+    def _state(
+        self, group: str, part: GroupPart, held: store.LogRange, offsets: Offsets
+    ) -> GroupState:
+        identity, view = self.identity, part.board.view
+        return GroupState(
+            cluster=identity.cluster,
+            node=identity.node,
+            boot=identity.boot,
+            group=group,
+            role=view.role.value,
+            state=view.state.value,
+            reason=view.reason,
+            opened=view.opened,
+            number=view.number,
+            master=view.master,
+            history=view.history,
+            min=held.min_bytes,
+            written=held.written_bytes,
+            synced=held.synced_bytes,
+            acknowledged=offsets.acknowledged,
+            high_water=view.high_water,
+            unanswered=part.counts.unanswered,
+        )
+
+    async def _asked(
+        self, ref: ActorRef[Any], make: Callable[[ReplyTo[R]], Any], kind: type[R]
+    ) -> R:
+        """Ask without a deadline: the caller's cancel scope bounds it."""
+        answered = trio.Event()
+        answers: list[R | Exception] = []
+
+        def settle(answer: R | Exception) -> None:
+            answers.append(answer)
+            answered.set()
+
+        reply: ReplyTo[R] = ReplyTo.local(settle, asked=ref)
+        try:
+            await ref.tell(make(reply))
+            await answered.wait()
+        finally:
+            reply.abandon()
+        (answer,) = answers
+        if isinstance(answer, ActorError):
+            raise Closed(f"{self.identity.node}: {answer}") from answer
+        if isinstance(answer, Exception):
+            raise answer
+        assert isinstance(answer, kind)
+        return answer
+
+    def _part(self, group: str) -> GroupPart:
+        part = self._parts.get(group)
+        if part is None:
+            raise RequestRefused(
+                api.ERROR_UNKNOWN_GROUP, f"{self.identity.node} is no member of group {group!r}"
+            )
+        return part
+
+
+def _same(view: RoleView, other: RoleView) -> bool:
+    """Whether it is the same part; the high-water mark is none of it."""
+    return attrs.evolve(view, high_water=0) == attrs.evolve(other, high_water=0)
+
+
+def _is_as_known(view: RoleView, known: GroupState) -> bool:
+    return (
+        view.role.value,
+        view.state.value,
+        view.reason,
+        view.opened,
+        view.number,
+        view.master,
+        view.history,
+    ) == (
+        known.role,
+        known.state,
+        known.reason,
+        known.opened,
+        known.number,
+        known.master,
+        known.history,
+    )

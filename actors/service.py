@@ -24,13 +24,16 @@ from actors import config as configuration
 from actors.api.handle import NodeIdentity
 from actors.api.server import api_child
 from actors.api.socket_file import api_socket_path
-from actors.config import ClusterConfig
+from actors.config import ClassicGroup, ClusterConfig
 from actors.env import Env
 from actors.env.real import real_env
 from actors.errors import ConfigError, TriologError
 from actors.events.node import NodeStarted
 from actors.events.runtime import ActorCrashed, ActorStarted
 from actors.events.sink import ORDERED, EventSink
+from actors.ha.role_board import RoleBoard
+from actors.ha.role_parts import RoleParts, first_view
+from actors.log_types import GroupRecord
 from actors.node import Node
 from actors.runtime import (
     Actor,
@@ -41,7 +44,7 @@ from actors.runtime import (
     open_system,
 )
 from actors.storage import event_log
-from actors.storage.identity import NodeDirectory, events_path, open_directory
+from actors.storage.identity import NEW_RECORD, NodeDirectory, events_path, open_directory
 from actors.trees.classic import node_tree
 from actors.version import VERSION
 
@@ -208,7 +211,7 @@ async def _start(
     stack: AsyncExitStack,
 ) -> Node:
     """Build the tree and start it; `stack` gets what must be undone."""
-    node, sink = new_node(config, name, env, directory.boot)
+    node, sink = new_node(config, name, env, directory)
     members = frozenset(f"/{name}/{group}" for group in node.identity.groups)
     outer = env.events
 
@@ -245,8 +248,15 @@ async def _start(
     return node
 
 
-def new_node(config: ClusterConfig, name: str, env: Env, boot: int) -> tuple[Node, EventSink]:
-    """A node without its tree, and where its events go. Touches nothing outside."""
+def new_node(
+    config: ClusterConfig, name: str, env: Env, directory: NodeDirectory | None
+) -> tuple[Node, EventSink]:
+    """A node without its tree, and where its events go. Touches nothing outside.
+
+    Args:
+        directory: the node's; None: it is only looked at, and remembers nothing.
+    """
+    boot = directory.boot if directory is not None else 0
     groups = tuple(group.name for group in config.groups_of(name))
     sink = EventSink(
         name,
@@ -258,7 +268,26 @@ def new_node(config: ClusterConfig, name: str, env: Env, boot: int) -> tuple[Nod
     )
     identity = NodeIdentity(cluster=config.name, node=name, boot=boot, groups=groups)
     socket_path = api_socket_path(config.node_dir(name))
-    return Node(config, identity, socket_path, sink, env.network), sink
+    roles = {
+        group.name: _role_parts(config, group, name, directory) for group in config.groups_of(name)
+    }
+    return Node(config, identity, socket_path, sink, env.network, roles), sink
+
+
+def _role_parts(
+    config: ClusterConfig, group: ClassicGroup, node: str, directory: NodeDirectory | None
+) -> RoleParts:
+    def record() -> GroupRecord:
+        return directory.record(group.name) if directory is not None else NEW_RECORD
+
+    def remember(new: GroupRecord) -> None:
+        if directory is not None:
+            directory.update(group.name, new)
+
+    view = first_view(config, group, node, record())
+    return RoleParts(
+        file_master=group.master, record=record, remember=remember, board=RoleBoard(view)
+    )
 
 
 def build_tree(node: Node, sink: EventSink, env: Env, registry: Registry) -> SupervisorSpec:
@@ -268,7 +297,9 @@ def build_tree(node: Node, sink: EventSink, env: Env, registry: Registry) -> Sup
         sink, env.disk, events_path(folder), config.events, partial(_now_us, env)
     )
     api = api_child(node, env, config, folder)
-    return node_tree(config, node.name, env, registry, before=(events,), after=(api,))
+    return node_tree(
+        config, node.name, env, registry, roles=node.roles, before=(events,), after=(api,)
+    )
 
 
 def _now_us(env: Env) -> int:

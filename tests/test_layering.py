@@ -34,6 +34,7 @@ LEVELS = {
     "actors.service": 6,
     "actors.log": 6,
     "actors.node": 6,
+    "actors.node_part": 6,
     "actors.node_roles": 6,
     "actors.node_status": 6,
     "actors.api": 6,

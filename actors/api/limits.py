@@ -60,11 +60,11 @@ class ApiLimits:
 def limits_of(config: ClusterConfig, node: str) -> ApiLimits:
     """What this node allows: `CLIENTS`, and beside them what the cluster itself connects.
 
-    For each group that the node is master of these are a link from every slave of ours, and one
-    feed; without room of their own, many groups would leave none for clients, nor for each other.
+    For each group these are a link from every other member of ours, one feed (any member may become
+    master), and one that carries a promotion out; without room of their own, many groups would
+    leave none for clients, nor for each other.
     """
     inside = 0
     for group in config.groups_of(node):
-        if group.master == node:
-            inside += 1 + sum(slave.kind == "python" for slave in group.slaves)
+        inside += 1 + len(group.members) - len(group.java_nodes)
     return ApiLimits(connections=CLIENTS + inside)

@@ -1,10 +1,12 @@
-"""MemberLink: a slave's connection to its master's API, for what the HA wire cannot say.
+"""MemberLink: a connection to another member's API, for what the HA wire cannot say.
 
-It watches the master's offsets of one group and tells the group's pull_service up to where readers
-may see (`Acknowledged`) and who is master (`MasterChanged`).
+Every node has one to every other member of ours, for each group. It watches what that member is in
+the group, and tells the own role keeper (`MemberTold`). If that member is master it also watches
+its offsets, and tells the own pull_service up to where readers may see (`Acknowledged`) and who is
+master (`MasterChanged`); but only while the own log is known to be a part of the master's.
 
-Messages: its feeder's only. Tells pull_service; all of it is conflated there. A restart forgets
-nothing: the next connection begins with the present offsets.
+Messages: AskMember from the role keeper, and its feeders'. Tells the role keeper and pull_service.
+A restart forgets nothing: the next connection begins with the present state and offsets.
 
 Differs from upstream: there slaves show whatever they have, also what a failover can take back.
 """
@@ -12,11 +14,13 @@ Differs from upstream: there slaves show whatever they have, also what a failove
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TypeAlias, assert_never
 
 import attrs
 import trio
 
+from actors.api import convert_group
 from actors.api.frame_socket import SocketClosed
 from actors.api.member_session import (
     ANSWER_TIMEOUT_S,
@@ -28,6 +32,9 @@ from actors.api.member_session import (
 )
 from actors.env.protocols import Network
 from actors.events import client as events
+from actors.ha.core.role_effects import RoleState
+from actors.ha.role_board import RoleBoard
+from actors.ha.role_messages import AskMember, MemberTold
 from actors.runtime import Actor, ActorRef, Backoff, ChildSpec
 from actors.storage import pull_service
 from actors.trees.classic import GroupPaths
@@ -39,7 +46,12 @@ QUIET_S = 5.0
 """Without news for so long, the master is asked: upstream's heartbeat interval."""
 RETRY_FIRST_S = 0.2
 """A master that just starts is tried again soon."""
+RETRY_ASKING_S = 0.5
+"""A master that may not open before it has heard its members looks for them more often."""
+SEND_TIMEOUT_S = 5.0
 RESTART_BACKOFF = Backoff(first_s=0.5, max_s=30.0)
+_OFFSETS_ID, _PING_ID, _GROUP_ID, _ASKED_ID = 1, 2, 3, 1000
+"""Request numbers; questions of the role keeper are numbered from the last one on."""
 
 
 @attrs.frozen(kw_only=True)
@@ -57,6 +69,11 @@ class _Told:
 
 
 @attrs.frozen(kw_only=True)
+class _RoleChanged:
+    """Feeder: this node's own part has changed."""
+
+
+@attrs.frozen(kw_only=True)
 class _Lost:
     """Feeder: the connection, or the attempt, ended.
 
@@ -68,7 +85,7 @@ class _Lost:
     foreign: bool
 
 
-_Inbox: TypeAlias = _Opened | _Told | _Lost
+_Inbox: TypeAlias = AskMember | _Opened | _Told | _RoleChanged | _Lost
 
 
 @attrs.define
@@ -77,49 +94,109 @@ class MemberLink(Actor[_Inbox]):
 
     _node: str
     _group: str
-    _master: str
+    _member: str
     _door: MasterDoor
     _network: Network
     _retry_s: float
+    _board: RoleBoard
     _reader: ActorRef[pull_service.Message] = attrs.field(init=False)
+    _keeper: ActorRef[MemberTold] = attrs.field(init=False)
+    _session: MemberSession | None = None
+    _watches_offsets: bool = False
+    _offsets: api.Offsets | None = None
     _lost: bool = False
     _foreign: bool = False
 
     async def on_start(self) -> None:
-        self._reader = self.ctx.ref(GroupPaths(f"/{self._node}/{self._group}").pull_service)
+        paths = GroupPaths(f"/{self._node}/{self._group}")
+        self._reader, self._keeper = self.ctx.ref(paths.pull_service), self.ctx.ref(paths.role)
         self.ctx.spawn(self._keep)
+        self.ctx.spawn(self._watch_board)
 
     async def handle(self, message: _Inbox) -> None:
         match message:
+            case AskMember():
+                await self._ask(_ASKED_ID + message.number)
             case _Opened():
-                self._lost = self._foreign = False
-                self.ctx.emit(
-                    events.MasterLinkOpened(
-                        group=self._group,
-                        master=message.welcome.node,
-                        master_boot=message.welcome.boot,
-                    )
-                )
+                await self._opened(message.welcome)
             case _Told():
-                offsets = message.offsets
-                await self._reader.tell(
-                    pull_service.Acknowledged(offset_bytes=offsets.acknowledged)
-                )
-                await self._reader.tell(pull_service.MasterChanged(master=offsets.master))
+                self._offsets = message.offsets
+                await self._show()
+            case _RoleChanged():
+                await self._watch_offsets()
+                await self._show()
             case _Lost():
-                found_out = message.foreign and not self._foreign
-                if found_out:
-                    self._foreign = True
-                    _LOGGER.warning("%s: %s: %s", self._node, self._group, message.error)
-                if found_out or not self._lost:
-                    self._lost = True
-                    self.ctx.emit(
-                        events.MasterLinkLost(
-                            group=self._group, master=self._master, error=message.error
-                        )
-                    )
+                self._tell_loss(message)
             case _:
                 assert_never(message)
+
+    @property
+    def _is_master(self) -> bool:
+        """Whether that member is master, as far as this node acts."""
+        return self._board.view.master == self._member
+
+    async def _opened(self, welcome: api.Welcome) -> None:
+        self._lost = self._foreign = False
+        self._offsets = None
+        if self._is_master:
+            self.ctx.emit(
+                events.MasterLinkOpened(
+                    group=self._group, master=welcome.node, master_boot=welcome.boot
+                )
+            )
+        await self._watch_offsets()
+
+    async def _watch_offsets(self) -> None:
+        """Only the master's matter, and there may be another one by now."""
+        if self._session is None or self._watches_offsets == self._is_master:
+            return
+        self._watches_offsets = self._is_master
+        self._offsets = None
+        if self._is_master:
+            await self._send(api.WatchOffsets(id=_OFFSETS_ID, group=self._group))
+        else:
+            await self._send(api.Cancel(id=_OFFSETS_ID))
+
+    async def _show(self) -> None:
+        """Readers see what the master has acknowledged, in a log that is a part of the master's."""
+        offsets = self._offsets
+        if offsets is None or not self._is_master:
+            return
+        if self._board.view.state is RoleState.FOLLOWING:
+            await self._reader.tell(pull_service.Acknowledged(offset_bytes=offsets.acknowledged))
+            await self._reader.tell(pull_service.MasterChanged(master=offsets.master))
+
+    def _tell_loss(self, message: _Lost) -> None:
+        found_out = message.foreign and not self._foreign
+        if found_out:
+            self._foreign = True
+            _LOGGER.warning("%s: %s: %s", self._node, self._group, message.error)
+        if (found_out or not self._lost) and self._is_master:
+            self._lost = True
+            self.ctx.emit(
+                events.MasterLinkLost(group=self._group, master=self._member, error=message.error)
+            )
+
+    async def _ask(self, number: int) -> None:
+        await self._send(api.GetGroup(id=number, group=self._group))
+
+    async def _send(self, request: api.Request) -> None:
+        """Without a connection, or over a broken one, nothing comes of it."""
+        session = self._session
+        if session is None:
+            return
+        try:
+            with trio.move_on_after(SEND_TIMEOUT_S):
+                await session.frames.send(api.encode(request))
+        except LOST:
+            return  # the feeder learns it too
+
+    async def _watch_board(self) -> None:
+        """Feeder: this node's own part."""
+        known = self._board.view
+        while True:
+            known = await self._board.wait_changed(known)
+            await self.ctx.self_ref.tell(_RoleChanged())
 
     async def _keep(self) -> None:
         """Feeder: connect, again and again."""
@@ -134,52 +211,84 @@ class MemberLink(Actor[_Inbox]):
                 await self.ctx.self_ref.tell(_Lost(error=text[:500], foreign=foreign))
             if self.ctx.now_s() - began_s > self._retry_s:
                 pause_s = RETRY_FIRST_S
-            await trio.sleep(pause_s)
+            waits_for_it = self._board.view.state is RoleState.ASKING
+            await trio.sleep(min(pause_s, RETRY_ASKING_S) if waits_for_it else pause_s)
             pause_s = min(2 * pause_s, self._retry_s)
 
     async def _use_one_connection(self) -> None:
         """Raises: one of LOST, in the end."""
         async with member_session(
-            self._network, self._door, node=self._node, master=self._master
+            self._network, self._door, node=self._node, master=self._member
         ) as session:
-            await self.ctx.self_ref.tell(_Opened(welcome=session.welcome))
-            await session.frames.send(api.encode(api.WatchOffsets(id=1, group=self._group)))
-            await self._listen(session)
+            self._session, self._watches_offsets = session, False
+            try:
+                watch = api.WatchGroup(id=_GROUP_ID, group=self._group)
+                await session.frames.send(api.encode(watch))
+                await self.ctx.self_ref.tell(_Opened(welcome=session.welcome))
+                await self._listen(session)
+            finally:
+                self._session = None
 
     async def _listen(self, session: MemberSession) -> None:
-        """Pass on what the master says. When it is quiet, ask, for it may be gone silently."""
+        """Pass on what the member says. When it is quiet, ask, for it may be gone silently."""
         asked = False
         while True:
             answer: api.Answer | None = None
             with trio.move_on_after(ANSWER_TIMEOUT_S if asked else QUIET_S):
                 answer = await session.answer()
-            if isinstance(answer, api.Offsets):
+            if answer is not None:
                 asked = False
-                await self.ctx.self_ref.tell(_Told(offsets=answer))
-            elif answer is not None:
-                raise SocketClosed(f"unexpected answer: {answer!r}")
+                await self._heard(answer)
             elif asked:
-                raise trio.TooSlowError(f"{self._master} fell silent")
+                raise trio.TooSlowError(f"{self._member} fell silent")
             else:
                 asked = True
-                await session.frames.send(api.encode(api.GetOffsets(id=2, group=self._group)))
+                await session.frames.send(api.encode(api.GetGroup(id=_PING_ID, group=self._group)))
+
+    async def _heard(self, answer: api.Answer) -> None:
+        match answer:
+            case api.Group():
+                state = convert_group.to_group_state(answer)
+                asked = max(0, answer.id - _ASKED_ID)
+                told = MemberTold(member=self._member, state=state, asked=asked)
+                await self._keeper.tell(told)
+            case api.Offsets():
+                await self.ctx.self_ref.tell(_Told(offsets=answer))
+            case api.Ended() if answer.id == _OFFSETS_ID:
+                pass
+            case _:
+                raise SocketClosed(f"unexpected answer: {answer!r}")
 
 
 def link_child(
-    *, node: str, group: str, master: str, door: MasterDoor, network: Network, retry_s: float
+    *,
+    node: str,
+    group: str,
+    member: str,
+    door: MasterDoor,
+    network: Network,
+    retry_s: float,
+    board: Callable[[], RoleBoard],
 ) -> ChildSpec:
     """One link.
 
     Args:
         node: this node.
-        master: the group's master, by the configuration.
+        member: the other one.
         door: how to reach it.
         retry_s: the longest pause between two attempts.
+        board: gives what this node itself is in the group, at each start of the link.
     """
     return ChildSpec(
-        name=group,
+        name=f"{group}-{member}",
         start=lambda: MemberLink(
-            node=node, group=group, master=master, door=door, network=network, retry_s=retry_s
+            node=node,
+            group=group,
+            member=member,
+            door=door,
+            network=network,
+            retry_s=retry_s,
+            board=board(),
         ),
         backoff=RESTART_BACKOFF,
     )

@@ -2,7 +2,7 @@
 
     /n0/api                     rest_for_one
       connections               dynamic, one temporary actor per client
-      links                     one_for_one, a MemberLink per group that this node is a slave of
+      links                     one_for_one, a MemberLink per group and other member of ours
       unix_socket               AcceptSocket on DATA_DIR/NODE/api.sock
       tcp_socket                AcceptSocket on api_port, if there is one
 
@@ -51,13 +51,15 @@ def api_child(handle: NodeHandle, env: Env, config: ClusterConfig, node_dir: str
         link_child(
             node=node,
             group=group.name,
-            master=group.master,
-            door=master_door(config, group.master, address),
+            member=member,
+            door=master_door(config, member, address),
             network=env.network,
             retry_s=group.reconnect_interval_s,
+            board=partial(handle.board, group.name),
         )
         for group in config.groups_of(node)
-        if group.master != node and group.master in config.python_nodes
+        for member in group.members
+        if member != node and member not in group.java_nodes
     )
     spec = api_spec(
         env.network,
@@ -88,7 +90,7 @@ def api_spec(
         handle: the node itself.
         unix: its Unix socket; None: no such socket.
         tcp: address, port and who may connect; None: no TCP.
-        links: the node's own connections to masters.
+        links: the node's own connections to other members.
         limits: the defaults if None.
     """
     limits = limits or ApiLimits()

@@ -25,7 +25,7 @@ def _tree_of(config: ClusterConfig, name: str) -> str:
         wall_clock_ms=lambda: 0,
         events=_ignore,
     )
-    node, sink = new_node(config, name, env, boot=0)
+    node, sink = new_node(config, name, env, directory=None)
     registry = Registry(rng=env.rng, event_sink=_ignore)
     return render_spec(build_tree(node, sink, env, registry), name)
 

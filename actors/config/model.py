@@ -284,6 +284,17 @@ class ClassicGroup:
         """Every node of the group, the master first."""
         return (self.master, *(slave.node for slave in self.slaves))
 
+    def led_by(self, node: str) -> ClassicGroup:
+        """The same group with another of its Python members as master, the old one in its place."""
+        if node == self.master:
+            return self
+        slaves = tuple(
+            SlaveNode(self.master, self.master_node.kind) if slave.node == node else slave
+            for slave in self.slaves
+        )
+        assert len(slaves) == len(self.slaves)
+        return attrs.evolve(self, master=MasterNode(node), slaves=slaves)
+
     @property
     def java_nodes(self) -> tuple[str, ...]:
         """The members that are Java brokers."""

@@ -7,7 +7,8 @@ HAConnectionStateNotificationService (5.3.3); specification sections 1.5, 5.4 an
 Messages: ConnectionOpened and Refused from accept_socket, ReportAccepted and Ending from
 read_socket, Sent and Ending from write_socket, Ended from the connection's supervisor,
 ClientChanged from ha_client, store.LogGrew from the store; GetStatus from anybody. It tells
-`connections` to stop a connection that a newer one replaces. A restart forgets all rows and ends
+`connections` to stop a connection that a newer one replaces, and the role keeper what a Java slave
+holds above the own end. A restart forgets all rows and ends
 all connections (rest_for_one).
 """
 
@@ -21,6 +22,7 @@ from actors.events import ha as events
 from actors.ha.core.extent import LogExtent
 from actors.ha.core.slave_table import SlaveStatus, SlaveTable
 from actors.ha.core.states import HAConnectionState, Lost
+from actors.ha.role_messages import ReportedAhead
 from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo, StopReason, dynamic
 from actors.storage import store
 
@@ -58,6 +60,7 @@ class Ending:
     connection: int
     reason: Lost
     detail: str
+    report_bytes: int | None = None  # the report that was refused
 
 
 @attrs.frozen(kw_only=True)
@@ -180,6 +183,7 @@ class ConnectionState(Actor[Message]):
     _table: SlaveTable
     _store: ActorRef[store.Subscribe | store.Unsubscribe]
     _connections: ActorRef[dynamic.Message] | None = None
+    _keeper: ActorRef[ReportedAhead] | None = None
     _extent: LogExtent = attrs.field(default=LogExtent(0, 0, 0))
     _refused: Refused = attrs.field(default=Refused(unknown_count=0, full_count=0))
     _client: ClientChanged | None = None
@@ -200,7 +204,7 @@ class ConnectionState(Actor[Message]):
             case Sent():
                 self._table.sent(message.connection, message.next_bytes, message.sent_bytes, now_s)
             case Ending():
-                self._table.ending(message.connection, message.reason, message.detail)
+                await self._ending(message)
             case Ended():
                 self._ended(message.connection)
             case Refused():
@@ -224,6 +228,14 @@ class ConnectionState(Actor[Message]):
         if self._connections is not None and slave is not None:
             name = connection_name(slave, replaced)
             await self._connections.tell(dynamic.StopChild(name=name, reply_to=None))
+
+    async def _ending(self, message: Ending) -> None:
+        slave = self._table.ending(message.connection, message.reason, message.detail)
+        offset = message.report_bytes
+        if slave is None or offset is None or message.reason is not Lost.REPORT_AHEAD:
+            return
+        if self._keeper is not None and self._table.kind(slave) == "java":
+            await self._keeper.tell(ReportedAhead(slave=slave, offset_bytes=offset))
 
     def _ended(self, connection: int) -> None:
         ended = self._table.closed(connection)

@@ -18,20 +18,35 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import attrgetter
-from typing import TypeAlias, assert_never
+from typing import assert_never
 
 import attrs
 import trio
 
-from actors.env.protocols import Address, Network, SendHalf, Stream
+from actors.env.protocols import Address, Network
 from actors.events import ha as events
 from actors.ha import connection_state
+from actors.ha.client_messages import (
+    Connected,
+    Connection,
+    HighWaterDue,
+    Inbox,
+    Judged,
+    RangeAnswered,
+    Received,
+    StreamEnded,
+    Tick,
+    size_of,
+)
+from actors.ha.client_messages import SetMaster as SetMaster
+from actors.ha.client_status import client_status
 from actors.ha.core import slave_progress
 from actors.ha.core.extent import LogExtent
 from actors.ha.core.rate_limiter import RateLimiter
 from actors.ha.core.reconnect import Reconnect
 from actors.ha.core.slave_progress import SlaveProgress
-from actors.ha.core.states import DIVERGED_AFTER, OFFSET_REFUSALS, HAConnectionState, Lost
+from actors.ha.core.states import DIVERGED_AFTER, OFFSET_REFUSALS, Lost
+from actors.ha.role_messages import HIGH_WATER_S, HighWater, MasterLeft, Verified, Verify
 from actors.ha.settings import ClientSettings
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage import store
@@ -42,76 +57,16 @@ PENDING_BYTES = 4 << 20
 """Received bytes that wait for this actor; the store's mailbox bounds what waits for the disk."""
 REPORT_TIMEOUT_S = 5.0
 """A master that does not take 8 bytes for so long is not reading."""
+VERIFY_TIMEOUT_S = 10.0
+"""For the master to open and to say what its log is; then the connection is made anew. Below the
+master's housekeeping interval, which ends connections without a report.
+"""
 RANGE_TIMEOUT_S = 60.0
 """For the store to write what the previous connection gave it; one that stands longer is lost."""
 
 
-@attrs.frozen(kw_only=True)
-class SetMaster:
-    """The master's address is another one: leave the old connection, take the new address."""
-
-    address: Address
-
-
-@attrs.frozen(kw_only=True)
-class _Connected:
-    """Feeder: the stream of this session is in `_arrived`."""
-
-    session: int
-
-
-@attrs.frozen(kw_only=True)
-class _Received:
-    """Feeder: bytes of the master."""
-
-    session: int
-    data: bytes
-
-
-@attrs.frozen(kw_only=True)
-class _StreamEnded:
-    """Feeder: the attempt failed or the stream ended."""
-
-    session: int
-    reason: Lost
-    detail: str
-
-
-@attrs.frozen(kw_only=True)
-class _RangeAnswered:
-    """Where the store's log ends, after all that earlier sessions gave it."""
-
-    session: int
-    outcome: store.LogRange | Exception
-
-
-@attrs.frozen(kw_only=True)
-class _Tick:
-    """Timer: report, silence, or the next attempt."""
-
-
-Message: TypeAlias = SetMaster | store.LogGrew | store.RawRefused
-_Inbox: TypeAlias = Message | _Connected | _Received | _StreamEnded | _RangeAnswered | _Tick
-
-
-def _size(message: _Inbox) -> int:
-    return len(message.data) if isinstance(message, _Received) else 0
-
-
 @attrs.define
-class _Connection:
-    """The live connection. `progress` comes with the store's answer."""
-
-    stream: Stream
-    send: SendHalf
-    opened_s: float
-    progress: SlaveProgress | None = None
-    received_bytes: int = 0
-    meter: RateLimiter = attrs.field(factory=RateLimiter)
-
-
-@attrs.define
-class HAClient(Actor[_Inbox]):
+class HAClient(Actor[Inbox]):
     """See the module's text.
 
     Attributes:
@@ -120,7 +75,7 @@ class HAClient(Actor[_Inbox]):
 
     mailbox = MailboxSpec(
         capacity_bytes=PENDING_BYTES,
-        size_of=_size,
+        size_of=size_of,
         # What flows back from the store may never wait: this actor may be waiting for the store.
         conflate={
             store.LogGrew: lambda message: None,
@@ -137,8 +92,9 @@ class HAClient(Actor[_Inbox]):
     _reconnect: Reconnect = attrs.field(init=False)
     _session: int = 0
     _attempting: bool = False
-    _arrived: dict[int, _Connection] = attrs.field(factory=dict)  # connected, not yet taken over
-    _connection: _Connection | None = None
+    _arrived: dict[int, Connection] = attrs.field(factory=dict)  # connected, not yet taken over
+    _connection: Connection | None = None
+    _left: int | None = None  # a session whose end the role keeper has not been told of
 
     async def on_start(self) -> None:
         settings = self._settings
@@ -147,35 +103,41 @@ class HAClient(Actor[_Inbox]):
             interval_s=settings.reconnect_interval_s, upstream=settings.dialect.upstream
         )
         await self._store.tell(store.Subscribe(subscriber=self.ctx.self_ref, name=self.ctx.path))
-        self.ctx.timers.start("tick", 0.0, _Tick())
+        self.ctx.timers.start("tick", 0.0, Tick())
 
-    async def handle_batch(self, messages: list[_Inbox]) -> None:
+    async def handle_batch(self, messages: list[Inbox]) -> None:
         """Time comes last, so that silence is judged by all that has arrived."""
         for message in messages:
             match message:
-                case _Received():
+                case Received():
                     await self._received(message)
                 case store.LogGrew():
                     await self._grew(message)
-                case _Connected():
+                case Connected():
                     await self._connected(message.session)
-                case _RangeAnswered():
+                case RangeAnswered():
                     await self._range_answered(message)
-                case _StreamEnded():
+                case Judged():
+                    self._judged(message)
+                case HighWaterDue():
+                    await self._tell_high_water()
+                case StreamEnded():
                     if message.session == self._session:
                         self._lose(message.reason, message.detail)
                 case store.RawRefused():
                     await self._raw_refused(message)
                 case SetMaster():
                     self._set_master(message.address)
-                case _Tick():
+                case Tick():
                     pass
                 case _:
                     assert_never(message)
         await self._look_at_time()
+        await self._tell_left()
         await self._connection_state.tell(self._status())
 
     async def on_stop(self, reason: StopReason) -> None:
+        await self._tell_high_water()
         for arrived in self._arrived.values():
             arrived.stream.abort()
         if self._connection is not None:
@@ -199,18 +161,18 @@ class HAClient(Actor[_Inbox]):
             await self._tell_ended(session, Lost.CONNECT_FAILED, f"{where}{detail}")
             return
         receive, send = stream.halves()
-        self._arrived[session] = _Connection(stream=stream, send=send, opened_s=self.ctx.now_s())
-        await self.ctx.self_ref.tell(_Connected(session=session))
+        self._arrived[session] = Connection(stream=stream, send=send, opened_s=self.ctx.now_s())
+        await self.ctx.self_ref.tell(Connected(session=session))
         try:
             while data := await receive.receive_some(RECEIVE_BYTES):
-                await self.ctx.self_ref.tell(_Received(session=session, data=data))
+                await self.ctx.self_ref.tell(Received(session=session, data=data))
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
             await self._tell_ended(session, Lost.BROKEN, str(error))
         else:
             await self._tell_ended(session, Lost.PEER_CLOSED, "")
 
     async def _tell_ended(self, session: int, reason: Lost, detail: str) -> None:
-        await self.ctx.self_ref.tell(_StreamEnded(session=session, reason=reason, detail=detail))
+        await self.ctx.self_ref.tell(StreamEnded(session=session, reason=reason, detail=detail))
 
     async def _connected(self, session: int) -> None:
         connection = self._arrived.pop(session)
@@ -222,15 +184,18 @@ class HAClient(Actor[_Inbox]):
         self._reconnect.connected()
         self.ctx.emit(events.MasterConnected(session=session, master=str(self._master)))
         await self._store.tell(store.OpenSession(session=session, source=self.ctx.self_ref))
+        self._ask_range(session)
+
+    def _ask_range(self, session: int) -> None:
         self.ctx.ask_later(
             self._store,
             store.LogRange,
             lambda reply_to: store.GetRange(reply_to=reply_to),
             timeout_s=RANGE_TIMEOUT_S,
-            on_reply=lambda outcome: _RangeAnswered(session=session, outcome=outcome),
+            on_reply=lambda outcome: RangeAnswered(session=session, outcome=outcome),
         )
 
-    async def _range_answered(self, message: _RangeAnswered) -> None:
+    async def _range_answered(self, message: RangeAnswered) -> None:
         connection = self._connection
         if connection is None or message.session != self._session:
             return
@@ -238,6 +203,9 @@ class HAClient(Actor[_Inbox]):
             self._lose(Lost.APPEND_FAILED, f"the store did not answer: {message.outcome}")
             return
         settings, log = self._settings, message.outcome
+        if settings.keeper is not None and not connection.verified:
+            self._verify(settings.keeper, message.session, log.written_bytes)
+            return
         connection.progress = SlaveProgress(
             dialect=settings.dialect,
             synced=settings.synced,
@@ -250,7 +218,40 @@ class HAClient(Actor[_Inbox]):
         )
         await self._carry_out(connection, connection.progress.begin())
 
-    async def _received(self, message: _Received) -> None:
+    def _verify(self, keeper: ActorRef[Verify], session: int, end_bytes: int) -> None:
+        """Before the first report: is this log a part of the master's?"""
+        self.ctx.ask_later(
+            keeper,
+            Verified,
+            lambda reply_to: Verify(session=session, end_bytes=end_bytes, reply_to=reply_to),
+            timeout_s=VERIFY_TIMEOUT_S,
+            on_reply=lambda outcome: Judged(session=session, outcome=outcome),
+        )
+
+    def _judged(self, message: Judged) -> None:
+        connection = self._connection
+        if connection is None or message.session != self._session:
+            return
+        if isinstance(message.outcome, Exception):
+            self._lose(Lost.NOT_VERIFIED, "")
+        elif not message.outcome.fits:
+            self._lose(Lost.FOREIGN_LOG, message.outcome.detail)
+        else:
+            connection.verified = True
+            self._ask_range(message.session)  # anew: more of it may be synced by now
+
+    async def _tell_left(self) -> None:
+        left, self._left = self._left, None
+        if left is not None and self._settings.keeper is not None:
+            await self._settings.keeper.tell(MasterLeft(session=left))
+
+    async def _tell_high_water(self) -> None:
+        keeper, connection = self._settings.keeper, self._connection
+        progress = connection.progress if connection is not None else None
+        if keeper is not None and progress is not None and progress.reported_bytes:
+            await keeper.tell(HighWater(offset_bytes=progress.reported_bytes))
+
+    async def _received(self, message: Received) -> None:
         connection = self._connection
         if connection is None or message.session != self._session:
             return
@@ -290,7 +291,7 @@ class HAClient(Actor[_Inbox]):
         else:
             self._reconnect.connect_at_s = self.ctx.now_s()
 
-    async def _carry_out(self, connection: _Connection, effects: slave_progress.Effects) -> None:
+    async def _carry_out(self, connection: Connection, effects: slave_progress.Effects) -> None:
         """In this order: give the bytes to the store, report what it has taken, leave."""
         for piece in effects.append:
             await self._store.tell(
@@ -311,7 +312,7 @@ class HAClient(Actor[_Inbox]):
             if effects.lost in OFFSET_REFUSALS:
                 self._tell_mismatch(effects)
 
-    async def _report(self, connection: _Connection, offset_bytes: int) -> None:
+    async def _report(self, connection: Connection, offset_bytes: int) -> None:
         progress = connection.progress
         assert progress is not None
         try:
@@ -324,6 +325,8 @@ class HAClient(Actor[_Inbox]):
         else:
             progress.reported(offset_bytes, self.ctx.now_s())
             self.ctx.emit(events.OffsetReported(session=self._session, offset_bytes=offset_bytes))
+            if self._settings.keeper is not None and not self.ctx.timers.active("high_water"):
+                self.ctx.timers.start("high_water", HIGH_WATER_S, HighWaterDue())
 
     def _tell_mismatch(self, effects: slave_progress.Effects) -> None:
         assert effects.expected_bytes is not None
@@ -352,6 +355,8 @@ class HAClient(Actor[_Inbox]):
                 session=self._session, reason=reason.value, detail=detail, pause_s=pause_s
             )
         )
+        if self._connection is not None:
+            self._left = self._session
         self._connection = None
         self._attempting = False
 
@@ -371,7 +376,7 @@ class HAClient(Actor[_Inbox]):
             self.ctx.spawn(self._feed, self._session, self._master)
         deadline_s = self._deadline_s()
         if deadline_s is not None:
-            self.ctx.timers.start_at("tick", deadline_s, _Tick())
+            self.ctx.timers.start_at("tick", deadline_s, Tick())
 
     def _deadline_s(self) -> float | None:
         if self._connection is None:
@@ -380,21 +385,14 @@ class HAClient(Actor[_Inbox]):
         return progress.deadline_s if progress is not None else None
 
     def _status(self) -> connection_state.ClientChanged:
-        connection, reconnect = self._connection, self._reconnect
-        progress = connection.progress if connection is not None else None
-        waiting = reconnect.state == HAConnectionState.READY and not self._attempting
-        now_s = self.ctx.now_s()
-        return connection_state.ClientChanged(
+        connection = self._connection
+        return client_status(
             master=str(self._master),
-            state=reconnect.state,
             session=self._session,
-            diverged=reconnect.diverged,
-            mismatches_count=reconnect.mismatches_total,
-            reported_bytes=progress.reported_bytes if progress is not None else None,
+            attempting=self._attempting,
+            reconnect=self._reconnect,
+            progress=connection.progress if connection is not None else None,
             received_bytes=connection.received_bytes if connection is not None else 0,
-            bytes_per_s=connection.meter.last_second_bytes(now_s) if connection is not None else 0,
-            last_read_s=progress.last_read_s if progress is not None else None,
-            last_write_s=progress.last_write_s if progress is not None else None,
-            next_attempt_s=reconnect.connect_at_s if waiting else None,
-            last_error=reconnect.last_error,
+            meter=connection.meter if connection is not None else RateLimiter(),
+            now_s=self.ctx.now_s(),
         )

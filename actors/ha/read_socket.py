@@ -197,14 +197,22 @@ class ReadSocket(Actor[_Inbox]):
         await self._end(
             refused.reason,
             f"{refused.report_bytes}, the log is {refused.min_bytes} to {refused.max_bytes}",
+            refused.report_bytes,
         )
 
-    async def _end(self, reason: Lost, detail: str) -> None:
+    async def _end(self, reason: Lost, detail: str, report_bytes: int | None = None) -> None:
         self._ending = True
-        await self._tell_ending(reason, detail)
+        await self._tell_ending(reason, detail, report_bytes)
         self.ctx.stop()
 
-    async def _tell_ending(self, reason: Lost, detail: str) -> None:
+    async def _tell_ending(
+        self, reason: Lost, detail: str, report_bytes: int | None = None
+    ) -> None:
         await self._connection_state.tell(
-            connection_state.Ending(connection=self._connection, reason=reason, detail=detail)
+            connection_state.Ending(
+                connection=self._connection,
+                reason=reason,
+                detail=detail,
+                report_bytes=report_bytes,
+            )
         )

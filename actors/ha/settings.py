@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from actors.env.protocols import Address, Disk
-from actors.ha import connection_state, group_transfer
+from actors.ha import connection_state, group_transfer, role_messages
 from actors.ha.core.dialect import Dialect
 from actors.runtime import ActorRef, Registry
 from actors.storage import store
@@ -42,7 +42,11 @@ class ConnectionSettings:
 
 @attrs.frozen(kw_only=True)
 class ClientSettings:
-    """What a slave's client needs to know of its group; units as in the configuration."""
+    """What a slave's client needs to know of its group; units as in the configuration.
+
+    Attributes:
+        keeper: says whether this log may follow the master; None: it may.
+    """
 
     own_host: str
     master: Address
@@ -53,3 +57,4 @@ class ClientSettings:
     housekeeping_s: float
     connect_timeout_s: float
     reconnect_interval_s: float
+    keeper: ActorRef[role_messages.Message] | None = None

@@ -33,6 +33,9 @@ API_PORT: Final = 8790
 LOOK_S: Final = 0.1
 """How often `converged` looks: virtual time, which costs nothing while nothing happens."""
 
+OPEN_S: Final = 5.0
+OPEN_LOOK_S: Final = 0.01
+
 SMALL: Final[Mapping[str, Any]] = {
     "segment_bytes": 64 << 10,
     "consume_queue_bytes": 20 * 1024,
@@ -125,10 +128,16 @@ class SimCluster:
     async def start(self, *names: str) -> None:
         """Start these nodes, all that are off if none is named; return when they are ready.
 
+        With all members up, a group is ready when its master has heard them and takes appends; if
+        it does not within `OPEN_S`, something else is in the way, and the test will see it.
+
         Raises: what `open_node` raises for the first that cannot start.
         """
         for name in names or [each for each in self.names if not self.runs(each)]:
             await self.world.start_node(name, self._main(name))
+        with trio.move_on_after(OPEN_S):
+            for group in self.config.groups:
+                await self._wait_open(group)
 
     async def stop(self, *names: str) -> None:
         """SIGTERM: an ordered stop, one after the other (all if none is named)."""
@@ -225,6 +234,13 @@ class SimCluster:
         raise NotConverged(group, within_s, found)
 
     # ---- inside ----
+
+    async def _wait_open(self, group: str) -> None:
+        members = [each for each in self.config.groups[group].members if each in self.names]
+        while all(self.runs(each) for each in members):
+            if any(self.node(each).board(group).is_open for each in members):
+                return
+            await trio.sleep(OPEN_LOOK_S)
 
     def _main(self, name: str) -> Callable[[Env, trio.TaskStatus[Any]], Awaitable[object]]:
         async def main(env: Env, task_status: trio.TaskStatus[Any]) -> None:

@@ -17,10 +17,8 @@ Upstream: apache/rocketmq store/ha/DefaultHAService.java and DefaultMessageStore
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Mapping
 from functools import partial
-
-import attrs
 
 from actors.config import ClassicGroup, ClusterConfig
 from actors.env import Address, Env
@@ -34,22 +32,26 @@ from actors.ha.core.transfer_wait import TransferWait
 from actors.ha.group_transfer import GroupTransfer
 from actors.ha.ha_client import HAClient
 from actors.ha.ha_connection import ha_connection
+from actors.ha.role_keeper import RoleKeeper
+from actors.ha.role_parts import RoleParts, role_rules
 from actors.ha.settings import ClientSettings, ConnectionSettings
 from actors.runtime import (
     AutoShutdown,
     Backoff,
     ChildSpec,
     DynamicSpec,
+    LazySpec,
     Registry,
     Restart,
     Strategy,
     SupervisorSpec,
 )
 from actors.storage.dispatcher import Dispatcher
-from actors.storage.layout import StoreLayout
 from actors.storage.pull_service import PullService
 from actors.storage.store import Store
 from actors.storage.syncer import Syncer
+from actors.trees.places import GroupPaths as GroupPaths
+from actors.trees.places import GroupPlace as GroupPlace
 
 CLIENT_BACKOFF = Backoff(first_s=1.0, max_s=30.0)
 """Between crashes of ha_client itself; lost connections it handles alone, without a crash."""
@@ -60,78 +62,6 @@ UPSTREAM_POLL_S = 0.1
 
 STORAGE_SHUTDOWN_S = 10.0
 """A last sync may take its time; what is killed here is recovered at the next start."""
-
-
-@attrs.frozen
-class GroupPaths:
-    """Where a group's actors live, for whoever wants their refs.
-
-    Attributes:
-        base: "/n0/orders".
-    """
-
-    base: str
-
-    @property
-    def store(self) -> str:
-        return f"{self.base}/storage/store"
-
-    @property
-    def syncer(self) -> str:
-        return f"{self.base}/storage/syncer"
-
-    @property
-    def dispatcher(self) -> str:
-        return f"{self.base}/dispatcher"
-
-    @property
-    def pull_service(self) -> str:
-        return f"{self.base}/pull_service"
-
-    @property
-    def group_transfer(self) -> str:
-        """Only on the master."""
-        return f"{self.base}/group_transfer"
-
-    @property
-    def connection_state(self) -> str:
-        return f"{self.base}/connection_state"
-
-    @property
-    def connections(self) -> str:
-        """Only on the master."""
-        return f"{self.base}/connections"
-
-    @property
-    def ha_client(self) -> str:
-        """Only on a slave."""
-        return f"{self.base}/ha_client"
-
-
-@attrs.frozen(kw_only=True)
-class GroupPlace:
-    """One group on one node: what every part of its tree is built from."""
-
-    config: ClusterConfig
-    node: str
-    group: ClassicGroup
-    env: Env
-    registry: Registry
-
-    @property
-    def paths(self) -> GroupPaths:
-        return GroupPaths(f"/{self.node}/{self.group.name}")
-
-    @property
-    def layout(self) -> StoreLayout:
-        return StoreLayout(self.config.group_dir(self.node, self.group.name))
-
-    @property
-    def synced(self) -> bool:
-        return self.group.durability == "synced"
-
-    def address_of(self, node: str) -> str:
-        return self.config.nodes[node]
 
 
 def group_tree(place: GroupPlace) -> SupervisorSpec:
@@ -161,29 +91,78 @@ def node_tree(
     env: Env,
     registry: Registry,
     *,
+    roles: Mapping[str, RoleParts] | None = None,
     before: tuple[ChildSpec, ...] = (),
     after: tuple[ChildSpec, ...] = (),
 ) -> SupervisorSpec:
-    """All of one node: `before` (the event log), its groups, `after` (the API).
+    """All of one node: `before` (the event log), its roles, its groups, `after` (the API).
 
     A group that crashes too often is started again from its files; one whose storage failed ends
-    the node.
+    the node. A group's tree is built for the role that it has at the moment.
+
+    Args:
+        roles: by group; None: the cluster file alone says who is master, and nobody is asked.
     """
+    places = [
+        GroupPlace(config=config, node=node, group=group, env=env, registry=registry)
+        for group in config.groups_of(node)
+    ]
+    keepers = () if roles is None else (_roles(places, roles),)
     groups = tuple(
         ChildSpec(
-            name=group.name,
-            start=group_tree(
-                GroupPlace(config=config, node=node, group=group, env=env, registry=registry)
-            ),
+            name=place.group.name,
+            start=LazySpec(partial(_group_now, place, roles)),
             restart=Restart.TRANSIENT,
             significant=True,
         )
-        for group in config.groups_of(node)
+        for place in places
     )
     return SupervisorSpec(
         strategy=Strategy.ONE_FOR_ONE,
-        children=(*before, *groups, *after),
+        children=(*before, *keepers, *groups, *after),
         auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
+        takes_requests=True,
+    )
+
+
+def _group_now(place: GroupPlace, roles: Mapping[str, RoleParts] | None) -> SupervisorSpec:
+    if roles is None:
+        return group_tree(place)
+    return group_tree(place.led_by(roles[place.group.name].promotion))
+
+
+def _roles(places: list[GroupPlace], roles: Mapping[str, RoleParts]) -> ChildSpec:
+    """The role keepers. What one has remembered is in doubt when it crashes: the node ends."""
+    return ChildSpec(
+        name="roles",
+        start=SupervisorSpec(
+            children=tuple(
+                ChildSpec(
+                    name=place.group.name,
+                    start=partial(_role_keeper, place, roles[place.group.name]),
+                    restart=Restart.TEMPORARY,
+                    significant=True,
+                )
+                for place in places
+            ),
+            auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
+        ),
+        restart=Restart.TEMPORARY,
+        significant=True,
+    )
+
+
+def _role_keeper(place: GroupPlace, parts: RoleParts) -> RoleKeeper:
+    registry, paths, group = place.registry, place.paths, place.group
+    return RoleKeeper(
+        group=group.name,
+        rules=role_rules(place.config, group, place.node, parts.record(), place.env.rng),
+        board=parts.board,
+        remember=parts.remember,
+        root=registry.ref(f"/{place.node}"),
+        store_ref=registry.ref(paths.store),
+        transfer_ref=registry.ref(paths.group_transfer),
+        link=lambda member: registry.ref(paths.link(member)),
     )
 
 
@@ -199,7 +178,7 @@ def master_ha(place: GroupPlace) -> tuple[ChildSpec, ...]:
         where=f"groups.{group.name}.port",
         slaves={place.address_of(slave.node): slave.node for slave in group.slaves},
         make_child=partial(ha_connection, _connection_settings(place)),
-        next_connection=itertools.count(1).__next__,
+        next_connection=place.connections.__next__,
         connections=connections,
         connection_state=registry.ref(paths.connection_state),
     )
@@ -211,6 +190,7 @@ def master_ha(place: GroupPlace) -> tuple[ChildSpec, ...]:
                 table=_slave_table(group),
                 store=registry.ref(paths.store),
                 connections=connections,
+                keeper=place.keeper,
             ),
         ),
         ChildSpec(
@@ -234,12 +214,13 @@ def slave_ha(place: GroupPlace) -> tuple[ChildSpec, ...]:
         housekeeping_s=group.ha_housekeeping_interval_s,
         connect_timeout_s=group.connect_timeout_s,
         reconnect_interval_s=group.reconnect_interval_s,
+        keeper=place.keeper,
     )
     client = partial(
         HAClient,
         settings=settings,
         network=place.env.network,
-        next_session=itertools.count(1).__next__,
+        next_session=place.sessions.__next__,
         store=registry.ref(paths.store),
         connection_state=registry.ref(paths.connection_state),
     )
@@ -275,6 +256,7 @@ def _storage(place: GroupPlace, *, is_master: bool) -> ChildSpec:
         host=(place.address_of(place.node), place.group.port),
         syncer=registry.ref(paths.syncer),
         acknowledger=registry.ref(paths.group_transfer) if is_master else None,
+        guard=place.guard,
     )
     return ChildSpec(
         name="storage",
@@ -331,6 +313,7 @@ def _group_transfer(place: GroupPlace) -> GroupTransfer:
         durability=group.durability,
         store=registry.ref(place.paths.store),
         readers=registry.ref(place.paths.pull_service),
+        keeper=place.keeper,
     )
 
 

@@ -21,6 +21,8 @@ from actors.env.protocols import Network
 from actors.events.codec import decode_line
 from actors.events.node import NodeStarted
 from actors.events.sink import EventSink, EventSubscription
+from actors.ha.core.role_effects import Role, RoleState, RoleView
+from actors.ha.role_board import RoleBoard
 from actors.log_types import (
     Batch,
     GroupState,
@@ -68,6 +70,19 @@ STATE = GroupState(
 )
 
 
+FOLLOWS = RoleView(
+    role=Role.SLAVE,
+    state=RoleState.FOLLOWING,
+    fence=None,
+    reason="",
+    opened=False,
+    number=2,
+    master="n0",
+    history=STATE.history,
+    high_water=400,
+)
+
+
 @attrs.define(eq=False)
 class MemoryNode:
     """A `NodeHandle` whose log is a list; positions are record numbers times 100.
@@ -95,6 +110,7 @@ class MemoryNode:
     held_end: int | None = None
     state: GroupState = STATE
     calls: list[tuple[object, ...]] = attrs.Factory(list)
+    role_board: RoleBoard = attrs.field(factory=lambda: RoleBoard(FOLLOWS))
     reads: int = 0
     may_read: trio.Event = attrs.Factory(trio.Event)
     may_submit: trio.Event = attrs.Factory(trio.Event)
@@ -199,6 +215,9 @@ class MemoryNode:
         self.check(group)
         await trio.lowlevel.checkpoint()
         return {"group": group, "node": node, "force": force}
+
+    def board(self, group: str) -> RoleBoard:
+        return self.role_board
 
     async def group_state(self, group: str) -> GroupState:
         return await self.wait_group_state(group, None)

@@ -8,6 +8,7 @@ import attrs
 import pytest
 import trio
 from api_kit import (
+    FOLLOWS,
     MEMBER,
     NODE,
     PORT,
@@ -30,6 +31,8 @@ from actors.env.protocols import Address, Env, Network
 from actors.errors import ConfigError
 from actors.events.codec import decode_line
 from actors.events.sink import EventSink
+from actors.ha.role_board import RoleBoard
+from actors.ha.role_messages import MemberTold
 from actors.runtime import Actor, ChildSpec, SupervisorSpec, System, open_system
 from actors.sim.disk import SimDisk
 from actors.sim.network import NetworkOptions, SimNetwork
@@ -50,9 +53,21 @@ class Reader(Actor[pull_service.Message]):
 
 
 @attrs.define
+class Keeper(Actor[MemberTold]):
+    """Stands where the group's role keeper would."""
+
+    told: list[MemberTold]
+
+    async def handle(self, message: MemberTold) -> None:
+        self.told.append(message)
+
+
+@attrs.define
 class Slave:
     got: list[object]
     sink: EventSink
+    told: list[MemberTold] = attrs.Factory(list)
+    board: RoleBoard = attrs.field(init=False)
 
     def acknowledged(self) -> list[int]:
         return [
@@ -70,12 +85,21 @@ async def slave(
 ) -> AsyncIterator[Slave]:
     """A node n1 with the link and something that takes what it tells."""
     found = Slave([], sink_of("n1"))
+    found.board = RoleBoard(attrs.evolve(FOLLOWS, master=master))
     link = link_child(
-        node="n1", group=group, master=master, door=door, network=served.member, retry_s=5.0
+        node="n1",
+        group=group,
+        member=master,
+        door=door,
+        network=served.member,
+        retry_s=5.0,
+        board=lambda: found.board,
     )
+    keeper = ChildSpec(name=group, start=lambda: Keeper(told=found.told))
+    roles = ChildSpec(name="roles", start=SupervisorSpec(children=(keeper,)))
     reader = ChildSpec(name="pull_service", start=lambda: Reader(got=found.got))
     group_child = ChildSpec(name=group, start=SupervisorSpec(children=(reader,)))
-    spec = SupervisorSpec(children=(group_child, link_named(link)))
+    spec = SupervisorSpec(children=(roles, group_child, link_named(link)))
     async with open_system("n1", spec, events=found.sink):
         yield found
 
@@ -234,7 +258,8 @@ async def test_two_nodes_find_each_other(api_port: int | None, autojump_clock: M
         api_tree = master.tree().find("/n0/api")
         assert api_tree is not None
         names = [each.path.rpartition("/")[2] for each in api_tree.children]
-        assert names == ["connections", "unix_socket", *(["tcp_socket"] if api_port else [])]
+        doors = ["unix_socket", *(["tcp_socket"] if api_port else [])]
+        assert names == ["connections", "links", *doors]
 
 
 async def test_links_and_feeds_of_many_groups_leave_clients_their_room(

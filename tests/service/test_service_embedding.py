@@ -19,6 +19,7 @@ from actors.env.real import real_env
 from actors.errors import (
     ConfigError,
     CorruptLog,
+    NotEnoughReplicas,
     NotMaster,
     OutcomeUnknown,
     ReplicationTimeout,
@@ -152,12 +153,34 @@ async def test_a_fresh_read_on_a_slave_shows_what_the_master_has_acknowledged(
                 assert [record.body for record in batch.records] == [body]
 
 
+async def opened(node: actors.Node) -> None:
+    """Wait until a master has heard its members and takes appends."""
+    while not node.board("orders").is_open:  # noqa: ASYNC110
+        await trio.sleep(0.01)
+
+
+async def test_a_master_that_is_alone_takes_no_appends(tmp_path: Path, free_port: int) -> None:
+    config = cluster(tmp_path, free_port, "slave_timeout_s = 0.1", "copies = 1", nodes=2)
+    async with actors.open_node(config, "n0") as node:
+        with pytest.raises(NotEnoughReplicas, match="has not heard n1"):
+            await node.log("orders").append([b"one"])
+        assert (await node.log("orders").offsets()).written == 0
+        async with actors.open_node(config, "n1") as slave:
+            await opened(node)
+            assert (await node.log("orders").append([b"one"])).copies >= 1
+            with pytest.raises(NotMaster) as caught:
+                await slave.log("orders").append([b"two"])
+            assert caught.value.hint == "n0"
+
+
 async def test_a_host_that_is_cancelled_in_mid_append(tmp_path: Path, free_port: int) -> None:
     config = cluster(tmp_path, free_port, "slave_timeout_s = 60.0", nodes=2)
     appending = trio.Event()
 
     async def host() -> None:
         async with actors.open_node(config, "n0") as node:
+            async with actors.open_node(config, "n1"):
+                await opened(node)
             appending.set()
             await node.log("orders").append([b"nobody acknowledges this"])
 
@@ -196,6 +219,8 @@ async def test_a_record_above_upstreams_default_is_read_where_it_is_allowed(
 async def test_an_append_without_copies_ends_with_a_timeout(tmp_path: Path, free_port: int) -> None:
     config = cluster(tmp_path, free_port, "slave_timeout_s = 0.1", nodes=2)
     async with actors.open_node(config, "n0") as node:
+        async with actors.open_node(config, "n1"):
+            await opened(node)
         with pytest.raises(ReplicationTimeout) as caught:
             await node.log("orders").append([b"one", b"two"])
         assert caught.value.first == 0

@@ -259,7 +259,7 @@ async def test_damage_on_a_disk_is_found(damage: str, autojump_clock: object) ->
         root = cluster.config.group_dir("n1", "orders")
         log = f"{root}/commitlog/{0:020d}"
         if damage == "log":
-            disk.flip_bits(log, receipt.last, 20)
+            disk.flip_bits(log, receipt.last, 8)
         elif damage == "body":
             disk.flip_bits(log, receipt.last + 88, 1)
         elif damage == "tail":

@@ -74,6 +74,8 @@ class Reconnect:
         if reason in OFFSET_REFUSALS:
             self.mismatches += 1
             self.mismatches_total += 1
+        if reason is Lost.FOREIGN_LOG:
+            self.mismatches = max(self.mismatches, DIVERGED_AFTER)  # no need to see it again
         pause_s = self._pause_s(reason)
         self.failures += 1
         self.connect_at_s = now_s + pause_s

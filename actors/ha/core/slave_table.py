@@ -102,6 +102,10 @@ class SlaveTable:
         assert slave not in self._rows
         self._rows[slave] = _Row(kind=kind, counts=counts)
 
+    def kind(self, slave: str) -> str:
+        """ "python" or "java"."""
+        return self._rows[slave].kind
+
     @property
     def connection_count(self) -> int:
         """Live connections, identified or not."""

@@ -84,6 +84,8 @@ class Lost(enum.Enum):
     BAD_FRAME = "the peer sent a frame of an impossible size"
     OFFSET_MISMATCH = "the master sent another offset than the end of the local log"
     UNALIGNED = "the first offset for an empty log is no multiple of the local file size"
+    FOREIGN_LOG = "the local log is no part of the master's"
+    NOT_VERIFIED = "the master did not say what its log is"
     APPEND_FAILED = "the local store could not take the bytes"
     LOG_CUT = "the local log became shorter than what was reported"
     REPORT_STUCK = "the master did not take a report"
@@ -96,5 +98,5 @@ class Lost(enum.Enum):
     STOPPED = "the node stopped"
 
 
-OFFSET_REFUSALS = (Lost.OFFSET_MISMATCH, Lost.UNALIGNED)
+OFFSET_REFUSALS = (Lost.OFFSET_MISMATCH, Lost.UNALIGNED, Lost.FOREIGN_LOG)
 """The ends that count towards "diverged"."""

@@ -1,0 +1,94 @@
+"""What the HAClient tells itself, and its live connection; `SetMaster` is the one for others."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import attrs
+
+from actors.env.protocols import Address, SendHalf, Stream
+from actors.ha.core.rate_limiter import RateLimiter
+from actors.ha.core.slave_progress import SlaveProgress
+from actors.ha.core.states import Lost
+from actors.ha.role_messages import Verified
+from actors.storage import store
+
+
+@attrs.frozen(kw_only=True)
+class SetMaster:
+    """The master's address is another one: leave the old connection, take the new address."""
+
+    address: Address
+
+
+@attrs.frozen(kw_only=True)
+class Connected:
+    """Feeder: the stream of this session is in `_arrived`."""
+
+    session: int
+
+
+@attrs.frozen(kw_only=True)
+class Received:
+    """Feeder: bytes of the master."""
+
+    session: int
+    data: bytes
+
+
+@attrs.frozen(kw_only=True)
+class StreamEnded:
+    """Feeder: the attempt failed or the stream ended."""
+
+    session: int
+    reason: Lost
+    detail: str
+
+
+@attrs.frozen(kw_only=True)
+class RangeAnswered:
+    """Where the store's log ends, after all that earlier sessions gave it."""
+
+    session: int
+    outcome: store.LogRange | Exception
+
+
+@attrs.frozen(kw_only=True)
+class Judged:
+    """The role keeper's word on this session."""
+
+    session: int
+    outcome: Verified | Exception
+
+
+@attrs.frozen(kw_only=True)
+class Tick:
+    """Timer: report, silence, or the next attempt."""
+
+
+@attrs.frozen(kw_only=True)
+class HighWaterDue:
+    """Timer: the role keeper has not been told for a second."""
+
+
+Message: TypeAlias = SetMaster | store.LogGrew | store.RawRefused
+Inbox: TypeAlias = (
+    Message | Connected | Received | StreamEnded | RangeAnswered | Judged | Tick | HighWaterDue
+)
+
+
+def size_of(message: Inbox) -> int:
+    return len(message.data) if isinstance(message, Received) else 0
+
+
+@attrs.define
+class Connection:
+    """The live connection. `progress` comes with the store's answer."""
+
+    stream: Stream
+    send: SendHalf
+    opened_s: float
+    verified: bool = False
+    progress: SlaveProgress | None = None
+    received_bytes: int = 0
+    meter: RateLimiter = attrs.field(factory=RateLimiter)

@@ -1,0 +1,207 @@
+"""RoleKeeper: one group's role on this node. It outlives the group's tree, which it has restarted.
+
+The decisions are in `core.role_rules`; this actor carries them out, in this order: remember
+(written and synced, inline: it is rare), set the store's gate, restart the tree, ask, answer, emit,
+publish. So nobody hears of what would be forgotten.
+
+Messages: see `role_messages`. It tells the store SetGate, group_transfer GiveUp, the node's root
+RestartChild and the links AskMember; it asks nobody. A crash ends the node: what it has remembered
+is in doubt then, and a fresh start hears the members again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias, assert_never
+
+import attrs
+
+from actors.ha import group_transfer
+from actors.ha.core.extent import LogExtent
+from actors.ha.core.role_effects import Effects, Gate, Role, RoleState, Verdict
+from actors.ha.core.role_rules import RoleRules
+from actors.ha.role_board import RoleBoard
+from actors.ha.role_messages import (
+    AskMember,
+    Done,
+    Fence,
+    HighWater,
+    MasterLeft,
+    MemberTold,
+    Message,
+    Record,
+    ReportedAhead,
+    Verified,
+    Verify,
+)
+from actors.log_types import GroupRecord, Promotion
+from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo, StopReason, requests
+from actors.storage import store
+
+REQUESTS_MAX = 1024
+"""Promotions that may wait for the tree at once."""
+
+
+@attrs.frozen(kw_only=True)
+class _Tick:
+    """Timer: the time that a master waits for silent members is over."""
+
+
+_Inbox: TypeAlias = Message | _Tick
+
+
+@attrs.define(kw_only=True)
+class RoleKeeper(Actor[_Inbox]):
+    """See the module's text.
+
+    Attributes:
+        group: its name, and its child's in the node's root.
+        remember: writes and syncs the record. Raises: OSError.
+        root: of the node.
+        link: the link to a member.
+    """
+
+    mailbox = MailboxSpec(conflate={HighWater: lambda message: None})
+    group: str
+    rules: RoleRules
+    board: RoleBoard
+    remember: Callable[[GroupRecord], None]
+    root: ActorRef[requests.Message]
+    store_ref: ActorRef[store.Message]
+    transfer_ref: ActorRef[group_transfer.Message]
+    link: Callable[[str], ActorRef[AskMember]]
+    _life: int = 0
+    _asking: Verify | None = None
+    _waiting: list[Record] = attrs.field(factory=list)
+
+    async def on_start(self) -> None:
+        self._publish()
+
+    async def on_stop(self, reason: StopReason) -> None:
+        """The tree below has stopped; what it said last came before this."""
+
+    async def handle(self, message: _Inbox) -> None:
+        rules, now_s = self.rules, self.ctx.now_s()
+        match message:
+            case HighWater():
+                effects = rules.high_water(message.offset_bytes)
+            case Verify():
+                self._replaced()
+                self._asking = message
+                effects = rules.verify(message.session, message.end_bytes)
+            case MasterLeft():
+                effects = rules.left(message.session)
+            case MemberTold():
+                effects = rules.heard(message.member, message.state, now_s, message.asked)
+            case ReportedAhead():
+                effects = rules.reported_ahead(message.slave, message.offset_bytes, now_s)
+            case Fence():
+                effects = rules.fence(message.number, on=message.on, now_s=now_s)
+            case Record():
+                promotion = Promotion(message.number, message.master)
+                effects = rules.recorded(promotion, now_s, force=message.force)
+            case store.StoreStarted():
+                effects = self._store_started(message, now_s)
+            case _Tick():
+                effects = rules.tick(now_s)
+            case _:
+                assert_never(message)
+        await self._carry_out(effects)
+        match message:
+            case Fence():
+                message.reply_to.send(Done(refused=effects.refused))
+            case Record():
+                self._answer_later(message, effects)
+            case _:
+                pass
+        self._answer_records()
+
+    def _store_started(self, message: store.StoreStarted, now_s: float) -> Effects:
+        self._life = message.life
+        held = message.range
+        return self.rules.started(
+            message.promotion,
+            LogExtent(held.min_bytes, held.written_bytes, held.synced_bytes),
+            now_s,
+            kept_bytes=message.kept_bytes,
+            was_clean=message.was_clean,
+        )
+
+    async def _carry_out(self, effects: Effects) -> None:
+        """In the order that the module's text gives."""
+        if effects.record is not None:
+            self.remember(effects.record)
+        if effects.gate is not None:
+            await self._set_gate(effects.gate)
+        if effects.restart:
+            promotion = self.rules.promotion
+            why = f"promotion {promotion.number} made {promotion.master} master of {self.group}"
+            await self.transfer_ref.tell(group_transfer.GiveUp(reason=why))
+            await self.root.tell(requests.RestartChild(name=self.group))
+        for member, number in effects.ask:
+            await self.link(member).tell(AskMember(number=number))
+        if effects.verdict is not None:
+            self._judged(effects.verdict)
+        for event in effects.events:
+            self.ctx.emit(event)
+        if effects.deadline_s is not None:
+            self.ctx.timers.start_at("tick", effects.deadline_s, _Tick())
+        self._publish()
+
+    async def _set_gate(self, gate: Gate) -> None:
+        closed = None
+        if not gate.open:
+            is_master = gate.master == self.rules.node
+            hint = None if is_master else gate.master
+            closed = store.GateClosed(reason=gate.reason, hint=hint, is_master=is_master)
+        await self.store_ref.tell(store.SetGate(life=self._life, closed=closed))
+
+    def _publish(self) -> None:
+        view = self.rules.view()
+        is_open = view.role is Role.MASTER and view.state is RoleState.OPEN
+        self.board.publish(view, is_open=is_open)
+
+    # A slave's connection.
+
+    def _judged(self, verdict: Verdict) -> None:
+        asking = self._asking
+        if asking is not None and asking.session == verdict.session:
+            self._asking = None
+            asking.reply_to.send(Verified(fits=verdict.fits, detail=verdict.detail))
+
+    def _replaced(self) -> None:
+        """An older connection is not waited for any more."""
+        if self._asking is not None:
+            self._asking.reply_to.send(Verified(fits=False, detail="a newer connection asks"))
+            self._asking = None
+
+    # Promotions.
+
+    def _answer_later(self, message: Record, effects: Effects) -> None:
+        if effects.refused:
+            message.reply_to.send(Done(refused=effects.refused))
+            return
+        self._waiting = [held for held in self._waiting if not held.reply_to.answered]
+        if len(self._waiting) >= REQUESTS_MAX:
+            message.reply_to.send(Done(refused=f"{REQUESTS_MAX} promotions wait already"))
+            return
+        self._waiting.append(message)
+
+    def _answer_records(self) -> None:
+        """Answer those that the tree acts by, and those that a later one has overtaken."""
+        if not self._waiting:
+            return
+        promotion, acts = self.rules.promotion, self.rules.acts
+        kept: list[Record] = []
+        for held in self._waiting:
+            if held.number < promotion.number:
+                self._overtaken(held.reply_to, promotion)
+            elif acts:
+                held.reply_to.send(Done())
+            else:
+                kept.append(held)
+        self._waiting = kept
+
+    def _overtaken(self, reply_to: ReplyTo[Done], promotion: Promotion) -> None:
+        refused = f"promotion {promotion.number} made {promotion.master} master meanwhile"
+        reply_to.send(Done(refused=refused))

@@ -1,0 +1,60 @@
+"""What a group's role keeper is made of, outside of its tree: the memory, the board, the rules."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import attrs
+
+from actors.config import ClassicGroup, ClusterConfig
+from actors.ha.core.role_effects import RoleView
+from actors.ha.core.role_rules import RoleRules
+from actors.ha.role_board import RoleBoard
+from actors.log_types import GroupRecord, Promotion
+
+TOKEN_MAX = 2**63 - 1
+
+
+@attrs.frozen(kw_only=True)
+class RoleParts:
+    """One group's.
+
+    Attributes:
+        record: what is remembered now.
+        remember: writes and syncs it. Raises: OSError.
+    """
+
+    file_master: str
+    record: Callable[[], GroupRecord]
+    remember: Callable[[GroupRecord], None]
+    board: RoleBoard
+
+    @property
+    def promotion(self) -> Promotion:
+        """Who is master, by what is remembered."""
+        record = self.record()
+        return Promotion(record.promotion_number, record.promotion_master or self.file_master)
+
+
+def role_rules(
+    config: ClusterConfig, group: ClassicGroup, node: str, record: GroupRecord, rng: random.Random
+) -> RoleRules:
+    """The rules of one group on one node, at the start of the node."""
+    java = group.java_nodes
+    return RoleRules(
+        node=node,
+        file_master=group.master,
+        members=tuple(each for each in group.members if each != node and each not in java),
+        copies=group.copies,
+        synced=group.durability == "synced",
+        draw_token=lambda: rng.randint(1, TOKEN_MAX),
+        record=record,
+    )
+
+
+def first_view(
+    config: ClusterConfig, group: ClassicGroup, node: str, record: GroupRecord
+) -> RoleView:
+    """What is published before the keeper runs."""
+    return role_rules(config, group, node, record, random.Random(0)).view()

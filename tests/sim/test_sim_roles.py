@@ -1,0 +1,242 @@
+"""Whole nodes change roles: fencing, promotion, what an old master meets when it comes back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+
+from actors.api.failures import RequestRefused
+from actors.errors import NotEnoughReplicas, NotMaster, OutcomeUnknown
+from actors.events import roles as events
+from actors.log_types import GroupState
+from actors.sim.cluster import SimCluster, classic_config
+from actors.sim.world import World, open_world
+
+GROUP = "orders"
+
+
+def cluster_in(world: World, **settings: Any) -> SimCluster:
+    return SimCluster(world, classic_config(**settings))
+
+
+async def state(cluster: SimCluster, name: str) -> GroupState:
+    return await cluster.node(name).group_state(GROUP)
+
+
+async def becomes(
+    cluster: SimCluster, name: str, wanted: str, within_s: float = 60.0
+) -> GroupState:
+    """Wait until the node's part in the group is in that state."""
+    found = await state(cluster, name)
+    with trio.move_on_after(within_s):
+        while found.state != wanted:
+            found = await cluster.node(name).wait_group_state(GROUP, found)
+        return found
+    raise AssertionError(f"{name} is no {wanted} after {within_s} s: {found}")
+
+
+async def promote(cluster: SimCluster, number: int, name: str, *others: str) -> None:
+    """What an operator's command does in the end: record it, the chosen one first."""
+    for each in (name, *others):
+        await cluster.node(each).record(GROUP, number, name, False)
+
+
+def emitted(world: World, kind: type[Any]) -> list[Any]:
+    return [seen.event for seen in world.events if isinstance(seen.event, kind)]
+
+
+async def test_a_promoted_slave_takes_over_and_the_old_master_follows_it(
+    autojump_clock: object,
+) -> None:
+    async with open_world(1) as world:
+        cluster = cluster_in(world)
+        await cluster.start()
+        await cluster.log(GROUP).append([b"one"])
+        await cluster.converged(GROUP)
+        await cluster.kill("n0")
+        await promote(cluster, 1, "n2", "n1")
+        opened = await becomes(cluster, "n2", "open")
+        assert (opened.number, opened.master, opened.role) == (1, "n2", "master")
+        assert [reign.master for reign in opened.history] == ["n0", "n2"]
+        await becomes(cluster, "n1", "following")
+        receipt = await cluster.log(GROUP, "n2").append([b"two"])
+        assert receipt.copies == 2
+        with pytest.raises(NotMaster) as refused:
+            await cluster.log(GROUP, "n1").append([b"three"])
+        assert refused.value.hint == "n2"
+        await cluster.start("n0")
+        back = await becomes(cluster, "n0", "following")
+        assert (back.role, back.number, back.master) == ("slave", 1, "n2")
+        await cluster.log(GROUP, "n2").append([b"four"])
+        await trio.sleep(1.0)
+        ends = {(await state(cluster, name)).written for name in cluster.names}
+        assert len(ends) == 1
+        batch = await cluster.log(GROUP, "n0").read(0)
+        assert [record.body for record in batch.records] == [b"one", b"two", b"four"]
+
+
+async def test_an_old_master_with_a_tail_of_its_own_is_refused_whatever_its_length(
+    autojump_clock: object,
+) -> None:
+    async with open_world(2) as world:
+        cluster = cluster_in(world, slave_timeout_s=0.5)
+        await cluster.start()
+        await cluster.log(GROUP).append([b"one"])
+        shared = (await cluster.converged(GROUP)).written
+        cluster.cut("n0")
+        with pytest.raises(OutcomeUnknown):
+            await cluster.log(GROUP).append([b"a tail that nobody else holds"])
+        await promote(cluster, 1, "n1", "n2")
+        await becomes(cluster, "n1", "open")
+        await cluster.log(GROUP, "n1").append([b"x"])
+        cluster.heal()
+        refused = await becomes(cluster, "n0", "diverged")
+        assert f"equal up to {shared} only" in refused.reason
+        for _ in range(50):
+            await cluster.log(GROUP, "n1").append([b"the new master outgrows the tail"])
+        await trio.sleep(120.0)
+        assert (await state(cluster, "n0")).state == "diverged"
+        batch = await cluster.log(GROUP, "n0").read(0)
+        assert batch.records == (), "nobody knows what of it is still true"
+
+
+async def test_a_restarted_master_hears_of_a_promotion_before_it_takes_appends(
+    autojump_clock: object,
+) -> None:
+    async with open_world(3) as world:
+        cluster = cluster_in(world, copies=1, slave_timeout_s=0.5)
+        await cluster.start()
+        await cluster.log(GROUP).append([b"one"])
+        await cluster.converged(GROUP)
+        await cluster.kill("n0")
+        await promote(cluster, 1, "n1", "n2")
+        cluster.cut("n0")
+        await cluster.start("n0")
+        with pytest.raises(NotEnoughReplicas, match="has not heard n1, n2"):
+            await cluster.log(GROUP, "n0").append([b"alone"])
+        cluster.heal()
+        back = await becomes(cluster, "n0", "following")
+        assert back.master == "n1"
+        with pytest.raises(NotMaster):
+            await cluster.log(GROUP, "n0").append([b"two"])
+
+
+async def test_a_promotion_recorded_at_one_member_only_spreads(autojump_clock: object) -> None:
+    async with open_world(4) as world:
+        cluster = cluster_in(world)
+        await cluster.start()
+        await cluster.log(GROUP).append([b"one"])
+        await cluster.converged(GROUP)
+        await promote(cluster, 1, "n1")  # and the operator's command is killed
+        await becomes(cluster, "n1", "open")
+        for name in ("n0", "n2"):
+            found = await becomes(cluster, name, "following")
+            assert (found.number, found.master) == (1, "n1")
+        assert (await cluster.log(GROUP, "n1").append([b"two"])).copies == 2
+        recorded = emitted(world, events.PromotionRecorded)
+        assert [each.number for each in recorded] == [1, 1, 1]
+        with pytest.raises(RequestRefused, match="promotion 1 made n1 master already"):
+            await cluster.node("n2").record(GROUP, 1, "n2", False)
+
+
+async def test_whoever_lacks_what_was_acknowledged_does_not_open(autojump_clock: object) -> None:
+    async with open_world(5) as world:
+        cluster = cluster_in(world)
+        await cluster.start()
+        await cluster.log(GROUP).append([b"one"])
+        await cluster.converged(GROUP)
+        cluster.cut("n0", "n2")
+        await cluster.log(GROUP).append([b"two"])
+        await promote(cluster, 1, "n2", "n1")
+        fenced = await becomes(cluster, "n2", "fenced")
+        assert "n1 goes on up to" in fenced.reason
+        with pytest.raises(NotEnoughReplicas, match="fenced"):
+            await cluster.log(GROUP, "n2").append([b"three"])
+        cluster.heal()
+        await promote(cluster, 2, "n1", "n2", "n0")
+        await becomes(cluster, "n1", "open")
+        await cluster.log(GROUP, "n1").append([b"three"])
+        await becomes(cluster, "n2", "following")
+        batch = await cluster.log(GROUP, "n1").read(0)
+        assert [record.body for record in batch.records] == [b"one", b"two", b"three"]
+
+
+async def test_a_hand_over_answers_all_and_loses_nothing(autojump_clock: object) -> None:
+    async with open_world(6) as world:
+        cluster = cluster_in(world)
+        await cluster.start()
+        await cluster.log(GROUP).append([b"one"])
+        fenced = await cluster.node("n0").fence(GROUP, 1, True)
+        assert (fenced.state, fenced.opened) == ("fenced", True)
+        appended: list[object] = []
+
+        async def append() -> None:
+            try:
+                appended.append(await cluster.log(GROUP, "n0").append([b"two"]))
+            except NotMaster as error:
+                appended.append(error.hint)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(append)
+            await trio.sleep(0.2)
+            assert appended == []
+            assert (await state(cluster, "n0")).written == fenced.written
+            await promote(cluster, 1, "n1", "n0", "n2")
+        assert appended == ["n1"]
+        await becomes(cluster, "n1", "open")
+        assert (await cluster.log(GROUP, "n1").append([b"two"])).copies == 2
+        await becomes(cluster, "n0", "following")
+
+
+async def test_a_hand_over_that_is_given_up_goes_on_as_before(autojump_clock: object) -> None:
+    async with open_world(7) as world:
+        cluster = cluster_in(world)
+        await cluster.start()
+        await cluster.node("n0").fence(GROUP, 1, True)
+        opened = await cluster.node("n0").fence(GROUP, 1, False)
+        assert opened.state == "open"
+        assert len(opened.history) == 1
+        await cluster.log(GROUP).append([b"one"])
+        with pytest.raises(RequestRefused, match="made n0 master already"):
+            await cluster.node("n0").fence(GROUP, 0, True)
+
+
+async def test_a_master_restored_from_an_older_copy_stays_closed(autojump_clock: object) -> None:
+    async with open_world(8) as world:
+        cluster = cluster_in(world)
+        await cluster.start()
+        await cluster.log(GROUP).append([b"one"])
+        await cluster.converged(GROUP)
+        await cluster.stop("n0")
+        disk = world.node("n0").disk
+        root = cluster.config.group_dir("n0", GROUP)
+        for path in ("commitlog", "consumequeue", "index"):
+            disk.rmtree(f"{root}/{path}")
+        for path in ("synced", "dispatched", "checkpoint"):
+            disk.unlink(f"{root}/{path}")
+        await cluster.start("n0")
+        fenced = await becomes(cluster, "n0", "fenced")
+        assert "this log ends at 0" in fenced.reason or "acknowledged" in fenced.reason
+        with pytest.raises(NotEnoughReplicas):
+            await cluster.log(GROUP).append([b"two"])
+
+
+async def test_what_is_remembered_survives_a_power_loss(autojump_clock: object) -> None:
+    async with open_world(9) as world:
+        cluster = cluster_in(world)
+        await cluster.start()
+        await cluster.log(GROUP).append([b"one"])
+        await cluster.converged(GROUP)
+        await promote(cluster, 3, "n2", "n0", "n1")
+        before = await becomes(cluster, "n2", "open")
+        await trio.sleep(2.0)
+        for name in cluster.names:
+            await cluster.power_loss(name)
+        await cluster.start()
+        after = await becomes(cluster, "n2", "open")
+        assert after.number == 3
+        assert after.history[:1] == before.history[:1]
+        assert after.high_water >= before.written
+        assert (await cluster.log(GROUP, "n2").append([b"two"])).copies >= 2
