@@ -176,9 +176,11 @@ class FrameDecoder:
     without a gap is not checked here, because only the log knows where it ends.
     """
 
-    __slots__ = ("_broken", "_buffer", "_in_frame", "_offset", "_rest_bytes")
+    __slots__ = ("_broken", "_buffer", "_in_frame", "_offset", "_rest_bytes", "too_large")
 
     def __init__(self) -> None:
+        self.too_large = False
+        """Whether what it refused is a size above FRAME_BODY_MAX, for which upstream waits."""
         self._buffer = ReceiveBuffer(RECEIVE_LIMIT_BYTES)
         self._broken: str | None = None
         self._in_frame = False
@@ -221,6 +223,7 @@ class FrameDecoder:
         offset, size = _FRAME_HEADER.unpack(header)
         self._broken = _frame_problem(offset, size)
         if self._broken is not None:
+            self.too_large = size > FRAME_BODY_MAX
             raise RemoteProtocolError(self._broken)
         self._in_frame = True
         self._offset = offset

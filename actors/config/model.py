@@ -98,18 +98,18 @@ class ClassicGroup:
             only.
         port: where the master listens for slaves. Upstream: haListenPort, 10912.
         compat: "upstream" turns on RocketMQ 5.3.3's looser rules, for comparison and to see its
-            known bugs run (`python tests/traps.py`; in brackets the specification's traps):
-            bytes leave the master before its sync, slaves and Java slaves count by what they have
-            written, and report bytes when they hand them to the store, not when it has them
-            (T4, T6); a failed sync is told as an event only and counts as done (T26); every
-            report that is not negative is believed (T2, T3, T8), each connection of a slave is a
-            copy (T12), also of a slave that lacks the beginning, and an empty one starts with the
-            master's last file (T14); `ack_policy = "4.x"` never forgets the furthest report (T7);
-            a deadline is looked at before the offset (T11); a slave retries at one pace, is never
-            called diverged (T1), and keeps its connection when the master's address changes
-            (T16); an asynchronous master's idle writer looks every 100 ms (T19); a master counts
-            on from its consume queues alone (T22); reads may show what is not acknowledged yet
-            (T27); recovery always cuts at the first bad record.
+            known bugs run (`python tests/traps.py`; in brackets the specification's traps): bytes
+            leave the master before its sync, slaves and Java slaves count by what they have
+            written, and report bytes when they hand them to the store, not when it has them (T4,
+            T6); a failed sync is told as an event only and counts as done (T26); every report that
+            is not negative is believed (T2, T3, T8), each connection of a slave is a copy (T12),
+            also of a slave that lacks the beginning, and an empty one starts with the master's last
+            file (T14); a slave waits in vain for a frame that is too large (T10), retries at one
+            pace, is never called diverged (T1), and keeps its connection when the master's address
+            changes (T16); `ack_policy = "4.x"` never forgets the furthest report (T7); a deadline
+            is looked at before the offset (T11); an asynchronous master's idle writer looks every
+            100 ms (T19); a master counts on from its consume queues alone (T22); reads may show
+            what is not acknowledged yet (T27); recovery cuts at the first bad record.
         ack_policy: when an append is answered. "copies": that many distinct nodes hold it. "4.x":
             the furthest slave holds it; with none, or one too far behind, it ends at once with
             SLAVE_NOT_AVAILABLE, stored. "5.x": `in_sync_replicas` and the keys below it. (Upstream:

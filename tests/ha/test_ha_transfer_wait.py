@@ -353,3 +353,13 @@ class Machine(RuleBasedStateMachine):
 
 TestTransferWaitMachine = Machine.TestCase
 TestTransferWaitMachine.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+
+
+def test_a_slave_of_the_last_file_counts_once_the_files_before_it_are_gone() -> None:
+    wait = group()
+    wait.grew(LogExtent(0, 200, 200))
+    wait.joined("n1", 1, 100)
+    wait.acked("n1", 1, 200)
+    assert wait.held_bytes() == 0
+    wait.grew(LogExtent(100, 200, 200))
+    assert wait.held_bytes() == 200

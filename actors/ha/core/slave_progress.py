@@ -11,6 +11,8 @@ Differs from upstream:
   (T4). With the dialect's `upstream` it follows the hand-over, whatever comes of it.
 - Frame bodies go to the store in the pieces in which they arrive; upstream waits for the whole
   body.
+- A frame that is too large is refused at once (T10); with `upstream` the slave waits for the rest
+  of it, as upstream's does: it reads no more, reports on, and gives the master up as silent.
 - Time of last read and last write are separate (T5), and an empty log takes only a multiple of the
   file size (T9).
 """
@@ -106,6 +108,7 @@ class SlaveProgress:
     _applied_bytes: int = attrs.field(init=False)  # end of the last frame that is in extent
     _reported_bytes: int | None = attrs.field(default=None, init=False)
     _over: bool = attrs.field(default=False, init=False)
+    _hangs: bool = attrs.field(default=False, init=False)  # in a frame that never ends (T10)
 
     def __attrs_post_init__(self) -> None:
         self._decoder = self.dialect.frame_decoder()
@@ -132,7 +135,7 @@ class SlaveProgress:
 
     def received(self, data: bytes, now_s: float) -> Effects:
         """Bytes came from the master. What came before a refused frame is still appended."""
-        if self._over:
+        if self._over or self._hangs:
             return NOTHING
         self.last_read_s = now_s
         appends: list[Append] = []
@@ -142,7 +145,8 @@ class SlaveProgress:
             while refused is NOTHING and (event := self._decoder.next_event()) is not NEED_DATA:
                 refused = self._take(event, appends)
         except RemoteProtocolError:
-            refused = self._end(Lost.BAD_FRAME)
+            self._hangs = self.dialect.upstream and self._decoder.too_large
+            refused = NOTHING if self._hangs else self._end(Lost.BAD_FRAME)
         if refused is NOTHING and self.dialect.upstream and self._reported_bytes is not None:
             refused = self._report_if_new()
         return attrs.evolve(refused, append=tuple(appends))

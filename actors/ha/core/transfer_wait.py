@@ -133,6 +133,7 @@ class TransferWait(Generic[W]):
     _pending: dict[int, deque[tuple[int, W]]] = attrs.field(factory=dict, init=False)  # by need
     _unavailable: list[tuple[W, str]] = attrs.field(factory=list, init=False)
     _push2slave_offset_max: int = attrs.field(default=0, init=False)
+    _offsets: list[int] | None = attrs.field(default=None, init=False)  # until a slave's news
     _open: dict[int, W] = attrs.field(factory=dict, init=False)  # by number, those not answered
     _deadlines: list[tuple[float, int]] = attrs.field(factory=list, init=False)
     _number: int = attrs.field(default=0, init=False)
@@ -173,6 +174,8 @@ class TransferWait(Generic[W]):
 
     def grew(self, extent: LogExtent) -> None:
         """The master's own log."""
+        if extent.min_bytes != self._extent.min_bytes:
+            self._offsets = None
         self._extent = extent
 
     def joined(self, slave: str, connection: int, holds_from_bytes: int) -> None:
@@ -182,6 +185,7 @@ class TransferWait(Generic[W]):
         been under way since before the newer one, and the slave may have lost records since. So
         it counts from its first report on that names bytes which the master wrote after that.
         """
+        self._offsets = None
         known = self._slaves.setdefault(slave, _Slave())
         newest = connection > known.newest
         if newest:
@@ -197,6 +201,7 @@ class TransferWait(Generic[W]):
         known = self._slaves.get(slave)
         if known is None or connection not in known.live:
             return
+        self._offsets = None
         if self.upstream:
             known.live[connection].offset_bytes = offset_bytes
             self._push2slave_offset_max = max(self._push2slave_offset_max, offset_bytes)
@@ -210,6 +215,7 @@ class TransferWait(Generic[W]):
 
     def gone(self, slave: str, connection: int) -> None:
         """The connection ended: what it acknowledged does not count any more (T7)."""
+        self._offsets = None
         known = self._slaves.get(slave)
         if known is None:
             return
@@ -314,7 +320,12 @@ class TransferWait(Generic[W]):
         return tuple(timed_out)
 
     def _counted_offsets(self) -> list[int]:
-        """Offsets of the slaves that count, highest first."""
+        """Offsets of the slaves that count, highest first; nobody changes the list."""
+        if self._offsets is None:
+            self._offsets = self._count_offsets()
+        return self._offsets
+
+    def _count_offsets(self) -> list[int]:
         if self.upstream and self.policy.remembers_furthest:
             return [self._push2slave_offset_max]
         offsets = [
