@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import pathlib
 from collections.abc import Callable
@@ -150,6 +151,24 @@ async def test_a_backup_may_be_killed_at_every_step(power_loss: bool, autojump_c
         assert not [name for name in names if name.endswith(".part")], number
     assert count > 20
     assert reused >= S
+
+
+@pytest.mark.parametrize("operation", ["write", "sync", "create", "rename"])
+async def test_a_full_disk_leaves_an_incomplete_backup(operation: Any, autojump_clock: Any) -> None:
+    template = await node_disk(60)
+    failed = 0
+    for skip in range(30):
+        disk = twin(template)
+        disk.faults.fail(operation, errno.ENOSPC, path_part=DEST, skip=skip)
+        try:
+            backup(disk)
+        except OSError:
+            failed += 1
+            if not disk.exists(f"{DEST}/backup.json"):
+                backup(disk)
+        assert copied_log(disk) == log_of(template)
+        assert checked(disk, DEST, is_backup=True).is_good
+    assert failed > 2
 
 
 async def test_what_an_interrupted_backup_left_is_compared(autojump_clock: Any) -> None:

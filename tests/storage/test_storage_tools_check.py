@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import pathlib
 from collections.abc import Callable
 from functools import partial
@@ -346,6 +347,17 @@ async def test_what_expires_while_it_is_checked_is_not_missed(autojump_clock: An
         noted += len(found.findings.notes)
     assert number > 100
     assert noted > 3
+
+
+async def test_a_file_that_cannot_be_read_is_damage(autojump_clock: Any) -> None:
+    disk = await node_disk()
+    records = checked(disk).records
+    disk.faults.fail("read", errno.EIO, path_part=segment(1), times=99)
+    found = checked(disk)
+    assert found.findings.damage == [f"{segment(1)}: Input/output error"]
+    assert records / 2 < found.records < records
+    disk.faults.clear()
+    assert checked(disk).is_good
 
 
 async def test_findings_are_bounded(autojump_clock: Any) -> None:

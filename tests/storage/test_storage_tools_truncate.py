@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import pathlib
 from typing import Any
 
@@ -177,6 +178,31 @@ async def test_it_may_be_killed_at_every_step(power_loss: bool, autojump_clock: 
         assert again.end_bytes == offset == starts(disk), number
         assert not [name for name in disk.listdir(KEPT) if name.endswith(".part")], number
     assert count > 30
+
+
+@pytest.mark.parametrize("operation", ["write", "sync", "create", "rename", "read"])
+async def test_a_disk_that_fails_loses_nothing(operation: Any, autojump_clock: Any) -> None:
+    """The log is as before, or what is gone is kept; once the disk works again it can be ended."""
+    template = await node_disk(60)
+    before, end = log_of(template), checked(template).end_bytes
+    offset = next(at for at in record_ends(template) if at > S + 900)
+    failed = 0
+    for skip in range(40):
+        disk = twin(template)
+        disk.faults.fail(operation, errno.ENOSPC, skip=skip)
+        try:
+            cut(disk, offset)
+        except OSError:
+            failed += 1
+        disk.faults.clear()
+        kept = [name for name in disk.listdir(KEPT) if not name.endswith(".part")]
+        whole = before.ljust(end, b"\0")[offset:end]
+        assert kept or log_of(disk) == before, skip
+        assert all(kept_bytes(disk, f"{KEPT}/{name}") == whole for name in kept), skip
+        cut(disk, offset)
+        assert log_of(disk) == before[:offset].rstrip(b"\0")
+        assert checked(disk).is_good, (skip, checked(disk).findings)
+    assert failed
 
 
 async def test_a_truncation_that_was_interrupted_is_not_raised(autojump_clock: Any) -> None:

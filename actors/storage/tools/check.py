@@ -239,6 +239,11 @@ class _Check:
             except FileNotFoundError:
                 self._expired(base)
                 continue
+            except OSError as error:  # a bad sector: the other files are looked at all the same
+                path = segment_path(self._store.layout.commit_log, base)
+                report.findings.hurt(f"{path}: {error.strerror or error}")
+                self._is_odd = True
+                continue
             if not self._stops:
                 report.end_bytes = ended.at_bytes
                 if ended.goes_on:
