@@ -133,7 +133,8 @@ async def test_a_backup_may_be_killed_at_every_step(power_loss: bool, autojump_c
     count, reused = 0, 0
     for number, disk in deaths(template, backup, power_loss=power_loss):
         count += 1
-        if disk.exists(f"{DEST}/backup.json"):
+        was_whole = disk.exists(f"{DEST}/backup.json")
+        if was_whole:
             assert copied_log(disk) == before, number
             assert checked(disk, DEST, is_backup=True).is_good, number
             continue
@@ -151,6 +152,7 @@ async def test_a_backup_may_be_killed_at_every_step(power_loss: bool, autojump_c
         assert not [name for name in names if name.endswith(".part")], number
     assert count > 20
     assert reused >= S
+    assert was_whole, "what had ended was lost"
 
 
 @pytest.mark.parametrize("operation", ["write", "sync", "create", "rename"])

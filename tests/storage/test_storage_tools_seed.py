@@ -47,7 +47,8 @@ async def test_a_seed_may_be_killed_at_every_step(power_loss: bool, autojump_clo
     end, count = checked(template).end_bytes, 0
     for number, disk in deaths(template, seeded, power_loss=power_loss):
         count += 1
-        if disk.exists(NEW):
+        was_whole = disk.exists(NEW)
+        if was_whole:
             assert starts(disk, f"{NEW}/groups/orders", GROUP) == end, number
             assert read_identity(disk, NEW) is not None
             continue
@@ -56,6 +57,7 @@ async def test_a_seed_may_be_killed_at_every_step(power_loss: bool, autojump_clo
         assert starts(disk, f"{NEW}/groups/orders", GROUP) == end, number
         assert not disk.exists(NEW + seed.STAGING), number
     assert count > 10
+    assert was_whole, "what had ended was lost"
 
 
 async def test_what_is_there_is_never_touched(autojump_clock: Any) -> None:

@@ -178,6 +178,7 @@ async def test_it_may_be_killed_at_every_step(power_loss: bool, autojump_clock: 
         assert again.end_bytes == offset == starts(disk), number
         assert not [name for name in disk.listdir(KEPT) if name.endswith(".part")], number
     assert count > 30
+    assert begun == offset, "what had ended was lost"
 
 
 @pytest.mark.parametrize("operation", ["write", "sync", "create", "rename", "read"])
