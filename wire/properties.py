@@ -96,13 +96,14 @@ def find_value(framed: bytes, start: bytes) -> bytes | None:
         start: 0x02, the property's name in ASCII, 0x01. Both are framed by the caller, who looks
             for several names in each of many blocks.
     """
-    before, found, after = framed.rpartition(start)
-    while found:
-        value = after.partition(VALUE_END)[0]
-        if value:
-            return value
+    at = framed.rfind(start)
+    while at >= 0:
+        value_at = at + len(start)
+        end = framed.find(VALUE_END, value_at)
+        if end != value_at and value_at < len(framed):
+            return framed[value_at:end] if end >= 0 else framed[value_at:]
         # An empty value does not count; an earlier one may. The 0x02 ends the piece before it.
-        before, found, after = before.rpartition(start)
+        at = framed.rfind(start, 0, at)
     return None
 
 
@@ -141,14 +142,17 @@ def delivery_time(
         delay_levels_ms: the delays of the levels in ms; empty means 1 s for every level.
 
     Returns:
-        The time in ms, or None if the level is no positive int: then the tags give the code.
+        The time in ms, a long that wraps as Java's does; None if the level is no positive int: then
+        the tags give the code.
     """
     digits = delay[1:] if delay[:1] in ("+", "-") else delay
     if not (digits.isascii() and digits.isdigit()) or len(digits) > 10 or int(delay) <= 0:
         return None
-    if not delay_levels_ms:
-        return store_ts + 1000
-    return store_ts + delay_levels_ms[min(int(delay), len(delay_levels_ms)) - 1]
+    delay_ms = 1000
+    if delay_levels_ms:
+        delay_ms = delay_levels_ms[min(int(delay), len(delay_levels_ms)) - 1]
+    due = store_ts + delay_ms
+    return due - 2**64 if due >= 2**63 else due
 
 
 def queue_tags_code(

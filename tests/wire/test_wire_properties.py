@@ -93,6 +93,20 @@ def test_finding_one_property_equals_reading_all(block: bytes) -> None:
     assert (None if found is None else found.decode("utf-8", "replace")) == wanted
 
 
+@pytest.mark.parametrize(
+    ("block", "wanted"),
+    [
+        (b"TAGS\1a\2TAGS\1\2", b"a"),
+        (b"TAGS\1\2TAGS\1", None),
+        (b"TAGS\1\1\2", b"\1"),
+        (b"TAGS\1a" + b"\2TAGS\1" * 500_000, b"a"),
+    ],
+    ids=["one", "none", "separator", "many"],
+)
+def test_empty_values_do_not_count_and_take_no_time(block: bytes, wanted: bytes | None) -> None:
+    assert find_property(block, b"TAGS") == wanted
+
+
 # Values printed by Java 17: "...".hashCode().
 @pytest.mark.parametrize(
     ("text", "wanted"),
@@ -149,6 +163,11 @@ def test_delivery_time(delay: str, wanted: int | None) -> None:
 
 def test_delivery_time_without_levels_is_a_second() -> None:
     assert delivery_time("3", 100, ()) == 1100
+
+
+def test_delivery_time_wraps_as_a_java_long() -> None:
+    """A record may have any store time, and a unit of a consume queue holds a long."""
+    assert delivery_time("1", 2**63 - 1) == -(2**63) + 999
 
 
 @pytest.mark.parametrize(
