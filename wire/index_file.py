@@ -8,8 +8,8 @@ the units. Unit 0 is never used.
 
 | Offset | Width | Type | Field            | Meaning                                | Range |
 |--------|-------|------|------------------|----------------------------------------|-------|
-| 0      | 8     | long | begin_ts         | store time of the first record, ms     | 0 ..  |
-| 8      | 8     | long | end_ts           | store time of the last record, ms      | 0 ..  |
+| 0      | 8     | long | begin_ts         | store time of the first record, ms     |       |
+| 8      | 8     | long | end_ts           | store time of the last record, ms      |       |
 | 16     | 8     | long | begin_offset     | physical offset of the first record    | 0 ..  |
 | 24     | 8     | long | end_offset       | physical offset of the last record     | 0 ..  |
 | 32     | 4     | int  | slots_used       | slots that are not 0                   | 0 ..  |
@@ -133,13 +133,13 @@ def seconds_since(begin_ts: int, store_ts: int) -> int:
 
 
 def encode_index_header(header: IndexHeader) -> bytes:
-    """The 40 bytes of a header.
+    """The 40 bytes of a header. Its timestamps are records', and may be anything.
 
     Raises:
         LocalProtocolError: a field is out of range.
     """
     fields = attrs.astuple(header)
-    if min(fields) < 0:
+    if min(header.begin_offset, header.end_offset, header.slots_used, header.units_next) < 0:
         raise LocalProtocolError(f"a field of {header} is negative")
     try:
         return _HEADER.pack(*fields)

@@ -24,7 +24,7 @@ from actors.storage.consume_queue import (
     scan_queue,
 )
 from actors.storage.dispatch_state import DispatchState
-from actors.storage.index_files import IndexFiles, is_index_name
+from actors.storage.index_files import IndexDamaged, IndexFiles, is_index_name
 from actors.storage.layout import StoreLayout
 from actors.storage.side_file import SideFile
 from actors.storage.small_files import write_checkpoint
@@ -113,14 +113,18 @@ class DerivedFiles:
         # Before anything is cut: a later start must not trust what is going to be missing.
         self._note(attrs.evolve(state, dispatched_bytes=trusted))
         dropped = yield from self.queues.recover(trusted)
-        dropped |= yield from self.index.recover(state)
+        try:
+            dropped |= yield from self.index.recover(state)
+            if not dropped:
+                yield from self.index.cut(trusted)
+        except IndexDamaged:
+            dropped = True
         if dropped:
             self.queues.close()
             self.index.close()
             self._make_empty()
             self._start_over(log_min_bytes)
             return log_min_bytes
-        yield from self.index.cut(trusted)
         self._note(self._state_at(trusted, trusted))
         return max(trusted, log_min_bytes)
 

@@ -24,6 +24,7 @@ from actors.errors import ConfigError
 from actors.storage.dispatch_state import DispatchState
 from actors.storage.small_files import create_sized
 from wire.commitlog import RecordHead
+from wire.errors import RemoteProtocolError
 from wire.index_file import (
     HEADER_BYTES,
     INDEX_UNIT_BYTES,
@@ -51,6 +52,11 @@ CHUNK_BYTES = 4 << 20
 STEPS_MAX = 65_536
 """Units that one lookup follows: a slot's chain is as long as many keys share it."""
 _UNIT = struct.Struct(">iqii")
+_LONG_MAX = 2**63 - 1
+
+
+class IndexDamaged(Exception):
+    """What a file says cannot be: the index has to be built anew."""
 
 
 @attrs.define
@@ -104,7 +110,8 @@ class IndexFiles:
         """Load all files and cut the newest back to what the last flush covers.
 
         Returns: whether a file is missing, so that the whole log has to be dispatched again.
-        Raises: ConfigError: the files have other numbers of slots and units. Yields every 4 MiB.
+        Raises: ConfigError: the files have other numbers of slots and units; IndexDamaged. Yields
+        every 4 MiB.
         """
         self._disk.mkdir(self.folder)
         for name in self._disk.listdir(self.folder):
@@ -119,11 +126,13 @@ class IndexFiles:
                 self._remove(self._files.pop())
             return True
         newest = self._files[-1]
+        if not (0 < state.index_units_next <= self.units and state.index_end_offset >= 0):
+            raise IndexDamaged(f"{newest.path}: {state} cannot be")
         covered = attrs.evolve(
             newest.header,
             end_ts=state.index_end_ts,
             end_offset=state.index_end_offset,
-            slots_used=state.index_slots_used,
+            slots_used=min(max(state.index_slots_used, 0), self.slots),
             units_next=state.index_units_next,
         )
         # Also where the header says the same: a crash may have come between slots and header.
@@ -132,7 +141,7 @@ class IndexFiles:
         return False
 
     def cut(self, log_end_bytes: int) -> Generator[None, None, None]:
-        """Remove the entries of records at or behind the log's end."""
+        """Remove the entries of records at or behind the log's end. Raises: IndexDamaged."""
         while self._files and self._files[-1].header.end_offset >= log_end_bytes:
             newest = self._files[-1]
             unit = newest.header.units_next
@@ -142,11 +151,13 @@ class IndexFiles:
                 self._remove(self._files.pop())
                 continue
             last = self._unit(newest, unit - 1)
+            if min(last.physical_offset, last.seconds) < 0:
+                raise IndexDamaged(f"{newest.path}: unit {unit - 1}: {last} cannot be")
             newest.header = attrs.evolve(
                 newest.header,
                 units_next=unit,
                 end_offset=last.physical_offset,
-                end_ts=newest.header.begin_ts + 1000 * last.seconds,
+                end_ts=min(newest.header.begin_ts + 1000 * last.seconds, _LONG_MAX),
             )
             yield from self._cut_units(newest, changed=True)
 
@@ -181,7 +192,7 @@ class IndexFiles:
             while unit != NO_UNIT and steps < STEPS_MAX and len(found) < count:
                 steps += 1
                 entry = self._unit(each, unit)
-                if entry.key_hash == wanted:
+                if entry.key_hash == wanted and entry.physical_offset >= 0:
                     found.append(entry.physical_offset)
                 unit = entry.previous if entry.previous < unit else NO_UNIT
         return tuple(found)
@@ -218,7 +229,14 @@ class IndexFiles:
                 f"{size} bytes, found {self.slots}, {self.units}"
             )
         file = self._disk.open(path, "w")
-        self._files.append(_IndexFile(name, file, decode_index_header(file.pread(0, HEADER_BYTES))))
+        try:
+            header = decode_index_header(file.pread(0, HEADER_BYTES))
+        except RemoteProtocolError as error:
+            file.close()
+            raise IndexDamaged(f"{path}: {error}") from error
+        self._files.append(_IndexFile(name, file, header))
+        if header.units_next > self.units:
+            raise IndexDamaged(f"{path}: {header} cannot be")
 
     def _remove(self, each: _IndexFile) -> None:
         self._dirty.pop(each.path, None)

@@ -2,18 +2,22 @@
 
 import datetime
 import errno
+import random
 
+import attrs
 import pytest
 from storage_kit import finish
-from store_kit import ROOT, sim_disk
+from store_kit import ROOT, sim_disk, small_group
 
+from actors.env import Env
 from actors.sim.disk import EPOCH_MS, SimDisk
 from actors.storage.consume_queue import ConsumeQueues, QueueGap, is_safe_topic, scan_queue
+from actors.storage.derived_files import DerivedFiles
 from actors.storage.dispatch_state import DispatchState
-from actors.storage.index_files import IndexFiles, local_name
+from actors.storage.index_files import IndexDamaged, IndexFiles, local_name
 from actors.storage.layout import StoreLayout
 from wire.commitlog import RecordHead
-from wire.index_file import index_key, key_hash
+from wire.index_file import index_key, key_hash, unit_position
 
 LAYOUT = StoreLayout(ROOT)
 FOLDER = LAYOUT.consume_queue
@@ -178,6 +182,23 @@ def state_of(made: IndexFiles) -> DispatchState:
     )
 
 
+def index_disk() -> SimDisk:
+    disk = sim_disk()
+    disk.mkdir(LAYOUT.index)
+    return disk
+
+
+def derived_on(disk: SimDisk) -> DerivedFiles:
+    env = Env(
+        network=None,  # type: ignore[arg-type] # nothing here speaks
+        disk=disk,
+        rng=random.Random(1),
+        wall_clock_ms=lambda: EPOCH_MS,
+        events=lambda path, incarnation, event: None,
+    )
+    return DerivedFiles(env=env, layout=LAYOUT, group=small_group())
+
+
 def test_the_same_record_twice_adds_nothing() -> None:
     disk = sim_disk()
     made = index(disk)
@@ -233,6 +254,75 @@ def test_later_index_files_are_not_trusted_and_empty_ones_removed() -> None:
     assert len(disk.listdir(LAYOUT.index)) == 2
     assert again.find("t", "a2", 9) == (20,)
     assert again.find("t", "a3", 9) == ()
+
+
+@pytest.mark.parametrize("ts", [-(2**63), -1, 2**63 - 1])
+def test_records_of_any_store_time_are_indexed(ts: int) -> None:
+    disk = index_disk()
+    made = index(disk)
+    made.put([head(number, 10 * number, keys="k", ts=ts) for number in range(3)])
+    state = state_of(made)
+    made.close()
+    again = index(disk)
+    assert finish(again.recover(state)) is False
+    finish(again.cut(20))
+    assert again.find("t", "k", 9) == (10, 0)
+
+
+@pytest.mark.parametrize(
+    ("at", "number"), [(16, -1), (24, -1), (32, -1), (36, -1), (36, 7), (36, 2**31 - 1)]
+)
+def test_a_damaged_index_header_is_told(at: int, number: int) -> None:
+    disk = index_disk()
+    made = index(disk)
+    made.put([head(0, 0, keys="k")])
+    state, (name,) = state_of(made), disk.listdir(LAYOUT.index)
+    made.close()
+    width = 8 if at < 32 else 4
+    disk.open(f"{LAYOUT.index}/{name}", "w").pwrite(number.to_bytes(width, signed=True), at)
+    with pytest.raises(IndexDamaged):
+        finish(index(disk).recover(state))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"index_units_next": 0}, {"index_units_next": 7}, {"index_end_offset": -1}],
+)
+def test_a_state_that_no_index_can_have_is_told(change: dict[str, int]) -> None:
+    disk = index_disk()
+    made = index(disk)
+    made.put([head(0, 0, keys="k")])
+    with pytest.raises(IndexDamaged):
+        finish(index(disk).recover(attrs.evolve(state_of(made), **change)))
+
+
+@pytest.mark.parametrize("at", [4, 12])
+def test_a_damaged_unit_at_the_cut_is_told_and_never_found(at: int) -> None:
+    disk = index_disk()
+    made = index(disk)
+    made.put([head(number, 10 * number, keys="k") for number in range(3)])
+    unit_at = unit_position(2, 4) + at
+    disk.open(f"{LAYOUT.index}/{made.newest()[0]}", "w").pwrite(b"\x80", unit_at)
+    with pytest.raises(IndexDamaged):
+        finish(made.cut(20))
+    assert (10 in made.find("t", "k", 9)) == (at == 12)
+
+
+def test_a_damaged_index_is_built_anew() -> None:
+    disk = sim_disk()
+    disk.mkdir(ROOT)
+    path = ""
+    for _ in range(2):
+        derived = derived_on(disk)
+        assert finish(derived.recover(0, 1000)) == 0  # all of the log is to be dispatched
+        derived.put([head(number, 10 * number, keys="k") for number in range(3)])
+        flush = derived.begin_flush(30, 30, 30)
+        assert flush is not None
+        derived.end_flush(flush)
+        assert derived.index.find("t", "k", 9) == (20, 10, 0)
+        path = f"{LAYOUT.index}/{derived.index.newest()[0]}"
+        derived.close()
+        disk.open(path, "w").pwrite(b"\xff", 36)
 
 
 def test_a_crash_between_slots_and_header_breaks_no_chain() -> None:

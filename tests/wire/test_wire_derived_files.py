@@ -180,11 +180,20 @@ def test_index_headers_round_trip(a: int, b: int, c: int, d: int, e: int, f: int
     assert decode_index_header(data + b"slots") == header
 
 
+@pytest.mark.parametrize("ts", [-(2**63), -1, 2**63 - 1])
+def test_index_headers_hold_any_time(ts: int) -> None:
+    header = IndexHeader(begin_ts=ts, end_ts=ts)
+    assert decode_index_header(encode_index_header(header)) == header
+    for field in ("begin_ts", "end_ts"):
+        with pytest.raises(LocalProtocolError, match="a field of"):
+            encode_index_header(IndexHeader(**{field: 2**63}))
+
+
 def test_an_index_header_of_zeros_has_no_units() -> None:
     assert decode_index_header(bytes(40)) == IndexHeader()
 
 
-@pytest.mark.parametrize("field", ["begin_ts", "end_offset", "slots_used", "units_next"])
+@pytest.mark.parametrize("field", ["begin_offset", "end_offset", "slots_used", "units_next"])
 @pytest.mark.parametrize("value", [-1, 2**63])
 def test_index_headers_out_of_range(field: str, value: int) -> None:
     with pytest.raises(LocalProtocolError, match="a field of"):
