@@ -201,7 +201,7 @@ def _parse(found: dict[str, Any]) -> Identity:
         cluster=str(found["cluster"]),
         node=str(found["node"]),
         groups=tuple(str(group) for group in found["groups"]),
-        boot=int(found["boot"]),
+        boot=_number(found["boot"]),
         settings={str(key): str(value) for key, value in found["settings"].items()},
         records={
             str(group): _parse_record(record) for group, record in found.get("records", {}).items()

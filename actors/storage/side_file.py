@@ -30,6 +30,8 @@ SLOT_BYTES = 512
 SLOT_COUNT = 2
 MAGIC = 0x54524C4E
 VALUES_MAX = (SLOT_BYTES - 16) // 8
+SEQUENCE_MAX = 1 << 62
+"""Nobody writes so often; behind a larger one there would soon be no next."""
 
 
 class SideFileDamaged(Exception):
@@ -118,4 +120,7 @@ def _decode(layout: struct.Struct, raw: bytes) -> tuple[int, ...] | None:
         return None
     magic, crc = struct.unpack_from(">II", raw)
     body = raw[8 : 8 + layout.size]
-    return layout.unpack(body) if magic == MAGIC and zlib.crc32(body) == crc else None
+    if magic != MAGIC or zlib.crc32(body) != crc:
+        return None
+    sequence, *values = layout.unpack(body)
+    return (sequence, *values) if sequence <= SEQUENCE_MAX else None

@@ -2,6 +2,8 @@
 
 import errno
 import pathlib
+import struct
+import zlib
 
 import pytest
 from storage_kit import fill, finish, log_bytes, new_log, record
@@ -335,5 +337,14 @@ def test_side_file_survives_a_torn_write(tmp_path: pathlib.Path) -> None:
     raw[20] ^= 1
     raw[532] ^= 1
     pathlib.Path(path).write_bytes(raw)
+    with pytest.raises(SideFileDamaged):
+        SideFile.open(disk, path, 2)
+
+
+def test_a_side_file_whose_sequence_has_no_next_is_damaged(tmp_path: pathlib.Path) -> None:
+    disk, path = LocalDisk(), f"{tmp_path}/mark"
+    body = struct.pack(">Qqq", 2**64 - 1, 1, -1)
+    slot = struct.pack(">II", 0x54524C4E, zlib.crc32(body)) + body
+    pathlib.Path(path).write_bytes(slot.ljust(1024, b"\0"))
     with pytest.raises(SideFileDamaged):
         SideFile.open(disk, path, 2)

@@ -191,6 +191,12 @@ def test_a_newer_format(disk: SimDisk) -> None:
     assert "found 7: it was written by a newer version" in refused(disk)
 
 
+BOOT = (
+    b'{"format_version": 1, "cluster": "demo", "node": "n0", "groups": [], "settings": {},'
+    b' "boot": %b}'
+)
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -201,6 +207,9 @@ def test_a_newer_format(disk: SimDisk) -> None:
         b'{"format_version": 1}',
         pytest.param(b"[" * 100_000, id="deep"),
         b'{"format_version": 1, "cluster": "demo", "node": "n0", "groups": [], "boot": Infinity}',
+        BOOT % b"-1",
+        BOOT % b"1e300",
+        BOOT % b'"5"',
     ],
 )
 def test_an_identity_that_cannot_be_read(disk: SimDisk, data: bytes) -> None:
