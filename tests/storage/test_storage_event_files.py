@@ -92,3 +92,25 @@ def test_summaries_tell_holes_doubles_and_disorder() -> None:
 def test_nobody_has_no_events(disk: SimDisk) -> None:
     assert nodes(disk, ROOT) == []
     assert summarize(read_events(disk, ROOT)) == ()
+
+
+def test_a_file_of_very_many_members_is_read() -> None:
+    """A quiet node writes up to five small members a second."""
+    member = event_files.compress([b"a line\n"])
+    members, whole_bytes = event_files.decompress(member * 200_000 + member[:-1])
+    assert members == [b"a line\n"] * 200_000
+    assert whole_bytes == 200_000 * len(member)
+
+
+@pytest.mark.parametrize("size_bytes", [0, 1, 4095, 4096, 4097, 1 << 20])
+def test_members_of_any_size_are_read(size_bytes: int) -> None:
+    content = random.Random(1).randbytes(size_bytes)
+    member = event_files.compress([content])
+    assert event_files.decompress(member * 2) == ([content] * 2, 2 * len(member))
+    assert event_files.decompress(member + member[:-1]) == ([content], len(member))
+
+
+def test_a_member_that_unpacks_to_more_than_ours_do_is_damage() -> None:
+    most = event_files.MEMBER_BYTES_MAX
+    assert event_files.decompress(event_files.compress([bytes(most - 1)]))[0] == [bytes(most - 1)]
+    assert event_files.decompress(event_files.compress([bytes(most + 1)])) == ([], 0)
