@@ -4,10 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 SEEDS ?= 200
 FIRST ?= 0
+SECONDS ?= 60
 BENCH ?= mailbox api catchup appends async memory
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check sim replay bench interop diagrams clean
+.PHONY: help run test check sim replay fuzz bench interop diagrams clean
 
 help:
 	@echo "make run       three nodes, a feed of real lines, a live view; Ctrl-C stops in order"
@@ -15,6 +16,7 @@ help:
 	@echo "make check     ruff and mypy --strict"
 	@echo "make sim       a sweep of simulated clusters: SEEDS=200 FIRST=0"
 	@echo "make replay    one simulated cluster again: SEED=7"
+	@echo "make fuzz      every reader of bytes under a coverage-guided fuzzer: SECONDS=60 SEED=0"
 	@echo "make bench     the measurements, quick: BENCH=catchup ARGS='--bytes 2GB --java' for one"
 	@echo "make diagrams  rooms and connection states as Mermaid pictures, drawn from the code"
 	@echo "make interop   only the tests beside real RocketMQ brokers (Maven, Java 17)"
@@ -60,3 +62,6 @@ sim: $(VENV)/.test
 
 replay: $(VENV)/.test
 	$(BIN)/python -m actors.sim replay --seed $(SEED)
+
+fuzz: $(VENV)/.test
+	$(BIN)/python tests/fuzz/fuzz.py --seconds $(SECONDS) --seed $(or $(SEED),0)

@@ -137,34 +137,42 @@ class FeedRecord:
 
     def _read(self) -> tuple[str, Prefix]:
         """The last source and how far it came; cuts a torn end off. Raises: ConfigError."""
-        source, prefix = "", Prefix()
         data = os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0)
-        lines = [line + b"\n" for line in data.split(b"\n")]
-        lines[-1] = lines[-1][:-1]
-        if not lines[-1]:
-            lines.pop()
-        size_bytes = 0
-        for number, line in enumerate(lines, 1):
-            row = _row(line)
-            if row is None and number == len(lines):
-                break
-            match row:
-                case {"kind": "opened", "source": str(name), "line": int(at)} if at >= 0:
-                    source, prefix = name, Prefix(at)
-                case {"kind": "acked", "line": int(at), "count": int(count)} if at >= 0 < count:
-                    prefix.add(at, count)
-                case {"kind": "ended"}:
-                    source, prefix = "", Prefix()
-                case _:
-                    shown = line[:SHOWN_BYTES_MAX].decode("utf-8", "replace").strip()
-                    raise ConfigError(
-                        f"{self._path}: line {number}: expected a row of a feed record,"
-                        f" found {json.dumps(shown)}"
-                    )
-            size_bytes += len(line)
-        self._size_bytes = size_bytes
-        os.ftruncate(self._descriptor, size_bytes)
+        source, prefix, self._size_bytes = read_rows(data, self._path)
+        os.ftruncate(self._descriptor, self._size_bytes)
         return source, prefix
+
+
+def read_rows(data: bytes, path: str) -> tuple[str, Prefix, int]:
+    """The last source, how far it came, and the bytes before a torn last line.
+
+    Raises: ConfigError naming `path`: a line that is no row, and no crash explains it.
+    """
+    source, prefix = "", Prefix()
+    lines = [line + b"\n" for line in data.split(b"\n")]
+    lines[-1] = lines[-1][:-1]
+    if not lines[-1]:
+        lines.pop()
+    size_bytes = 0
+    for number, line in enumerate(lines, 1):
+        row = _row(line)
+        if row is None and number == len(lines):
+            break
+        match row:
+            case {"kind": "opened", "source": str(name), "line": int(at)} if at >= 0:
+                source, prefix = name, Prefix(at)
+            case {"kind": "acked", "line": int(at), "count": int(count)} if at >= 0 < count:
+                prefix.add(at, count)
+            case {"kind": "ended"}:
+                source, prefix = "", Prefix()
+            case _:
+                shown = line[:SHOWN_BYTES_MAX].decode("utf-8", "replace").strip()
+                raise ConfigError(
+                    f"{path}: line {number}: expected a row of a feed record,"
+                    f" found {json.dumps(shown)}"
+                )
+        size_bytes += len(line)
+    return source, prefix, size_bytes
 
 
 def _check_kinds(folder: str, *files: str) -> None:
