@@ -159,7 +159,7 @@ class IndexFiles:
                 end_offset=last.physical_offset,
                 end_ts=min(newest.header.begin_ts + 1000 * last.seconds, _LONG_MAX),
             )
-            yield from self._cut_units(newest, changed=True)
+            yield from self._cut_units(newest, changed=True, cutting=True)
 
     def put(self, heads: Sequence[RecordHead]) -> None:
         """Add the keys of records, in log order; those that are there already are left out."""
@@ -244,13 +244,17 @@ class IndexFiles:
         self._disk.unlink(each.path)
         self._disk.sync_dir(self.folder)
 
-    def _cut_units(self, each: _IndexFile, *, changed: bool) -> Generator[None, None, None]:
+    def _cut_units(
+        self, each: _IndexFile, *, changed: bool, cutting: bool = False
+    ) -> Generator[None, None, None]:
         """Make every slot point below the header's `units_next`. Synced.
 
         The slots of entries behind it are looked for anew too: a write may have ended in one.
 
         Args:
             changed: the header is not what the file says.
+            cutting: the dispatch state still covers the entries behind, so they stay as they are:
+                a start after a crash has to see what they belong to, to cut them again.
         """
         units_next = each.header.units_next
         slots = array("i")
@@ -272,9 +276,10 @@ class IndexFiles:
             for slot, unit in wrong.items():
                 each.file.pwrite(encode_slot(unit), slot_position(slot))
                 slots[slot] = unit
-        each.file.pwrite(
-            bytes(len(stale) * INDEX_UNIT_BYTES), unit_position(units_next, self.slots)
-        )
+        if not cutting:
+            each.file.pwrite(
+                bytes(len(stale) * INDEX_UNIT_BYTES), unit_position(units_next, self.slots)
+            )
         used = self.slots - slots.count(NO_UNIT)
         each.header = attrs.evolve(each.header, slots_used=used)
         each.file.pwrite(encode_index_header(each.header), 0)
