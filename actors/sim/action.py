@@ -79,12 +79,12 @@ class Action(ABC):
         """One line."""
         node = rng.choice(self.nodes(ground))
         return Fault(
-            at_s=rng.uniform(FIRST_S, ground.duration_s),
+            at_s=round(rng.uniform(FIRST_S, ground.duration_s), 3),
             kind=self.name,
             node=node,
             others=self.others(rng, ground, node),
-            for_s=rng.choice([rng.uniform(0.01, SHORT_S), rng.uniform(SHORT_S, LONG_S)]),
-            extra=self.extra(rng),
+            for_s=round(rng.choice([rng.uniform(0.01, SHORT_S), rng.uniform(SHORT_S, LONG_S)]), 3),
+            extra=round(self.extra(rng), 4),
             where=self.where(rng),
         )
 

@@ -45,7 +45,7 @@ class FailingDisk(Action):
     most = 2
 
     def draw(self, rng: random.Random, ground: Ground) -> Fault:
-        return attrs.evolve(super().draw(rng, ground), for_s=rng.uniform(SHORT_S, LONG_S))
+        return attrs.evolve(super().draw(rng, ground), for_s=round(rng.uniform(SHORT_S, LONG_S), 3))
 
     def extra(self, rng: random.Random) -> float:
         return float(rng.choice([0, rng.randrange(SKIP_MAX)]))

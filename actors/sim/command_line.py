@@ -1,8 +1,11 @@
-"""What `python -m actors.sim run|replay|sweep` does: simulated clusters by seed.
+"""What `python -m actors.sim run|replay|sweep|shrink` does: simulated clusters by seed.
 
     run --seed 7                 one run: what it was, what happened, its fingerprint
     replay --seed 7              the same, every step printed
     sweep --seeds 200 --first 0  many seeds; what happened in all of them
+    shrink --seed 7              cuts a failing run to a few lines, and prints them as a script
+
+`--script FILE` instead of `--seed` takes a run as `shrink` has printed it (`script_file`).
 
 Exit code 0: nothing is wrong; 1: a checker found something, or the sweep was too tame; 2: bad use.
 """
@@ -15,13 +18,16 @@ import os
 import sys
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 from actors.client.lines import open_missing_streams
 from actors.config.command_line import OutputFailed, Parser, complain, with_output
 from actors.errors import ConfigError
 from actors.sim import history
 from actors.sim.scheduler import UnsupportedTrio, check_trio
-from actors.sim.simulation import Outcome, draw_plan, run_seed
+from actors.sim.script_file import dump_plan, load_plan
+from actors.sim.shrink import TRIES_MAX, shrink
+from actors.sim.simulation import Outcome, Plan, draw_plan, run_plan
 from actors.sim.sweep import counts_text, failure_text, sweep, versions
 
 MODES = ("classic",)
@@ -51,6 +57,9 @@ def _run_words(words: Sequence[str]) -> int:
         return EXIT_USAGE
     try:
         return int(args.command(args))
+    except ConfigError as error:
+        complain(f"triolog: {error}")
+        return EXIT_USAGE
     except OSError as error:  # a simulation has no files; only printing can fail
         raise OutputFailed(error) from error
     except KeyboardInterrupt:
@@ -64,14 +73,21 @@ def _parser() -> Parser:
         allow_abbrev=False,
     )
     parser.add_version()
-    commands = parser.add_subparsers(required=True, metavar="run|replay|sweep")
+    commands = parser.add_subparsers(required=True, metavar="run|replay|sweep|shrink")
     for name, what, command in (
         ("run", "one run, and its fingerprint", _run),
         ("replay", "one run, step by step", _replay),
+        ("shrink", "a failing run, cut to a few lines", _shrink),
     ):
         one = commands.add_parser(name, help=what, description=what, allow_abbrev=False)
-        one.add_argument("--seed", required=True, help="any text; sweeps use numbers")
+        which = one.add_mutually_exclusive_group(required=True)
+        which.add_argument("--seed", help="any text; sweeps use numbers")
+        which.add_argument("--script", metavar="FILE", help="a run that shrink has printed")
         one.set_defaults(command=command)
+        if command is _shrink:
+            one.add_argument(
+                "--tries", type=_count, default=TRIES_MAX, help=f"runs at most ({TRIES_MAX})"
+            )
     many = commands.add_parser(
         "sweep", help="many seeds", description="many seeds", allow_abbrev=False
     )
@@ -97,12 +113,41 @@ def _count(text: str) -> int:
     return number
 
 
+def _plan(args: argparse.Namespace) -> Plan:
+    """The run that is asked for. Raises: ConfigError if the file is none."""
+    if args.script is None:
+        return draw_plan(args.seed)
+    try:
+        return load_plan(Path(args.script).read_text(encoding="utf-8"))[0]
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{args.script}: {error}") from error
+
+
 def _run(args: argparse.Namespace) -> int:
-    return _report(run_seed(args.seed))
+    return _report(run_plan(_plan(args)))
+
+
+def _shrink(args: argparse.Namespace) -> int:
+    plan = _plan(args)
+    outcome = run_plan(plan)
+    if not outcome.violations:
+        print(f"seed {plan.seed} does not fail: there is nothing to shrink")
+        return 1
+    first = outcome.violations[0]
+    small = shrink(
+        plan,
+        lambda each: first.checker in {found.checker for found in run_plan(each).violations},
+        tries_max=args.tries,
+        tell=lambda text: print(text, file=sys.stderr, flush=True),
+    )
+    told = f"{first}\nFound with seed {plan.seed}; {versions()}"
+    print(dump_plan(small, expect=first.checker, comment=told), end="")
+    return 0
 
 
 def _replay(args: argparse.Namespace) -> int:
-    print("\n".join(draw_plan(args.seed).describe()))
+    plan = _plan(args)
+    print("\n".join(plan.describe()))
     failures: list[OSError] = []
 
     def show(seen: history.Observation) -> None:
@@ -113,7 +158,7 @@ def _replay(args: argparse.Namespace) -> int:
         except OSError as error:
             failures.append(error)
 
-    outcome = run_seed(args.seed, show)
+    outcome = run_plan(plan, show)
     for failure in failures:
         raise failure
     return _report(outcome)

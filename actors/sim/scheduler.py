@@ -73,6 +73,30 @@ class Policy(Protocol):
         """
 
 
+class InOrder:
+    """All run, in the order in which they were spawned: nothing is left to chance."""
+
+    def arrange(self, batch: list[Task], rng: random.Random) -> list[Task]:
+        return batch
+
+
+@attrs.define
+class Within:
+    """Passes `first` to `last` are another policy's, all others in order: to find out which part of
+    a schedule matters.
+    """
+
+    inner: Policy
+    first: int
+    last: int
+    _passes: int = attrs.field(init=False, default=0)
+
+    def arrange(self, batch: list[Task], rng: random.Random) -> list[Task]:
+        self._passes += 1
+        inside = self.first <= self._passes <= self.last
+        return self.inner.arrange(batch, rng) if inside else batch
+
+
 class RandomOrder:
     """All run, in random order: what Trio does itself."""
 

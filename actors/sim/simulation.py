@@ -41,7 +41,7 @@ from actors.sim.history import (
 from actors.sim.liveness import look_around
 from actors.sim.log_bytes import DiskLogBytes
 from actors.sim.network import NetworkOptions
-from actors.sim.scheduler import Policy, Priorities, RandomOrder, Starve
+from actors.sim.scheduler import InOrder, Policy, Priorities, RandomOrder, Starve, Within
 from actors.sim.script import Script, dump_fault
 from actors.sim.validations import validate
 from actors.sim.workload import Workload, WorkloadOptions
@@ -172,7 +172,15 @@ def _draw_policy(rng: random.Random) -> str:
 
 
 def make_policy(name: str) -> Policy:
-    """A fresh policy: "random", "priorities", or "starve" and a part of a task's name."""
+    """A fresh policy: "random", "priorities", "in order", or "starve" and a part of a task's name;
+    with "@FIRST-LAST" behind it only in those passes of the scheduler.
+    """
+    name, _, stretch = name.partition("@")
+    if stretch:
+        first, _, last = stretch.partition("-")
+        return Within(make_policy(name), int(first), int(last))
+    if name == "in order":
+        return InOrder()
     if name == "random":
         return RandomOrder()
     if name == "priorities":

@@ -125,7 +125,7 @@ def test_exit_codes_of_the_commands(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     given = violated(outcome) if broken else outcome
-    monkeypatch.setattr(command, "run_seed", lambda seed: given)
+    monkeypatch.setattr(command, "run_plan", lambda plan: given)
     monkeypatch.setattr(
         command, "sweep", lambda seeds, on_run: sweep(seeds, on_run, run=lambda seed: given)
     )
