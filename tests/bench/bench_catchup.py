@@ -95,10 +95,10 @@ class Place:
         master.ask("dispatched", end=self.end)
         figures = Figures(title, ("MB_per_s", "seconds", "consumable_s"))
         for _ in range(self.given.rounds):
-            settle()
+            settle(self.end * slaves)
             seconds = c_program(self.program, self.log, self.folder, self.end, slaves, how)
             self.add(figures, "C", slaves, seconds)
-            settle()
+            settle(self.end * slaves)
             seconds, consumable_s = ours(self.processes, master, cluster, self.end, slaves)
             self.add(figures, "ours", slaves, seconds, consumable_s=consumable_s)
             if self.java is not None and slaves == 1 and how == "written":
@@ -114,7 +114,7 @@ class Place:
         """Upstream's slave answers before it syncs, so this stands beside `written`."""
         for frame_bytes, row in JAVA_FRAMES.items():
             set_batch(pair.master, frame_bytes)
-            settle()
+            settle(self.end)
             seconds, consumable_s = java_catch_up(pair, self.log, self.end)
             self.add(figures, row, 1, seconds, consumable_s=consumable_s)
 
