@@ -11,6 +11,7 @@ from store_kit import ROOT, sim_disk, small_group
 
 from actors.env import Env
 from actors.sim.disk import EPOCH_MS, SimDisk
+from actors.sim.disk_faults import Operation
 from actors.storage.consume_queue import ConsumeQueues, QueueGap, is_safe_topic, scan_queue
 from actors.storage.derived_files import DerivedFiles
 from actors.storage.dispatch_state import DispatchState
@@ -368,6 +369,37 @@ def test_a_slot_that_was_written_in_part_breaks_no_chain(seed: int) -> None:
     again.put([more])
     assert again.find("t", "a", 100) == (3510, 40)
     assert len(again.find("t", "b", 1000)) == 350
+
+
+@pytest.mark.parametrize("operation", ["write", "sync"])
+def test_a_cut_that_was_interrupted_is_ended_by_the_next(operation: Operation) -> None:
+    """What the last flush noted counts entries that the cut has made zero already."""
+    interrupted = 0
+    for skip in range(12):
+        disk = sim_disk(skip)
+        made = index(disk, units=1000)
+        disk.mkdir(LAYOUT.index)
+        made.put([head(n, 10 * n, keys="a" if n % 3 else "b") for n in range(300)])
+        for path in made.take_dirty():
+            disk.open(path, "w").sync()
+        state = state_of(made)
+        disk.faults.fail(operation, 5, path_part="/index/", skip=skip)
+        try:
+            finish(made.cut(1000))
+        except OSError:
+            interrupted += 1
+        disk.faults.clear()
+        made.close()
+        disk.power_loss()
+        again = index(disk, units=1000)
+        assert finish(again.recover(state)) is False
+        finish(again.cut(1000))
+        expected = tuple(10 * n for n in range(99, -1, -1) if n % 3)
+        assert again.find("t", "a", 1000) == expected, skip
+        again.put([head(100, 1000, keys="a")])
+        assert again.find("t", "a", 1000) == (1000, *expected), skip
+        assert again.newest()[1].units_next == 102
+    assert interrupted
 
 
 def test_index_names_are_local_times() -> None:
