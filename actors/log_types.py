@@ -209,12 +209,14 @@ class GroupRecord:
         history: the reigns of the log here.
         high_water_bytes: the highest offset that this node is known to have acknowledged to a
             producer, or reported to a master; up to a second old.
+        cut_bytes: where the log is to be cut before it opens again; None: it is not.
     """
 
     promotion_number: int = 0
     promotion_master: str = ""
     history: History = ()
     high_water_bytes: int = 0
+    cut_bytes: int | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -60,12 +60,10 @@ class Node(NodeRoles):
         network: Network,
         roles: Mapping[str, RoleParts],
     ) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config, network)
         self.identity = identity
         self.api_path = api_path
         self._sink = sink
-        self._network = network
         self.roles = roles
         self._system: System | None = None
         self._stopping = False

@@ -10,8 +10,13 @@ import trio
 
 from actors.api.failures import RequestRefused
 from actors.api.handle import NodeIdentity
+from actors.api.member_session import LOST, ask_group
+from actors.api.server import master_door
+from actors.config import ClusterConfig
+from actors.env import Network
 from actors.errors import Closed
 from actors.ha import role_messages
+from actors.ha.core.reigns import Kind, compare
 from actors.ha.core.role_effects import RoleView
 from actors.ha.role_board import RoleBoard
 from actors.log_types import GroupState, Offsets
@@ -32,7 +37,9 @@ class NodeRoles:
 
     identity: NodeIdentity
 
-    def __init__(self) -> None:
+    def __init__(self, config: ClusterConfig, network: Network) -> None:
+        self.config = config
+        self._network = network
         self._parts: dict[str, GroupPart] = {}
 
     def board(self, group: str) -> RoleBoard:
@@ -88,7 +95,45 @@ class NodeRoles:
 
     async def resync(self, group: str) -> dict[str, Any]:
         """See `NodeHandle.resync`."""
-        raise RequestRefused(api.ERROR_NOT_AVAILABLE, f"{group}: this version cannot resync")
+        part, node = self._part(group), self.identity.node
+        if part.is_master:
+            raise RequestRefused(api.ERROR_BAD_REQUEST, f"{node} is the master of {group}")
+        said = await self._ask_master(part)
+        own = await self.group_state(group)
+        found = compare(own.history, own.written, said.history, said.written)
+        result = {"group": group, "node": node, "master": said.node, "end_bytes": own.written}
+        if found.kind is Kind.FITS:
+            return {**result, "cut_bytes": None}
+        if found.kind is Kind.AHEAD:
+            text = f"{node} goes on where {said.node} ends, in the same reign: ask again"
+            raise RequestRefused(api.ERROR_NOT_AVAILABLE, text)
+        cut_bytes = found.consistent_bytes if found.consistent_bytes > own.min else 0
+        await self._change(
+            group,
+            lambda reply: role_messages.Resync(
+                number=said.number, cut_bytes=cut_bytes, reply_to=reply
+            ),
+        )
+        return {**result, "cut_bytes": cut_bytes}
+
+    async def _ask_master(self, part: GroupPart) -> GroupState:
+        """What the master says of itself now. Raises: RequestRefused: it is none, or silent."""
+        group, master = part.file_group, part.master
+        if master in group.java_nodes:
+            text = f"{master} is a Java broker: nobody knows what its log is"
+            raise RequestRefused(api.ERROR_NOT_AVAILABLE, text)
+        door = master_door(self.config, master, self.config.nodes[part.node])
+        try:
+            said = await ask_group(
+                self._network, door, node=part.node, master=master, group=group.name
+            )
+        except LOST as error:
+            text = f"{master} does not answer: {error}"
+            raise RequestRefused(api.ERROR_NOT_AVAILABLE, text) from error
+        if not said.opened or said.number != part.board.view.number:
+            text = f"{master} has not opened {group.name} by promotion {part.board.view.number}"
+            raise RequestRefused(api.ERROR_NOT_AVAILABLE, text)
+        return said
 
     async def _change(self, group: str, make: Callable[[ReplyTo[role_messages.Done]], Any]) -> None:
         done = await self._asked(self._part(group).keeper, make, role_messages.Done)

@@ -12,10 +12,12 @@ import attrs
 import trio
 
 from actors.api import frame_socket
+from actors.api.convert_group import to_group_state
 from actors.api.failures import to_error
 from actors.api.frame_socket import FrameSocket, SocketClosed
 from actors.env.protocols import Address, Network, Stream
 from actors.errors import TriologError
+from actors.log_types import GroupState
 from wire import api
 from wire.errors import RemoteProtocolError
 
@@ -104,6 +106,19 @@ async def ask_acknowledged(
             if not isinstance(answer, api.Offsets):
                 raise SocketClosed(f"unexpected answer: {answer!r}")
             return answer.acknowledged
+
+
+async def ask_group(
+    network: Network, door: MasterDoor, *, node: str, master: str, group: str
+) -> GroupState:
+    """What another member is in the group at this moment."""
+    with trio.fail_after(ANSWER_TIMEOUT_S):
+        async with member_session(network, door, node=node, master=master) as session:
+            await session.frames.send(api.encode(api.GetGroup(id=1, group=group)))
+            answer = await session.answer()
+            if not isinstance(answer, api.Group):
+                raise SocketClosed(f"unexpected answer: {answer!r}")
+            return to_group_state(answer)
 
 
 async def _connect(network: Network, door: MasterDoor) -> Stream:

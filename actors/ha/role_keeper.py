@@ -31,6 +31,7 @@ from actors.ha.role_messages import (
     Message,
     Record,
     ReportedAhead,
+    Resync,
     Verified,
     Verify,
 )
@@ -72,7 +73,7 @@ class RoleKeeper(Actor[_Inbox]):
     link: Callable[[str], ActorRef[AskMember]]
     _life: int = 0
     _asking: Verify | None = None
-    _waiting: list[Record] = attrs.field(factory=list)
+    _waiting: list[Record | Resync] = attrs.field(factory=list)
 
     async def on_start(self) -> None:
         self._publish()
@@ -100,6 +101,8 @@ class RoleKeeper(Actor[_Inbox]):
             case Record():
                 promotion = Promotion(message.number, message.master)
                 effects = rules.recorded(promotion, now_s, force=message.force)
+            case Resync():
+                effects = rules.resync(message.number, message.cut_bytes)
             case store.StoreStarted():
                 effects = self._store_started(message, now_s)
             case _Tick():
@@ -110,7 +113,7 @@ class RoleKeeper(Actor[_Inbox]):
         match message:
             case Fence():
                 message.reply_to.send(Done(refused=effects.refused))
-            case Record():
+            case Record() | Resync():
                 self._answer_later(message, effects)
             case _:
                 pass
@@ -177,7 +180,7 @@ class RoleKeeper(Actor[_Inbox]):
 
     # Promotions.
 
-    def _answer_later(self, message: Record, effects: Effects) -> None:
+    def _answer_later(self, message: Record | Resync, effects: Effects) -> None:
         if effects.refused:
             message.reply_to.send(Done(refused=effects.refused))
             return
@@ -192,7 +195,7 @@ class RoleKeeper(Actor[_Inbox]):
         if not self._waiting:
             return
         promotion, acts = self.rules.promotion, self.rules.acts
-        kept: list[Record] = []
+        kept: list[Record | Resync] = []
         for held in self._waiting:
             if held.number < promotion.number:
                 self._overtaken(held.reply_to, promotion)

@@ -107,6 +107,19 @@ class Record:
 
 
 @attrs.frozen(kw_only=True)
+class Resync:
+    """Set aside what this slave's log has beyond `cut_bytes`; answered when it has opened again.
+
+    Attributes:
+        number: of the promotion that its master acts by.
+    """
+
+    number: int
+    cut_bytes: int
+    reply_to: ReplyTo[Done]
+
+
+@attrs.frozen(kw_only=True)
 class Done:
     """A request was carried out, or refused.
 
@@ -118,5 +131,13 @@ class Done:
 
 
 Message: TypeAlias = (
-    HighWater | Verify | MasterLeft | MemberTold | ReportedAhead | Fence | Record | StoreStarted
+    HighWater
+    | Verify
+    | MasterLeft
+    | MemberTold
+    | ReportedAhead
+    | Fence
+    | Record
+    | Resync
+    | StoreStarted
 )

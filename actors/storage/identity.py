@@ -243,6 +243,7 @@ def _parse_record(found: Any) -> GroupRecord:
             for reign in found["history"]
         ),
         high_water_bytes=_number(found["high_water_bytes"]),
+        cut_bytes=None if found.get("cut_bytes") is None else _number(found["cut_bytes"]),
     )
 
 

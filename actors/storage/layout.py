@@ -66,9 +66,14 @@ class StoreLayout:
         return f"{self.root}/cut"
 
     @property
+    def aside(self) -> str:
+        """Folder: what a slave had and its master not. See `set_aside`."""
+        return f"{self.root}/aside"
+
+    @property
     def folders(self) -> tuple[str, ...]:
         """All that are folders, the root first."""
-        return (self.root, self.commit_log, self.consume_queue, self.index, self.cut)
+        return (self.root, self.commit_log, self.consume_queue, self.index, self.cut, self.aside)
 
     @property
     def files(self) -> tuple[str, ...]:

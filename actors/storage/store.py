@@ -33,6 +33,7 @@ from actors.storage.commit_log import CommitLog, NoRoom, OffsetMismatch
 from actors.storage.group_commit import GroupCommit, Placed
 from actors.storage.layout import StoreLayout
 from actors.storage.opening import close_store, open_store
+from actors.storage.set_aside import set_aside
 from actors.storage.side_file import SideFile
 from actors.storage.stepping import stepped
 from actors.storage.store_messages import Append as Append
@@ -123,8 +124,8 @@ class Store(Actor[_Inbox]):
             conflate={SyncDone: lambda message: None, SetAdmission: lambda message: None},
             control=(OpenSession, SetGate),
         )
-        args = self.node, group, self.is_master, self.guard
-        self._closed = store_messages.closed_at_start(*args)
+        at_start = store_messages.closed_at_start
+        self._closed = at_start(self.node, group, self.is_master, self.guard)
 
     @property
     def is_master(self) -> bool:
@@ -136,6 +137,8 @@ class Store(Actor[_Inbox]):
     async def on_start(self) -> None:
         """Recover; see `opening`. Others are told nothing before it is done."""
         disk, layout = self.env.disk, self.layout
+        if self.guard is not None:
+            await stepped(set_aside(disk, layout, self.group.segment_bytes, self.guard.cut_bytes))
         opened = await stepped(
             open_store(disk, layout, self.group, is_master=self.is_master, owner=self.node)
         )
@@ -162,10 +165,9 @@ class Store(Actor[_Inbox]):
         for event in opened.events():
             self.ctx.emit(event)
         if self.guard is not None:
-            life, kept, clean = self.ctx.incarnation, opened.kept_bytes, opened.was_clean
-            promotion = self.guard.promotion
-            started = StoreStarted(life, promotion, self._range(), kept, clean)
-            await self.guard.keeper.tell(started)
+            kept, clean, held = opened.kept_bytes, opened.was_clean, self._range()
+            life, by = self.ctx.incarnation, self.guard.promotion
+            await self.guard.keeper.tell(StoreStarted(life, by, held, kept, clean))
 
     async def on_stop(self, reason: StopReason) -> None:
         """An ordered stop syncs what is left, removes the spare file, then the abort file (unless
@@ -214,8 +216,6 @@ class Store(Actor[_Inbox]):
             case SetGate():
                 if message.life == self.ctx.incarnation:
                     self._closed = message.closed
-                if message.reply_to is not None:
-                    message.reply_to.send(self._range())
             case _MarkDue():
                 self._unsynced[self._mark.path] = None
                 self._offer_written()

@@ -178,12 +178,10 @@ class SetGate:
 
     Attributes:
         life: of the store that is meant: the incarnation that said StoreStarted.
-        reply_to: told the range at this moment: with a closed gate, where the log ends for good.
     """
 
     life: int
     closed: GateClosed | None
-    reply_to: ReplyTo[LogRange] | None = None
 
 
 @attrs.frozen
@@ -206,10 +204,15 @@ class StoreStarted:
 
 @attrs.frozen
 class Guard:
-    """Who decides whether a store takes appends, and the promotion that its tree was built by."""
+    """Who decides whether a store takes appends, and the promotion that its tree was built by.
+
+    Attributes:
+        cut_bytes: set aside what the log has beyond this, before it opens; None: nothing.
+    """
 
     keeper: ActorRef[StoreStarted]
     promotion: Promotion
+    cut_bytes: int | None = None
 
 
 def closed_at_start(

@@ -128,7 +128,8 @@ def node_tree(
 def _group_now(place: GroupPlace, roles: Mapping[str, RoleParts] | None) -> SupervisorSpec:
     if roles is None:
         return group_tree(place)
-    return group_tree(place.led_by(roles[place.group.name].promotion))
+    parts = roles[place.group.name]
+    return group_tree(place.led_by(parts.promotion, parts.record().cut_bytes))
 
 
 def _roles(places: list[GroupPlace], roles: Mapping[str, RoleParts]) -> ChildSpec:

@@ -113,7 +113,7 @@ class GroupPlace:
     def address_of(self, node: str) -> str:
         return self.config.nodes[node]
 
-    def led_by(self, promotion: Promotion) -> GroupPlace:
+    def led_by(self, promotion: Promotion, cut_bytes: int | None) -> GroupPlace:
         """The same place with the master of that promotion, guarded by its role keeper."""
-        guard = store_messages.Guard(self.registry.ref(self.paths.role), promotion)
+        guard = store_messages.Guard(self.registry.ref(self.paths.role), promotion, cut_bytes)
         return attrs.evolve(self, group=self.group.led_by(promotion.master), guard=guard)

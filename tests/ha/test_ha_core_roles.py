@@ -374,6 +374,21 @@ def test_a_java_master_is_followed_unasked() -> None:
     assert effects.verdict.fits
 
 
+def test_a_slave_is_cut_where_it_parts_from_its_master() -> None:
+    one = slave(130, history=(A, B), high_water_bytes=125)
+    effects = one.resync(0, 100)
+    assert effects.restart
+    assert effects.record is not None
+    assert effects.record.cut_bytes == 100
+    assert not one.acts
+    assert start(one, 130) == Effects(), "built before it was decided"
+    started = start(one, 100)
+    assert started.record == GroupRecord(history=(A,), high_water_bytes=100)
+    assert one.acts
+    assert one.resync(1, 100).refused, "by another promotion"
+    assert rules().resync(0, 100).refused, "a master"
+
+
 def test_the_mark_only_rises() -> None:
     one = slave(80)
     assert one.high_water(70).record == GroupRecord(high_water_bytes=70)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 import trio
 
 from actors.api.failures import RequestRefused
-from actors.errors import NotEnoughReplicas, NotMaster, OutcomeUnknown
+from actors.errors import Closed, NodeStopped, NotEnoughReplicas, NotMaster, OutcomeUnknown
 from actors.events import roles as events
 from actors.log_types import GroupState
 from actors.sim.cluster import SimCluster, classic_config
 from actors.sim.world import World, open_world
+from actors.storage.identity import identity_path
 
 GROUP = "orders"
 
@@ -100,6 +102,125 @@ async def test_an_old_master_with_a_tail_of_its_own_is_refused_whatever_its_leng
         assert (await state(cluster, "n0")).state == "diverged"
         batch = await cluster.log(GROUP, "n0").read(0)
         assert batch.records == (), "nobody knows what of it is still true"
+
+
+async def diverged(world: World, tail: int = 1) -> SimCluster:
+    """n1 is master; n0 holds `tail` records of 20 KB that nobody else has."""
+    cluster = cluster_in(world, slave_timeout_s=0.5)
+    await cluster.start()
+    await cluster.log(GROUP).append([b"one"])
+    await cluster.converged(GROUP)
+    cluster.cut("n0")
+    for _ in range(tail):
+        with pytest.raises(OutcomeUnknown):
+            await cluster.log(GROUP).append([b"t" * 20_000])
+    await promote(cluster, 1, "n1", "n2")
+    await becomes(cluster, "n1", "open")
+    await cluster.log(GROUP, "n1").append([b"two"])
+    cluster.heal()
+    await becomes(cluster, "n0", "diverged")
+    return cluster
+
+
+@pytest.mark.parametrize("tail", [1, 9])  # within a file, and over several
+async def test_resync_sets_the_tail_aside_and_follows(tail: int, autojump_clock: object) -> None:
+    async with open_world(10) as world:
+        cluster = await diverged(world, tail)
+        before = await state(cluster, "n0")
+        shared = (await state(cluster, "n1")).history[-1].start_bytes
+        result = await cluster.node("n0").resync(GROUP)
+        assert result == {
+            "group": GROUP,
+            "node": "n0",
+            "master": "n1",
+            "end_bytes": before.written,
+            "cut_bytes": shared,
+        }
+        await becomes(cluster, "n0", "following")
+        await trio.sleep(2.0)
+        batch = await cluster.log(GROUP, "n0").read(0)
+        assert [record.body for record in batch.records] == [b"one", b"two"]
+        assert (await cluster.node("n0").resync(GROUP))["cut_bytes"] is None
+        disk, root = world.node("n0").disk, cluster.config.group_dir("n0", GROUP)
+        (folder,) = disk.listdir(f"{root}/aside")
+        kept = b""
+        for name in disk.listdir(f"{root}/aside/{folder}"):
+            file = disk.open(f"{root}/aside/{folder}/{name}", "r")
+            kept += file.pread(0, file.size_bytes)
+            file.close()
+        assert kept.count(b"t" * 20_000) == tail
+        await cluster.kill("n0")
+        await cluster.start("n0")
+        await becomes(cluster, "n0", "following")
+        record = cluster.node("n0").roles[GROUP].record()
+        assert record.cut_bytes is None
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_a_power_loss_in_a_resync_is_made_up_for(seed: int, autojump_clock: object) -> None:
+    async with open_world(20 + seed) as world:
+        cluster = await diverged(world, 5)
+        async with trio.open_nursery() as nursery:
+
+            async def resync() -> None:
+                with pytest.raises((Closed, NodeStopped)):
+                    await cluster.node("n0").resync(GROUP)
+                    raise Closed("it was quicker")
+
+            nursery.start_soon(resync)
+            with trio.move_on_after(5.0):
+                while cluster.node("n0").roles[GROUP].record().cut_bytes is None:  # noqa: ASYNC110
+                    await trio.sleep(0.0001)
+            await trio.sleep(0.002 * seed)
+            await cluster.power_loss("n0")
+            nursery.cancel_scope.cancel()
+        await cluster.start("n0")
+        await becomes(cluster, "n0", "following")
+        await cluster.log(GROUP, "n1").append([b"three"])
+        await trio.sleep(2.0)
+        batch = await cluster.log(GROUP, "n0").read(0)
+        assert [record.body for record in batch.records] == [b"one", b"two", b"three"]
+
+
+async def test_a_log_that_shares_nothing_is_set_aside_as_a_whole(autojump_clock: object) -> None:
+    async with open_world(30) as world:
+        cluster = cluster_in(world)
+        await cluster.start()
+        await cluster.log(GROUP).append([b"one"])
+        await cluster.converged(GROUP)
+        await cluster.stop("n2")
+        path = identity_path(cluster.config.node_dir("n2"))
+        disk = world.node("n2").disk
+        file = disk.open(path, "r")
+        identity = json.loads(file.pread(0, file.size_bytes))
+        file.close()
+        identity["records"][GROUP]["history"][0]["token"] += 1
+        disk.unlink(path)
+        file = disk.open(path, "x")
+        file.pwrite(json.dumps(identity).encode(), 0)
+        file.close()
+        await cluster.start("n2")
+        refused = await becomes(cluster, "n2", "diverged")
+        assert "unrelated" in refused.reason
+        assert (await cluster.node("n2").resync(GROUP))["cut_bytes"] == 0
+        await becomes(cluster, "n2", "following")
+        await trio.sleep(2.0)
+        batch = await cluster.log(GROUP, "n2").read(0)
+        assert [record.body for record in batch.records] == [b"one"]
+        folder = f"{cluster.config.group_dir('n2', GROUP)}/aside/{0:020d}.1"
+        assert "commitlog" in disk.listdir(folder)
+
+
+async def test_a_resync_that_makes_no_sense_is_refused(autojump_clock: object) -> None:
+    async with open_world(31) as world:
+        cluster = cluster_in(world)
+        await cluster.start()
+        with pytest.raises(RequestRefused, match="n0 is the master"):
+            await cluster.node("n0").resync(GROUP)
+        await cluster.node("n1").record(GROUP, 1, "n2", False)
+        cluster.cut("n1")
+        with pytest.raises(RequestRefused, match="n2 does not answer"):
+            await cluster.node("n1").resync(GROUP)
 
 
 async def test_a_restarted_master_hears_of_a_promotion_before_it_takes_appends(

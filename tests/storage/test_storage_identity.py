@@ -68,6 +68,7 @@ RECORD = GroupRecord(
     promotion_master="n2",
     history=(Reign(0, 2**63 - 1, "n0", 0), Reign(3, 17, "n2", 4096)),
     high_water_bytes=5000,
+    cut_bytes=4096,
 )
 
 
@@ -139,6 +140,7 @@ def test_the_identity_of_an_older_version_opens(disk: SimDisk) -> None:
         {**attrs.asdict(RECORD), "high_water_bytes": -1},
         {**attrs.asdict(RECORD), "high_water_bytes": 2**63},
         {**attrs.asdict(RECORD), "history": [[0, 1, "n0", 0]]},
+        {**attrs.asdict(RECORD), "cut_bytes": -1},
     ],
 )
 def test_a_record_that_cannot_be_read(disk: SimDisk, record: object) -> None:

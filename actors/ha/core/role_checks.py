@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import attrs
 
 from actors.events import roles as events
-from actors.ha.core.reigns import Kind, adopt, compare, trim
+from actors.ha.core.reigns import Kind, adopt, compare, cut, trim
 from actors.ha.core.role_effects import Fence, RoleState, Verdict
 from actors.log_types import GroupRecord, GroupState
 
@@ -41,6 +41,17 @@ def why_not_open(
     return None
 
 
+def heard_min(record: GroupRecord, number: int, others: int, copies: int) -> int:
+    """So many of the `others` a master by promotion `number` has to hear in any case.
+
+    Who becomes master needs one of every set of nodes that may hold something acknowledged. Who was
+    it before has that itself; it only has to hear whether it still is.
+    """
+    if number == 0 or any(reign.number == number for reign in record.history):
+        return 1
+    return max(1, others + 1 - copies)
+
+
 def without_partial_record(
     record: GroupRecord, node: str, end_bytes: int, kept_bytes: int, *, certain: bool
 ) -> GroupRecord:
@@ -57,6 +68,16 @@ def without_partial_record(
     if own or not certain or not end_bytes < record.high_water_bytes <= end_bytes + kept_bytes:
         return record
     return attrs.evolve(record, high_water_bytes=end_bytes)
+
+
+def after_cut(record: GroupRecord, end_bytes: int) -> GroupRecord:
+    """What is remembered once a log was cut: nothing of what is gone."""
+    return attrs.evolve(
+        record,
+        history=cut(record.history, end_bytes),
+        high_water_bytes=min(record.high_water_bytes, end_bytes),
+        cut_bytes=None,
+    )
 
 
 @attrs.define(kw_only=True)

@@ -12,8 +12,8 @@ shorter than what it is known to have acknowledged. Opening begins a reign, whic
 first. A slave reports to a master only after `_judge` found that its log is a part of the master's,
 and that the master has begun its reign: then the history is the master's from there on.
 
-Inputs: `started`, `heard`, `reported_ahead`, `verify`, `left`, `fence`, `recorded`, `high_water`,
-`tick`. Each gives Effects.
+Inputs: `started`, `heard`, `reported_ahead`, `verify`, `left`, `fence`, `recorded`, `resync`,
+`high_water`, `tick`. Each gives Effects.
 
 There is no upstream: classic HA has no fencing. RocketMQ 5's controller and auto-switch HA settle
 the same questions (store/ha/autoswitch/, controller/, 5.3.3).
@@ -29,7 +29,14 @@ import attrs
 from actors.events import roles as events
 from actors.ha.core.extent import LogExtent
 from actors.ha.core.reigns import begin
-from actors.ha.core.role_checks import Question, judge, why_not_open, without_partial_record
+from actors.ha.core.role_checks import (
+    Question,
+    after_cut,
+    heard_min,
+    judge,
+    why_not_open,
+    without_partial_record,
+)
 from actors.ha.core.role_effects import (
     Effects,
     Fence,
@@ -129,7 +136,8 @@ class RoleRules:
         was_clean: bool = True,
     ) -> Effects:
         """The group's tree has started, built by `promotion`; its store is closed."""
-        if promotion != self.promotion:
+        end, cut_at = extent.written_bytes, self.record.cut_bytes
+        if promotion != self.promotion or (cut_at is not None and end > cut_at):
             return Effects()  # it is about to be restarted
         self._acts_by, self._extent, self._since_s = promotion, extent, now_s
         self._opened = self._gate_open = self._forced_open = False
@@ -137,10 +145,9 @@ class RoleRules:
         self._heard.clear()
         self._ahead.clear()
         certain = was_clean or self.synced
+        known = self.record if cut_at is None else after_cut(self.record, end)
         record = self._remember(
-            without_partial_record(
-                self.record, self.node, extent.written_bytes, kept_bytes, certain=certain
-            )
+            without_partial_record(known, self.node, end, kept_bytes, certain=certain)
         ).record
         if self.role is Role.SLAVE:
             self._become(RoleState.CONNECTING)
@@ -220,9 +227,16 @@ class RoleRules:
             self._force = promotion.number
         if promotion.number > known.number:
             return self._adopt(promotion)
-        if self.acts and self.role is Role.MASTER:
-            return self._ask(now_s)
-        return Effects()
+        return self._ask(now_s) if self.acts and self.role is Role.MASTER else Effects()
+
+    def resync(self, number: int, cut_bytes: int) -> Effects:
+        """Somebody has decided that what this slave's log has beyond `cut_bytes` is to go."""
+        if number != self.promotion.number or not self.acts or self.role is not Role.SLAVE:
+            return Effects(refused="this node takes another part now")
+        effects = self._remember(attrs.evolve(self.record, cut_bytes=cut_bytes))
+        self._acts_by = self._question = None
+        self._become(RoleState.CONNECTING)
+        return attrs.evolve(effects, restart=True)
 
     def high_water(self, offset_bytes: int) -> Effects:
         """This node has acknowledged, or reported, up to here."""
@@ -280,23 +294,13 @@ class RoleRules:
             return self._opening(())
         silent = [m for m in self.members if m not in self._counted()]
         until_s = self._since_s + ASK_GRACE_S
-        enough = len(self.members) - len(silent) >= self._heard_min and now_s >= until_s
+        number, others = self.promotion.number, len(self.members)
+        wanted = heard_min(self.record, number, others, self.copies)
+        enough = others - len(silent) >= wanted and now_s >= until_s
         if self._is_forced or not silent or enough:
             return self._open()
         self._become(RoleState.ASKING, f"has not heard {', '.join(silent)}")
         return attrs.evolve(self._closed(()), deadline_s=until_s if now_s < until_s else None)
-
-    @property
-    def _heard_min(self) -> int:
-        """So many members have to be heard in any case.
-
-        Who becomes master needs one of every set of nodes that may hold something acknowledged. Who
-        was it before has that itself; it only has to hear whether it still is.
-        """
-        number = self.promotion.number
-        if number == 0 or any(reign.number == number for reign in self.record.history):
-            return 1
-        return max(1, len(self.members) + 1 - self.copies)
 
     @property
     def _is_forced(self) -> bool:
