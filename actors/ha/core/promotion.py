@@ -1,0 +1,227 @@
+"""Who becomes a group's master: decided from what its members answer.
+
+`decide` chooses and says what may be lost. Without `force` it refuses wherever something may, so
+that what it lets through keeps every acknowledged record: as long as fewer nodes are silent than an
+append had copies, one of those that answer has it, and the furthest of them has all.
+
+Upstream: DefaultElectPolicy.java, apache/rocketmq controller/.../elect/impl (5.3.3), which compares
+epochs, then offsets. Differs: histories are compared, so that a log which parted from the group's
+is never chosen for its length; and a person asks for it, there is no controller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import attrs
+
+from actors.ha.core.reigns import Comparison, Kind, compare, trim
+from actors.log_types import GroupState, Reign
+
+
+@attrs.frozen(kw_only=True)
+class Wish:
+    """What an operator asks for, and what the cluster file says of the group.
+
+    Attributes:
+        members: those that can be asked, in the file's order.
+        java: the members that cannot, as they are Java brokers.
+        file_master: who is master without any promotion.
+        counting: the members that can be a copy of an append, the master among them.
+        copies: how many of these an append had before it was answered.
+        synced: only synced bytes were answered for.
+        node: who is to become master; None: the furthest.
+        force: whatever may be lost.
+    """
+
+    group: str
+    members: tuple[str, ...]
+    java: tuple[str, ...] = ()
+    file_master: str
+    counting: tuple[str, ...]
+    copies: int
+    synced: bool
+    node: str | None = None
+    force: bool = False
+
+    def end_of(self, state: GroupState) -> int:
+        """How far a member is, as the group counts."""
+        return state.synced if self.synced else state.written
+
+
+@attrs.frozen(kw_only=True)
+class Plan:
+    """What is to be done.
+
+    Attributes:
+        number: of the promotion.
+        chosen: the next master.
+        old: who was master before it, None if nobody knows.
+        fence: who takes appends, or might soon: to be fenced before `chosen` is told.
+        hand_over: `old` answers, and `chosen` is to get all that it has before it is told.
+        losses: what may be lost all the same, by `force`.
+    """
+
+    number: int
+    chosen: str
+    old: str | None
+    fence: tuple[str, ...]
+    hand_over: bool
+    losses: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class Refusal:
+    """Nothing is to be done, and why. `by_force`: `force` would do it all the same."""
+
+    reasons: tuple[str, ...]
+    by_force: bool = False
+
+
+def decide(
+    wish: Wish, states: Mapping[str, GroupState], silent: Mapping[str, str]
+) -> Plan | Refusal:
+    """Choose the next master.
+
+    Args:
+        states: the members that answer.
+        silent: all other members, and why they do not.
+    """
+    assert set(states) | set(silent) == set(wish.members)
+    assert not set(states) & set(silent)
+    if wish.node is not None and wish.node not in states:
+        return Refusal((_absent(wish, wish.node, silent),))
+    if not states:
+        return Refusal((f"no member of {wish.group} answers",))
+    number = max(state.number for state in states.values())
+    old = _master(wish, states, number)
+    chosen = wish.node or _furthest(wish, states, old)
+    if chosen is None:
+        return Refusal((f"no member of {wish.group} but its master {old} answers",))
+    if chosen == old and states[chosen].role == "master" and states[chosen].state == "open":
+        return Refusal((f"{chosen} is the master of {wish.group}",))
+    answers = old is not None and old in states and states[old].role == "master"
+    hand_over = answers and old is not None and old != chosen and _fits(states, chosen, old)
+    losses = (
+        *_silent_losses(wish, states, silent, old),
+        *_lacks(wish, states, chosen, old if hand_over else None),
+    )
+    if losses and not wish.force:
+        return Refusal(losses, by_force=True)
+    masters = [name for name, state in states.items() if state.role == "master" and name != chosen]
+    return Plan(
+        number=number + 1,
+        chosen=chosen,
+        old=old,
+        fence=tuple(masters),
+        hand_over=hand_over,
+        losses=losses,
+    )
+
+
+def handed_over(wish: Wish, old: GroupState, chosen: GroupState) -> bool:
+    """Whether `chosen` has all that the fenced `old` has, and nobody waits for an answer."""
+    return (
+        old.state == "fenced"
+        and old.unanswered == 0
+        and _compare(chosen, old).kind in (Kind.FITS, Kind.AHEAD)
+        and chosen.written >= old.written
+        and wish.end_of(chosen) >= old.written
+    )
+
+
+def is_outdated(state: GroupState, others: Mapping[str, GroupState]) -> bool:
+    """Whether its log parted from a line that went on: it needs a resync, and nothing is lost."""
+    return any(
+        _is_newer(other, state) and _compare(state, other).kind is not Kind.FITS
+        for name, other in others.items()
+        if name != state.node
+    )
+
+
+def _master(wish: Wish, states: Mapping[str, GroupState], number: int) -> str | None:
+    """The master by the newest promotion; None if two nodes are that."""
+    named = {state.master for state in states.values() if state.number == number}
+    return named.pop() if len(named) == 1 else None
+
+
+def _absent(wish: Wish, node: str, silent: Mapping[str, str]) -> str:
+    if node in silent:
+        return f"{node} does not answer: {silent[node]}"
+    if node in wish.java:
+        return f"{node} is a Java broker: it cannot be promoted from here"
+    return f"{node} is no member of {wish.group}"
+
+
+def _furthest(wish: Wish, states: Mapping[str, GroupState], old: str | None) -> str | None:
+    """Of those whose log is not outdated, who has most; a master that works is left out."""
+    works = old is not None and old in states and states[old].state == "open"
+    found = [
+        (wish.end_of(states[name]), states[name].written, -place)
+        for place, name in enumerate(wish.members)
+        if name in states and not (works and name == old) and not is_outdated(states[name], states)
+    ]
+    return wish.members[-max(found)[2]] if found else None
+
+
+def _silent_losses(
+    wish: Wish, states: Mapping[str, GroupState], silent: Mapping[str, str], old: str | None
+) -> Iterator[str]:
+    """What those may have who cannot be asked."""
+    was = old if old is not None else wish.file_master
+    for name, why in silent.items():
+        if name != was:
+            yield f"{name} does not answer ({why}): what it alone has would be lost"
+    for name in wish.java:
+        if name == was:
+            yield f"{name} is a Java broker and cannot be fenced: is it stopped for good?"
+        elif name in wish.counting:
+            yield f"{name} is a Java broker: what it alone has would be lost"
+    if was in silent and wish.copies == 1:
+        why = silent[was]
+        yield f"{was} does not answer ({why}): with copies = 1 what it alone has would be lost"
+
+
+def _lacks(
+    wish: Wish, states: Mapping[str, GroupState], chosen: str, gets: str | None
+) -> Iterator[str]:
+    """What the chosen one does not have. `gets`: the member whose log it is going to have."""
+    own = states[gets or chosen]
+    if is_outdated(states[chosen], states):
+        yield f"{chosen} has parted from the group's log: `resync {chosen}` first"
+    for name, other in states.items():
+        if name in (chosen, gets) or is_outdated(other, states):
+            continue
+        found = _compare(other, own)
+        lost_bytes = wish.end_of(other) - found.consistent_bytes
+        if found.kind is not Kind.FITS and lost_bytes > 0:
+            yield f"{name} has {lost_bytes} bytes that {chosen} does not have"
+    line = [state for state in states.values() if not is_outdated(state, states)]
+    known = max(state.acknowledged for state in line)
+    end = wish.end_of(own)
+    if gets is None and known > end:
+        yield f"all below {known} was acknowledged, and {chosen} has what is below {end}"
+
+
+def _fits(states: Mapping[str, GroupState], chosen: str, old: str) -> bool:
+    """Whether the chosen one can get the rest from the old master."""
+    return _compare(states[chosen], states[old]).kind in (Kind.FITS, Kind.AHEAD)
+
+
+def _compare(own: GroupState, other: GroupState) -> Comparison:
+    return compare(own.history, own.written, other.history, other.written)
+
+
+def _last(state: GroupState) -> Reign:
+    """The newest reign that a log has part in: also one that begins at its very end."""
+    return trim(state.history, state.written + 1)[-1]
+
+
+def _is_newer(one: GroupState, other: GroupState) -> bool:
+    """Whether `one` has gone on into a reign that `other` knows nothing of."""
+    newest, known = _last(one), _last(other)
+    if newest.number != known.number:
+        return newest.number > known.number
+    theirs = {reign.token for reign in other.history}
+    ours = {reign.token for reign in one.history}
+    return known.token in ours and newest.token not in theirs
