@@ -8,6 +8,7 @@ import pathlib
 import pty
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from typing import Any
@@ -29,8 +30,8 @@ version = 1
 name = "demo"
 data_dir = "var"
 [nodes]
-n0 = "127.0.26.1"
-n1 = "127.0.26.2"
+n0 = "127.0.0.1"
+n1 = "127.0.0.2"
 [groups.orders]
 mode = "classic"
 master = "n0"
@@ -40,20 +41,22 @@ consume_queue_bytes = 2000
 index_slots_count = 50
 index_units_count = 200
 """
-PAIR = CLUSTER.replace('master = "n0"', 'master = "n0"\nslaves = ["n1"]')
 MASTER = str(GOLDEN / "5.3.3" / "master")
 
 
 @pytest.fixture
 def file(tmp_path: pathlib.Path) -> pathlib.Path:
     path = tmp_path / "c.toml"
-    path.write_text(CLUSTER)
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        path.write_text(CLUSTER.replace("24101", str(one.getsockname()[1])))
     return path
 
 
 @pytest.fixture
 def pair(file: pathlib.Path) -> pathlib.Path:
-    file.write_text(PAIR)
+    alone = file.read_text()
+    file.write_text(alone.replace('master = "n0"', 'master = "n0"\nslaves = ["n1"]'))
     return file
 
 
@@ -379,6 +382,6 @@ def test_ctrl_c_is_one_line(tmp_path: pathlib.Path) -> None:
     assert errors == b"triolog: interrupted\n"
 
 
-def test_the_cluster_files_of_these_tests_are_good() -> None:
+def test_the_cluster_files_of_these_tests_are_good(pair: pathlib.Path) -> None:
     assert loads(CLUSTER, "c.toml").groups["orders"].copies == 1
-    assert loads(PAIR, "c.toml").groups["orders"].copies == 2
+    assert loads(pair.read_text(), "c.toml").groups["orders"].copies == 2
