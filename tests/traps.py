@@ -3,7 +3,8 @@
 `python tests/traps.py` prints the table trap -> script -> outcome with `compat = "upstream"` and
 without. `python tests/traps.py T3` plays a script and prints it; `--write` writes what the scripts
 print now into them, for a look at the difference. The scripts are in `tests/scripts/upstream/`;
-`scripts/test_scripts.py` plays them all, and refuses a trap without a script or a reason.
+`scripts/test_scripts.py` plays them all, and refuses a trap without a script or a reason. Beside
+them, in `guarantees/`, is a crash for each row of the guarantees table, under our rules only.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from pathlib import Path
 
 SCRIPTS = Path(__file__).parent / "scripts"
 FOLDER = SCRIPTS / "upstream"
+GUARANTEES = SCRIPTS / "guarantees"
+OURS = ("ours", "ours")
 sys.path.append(str(SCRIPTS))
 
 from script_format import Script, parse, render  # noqa: E402
@@ -112,6 +115,8 @@ def main(words: list[str]) -> int:
             path.write_text(render(played))
         else:
             print(render(played))
+    for path in sorted(GUARANTEES.glob("*.txt")) if args.write and not args.trap else ():
+        path.write_text(render(play(parse(path.read_text()), OURS)))
     return 0
 
 

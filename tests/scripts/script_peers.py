@@ -16,6 +16,8 @@ BODY_BYTES = 103
 """With the topic `orders` this makes a record of RECORD_BYTES."""
 HEADER_BYTES, REPORT_BYTES = 12, 8
 LOOK_S = 0.001
+AGAIN_MIN = 5
+"""So many equal reports are told as many; fewer as one, for they depend on a moment."""
 HOST = ("127.0.0.1", 10911)
 
 
@@ -48,15 +50,19 @@ class Peer:
     """One end of a stream. What the other says is gathered by `run`.
 
     Attributes:
+        stream: None if the other side broke it before it was there.
         follows: report the end of every frame, as a slave that stores everything.
     """
 
-    stream: Stream
+    stream: Stream | None
     follows: bool = False
     _heard: bytearray = attrs.field(factory=bytearray)
     _ended: bool = False
 
     async def run(self) -> None:
+        if self.stream is None:
+            self._ended = True
+            return
         receive, _ = self.stream.halves()
         try:
             while data := await receive.receive_some(65536):
@@ -82,6 +88,8 @@ class Peer:
         return int.from_bytes(head[:8], signed=True), int.from_bytes(head[8:], signed=True)
 
     async def say(self, data: bytes) -> None:
+        if self.stream is None:
+            return
         _, send = self.stream.halves()
         try:
             await send.send_all(data)
@@ -89,7 +97,8 @@ class Peer:
             self._ended = True
 
     def close(self) -> None:
-        self.stream.abort()
+        if self.stream is not None:
+            self.stream.abort()
 
     @property
     def spoken(self) -> bool:
@@ -120,7 +129,7 @@ class Peer:
         return self._with_end(lines)
 
     def take_reports(self) -> list[str]:
-        """What a slave said since the last call; the same report again is counted."""
+        """What a slave said since the last call; the same one again is told once."""
         said: list[list[int]] = []
         while len(self._heard) >= REPORT_BYTES:
             offset = int.from_bytes(self._heard[:REPORT_BYTES], signed=True)
@@ -129,8 +138,9 @@ class Peer:
                 said[-1][1] += 1
             else:
                 said.append([offset, 1])
+        again = ", again and again"
         return self._with_end(
-            [f"report {offset}" + (f", {n} times" if n > 1 else "") for offset, n in said]
+            [f"report {offset}{again if n >= AGAIN_MIN else ''}" for offset, n in said]
         )
 
     def _with_end(self, lines: list[str]) -> list[str]:
@@ -176,7 +186,11 @@ class RawMaster:
     def peer(self) -> Peer:
         return self.connections[-1][1]
 
+    def count_from_now(self) -> None:
+        """Pauses are counted from here on."""
+        self.connections[:] = [(trio.current_time(), self.peer)]
+
     def pauses_s(self) -> list[int]:
-        """Whole seconds between connections."""
+        """Whole seconds between connections, the first one since `count_from_now`."""
         times = [at for at, _ in self.connections]
         return [round(later - earlier) for earlier, later in pairwise(times)]

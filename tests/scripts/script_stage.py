@@ -74,7 +74,8 @@ class Stage:
         if self._raw.knows(name):
             return await self._raw.play(name, *rest)
         found = [getattr(who, f"_{name.replace('-', '_')}", None) for who in self._who()]
-        command: Callable[..., Awaitable[list[str]]] = next(each for each in found if each)
+        command: Callable[..., Awaitable[list[str]]] | None = next(filter(None, found), None)
+        assert command is not None, f"no command {name!r}"
         return await command(*rest, **options)
 
     def _who(self) -> tuple[object, ...]:
@@ -197,6 +198,13 @@ class Stage:
         """Whole records in the logs on the disks, whether the nodes run or not."""
         return [f"{name}: {len(self._heads(name))} records" for name in names]
 
+    async def _survive(self, *names: str) -> list[str]:
+        """Whole records that a power loss now leaves, whatever luck the other pages have."""
+        return [
+            f"{name}: {len(self._heads(name, durable=True))} records survive a power loss for sure"
+            for name in names
+        ]
+
     async def _queue_offsets(self, name: str) -> list[str]:
         """Each record's number in its queue, and how many the queue has units for."""
         numbers = " ".join(str(head.queue_offset) for head in self._heads(name))
@@ -210,12 +218,13 @@ class Stage:
     def _layout(self, name: str) -> StoreLayout:
         return StoreLayout(self.cluster.config.group_dir(name, GROUP))
 
-    def _heads(self, name: str) -> list[RecordHead]:
+    def _heads(self, name: str, *, durable: bool = False) -> list[RecordHead]:
         disk, folder = self.world.node(name).disk, self._layout(name).commit_log
         found: list[RecordHead] = []
         for base in segment_bases(disk, folder) if disk.exists(folder) else ():
-            data = disk.inode(segment_path(folder, base)).read(0, READ_BYTES)
-            found += scan_heads(data, physical_offset=base)[0]
+            path = segment_path(folder, base)
+            data = disk.durable(path) if durable else disk.inode(path).read(0, READ_BYTES)
+            found += scan_heads(data or b"", physical_offset=base)[0]
         return found
 
     # ---- nodes and faults ----
@@ -253,6 +262,16 @@ class Stage:
         await self._until_followed()
         return []
 
+    async def _cut(self, name: str) -> list[str]:
+        """Nothing passes between a node and all others, either way; the master gives it up."""
+        self.cluster.cut(name)
+        group = self.cluster.config.groups[GROUP]
+        return await self._wait(group.ha_housekeeping_interval_s + 1.0)
+
+    async def _heal(self) -> list[str]:
+        self.cluster.heal()
+        return await self._wait(10.0)
+
     async def _disk(self, name: str, what: str, *rest: str) -> list[str]:
         """`fail OPERATION ERRNO PATH-PART`, `slow SECONDS FOR-SECONDS` or `heal`."""
         faults = self.world.node(name).disk.faults
@@ -275,7 +294,8 @@ class Stage:
         failure = self.world.node(name).take_failure()
         if failure is None:
             return [f"{name} runs" if self.cluster.runs(name) else f"{name} is off"]
-        return [f"{name} died: {', '.join(sorted(_leaves(failure)))}"]
+        leaves = _leaves(failure)
+        return [f"{name} died: {'StorageError' if 'StorageError' in leaves else sorted(leaves)}"]
 
     # ---- looking ----
 

@@ -1,0 +1,106 @@
+"""Upstream's traps run as their scripts say, under both settings, and none is left out."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+from script_format import differs, parse, render, side_by_side
+from script_runner import play
+
+from actors.config import guarantees
+
+_spec = importlib.util.spec_from_file_location("traps", Path(__file__).parents[1] / "traps.py")
+assert _spec is not None
+assert _spec.loader is not None
+traps = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(traps)
+
+SCRIPTS = sorted(traps.FOLDER.glob("*.txt"))
+GUARANTEES = sorted(traps.GUARANTEES.glob("*.txt"))
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_a_script_prints_what_it_says(path: Path) -> None:
+    """If the new output is right: `python tests/traps.py --write`, and look at the difference."""
+    text = path.read_text()
+    assert render(play(parse(text))) == text
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_a_script_s_head_fits_its_outputs(path: Path) -> None:
+    """Outcomes that differ are told for each setting; equal ones with the reason."""
+    script = parse(path.read_text())
+    assert script.head[0].startswith(f"T{int(path.name[1:3])}: ")
+    told = {who for who in ("upstream", "ours", "both") if script.says(who)}
+    assert told == ({"upstream", "ours"} if differs(script) else {"both"})
+
+
+@pytest.mark.parametrize("path", GUARANTEES, ids=lambda path: path.stem)
+def test_a_crash_leaves_what_the_guarantee_says(path: Path) -> None:
+    """If the new output is right: `python tests/traps.py --write`, and look at the difference."""
+    text = path.read_text()
+    assert render(play(parse(text), traps.OURS)) == text
+
+
+def test_every_guarantee_has_its_crash() -> None:
+    """But for upstream's looser rules, which have the traps."""
+    shown = [parse(path.read_text()).says("row") for path in GUARANTEES]
+    promised = [row.mode for row in guarantees.table()]
+    assert sorted(shown) == sorted(row for row in promised if "compat" not in row)
+
+
+def test_every_trap_has_a_script_or_a_reason() -> None:
+    scripts = traps.paths()
+    assert len(scripts) == len(SCRIPTS)
+    assert scripts.keys() <= traps.TRAPS.keys()
+    assert not scripts.keys() & traps.WITHOUT.keys()
+    assert scripts.keys() | traps.WITHOUT.keys() == traps.TRAPS.keys()
+    assert list(traps.TRAPS) == list(range(1, 34))
+
+
+def test_the_table_has_a_row_for_every_trap(capsys: pytest.CaptureFixture[str]) -> None:
+    assert traps.main([]) == 0
+    rows = capsys.readouterr().out.splitlines()
+    assert len(rows) == 2 + len(traps.TRAPS)
+    assert all(row.count("|") == 5 for row in rows)
+    assert "| `T03_slave_ahead.txt` | believed" in rows[4]
+
+
+def test_one_trap_is_played_and_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert traps.main(["T11"]) == 0
+    assert capsys.readouterr().out.startswith("# T11: ")
+
+
+TEXT = """\
+# T0: a head
+# both: nothing happens
+
+# why
+first a=1
+----
+printed
+
+second
+----
+"""
+
+
+def test_a_script_is_read_and_written_back() -> None:
+    script = parse(TEXT)
+    assert script.says("both") == "nothing happens"
+    assert script.says("ours") == ""
+    assert [(step.lead, step.line, step.output) for step in script.steps] == [
+        (("# why",), "first a=1", ("printed",)),
+        ((), "second", ()),
+    ]
+    assert render(script) == TEXT
+    assert not differs(script)
+    with pytest.raises(ValueError, match="line 5: ---- is missing below 'first a=1'"):
+        parse(TEXT.replace("a=1\n----", "a=1"))
+
+
+def test_outputs_are_marked_where_they_differ() -> None:
+    assert side_by_side(["a"], ["a"]) == ("a",)
+    assert side_by_side(["a"], []) == ("upstream | a", "ours     | (nothing)")
