@@ -9,12 +9,14 @@ from typing import Any, TypeAlias
 
 import attrs
 import trio
+from ha_keeper import KitKeeper
 from ha_peer import Peer
 from handles_disk import HandlesDisk
 
 from actors.config import ClusterConfig, loads
 from actors.env import Env
-from actors.ha import connection_state
+from actors.ha import connection_state, role_messages
+from actors.log_types import Promotion
 from actors.runtime import (
     Actor,
     ActorRef,
@@ -144,7 +146,10 @@ class Readers(Actor[pull_service.Acknowledged]):
 
 @attrs.define
 class Kit:
-    """One node: its log, its actors, and the network around it."""
+    """One node: its log, its actors, and the network around it.
+
+    `told` and `verdicts` are of the role keeper's stand-in, if there is one.
+    """
 
     place: GroupPlace
     network: SimNetwork
@@ -160,6 +165,8 @@ class Kit:
     answers_range: bool = True
     subscribers: dict[str, ActorRef[store.LogGrew]] = attrs.field(factory=dict)
     shown: list[int] = attrs.field(factory=list)
+    told: list[Any] = attrs.field(factory=list)
+    verdicts: list[role_messages.Verified] = attrs.field(factory=list)
     system: System = attrs.field(init=False)
 
     @property
@@ -292,12 +299,14 @@ async def node(
     options: NetworkOptions | None = None,
     holding: bytes = b"",
     before: Callable[[SimNetwork], None] | None = None,
+    guarded: bool = False,
 ) -> AsyncIterator[Kit]:
     """The HA actors of `orders` on this node, running.
 
     Args:
         holding: the log that is there at the start.
         before: called with the network before the node starts.
+        guarded: with a role keeper, in the hands of the test.
     """
     async with trio.open_nursery() as nursery:
         network = SimNetwork(random.Random(1), options or NetworkOptions(fragment_share=0.0))
@@ -307,14 +316,18 @@ async def node(
         network.add_host("stranger", STRANGER)
         if before is not None:
             before(network)
-        async with kit_on(name, config, network, holding) as kit:
+        async with kit_on(name, config, network, holding, guarded) as kit:
             yield kit
         nursery.cancel_scope.cancel()
 
 
 @asynccontextmanager
 async def kit_on(
-    name: str, config: ClusterConfig, network: SimNetwork, holding: bytes = b""
+    name: str,
+    config: ClusterConfig,
+    network: SimNetwork,
+    holding: bytes = b"",
+    guarded: bool = False,
 ) -> AsyncIterator[Kit]:
     """As `node`, in a network that is there already."""
     events: list[Any] = []
@@ -331,6 +344,8 @@ async def kit_on(
     def build(registry: Registry) -> SupervisorSpec:
         group = config.groups["orders"]
         place = GroupPlace(config=config, node=name, group=group, env=env, registry=registry)
+        if guarded:
+            place = place.led_by(Promotion(0, group.master), None)
         kit = Kit(place=place, network=network, disk=disk, events=events)
         kits.append(kit)
         kit.write(holding)
@@ -342,7 +357,10 @@ async def kit_on(
             strategy=Strategy.REST_FOR_ONE,
             children=(ChildSpec(name="storage", start=storage), readers, *children),
         )
-        return SupervisorSpec(children=(ChildSpec(name="orders", start=orders),))
+        keeper = ChildSpec(name="orders", start=lambda: KitKeeper(kit.told, kit.verdicts))
+        roles = ChildSpec(name="roles", start=SupervisorSpec(children=(keeper,)))
+        group_child = ChildSpec(name="orders", start=orders)
+        return SupervisorSpec(children=(*((roles,) if guarded else ()), group_child))
 
     async with open_system(name, build, rng=env.rng, events=env.events) as system:
         kits[0].system = system
