@@ -51,6 +51,7 @@ class GroupPart:
     connection_state: ActorRef[connection_state.Message]
     keeper: ActorRef[role_messages.Message]
     counts: GroupCounts = attrs.Factory(GroupCounts)
+    _led: dict[str, ClassicGroup] = attrs.Factory(dict)  # by master: at most its members
 
     @staticmethod
     def of(group: ClassicGroup, node: str, board: RoleBoard, registry: Registry) -> GroupPart:
@@ -77,8 +78,12 @@ class GroupPart:
 
     @property
     def group(self) -> ClassicGroup:
-        """The group as led by its present master."""
-        return self.file_group.led_by(self.master)
+        """The group as led by its present master; every append and read looks at it."""
+        master = self.board.view.master
+        led = self._led.get(master)
+        if led is None:
+            led = self._led[master] = self.file_group.led_by(master)
+        return led
 
     async def wait_open(self) -> None:
         """Return once appends are taken here, within the time that an append may wait.
