@@ -97,9 +97,14 @@ def test_one_that_is_not_the_furthest_only_by_force() -> None:
 def test_a_silent_slave_is_named() -> None:
     silent = {**DEAD, "n2": "timed out"}
     found = decide(WISH, of(state("n1", 90)), silent)
-    assert refused(found) == "n2 does not answer (timed out): what it alone has would be lost"
+    assert refused(found) == (
+        "n0 does not answer (connection refused), n2 does not answer (timed out): with copies = 2"
+        " they may have what nobody else has"
+    )
     forced = planned(decide(attrs.evolve(WISH, force=True), of(state("n1", 90)), silent))
     assert forced.chosen == "n1"
+    # With as many copies as nodes, the one that answers has everything.
+    assert planned(decide(attrs.evolve(WISH, copies=3), of(state("n1", 90)), silent)).losses == ()
 
 
 def test_with_one_copy_a_dead_master_is_a_loss() -> None:
@@ -113,14 +118,19 @@ def test_with_one_copy_a_dead_master_is_a_loss() -> None:
 def test_what_is_known_to_be_acknowledged_and_nobody_has() -> None:
     states = of(state("n1", 90, acknowledged=100), state("n2", 80))
     assert refused(decide(WISH, states, DEAD)) == (
-        "all below 100 was acknowledged, and n1 has what is below 90"
+        "all below 100 may be acknowledged, and n1 has what is below 90"
     )
+    states = of(state("n1", 90), state("n2", 80, high_water=95))
+    assert "all below 95 may be acknowledged" in refused(decide(WISH, states, DEAD))
 
 
 def test_a_master_that_answers_hands_over() -> None:
     states = of(master(120), state("n1", 90), state("n2", 100, acknowledged=110))
     found = planned(decide(WISH, states, {}))
     assert found == Plan(number=1, chosen="n2", old="n0", fence=("n0",), hand_over=True)
+    # Nothing is unknown, so that others may be silent.
+    alone = of(master(120), state("n1", 90))
+    assert planned(decide(WISH, alone, {"n2": "off"})).losses == ()
     # n2 is further than n1 now, but n1 gets all that the master has, and n2 has nothing else.
     named = planned(decide(attrs.evolve(WISH, node="n1"), states, {}))
     assert (named.chosen, named.hand_over) == ("n1", True)
@@ -171,7 +181,7 @@ def test_java_brokers_cannot_be_asked() -> None:
     wish = attrs.evolve(WISH, members=("n0", "n1"), java=("n2",), counting=("n0", "n1"))
     assert planned(decide(wish, of(state("n1", 90)), DEAD)).chosen == "n1"
     counts = attrs.evolve(wish, counting=("n0", "n1", "n2"))
-    assert "n2 is a Java broker" in refused(decide(counts, of(state("n1", 90)), DEAD))
+    assert "n2 is a Java broker, n0 does not" in refused(decide(counts, of(state("n1", 90)), DEAD))
     wish = attrs.evolve(WISH, members=("n1", "n2"), java=("n0",))
     found = decide(wish, of(state("n1", 90), state("n2", 90)), {})
     assert "n0 is a Java broker and cannot be fenced" in refused(found)

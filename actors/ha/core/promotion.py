@@ -103,7 +103,7 @@ def decide(
     answers = old is not None and old in states and states[old].role == "master"
     hand_over = answers and old is not None and old != chosen and _fits(states, chosen, old)
     losses = (
-        *_silent_losses(wish, states, silent, old),
+        *(() if hand_over else _silent_losses(wish, silent, old)),
         *_lacks(wish, states, chosen, old if hand_over else None),
     )
     if losses and not wish.force:
@@ -164,22 +164,16 @@ def _furthest(wish: Wish, states: Mapping[str, GroupState], old: str | None) -> 
     return wish.members[-max(found)[2]] if found else None
 
 
-def _silent_losses(
-    wish: Wish, states: Mapping[str, GroupState], silent: Mapping[str, str], old: str | None
-) -> Iterator[str]:
+def _silent_losses(wish: Wish, silent: Mapping[str, str], old: str | None) -> Iterator[str]:
     """What those may have who cannot be asked."""
     was = old if old is not None else wish.file_master
-    for name, why in silent.items():
-        if name != was:
-            yield f"{name} does not answer ({why}): what it alone has would be lost"
-    for name in wish.java:
-        if name == was:
-            yield f"{name} is a Java broker and cannot be fenced: is it stopped for good?"
-        elif name in wish.counting:
-            yield f"{name} is a Java broker: what it alone has would be lost"
-    if was in silent and wish.copies == 1:
-        why = silent[was]
-        yield f"{was} does not answer ({why}): with copies = 1 what it alone has would be lost"
+    if was in wish.java:
+        yield f"{was} is a Java broker and cannot be fenced: is it stopped for good?"
+    mute = {node: f"{node} is a Java broker" for node in wish.java}
+    mute |= {node: f"{node} does not answer ({why})" for node, why in silent.items()}
+    told = [text for node, text in mute.items() if node in wish.counting]
+    if len(told) >= wish.copies:
+        yield f"{', '.join(told)}: with copies = {wish.copies} they may have what nobody else has"
 
 
 def _lacks(
@@ -197,10 +191,10 @@ def _lacks(
         if found.kind is not Kind.FITS and lost_bytes > 0:
             yield f"{name} has {lost_bytes} bytes that {chosen} does not have"
     line = [state for state in states.values() if not is_outdated(state, states)]
-    known = max(state.acknowledged for state in line)
+    known = max(max(state.acknowledged, state.high_water) for state in line)
     end = wish.end_of(own)
     if gets is None and known > end:
-        yield f"all below {known} was acknowledged, and {chosen} has what is below {end}"
+        yield f"all below {known} may be acknowledged, and {chosen} has what is below {end}"
 
 
 def _fits(states: Mapping[str, GroupState], chosen: str, old: str) -> bool:

@@ -1,0 +1,72 @@
+"""Single questions to the other members of a group, each over a connection of its own."""
+
+from __future__ import annotations
+
+import attrs
+import trio
+
+from actors.api.convert_group import to_group_state
+from actors.api.frame_socket import SocketClosed
+from actors.api.handle import NodeHandle
+from actors.api.member_session import ANSWER_TIMEOUT_S, member_session
+from actors.api.server import master_door
+from actors.config import ClusterConfig
+from actors.env import Network
+from actors.log_types import GroupState
+from wire import api
+
+RECORD_TIMEOUT_S = 30.0
+"""A node that acts by another promotion has stopped its log in order and opened it again."""
+
+
+@attrs.frozen
+class Members:
+    """The members of one group, asked by one of them.
+
+    Every method raises one of `member_session.LOST`: RequestRefused is the member's own word, with
+    anything else nobody knows whether it was heard.
+
+    Attributes:
+        own: who asks; itself it asks without a connection.
+    """
+
+    own: NodeHandle
+    config: ClusterConfig
+    network: Network
+    group: str
+
+    async def state(self, node: str) -> GroupState:
+        """What the node is in the group now."""
+        if node == self._name:
+            return await self.own.group_state(self.group)
+        return await self._ask(node, api.GetGroup(id=1, group=self.group), ANSWER_TIMEOUT_S)
+
+    async def fence(self, node: str, number: int, on: bool) -> GroupState:
+        """See `NodeHandle.fence`."""
+        if node == self._name:
+            return await self.own.fence(self.group, number, on)
+        request = api.Fence(id=1, group=self.group, number=number, on=on)
+        return await self._ask(node, request, ANSWER_TIMEOUT_S)
+
+    async def record(self, node: str, number: int, master: str, force: bool) -> GroupState:
+        """See `NodeHandle.record`."""
+        if node == self._name:
+            return await self.own.record(self.group, number, master, force)
+        request = api.Record(id=1, group=self.group, number=number, master=master, force=force)
+        return await self._ask(node, request, RECORD_TIMEOUT_S)
+
+    @property
+    def _name(self) -> str:
+        return self.own.identity.node
+
+    async def _ask(
+        self, node: str, request: api.GetGroup | api.Fence | api.Record, timeout_s: float
+    ) -> GroupState:
+        door = master_door(self.config, node, self.config.nodes[self._name])
+        with trio.fail_after(timeout_s):
+            async with member_session(self.network, door, node=self._name, master=node) as session:
+                await session.frames.send(api.encode(request))
+                answer = await session.answer()
+        if not isinstance(answer, api.Group):
+            raise SocketClosed(f"unexpected answer: {answer!r}")
+        return to_group_state(answer)

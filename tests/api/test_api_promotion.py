@@ -1,0 +1,281 @@
+"""A promotion carried out over members in memory: the order of its steps, and what ends it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+import pytest
+import trio
+
+from actors.api.failures import RequestRefused
+from actors.api.promotion import Promotion
+from actors.errors import Closed, OutcomeUnknown
+from actors.ha.core.promotion import Wish
+from actors.log_types import GroupState, Reign
+from wire import api
+
+R0 = Reign(0, 11, "n0", 0)
+WISH = Wish(
+    group="orders",
+    members=("n0", "n1", "n2"),
+    file_master="n0",
+    counting=("n0", "n1", "n2"),
+    copies=2,
+    synced=True,
+)
+GONE = ConnectionRefusedError("connection refused")
+
+
+def slave(node: str, end: int, **keys: object) -> GroupState:
+    found = GroupState(
+        cluster="demo",
+        node=node,
+        boot=1,
+        group="orders",
+        role="slave",
+        state="following",
+        reason="",
+        opened=False,
+        number=0,
+        master="n0",
+        history=(R0,),
+        min=0,
+        written=end,
+        synced=end,
+        acknowledged=0,
+        high_water=0,
+        unanswered=0,
+    )
+    return attrs.evolve(found, **keys)  # type: ignore[arg-type]
+
+
+def master(end: int, **keys: object) -> GroupState:
+    return attrs.evolve(slave("n0", end, role="master", state="open", opened=True), **keys)  # type: ignore[arg-type]
+
+
+@attrs.define
+class Group:
+    """Members that do as they are told.
+
+    Attributes:
+        gone: those that do not answer.
+        log: what was asked of whom; states are not noted.
+        before: called before each of these, with its name, may raise.
+    """
+
+    states: dict[str, GroupState]
+    gone: dict[str, Exception] = attrs.field(factory=dict)
+    log: list[str] = attrs.field(factory=list)
+    before: Callable[[str], None] = lambda word: None
+    after: Callable[[str], None] = lambda word: None
+    opens: bool = True
+    asked: int = 0
+
+    async def _met(self, node: str, word: str) -> None:
+        await trio.sleep(0.01)
+        if node in self.gone:
+            raise self.gone[node]
+        if word:
+            self.before(word)
+            self.log.append(word)
+
+    async def state(self, node: str) -> GroupState:
+        self.asked += 1
+        await self._met(node, "")
+        return self.states[node]
+
+    async def fence(self, node: str, number: int, on: bool) -> GroupState:
+        word = f"{'fence' if on else 'unfence'} {node} {number}"
+        await self._met(node, word)
+        changed = "fenced" if on else "open"
+        self.states[node] = attrs.evolve(self.states[node], state=changed)
+        self.after(word)
+        return self.states[node]
+
+    async def record(self, node: str, number: int, master: str, force: bool) -> GroupState:
+        word = f"record {node} {number} {master}{' force' if force else ''}"
+        await self._met(node, word)
+        state = attrs.evolve(self.states[node], number=number, master=master)
+        if node == master:
+            end = state.written
+            opened = {"state": "open", "opened": True} if self.opens else {"state": "asking"}
+            history = (*state.history, Reign(number, 100 + number, node, end))
+            state = attrs.evolve(state, role="master", history=history, **opened)
+        else:
+            state = attrs.evolve(state, role="slave", state="connecting")
+        self.states[node] = state
+        self.after(word)
+        return state
+
+
+def group(*states: GroupState, **keys: object) -> Group:
+    return Group({state.node: state for state in states}, **keys)  # type: ignore[arg-type]
+
+
+def of(found: Group, **wish: object) -> Promotion:
+    changed = attrs.evolve(WISH, **wish)  # type: ignore[arg-type]
+    return Promotion(changed, found, drain_timeout_s=3.0)
+
+
+async def test_a_dead_master_is_replaced(autojump_clock: trio.abc.Clock) -> None:
+    found = group(master(0), slave("n1", 90), slave("n2", 100), gone={"n0": GONE})
+    answer = await of(found).run()
+    assert found.log == ["record n2 1 n2", "record n1 1 n2"]
+    assert answer["master"] == "n2"
+    assert answer["old_master"] == "n0"
+    assert (answer["number"], answer["start_bytes"], answer["handed_over"]) == (1, 100, False)
+    assert answer["losses"] == []
+    assert answer["members"]["n0"] == {"silent": "connection refused"}
+    assert answer["members"]["n1"]["state"] == "connecting"
+    assert answer["members"]["n2"] == {
+        "role": "master",
+        "state": "open",
+        "reason": "",
+        "number": 1,
+        "written_bytes": 100,
+        "synced_bytes": 100,
+    }
+
+
+async def test_what_may_be_lost_is_refused_in_words(autojump_clock: trio.abc.Clock) -> None:
+    found = group(
+        master(0), slave("n1", 90), slave("n2", 0), gone={"n0": GONE, "n2": trio.TooSlowError()}
+    )
+    with pytest.raises(RequestRefused) as refused:
+        await of(found).run()
+    assert refused.value.error == api.ERROR_BAD_REQUEST
+    lost = (
+        "n0 does not answer (connection refused), n2 does not answer (TooSlowError): with copies ="
+        " 2 they may have what nobody else has"
+    )
+    assert str(refused.value) == f"{lost} (--force does it all the same)"
+    assert found.log == []
+    answer = await of(found, force=True).run()
+    assert found.log == ["record n1 1 n1 force"]
+    assert answer["losses"] == [lost]
+
+
+async def test_a_hand_over_waits_until_nothing_is_unknown(autojump_clock: trio.abc.Clock) -> None:
+    found = group(master(120, unanswered=3), slave("n1", 90), slave("n2", 100))
+
+    async def catch_up() -> None:
+        await trio.sleep(1.0)
+        found.states["n2"] = attrs.evolve(found.states["n2"], written=120, synced=120)
+        await trio.sleep(1.0)
+        assert found.log == ["fence n0 1"]
+        found.states["n0"] = attrs.evolve(found.states["n0"], unanswered=0)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(catch_up)
+        answer = await of(found).run()
+    assert found.log[:2] == ["fence n0 1", "record n2 1 n2"]
+    assert sorted(found.log[2:]) == ["record n0 1 n2", "record n1 1 n2"]
+    assert (answer["handed_over"], answer["start_bytes"]) == (True, 120)
+
+
+async def test_a_hand_over_that_takes_too_long_is_taken_back(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    found = group(master(120, unanswered=3), slave("n1", 90), slave("n2", 100))
+    with pytest.raises(RequestRefused, match="n2 did not get all that n0 has within 3 s: n2 has"):
+        await of(found).run()
+    assert found.log == ["fence n0 1", "unfence n0 1"]
+    assert found.states["n0"].state == "open"
+    found.after = lambda word: found.gone.update(n2=GONE) if word.startswith("fence") else None
+    with pytest.raises(RequestRefused, match="one of them does not answer; n0 goes on as master"):
+        await of(found).run()
+
+
+async def test_a_master_that_cannot_be_fenced_ends_it(autojump_clock: trio.abc.Clock) -> None:
+    found = group(master(120), slave("n1", 120), slave("n2", 120))
+
+    def lose(word: str) -> None:
+        if word == "fence n0 1":
+            raise trio.BrokenResourceError("the connection broke")
+
+    found.before = lose
+    with pytest.raises(RequestRefused, match="n0 cannot be fenced: the connection broke; nothing"):
+        await of(found).run()
+    assert found.log == ["unfence n0 1"]  # it may have heard it
+
+
+async def test_a_promotion_that_the_chosen_one_refuses_is_taken_back(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    found = group(master(120), slave("n1", 120), slave("n2", 120))
+
+    def refuse(word: str) -> None:
+        if word.startswith("record"):
+            raise RequestRefused(api.ERROR_BAD_REQUEST, "promotion 7 made n2 master already")
+
+    found.before = refuse
+    with pytest.raises(RequestRefused, match="promotion 7"):
+        await of(found).run()
+    assert found.log == ["fence n0 1", "unfence n0 1"]
+
+
+async def test_a_chosen_one_that_may_have_heard_it_keeps_the_fence(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    found = group(master(120), slave("n1", 120), slave("n2", 120))
+
+    def lose(word: str) -> None:
+        if word.startswith("record"):
+            raise trio.BrokenResourceError("the connection broke")
+
+    found.before = lose
+    with pytest.raises(OutcomeUnknown, match="nobody knows whether n1 has heard of promotion 1"):
+        await of(found).run()
+    assert found.log == ["fence n0 1"]
+    found.before = lambda word: None
+    assert (await of(found).run())["master"] == "n0"  # fenced, and the first of the furthest
+
+
+async def test_one_that_does_not_open_is_said(autojump_clock: trio.abc.Clock) -> None:
+    found = group(master(0), slave("n1", 90), slave("n2", 80), gone={"n0": GONE}, opens=False)
+    with pytest.raises(RequestRefused, match="by promotion 1, but takes no appends: asking: "):
+        await of(found).run()
+    assert "unfence" not in " ".join(found.log)
+
+    def restart(word: str) -> None:
+        if word == "record n1 2 n1":
+            found.gone["n1"] = Closed("it takes another part")
+
+    found.after = restart
+    with pytest.raises(RequestRefused, match="takes no appends: it takes another part"):
+        await of(found).run()
+
+
+async def test_a_later_promotion_by_somebody_else_is_named(autojump_clock: trio.abc.Clock) -> None:
+    found = group(master(0), slave("n1", 90), slave("n2", 80), gone={"n0": GONE}, opens=False)
+
+    def overtake(word: str) -> None:
+        found.states["n1"] = attrs.evolve(found.states["n1"], number=5, master="n2")
+
+    found.after = overtake
+    with pytest.raises(RequestRefused, match="n2 is master by promotion 5"):
+        await of(found).run()
+
+
+@pytest.mark.parametrize("when", ["fence n0 1", "record n1 1 n1"])
+async def test_an_operator_who_goes_away(autojump_clock: trio.abc.Clock, when: str) -> None:
+    """Before the chosen one is asked, the fence goes too; afterwards nobody can know."""
+    found = group(master(120), slave("n1", 120), slave("n2", 120))
+    with trio.CancelScope() as scope:
+
+        def leave(word: str) -> None:
+            if word == when:
+                scope.cancel()
+
+        found.after = leave
+        await of(found).run()
+    expected = (
+        ["fence n0 1", "unfence n0 1"]
+        if when.startswith("fence")
+        else [
+            "fence n0 1",
+            when,
+        ]
+    )
+    assert found.log == expected
