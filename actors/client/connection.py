@@ -197,6 +197,16 @@ class Client:
         )
         return answer.value
 
+    async def resync(self, group: str) -> dict[str, Any]:
+        """Set aside what the node's log has beyond its master's, and follow.
+
+        Raises: NodeStopped if the connection ends first: it may have happened.
+        """
+        answer = await self.requests.ask(
+            api.Resynced, lambda number: api.Resync(id=number, group=group), in_doubt=True
+        )
+        return answer.value
+
     async def stop(self) -> None:
         """Ask the node to stop in order; return when it has begun to."""
         await self.requests.ask(api.Stopping, lambda number: api.Stop(id=number))

@@ -1,11 +1,13 @@
 """The feeder of one group: lines in, appends out, each line until it is acknowledged.
 
 It stands outside the nodes and uses the master's API like any other client. Appends are pipelined.
+Whoever is master is found anew after each failure (`heed`), so that it goes on after a promotion.
 Every line is in the log at least once, in order as long as nothing fails.
 
 - Not stored: sent again, after a pause that doubles.
 - Stored by the master and not copied in time: not sent again while the connection lives. A master
-  that lives keeps what it has, so the feed waits until all that it had is acknowledged.
+  that lives, and is master by the same promotion, keeps what it has, so the feed waits until all
+  that it had is acknowledged.
 - Outcome unknown otherwise, as after the loss of the connection: sent again, but only once the
   group has its copies, and one batch at a time until a receipt comes. An outage can therefore
   write twice what was in flight when it began, and one batch for each further loss.
@@ -15,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from operator import attrgetter
@@ -27,7 +29,15 @@ import trio
 from actors.client.lines import Chunk
 from actors.cluster.feed_record import FeedRecord
 from actors.cluster.view import FeedView, GroupView, groups_view
-from actors.errors import NodeStopped, NotStored, OutcomeUnknown, ReplicationTimeout, TooLarge
+from actors.errors import (
+    NodeStopped,
+    NotEnoughReplicas,
+    NotMaster,
+    NotStored,
+    OutcomeUnknown,
+    ReplicationTimeout,
+    TooLarge,
+)
 from actors.log import (
     BATCH_BYTES_MAX,
     BATCH_RECORDS_MAX,
@@ -95,6 +105,8 @@ class Feed:
     _record: FeedRecord
     _first_line: int = 0
     _rate_per_s: int = 0
+    _heed: Callable[[Sequence[Exception]], None] = lambda failures: None
+    _promotion: int = 0
     _queue: deque[_Batch] = attrs.field(factory=deque)
     _in_flight: dict[int, _Batch] = attrs.field(factory=dict)
     _in_flight_bytes: int = 0
@@ -181,6 +193,7 @@ class Feed:
         self._failures = []
         try:
             async with self._connect() as door:
+                self._promotion = (await self._master(door)).promotion
                 if self._in_doubt:
                     await self._see_copies(door)
                 self._state = "feeding"
@@ -202,6 +215,7 @@ class Feed:
         if self._failures:
             failure = self._failures[0]
             self._state = f"waits after {type(failure).__name__}: {failure}"
+            self._heed(self._failures)
             with self._interruptible():
                 await self._wait_a_while()
 
@@ -243,20 +257,30 @@ class Feed:
 
         Returns: what it had at first, a position; None after `stop`.
 
-        Raises: OutcomeUnknown: the node is not the group's master any more.
+        Raises: as `_master`. NotEnoughReplicas: it takes no appends.
         """
         end_bytes: int | None = None
         with self._interruptible():
             while True:
-                found = groups_view(await door.status()).get(self.group)
-                if found is None or found.role != "master":
-                    raise OutcomeUnknown("the node is not the group's master")
+                found = await self._master(door)
+                if found.promotion != self._promotion:
+                    raise OutcomeUnknown(f"it is master by promotion {found.promotion} now")
+                if found.part == "fenced":
+                    raise NotEnoughReplicas(f"it is fenced: {found.reason}")
                 end_bytes = found.written_bytes if end_bytes is None else end_bytes
                 if _copied(found, end_bytes):
                     return end_bytes
                 self._state = f"waits for copies, {found.copies_count} of {found.copies}"
                 await self._wait_a_while()
         return None
+
+    async def _master(self, door: AppendDoor) -> GroupView:
+        """What the node says of the group. Raises: NotMaster, with whom it takes for the master."""
+        found = groups_view(await door.status()).get(self.group)
+        if found is None or found.role != "master":
+            hint = found.master or None if found is not None else None
+            raise NotMaster("the node is not the group's master", hint=hint)
+        return found
 
     def _interruptible(self) -> trio.CancelScope:
         """A scope for waits that `stop` and a failure end; never around an append."""

@@ -14,7 +14,7 @@ import trio
 
 from actors.client import Client, connect_node
 from actors.cluster.feed import AppendDoor
-from actors.cluster.view import NodeView, groups_view, tree_view
+from actors.cluster.view import NodeView, groups_view, newest_master, tree_view
 from actors.config import ClusterConfig
 from actors.errors import TriologError
 
@@ -34,6 +34,10 @@ class NodeApi(AppendDoor, Protocol):
     async def status(self) -> dict[str, Any]: ...
     async def tree(self) -> dict[str, Any]: ...
     async def stop(self) -> None: ...
+    async def promote(
+        self, group: str, node: str | None = None, *, force: bool = False
+    ) -> dict[str, Any]: ...
+    async def resync(self, group: str) -> dict[str, Any]: ...
 
 
 Connect: TypeAlias = Callable[[str], AbstractAsyncContextManager[NodeApi]]
@@ -177,17 +181,18 @@ def caught_up(
     for name, members in groups.items():
         found = {view.node: view.groups[name] for view in views if name in view.groups}
         states = {view.node: view.state for view in views}
-        for master, group in found.items():
-            if group.role != "master" or states[master] not in ANSWERING:
+        newest = newest_master(views, name)
+        if newest is None or states[newest[0]] not in ANSWERING:
+            continue
+        _, group = newest
+        if any(slave.acked_bytes is not None and slave.lag_bytes for slave in group.slaves):
+            return False
+        for node in members:
+            own = found.get(node)
+            if node not in states or not expected(node) or (own and own.diverged):
                 continue
-            if any(slave.acked_bytes is not None and slave.lag_bytes for slave in group.slaves):
+            if own is None or states[node] not in ANSWERING:
                 return False
-            for node in members:
-                own = found.get(node)
-                if node not in states or not expected(node) or (own and own.diverged):
-                    continue
-                if own is None or states[node] not in ANSWERING:
-                    return False
-                if own.written_bytes < group.written_bytes:
-                    return False
+            if own.written_bytes < group.written_bytes:
+                return False
     return True

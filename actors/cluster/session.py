@@ -20,6 +20,7 @@ from actors.cluster.explain import EXIT_DAMAGED, EXIT_FAILED, EXIT_OK
 from actors.cluster.feed import Feed
 from actors.cluster.feed_record import FeedRecord
 from actors.cluster.links import Connect, Links
+from actors.cluster.master_finder import MasterFinder
 from actors.cluster.painter import Painter
 from actors.cluster.run import Feeding, Reader, Run
 from actors.cluster.terminal import frame, plain_lines
@@ -43,10 +44,11 @@ def run_session(
         ConfigError, or a group with one: the user's mistake; everything has stopped.
     """
     child = arguments.child_of is not None
-    feeding = None if child else _feeding(arguments, config, nodes, connect)
+    links = Links(names=nodes, connect=connect)
+    feeding = None if child else _feeding(arguments, config, nodes, links)
     run = Run(
         config=config,
-        links=Links(names=nodes, connect=connect),
+        links=links,
         feeding=feeding,
         ends_with_feed=arguments.feed is not None,
         feed_resumes=arguments.feed != STDIN,
@@ -136,7 +138,7 @@ def promises(config: ClusterConfig) -> tuple[str, ...]:
 
 
 def _feeding(
-    arguments: Arguments, config: ClusterConfig, nodes: tuple[str, ...], connect: Connect
+    arguments: Arguments, config: ClusterConfig, nodes: tuple[str, ...], links: Links
 ) -> Feeding | None:
     demo = config.demo.feed
     if arguments.feed is None and demo is None:
@@ -158,7 +160,7 @@ def _feeding(
     descriptors = tuple(
         open_source(source, where) for _ in (groups[:1] if source == STDIN else groups)
     )
-    plan = _FeedPlan(config, tuple(groups), source, rate, repeat, descriptors, connect)
+    plan = _FeedPlan(config, tuple(groups), source, rate, repeat, descriptors, links)
     return Feeding(tuple(dict.fromkeys(group.master for group in groups)), plan.open)
 
 
@@ -172,7 +174,7 @@ class _FeedPlan:
     rate_per_s: int
     repeat: bool
     descriptors: tuple[int, ...]
-    connect: Connect
+    links: Links
 
     def open(self) -> tuple[tuple[Feed, ...], tuple[Reader, ...]]:
         feeds, targets, lines = [], [], []
@@ -180,13 +182,15 @@ class _FeedPlan:
         for group in self.groups:
             record = FeedRecord(os.path.join(self.config.data_dir, FEED_FOLDER), group.name)
             line = record.open(source, resumable=self.source != STDIN)
+            finder = self._finder(group)
             send, receive = trio.open_memory_channel[Chunk](CHUNKS_WAITING_MAX)
             feeds.append(
                 Feed(
                     group=group.name,
                     source=os.path.basename(source) if source != STDIN else "standard input",
                     lines=receive,
-                    connect=partial(self.connect, group.master),
+                    connect=finder.connect,
+                    heed=finder.heed,
                     record=record,
                     first_line=line,
                     rate_per_s=self.rate_per_s,
@@ -209,3 +213,13 @@ class _FeedPlan:
             for number, (descriptor, to) in enumerate(zip(self.descriptors, sharing, strict=True))
         ]
         return tuple(feeds), tuple(readers)
+
+    def _finder(self, group: ClassicGroup) -> MasterFinder:
+        members = tuple(node for node in group.members if node in self.config.python_nodes)
+        return MasterFinder(
+            group=group.name,
+            members=members,
+            current=group.master,
+            connect=self.links.connect,
+            views=self.links.views,
+        )

@@ -49,6 +49,7 @@ class GroupSummary:
         seconds: from the first append to the last answer.
         unanswered: nodes that did not answer at the end.
         refused: slaves whose log does not fit the master's, with the reason.
+        promotion: number of the promotion that made the master, 0 for the cluster file's word.
     """
 
     group: str
@@ -62,6 +63,7 @@ class GroupSummary:
     nodes: tuple[NodeOffsets, ...]
     unanswered: tuple[str, ...]
     refused: tuple[tuple[str, str], ...] = ()
+    promotion: int = 0
 
     @property
     def behind(self) -> tuple[NodeOffsets, ...]:
@@ -132,6 +134,7 @@ def group_summary(
         nodes=tuple(nodes),
         unanswered=tuple(name for name in members if name not in answered),
         refused=tuple(refusals(view, group).items()),
+        promotion=current[1].promotion if current else 0,
     )
 
 
@@ -149,7 +152,9 @@ def refusals(view: ClusterView, group: str) -> dict[str, str]:
         for slave in state.slaves:
             if slave.acked_bytes is None and slave.last_error.startswith(REFUSED_BY_MASTER):
                 found[slave.node] = slave.last_error
-        if _refuses(state):
+        if state.part == "diverged":
+            found[node.node] = state.reason
+        elif _refuses(state):
             found[node.node] = state.last_error
     return found
 
@@ -177,6 +182,7 @@ def _plain(summary: Summary) -> dict[str, Any]:
             nodes[fields.pop("node")] = fields
         groups[group.group] = {
             "master": group.master,
+            "promotion": group.promotion,
             "appended": group.appended,
             "acknowledged": group.acknowledged,
             "outcome_unknown": group.outcome_unknown,
@@ -206,6 +212,8 @@ def as_text(summary: Summary) -> str:
             f"  {group.group}: {fed}, {size(group.size_bytes)}, {rate:.0f} records/s"
             f", {group.outcome_unknown} with unknown outcome, {group.restarts} restarts"
         )
+        if group.promotion:
+            lines.append(f"    {group.master} is master by promotion {group.promotion}")
         for node in group.nodes:
             behind = f", behind by {node.behind_bytes} bytes" if node.behind_bytes else ""
             lines.append(

@@ -165,6 +165,8 @@ def _cells(view: ClusterView, group: str, node: NodeView, rates: Rates) -> _Cell
     if found.role == "master":
         offsets["acked"] = found.acknowledged_bytes
         speed = (f"{rates.records_per_s:.0f}", f"{rates.bytes_per_s / 1e6:.2f}")
+        if node.state == "running" and found.part in ("asking", "fenced"):
+            return _Cells(offsets, speed, _line(f"{found.part}: {found.reason}", "yellow"))
         return _Cells(offsets, speed, _line(node.state, _STYLES.get(node.state, "")))
     master = view.master_of(group)
     slave = _slave_of(master[1], node.node) if master else None
@@ -183,6 +185,8 @@ def _slave_of(master: GroupView, node: str) -> SlaveView | None:
 def _own_words(node: NodeView, found: GroupView) -> str:
     if node.state != "running":
         return node.state
+    if found.part == "diverged":
+        return f"diverged: {found.reason}"
     return found.state.lower() if found.state == CONNECTED else found.last_error or found.state
 
 
@@ -190,6 +194,8 @@ def _words(node: NodeView, found: GroupView, slave: SlaveView) -> str:
     if node.state != "running":
         return node.state
     if slave.acked_bytes is None:
+        if found.part == "diverged":
+            return f"diverged: {found.reason}"
         return found.last_error or slave.last_error or _state_words(slave)
     counts = "" if slave.counts else ", written only"
     return ("in sync" if slave.in_sync else "behind") + counts
@@ -275,7 +281,8 @@ def plain_lines(view: ClusterView, rates: Mapping[str, Rates]) -> list[str]:
         if master is None:
             words.append("no master answers;")
         else:
-            words.append(f"{master[0]} master at {master[1].written_bytes}")
+            role = f"master{_part_words(master[1])}"
+            words.append(f"{master[0]} {role} at {master[1].written_bytes}")
             words.append(f"acknowledged {master[1].acknowledged_bytes};")
             words += [f"{_plain_slave(slave)};" for slave in master[1].slaves]
         words.append(f"{speed.records_per_s:.0f} records/s {speed.bytes_per_s / 1e6:.2f} MB/s")
@@ -289,6 +296,16 @@ def _plain_slave(slave: SlaveView) -> str:
     return f"{slave.node} at {slave.acked_bytes} behind {slave.lag_bytes}"
 
 
+def _part_words(group: GroupView) -> str:
+    """What is not as the cluster file has it, or not as it should be."""
+    words = ""
+    if group.promotion:
+        of = "" if group.role == "master" else f" of {group.master}"
+        words = f"{of} by promotion {group.promotion}"
+    usual = group.part in ("", "open", "following", "connecting")
+    return words if usual else f"{words}, {group.part}: {group.reason}"
+
+
 def node_lines(node: NodeView) -> list[str]:
     """One node for `status`: a line for it, lines for its groups, and its tree."""
     lines = [f"{node.node}: {node.state}"]
@@ -298,7 +315,8 @@ def node_lines(node: NodeView) -> list[str]:
         lost = group.last_error and group.state != CONNECTED
         why = f" ({group.last_error})" if lost else ""
         acknowledged = f", acknowledged to {group.acknowledged_bytes}"
-        lines.append(f"  {name}: {group.role}, {offsets}{acknowledged}{own}{why}")
+        role = f"{group.role}{_part_words(group)}"
+        lines.append(f"  {name}: {role}, {offsets}{acknowledged}{own}{why}")
         lines += [f"    {_plain_slave(slave)}" for slave in group.slaves]
     if node.tree is not None:
         lines += [f"  {line}" for line in _tree(node.tree).plain.split("\n")]

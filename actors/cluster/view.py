@@ -6,7 +6,7 @@ that the terminal, the summary and the plain lines cannot read them differently.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -42,6 +42,11 @@ class GroupView:
         state: on a slave: of its connection to the master.
         diverged: on a slave: the master's log does not continue its own.
         slaves: on the master: every configured one.
+        master: who is master, as this node says.
+        promotion: number of the promotion that made it, 0 for the cluster file's word.
+        part: what the node does in its role: on the master "asking", "open" or "fenced", on a slave
+            "connecting", "following" or "diverged".
+        reason: why it is fenced, diverged or still asking.
     """
 
     group: str
@@ -56,6 +61,10 @@ class GroupView:
     last_error: str
     slaves: tuple[SlaveView, ...]
     copies: int = 1
+    master: str = ""
+    promotion: int = 0
+    part: str = ""
+    reason: str = ""
 
     @property
     def copies_count(self) -> int:
@@ -157,17 +166,31 @@ class ClusterView:
 
     def master_of(self, group: str) -> tuple[str, GroupView] | None:
         """The node that says it is the group's master, with its answer."""
-        for node in self.nodes:
-            found = node.groups.get(group)
-            if found is not None and found.role == "master":
-                return node.node, found
-        return None
+        return newest_master(self.nodes, group)
 
     @property
     def groups(self) -> tuple[str, ...]:
         """Every group that some node has answered for, or that is fed."""
         named = dict.fromkeys(name for node in self.nodes for name in node.groups)
         return tuple(named | dict.fromkeys(feed.group for feed in self.feeds))
+
+
+def newest_master(nodes: Iterable[NodeView], group: str) -> tuple[str, GroupView] | None:
+    """Of the nodes that say they are master, the one by the newest promotion; of those by the same
+    one, a node that answers, and one that takes appends.
+    """
+    found = [
+        (node, node.groups[group])
+        for node in nodes
+        if group in node.groups and node.groups[group].role == "master"
+    ]
+    if not found:
+        return None
+    node, own = max(
+        found,
+        key=lambda pair: (pair[1].promotion, pair[0].state != "away", pair[1].part == "open"),
+    )
+    return node.node, own
 
 
 def group_view(group: str, found: Mapping[str, Any]) -> GroupView:
@@ -182,10 +205,14 @@ def group_view(group: str, found: Mapping[str, Any]) -> GroupView:
         acknowledged_bytes=int(found.get("acknowledged_bytes", 0)),
         acknowledged_count=int((found.get("counts") or {}).get("acknowledged", 0)),
         state=str(client.get("state", "")),
-        diverged=bool(client.get("diverged", False)),
+        diverged=bool(client.get("diverged", False)) or found.get("part") == "diverged",
         last_error=str(client.get("last_error", "")),
         slaves=tuple(_slave_view(slave) for slave in found.get("slaves", ())),
         copies=int(found.get("copies", 1)),
+        master=str(found.get("master") or ""),
+        promotion=int(found.get("promotion", 0)),
+        part=str(found.get("part", "")),
+        reason=str(found.get("reason", "")),
     )
 
 

@@ -37,6 +37,7 @@ def test_for_machines() -> None:
         "groups": {
             "orders": {
                 "master": "n0",
+                "promotion": 0,
                 "appended": 5100,
                 "acknowledged": 5000,
                 "outcome_unknown": 7,
@@ -100,6 +101,21 @@ def test_restarts_of_another_group_do_not_count() -> None:
 
 AHEAD = "the slave reported an offset above the master's end: 900 is above 800"
 OTHER = "the master sent another offset than the end of the local log: 9 is not 8"
+
+
+def test_another_master_than_the_file_has() -> None:
+    new = node("n1", master(promotion=2, part="open", written_bytes=70_000_001))
+    view = cluster(nodes=(node("n0", slave_group(master="n1", promotion=2)), new))
+    found = group_summary(view, "orders", ("n0", "n1"), "n0", 2.0)
+    assert (found.master, found.promotion) == ("n1", 2)
+    assert [one.node for one in found.behind] == ["n0"]
+    assert as_text(summary(groups=(found,))).split("\n")[2] == "    n1 is master by promotion 2"
+
+
+def test_a_slave_that_has_parted_is_refused() -> None:
+    parted = slave_group(part="diverged", reason="equal up to 70 only")
+    view = cluster(nodes=(node("n0", master()), node("n1", parted)))
+    assert refusals(view, "orders") == {"n1": "equal up to 70 only"}
 
 
 @pytest.mark.parametrize(

@@ -202,6 +202,27 @@ def test_node_lines() -> None:
     assert line.endswith("acknowledged to 69999000, ready (refused)")
 
 
+def test_what_became_of_a_promotion() -> None:
+    fenced = master(promotion=2, part="fenced", reason="n1 goes on up to 9")
+    [_, line, *_] = node_lines(attrs.evolve(node("n0", fenced), tree=None))
+    assert line.startswith("  orders: master by promotion 2, fenced: n1 goes on up to 9, 0 to ")
+    view = cluster(nodes=(node("n0", fenced),))
+    said = "n0 master by promotion 2, fenced: n1 goes on up to 9 at 70000000"
+    assert said in plain_lines(view, RATES)[0]
+    assert "fenced: n1 goes on up to 9" in picture(view)
+    follows = slave_group(master="n0", promotion=2, part="following")
+    [_, line] = node_lines(attrs.evolve(node("n1", follows), tree=None))
+    assert line.startswith("  orders: slave of n0 by promotion 2, 0 to ")
+    parted = slave_group(part="diverged", reason="equal up to 70 only")
+    [_, line] = node_lines(attrs.evolve(node("n1", parted), tree=None))
+    assert line.startswith("  orders: slave, diverged: equal up to 70 only, 0 to ")
+    alone = cluster(nodes=(node("n1", parted),))
+    assert "diverged: equal up to 70 only" in picture(alone)
+    away = slave("n1", ack_bytes=None, lag_bytes=None)
+    both = cluster(nodes=(node("n0", master(slaves=[away])), node("n1", parted)))
+    assert "diverged: equal up to 70 only" in picture(both)
+
+
 def test_rates() -> None:
     meter = RateMeter()
     first = cluster(at_s=1.0)
