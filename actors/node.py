@@ -25,8 +25,8 @@ from actors.ha.role_parts import RoleParts
 from actors.log import Log
 from actors.log_types import Batch, NewRecord, Offsets, Receipt
 from actors.node_part import GroupPart
-from actors.node_roles import NodeRoles
 from actors.node_status import group_status, tree_json
+from actors.node_switching import NodeSwitching
 from actors.runtime import ActorError, Registry, ReplyTo
 from actors.runtime.system import System
 from actors.storage import pull_service, store
@@ -41,7 +41,7 @@ STATUS_TIMEOUT_S: Final = 5.0
 DRAIN_LOOK_S: Final = 0.02
 
 
-class Node(NodeRoles):
+class Node(NodeSwitching):
     """A running node. Made by `open_node` and `serve`; implements `actors.api.handle.NodeHandle`.
 
     Attributes:
@@ -235,7 +235,9 @@ class Node(NodeRoles):
                 timeout_s=STATUS_TIMEOUT_S,
             )
             offsets = await self.wait_offsets(name, None)
-            groups[name] = group_status(part.group, ha, offsets, attrs.asdict(part.counts))
+            groups[name] = group_status(
+                part.group, ha, offsets, part.board.view, attrs.asdict(part.counts)
+            )
         return {
             "cluster": self.identity.cluster,
             "node": self.name,
@@ -257,14 +259,6 @@ class Node(NodeRoles):
             return self._sink.subscribe()
         except RuntimeError as error:
             raise RequestRefused(api.ERROR_NOT_AVAILABLE, str(error)) from error
-
-    async def promote(self, group: str, node: str | None, force: bool) -> dict[str, Any]:
-        """Not in this version: a master is changed in the cluster file, with all nodes stopped."""
-        self._part(group)
-        raise RequestRefused(
-            api.ERROR_NOT_AVAILABLE,
-            "this version cannot promote: change master in the cluster file",
-        )
 
     # ---- stopping ----
 

@@ -13,22 +13,31 @@ import attrs
 
 from actors.config import ClassicGroup
 from actors.ha.connection_state import ClientChanged, HaStatus
+from actors.ha.core.role_effects import RoleView
 from actors.log_types import Offsets
 from actors.runtime import TreeNode
 
 
 def group_status(
-    group: ClassicGroup, ha: HaStatus, offsets: Offsets, counts: dict[str, int]
+    group: ClassicGroup,
+    ha: HaStatus,
+    offsets: Offsets,
+    role: RoleView,
+    counts: dict[str, int],
 ) -> dict[str, Any]:
     """One group on one node.
 
     Args:
+        role: what the node is in the group, and by which promotion.
         counts: what the node did for it since its start.
     """
     return {
         "mode": group.mode,
-        "role": ha.role,
-        "master": offsets.master,
+        "role": role.role.value,
+        "master": role.master,
+        "promotion": role.number,
+        "part": role.state.value,
+        "reason": role.reason,
         "copies": group.sure_copies,
         "ack_policy": group.ack_policy,
         "durability": group.durability,

@@ -36,6 +36,7 @@ LEVELS = {
     "actors.node": 6,
     "actors.node_part": 6,
     "actors.node_roles": 6,
+    "actors.node_switching": 6,
     "actors.node_status": 6,
     "actors.api": 6,
     "actors.client": 7,

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import attrs
 import trio
 
 from actors.api.convert_group import to_group_state
 from actors.api.frame_socket import SocketClosed
-from actors.api.handle import NodeHandle
+from actors.api.handle import NodeIdentity
 from actors.api.member_session import ANSWER_TIMEOUT_S, member_session
 from actors.api.server import master_door
 from actors.config import ClusterConfig
 from actors.env import Network
 from actors.log_types import GroupState
 from wire import api
+
+
+class OwnPart(Protocol):
+    """The asking node itself: a part of `NodeHandle`."""
+
+    identity: NodeIdentity
+
+    async def group_state(self, group: str) -> GroupState: ...
+    async def fence(self, group: str, number: int, on: bool) -> GroupState: ...
+    async def record(self, group: str, number: int, master: str, force: bool) -> GroupState: ...
+
 
 RECORD_TIMEOUT_S = 30.0
 """A node that acts by another promotion has stopped its log in order and opened it again."""
@@ -30,7 +43,7 @@ class Members:
         own: who asks; itself it asks without a connection.
     """
 
-    own: NodeHandle
+    own: OwnPart
     config: ClusterConfig
     network: Network
     group: str

@@ -13,8 +13,8 @@ import attrs
 from actors.config.command_line import Parser
 from actors.errors import ConfigError
 
-Command: TypeAlias = Literal["run", "check", "status", "stop"]
-COMMANDS: tuple[Command, ...] = ("run", "check", "status", "stop")
+Command: TypeAlias = Literal["run", "check", "status", "stop", "promote", "resync"]
+COMMANDS: tuple[Command, ...] = ("run", "check", "status", "stop", "promote", "resync")
 DURATION_S_MAX = 366 * 86_400.0
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "": 1.0}
 
@@ -24,7 +24,10 @@ Run a cluster of replicated logs, or look at one.
   run     start the nodes of FILE and, if the file has one, its feed (default)
   check   start nothing: print nodes, promises, ports, time-outs, memory and the tree
   status  ask the running nodes and print what they say
-  stop    stop the running nodes in order"""
+  stop    stop the running nodes in order
+  promote GROUP [NODE]   make NODE, or the furthest slave, the group's master: a master that answers
+          hands over and nothing is lost; what might be lost is refused, unless by --force
+  resync NODE [GROUP]    set aside what NODE's log has beyond its master's, and let it follow"""
 EPILOG = """\
 The first Ctrl-C or SIGTERM is an ordered stop, the second hurries.
 Exit codes: 0 done, 1 ran and failed, 2 wrong usage or configuration."""
@@ -36,7 +39,10 @@ class Arguments:
 
     Attributes:
         file: the cluster file, as typed.
-        command: run, check, status or stop.
+        command: what to do.
+        group: of promote and resync; None: all groups of the node.
+        member: the node of promote and resync; None: the furthest.
+        force: promote although something may be lost.
         nodes: only these; () = all.
         processes: one supervised process for each node.
         for_s: stop in order after so many seconds of running; None = not by time.
@@ -55,6 +61,9 @@ class Arguments:
     json: bool = False
     plain: bool = False
     child_of: int | None = None
+    group: str | None = None
+    member: str | None = None
+    force: bool = False
 
 
 def duration_s(text: str) -> float:
@@ -84,14 +93,23 @@ def parse(words: Sequence[str]) -> Arguments:
     add = parser.add_argument
     add("file", metavar="FILE", help="the cluster file, such as examples/3node.toml")
     add("command", nargs="?", choices=COMMANDS, default="run", help="what to do (default: run)")
+    add(
+        "names",
+        nargs="*",
+        default=[],
+        metavar="NAME",
+        help="GROUP [NODE] of promote, NODE [GROUP] of resync",
+    )
     add("--node", action="append", default=[], metavar="NAME", help="only this node; repeatable")
     add("--processes", action="store_true", help="one supervised process for each node")
     add("--for", dest="for_s", type=duration_s, metavar="TIME", help="stop after TIME, e.g. 30s")
     add("--feed", metavar="FILE", help="append this file's lines, - for standard input, then stop")
     add("--json", action="store_true", help="print the result as JSON")
     add("--plain", action="store_true", help="lines instead of the live view")
+    add("--force", action="store_true", help="promote although something may be lost")
     add("--child-of", type=int, help=argparse.SUPPRESS)
     found = parser.parse_intermixed_args(list(words))
+    group, member = _names(found.command, found.names)
     arguments = Arguments(
         file=found.file,
         command=cast(Command, found.command),
@@ -102,20 +120,44 @@ def parse(words: Sequence[str]) -> Arguments:
         json=found.json,
         plain=found.plain,
         child_of=found.child_of,
+        group=group,
+        member=member,
+        force=found.force,
     )
     _refuse_what_has_no_meaning(arguments)
     return arguments
 
 
+def _names(command: str, names: list[str]) -> tuple[str | None, str | None]:
+    """Group and node of a command that takes them. Raises: ConfigError."""
+    first, second = (*names, None, None)[:2]
+    match command:
+        case "promote" | "resync" if not 1 <= len(names) <= 2:
+            expected = "GROUP [NODE]" if command == "promote" else "NODE [GROUP]"
+            found = " ".join(names) or "nothing"
+            raise ConfigError(f"{command}: expected {expected}, found {found} (see --help)")
+        case "promote":
+            return first, second
+        case "resync":
+            return second, first
+        case _:
+            if names:
+                raise ConfigError(f"unrecognized arguments: {' '.join(names)} (see --help)")
+            return None, None
+
+
 def _refuse_what_has_no_meaning(arguments: Arguments) -> None:
+    if arguments.force and arguments.command != "promote":
+        raise ConfigError(f"--force has no meaning for {arguments.command} (see --help)")
     if arguments.command == "run":
         return
+    looks = ("status", "stop")
     given = {
         "--processes": arguments.processes,
         "--for": arguments.for_s is not None,
         "--feed": arguments.feed is not None,
         "--plain": arguments.plain,
-        "--node": bool(arguments.nodes) and arguments.command == "check",
+        "--node": bool(arguments.nodes) and arguments.command not in looks,
     }
     for option, is_given in given.items():
         if is_given:

@@ -1,4 +1,4 @@
-"""What `python -m actors.cluster FILE [run|check|status|stop]` does.
+"""What `python -m actors.cluster FILE [run|check|status|stop|promote|resync]` does.
 
 A user's mistake is one line on stderr and exit code 2; what ran and failed has exit code 1.
 """
@@ -15,7 +15,7 @@ from typing import assert_never
 import trio
 
 from actors.client.lines import open_missing_streams
-from actors.cluster import commands
+from actors.cluster import commands, switching
 from actors.cluster.arguments import Arguments, parse
 from actors.cluster.explain import EXIT_USAGE, explain
 from actors.cluster.links import connect_own
@@ -90,10 +90,41 @@ def _do(arguments: Arguments, config: ClusterConfig) -> int:
             answer = trio.run(ask)
         case "stop":
             answer = trio.run(commands.stop, config, nodes, partial(connect_own, config))
+        case "promote" | "resync":
+            answer = trio.run(_switch, arguments, config)
         case _:
             assert_never(arguments.command)
     say(answer.text)
     return answer.exit_code
+
+
+async def _switch(arguments: Arguments, config: ClusterConfig) -> commands.Answer:
+    """Raises: ConfigError: a group or a node that is none."""
+    connect = partial(connect_own, config)
+    group, node = arguments.group, arguments.member
+    if group is not None:
+        _check_name("GROUP", group, tuple(config.groups))
+    if arguments.command == "promote":
+        assert group is not None
+        if node is not None:
+            _check_name("NODE", node, config.groups[group].members)
+        asked = switching.promote(
+            config, group, node, connect, force=arguments.force, as_json=arguments.json
+        )
+        return await asked
+    assert node is not None
+    _check_name("NODE", node, config.python_nodes)
+    groups = tuple(one.name for one in config.groups_of(node))
+    if group is not None:
+        _check_name("GROUP", group, groups)
+        groups = (group,)
+    return await switching.resync(config, node, groups, connect, as_json=arguments.json)
+
+
+def _check_name(what: str, name: str, known: tuple[str, ...]) -> None:
+    if name not in known:
+        hint = suggestion(name, known)
+        raise ConfigError(f"{what}: expected one of {', '.join(known)}{hint}, found {name}")
 
 
 def _nodes(arguments: Arguments, config: ClusterConfig) -> tuple[str, ...]:

@@ -46,7 +46,7 @@ def role_rules(
         node=node,
         file_master=group.master,
         members=tuple(each for each in group.members if each != node and each not in java),
-        copies=group.copies,
+        copies=group.sure_copies,
         synced=group.durability == "synced",
         draw_token=lambda: rng.randint(1, TOKEN_MAX),
         record=record,

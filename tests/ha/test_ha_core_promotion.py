@@ -128,6 +128,9 @@ def test_a_master_that_answers_hands_over() -> None:
     states = of(master(120), state("n1", 90), state("n2", 100, acknowledged=110))
     found = planned(decide(WISH, states, {}))
     assert found == Plan(number=1, chosen="n2", old="n0", fence=("n0",), hand_over=True)
+    # The answers are not of one moment: the master may have grown since its own.
+    grown = {**states, "n1": state("n1", 130)}
+    assert planned(decide(attrs.evolve(WISH, node="n2"), grown, {})).losses == ()
     # Nothing is unknown, so that others may be silent.
     alone = of(master(120), state("n1", 90))
     assert planned(decide(WISH, alone, {"n2": "off"})).losses == ()

@@ -141,8 +141,8 @@ def is_outdated(state: GroupState, others: Mapping[str, GroupState]) -> bool:
 
 def _master(wish: Wish, states: Mapping[str, GroupState], number: int) -> str | None:
     """The master by the newest promotion; None if two nodes are that."""
-    named = {state.master for state in states.values() if state.number == number}
-    return named.pop() if len(named) == 1 else None
+    named = [state.master for state in states.values() if state.number == number]
+    return named[0] if named.count(named[0]) == len(named) else None
 
 
 def _absent(wish: Wish, node: str, silent: Mapping[str, str]) -> str:
@@ -187,6 +187,8 @@ def _lacks(
         if name in (chosen, gets) or is_outdated(other, states):
             continue
         found = _compare(other, own)
+        if gets is not None and own.state == "open" and found.kind is Kind.AHEAD:
+            continue  # the master grew between two answers
         lost_bytes = wish.end_of(other) - found.consistent_bytes
         if found.kind is not Kind.FITS and lost_bytes > 0:
             yield f"{name} has {lost_bytes} bytes that {chosen} does not have"

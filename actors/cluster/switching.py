@@ -1,0 +1,136 @@
+"""`promote` and `resync`: one node is asked, which does it; here is what people read of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import trio
+
+from actors.cluster.commands import Answer
+from actors.cluster.explain import EXIT_FAILED, EXIT_OK
+from actors.cluster.links import LOST, Connect, NodeApi
+from actors.cluster.view import groups_view
+from actors.config import ClusterConfig
+from actors.errors import ConfigError
+
+GREET_S = 10.0
+SEEN_S = 10.0
+"""How long a resync is watched after it is done: the slave connects, or nobody listens."""
+LOOK_S = 0.1
+FITS = "following"
+
+
+async def promote(
+    config: ClusterConfig,
+    group: str,
+    node: str | None,
+    connect: Connect,
+    *,
+    force: bool,
+    as_json: bool,
+) -> Answer:
+    """Ask the first member that can be reached; the one that is meant is tried first.
+
+    Args:
+        node: who is to be master; None: the furthest.
+
+    Raises:
+        ConfigError: no member runs.
+        TriologError: what the node refuses, or does not know the end of.
+    """
+    members = [each for each in config.groups[group].members if each in config.python_nodes]
+    for name in sorted(members, key=lambda each: each != node):
+        if await _runs(name, connect):
+            async with connect(name) as api:
+                found = await api.promote(group, node, force=force)
+            text = json.dumps(found) if as_json else "\n".join(promoted_lines(found))
+            return Answer(text, EXIT_OK)
+    raise ConfigError(f"{config.path}: expected a running member of {group}, found none")
+
+
+async def resync(
+    config: ClusterConfig,
+    node: str,
+    groups: tuple[str, ...],
+    connect: Connect,
+    *,
+    as_json: bool,
+) -> Answer:
+    """Ask the node itself, one group after the other. Exit code 1 if one does not follow.
+
+    Raises:
+        ConfigError: the node does not run.
+        TriologError: what it refuses.
+    """
+    if not await _runs(node, connect):
+        raise ConfigError(f"{config.path}: expected node {node} to run, found nobody there")
+    found = []
+    async with connect(node) as api:
+        for group in groups:
+            done = await api.resync(group)
+            part, reason = await _seen(api, group)
+            found.append({**done, "state": part, "reason": reason})
+    code = EXIT_OK if all(each["state"] == FITS for each in found) else EXIT_FAILED
+    text = json.dumps(found) if as_json else "\n".join(map(resynced_line, found))
+    return Answer(text, code)
+
+
+async def _seen(api: NodeApi, group: str) -> tuple[str, str]:
+    """What the slave is once it is connected, or time is over."""
+    part, reason = "connecting", ""
+    with trio.move_on_after(SEEN_S):
+        while part == "connecting":
+            own = groups_view(await api.status())[group]
+            part, reason = own.part, own.reason
+            await trio.sleep(LOOK_S)
+    return part, reason
+
+
+async def _runs(node: str, connect: Connect) -> bool:
+    """Whether it answers."""
+    try:
+        with trio.fail_after(GREET_S):
+            async with connect(node):
+                return True
+    except* LOST:
+        pass
+    return False
+
+
+def promoted_lines(found: Mapping[str, Any]) -> list[str]:
+    """What a promotion has done."""
+    group, old = found["group"], found["old_master"]
+    was = f"; it was {old}" if old not in (None, found["master"]) else ""
+    lines = [
+        f"{group}: {found['master']} is master by promotion {found['number']}, from byte"
+        f" {found['start_bytes']} on{was}"
+    ]
+    if found["handed_over"]:
+        lines.append(f"  {old} handed over: nothing is lost or in doubt")
+    lines += [f"  by force: {loss}" for loss in found["losses"]]
+    for node, member in found["members"].items():
+        if "silent" in member:
+            lines.append(f"  {node}: does not answer, and hears of it later ({member['silent']})")
+        else:
+            why = f": {member['reason']}" if member["reason"] else ""
+            lines.append(
+                f"  {node}: {member['role']}, {member['state']}, {member['written_bytes']} bytes"
+                f"{why}"
+            )
+    return lines
+
+
+def resynced_line(found: Mapping[str, Any]) -> str:
+    """What a resync has done for one group."""
+    who = f"{found['group']}: {found['node']}"
+    if found["cut_bytes"] is None:
+        text = f"{who} fits the log of {found['master']}: nothing to cut"
+    elif found["cut_bytes"] == 0:
+        text = f"{who} begins anew: all of its {found['end_bytes']} bytes are kept in aside/"
+    else:
+        behind = found["end_bytes"] - found["cut_bytes"]
+        text = f"{who} is cut at byte {found['cut_bytes']}: {behind} bytes are kept in aside/"
+    why = f" ({found['reason']})" if found["reason"] else ""
+    return f"{text}; {found['state']}{why}"

@@ -1,0 +1,201 @@
+"""`promote` and `resync` as words and as text, against nodes in memory; in virtual time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import trio
+
+from actors.api.failures import RequestRefused
+from actors.cluster import switching
+from actors.cluster.arguments import Arguments, parse
+from actors.cluster.command_line import run_command_line
+from actors.config import load
+from actors.errors import ConfigError
+
+FILE = Path(__file__).parents[2] / "examples" / "3node.toml"
+CONFIG = load(FILE)
+PROMOTED = {
+    "group": "orders",
+    "number": 2,
+    "master": "n1",
+    "old_master": "n0",
+    "start_bytes": 4096,
+    "handed_over": True,
+    "losses": [],
+    "members": {
+        "n0": {"role": "slave", "state": "diverged", "reason": "too long", "written_bytes": 9},
+        "n1": {"role": "master", "state": "open", "reason": "", "written_bytes": 4100},
+        "n2": {"silent": "connection refused"},
+    },
+}
+RESYNCED = {
+    "group": "orders",
+    "node": "n0",
+    "master": "n1",
+    "end_bytes": 100,
+    "cut_bytes": 70,
+}
+
+
+@attrs.define
+class Nodes:
+    """Those of `up` answer."""
+
+    up: tuple[str, ...] = ("n0", "n1", "n2")
+    asked: list[tuple[Any, ...]] = attrs.field(factory=list)
+    resynced: dict[str, Any] = attrs.field(factory=lambda: dict(RESYNCED))
+    parts: list[dict[str, str]] = attrs.field(factory=list)
+    error: Exception | None = None
+
+    @asynccontextmanager
+    async def connect(self, name: str) -> AsyncIterator[Any]:
+        await trio.lowlevel.checkpoint()
+        if name not in self.up:
+            raise ConnectionRefusedError("nobody listens")
+        yield Api(self, name)
+
+
+@attrs.define
+class Api:
+    nodes: Nodes
+    name: str
+
+    async def promote(self, group: str, node: str | None, *, force: bool) -> dict[str, Any]:
+        await trio.lowlevel.checkpoint()
+        self.nodes.asked.append((self.name, group, node, force))
+        if self.nodes.error is not None:
+            raise self.nodes.error
+        return PROMOTED
+
+    async def resync(self, group: str) -> dict[str, Any]:
+        await trio.lowlevel.checkpoint()
+        self.nodes.asked.append((self.name, group))
+        return self.nodes.resynced
+
+    async def status(self) -> dict[str, Any]:
+        await trio.lowlevel.checkpoint()
+        parts = self.nodes.parts
+        return {"groups": {"orders": parts.pop(0) if len(parts) > 1 else parts[0]}}
+
+
+def test_words() -> None:
+    assert parse(["c.toml", "promote", "orders"]) == Arguments(
+        file="c.toml", command="promote", group="orders"
+    )
+    assert parse(["c.toml", "promote", "orders", "n1", "--force", "--json"]) == Arguments(
+        file="c.toml", command="promote", group="orders", member="n1", force=True, json=True
+    )
+    assert parse(["c.toml", "resync", "n0"]) == Arguments(
+        file="c.toml", command="resync", member="n0"
+    )
+    assert parse(["c.toml", "resync", "n0", "orders"]).group == "orders"
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("promote", "promote: expected GROUP [NODE], found nothing (see --help)"),
+        ("promote a b c", "promote: expected GROUP [NODE], found a b c (see --help)"),
+        ("resync", "resync: expected NODE [GROUP], found nothing (see --help)"),
+        ("status n1", "unrecognized arguments: n1 (see --help)"),
+        ("run x", "unrecognized arguments: x (see --help)"),
+        ("status --force", "--force has no meaning for status (see --help)"),
+        ("resync n0 --force", "--force has no meaning for resync (see --help)"),
+        ("promote orders --node n1", "--node has no meaning for promote (see --help)"),
+        ("promote orders --plain", "--plain has no meaning for promote (see --help)"),
+    ],
+)
+def test_wrong_words(words: str, line: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(["c.toml", *words.split()])
+    assert caught.value.problems == (line,)
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("promote order", "GROUP: expected one of orders, did you mean orders?, found order"),
+        ("promote orders n9", "NODE: expected one of n0, n1, n2"),
+        ("resync n9", "NODE: expected one of n0, n1, n2"),
+        ("resync n0 ledger", "GROUP: expected one of orders"),
+    ],
+)
+def test_names_that_are_none(words: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line([str(FILE), *words.split()]) == 2
+    found = capsys.readouterr().err
+    assert found.count("\n") == 1
+    assert line.split(",")[0] in found
+
+
+async def promoted(nodes: Nodes, node: str | None = None, **keys: bool) -> str:
+    asked = {"force": False, "as_json": False} | keys
+    answer = await switching.promote(CONFIG, "orders", node, nodes.connect, **asked)
+    assert answer.exit_code == 0
+    return answer.text
+
+
+async def test_whoever_answers_carries_it_out(autojump_clock: trio.abc.Clock) -> None:
+    nodes = Nodes(up=("n1", "n2"))
+    text = await promoted(nodes)
+    assert nodes.asked == [("n1", "orders", None, False)]
+    assert text.split("\n") == [
+        "orders: n1 is master by promotion 2, from byte 4096 on; it was n0",
+        "  n0 handed over: nothing is lost or in doubt",
+        "  n0: slave, diverged, 9 bytes: too long",
+        "  n1: master, open, 4100 bytes",
+        "  n2: does not answer, and hears of it later (connection refused)",
+    ]
+    assert json.loads(await promoted(nodes, "n2", force=True, as_json=True)) == PROMOTED
+    assert nodes.asked[1] == ("n2", "orders", "n2", True)
+
+
+async def test_what_is_lost_by_force_is_said(autojump_clock: trio.abc.Clock) -> None:
+    found = PROMOTED | {"old_master": "n1", "handed_over": False, "losses": ["n2 has 9 bytes"]}
+    assert switching.promoted_lines(found)[:2] == [
+        "orders: n1 is master by promotion 2, from byte 4096 on",
+        "  by force: n2 has 9 bytes",
+    ]
+
+
+async def test_what_is_refused_is_raised(autojump_clock: trio.abc.Clock) -> None:
+    nodes = Nodes(error=RequestRefused("BadRequest", "n0 is the master of orders"))
+    with pytest.raises(RequestRefused, match="n0 is the master"):
+        await promoted(nodes)
+    with pytest.raises(ConfigError, match="expected a running member of orders, found none"):
+        await promoted(Nodes(up=()))
+
+
+async def test_resync(autojump_clock: trio.abc.Clock) -> None:
+    nodes = Nodes()
+
+    async def text(part: str = "following", reason: str = "", **changes: Any) -> tuple[str, int]:
+        nodes.resynced = RESYNCED | changes
+        nodes.parts = [{"part": "connecting"}, {"part": part, "reason": reason}]
+        answer = await switching.resync(CONFIG, "n0", ("orders",), nodes.connect, as_json=False)
+        return answer.text, answer.exit_code
+
+    assert await text() == (
+        "orders: n0 is cut at byte 70: 30 bytes are kept in aside/; following",
+        0,
+    )
+    assert nodes.asked == [("n0", "orders")]
+    assert await text(cut_bytes=None) == (
+        "orders: n0 fits the log of n1: nothing to cut; following",
+        0,
+    )
+    assert await text("connecting", "why", cut_bytes=0) == (
+        "orders: n0 begins anew: all of its 100 bytes are kept in aside/; connecting (why)",
+        1,
+    )
+    nodes.resynced, nodes.parts = RESYNCED, [{"part": "following"}]
+    answer = await switching.resync(CONFIG, "n0", ("orders",), nodes.connect, as_json=True)
+    assert json.loads(answer.text) == [RESYNCED | {"state": "following", "reason": ""}]
+    with pytest.raises(ConfigError, match="expected node n0 to run, found nobody there"):
+        await switching.resync(CONFIG, "n0", ("orders",), Nodes(up=()).connect, as_json=False)

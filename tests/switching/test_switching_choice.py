@@ -1,0 +1,131 @@
+"""Choosing and refusing: who may become master, and what `--force` gives up."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from switching_kit import (
+    GROUP,
+    lines_on,
+    promote,
+    refused,
+    state,
+    until,
+    until_part,
+)
+
+from actors.errors import OutcomeUnknown
+from actors.sim.cluster import SimCluster
+
+
+async def append(cluster: SimCluster, node: str, *lines: bytes) -> None:
+    await cluster.log(GROUP, node).append(lines)
+
+
+async def furthest_is_n2(cluster: SimCluster) -> None:
+    """n1 lacks the last lines, and then the master dies."""
+    await append(cluster, "n0", b"both have this")
+    await cluster.converged(GROUP)
+    cluster.cut("n0", "n1")
+    cluster.reset("n0", "n1")
+    await append(cluster, "n0", b"n1 lacks this")
+    await cluster.kill("n0")
+    cluster.heal("n0")
+
+
+async def test_the_furthest_is_chosen(cluster: SimCluster) -> None:
+    await furthest_is_n2(cluster)
+    answer = await promote(cluster, "n1")
+    assert (answer["master"], answer["losses"]) == ("n2", [])
+    await append(cluster, "n2", b"more")
+    await until(cluster, "n1", lambda found: found.written == found.acknowledged > 0)
+    assert await lines_on(cluster, "n1") == [b"both have this", b"n1 lacks this", b"more"]
+
+
+async def test_another_one_is_refused_and_forced(cluster: SimCluster) -> None:
+    await furthest_is_n2(cluster)
+    said = await refused(cluster, "n2", "n1")
+    assert "n2 has 110 bytes that n1 does not have" in said
+    assert "--force does it all the same" in said
+    assert (await state(cluster, "n1")).number == 0
+    answer = await promote(cluster, "n2", "n1", force=True)
+    assert answer["master"] == "n1"
+    assert "n2 has 110 bytes that n1 does not have" in answer["losses"][0]
+    parted = await until_part(cluster, "n2", "diverged")
+    assert parted.master == "n1"
+    with pytest.raises(OutcomeUnknown):  # n2 is no copy: its log is another one
+        await append(cluster, "n1", b"a line with one copy")
+    found = await cluster.node("n2").resync(GROUP)
+    assert found["cut_bytes"] == answer["start_bytes"]
+    await until_part(cluster, "n2", "following")
+    await append(cluster, "n1", b"two copies")
+
+
+async def test_a_silent_slave_is_named_and_forced(cluster: SimCluster) -> None:
+    await furthest_is_n2(cluster)
+    await cluster.stop("n2")
+    said = await refused(cluster, "n1")
+    assert "n0 does not answer" in said
+    assert "n2 does not answer" in said
+    answer = await promote(cluster, "n1", force=True)
+    assert answer["master"] == "n1"
+    assert len(answer["losses"]) == 1
+    with pytest.raises(OutcomeUnknown):
+        await append(cluster, "n1", b"there is no second copy")
+    # What the silent one had alone is refused when it is back, whatever its length.
+    await cluster.start("n2")
+    await until_part(cluster, "n2", "diverged")
+    await cluster.start("n0")
+    await until_part(cluster, "n0", "diverged")
+    with pytest.raises(OutcomeUnknown):
+        await append(cluster, "n1", b"nor now")
+    for name in ("n0", "n2"):
+        await cluster.node(name).resync(GROUP)
+        await until_part(cluster, name, "following")
+    await append(cluster, "n1", b"three copies")
+    await until(cluster, "n1", lambda found: found.written == found.acknowledged)
+    assert (await lines_on(cluster, "n1"))[-1] == b"three copies"
+
+
+async def test_nobody_is_promoted_who_does_not_answer(cluster: SimCluster) -> None:
+    await cluster.stop("n2")
+    assert (await refused(cluster, "n1", "n2")).startswith("n2 does not answer: ")
+    assert await refused(cluster, "n1", "n9") == "n9 is no member of orders"
+
+
+async def test_a_hand_over_with_a_silent_slave_loses_nothing(cluster: SimCluster) -> None:
+    await cluster.stop("n2")
+    await append(cluster, "n0", b"one")
+    answer = await promote(cluster, "n0")
+    assert (answer["master"], answer["handed_over"], answer["losses"]) == ("n1", True, [])
+    await append(cluster, "n1", b"two")
+    await cluster.start("n2")
+    await until(cluster, "n2", lambda found: found.number == 1 and found.state == "following")
+    await append(cluster, "n1", b"three")
+    await until(cluster, "n2", lambda found: found.written == found.acknowledged)
+    assert await lines_on(cluster, "n2") == [b"one", b"two", b"three"]
+
+
+async def test_a_hand_over_that_cannot_end_is_taken_back(cluster: SimCluster) -> None:
+    """n1 answers, but gets nothing of what the master wrote."""
+    await append(cluster, "n0", b"one")
+    await cluster.converged(GROUP)
+    cluster.cut("n0", "n1")
+    cluster.reset("n0", "n1")
+    await append(cluster, "n0", b"two")
+    said = await refused(cluster, "n2", "n1")
+    assert "n1 did not get all that n0 has within 10 s" in said
+    assert "n0 goes on as master" in said
+    await append(cluster, "n0", b"three")
+    cluster.heal()
+    await cluster.converged(GROUP)
+
+
+async def test_an_operator_who_leaves_takes_the_fence_with_him(cluster: SimCluster) -> None:
+    cluster.cut("n0", "n1")
+    cluster.reset("n0", "n1")
+    await append(cluster, "n0", b"one")
+    with trio.move_on_after(3.0) as left:
+        await promote(cluster, "n2", "n1")
+    assert left.cancelled_caught
+    await append(cluster, "n0", b"two")
