@@ -228,6 +228,11 @@ class SimNetwork:
         self._hosts[name].up = True
         self._resume()
 
+    @property
+    def ends_count(self) -> int:
+        """Ends of connections that are not closed yet; a connection has two."""
+        return len(self._ends)
+
     # For links, endpoints and processes.
 
     def count(self, what: str, number: int = 1) -> None:
