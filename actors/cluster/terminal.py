@@ -315,6 +315,8 @@ def node_lines(node: NodeView) -> list[str]:
         lost = group.last_error and group.state != CONNECTED
         why = f" ({group.last_error})" if lost else ""
         acknowledged = f", acknowledged to {group.acknowledged_bytes}"
+        if group.role == "master" and group.ack_policy != "copies":
+            acknowledged += f" by the policy of {group.ack_policy}"
         role = f"{group.role}{_part_words(group)}"
         lines.append(f"  {name}: {role}, {offsets}{acknowledged}{own}{why}")
         lines += [f"    {_plain_slave(slave)}" for slave in group.slaves]

@@ -37,7 +37,8 @@ class GroupView:
 
     Attributes:
         role: "master" or "slave".
-        copies: how many nodes hold what is acknowledged, as configured.
+        copies: how many nodes hold what is acknowledged, at least.
+        ack_policy: who decides when an append is answered, as configured.
         acknowledged_count: on the master: records acknowledged since its start, whoever sent them.
         state: on a slave: of its connection to the master.
         diverged: on a slave: the master's log does not continue its own.
@@ -65,6 +66,7 @@ class GroupView:
     promotion: int = 0
     part: str = ""
     reason: str = ""
+    ack_policy: str = "copies"
 
     @property
     def copies_count(self) -> int:
@@ -213,6 +215,7 @@ def group_view(group: str, found: Mapping[str, Any]) -> GroupView:
         promotion=int(found.get("promotion", 0)),
         part=str(found.get("part", "")),
         reason=str(found.get("reason", "")),
+        ack_policy=str(found.get("ack_policy", "copies")),
     )
 
 

@@ -200,6 +200,8 @@ def test_node_lines() -> None:
     failing = slave_group(client={"state": "READY", "last_error": "refused"})
     [_, line] = node_lines(attrs.evolve(node("n1", failing), tree=None))
     assert line.endswith("acknowledged to 69999000, ready (refused)")
+    four = node_lines(attrs.evolve(node("n0", master(ack_policy="4.x")), tree=None))[1]
+    assert four.endswith("acknowledged to 69999000 by the policy of 4.x")
 
 
 def test_what_became_of_a_promotion() -> None:
