@@ -1,0 +1,164 @@
+"""Real processes are killed at the worst moments: what was acknowledged is where each row of the
+guarantees table says. Each row's group runs in the same three processes.
+
+What a process cannot show, the loss of unsynced pages, is shown in simulation only
+(`tests/scripts/guarantees/`); so is the row of 5.x that follows how many are in sync.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cluster_kit import ROOT, WAIT_S, children_of, wait_for
+
+pytestmark = pytest.mark.real_io
+
+LINES = 300
+NODES = ("n0", "n1", "n2")
+ALONE = {
+    "one_synced": 'copies = 1\ndurability = "synced"',
+    "one_written": 'copies = 1\ndurability = "written"',
+}
+"""What the master's own restart must bring back."""
+COPIED = {
+    "two_synced": 'copies = 2\ndurability = "synced"',
+    "two_written": 'copies = 2\ndurability = "written"',
+    "policy_4x": 'ack_policy = "4.x"',
+    "policy_5x": 'ack_policy = "5.x"\nin_sync_replicas = 2',
+}
+"""What the furthest slave must have besides."""
+
+
+def free_ports(count: int) -> list[int]:
+    probes = [socket.socket() for _ in range(count)]
+    try:
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [int(probe.getsockname()[1]) for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Three nodes, a group for each row."""
+    groups = {**ALONE, **COPIED}
+    text = 'version = 1\nname = "rows"\ndata_dir = "data"\n[nodes]\n'
+    text += "".join(f'{node} = "127.0.0.{i + 1}"\n' for i, node in enumerate(NODES))
+    for (name, keys), port in zip(groups.items(), free_ports(len(groups)), strict=True):
+        text += f'[groups.{name}]\nmode = "classic"\nmaster = "n0"\nslaves = ["n1", "n2"]\n'
+        text += f"port = {port}\nsegment_bytes = 65_536\nslave_timeout_s = 30.0\n{keys}\n"
+    file = tmp_path / "rows.toml"
+    file.write_text(text)
+    return file
+
+
+@pytest.fixture
+def cluster(file: Path) -> Iterator[subprocess.Popen[str]]:
+    """The three processes under their parent; killed with it."""
+    command = subprocess.Popen(
+        [sys.executable, "-m", "actors.cluster", str(file), "--processes", "--plain"],
+        cwd=ROOT,
+        text=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    yield command
+    children = children_of(command) if command.poll() is None else []
+    command.kill()
+    for child in children:
+        os.kill(child, signal.SIGKILL)
+    command.wait(timeout=10)
+
+
+def pid_of(cluster: subprocess.Popen[str], node: str) -> int | None:
+    for child in children_of(cluster):
+        try:
+            words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"--node" in words and words[words.index(b"--node") + 1] == node.encode():
+            return child
+    return None
+
+
+def append_all(file: Path, part: str) -> dict[str, list[str]]:
+    """Lines for each group; returns when all are acknowledged."""
+    given: dict[str, list[str]] = {}
+    commands = {}
+    for group in (*ALONE, *COPIED):
+        given[group] = [f"{group} {part} {number} {'x' * 50}" for number in range(LINES)]
+        lines = file.with_name(f"{group}-{part}")
+        lines.write_text("".join(f"{line}\n" for line in given[group]))
+        words = (str(file), "append", "--group", group, str(lines))
+        commands[group] = subprocess.Popen(
+            [sys.executable, "-m", "actors.client", *words],
+            cwd=ROOT,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+    for group, command in commands.items():
+        said, _ = command.communicate(timeout=WAIT_S)
+        assert command.returncode == 0, (group, said)
+    return given
+
+
+def runs(file: Path) -> bool:
+    """Whether every group's master takes appends and has all slaves in sync."""
+    asked = subprocess.run(
+        [sys.executable, "-m", "actors.client", f"{file}:n0", "status", "--json"],
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+    return asked.returncode == 0 and asked.stdout.count('"in_sync": true') == 2 * (
+        len(ALONE) + len(COPIED)
+    )
+
+
+def lines_of(file: Path, node: str, group: str) -> set[str]:
+    """All lines in a node's commit log, by a reader that shares no code with us."""
+    log = file.parent / "data" / node / "groups" / group / "commitlog"
+    read = subprocess.run(
+        [sys.executable, str(ROOT / "tests/plain_reader.py"), str(log)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=WAIT_S,
+    )
+    return set(read.stdout.splitlines())
+
+
+def test_a_sigkill_leaves_what_each_row_says(file: Path, cluster: subprocess.Popen[str]) -> None:
+    wait_for(lambda: runs(file))
+    first = append_all(file, "first")
+    killed = pid_of(cluster, "n0")
+    assert killed is not None
+    os.kill(killed, signal.SIGKILL)
+    wait_for(lambda: pid_of(cluster, "n0") not in (None, killed))
+    wait_for(lambda: runs(file))
+
+    stopped = pid_of(cluster, "n2")
+    assert stopped is not None
+    os.kill(stopped, signal.SIGSTOP)
+    second = append_all(file, "second")
+    pids = [cluster.pid, *children_of(cluster)]
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    cluster.wait(timeout=10)
+
+    for group in (*ALONE, *COPIED):
+        wanted = {*first[group], *second[group]}
+        assert wanted <= lines_of(file, "n0", group), group
+        if group in COPIED:
+            assert wanted <= lines_of(file, "n1", group), group
