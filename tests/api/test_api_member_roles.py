@@ -1,0 +1,77 @@
+"""What a link tells of the member it leads to, and when a slave shows what its master says."""
+
+from __future__ import annotations
+
+import attrs
+import trio
+from api_kit import FOLLOWS, STATE, MemoryNode, serving
+from member_kit import slave
+from trio.testing import MockClock
+
+from actors.ha.core.role_effects import RoleState
+from actors.ha.role_messages import AskMember, MemberTold
+from actors.storage import pull_service
+
+
+async def test_what_a_member_is_is_told_at_once_and_when_it_changes(
+    autojump_clock: MockClock,
+) -> None:
+    node = MemoryNode()
+    async with serving(node) as served, slave(served) as found:
+        await trio.sleep(1)
+        assert found.told == [MemberTold(member="n0", state=STATE)]
+        node.state = attrs.evolve(STATE, state="fenced", reason="n1 is ahead")
+        node.stir()
+        await trio.sleep(1)
+        assert found.told[1:] == [MemberTold(member="n0", state=node.state)]
+
+
+async def test_a_question_has_an_answer_of_its_own(autojump_clock: MockClock) -> None:
+    async with serving(MemoryNode()) as served, slave(served) as found:
+        await found.link.tell(AskMember(number=6))  # before there is a connection
+        await trio.sleep(1)
+        for number in (7, 8):
+            await found.link.tell(AskMember(number=number))
+        await trio.sleep(1)
+        assert [told.asked for told in found.told] == [0, 7, 8]
+
+
+async def test_a_slave_that_is_not_known_to_fit_shows_nothing_new(
+    autojump_clock: MockClock,
+) -> None:
+    node = MemoryNode(stored=[b"x"] * 9, acknowledged=100)
+    async with serving(node) as served, slave(served) as found:
+        found.board.publish(attrs.evolve(FOLLOWS, state=RoleState.DIVERGED), is_open=False)
+        await trio.sleep(1)
+        assert found.got == []
+        found.board.publish(FOLLOWS, is_open=False)
+        await trio.sleep(1)
+        assert found.acknowledged() == [100], "known before, shown now"
+        found.board.publish(attrs.evolve(FOLLOWS, state=RoleState.CONNECTING), is_open=False)
+        node.acknowledged = 200
+        node.stir()
+        await trio.sleep(1)
+        assert found.acknowledged() == [100]
+
+
+async def test_the_offsets_of_the_master_alone_are_watched(autojump_clock: MockClock) -> None:
+    node = MemoryNode(stored=[b"x"] * 9, acknowledged=100)
+    async with serving(node) as served, slave(served) as found:
+        await trio.sleep(1)
+        assert found.acknowledged() == [100]
+        found.board.publish(attrs.evolve(FOLLOWS, master="n2"), is_open=False)
+        node.acknowledged = 300
+        node.stir()
+        await trio.sleep(1)
+        assert found.acknowledged() == [100], "it is not master any more"
+        node.state = attrs.evolve(STATE, state="following")
+        node.stir()
+        await trio.sleep(1)
+        assert found.told[-1].state.state == "following", "but it is still a member"
+        found.board.publish(FOLLOWS, is_open=False)
+        await trio.sleep(1)
+        assert found.acknowledged()[-1] == 300
+        assert all(
+            isinstance(each, pull_service.Acknowledged | pull_service.MasterChanged)
+            for each in found.got
+        )
