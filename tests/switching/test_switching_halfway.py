@@ -1,0 +1,232 @@
+"""A promotion that is itself killed half-way: the one that carries it out, or the chosen one.
+
+Before each step, and after each, one of them dies. Whatever is left, promoting again ends in a
+group that takes appends, and nothing that was acknowledged is missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable
+
+import attrs
+import pytest
+import trio
+import trio.lowlevel
+from switching_kit import (
+    GROUP,
+    Ledger,
+    check,
+    lines_on,
+    load,
+    promote,
+    state,
+    until,
+    until_part,
+)
+
+from actors.api import member_requests
+from actors.api.failures import RequestRefused
+from actors.errors import OutcomeUnknown, TriologError
+from actors.log_types import GroupState
+from actors.sim.cluster import SimCluster
+
+HAND_OVER = ("fence n0", "record n1", "record n0", "record n2")
+FAIL_OVER = ("record n1", "record n2")
+
+
+@attrs.define
+class Killer:
+    """Kills a node before or after one request of a promotion, and stops its coordinator there.
+
+    Attributes:
+        step: which request, such as "record n1".
+        after: it was carried out; else nobody has heard it.
+    """
+
+    cluster: SimCluster
+    victim: str
+    step: str
+    after: bool
+    coordinator: str
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    done: bool = False
+
+    async def meet(self, word: str, call: Callable[[], Awaitable[GroupState]]) -> GroupState:
+        if word != self.step or self.done:
+            return await call()
+        self.done = True
+        if not self.after:
+            await self._kill()
+            return await call()
+        found = await call()
+        await self._kill()
+        return found
+
+    async def _kill(self) -> None:
+        await self.cluster.kill(self.victim)
+        if self.victim == self.coordinator:
+            self.scope.cancel()
+            await trio.lowlevel.checkpoint()
+
+
+async def killed_promotion(
+    monkeypatch: pytest.MonkeyPatch, killer: Killer, node: str | None
+) -> None:
+    """Run it until it ends, or until its coordinator is dead: then it says nothing any more."""
+    cluster = killer.cluster
+    members = member_requests.Members
+    fence, record = members.fence, members.record
+
+    async def fenced(self: object, name: str, number: int, on: bool) -> GroupState:
+        if not on and killer.victim == killer.coordinator and killer.done:
+            raise ConnectionError("the dead take nothing back")
+        word = f"fence {name}" if on else f"unfence {name}"
+        return await killer.meet(word, lambda: fence(self, name, number, on))  # type: ignore[arg-type]
+
+    async def recorded(
+        self: object, name: str, number: int, master: str, force: bool
+    ) -> GroupState:
+        return await killer.meet(
+            f"record {name}",
+            lambda: record(self, name, number, master, force),  # type: ignore[arg-type]
+        )
+
+    with monkeypatch.context() as patch:
+        patch.setattr(members, "fence", fenced)
+        patch.setattr(members, "record", recorded)
+        with killer.scope:
+            with contextlib.suppress(TriologError, OSError):
+                await promote(cluster, killer.coordinator, node)
+    assert killer.done
+
+
+async def promoted_again(cluster: SimCluster, by: str) -> None:
+    """As an operator does: until somebody is master, or is so already."""
+    for _ in range(10):
+        try:
+            await promote(cluster, by)
+        except RequestRefused as error:
+            if "is the master of" in str(error):
+                return
+            await trio.sleep(1.0)
+        except OutcomeUnknown:
+            await trio.sleep(1.0)
+        else:
+            return
+    raise AssertionError(f"nobody became master: {await state(cluster, by)}")
+
+
+async def somebody_is_open(cluster: SimCluster) -> str | None:
+    """Who takes appends after a while, if anybody does."""
+    with trio.move_on_after(8.0):
+        while True:
+            for name in cluster.names:
+                if cluster.runs(name) and cluster.node(name).board(GROUP).is_open:
+                    return name
+            await trio.sleep(0.1)
+    return None
+
+
+async def all_is_there(cluster: SimCluster, ledger: Ledger) -> None:
+    numbers = set()
+    for name in cluster.names:
+        found = await until(cluster, name, lambda found: found.acknowledged == found.written > 0)
+        numbers.add((found.number, found.master))
+        check(ledger, await lines_on(cluster, name))
+    assert len(numbers) == 1
+    reigns = (await state(cluster, "n2")).history
+    assert len({reign.number for reign in reigns}) == len(
+        {(reign.number, reign.master) for reign in reigns}
+    ), "one number has one master"
+
+
+async def with_everybody_back(cluster: SimCluster) -> None:
+    """All nodes run, and those with a tail that nobody else has give it up."""
+    for name in cluster.names:
+        if not cluster.runs(name):
+            await cluster.start(name)
+    await trio.sleep(10.0)
+    if await somebody_is_open(cluster) is None:
+        await promoted_again(cluster, "n2")
+    await trio.sleep(5.0)
+    for name in cluster.names:
+        if (await state(cluster, name)).state == "diverged":
+            await cluster.node(name).resync(GROUP)
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("step", HAND_OVER)
+@pytest.mark.parametrize("victim", ["n1", "n2"])
+async def test_a_hand_over_killed_half_way(
+    cluster: SimCluster,
+    monkeypatch: pytest.MonkeyPatch,
+    victim: str,
+    step: str,
+    after: bool,
+) -> None:
+    """n2 carries it out, n1 is chosen."""
+    async with load(cluster, pause_s=0.2) as ledger:
+        await trio.sleep(1.0)
+        killer = Killer(cluster, victim, step, after, coordinator="n2")
+        await killed_promotion(monkeypatch, killer, "n1")
+        if await somebody_is_open(cluster) is None:
+            await promoted_again(cluster, "n0")
+        before = len(ledger.acknowledged)
+        await trio.sleep(8.0)
+        assert len(ledger.acknowledged) > before, "it goes on with two of three"
+        await with_everybody_back(cluster)
+        await trio.sleep(3.0)
+    await all_is_there(cluster, ledger)
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("step", FAIL_OVER)
+@pytest.mark.parametrize("victim", ["n1", "n2"])
+async def test_a_fail_over_killed_half_way(
+    cluster: SimCluster,
+    monkeypatch: pytest.MonkeyPatch,
+    victim: str,
+    step: str,
+    after: bool,
+) -> None:
+    """The master is dead already; n2 carries it out, n1 is chosen; the dead one starts again."""
+    async with load(cluster, pause_s=0.2) as ledger:
+        await trio.sleep(1.0)
+        await cluster.kill("n0")
+        killer = Killer(cluster, victim, step, after, coordinator="n2")
+        await killed_promotion(monkeypatch, killer, None)
+        await with_everybody_back(cluster)
+        before = len(ledger.acknowledged)
+        await trio.sleep(5.0)
+        assert len(ledger.acknowledged) > before
+    await all_is_there(cluster, ledger)
+
+
+async def test_two_promotions_at_once(cluster: SimCluster) -> None:
+    """One of them wins, or neither opens until somebody promotes again; never both."""
+    async with load(cluster, pause_s=0.2) as ledger:
+        await trio.sleep(1.0)
+        await cluster.kill("n0")
+        outcomes: list[str] = []
+
+        async def one(by: str, node: str) -> None:
+            try:
+                outcomes.append((await promote(cluster, by, node))["master"])
+            except TriologError as error:
+                outcomes.append(type(error).__name__)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(one, "n1", "n1")
+            nursery.start_soon(one, "n2", "n2")
+        assert len(outcomes) == 2
+        assert outcomes.count("n1") + outcomes.count("n2") < 2
+        await with_everybody_back(cluster)
+        before = len(ledger.acknowledged)
+        await trio.sleep(5.0)
+        assert len(ledger.acknowledged) > before
+    await all_is_there(cluster, ledger)
+    for name in cluster.names:
+        found = await state(cluster, name)
+        assert found.state in ("open", "following")
+        await until_part(cluster, found.master, "open")
