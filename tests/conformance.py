@@ -72,12 +72,8 @@ ITEMS: dict[int, str] = {
 """Metadata synchronisation (49-55) belongs to a later version as a whole."""
 
 LATER: dict[int, str] = {
-    8: "the fencing of the master; refusing the report is here",
     14: "discovery through a name server; configured addresses are here",
-    24: "append failures under injected disk faults",
     39: "a Java broker reading our store; reading Java's is here",
-    47: "under injected faults",
-    48: "under injected faults",
     56: "stock broker.conf files",
     58: "remote pull by RocketMQ consumers; refusing puts and our own reads are here",
 }

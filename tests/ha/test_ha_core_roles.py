@@ -215,6 +215,7 @@ def test_two_masters_by_one_number_close_the_one_that_hears_of_it() -> None:
     assert len(one.record.history) == 1, "the reign goes on"
 
 
+@pytest.mark.checklist(8)
 def test_a_java_slave_is_ahead_when_it_says_so_twice() -> None:
     one = rules(members=())
     start(one, 100)

@@ -98,6 +98,7 @@ async def test_an_action_takes_effect_and_is_mended(line: str, autojump_clock: o
         assert all(on.cluster.runs(name) for name in on.cluster.names)
 
 
+@pytest.mark.checklist(24, 47, 48)
 @pytest.mark.parametrize(
     ("kind", "where"),
     [

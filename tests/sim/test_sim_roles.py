@@ -324,6 +324,7 @@ async def test_a_hand_over_that_is_given_up_goes_on_as_before(autojump_clock: ob
             await cluster.node("n0").fence(GROUP, 0, True)
 
 
+@pytest.mark.checklist(8)
 async def test_a_master_restored_from_an_older_copy_stays_closed(autojump_clock: object) -> None:
     async with open_world(8) as world:
         cluster = cluster_in(world)
