@@ -82,7 +82,8 @@ class Plan:
         """For a person who looks at a run."""
         group = self.config.groups[GROUP]
         return [
-            f"{self.nodes} nodes, copies = {group.copies}, {group.durability},"
+            f"{self.nodes} nodes, {group.ack_policy}: {group.sure_copies} copies,"
+            f" {group.durability},"
             f" segments of {group.segment_bytes} bytes, frames of {group.frame_bytes}",
             f"{self.network}",
             f"{self.disk}",
@@ -130,6 +131,10 @@ def draw_plan(seed: str) -> Plan:
         "reconnect_interval_s": rng.choice([0.5, 1.0, 5.0]),
         "connect_timeout_s": rng.choice([2.0, 5.0]),
     }
+    policy = _draw_ack_policy(random.Random(f"{seed}:plan:ack"), nodes)
+    if policy:
+        del settings["copies"]
+        settings |= policy
     names = tuple(classic_config(nodes=nodes, group=GROUP, **settings).nodes)
     return Plan(
         seed=seed,
@@ -150,6 +155,26 @@ def draw_plan(seed: str) -> Plan:
             ),
         ),
     )
+
+
+def _draw_ack_policy(rng: random.Random, nodes: int) -> dict[str, Any]:
+    """Every fifth run answers as upstream does; {}: by `copies`."""
+    kind = rng.choice([*["copies"] * 16, "4.x", "5.x", "acting master", "all in sync"])
+    gap = rng.choice([4096, 256 << 20])
+    many, least = rng.randint(2, nodes), rng.randint(1, 2)
+    five = {"ack_policy": "5.x", "ha_max_gap_not_in_sync_bytes": gap}
+    match kind:
+        case "copies":
+            return {}
+        case "4.x":
+            return {"ack_policy": "4.x", "ha_slave_fallbehind_max_bytes": gap}
+        case "5.x":
+            return {**five, "in_sync_replicas": many}
+        case "acting master":
+            judged = {"enable_slave_acting_master": True, "enable_auto_in_sync_replicas": True}
+            return {**five, **judged, "in_sync_replicas": many, "min_in_sync_replicas": least}
+        case _:
+            return {**five, "all_ack_in_sync_state_set": True, "min_in_sync_replicas": least}
 
 
 def _draw_network(rng: random.Random) -> NetworkOptions:
