@@ -172,6 +172,11 @@ class SimCluster:
         """The running node itself. Raises: Closed, if it is off."""
         return self.process(name).node
 
+    def running(self, name: str) -> Node | None:
+        """The same; None if it is off, or still starting."""
+        process = self._processes.get(name)
+        return None if process is None else process.node
+
     # ---- network ----
 
     def cut(self, name: str, other: str | None = None) -> None:

@@ -139,6 +139,7 @@ def _shrink(args: argparse.Namespace) -> int:
         lambda each: first.checker in {found.checker for found in run_plan(each).violations},
         tries_max=args.tries,
         tell=lambda text: print(text, file=sys.stderr, flush=True),
+        until_s=first.at_s,
     )
     told = f"{first}\nFound with seed {plan.seed}; {versions()}"
     print(dump_plan(small, expect=first.checker, comment=told), end="")

@@ -13,6 +13,7 @@ import trio
 from actors.config import ClassicGroup
 from actors.errors import CorruptLog, TriologError
 from actors.log_types import Offsets
+from actors.node import Node
 from actors.runtime.errors import describe
 from actors.sim.action import Action
 from actors.sim.atlas import FaultAtlas
@@ -110,6 +111,10 @@ class FaultRunner:
         """Whether it runs, is not paused, and nobody is just starting it."""
         state = self.cluster.world.node(name).state
         return state is NodeState.RUNNING and name not in self._starting
+
+    def runs_still(self, name: str, node: Node) -> bool:
+        """Whether it is still this process that runs there."""
+        return self.is_on(name) and self.cluster.running(name) is node
 
     async def master_end(self) -> int | None:
         """The end of the master's log, if it says so at once."""

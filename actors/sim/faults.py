@@ -26,6 +26,7 @@ from actors.sim.actions_network import (
     Reset,
     Stranger,
 )
+from actors.sim.actions_operator import HandOverCalledOff
 from actors.sim.actions_process import (
     ClockJump,
     Kill,
@@ -65,6 +66,7 @@ ACTIONS: Final[Mapping[str, Action]] = {
         DiskFull(),
         BitRot(),
         OldSector(),
+        HandOverCalledOff(),
     )
 }
 """Everything a script can do, by name."""

@@ -51,12 +51,14 @@ class Shrinker:
         best: the smallest plan so far that fails.
         tries: runs so far.
         tell: hears of each step ahead.
+        until_s: when the first plan failed: what comes later goes first, in one try.
     """
 
     fails: Fails
     best: Plan
     tries_max: int = TRIES_MAX
     tell: Callable[[str], None] = lambda text: None
+    until_s: float | None = None
     tries: int = attrs.field(default=0, init=False)
 
     def run(self) -> Plan:
@@ -65,6 +67,8 @@ class Shrinker:
         Returns: the smallest plan that fails.
         """
         try:
+            if self.until_s is not None:
+                self._try(_until(self.best, self.until_s))
             before = None
             while before != self.best:
                 before = self.best
@@ -149,6 +153,12 @@ def _confined(policy: str) -> Iterator[Callable[[Plan], Plan]]:
             yield lambda now, text=text: attrs.evolve(now, policy=text)  # type: ignore[misc]
 
 
+def _until(plan: Plan, at_s: float) -> Plan:
+    script = tuple(fault for fault in plan.script if fault.at_s <= at_s)
+    duration_s = min(plan.duration_s, round(at_s + TAIL_S, 1))
+    return attrs.evolve(plan, script=script, duration_s=duration_s)
+
+
 def _end_early(plan: Plan) -> Plan:
     last_s = max((fault.at_s for fault in plan.script), default=0.0)
     return attrs.evolve(plan, duration_s=min(plan.duration_s, round(last_s + TAIL_S, 1)))
@@ -196,6 +206,7 @@ def shrink(
     *,
     tries_max: int = TRIES_MAX,
     tell: Callable[[str], None] = lambda text: None,
+    until_s: float | None = None,
 ) -> Plan:
-    """The smallest plan found that fails as `plan` does."""
-    return Shrinker(fails, plan, tries_max, tell).run()
+    """The smallest plan found that fails as `plan` does. Arguments as in `Shrinker`."""
+    return Shrinker(fails, plan, tries_max, tell, until_s).run()

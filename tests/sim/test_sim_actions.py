@@ -87,6 +87,7 @@ async def stage(seed: int = 1, **settings: Any) -> AsyncIterator[Stage]:
         "at 0.1 false_report n1 extra -1",
         "at 0.1 false_report n1 extra 1099511627776",
         "at 0.1 stranger n0",
+        "at 0.1 hand_over_called_off n0 for 1",
     ],
 )
 async def test_an_action_takes_effect_and_is_mended(line: str, autojump_clock: object) -> None:

@@ -53,6 +53,20 @@ def test_without_any_line_that_matters_none_is_left() -> None:
     assert shrink(draw_plan("1"), lambda plan: True).script == ()
 
 
+def test_what_comes_after_the_failure_goes_at_once() -> None:
+    plan = draw_plan("2")
+    tried: list[Plan] = []
+
+    def fails(each: Plan) -> bool:
+        tried.append(each)
+        return True
+
+    shrink(plan, fails, until_s=20.0, tries_max=1)
+    (first,) = tried
+    assert first.script == tuple(fault for fault in plan.script if fault.at_s <= 20.0)
+    assert first.duration_s == 22.0
+
+
 def test_what_matters_stays() -> None:
     plan = attrs.evolve(draw_plan("3"), policy="random", tell_yields=0.3)
     small = shrink(plan, lambda each: "random" in each.policy and each.tell_yields > 0)

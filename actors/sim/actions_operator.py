@@ -1,0 +1,66 @@
+"""What an operator does to a running cluster, as lines of a script.
+
+To add one: an `Action` here, and its place in `faults.ACTIONS`. `on_node` carries a call out on
+whatever process runs on a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import trio
+
+from actors.errors import TriologError
+from actors.node import Node
+from actors.runtime import ActorError
+from actors.sim.action import Action, Ground
+from actors.sim.fault_runner import FaultRunner
+from actors.sim.script import Fault
+
+R = TypeVar("R")
+
+CALL_TIMEOUT_S = 5.0
+"""A node that is paused, or stops, does not answer."""
+
+
+class HandOverCalledOff(Action):
+    """A hand-over begins, which fences the master, and is given up after a while: the master takes
+    appends again.
+    """
+
+    name = "hand_over_called_off"
+    chance = 0.2
+    most = 1
+
+    def nodes(self, ground: Ground) -> tuple[str, ...]:
+        return ground.names[:1]
+
+    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+        if not runner.is_ready(fault.node):
+            return
+        group, name = runner.group.name, fault.node
+        node = runner.cluster.node(name)
+        state = await on_node(node, lambda: node.group_state(group))
+        if state is None or not runner.is_on(name):
+            return
+        number = state.number + 1
+        if await on_node(node, lambda: node.fence(group, number, True)) is None:
+            return
+        runner.began(fault)
+        await trio.sleep(fault.for_s)
+        while runner.runs_still(name, node):
+            if await on_node(node, lambda: node.fence(group, number, False)) is not None:
+                break
+            await trio.sleep(CALL_TIMEOUT_S)
+        runner.mended("unfenced", name)
+
+
+async def on_node(node: Node, call: Callable[[], Awaitable[R]]) -> R | None:
+    """What the node answers; None if it does not, or refuses."""
+    with trio.move_on_after(CALL_TIMEOUT_S):
+        try:
+            return await call()
+        except (TriologError, ActorError):
+            return None
+    return None
