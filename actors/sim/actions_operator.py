@@ -6,6 +6,7 @@ whatever process runs on a node.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -20,6 +21,7 @@ from actors.sim.script import Fault
 
 R = TypeVar("R")
 
+PROMOTE_TIMEOUT_S = 60.0
 CALL_TIMEOUT_S = 5.0
 """A node that is paused, or stops, does not answer."""
 
@@ -54,6 +56,34 @@ class HandOverCalledOff(Action):
                 break
             await trio.sleep(CALL_TIMEOUT_S)
         runner.mended("unfenced", name)
+
+
+class Promote(Action):
+    """The operator tells one node (`others`) to make another the master: a hand-over while all
+    members answer, else refused.
+    """
+
+    name = "promote"
+    chance = 0.4
+
+    def nodes(self, ground: Ground) -> tuple[str, ...]:
+        return () if ground.spare_power else ground.names
+
+    def others(self, rng: random.Random, ground: Ground, node: str) -> tuple[str, ...]:
+        return (rng.choice([name for name in ground.names if name != node]),)
+
+    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+        group, asked = runner.group.name, fault.others[0]
+        if not runner.is_ready(asked) or runner.master == fault.node:
+            return
+        node = runner.cluster.node(asked)
+        runner.note("promoting", fault.node)
+        with trio.move_on_after(PROMOTE_TIMEOUT_S):
+            try:
+                await node.promote(group, fault.node, False)
+                runner.began(fault)
+            except (TriologError, ActorError, OSError) as error:
+                runner.note("not promoted", f"{fault.node} {error}")
 
 
 async def on_node(node: Node, call: Callable[[], Awaitable[R]]) -> R | None:

@@ -63,7 +63,7 @@ class FaultAtlas:
 
     def may_refill(self, node: str) -> bool:
         """Whether the node may be emptied and copy everything from the master."""
-        return self.group.master != node and not self.damaged.get(self.group.master)
+        return self.logs.master != node and not self.damaged.get(self.logs.master)
 
     def flip_bit(self, node: str, rng: random.Random) -> str | None:
         """Bit rot in one record, where a checksum covers it. Returns where, if anywhere."""

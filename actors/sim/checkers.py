@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import attrs
 
 from actors.config import ClassicGroup
-from actors.events import ha, store
+from actors.events import ha, roles, store
 from actors.sim.failures import NothingFails
 from actors.sim.history import (
     AppendAnswered,
@@ -70,31 +70,34 @@ class HeldByReports:
 
     def learn(self, seen: Observation) -> None:
         """Take in a report, or the growth of the master's log."""
+        if isinstance(seen, SimEvent) and isinstance(seen.event, roles.GroupOpened):
+            self._own = max(self._own, seen.event.start_bytes)
         if not isinstance(seen, SimEvent) or not is_of(self.group, seen):
             return
         synced = self.group.durability == "synced"
         match seen.event:
             case ha.OffsetReported(offset_bytes=offset):
                 self._reported[seen.node] = max(self._reported.get(seen.node, 0), offset)
-            case store.LogSynced(offset_bytes=offset) if seen.node == self.group.master and synced:
+            case store.LogSynced(offset_bytes=offset) if seen.node == self.logs.master and synced:
                 self._own = max(self._own, offset)
             case store.RecordsAppended(next_bytes=offset) if not synced:
                 self._own = max(self._own, offset)
-            case store.RecoveryFinished(end_bytes=offset) if seen.node == self.group.master:
+            case store.RecoveryFinished(end_bytes=offset) if seen.node == self.logs.master:
                 self._own = max(self._own, offset)
 
     def highest(self) -> int:
         """The offset that `copies` nodes held together at some time until now."""
-        counting = [self._reported.get(n, 0) for n in self.group.counting_nodes[1:]]
+        others = [name for name in self.group.counting_nodes if name != self.logs.master]
+        counting = [self._reported.get(name, 0) for name in others]
         reports = sorted(counting, reverse=True)
-        others = self.group.sure_copies - 1
-        held = min([self._own, *reports[:others]]) if len(reports) >= others else 0
+        count = self.group.sure_copies - 1
+        held = min([self._own, *reports[:count]]) if len(reports) >= count else 0
         self._highest = max(self._highest, held)
         return self._highest
 
     def master_lacks(self, start: int, end: int) -> str | None:
         """Why the master's disk does not hold [start, end) as the group promises."""
-        master = self.group.master
+        master = self.logs.master
         written = self.logs.written(master, start, end)
         if len(written) < end - start:
             return f"{master} has only {len(written)} of the bytes {start} to {end}"
@@ -171,7 +174,8 @@ class ReadsAgree:
 @attrs.define
 class AcknowledgedMonotonic:
     """The acknowledged end that a node shows never falls while it runs: no answer is behind one
-    that was there when it was asked for. A disk error that restarts its readers starts anew.
+    that was there when it was asked for. What restarts its readers (a disk error, another
+    role) starts anew.
     """
 
     _count: int = attrs.field(default=0, init=False)
@@ -186,6 +190,9 @@ class AcknowledgedMonotonic:
                 return
             case FaultInjected(kind="start", where=node):
                 self._excused.pop(node, None)
+                return
+            case SimEvent(event=store.RecoveryFinished()):
+                self._shown.pop((seen.node, seen.boot), None)
                 return
             case RecordsRead(batch=batch):
                 now = batch.acknowledged
@@ -218,7 +225,7 @@ class ReceivedIsOnMaster:
             return
         first, end = seen.event.first_bytes, seen.event.next_bytes
         received = self.logs.written(seen.node, first, end)
-        master = self.group.master
+        master = self.logs.master
         on_disk = self.group.durability == "synced"
         theirs = (self.logs.durable if on_disk else self.logs.written)(master, first, end)
         if len(received) < end - first:
@@ -330,10 +337,10 @@ class SyncedSurvives:
 
     def _only_begun(self, node: str, end: int, synced: int) -> bool:
         """Whether the next record behind `end`, as the master has it, ends above `synced`."""
-        if node == self.group.master:
+        if node == self.logs.master:
             return False
         for _ in range(2):
-            head = self.logs.written(self.group.master, end, end + BLANK_BYTES)
+            head = self.logs.written(self.logs.master, end, end + BLANK_BYTES)
             size, magic = int.from_bytes(head[:4], "big"), int.from_bytes(head[4:], "big")
             end += size
             if magic != BLANK_MAGIC:

@@ -20,11 +20,12 @@ import trio
 from actors.config import ClassicGroup, ClusterConfig, SlaveNode, validate
 from actors.env.protocols import Env
 from actors.errors import Closed, NodeStopped, TriologError
+from actors.events import roles
 from actors.log import AppendOutcome, Log
 from actors.log_types import Batch, NewRecord, Offsets, Receipt
 from actors.node import Node
 from actors.service import open_node
-from actors.sim.world import NodeState, World
+from actors.sim.world import NodeState, SimEvent, World
 
 R = TypeVar("R")
 
@@ -110,6 +111,8 @@ class SimCluster:
         self.world = world
         self.config = config
         self._processes: dict[str, SimProcess] = {}
+        self._masters = {name: group.master for name, group in config.groups.items()}
+        world.on_event.append(self._saw)
         skews = skews_ms or {}
         for name in config.python_nodes:
             world.add_node(name, config.nodes[name], skew_ms=skews.get(name, 0))
@@ -120,6 +123,14 @@ class SimCluster:
     def names(self) -> tuple[str, ...]:
         """The nodes' names, in the configuration's order."""
         return self.config.python_nodes
+
+    def master_of(self, group: str) -> str:
+        """Who took appends last; at first as the configuration says."""
+        return self._masters[group]
+
+    def _saw(self, seen: SimEvent) -> None:
+        if isinstance(seen.event, roles.GroupOpened):
+            self._masters[seen.path.rpartition("/")[2]] = seen.node
 
     def runs(self, name: str) -> bool:
         """Whether the node's process runs; a paused one does."""
@@ -207,13 +218,13 @@ class SimCluster:
     # ---- logs ----
 
     def log(self, group: str, node: str | None = None) -> Log:
-        """A group's log as `node` (None: the master) shows it; stays good over restarts.
+        """A group's log as `node` (None: whoever is master) shows it; stays good over restarts.
 
         While the node is off, its methods raise `Closed`.
         """
-        name = node or self.config.groups[group].master
-        assert name in self.config.groups[group].members, f"{name} is no member of {group}"
-        return Log(NodeBackend(self, name), group)
+        members = self.config.groups[group].members
+        assert node is None or node in members, f"{node} is no member of {group}"
+        return Log(NodeBackend(self, node), group)
 
     async def offsets(self, name: str, group: str) -> Offsets:
         """How far a running node is with a group."""
@@ -226,13 +237,13 @@ class SimCluster:
 
         Raises: NotConverged, which says how far each is, after `within_s` of virtual time.
         """
-        master = self.config.groups[group].master
         synced = self.config.groups[group].durability == "synced"
         found: dict[str, Offsets] = {}
         with trio.move_on_after(within_s):
             while True:
                 members = [n for n in self.config.groups[group].members if self.runs(n)]
                 found = {name: await self.offsets(name, group) for name in members}
+                master = self.master_of(group)
                 if _equal(found, master, synced):
                     return found[master]
                 await trio.sleep(LOOK_S)
@@ -242,8 +253,8 @@ class SimCluster:
 
     async def _wait_open(self, group: str) -> None:
         members = [each for each in self.config.groups[group].members if each in self.names]
-        while all(self.runs(each) for each in members):
-            if any(self.node(each).board(group).is_open for each in members):
+        while nodes := [self.running(each) for each in members]:
+            if None in nodes or any(node and node.board(group).is_open for node in nodes):
                 return
             await trio.sleep(OPEN_LOOK_S)
 
@@ -289,31 +300,34 @@ class NodeBackend:
     """`LogBackend` over whatever process runs on one node; a call stays with its process."""
 
     _cluster: SimCluster
-    _name: str
+    _name: str | None  # None: the master
 
     async def append(self, group: str, records: tuple[NewRecord, ...]) -> Receipt:
-        return await self._heard(lambda node: node.append(group, records))
+        return await self._heard(group, lambda node: node.append(group, records))
 
     async def submit(
         self, group: str, records: tuple[NewRecord, ...], on_done: Callable[[AppendOutcome], None]
     ) -> None:
-        process = self._cluster.process(self._name)
+        process = self._process(group)
         await process.node.submit(
             group, records, lambda outcome: on_done(process.death() or outcome)
         )
 
     async def read(self, group: str, start: int, max_bytes: int, fresh: bool) -> Batch:
-        return await self._heard(lambda node: node.read(group, start, max_bytes, fresh))
+        return await self._heard(group, lambda node: node.read(group, start, max_bytes, fresh))
 
     async def wait_acknowledged(self, group: str, above: int) -> Offsets:
-        return await self._heard(lambda node: node.wait_acknowledged(group, above))
+        return await self._heard(group, lambda node: node.wait_acknowledged(group, above))
 
     async def wait_offsets(self, group: str, known: Offsets | None) -> Offsets:
-        return await self._heard(lambda node: node.wait_offsets(group, known))
+        return await self._heard(group, lambda node: node.wait_offsets(group, known))
 
-    async def _heard(self, call: Callable[[Node], Awaitable[R]]) -> R:
+    def _process(self, group: str) -> SimProcess:
+        return self._cluster.process(self._name or self._cluster.master_of(group))
+
+    async def _heard(self, group: str, call: Callable[[Node], Awaitable[R]]) -> R:
         """Raises: what `call` raises; NodeStopped if the process was killed before it answered."""
-        process = self._cluster.process(self._name)
+        process = self._process(group)
         try:
             answer = await call(process.node)
         except TriologError as error:

@@ -64,7 +64,7 @@ class FaultRunner:
 
     @property
     def master(self) -> str:
-        return self.group.master
+        return self.cluster.master_of(self.group.name)
 
     async def run(self, script: Script) -> None:
         """Return when every fault has begun and mended itself."""

@@ -26,7 +26,7 @@ from actors.sim.actions_network import (
     Reset,
     Stranger,
 )
-from actors.sim.actions_operator import HandOverCalledOff
+from actors.sim.actions_operator import HandOverCalledOff, Promote
 from actors.sim.actions_process import (
     ClockJump,
     Kill,
@@ -67,6 +67,7 @@ ACTIONS: Final[Mapping[str, Action]] = {
         BitRot(),
         OldSector(),
         HandOverCalledOff(),
+        Promote(),
     )
 }
 """Everything a script can do, by name."""

@@ -92,7 +92,8 @@ class FaultInjected:
     Attributes:
         kind: the action's name; or "heal", "start", "resume", "clock set", "repaired", "wiped"
             (NODE); "armed" (a disk fault waits), "felt" (NODE: an operation failed), "damaged"
-            (NODE, from, to), "died", "start failed", "refused to start" (NODE).
+            (NODE, from, to), "died", "start failed", "refused to start", "promoting",
+            "not promoted" (NODE).
         where: to whom, the node's name first.
     """
 

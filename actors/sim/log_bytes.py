@@ -16,6 +16,10 @@ from actors.storage.layout import StoreLayout
 class LogBytes(Protocol):
     """Parts of logs by node. Shorter than asked where a file is missing or ends."""
 
+    @property
+    def master(self) -> str:
+        """Who takes appends, or did so last."""
+
     def written(self, node: str, start: int, end: int) -> bytes:
         """As the node's processes see them."""
 
@@ -29,6 +33,10 @@ class DiskLogBytes:
 
     cluster: SimCluster
     group: ClassicGroup
+
+    @property
+    def master(self) -> str:
+        return self.cluster.master_of(self.group.name)
 
     def written(self, node: str, start: int, end: int) -> bytes:
         return self._range(node, start, end, durable=False)

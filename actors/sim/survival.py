@@ -101,7 +101,7 @@ class AcknowledgedIsOnDisks:
 
     def _has(self, node: str, end: int) -> bool:
         start = min(self._good.get(node, 0), end)
-        wanted = self.logs.written(self.group.master, start, end)
+        wanted = self.logs.written(self.logs.master, start, end)
         held = (
             len(wanted) == end - start and holds(self.group, self.logs, node, start, wanted)
         ) or self._losses.damage(start, end)
@@ -141,7 +141,7 @@ class FurthestHolds:
         tail = max(0, end - self.group.segment_bytes)
         if self._told or self.group.sure_copies < 2 or not end or self._losses.damage(tail, end):
             return
-        wanted = self.logs.written(self.group.master, tail, end)
+        wanted = self.logs.written(self.logs.master, tail, end)
         if len(wanted) < end - tail:
             return  # the master's own loss: other invariants tell
         lacking = [

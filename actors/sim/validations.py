@@ -97,7 +97,7 @@ def validate(cluster: SimCluster, group: ClassicGroup, history: History, logs: L
     end += -end % group.segment_bytes
     note("LogsEqual", logs_equal({name: logs.written(name, 0, end) for name in members}))
     note("AppendsInOrder", appends_in_order(done))
-    note("ReadsSurvive", reads_survive(history.observations, members[group.master]))
+    note("ReadsSurvive", reads_survive(history.observations, members[logs.master]))
     for name in cluster.names:
         disk = cluster.world.node(name).disk
         boots = summarize(read_events(disk, f"{cluster.config.node_dir(name)}/events"))

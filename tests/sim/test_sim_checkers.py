@@ -35,6 +35,7 @@ class Bytes:
 
     cache: dict[str, bytes] = attrs.field(factory=dict)
     disk: dict[str, bytes] = attrs.field(factory=dict)
+    master: str = "n0"
 
     def written(self, node: str, start: int, end: int) -> bytes:
         return self.cache.get(node, b"")[start:end]
