@@ -59,8 +59,8 @@ class HandOverCalledOff(Action):
 
 
 class Promote(Action):
-    """The operator tells one node (`others`) to make another the master: a hand-over while all
-    members answer, else refused.
+    """The operator tells one node (`others`) to make another the master: a hand-over if the old one
+    answers; refused if it does not, or the new one, and something could be lost.
     """
 
     name = "promote"

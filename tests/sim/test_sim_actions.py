@@ -144,7 +144,7 @@ async def test_a_disk_error_ends_the_node_or_not_and_nothing_is_lost(
         assert "felt" in on.kinds
 
 
-async def test_a_promotion_moves_the_master_and_is_refused_without_a_member(
+async def test_a_promotion_moves_the_master_and_is_refused_for_a_silent_one(
     autojump_clock: object,
 ) -> None:
     async with stage() as on:
@@ -153,7 +153,7 @@ async def test_a_promotion_moves_the_master_and_is_refused_without_a_member(
         assert on.runner.counts == {"promote": 1}
         receipt = await on.cluster.log(GROUP).append([b"to the new one"])
         assert receipt.copies >= 2
-        await on.do("at 0.1 isolate n0 for 30", "at 5.0 promote n1 n2")
+        await on.do("at 0.1 isolate n0 for 60", "at 5.0 promote n0 n2")
         assert on.runner.counts["promote"] == 1
         assert "not promoted" in on.kinds
         assert on.cluster.master_of(GROUP) == "n2"
