@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import attrs
 import pytest
 import trio
+from group_states import master, slave
 
 from actors.api.failures import RequestRefused
 from actors.api.promotion import Promotion
@@ -15,7 +17,6 @@ from actors.ha.core.promotion import Wish
 from actors.log_types import GroupState, Reign
 from wire import api
 
-R0 = Reign(0, 11, "n0", 0)
 WISH = Wish(
     group="orders",
     members=("n0", "n1", "n2"),
@@ -25,33 +26,6 @@ WISH = Wish(
     synced=True,
 )
 GONE = ConnectionRefusedError("connection refused")
-
-
-def slave(node: str, end: int, **keys: object) -> GroupState:
-    found = GroupState(
-        cluster="demo",
-        node=node,
-        boot=1,
-        group="orders",
-        role="slave",
-        state="following",
-        reason="",
-        opened=False,
-        number=0,
-        master="n0",
-        history=(R0,),
-        min=0,
-        written=end,
-        synced=end,
-        acknowledged=0,
-        high_water=0,
-        unanswered=0,
-    )
-    return attrs.evolve(found, **keys)  # type: ignore[arg-type]
-
-
-def master(end: int, **keys: object) -> GroupState:
-    return attrs.evolve(slave("n0", end, role="master", state="open", opened=True), **keys)  # type: ignore[arg-type]
 
 
 @attrs.define
@@ -109,8 +83,8 @@ class Group:
         return state
 
 
-def group(*states: GroupState, **keys: object) -> Group:
-    return Group({state.node: state for state in states}, **keys)  # type: ignore[arg-type]
+def group(*states: GroupState, **keys: Any) -> Group:
+    return Group({state.node: state for state in states}, **keys)
 
 
 def of(found: Group, **wish: object) -> Promotion:
@@ -140,7 +114,10 @@ async def test_a_dead_master_is_replaced(autojump_clock: trio.abc.Clock) -> None
 
 async def test_what_may_be_lost_is_refused_in_words(autojump_clock: trio.abc.Clock) -> None:
     found = group(
-        master(0), slave("n1", 90), slave("n2", 0), gone={"n0": GONE, "n2": trio.TooSlowError()}
+        master(0),
+        slave("n1", 90),
+        slave("n2", 0),
+        gone={"n0": GONE, "n2": trio.TooSlowError()},
     )
     with pytest.raises(RequestRefused) as refused:
         await of(found).run()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 import pytest
+from group_states import R0, master, slave
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,7 +12,6 @@ from actors.ha.core.promotion import Plan, Refusal, Wish, decide, handed_over
 from actors.ha.core.reigns import Kind, adopt, begin, compare, cut
 from actors.log_types import GroupState, History, Reign
 
-R0 = Reign(0, 11, "n0", 0)
 WISH = Wish(
     group="orders",
     members=("n0", "n1", "n2"),
@@ -23,36 +23,8 @@ WISH = Wish(
 DEAD = {"n0": "connection refused"}
 
 
-def state(node: str, end: int, **keys: object) -> GroupState:
-    """A slave of n0, with everything synced."""
-    found = GroupState(
-        cluster="demo",
-        node=node,
-        boot=1,
-        group="orders",
-        role="slave",
-        state="following",
-        reason="",
-        opened=False,
-        number=0,
-        master="n0",
-        history=(R0,),
-        min=0,
-        written=end,
-        synced=end,
-        acknowledged=0,
-        high_water=0,
-        unanswered=0,
-    )
-    return attrs.evolve(found, **keys)  # type: ignore[arg-type]
-
-
 def of(*states: GroupState) -> dict[str, GroupState]:
     return {each.node: each for each in states}
-
-
-def master(end: int, **keys: object) -> GroupState:
-    return attrs.evolve(state("n0", end, role="master", state="open", opened=True), **keys)  # type: ignore[arg-type]
 
 
 def planned(found: Plan | Refusal) -> Plan:
@@ -66,26 +38,26 @@ def refused(found: Plan | Refusal) -> str:
 
 
 def test_the_furthest_slave_of_a_dead_master() -> None:
-    found = planned(decide(WISH, of(state("n1", 90), state("n2", 100)), DEAD))
+    found = planned(decide(WISH, of(slave("n1", 90), slave("n2", 100)), DEAD))
     assert found == Plan(number=1, chosen="n2", old="n0", fence=(), hand_over=False)
 
 
 def test_of_equals_the_first_of_the_file() -> None:
-    assert planned(decide(WISH, of(state("n2", 90), state("n1", 90)), DEAD)).chosen == "n1"
+    assert planned(decide(WISH, of(slave("n2", 90), slave("n1", 90)), DEAD)).chosen == "n1"
 
 
 def test_what_is_synced_counts_before_what_is_written() -> None:
-    states = of(state("n1", 100, synced=50), state("n2", 90))
+    states = of(slave("n1", 100, synced=50), slave("n2", 90))
     assert planned(decide(WISH, states, DEAD)).chosen == "n2"
     written = attrs.evolve(WISH, synced=False)
     assert planned(decide(written, states, DEAD)).chosen == "n1"
-    states = of(state("n1", 90, synced=80), state("n2", 100, synced=80))
+    states = of(slave("n1", 90, synced=80), slave("n2", 100, synced=80))
     assert planned(decide(WISH, states, DEAD)).chosen == "n2"  # so that it need not be cut
 
 
 def test_one_that_is_not_the_furthest_only_by_force() -> None:
     wish = attrs.evolve(WISH, node="n1")
-    states = of(state("n1", 90), state("n2", 100))
+    states = of(slave("n1", 90), slave("n2", 100))
     found = decide(wish, states, DEAD)
     assert refused(found) == "n2 has 10 bytes that n1 does not have"
     assert isinstance(found, Refusal)
@@ -96,43 +68,43 @@ def test_one_that_is_not_the_furthest_only_by_force() -> None:
 
 def test_a_silent_slave_is_named() -> None:
     silent = {**DEAD, "n2": "timed out"}
-    found = decide(WISH, of(state("n1", 90)), silent)
+    found = decide(WISH, of(slave("n1", 90)), silent)
     assert refused(found) == (
         "n0 does not answer (connection refused), n2 does not answer (timed out): with copies = 2"
         " they may have what nobody else has"
     )
-    forced = planned(decide(attrs.evolve(WISH, force=True), of(state("n1", 90)), silent))
+    forced = planned(decide(attrs.evolve(WISH, force=True), of(slave("n1", 90)), silent))
     assert forced.chosen == "n1"
     # With as many copies as nodes, the one that answers has everything.
-    assert planned(decide(attrs.evolve(WISH, copies=3), of(state("n1", 90)), silent)).losses == ()
+    assert planned(decide(attrs.evolve(WISH, copies=3), of(slave("n1", 90)), silent)).losses == ()
 
 
 def test_with_one_copy_a_dead_master_is_a_loss() -> None:
     wish = attrs.evolve(WISH, copies=1)
-    states = of(state("n1", 90), state("n2", 100))
+    states = of(slave("n1", 90), slave("n2", 100))
     assert "n0 does not answer (connection refused): with copies = 1" in refused(
         decide(wish, states, DEAD)
     )
 
 
 def test_what_is_known_to_be_acknowledged_and_nobody_has() -> None:
-    states = of(state("n1", 90, acknowledged=100), state("n2", 80))
+    states = of(slave("n1", 90, acknowledged=100), slave("n2", 80))
     assert refused(decide(WISH, states, DEAD)) == (
         "all below 100 may be acknowledged, and n1 has what is below 90"
     )
-    states = of(state("n1", 90), state("n2", 80, high_water=95))
+    states = of(slave("n1", 90), slave("n2", 80, high_water=95))
     assert "all below 95 may be acknowledged" in refused(decide(WISH, states, DEAD))
 
 
 def test_a_master_that_answers_hands_over() -> None:
-    states = of(master(120), state("n1", 90), state("n2", 100, acknowledged=110))
+    states = of(master(120), slave("n1", 90), slave("n2", 100, acknowledged=110))
     found = planned(decide(WISH, states, {}))
     assert found == Plan(number=1, chosen="n2", old="n0", fence=("n0",), hand_over=True)
     # The answers are not of one moment: the master may have grown since its own.
-    grown = {**states, "n1": state("n1", 130)}
+    grown = {**states, "n1": slave("n1", 130)}
     assert planned(decide(attrs.evolve(WISH, node="n2"), grown, {})).losses == ()
     # Nothing is unknown, so that others may be silent.
-    alone = of(master(120), state("n1", 90))
+    alone = of(master(120), slave("n1", 90))
     assert planned(decide(WISH, alone, {"n2": "off"})).losses == ()
     # n2 is further than n1 now, but n1 gets all that the master has, and n2 has nothing else.
     named = planned(decide(attrs.evolve(WISH, node="n1"), states, {}))
@@ -140,7 +112,7 @@ def test_a_master_that_answers_hands_over() -> None:
 
 
 def test_the_master_is_master() -> None:
-    states = of(master(120), state("n1", 90), state("n2", 100))
+    states = of(master(120), slave("n1", 90), slave("n2", 100))
     found = decide(attrs.evolve(WISH, node="n0", force=True), states, {})
     assert refused(found) == "n0 is the master of orders"
 
@@ -159,14 +131,14 @@ def test_a_master_alone_opens_by_force_only() -> None:
 
 def test_a_fenced_master_may_be_the_furthest_or_not() -> None:
     fenced = master(120, state="fenced", reason="shorter than its mark")
-    found = planned(decide(WISH, of(fenced, state("n1", 90), state("n2", 100)), {}))
+    found = planned(decide(WISH, of(fenced, slave("n1", 90), slave("n2", 100)), {}))
     assert (found.chosen, found.fence, found.hand_over) == ("n0", (), False)
-    found = planned(decide(WISH, of(fenced, state("n1", 150), state("n2", 100)), {}))
+    found = planned(decide(WISH, of(fenced, slave("n1", 150), slave("n2", 100)), {}))
     assert (found.chosen, found.fence, found.hand_over) == ("n1", ("n0",), True)
 
 
 def test_nodes_that_cannot_be_chosen() -> None:
-    states = of(state("n1", 90))
+    states = of(slave("n1", 90))
     silent = {**DEAD, "n2": "off"}
     assert refused(decide(attrs.evolve(WISH, node="n2"), states, silent)) == (
         "n2 does not answer: off"
@@ -182,11 +154,11 @@ def test_nodes_that_cannot_be_chosen() -> None:
 
 def test_java_brokers_cannot_be_asked() -> None:
     wish = attrs.evolve(WISH, members=("n0", "n1"), java=("n2",), counting=("n0", "n1"))
-    assert planned(decide(wish, of(state("n1", 90)), DEAD)).chosen == "n1"
+    assert planned(decide(wish, of(slave("n1", 90)), DEAD)).chosen == "n1"
     counts = attrs.evolve(wish, counting=("n0", "n1", "n2"))
-    assert "n2 is a Java broker, n0 does not" in refused(decide(counts, of(state("n1", 90)), DEAD))
+    assert "n2 is a Java broker, n0 does not" in refused(decide(counts, of(slave("n1", 90)), DEAD))
     wish = attrs.evolve(WISH, members=("n1", "n2"), java=("n0",))
-    found = decide(wish, of(state("n1", 90), state("n2", 90)), {})
+    found = decide(wish, of(slave("n1", 90), slave("n2", 90)), {})
     assert "n0 is a Java broker and cannot be fenced" in refused(found)
 
 
@@ -196,9 +168,9 @@ R1 = Reign(1, 12, "n1", 80)
 def test_an_old_master_with_a_longer_log_is_not_chosen_and_nothing_of_it_is_lost() -> None:
     line = (R0, R1)
     states = of(
-        state("n0", 500, state="diverged", number=1, master="n1", acknowledged=500),
-        state("n1", 100, role="master", state="open", number=1, master="n1", history=line),
-        state("n2", 90, number=1, master="n1", history=line),
+        slave("n0", 500, state="diverged", number=1, master="n1", acknowledged=500),
+        slave("n1", 100, role="master", state="open", number=1, master="n1", history=line),
+        slave("n2", 90, number=1, master="n1", history=line),
     )
     found = planned(decide(WISH, states, {}))
     assert (found.number, found.chosen, found.old, found.fence) == (2, "n2", "n1", ("n1",))
@@ -211,19 +183,30 @@ def test_an_old_master_with_a_longer_log_is_not_chosen_and_nothing_of_it_is_lost
 
 def test_a_master_that_has_begun_its_reign_without_a_byte_is_no_laggard() -> None:
     states = of(
-        state("n0", 500, role="master", state="fenced"),
-        state("n1", 80, role="master", state="fenced", number=1, master="n1", history=(R0, R1)),
-        state("n2", 80, number=1, master="n1", history=(R0, R1)),
+        slave("n0", 500, role="master", state="fenced"),
+        slave("n1", 80, role="master", state="fenced", number=1, master="n1", history=(R0, R1)),
+        slave("n2", 80, number=1, master="n1", history=(R0, R1)),
     )
     found = planned(decide(WISH, states, {}))
     assert (found.number, found.chosen, found.fence) == (2, "n1", ("n0",))
 
 
+def test_a_slave_below_all_that_a_full_history_keeps_is_no_obstacle() -> None:
+    """The oldest reigns have left the master's history, and with it the slave's."""
+    kept = (Reign(0, 300, "n0", 5000), Reign(0, 301, "n0", 6000))
+    old = master(7000, history=kept)
+    new = slave("n2", 0, history=kept)
+    found = planned(decide(WISH, of(old, slave("n1", 7000, history=kept), new), {}))
+    assert (found.chosen, found.hand_over) == ("n1", True)
+    found = planned(decide(WISH, of(slave("n1", 7000, history=kept), new), DEAD))
+    assert (found.chosen, found.losses) == ("n1", ())
+
+
 def test_two_masters_by_the_same_promotion() -> None:
     states = of(
-        state("n0", 90),
-        state("n1", 100, role="master", state="fenced", number=1, master="n1"),
-        state("n2", 90, role="master", state="fenced", number=1, master="n2"),
+        slave("n0", 90),
+        slave("n1", 100, role="master", state="fenced", number=1, master="n1"),
+        slave("n2", 90, role="master", state="fenced", number=1, master="n2"),
     )
     found = planned(decide(WISH, states, {}))
     assert (found.number, found.chosen, found.old) == (2, "n1", None)
@@ -238,12 +221,12 @@ def test_two_masters_by_the_same_promotion() -> None:
 
 def test_a_hand_over_ends_when_nothing_is_unknown() -> None:
     fenced = master(120, state="fenced", synced=110)
-    assert handed_over(WISH, fenced, state("n1", 120))
-    assert not handed_over(WISH, fenced, state("n1", 119))
-    assert not handed_over(WISH, fenced, state("n1", 120, synced=119))
-    assert not handed_over(WISH, attrs.evolve(fenced, unanswered=1), state("n1", 120))
-    assert not handed_over(WISH, attrs.evolve(fenced, state="open"), state("n1", 120))
-    other = state("n1", 120, history=(Reign(0, 99, "n9", 0),))
+    assert handed_over(WISH, fenced, slave("n1", 120))
+    assert not handed_over(WISH, fenced, slave("n1", 119))
+    assert not handed_over(WISH, fenced, slave("n1", 120, synced=119))
+    assert not handed_over(WISH, attrs.evolve(fenced, unanswered=1), slave("n1", 120))
+    assert not handed_over(WISH, attrs.evolve(fenced, state="open"), slave("n1", 120))
+    other = slave("n1", 120, history=(Reign(0, 99, "n9", 0),))
     assert not handed_over(WISH, fenced, other)
 
 
@@ -261,7 +244,7 @@ class Node:
 
     def seen(self) -> GroupState:
         is_master = self.master == self.name
-        return state(
+        return slave(
             self.name,
             len(self.data),
             role="master" if is_master else "slave",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from actors.ha.core import reigns
 from actors.ha.core.reigns import (
     BEFORE_REIGNS,
     REIGNS_MAX,
@@ -74,8 +77,11 @@ def test_a_log_without_history_is_older_than_reigns() -> None:
         # Nothing in common, or the same token with another start.
         ((B,), 200, (C,), 200, Comparison(Kind.UNRELATED, 0)),
         ((A,), 50, (attrs.evolve(A, start_bytes=7),), 50, Comparison(Kind.UNRELATED, 0)),
-        # The own log ends before anything it has a history of.
-        ((C,), 120, (C,), 200, Comparison(Kind.UNRELATED, 0)),
+        # It ends before anything that a full history still has: a beginning of the same log.
+        ((C,), 120, (C,), 200, Comparison(Kind.FITS, 120)),
+        ((C,), 120, (C,), 90, Comparison(Kind.AHEAD, 90)),
+        ((C,), 120, (B, C), 200, Comparison(Kind.FITS, 120)),
+        ((C,), 120, (C2,), 200, Comparison(Kind.UNRELATED, 0)),
     ],
 )
 def test_compare(
@@ -108,6 +114,13 @@ def test_a_copy_older_than_what_is_kept_is_unrelated() -> None:
     for number in range(REIGNS_MAX + 10):
         history = begin(history, 10 * number, Reign(0, number + 1, "n0", 10 * number))
     assert compare((Reign(0, 1, "n0", 0),), 5, history, 9999) == Comparison(Kind.UNRELATED, 0)
+
+
+def test_a_slave_below_what_is_kept_goes_on() -> None:
+    history = tuple(Reign(0, number, "n0", 1000 * number) for number in range(1, REIGNS_MAX + 1))
+    assert compare(adopt(history), 500, history, 10**6) == Comparison(Kind.FITS, 500)
+    assert compare(cut(history, 500), 500, history, 10**6) == Comparison(Kind.FITS, 500)
+    assert compare(cut(history, 500), 500, (), 10**6) == Comparison(Kind.UNRELATED, 0)
 
 
 def test_a_cut_log() -> None:
@@ -200,6 +213,31 @@ class Logs(RuleBasedStateMachine):
 
 
 TestLogs = Logs.TestCase
+
+
+class ShortHistories(Logs):
+    """The same with histories that are full: what is called equal is; what is not known may be."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.patch = mock.patch.object(reigns, "REIGNS_MAX", 2)
+        self.patch.start()
+        super().begin()
+
+    def teardown(self) -> None:
+        self.patch.stop()
+
+    @invariant()
+    def compares_as_the_bytes_do(self) -> None:
+        for own in getattr(self, "copies", ()):
+            for other in self.copies:
+                found = compare(own.history, len(own.data), other.history, len(other.data))
+                equal = found.consistent_bytes
+                assert own.data[:equal] == other.data[:equal]
+                assert (equal == len(own.data)) == (found.kind is Kind.FITS)
+
+
+TestShortHistories = ShortHistories.TestCase
 
 
 @given(st.lists(st.integers(1, 5), max_size=6), st.integers(0, 40))

@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 
 import attrs
+import group_states
 import pytest
 
 from actors.events import roles as events
@@ -43,26 +44,7 @@ def start(found: RoleRules, end: int = 0, now_s: float = 0.0, **more: Any) -> Ef
 
 
 def said(node: str, end: int = 0, *history: Reign, **changes: Any) -> GroupState:
-    state = GroupState(
-        cluster="demo",
-        node=node,
-        boot=1,
-        group="orders",
-        role="slave",
-        state="connecting",
-        reason="",
-        opened=False,
-        number=0,
-        master="n0",
-        history=history,
-        min=0,
-        written=end,
-        synced=end,
-        acknowledged=0,
-        high_water=0,
-        unanswered=0,
-    )
-    return attrs.evolve(state, **changes)
+    return group_states.slave(node, end, **{"state": "connecting", "history": history, **changes})
 
 
 def opened(effects: Effects) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 import pytest
 import trio
+from group_states import slave
 from ha_kit import cluster, until
 
 from actors.ha import group_transfer, role_messages
@@ -18,7 +19,7 @@ from actors.ha.role_board import RoleBoard
 from actors.ha.role_keeper import RoleKeeper
 from actors.ha.role_messages import Done, Verified
 from actors.ha.role_parts import first_view, role_rules
-from actors.log_types import GroupRecord, GroupState, Promotion, Reign
+from actors.log_types import GroupRecord, Promotion, Reign
 from actors.runtime import (
     Actor,
     ActorRef,
@@ -71,28 +72,8 @@ class Kit:
         await self.keeper.tell(store.StoreStarted(life, promotion, RANGE, 0, True))
 
     async def member(self, name: str, asked: int = 0, **changes: Any) -> None:
-        state = GroupState(
-            cluster="kit",
-            node=name,
-            boot=1,
-            group="orders",
-            role="slave",
-            state="connecting",
-            reason="",
-            opened=False,
-            number=0,
-            master="n0",
-            history=(),
-            min=0,
-            written=0,
-            synced=0,
-            acknowledged=0,
-            high_water=0,
-            unanswered=0,
-        )
-        told = role_messages.MemberTold(
-            member=name, state=attrs.evolve(state, **changes), asked=asked
-        )
+        state = slave(name, **{"state": "connecting", "history": (), **changes})
+        told = role_messages.MemberTold(member=name, state=state, asked=asked)
         await self.keeper.tell(told)
 
     async def record(self, number: int, master: str) -> Done:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 
 import attrs
 
-from actors.ha.core.reigns import Comparison, Kind, compare, trim
+from actors.ha.core.reigns import Comparison, Kind, compare, line
 from actors.log_types import GroupState, Reign
 
 
@@ -210,7 +210,7 @@ def _compare(own: GroupState, other: GroupState) -> Comparison:
 
 def _last(state: GroupState) -> Reign:
     """The newest reign that a log has part in: also one that begins at its very end."""
-    return trim(state.history, state.written + 1)[-1]
+    return line(state.history, state.written + 1)[-1]
 
 
 def _is_newer(one: GroupState, other: GroupState) -> bool:

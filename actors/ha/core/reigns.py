@@ -24,8 +24,8 @@ import attrs
 from actors.log_types import History, Reign
 
 REIGNS_MAX: Final = 256
-"""Reigns that a history keeps. Older ones leave first; a copy so old is then taken for another
-log."""
+"""Reigns that a history keeps. Older ones leave first; a copy whose own history ends with one of
+them is then taken for another log."""
 
 BEFORE_REIGNS: Final = Reign(number=0, token=0, master="", start_bytes=0)
 
@@ -57,6 +57,15 @@ def trim(history: History, end_bytes: int) -> History:
     return tuple(reign for reign in whole if reign.start_bytes < end_bytes)
 
 
+def line(history: History, end_bytes: int) -> History:
+    """The reigns that tell which log it is; never empty.
+
+    Those of its bytes. Where the oldest ones have left the history it may end below the first that
+    is kept: then it is the beginning of the log in which that one began.
+    """
+    return trim(history, end_bytes) or (history or (BEFORE_REIGNS,))[:1]
+
+
 def compare(own: History, own_end: int, other: History, other_end: int) -> Comparison:
     """How the own log stands to another one.
 
@@ -68,8 +77,8 @@ def compare(own: History, own_end: int, other: History, other_end: int) -> Compa
     """
     if own_end == 0:
         return Comparison(Kind.FITS, 0)
-    held = trim(own, own_end)
-    theirs = trim(other, other_end + 1)
+    held = line(own, own_end)
+    theirs = line(other, other_end + 1)
     places = {reign.token: place for place, reign in enumerate(theirs)}
     at = next((at for at in reversed(range(len(held))) if held[at].token in places), None)
     if at is None:
@@ -96,7 +105,7 @@ def begin(history: History, end_bytes: int, reign: Reign) -> History:
 
 def cut(history: History, end_bytes: int) -> History:
     """The history of a log that was cut there; an empty log has none."""
-    return trim(history, end_bytes) if end_bytes else ()
+    return line(history, end_bytes) if end_bytes else ()
 
 
 def adopt(master: History) -> History:
