@@ -6,6 +6,7 @@ Names for other rooms: `load`, `loads`, `validate`, the classes of `model`, and 
 from __future__ import annotations
 
 from actors.config.load import load, loads, validate
+from actors.config.members import MasterNode, NodeKind, SlaveNode
 from actors.config.model import (
     ClassicGroup,
     ClusterConfig,
@@ -14,9 +15,6 @@ from actors.config.model import (
     EventsConfig,
     EventsPolicy,
     FeedConfig,
-    MasterNode,
-    NodeKind,
-    SlaveNode,
 )
 from actors.config.settings import changes, settings
 

@@ -10,7 +10,7 @@ what upstream spreads over brokerRole, totalReplicas, inSyncReplicas and flushDi
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
@@ -18,9 +18,9 @@ import attrs
 
 from actors.config import bounds
 from actors.config.bounds import INTERVAL, PATH, PORT, EachWithin, Within
+from actors.config.members import MasterNode, SlaveNode, master_node, slave_nodes
 from wire.message_record import RECORD_BYTES_MAX, RECORD_OVERHEAD_MAX
 
-NodeKind: TypeAlias = Literal["python", "java"]
 Durability: TypeAlias = Literal["synced", "written"]
 AckPolicyName: TypeAlias = Literal["copies", "4.x", "5.x"]
 EventsPolicy: TypeAlias = Literal["drop", "stop"]
@@ -28,43 +28,6 @@ EventsPolicy: TypeAlias = Literal["drop", "stop"]
 FORMAT_VERSION = 1
 MIB = 1 << 20
 MESSAGE_BYTES_DEFAULT = 4 * MIB
-
-
-@attrs.frozen
-class SlaveNode:
-    """One slave of a group: `"n1"`, or `{ node = "n1", kind = "java" }`.
-
-    Attributes:
-        node: a name from `[nodes]`.
-        kind: "python" is run by us; "java" is a RocketMQ broker that the operator runs. A Java
-            slave reports bytes that it has written but not synced, so it does not count towards
-            `copies` of a `synced` group.
-    """
-
-    node: str
-    kind: NodeKind = "python"
-
-
-@attrs.frozen
-class MasterNode:
-    """The master of a group, with the same two forms as a slave.
-
-    Attributes:
-        node: a name from `[nodes]`.
-        kind: with "java" the group only follows: a RocketMQ broker decides when an append is
-            answered.
-    """
-
-    node: str
-    kind: NodeKind = "python"
-
-
-def _master(value: MasterNode | str) -> MasterNode:
-    return MasterNode(value) if isinstance(value, str) else value
-
-
-def _slaves(values: Iterable[SlaveNode | str]) -> tuple[SlaveNode, ...]:
-    return tuple(SlaveNode(value) if isinstance(value, str) else value for value in values)
 
 
 def _mapping(values: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -102,14 +65,15 @@ class ClassicGroup:
             leave the master before its sync, slaves and Java slaves count by what they have
             written, and report bytes when they hand them to the store, not when it has them (T4,
             T6); a failed sync is told as an event only and counts as done (T26); every report that
-            is not negative is believed (T2, T3, T8), each connection of a slave is a copy (T12),
-            also of a slave that lacks the beginning, and an empty one starts with the master's last
-            file (T14); a slave waits in vain for a frame that is too large (T10), retries at one
-            pace, is never called diverged (T1), and keeps its connection when the master's address
-            changes (T16); `ack_policy = "4.x"` never forgets the furthest report (T7); a deadline
-            is looked at before the offset (T11); an asynchronous master's idle writer looks every
-            100 ms (T19); a master counts on from its consume queues alone (T22); reads may show
-            what is not acknowledged yet (T27); recovery cuts at the first bad record.
+            is not negative is believed (T2, T3, T8), and a master keeps no mark of what it
+            acknowledged (T30); each connection of a slave is a copy (T12), also of a slave that
+            lacks the beginning, and an empty one starts with the master's last file (T14); a slave
+            waits in vain for a frame that is too large (T10), retries at one pace, is never called
+            diverged (T1), and keeps its connection when the master's address changes (T16);
+            `ack_policy = "4.x"` never forgets the furthest report (T7); a deadline is looked at
+            before the offset (T11); an asynchronous master's idle writer looks every 100 ms (T19);
+            a master counts on from its consume queues alone (T22); reads may show what is not
+            acknowledged yet (T27); recovery cuts at the first bad record.
         ack_policy: when an append is answered. "copies": that many distinct nodes hold it. "4.x":
             the furthest slave holds it; with none, or one too far behind, it ends at once with
             SLAVE_NOT_AVAILABLE, stored. "5.x": `in_sync_replicas` and the keys below it. (Upstream:
@@ -170,8 +134,8 @@ class ClassicGroup:
 
     name: str = attrs.field(validator=bounds.NAME)
     mode: Literal["classic"] = "classic"
-    master_node: MasterNode = attrs.field(alias="master", converter=_master)
-    slaves: tuple[SlaveNode, ...] = attrs.field(default=(), converter=_slaves)
+    master_node: MasterNode = attrs.field(alias="master", converter=master_node)
+    slaves: tuple[SlaveNode, ...] = attrs.field(default=(), converter=slave_nodes)
     copies: int = attrs.field(
         default=attrs.Factory(_default_copies, takes_self=True),
         validator=Within(1, bounds.NODES_MAX),

@@ -10,7 +10,8 @@ from typing import Any
 
 import attrs
 
-from actors.config.model import ClusterConfig, MasterNode, SlaveNode
+from actors.config.members import MasterNode, SlaveNode
+from actors.config.model import ClusterConfig
 from actors.config.strict import dotted
 
 _NOT_KEPT = frozenset({"path", "data_dir", "demo", "name"})

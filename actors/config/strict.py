@@ -33,14 +33,13 @@ from actors.config.bounds import (
     Rule,
     address_of,
 )
+from actors.config.members import MasterNode, SlaveNode
 from actors.config.model import (
     ClassicGroup,
     ClusterConfig,
     DemoConfig,
     EventsConfig,
     FeedConfig,
-    MasterNode,
-    SlaveNode,
 )
 
 KeyPath = tuple[str | int, ...]

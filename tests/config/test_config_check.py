@@ -7,7 +7,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from actors.config import check, guarantees, load, loads, model
+from actors.config import check, guarantees, load, loads, members, model
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "3node.toml"
 
@@ -130,13 +130,13 @@ def test_notes() -> None:
     assert note.startswith("asynchronous")
     [note] = guarantees.guarantee_of(group(compat="upstream")).notes
     assert note.startswith("compat")
-    java = (model.SlaveNode("n1", "java"),)
+    java = (members.SlaveNode("n1", "java"),)
     notes = guarantees.guarantee_of(group(slaves=java, durability="written")).notes
     assert notes[0] == "n1 is a Java slave: it counts as soon as it has written"
 
 
 def test_a_java_master_promises_by_itself() -> None:
-    given = model.ClassicGroup(name="g", master=model.MasterNode("n0", "java"), slaves=("n1",))
+    given = model.ClassicGroup(name="g", master=members.MasterNode("n0", "java"), slaves=("n1",))
     promise = guarantees.guarantee_of(given)
     assert "brokerRole" in promise.returns_when
     assert "synced bytes only" in promise.holds_after

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from actors import config
-from actors.config import bounds, load, loads, model, validate
+from actors.config import bounds, load, loads, members, model, validate
 from actors.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
@@ -86,7 +86,7 @@ def test_defaults_follow_the_slaves_and_the_segment() -> None:
     assert (alone.copies, alone.max_message_bytes) == (1, 4 << 20)
     pair = model.ClassicGroup(name="g", master="n0", slaves=("n1",), segment_bytes=1 << 20)
     assert (pair.copies, pair.max_message_bytes) == (2, 1 << 19)
-    assert pair.slaves == (model.SlaveNode("n1"),)
+    assert pair.slaves == (members.SlaveNode("n1"),)
 
 
 def test_java_members() -> None:
@@ -139,8 +139,8 @@ CONFIG_CLASSES = [
     model.EventsConfig,
     model.FeedConfig,
     model.DemoConfig,
-    model.SlaveNode,
-    model.MasterNode,
+    members.SlaveNode,
+    members.MasterNode,
 ]
 
 

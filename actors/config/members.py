@@ -1,0 +1,47 @@
+"""A group's members as a cluster file names them: `"n1"`, or `{ node = "n1", kind = "java" }`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, TypeAlias
+
+import attrs
+
+NodeKind: TypeAlias = Literal["python", "java"]
+
+
+@attrs.frozen
+class SlaveNode:
+    """One slave of a group: `"n1"`, or `{ node = "n1", kind = "java" }`.
+
+    Attributes:
+        node: a name from `[nodes]`.
+        kind: "python" is run by us; "java" is a RocketMQ broker that the operator runs. A Java
+            slave reports bytes that it has written but not synced, so it does not count towards
+            `copies` of a `synced` group.
+    """
+
+    node: str
+    kind: NodeKind = "python"
+
+
+@attrs.frozen
+class MasterNode:
+    """The master of a group, with the same two forms as a slave.
+
+    Attributes:
+        node: a name from `[nodes]`.
+        kind: with "java" the group only follows: a RocketMQ broker decides when an append is
+            answered.
+    """
+
+    node: str
+    kind: NodeKind = "python"
+
+
+def master_node(value: MasterNode | str) -> MasterNode:
+    return MasterNode(value) if isinstance(value, str) else value
+
+
+def slave_nodes(values: Iterable[SlaveNode | str]) -> tuple[SlaveNode, ...]:
+    return tuple(SlaveNode(value) if isinstance(value, str) else value for value in values)
