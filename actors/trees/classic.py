@@ -314,7 +314,7 @@ def _group_transfer(place: GroupPlace) -> GroupTransfer:
         durability=group.durability,
         store=registry.ref(place.paths.store),
         readers=registry.ref(place.paths.pull_service),
-        keeper=place.keeper,
+        keeper=place.keeper if group.compat is None else None,  # upstream keeps no mark (T30)
     )
 
 

@@ -250,6 +250,11 @@ class Stage:
         self.world.node(name).disk.rmtree(self.cluster.config.group_dir(name, GROUP))
         return []
 
+    async def _promote(self, name: str) -> list[str]:
+        """At an operator's word, whoever is silent."""
+        await self.cluster.node(name).promote(GROUP, name, True)
+        return []
+
     async def _master_by_file(self, name: str) -> list[str]:
         """Stop in order, make `name` the master in the cluster file, start."""
         await self.cluster.stop()
