@@ -18,7 +18,7 @@ from actors.client.lines import open_missing_streams
 from actors.cluster import commands, switching
 from actors.cluster.arguments import Arguments, parse
 from actors.cluster.explain import EXIT_USAGE, explain
-from actors.cluster.links import connect_own
+from actors.cluster.links import LOST, connect_own
 from actors.cluster.processes import die_with_parent
 from actors.cluster.session import run_session
 from actors.cluster.trees import trees_of
@@ -62,11 +62,17 @@ def _run(words: Sequence[str]) -> int:
         raise
     except Exception as error:
         explained = explain(error, config)
-        if explained.exit_code != EXIT_USAGE:
+        if explained.exit_code != EXIT_USAGE and not _is_answer(error, arguments):
             logging.getLogger("triolog.cluster").error("failed", exc_info=error)
         for line in explained.lines:
             complain(_as_typed(line, arguments, config))
         return explained.exit_code
+
+
+def _is_answer(error: Exception, arguments: Arguments | None) -> bool:
+    """Whether a node said this, or was lost, when it was asked to switch: no fault of ours."""
+    switches = arguments is not None and arguments.command in ("promote", "resync")
+    return switches and isinstance(error, LOST)
 
 
 def _as_typed(line: str, arguments: Arguments | None, config: ClusterConfig | None) -> str:

@@ -13,11 +13,11 @@ import pytest
 import trio
 
 from actors.api.failures import RequestRefused
-from actors.cluster import switching
+from actors.cluster import command_line, switching
 from actors.cluster.arguments import Arguments, parse
 from actors.cluster.command_line import run_command_line
 from actors.config import load
-from actors.errors import ConfigError
+from actors.errors import ConfigError, NodeStopped, OutcomeUnknown
 
 FILE = Path(__file__).parents[2] / "examples" / "3node.toml"
 CONFIG = load(FILE)
@@ -77,6 +77,8 @@ class Api:
     async def resync(self, group: str) -> dict[str, Any]:
         await trio.lowlevel.checkpoint()
         self.nodes.asked.append((self.name, group))
+        if self.nodes.error is not None:
+            raise self.nodes.error
         return self.nodes.resynced
 
     async def status(self) -> dict[str, Any]:
@@ -132,6 +134,30 @@ def test_names_that_are_none(words: str, line: str, capsys: pytest.CaptureFixtur
     found = capsys.readouterr().err
     assert found.count("\n") == 1
     assert line.split(",")[0] in found
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RequestRefused("BadRequest", "n0 has 9 bytes that n1 does not have"),
+        OutcomeUnknown("nobody knows whether n1 has heard of promotion 2: promote again"),
+        NodeStopped("the connection to n0 ended before the answer: connection lost"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+@pytest.mark.parametrize("words", ["promote orders", "resync n0"])
+def test_a_node_s_no_is_one_line(
+    words: str,
+    error: Exception,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nodes = Nodes(error=error)
+    monkeypatch.setattr(command_line, "connect_own", lambda config, name: nodes.connect(name))
+    assert run_command_line([str(FILE), *words.split()]) == 1
+    assert capsys.readouterr().err == f"triolog: {error}\n"
+    assert caplog.records == []  # which would be a traceback
 
 
 async def promoted(nodes: Nodes, node: str | None = None, **keys: bool) -> str:
