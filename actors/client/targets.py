@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import TypeAlias
 
 import attrs
 
@@ -19,7 +21,10 @@ from actors.config import ClusterConfig, load
 from actors.config.strict import suggestion
 from actors.env.local_disk import LocalDisk
 from actors.env.protocols import Address, Disk, Network
-from actors.errors import ConfigError
+from actors.errors import ConfigError, TriologError
+
+Connect: TypeAlias = Callable[[str], AbstractAsyncContextManager[Client]]
+"""Connects to the node of that name."""
 
 PORT_MAX = 65_535
 NO_DOOR = "no socket of it here, and the cluster file has no api_port"
@@ -95,9 +100,9 @@ def pick_group(groups: tuple[str, ...], wanted: str | None, where: str) -> str:
 
 
 def node_order(config: ClusterConfig, group: str | None, *, master_only: bool) -> tuple[str, ...]:
-    """The nodes to try, in order: the group's master (None: any master) before the others.
+    """The nodes to try, in order: the group's first master (None: any) before the others.
 
-    Raises: ConfigError if only a master will do and it is a Java broker.
+    Raises: ConfigError if only a master will do and the cluster file's is a Java broker.
     """
     if group is not None and master_only:
         master = config.groups[group].master
@@ -106,7 +111,6 @@ def node_order(config: ClusterConfig, group: str | None, *, master_only: bool) -
                 f"{config.path}: key groups.{group}.master: expected a node with an API socket,"
                 f" found {master}, a Java broker"
             )
-        return (master,)
     wanted = [config.groups[group]] if group is not None else list(config.groups.values())
     members = [node for one in wanted for node in one.members]
     nodes = dict.fromkeys([*(one.master for one in wanted), *members])
@@ -153,24 +157,56 @@ async def connect_target(
 
     Args:
         group: the group it is about, None: none in particular.
-        master_only: with a cluster file, no other node than the group's master will do.
+        master_only: with a cluster file, no other node than the group's master will do: whoever is
+            it now.
 
     Raises: OSError, naming every door that was tried; RequestRefused; ConfigError.
     """
     config = target.config
+    if config is not None and target.node is None and group is not None and master_only:
+        nodes = node_order(config, group, master_only=True)
+        async with find_master(nodes, group, partial(connect_node, config, name=name)) as client:
+            yield client
+        return
     if config is None:
         assert target.address is not None
         addresses: tuple[Address, ...] = (target.address,)
         who = target.text
     else:
-        nodes = (
-            (target.node,) if target.node else node_order(config, group, master_only=master_only)
-        )
+        nodes = (target.node,) if target.node else node_order(config, group, master_only=False)
         disk = LocalDisk()
         addresses = tuple(door for node in nodes for door in doors(config, node, disk))
         who = " or ".join(nodes)
     async with _first_of(addresses, who, name, None, CONNECT_TIMEOUT_S) as client:
         yield client
+
+
+@asynccontextmanager
+async def find_master(
+    nodes: tuple[str, ...], group: str, connect_to: Connect
+) -> AsyncIterator[Client]:
+    """Connect to the node that takes itself for the group's master; the others name it.
+
+    Args:
+        nodes: to ask, the likeliest first.
+
+    Raises: OSError: none of those that can be reached is master; it says which cannot.
+    """
+    left, failures = list(nodes), []
+    while left:
+        node = left.pop(0)
+        async with AsyncExitStack() as stack:
+            try:
+                client = await stack.enter_async_context(connect_to(node))
+                master = (await client.wait_offsets(group, None)).master
+            except (OSError, TriologError) as error:
+                failures.append(str(error))
+                continue
+            if master == node:
+                yield client
+                return
+            left.sort(key=lambda other: other != master)
+    raise ConnectionError("; ".join(failures) or f"no node of {group} is its master now")
 
 
 @asynccontextmanager

@@ -7,6 +7,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -16,11 +17,12 @@ from api_kit import NODE, PORT, MemoryNode, Served, serving
 from actors.api.handle import NodeIdentity
 from actors.api.socket_file import POINTER_NAME
 from actors.client import connect_node
-from actors.client.targets import doors, node_order, parse_target, pick_group
+from actors.client.targets import doors, find_master, node_order, parse_target, pick_group
 from actors.config import ClassicGroup, ClusterConfig, MasterNode, SlaveNode
 from actors.env.local_disk import LocalDisk
 from actors.env.protocols import Address
 from actors.errors import ConfigError, NotStored
+from actors.log_types import Offsets
 
 FILE = """
 version = 1
@@ -109,7 +111,7 @@ def test_which_group() -> None:
 
 def test_which_node() -> None:
     config = cluster("/data", groups={"a": ("n0", "n1"), "b": ("n1", "n2")})
-    assert node_order(config, "b", master_only=True) == ("n1",)
+    assert node_order(config, "b", master_only=True) == ("n1", "n2")
     assert node_order(config, "b", master_only=False) == ("n1", "n2")
     assert node_order(config, None, master_only=False) == ("n0", "n1", "n2")
     java = ClassicGroup(
@@ -211,3 +213,51 @@ async def test_an_error_in_the_block_tries_no_further_door(
                     entered += 1
                     raise error
     assert entered == 2
+
+
+NAMED = {
+    "the cluster file's": ({"n0": "n0", "n1": "n0", "n2": "n0"}, ["n0"], "n0"),
+    "promoted": ({"n0": "n2", "n1": "n2", "n2": "n2"}, ["n0", "n2"], "n2"),
+    "promoted, and the first one is dead": ({"n1": "n2", "n2": "n2"}, ["n0", "n1", "n2"], "n2"),
+    "named wrongly": ({"n0": "n1", "n1": "n2", "n2": "n2"}, ["n0", "n1", "n2"], "n2"),
+    "dead": ({"n1": "n0", "n2": "n0"}, ["n0", "n1", "n2"], "cannot reach n0"),
+    "dead, unlike the first one": ({"n0": "n2", "n1": "n2"}, ["n0", "n2", "n1"], "cannot reach n2"),
+    "unknown": ({"n0": "x", "n1": "x", "n2": "x"}, ["n0", "n1", "n2"], "no node of a is its"),
+}
+
+
+@pytest.mark.parametrize(("masters", "asked", "expected"), NAMED.values(), ids=NAMED)
+async def test_the_master_of_the_moment_is_found(
+    masters: dict[str, str], asked: list[str], expected: str
+) -> None:
+    tried: list[str] = []
+
+    @asynccontextmanager
+    async def connect_to(node: str) -> AsyncIterator[Any]:
+        tried.append(node)
+        if node not in masters:
+            raise ConnectionError(f"cannot reach {node}")
+        yield Says(node, masters[node])
+
+    try:
+        async with find_master(("n0", "n1", "n2"), "a", connect_to) as client:
+            found = str(client)
+    except ConnectionError as error:
+        found = str(error)
+    assert found.startswith(expected)
+    assert tried == asked
+
+
+@attrs.frozen
+class Says:
+    """A client of a node that takes some node for the master."""
+
+    node: str
+    master: str
+
+    def __str__(self) -> str:
+        return self.node
+
+    async def wait_offsets(self, group: str, known: None) -> Offsets:
+        await trio.lowlevel.checkpoint()
+        return Offsets(min=0, written=0, synced=0, acknowledged=0, master=self.master)
