@@ -10,6 +10,7 @@ from __future__ import annotations
 from actors.env.protocols import Stream
 from actors.ha import connection_state, group_transfer
 from actors.ha.core.rate_limiter import RateLimiter
+from actors.ha.core.sent_mark import SentMark
 from actors.ha.core.transfer_progress import TransferProgress
 from actors.ha.read_socket import ReadSocket
 from actors.ha.settings import ConnectionSettings
@@ -38,6 +39,7 @@ def ha_connection(
     receive, send = stream.halves()
     name = connection_state.connection_name(slave, connection)
     path = f"{settings.connections_path}/{name}"
+    mark = SentMark()
 
     def write_socket() -> WriteSocket:
         return WriteSocket(
@@ -51,6 +53,7 @@ def ha_connection(
                 header_bytes=settings.dialect.frame_header_bytes,
                 segment_bytes=settings.segment_bytes,
                 heartbeat_s=settings.heartbeat_s,
+                mark=mark,
                 upstream=settings.dialect.upstream,
                 limiter=RateLimiter(settings.rate_bytes_per_s),
             ),
@@ -67,6 +70,7 @@ def ha_connection(
             dialect=settings.dialect,
             segment_bytes=settings.segment_bytes,
             housekeeping_s=settings.housekeeping_s,
+            mark=mark,
             store=settings.store,
             write_socket=settings.registry.ref(f"{path}/write_socket"),
             group_transfer=settings.group_transfer,

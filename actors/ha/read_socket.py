@@ -24,6 +24,7 @@ from actors.ha.core import report_progress
 from actors.ha.core.dialect import Dialect
 from actors.ha.core.extent import LogExtent
 from actors.ha.core.report_progress import ReportProgress
+from actors.ha.core.sent_mark import SentMark
 from actors.ha.core.states import Lost
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage import store
@@ -70,6 +71,7 @@ class ReadSocket(Actor[_Inbox]):
     _dialect: Dialect
     _segment_bytes: int
     _housekeeping_s: float
+    _mark: SentMark
     _store: ActorRef[store.Subscribe | store.Unsubscribe]
     _write_socket: ActorRef[write_socket.Message]
     _group_transfer: ActorRef[group_transfer.Message]
@@ -84,6 +86,7 @@ class ReadSocket(Actor[_Inbox]):
             start_rule=self._dialect.start_rule,
             segment_bytes=self._segment_bytes,
             housekeeping_s=self._housekeeping_s,
+            mark=self._mark,
             upstream=self._dialect.upstream,
             last_report_s=self.ctx.now_s(),
         )
@@ -194,9 +197,10 @@ class ReadSocket(Actor[_Inbox]):
                 max_bytes=refused.max_bytes,
             )
         )
+        what = "it can have" if refused.reason is Lost.REPORT_UNSENT else "the log is"
         await self._end(
             refused.reason,
-            f"{refused.report_bytes}, the log is {refused.min_bytes} to {refused.max_bytes}",
+            f"{refused.report_bytes}, {what} {refused.min_bytes} to {refused.max_bytes}",
             refused.report_bytes,
         )
 

@@ -131,6 +131,7 @@ class WriteSocket(Actor[_Inbox]):
         """
         size = step.size_bytes if isinstance(step, Frame) else 0
         header = self._dialect.encode_frame_header(step.offset_bytes, size)
+        self._progress.sending(step)
         if size == 0:
             await self._send.send_all(header)
         else:

@@ -16,6 +16,7 @@ from actors.ha.core.dialect import classic_dialect
 from actors.ha.core.extent import LogExtent
 from actors.ha.core.reconnect import Reconnect
 from actors.ha.core.report_progress import ReportProgress
+from actors.ha.core.sent_mark import SentMark
 from actors.ha.core.slave_progress import SlaveProgress
 from actors.ha.core.slave_table import SlaveTable
 from actors.ha.core.states import DIVERGED_AFTER, Lost
@@ -45,6 +46,7 @@ def test_every_report_that_is_not_negative_is_believed() -> None:
             start_rule=UPSTREAM.start_rule,
             segment_bytes=1000,
             housekeeping_s=20.0,
+            mark=SentMark(),
             last_report_s=0.0,
             upstream=True,
         )

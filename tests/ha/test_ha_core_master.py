@@ -12,6 +12,7 @@ from actors.ha.core.dialect import ClassicDialect, classic_dialect
 from actors.ha.core.extent import LogExtent
 from actors.ha.core.rate_limiter import RateLimiter
 from actors.ha.core.report_progress import ReportProgress
+from actors.ha.core.sent_mark import SentMark
 from actors.ha.core.start_rule import FirstByte, LastFile, StartRule
 from actors.ha.core.states import Lost
 from actors.ha.core.transfer_progress import Expired, Frame, Heartbeat, TransferProgress, Wait
@@ -20,11 +21,16 @@ FILE = 1000
 HEADER = 12
 
 
-def reports(extent: LogExtent | None = None, start_rule: StartRule | None = None) -> ReportProgress:
+def reports(
+    extent: LogExtent | None = None,
+    start_rule: StartRule | None = None,
+    mark: SentMark | None = None,
+) -> ReportProgress:
     progress = ReportProgress(
         start_rule=start_rule or FirstByte(),
         segment_bytes=FILE,
         housekeeping_s=20.0,
+        mark=mark or SentMark(),
         last_report_s=0.0,
     )
     if extent is not None:
@@ -99,13 +105,37 @@ def test_an_impossible_report_is_refused_also_as_the_first(
     assert progress.report(1500, 1.1) == report_progress.NOTHING  # the connection is over
 
 
+@pytest.mark.checklist(8)
+def test_a_later_report_above_what_was_sent_is_refused() -> None:
+    """No slave has what it never got; the end of a frame may be reported once it was begun."""
+    mark = SentMark()
+    progress = reports(LogExtent(1000, 2500, 2500), mark=mark)
+    assert progress.report(1200, 0.5).acked_bytes == 1200
+    mark.raise_to(1500)
+    assert progress.report(1500, 0.6).acked_bytes == 1500
+    assert progress.report(1501, 0.7).refused == report_progress.Refusal(
+        reason=Lost.REPORT_UNSENT, report_bytes=1501, min_bytes=1000, max_bytes=1500
+    )
+    assert progress.report(1500, 0.8) == report_progress.NOTHING  # the connection is over
+
+
+@pytest.mark.checklist(8)
+def test_an_empty_slave_may_report_where_it_was_started() -> None:
+    progress = reports(LogExtent(1000, 2500, 2500))
+    assert progress.report(0, 0.5).acked_bytes == 0
+    assert progress.report(1000, 0.6).acked_bytes == 1000
+    refused = progress.report(1001, 0.7).refused
+    assert refused is not None
+    assert (refused.reason, refused.max_bytes) == (Lost.REPORT_UNSENT, 1000)
+
+
 @pytest.mark.checklist(9)
 def test_a_first_report_below_the_first_byte_is_refused_but_a_later_one_is_not() -> None:
     extent = LogExtent(1000, 2500, 2500)
     refused = reports(extent).report(999, 1.0).refused
     assert refused is not None
     assert refused.reason == Lost.REPORT_BELOW_MIN
-    progress = reports(LogExtent(0, 2500, 2500))
+    progress = reports(LogExtent(0, 2500, 2500), mark=SentMark(end_bytes=700))
     progress.report(500, 1.0)
     progress.grew(extent)  # the first file was deleted while the slave was behind
     assert progress.report(600, 2.0).acked_bytes == 600
@@ -174,6 +204,20 @@ def test_frames_are_contiguous_and_never_cross_a_file(
             progress.sent(step, 0.0)
             expected = last + 1
         assert expected == limit
+
+
+@pytest.mark.checklist(8)
+def test_the_mark_is_raised_before_a_frame_leaves() -> None:
+    """So the report that answers it finds it raised, however fast it comes."""
+    progress = transfer(start=100)
+    progress.grew(0, 350)
+    step = progress.next_step(0.0)
+    assert isinstance(step, Frame)
+    progress.sending(step)
+    assert (progress.mark.end_bytes, progress.next_bytes) == (350, 100)
+    progress.sent(step, 0.0)
+    progress.sending(Heartbeat(350))
+    assert progress.mark.end_bytes == 350
 
 
 @pytest.mark.checklist(6)

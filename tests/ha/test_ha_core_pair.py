@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from actors.ha.core.dialect import ClassicDialect
 from actors.ha.core.extent import LogExtent
 from actors.ha.core.report_progress import ReportProgress
+from actors.ha.core.sent_mark import SentMark
 from actors.ha.core.slave_progress import Effects, SlaveProgress
 from actors.ha.core.transfer_progress import Expired, Frame, Heartbeat, TransferProgress
 from wire.ha_classic import ReportDecoder
@@ -37,14 +38,16 @@ class Pair(RuleBasedStateMachine):
         self.down = b""  # bytes on the way to the slave
         self.up = b""
         self.decoder = ReportDecoder()
+        mark = SentMark()
         self.reader = ReportProgress(
             start_rule=self.dialect.start_rule,
             segment_bytes=FILE,
             housekeeping_s=20.0,
+            mark=mark,
             last_report_s=self.now_s,
         )
         self.writer = TransferProgress(
-            frame_bytes=10, header_bytes=12, segment_bytes=FILE, heartbeat_s=5.0
+            frame_bytes=10, header_bytes=12, segment_bytes=FILE, heartbeat_s=5.0, mark=mark
         )
         self.slave = SlaveProgress(
             dialect=self.dialect,
@@ -87,6 +90,7 @@ class Pair(RuleBasedStateMachine):
                 size = step.size_bytes if isinstance(step, Frame) else 0
                 end = step.offset_bytes + size
                 assert end <= self.synced  # nothing leaves before the master's own sync
+                self.writer.sending(step)
                 self.down += self.dialect.encode_frame_header(step.offset_bytes, size)
                 self.down += self.log[step.offset_bytes : end]
                 self.writer.sent(step, self.now_s)

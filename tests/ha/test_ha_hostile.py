@@ -171,6 +171,24 @@ async def test_impossible_offsets_acknowledge_nothing(
 
 
 @pytest.mark.checklist(8, 34)
+async def test_a_slave_that_claims_what_it_was_not_sent_is_no_copy(autojump_clock: object) -> None:
+    """It stops reading, so most of the log was never sent; then it says that it has all."""
+    options = NetworkOptions(window_bytes=4096)
+    async with besieged("copies = 2", slave=False, options=options) as siege:
+        peer = await siege.connect()
+        await peer.report(0)
+        await peer.next_frame()
+        for _ in range(10):
+            with pytest.raises(ReplicationTimeout):
+                await siege.nodes.append(b"x" * 2000)
+            await peer.report(0)
+        await peer.report(await siege.nodes.written("n0"))
+        assert await peer.ended()
+        assert siege.reasons() == [Lost.REPORT_UNSENT.value]
+        assert await siege.nodes.acknowledged("n0") == 0
+
+
+@pytest.mark.checklist(8, 34)
 async def test_a_slave_that_goes_back_takes_nothing_back(autojump_clock: object) -> None:
     """Reports that fall are no growth: what was acknowledged stays so, and nothing more is."""
     async with besieged("copies = 2", slave=False) as siege:

@@ -5,8 +5,9 @@ the check, 5.3.3 without); specification sections 1.3, 2.3 and traps T2, T3, T8.
 
 Differs from upstream:
 - Every report is checked before it touches any state, the first one included: below zero or above
-  the master's end closes the connection (T3, T8); a first report below the first byte kept is
-  refused and visible (T2). With `upstream` none is checked, as in 5.3.3.
+  the master's end closes the connection (T3, T8); so does a later one above what this connection
+  was sent, for no slave has what it never got; a first report below the first byte kept is refused
+  and visible (T2). With `upstream` none is checked, as in 5.3.3.
 - Housekeeping counts complete reports, so a peer that trickles single bytes does not keep a
   connection alive, and it also covers connections that never reported.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 import attrs
 
 from actors.ha.core.extent import LogExtent
+from actors.ha.core.sent_mark import SentMark
 from actors.ha.core.start_rule import StartRule
 from actors.ha.core.states import Lost
 
@@ -69,23 +71,25 @@ class ReportProgress:
     Attributes:
         start_rule, segment_bytes: for the first report.
         housekeeping_s: a connection without a complete report for longer is closed.
+        mark: how far the log was sent on this connection.
         upstream: believe every report (`compat`).
     """
 
     start_rule: StartRule
     segment_bytes: int
     housekeeping_s: float
+    mark: SentMark
     upstream: bool = False
     _last_report_s: float
     _extent: LogExtent | None = None
     _held_report_bytes: int | None = None
-    _started: bool = False
+    _start_bytes: int | None = None
     _over: bool = False
 
     @property
     def started(self) -> bool:
         """Whether a report was accepted, so that the peer counts as this slave."""
-        return self._started
+        return self._start_bytes is not None
 
     @property
     def deadline_s(self) -> float:
@@ -121,19 +125,20 @@ class ReportProgress:
         reason = self._why_not(report_bytes, extent)
         if reason is not None:
             self._over = True
+            unsent = reason is Lost.REPORT_UNSENT
             return Effects(
                 refused=Refusal(
                     reason=reason,
                     report_bytes=report_bytes,
                     min_bytes=extent.min_bytes,
-                    max_bytes=extent.written_bytes,
+                    max_bytes=self._sent_bytes() if unsent else extent.written_bytes,
                 )
             )
-        if self._started:
+        if self.started:
             return Effects(acked_bytes=report_bytes)
-        self._started = True
         start_bytes = self.start_rule.start_bytes(report_bytes, extent, self.segment_bytes)
         assert self.upstream or extent.min_bytes <= start_bytes <= extent.written_bytes
+        self._start_bytes = start_bytes
         start = Start(
             report_bytes=report_bytes,
             start_bytes=start_bytes,
@@ -148,6 +153,13 @@ class ReportProgress:
             return None
         if report_bytes > extent.written_bytes:
             return Lost.REPORT_AHEAD
-        if not self._started and 0 < report_bytes < extent.min_bytes:
+        if self.started and report_bytes > self._sent_bytes():
+            return Lost.REPORT_UNSENT
+        if not self.started and 0 < report_bytes < extent.min_bytes:
             return Lost.REPORT_BELOW_MIN
         return None
+
+    def _sent_bytes(self) -> int:
+        """The most that the slave can have: what it began with, and what it was sent since."""
+        assert self._start_bytes is not None
+        return max(self._start_bytes, self.mark.end_bytes)

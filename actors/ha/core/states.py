@@ -92,6 +92,7 @@ class Lost(enum.Enum):
     MASTER_CHANGED = "the master's address changed"
     REPORT_NEGATIVE = "the slave reported a negative offset"
     REPORT_AHEAD = "the slave reported an offset above the master's end"
+    REPORT_UNSENT = "the slave reported an offset that it was not sent"
     REPORT_BELOW_MIN = "the slave needs bytes that the master has deleted"
     EXPIRED = "the file being sent was deleted by age"
     REPLACED = "a newer connection of the same slave took over"

@@ -16,6 +16,7 @@ from typing import TypeAlias
 import attrs
 
 from actors.ha.core.rate_limiter import RateLimiter
+from actors.ha.core.sent_mark import SentMark
 
 
 @attrs.frozen
@@ -60,6 +61,7 @@ class TransferProgress:
         header_bytes: what a frame costs beside its body, for the rate limit.
         segment_bytes: no frame crosses a multiple of it.
         heartbeat_s: an idle connection gets an empty frame so often.
+        mark: raised to a frame's end before it leaves.
         upstream: a slave whose next byte is gone gets heartbeats (`compat`).
     """
 
@@ -67,6 +69,7 @@ class TransferProgress:
     header_bytes: int
     segment_bytes: int
     heartbeat_s: float
+    mark: SentMark = attrs.field(factory=SentMark)
     upstream: bool = False
     limiter: RateLimiter = attrs.field(factory=RateLimiter)
     _next_bytes: int | None = None
@@ -96,7 +99,9 @@ class TransferProgress:
         self._limit_bytes = limit_bytes
 
     def next_step(self, now_s: float) -> Step:
-        """What to do now. Changes nothing; call `sent` after a frame or heartbeat has left."""
+        """What to do now. Changes nothing; call `sending` before a frame or heartbeat leaves, and
+        `sent` after it.
+        """
         if self._next_bytes is None:
             return Wait(None)
         if self._next_bytes < self._min_bytes and not self.upstream:
@@ -116,6 +121,12 @@ class TransferProgress:
         if size_bytes > 0:
             return Wait(min(heartbeat_at_s, self.limiter.next_tick_s()))
         return Wait(heartbeat_at_s)
+
+    def sending(self, step: Frame | Heartbeat) -> None:
+        """The step is about to leave: from now on the slave may have it."""
+        assert step.offset_bytes == self._next_bytes  # FramesContiguous
+        if isinstance(step, Frame):
+            self.mark.raise_to(step.offset_bytes + step.size_bytes)
 
     def sent(self, step: Frame | Heartbeat, now_s: float) -> None:
         """The step has left completely."""
