@@ -52,6 +52,7 @@ CHUNK_BYTES = 4 << 20
 STEPS_MAX = 65_536
 """Units that one lookup follows: a slot's chain is as long as many keys share it."""
 _UNIT = struct.Struct(">iqii")
+_NO_ENTRY = (0, 0, 0, 0)
 _LONG_MAX = 2**63 - 1
 
 
@@ -261,7 +262,7 @@ class IndexFiles:
         slots.frombytes(each.file.pread(HEADER_BYTES, 4 * self.slots))
         slots.byteswap()
         yield
-        stale = self._entries_behind(each)
+        stale = yield from self._entries_behind(each)
         if not changed and not stale and min(slots) >= 0 and max(slots) < units_next:
             return
         wrong = {slot: NO_UNIT for slot, unit in enumerate(slots) if not 0 <= unit < units_next}
@@ -285,27 +286,34 @@ class IndexFiles:
         each.file.pwrite(encode_index_header(each.header), 0)
         each.file.sync()
 
-    def _entries_behind(self, each: _IndexFile) -> list[int]:
+    def _entries_behind(self, each: _IndexFile) -> Generator[None, None, list[int]]:
         """The slots of the entries that lie behind the header's `units_next`, up to the first gap.
 
-        As many as were put since the last flush.
+        As many as were put since the last flush. Yields every 4 MiB.
         """
         found: list[int] = []
-        for number in range(each.header.units_next, self.units):
-            entry = each.file.pread(unit_position(number, self.slots), INDEX_UNIT_BYTES)
-            if not any(entry):
-                break
-            found.append(decode_index_unit(entry).key_hash % self.slots)
+        for data in self._chunks(each, each.header.units_next, self.units):
+            for unit in _UNIT.iter_unpack(data):
+                if unit == _NO_ENTRY:
+                    return found
+                found.append(unit[0] % self.slots)
+            yield
         return found
 
     def _hashes(self, each: _IndexFile, units_next: int) -> Iterator[tuple[int, int]]:
         """Number and key hash of all units below `units_next`, ascending."""
+        number = 1
+        for data in self._chunks(each, number, units_next):
+            for unit in _UNIT.iter_unpack(data):
+                yield number, unit[0]
+                number += 1
+
+    def _chunks(self, each: _IndexFile, first: int, end: int) -> Iterator[bytes]:
+        """The units from `first` on and before `end`, in pieces of at most CHUNK_BYTES."""
         per_chunk = CHUNK_BYTES // INDEX_UNIT_BYTES
-        for first in range(1, units_next, per_chunk):
-            count = min(per_chunk, units_next - first)
-            data = each.file.pread(unit_position(first, self.slots), count * INDEX_UNIT_BYTES)
-            for number, unit in enumerate(_UNIT.iter_unpack(data)):
-                yield first + number, unit[0]
+        for number in range(first, end, per_chunk):
+            count = min(per_chunk, end - number)
+            yield each.file.pread(unit_position(number, self.slots), count * INDEX_UNIT_BYTES)
 
     # ---- units ----
 

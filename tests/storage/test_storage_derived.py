@@ -12,6 +12,7 @@ from store_kit import ROOT, sim_disk, small_group
 from actors.env import Env
 from actors.sim.disk import EPOCH_MS, SimDisk
 from actors.sim.disk_faults import Operation
+from actors.storage import index_files
 from actors.storage.consume_queue import ConsumeQueues, QueueGap, is_safe_topic, scan_queue
 from actors.storage.derived_files import DerivedFiles
 from actors.storage.dispatch_state import DispatchState
@@ -225,6 +226,26 @@ def test_cutting_the_log_cuts_the_index(kept: int) -> None:
     assert made.find("t", "same", 100) == tuple(10 * n for n in reversed(range(kept)))
     made.put(heads)
     assert made.find("t", "same", 100) == (40, 30, 20, 10, 0)
+
+
+@pytest.mark.parametrize("behind", [0, 1, 7, 8, 20])
+def test_entries_behind_the_last_flush_are_read_in_chunks(
+    behind: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There may be twenty million of them: other actors get a turn after each chunk."""
+    monkeypatch.setattr(index_files, "CHUNK_BYTES", 4 * 20)  # four entries
+    disk = index_disk()
+    made = index(disk, units=40)
+    made.put([head(number, 10 * number, keys="k") for number in range(3)])
+    state = state_of(made)
+    made.put([head(number, 10 * number, keys="k") for number in range(3, 3 + behind)])
+    made.close()
+    again = index(disk, units=40)
+    turns = sum(1 for _ in again.recover(state))
+    assert turns >= 1 + behind // 4
+    assert again.find("t", "k", 99) == (20, 10, 0)
+    file = disk.open(f"{LAYOUT.index}/{again.newest()[0]}", "r")
+    assert not any(file.pread(unit_position(4, 4), 20 * behind))
 
 
 def test_a_missing_index_file_means_a_rebuild() -> None:
