@@ -129,7 +129,8 @@ def find_end(
         mark_bytes: the synced mark; None: the log has none (another program made it).
         compat: ignore the mark.
 
-    Raises: CorruptLog: a record that lies wholly below the mark is bad or missing.
+    Raises: CorruptLog: a record that lies wholly below the mark is bad or missing, or a file became
+        shorter than its segment.
     """
     mark = None if compat else mark_bytes
     found = yield from _Scan(disk, log, mark, record_bytes_max, check_crc).run(start_bytes)
@@ -203,6 +204,8 @@ class _Scan:
         try:
             while at < size:
                 data = file.pread(at, min(want, size - at))
+                if len(data) < min(want, size - at):
+                    raise CorruptLog(f"{file.path}: {at + len(data)} bytes, expected {size}")
                 result = self._chunk(data, base + at)
                 yield
                 rest = len(data) - result.end

@@ -1,5 +1,6 @@
 """Recovery on real files: where the log ends, what may be cut, what refuses the start."""
 
+import os
 import pathlib
 import struct
 
@@ -44,6 +45,19 @@ def test_the_end_is_behind_the_last_good_record(tmp_path: pathlib.Path) -> None:
     assert (found.record_count, found.reason) == (20, "")
     assert found.last_store_ts == 1_700_000_000_000
     assert records[-1][0] > 3 * S
+
+
+@pytest.mark.parametrize("file_bytes", [0, 700, 3000])
+def test_a_file_that_became_too_short_is_damage_and_no_endless_scan(
+    tmp_path: pathlib.Path, file_bytes: int
+) -> None:
+    """A start looks at the sizes before; this is for whoever cuts a file in between."""
+    log = new_log(tmp_path)
+    fill(log, [b"x" * 600] * 12)
+    path = log.path_of(S)
+    os.truncate(path, file_bytes)
+    with pytest.raises(CorruptLog, match=f"{path}: {file_bytes} bytes, expected {S}"):
+        find(log)
 
 
 @pytest.mark.checklist(39)
