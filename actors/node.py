@@ -25,6 +25,7 @@ from actors.ha.role_parts import RoleParts
 from actors.log import Log
 from actors.log_types import Batch, NewRecord, Offsets, Receipt
 from actors.node_part import GroupPart
+from actors.node_roles import STATE_LOOK_S
 from actors.node_status import group_status, tree_json
 from actors.node_switching import NodeSwitching
 from actors.runtime import ActorError, Registry, ReplyTo
@@ -229,12 +230,7 @@ class Node(NodeSwitching):
         """Roles, offsets, slaves and lags per group, ready for JSON."""
         groups = {}
         for name, part in self._parts.items():
-            ha = await part.connection_state.ask(
-                connection_state.HaStatus,
-                lambda reply: connection_state.GetStatus(reply_to=reply),
-                timeout_s=STATUS_TIMEOUT_S,
-            )
-            offsets = await self.wait_offsets(name, None)
+            ha, offsets = await self._looked_at(name, part)
             groups[name] = group_status(
                 part.group, ha, offsets, part.board.view, attrs.asdict(part.counts)
             )
@@ -246,6 +242,24 @@ class Node(NodeSwitching):
             "events_dropped": self._sink.dropped,
             "groups": groups,
         }
+
+    async def _looked_at(
+        self, name: str, part: GroupPart
+    ) -> tuple[connection_state.HaStatus, Offsets]:
+        """What a group's tree says of itself; one that is being restarted is waited for."""
+        deadline_s = trio.current_time() + STATUS_TIMEOUT_S
+        while True:
+            try:
+                ha = await part.connection_state.ask(
+                    connection_state.HaStatus,
+                    lambda reply: connection_state.GetStatus(reply_to=reply),
+                    timeout_s=STATUS_TIMEOUT_S,
+                )
+                return ha, await self.wait_offsets(name, None)
+            except (ActorError, Closed) as error:
+                if self._stopping or trio.current_time() >= deadline_s:
+                    raise Closed(f"{self.name}: {name} does not answer: {error}") from error
+            await trio.sleep(STATE_LOOK_S)
 
     async def tree(self) -> dict[str, Any]:
         """The supervision tree as it is now, ready for JSON."""

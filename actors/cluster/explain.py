@@ -48,6 +48,14 @@ def explain(error: BaseException, config: ClusterConfig | None = None) -> Explan
     return Explanation(_bounded(failures), EXIT_FAILED, damaged)
 
 
+def flat(group: BaseExceptionGroup[Exception]) -> list[Exception]:
+    """The errors inside a group and its groups."""
+    found: list[Exception] = []
+    for one in group.exceptions:
+        found += flat(one) if isinstance(one, BaseExceptionGroup) else [one]
+    return found
+
+
 def _bounded(lines: list[str]) -> tuple[str, ...]:
     unique = list(dict.fromkeys(" ".join(line.split()) for line in lines))
     kept = [f"triolog: {line}" for line in unique[:LINES_MAX]]

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from operator import attrgetter
@@ -27,6 +27,7 @@ import attrs
 import trio
 
 from actors.client.lines import Chunk
+from actors.cluster.explain import flat
 from actors.cluster.feed_record import FeedRecord
 from actors.cluster.view import FeedView, GroupView, groups_view
 from actors.errors import (
@@ -106,6 +107,7 @@ class Feed:
     _first_line: int = 0
     _rate_per_s: int = 0
     _heed: Callable[[Sequence[Exception]], None] = lambda failures: None
+    _watch: Callable[[int], Awaitable[None]] | None = None
     _promotion: int = 0
     _queue: deque[_Batch] = attrs.field(factory=deque)
     _in_flight: dict[int, _Batch] = attrs.field(factory=dict)
@@ -192,8 +194,10 @@ class Feed:
         """Feed until something fails, and see every append of this connection answered."""
         self._failures = []
         try:
-            async with self._connect() as door:
+            async with self._connect() as door, trio.open_nursery() as nursery:
                 self._promotion = (await self._master(door)).promotion
+                if self._watch is not None:
+                    nursery.start_soon(self._watch, self._promotion)
                 if self._in_doubt:
                     await self._see_copies(door)
                 self._state = "feeding"
@@ -202,8 +206,9 @@ class Feed:
                     await self._changed.wait()
                 if self._uncopied:
                     await self._settle(door)
+                nursery.cancel_scope.cancel()
         except* RETRIED as group:
-            self._failures += _flat(group)
+            self._failures += flat(group)
         finally:
             for batch in list(self._in_flight.values()):
                 self._answer(batch, NodeStopped("the connection ended before the answer"))
@@ -257,18 +262,17 @@ class Feed:
 
         Returns: what it had at first, a position; None after `stop`.
 
-        Raises: as `_master`. NotEnoughReplicas: it takes no appends.
+        Raises: as `_master`. NotEnoughReplicas: it takes no appends, or is promoted anew.
         """
         end_bytes: int | None = None
         with self._interruptible():
             while True:
                 found = await self._master(door)
-                if found.promotion != self._promotion:
-                    raise OutcomeUnknown(f"it is master by promotion {found.promotion} now")
-                if found.part == "fenced":
-                    raise NotEnoughReplicas(f"it is fenced: {found.reason}")
+                if found.promotion != self._promotion or found.part == "fenced":
+                    by = f"by promotion {found.promotion}, {found.part} {found.reason}"
+                    raise NotEnoughReplicas(f"the master is another one now: {by}")
                 end_bytes = found.written_bytes if end_bytes is None else end_bytes
-                if _copied(found, end_bytes):
+                if found.has_copied(end_bytes):
                     return end_bytes
                 self._state = f"waits for copies, {found.copies_count} of {found.copies}"
                 await self._wait_a_while()
@@ -278,7 +282,7 @@ class Feed:
         """What the node says of the group. Raises: NotMaster, with whom it takes for the master."""
         found = groups_view(await door.status()).get(self.group)
         if found is None or found.role != "master":
-            hint = found.master or None if found is not None else None
+            hint = found.master if found is not None and found.master else None
             raise NotMaster("the node is not the group's master", hint=hint)
         return found
 
@@ -392,14 +396,3 @@ class Feed:
     def _wake(self) -> None:
         changed, self._changed = self._changed, trio.Event()
         changed.set()
-
-
-def _copied(found: GroupView, end_bytes: int) -> bool:
-    return found.copies_count >= found.copies and found.acknowledged_bytes >= end_bytes
-
-
-def _flat(group: BaseExceptionGroup[Exception]) -> list[Exception]:
-    found: list[Exception] = []
-    for one in group.exceptions:
-        found += _flat(one) if isinstance(one, BaseExceptionGroup) else [one]
-    return found

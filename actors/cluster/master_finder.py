@@ -10,10 +10,16 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 
 import attrs
+import trio
 
 from actors.cluster.feed import AppendDoor
-from actors.cluster.view import NodeView, newest_master
+from actors.cluster.view import GroupView, NodeView, newest_master
 from actors.errors import NotMaster
+
+LOOK_S = 0.5
+SUPERSEDED_S = 5.0
+"""A master that still answers says itself that it is none any more, and what it has is answered
+first; longer than that is silence."""
 
 
 @attrs.define
@@ -36,6 +42,22 @@ class MasterFinder:
         """A connection to whoever is taken for the master."""
         return self._connect(self.current)
 
+    async def watch(self, promotion: int) -> None:
+        """Raise NotMaster once another node has been master by a later promotion for SUPERSEDED_S:
+        a master that has fallen silent does not say so itself.
+        """
+        seen_s = 0.0
+        while seen_s < SUPERSEDED_S:
+            await trio.sleep(LOOK_S)
+            found = self._newest()
+            later = found is not None and found[0] != self.current
+            later = later and found is not None and found[1].promotion > promotion
+            seen_s = seen_s + LOOK_S if later else 0.0
+        raise NotMaster(f"{self.current} is silent, another node is master by a later promotion")
+
+    def _newest(self) -> tuple[str, GroupView] | None:
+        return newest_master((each for each in self.views() if each.state != "away"), self.group)
+
     def heed(self, failures: Iterable[Exception]) -> None:
         """A connection has ended with these: who is to be tried next?"""
         for failure in failures:
@@ -43,8 +65,7 @@ class MasterFinder:
                 assert failure.hint is not None
                 self.current = failure.hint
                 return
-        answering = [view for view in self.views() if view.state != "away"]
-        found = newest_master(answering, self.group)
+        found = self._newest()
         if found is not None:
             self.current = found[0]
         elif self.members and any(isinstance(failure, OSError) for failure in failures):

@@ -191,6 +191,7 @@ class _FeedPlan:
                     lines=receive,
                     connect=finder.connect,
                     heed=finder.heed,
+                    watch=finder.watch,
                     record=record,
                     first_line=line,
                     rate_per_s=self.rate_per_s,

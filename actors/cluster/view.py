@@ -73,6 +73,10 @@ class GroupView:
         """On the master: nodes that can hold a copy now, itself among them."""
         return 1 + sum(slave.counts and slave.acked_bytes is not None for slave in self.slaves)
 
+    def has_copied(self, end_bytes: int) -> bool:
+        """On the master: it has its copies, and all below `end_bytes` is acknowledged."""
+        return self.copies_count >= self.copies and self.acknowledged_bytes >= end_bytes
+
 
 @attrs.frozen(kw_only=True)
 class TreeView:

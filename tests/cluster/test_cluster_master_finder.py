@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,7 +15,7 @@ from test_cluster_feed import Door, Record, lines
 from actors.cluster.feed import Feed
 from actors.cluster.links import caught_up
 from actors.cluster.master_finder import MasterFinder
-from actors.cluster.view import NodeView, newest_master
+from actors.cluster.view import NodeView, groups_view, newest_master
 from actors.errors import NotEnoughReplicas, NotMaster, OutcomeUnknown
 
 MEMBERS = ("n0", "n1", "n2")
@@ -133,7 +133,9 @@ class Seen:
         await self.door.submit(*words)
 
 
-def feeding(cluster: Cluster, chunks: int) -> tuple[Feed, Record]:
+def feeding(
+    cluster: Cluster, chunks: int, views: Callable[[], list[NodeView]] = list
+) -> tuple[Feed, Record]:
     send, receive = trio.open_memory_channel[tuple[bytes, ...]](chunks)
     for number in range(chunks):
         send.send_nowait(lines(10, 10 * number))
@@ -143,7 +145,7 @@ def feeding(cluster: Cluster, chunks: int) -> tuple[Feed, Record]:
         members=("n0", "n1"),
         current="n0",
         connect=cluster.connect,
-        views=lambda: (),
+        views=views,
     )
     record = Record()
     feed = Feed(
@@ -152,6 +154,7 @@ def feeding(cluster: Cluster, chunks: int) -> tuple[Feed, Record]:
         lines=receive,
         connect=found.connect,
         heed=found.heed,
+        watch=found.watch,
         record=record,  # type: ignore[arg-type]
         rate_per_s=100,
     )
@@ -193,6 +196,34 @@ async def test_the_feed_goes_on_after_the_death_of_its_master(
     assert set(cluster.tried) == {"n0", "n1"}
     assert set(cluster.doors["n0"].log + cluster.doors["n1"].log) == set(lines(500))
     assert feed.view().acknowledged_count == 500
+
+
+def seen(name: str, group: dict[str, Any]) -> NodeView:
+    return NodeView(
+        node=name, state="running", groups=groups_view({"groups": {"g": group}}), tree=None
+    )
+
+
+async def test_a_master_that_falls_silent_is_left(autojump_clock: trio.abc.Clock) -> None:
+    """Its connection stands and nothing comes back; the links see the next master."""
+    cluster = Cluster({"n0": Door(script={3: "lost", 4: "lost"}), "n1": Door()})
+    views = [seen("n0", master())]
+    feed, record = feeding(cluster, 3, lambda: views)
+
+    async def promote() -> None:
+        await trio.sleep(60.0)
+        assert feed.view().in_flight_count == 10
+        cluster.now, cluster.promotion = "n1", 1
+        new = seen("n1", master(promotion=1, part="open"))
+        views[:] = [attrs.evolve(views[0], state="away"), new]
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(promote)
+        nursery.start_soon(feed.run)
+    assert cluster.tried == ["n0", "n1"]
+    assert 64.5 <= trio.current_time() < 70.0
+    assert sum(count for _, count in record.noted) == 30
+    assert cluster.doors["n1"].log == list(lines(10, 15))  # what was in doubt is there twice
 
 
 async def test_a_fenced_master_is_not_waited_for(autojump_clock: trio.abc.Clock) -> None:

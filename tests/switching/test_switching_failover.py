@@ -85,3 +85,28 @@ async def test_a_hand_over_loses_and_doubles_nothing(cluster: SimCluster) -> Non
 
 async def test_the_master_is_refused_as_the_next(cluster: SimCluster) -> None:
     assert await refused(cluster, "n0", "n0") == "n0 is the master of orders"
+
+
+async def test_status_is_answered_while_the_parts_are_changed(cluster: SimCluster) -> None:
+    """A tree that is being restarted is waited for: who asks must not take it for an end."""
+    seen: list[set[str]] = []
+
+    async def ask(name: str) -> None:
+        while True:
+            found = (await cluster.node(name).status())["groups"][GROUP]
+            seen.append({name, found["role"], found["part"], str(found["promotion"])})
+            await trio.sleep(0.001)
+
+    async with trio.open_nursery() as nursery:
+        for name in cluster.names:
+            nursery.start_soon(ask, name)
+        await trio.sleep(0.1)
+        for name in cluster.names:
+            cluster.world.node(name).disk.faults.slow_syncs(0.05, 60.0)
+        await cluster.log(GROUP, "n0").append([b"one"])
+        await promote(cluster, "n2", "n1")
+        await until_part(cluster, "n0", "following")
+        nursery.cancel_scope.cancel()
+    for part in ({"n0", "master", "open", "0"}, {"n0", "slave", "following", "1"}):
+        assert part in seen
+    assert {"n1", "master", "open", "1"} in seen

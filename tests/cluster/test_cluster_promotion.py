@@ -1,0 +1,174 @@
+"""Changing the master of real processes under a feed: hand-over, loss, return and resync."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cluster_kit import ROOT, WAIT_S, Cluster, make_cluster, wait_for
+
+pytestmark = pytest.mark.real_io
+NODES = ("n0", "n1", "n2")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    return make_cluster(tmp_path)
+
+
+@pytest.fixture
+def runs() -> Iterator[list[subprocess.Popen[str]]]:
+    """Runs that a test has started; what still runs is killed, and its children with it."""
+    started: list[subprocess.Popen[str]] = []
+    yield started
+    for run in started:
+        if run.poll() is None:
+            for pid in pids(run).values():
+                os.kill(pid, signal.SIGCONT)
+            run.kill()
+        run.communicate()
+
+
+def pids(run: subprocess.Popen[str]) -> dict[str, int]:
+    """The nodes' processes, by their command lines."""
+    found = {}
+    children = Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
+    for child in children:
+        try:
+            words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"--node" in words:
+            found[words[words.index(b"--node") + 1].decode()] = int(child)
+    return found
+
+
+def command(cluster: Cluster, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "actors.cluster", cluster.file, *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=2 * WAIT_S,
+    )
+
+
+def groups(cluster: Cluster) -> dict[str, dict[str, Any]]:
+    """What each node that answers says of the group."""
+    nodes = json.loads(command(cluster, "status", "--json").stdout)["nodes"]
+    return {node: one["status"]["groups"]["orders"] for node, one in nodes.items() if one}
+
+
+def is_part(cluster: Cluster, node: str, part: str) -> bool:
+    return groups(cluster).get(node, {}).get("part") == part
+
+
+def acknowledged(cluster: Cluster, node: str) -> int:
+    return int(groups(cluster).get(node, {}).get("counts", {}).get("acknowledged", 0))
+
+
+def feed(run: subprocess.Popen[str], lines: list[str]) -> None:
+    assert run.stdin is not None
+    run.stdin.write("".join(f"{line}\n" for line in lines))
+    run.stdin.flush()
+
+
+def lines_of(cluster: Cluster, node: str) -> list[str]:
+    """All lines in a node's log, by a reader that shares no code with the project."""
+    folder = cluster.folder / "var" / node / "groups" / "orders" / "commitlog"
+    words = [sys.executable, str(ROOT / "tests" / "plain_reader.py"), str(folder)]
+    return subprocess.run(
+        words, capture_output=True, text=True, check=True, timeout=WAIT_S
+    ).stdout.splitlines()
+
+
+def numbered(first: int, count: int) -> list[str]:
+    return [f"line {number:06d} {'x' * 100}" for number in range(first, first + count)]
+
+
+@pytest.mark.parametrize("words", [(), ("--processes",)], ids=["one process", "processes"])
+def test_a_hand_over_under_a_feed(
+    cluster: Cluster, runs: list[subprocess.Popen[str]], words: tuple[str, ...]
+) -> None:
+    lines = numbered(0, 6000)
+    runs.append(run := cluster.start(*words, "--feed", "-", "--json", stdin=subprocess.PIPE))
+    feed(run, lines[:2000])
+    wait_for(lambda: acknowledged(cluster, "n0") > 0)
+    for number, node in enumerate(("n1", "n0"), 1):
+        feed(run, lines[2000 * number : 2000 * (number + 1)])
+        found = command(cluster, "promote", "orders", node)
+        assert (found.returncode, found.stderr) == (0, "")
+        assert f"orders: {node} is master by promotion {number}" in found.stdout
+        assert "nothing is lost or in doubt" in found.stdout
+    again = command(cluster, "promote", "orders", "n0")
+    assert (again.returncode, again.stdout) == (1, "")
+    assert again.stderr == "triolog: n0 is the master of orders\n"
+    fits = command(cluster, "resync", "n1")
+    assert (fits.returncode, fits.stderr) == (0, "")
+    assert fits.stdout.startswith("orders: n1 fits the log of n0: nothing to cut; following")
+    out, err = run.communicate(timeout=WAIT_S)
+    assert run.returncode == 0, err
+    orders = json.loads(out)["groups"]["orders"]
+    assert (orders["master"], orders["promotion"]) == ("n0", 2)
+    assert (orders["acknowledged"], orders["outcome_unknown"]) == (6000, 0)
+    for node in NODES:
+        there = lines_of(cluster, node)
+        assert len(there) == 6000
+        assert set(there) == set(lines)
+    assert cluster.log_of("n0") == cluster.log_of("n1") == cluster.log_of("n2")
+
+
+def test_a_lost_master_is_replaced_comes_back_and_is_resynced(
+    cluster: Cluster, runs: list[subprocess.Popen[str]]
+) -> None:
+    """It gets a tail of its own while both slaves are dead, then falls silent, as if its machine
+    had lost its network for good; later its supervisor starts it again.
+    """
+    lines = numbered(0, 6000)
+    runs.append(run := cluster.start("--processes", "--feed", "-", "--json", stdin=subprocess.PIPE))
+    feed(run, lines[:2000])
+    wait_for(lambda: acknowledged(cluster, "n0") == 2000)
+    first = pids(run)
+    for node in ("n1", "n2"):
+        os.kill(first[node], signal.SIGKILL)
+    before = len(lines_of(cluster, "n0"))
+    feed(run, lines[2000:4000])
+    wait_for(lambda: len(lines_of(cluster, "n0")) > before)
+    os.kill(first["n0"], signal.SIGSTOP)
+
+    def promoted() -> subprocess.CompletedProcess[str] | None:
+        found = command(cluster, "promote", "orders")
+        return found if found.returncode == 0 else None
+
+    answer = wait_for(promoted)
+    assert "is master by promotion 1, from byte" in answer.stdout
+    assert "n0: does not answer, and hears of it later" in answer.stdout
+    new = answer.stdout.split()[1]
+    feed(run, lines[4000:])
+    wait_for(lambda: acknowledged(cluster, new) >= 2000)  # the feed goes on by itself
+
+    os.kill(first["n0"], signal.SIGKILL)
+    wait_for(lambda: is_part(cluster, "n0", "diverged"))
+    status = command(cluster, "status", "--node", "n0").stdout
+    assert f"slave of {new} by promotion 1, diverged: " in status
+    found = command(cluster, "resync", "n0")
+    assert found.returncode == 0, found.stderr
+    assert "are kept in aside/; following" in found.stdout
+    out, err = run.communicate(timeout=WAIT_S)
+    assert run.returncode == 0, err
+    orders = json.loads(out)["groups"]["orders"]
+    assert (orders["master"], orders["promotion"]) == (new, 1)
+    assert (orders["acknowledged"], orders["refused"]) == (6000, {})
+    for node in NODES:
+        assert set(lines_of(cluster, node)) == set(lines)
+    assert cluster.log_of("n0") == cluster.log_of("n1") == cluster.log_of("n2")
+    aside = cluster.folder / "var" / "n0" / "groups" / "orders" / "aside"
+    assert any(path.is_file() for path in aside.rglob("*"))
