@@ -143,8 +143,11 @@ class Promotion:
         )
 
     async def _tell_chosen(self, plan: Plan) -> None:
+        # After a hand-over that loses nothing, what the members hold is checked all the same: the
+        # old master may have come back in between, without its fence.
+        force = self.wish.force and not (plan.hand_over and not plan.losses)
         try:
-            await self.asks.record(plan.chosen, plan.number, plan.chosen, self.wish.force)
+            await self.asks.record(plan.chosen, plan.number, plan.chosen, force)
         except RequestRefused:
             raise
         except LOST as error:

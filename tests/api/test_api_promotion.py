@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import pytest
 import trio
-from group_states import master, slave
+from group_states import R0, master, slave
 
 from actors.api.failures import RequestRefused
 from actors.api.promotion import Promotion
@@ -110,6 +110,20 @@ async def test_a_dead_master_is_replaced(autojump_clock: trio.abc.Clock) -> None
         "written_bytes": 100,
         "synced_bytes": 100,
     }
+
+
+async def test_force_is_for_what_may_be_lost(autojump_clock: trio.abc.Clock) -> None:
+    """A hand-over that loses nothing is checked by the new master as any other."""
+    found = group(master(100), slave("n1", 100), slave("n2", 100))
+    await of(found, force=True).run()
+    assert found.log[:2] == ["fence n0 1", "record n1 1 n1"]
+    other = slave("n2", 110, history=(R0, Reign(0, 99, "n0", 100)))
+    found = group(master(100), slave("n1", 100), other)
+    await of(found, node="n1", force=True).run()
+    assert found.log[:2] == ["fence n0 1", "record n1 1 n1 force"]
+    found = group(master(0), slave("n1", 100), slave("n2", 100), gone={"n0": GONE})
+    await of(found, force=True).run()
+    assert found.log[:1] == ["record n1 1 n1 force"]
 
 
 async def test_what_may_be_lost_is_refused_in_words(autojump_clock: trio.abc.Clock) -> None:
