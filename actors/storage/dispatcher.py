@@ -27,33 +27,26 @@ from actors.env import Env
 from actors.env.protocols import Syncer
 from actors.errors import CorruptLog, StorageError
 from actors.events import store as events
-from actors.runtime import (
-    Actor,
-    ActorDown,
-    ActorRef,
-    AskTimeout,
-    MailboxSpec,
-    ReplyTo,
-    StopReason,
-)
+from actors.runtime import Actor, ActorDown, ActorRef, AskTimeout, MailboxSpec, ReplyTo, StopReason
 from actors.storage.commit_log import NO_ROOM
 from actors.storage.consume_queue import QueueGap
 from actors.storage.derived_files import DerivedFiles, Flush
 from actors.storage.layout import StoreLayout
 from actors.storage.log_reader import LogReader, OffsetGone
+from actors.storage.pacing import STOP_DISPATCH_S, Pacing
 from actors.storage.stepping import stepped
 from actors.storage.store_messages import GetRange, LogGrew, LogRange, Subscribe
 from actors.storage.store_messages import Message as StoreMessage
 from wire.commitlog import RecordHead, Scanned, Stop, scan_heads
 
-SLICE_BYTES = 1 << 20
-"""Read and dispatched at once, then lookups get a turn."""
+SLICE_BYTES = 128 << 10
+"""Read and dispatched at once, then others get a turn; less than one read of a slave brings."""
 FLUSH_INTERVAL_S = 1.0
 ASK_TIMEOUT_S = 30.0
 STOP_ASK_TIMEOUT_S = 1.0
 LOOKUP_COUNT_MAX = 1024
 NO_ROOM_PAUSE_S = 1.0
-"""A disk that is full stays so for a while: the log is cleaned, or somebody makes room."""
+"""A full disk stays so for a while: the log is cleaned, or somebody makes room."""
 
 
 @attrs.frozen(kw_only=True)
@@ -61,7 +54,7 @@ class QueueUnits:
     """Part of a consume queue.
 
     Attributes:
-        min_offset, next_offset: the queue's range of queue offsets.
+        min_offset, next_offset: the queue's range.
         first_offset: queue offset of the first unit given; at least the one asked for.
         units: physical offset, size and tags code of each.
     """
@@ -154,6 +147,7 @@ class Dispatcher(Actor[_Inbox]):
     layout: StoreLayout
     group: ClassicGroup
     store: ActorRef[StoreMessage]
+    pacing: Pacing = attrs.field(factory=Pacing)
     _files: DerivedFiles = attrs.field(init=False)
     _reader: LogReader = attrs.field(init=False)
     _at_bytes: int = attrs.field(default=0, init=False)
@@ -184,7 +178,7 @@ class Dispatcher(Actor[_Inbox]):
         self.ctx.timers.start("flush", FLUSH_INTERVAL_S, _FlushDue())
 
     async def on_stop(self, reason: StopReason) -> None:
-        """An ordered stop dispatches what is allowed and flushes all."""
+        """An ordered stop dispatches what is allowed, for a while, and flushes all."""
         try:
             if reason in (StopReason.NORMAL, StopReason.SHUTDOWN):
                 await self._finish()
@@ -202,7 +196,10 @@ class Dispatcher(Actor[_Inbox]):
         else:
             self._limit_bytes = self._allowed(held.written_bytes, held.synced_bytes)
             self._synced_bytes = held.synced_bytes
+        until_s = self.ctx.now_s() + STOP_DISPATCH_S
         while self._dispatch_slice():
+            if self.ctx.now_s() >= until_s:
+                self._limit_bytes = self._at_bytes  # not all was seen: the abort file stays
             await trio.lowlevel.checkpoint()
         flush = self._begin_flush()
         if self._in_flight is not None:  # its feeder may have been stopped before its sync began
@@ -220,9 +217,9 @@ class Dispatcher(Actor[_Inbox]):
     async def handle(self, message: _Inbox) -> None:
         match message:
             case LogGrew():
-                self._grew(message)
+                await self._grew(message)
             case _GoOn():
-                self._go_on()
+                await self._go_on()
             case _FlushDue():
                 self._start_flush()
             case _Flushed():
@@ -242,7 +239,7 @@ class Dispatcher(Actor[_Inbox]):
     def _allowed(self, written_bytes: int, synced_bytes: int) -> int:
         return synced_bytes if self.group.durability == "synced" else written_bytes
 
-    def _grew(self, message: LogGrew) -> None:
+    async def _grew(self, message: LogGrew) -> None:
         self._limit_bytes = self._allowed(message.written_bytes, message.synced_bytes)
         self._synced_bytes = message.synced_bytes
         if message.min_bytes > self._min_bytes:
@@ -251,11 +248,21 @@ class Dispatcher(Actor[_Inbox]):
             self._files.queues.trim(message.min_bytes)
             self._files.index.trim(message.min_bytes)
         self._at_bytes = max(self._at_bytes, self._min_bytes)
-        self._go_on()
+        await self._go_on()
 
-    def _go_on(self) -> None:
-        if self._dispatch_slice():
+    async def _go_on(self) -> None:
+        """One slice; then everybody has a turn, so that what copies shows how fast it can."""
+        began_s, at, limit = self.ctx.now_s(), self._at_bytes, self._limit_bytes
+        if self.ctx.timers.active("pause"):
+            return
+        if not self._dispatch_slice() or self._at_bytes >= self._limit_bytes:
+            self.pacing.at_end()
+            return
+        if pause_s := self.pacing.pause_s(began_s, self.ctx.now_s(), self._at_bytes - at, limit):
+            self.ctx.timers.start("pause", pause_s, _GoOn())
+        else:
             self.ctx.self_ref.offer(_GoOn())
+            await trio.lowlevel.checkpoint()
 
     def _dispatch_slice(self) -> bool:
         """Derive from the next bytes; whether there may be more to do at once."""
@@ -266,8 +273,7 @@ class Dispatcher(Actor[_Inbox]):
         try:
             data = self._reader.read(at, size, self._limit_bytes)
         except OffsetGone:
-            # Expired under our feet; the next LogGrew says where the log begins now.
-            return False
+            return False  # expired under our feet; the next LogGrew says where the log begins
         heads, stopped = scan_heads(data, physical_offset=at, size_max=self.group.record_bytes_max)
         if heads and not self._put(heads):
             return not self.ctx.timers.active("room")
@@ -290,11 +296,10 @@ class Dispatcher(Actor[_Inbox]):
                 self._wanted_bytes = self._at_bytes + rest_bytes + stopped.missing_bytes
                 return True
             case Stop.CORRUPT | Stop.UNWRITTEN:
-                at = self._at_bytes
                 reason = stopped.reason or "nothing is written there"
                 raise CorruptLog(
-                    f"{self._reader.folder}: offset {at}: {reason}; on a slave: its master's log is"
-                    " not the one that it had copied (README, Running it)"
+                    f"{self._reader.folder}: offset {self._at_bytes}: {reason}; on a slave: its"
+                    " master's log is not the one that it had copied (README, Running it)"
                 )
             case _:
                 assert_never(stopped.stop)
@@ -308,7 +313,7 @@ class Dispatcher(Actor[_Inbox]):
         except OSError as error:
             if error.errno not in NO_ROOM:
                 raise
-            # What is there already is left out when the same records are put again.
+            # The same records again: what is there already is left out.
             self.ctx.timers.start("room", NO_ROOM_PAUSE_S, _GoOn())
             return False
         except QueueGap as gap:

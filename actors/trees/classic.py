@@ -47,6 +47,7 @@ from actors.runtime import (
     SupervisorSpec,
 )
 from actors.storage.dispatcher import Dispatcher
+from actors.storage.pacing import Pacing
 from actors.storage.pull_service import PullService
 from actors.storage.store import Store
 from actors.storage.syncer import Syncer
@@ -297,6 +298,7 @@ def _dispatcher(place: GroupPlace) -> Dispatcher:
         layout=place.layout,
         group=place.group,
         store=place.registry.ref(place.paths.store),
+        pacing=Pacing(gives_way=place.group.master != place.node),
     )
 
 

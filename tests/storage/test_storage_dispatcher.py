@@ -15,6 +15,7 @@ from actors.log_types import Message
 from actors.runtime import RestartIntensityExceeded
 from actors.sim.disk import EPOCH_MS, SimDisk
 from actors.storage import dispatcher
+from actors.storage.pacing import Pacing
 from actors.storage.small_files import read_checkpoint
 from wire.commitlog import encode_blank
 
@@ -106,6 +107,22 @@ async def test_many_slices_and_lookups_between_them(
         found = await kit.units("t1", 0, 5, 4)
         assert (found.min_offset, found.next_offset, found.first_offset) == (0, 13, 5)
         assert len(found.units) == 4
+
+
+async def test_slices_with_pauses_between_them_reach_the_end(
+    autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pauses of a slave that catches up; under the virtual clock a slice takes no time."""
+    pauses_s = [0.5, 0.0, 0.5]
+    monkeypatch.setattr(dispatcher, "SLICE_BYTES", 300)
+    monkeypatch.setattr(Pacing, "pause_s", lambda *_: pauses_s.pop() if pauses_s else 0.0)
+    async with running(sim_disk()) as kit:
+        began_s = trio.current_time()
+        await kit.append(*(Message("t", b"x" * 100, keys=f"key{number}") for number in range(20)))
+        await kit.dispatched((await kit.range()).written_bytes)
+        assert trio.current_time() - began_s >= 0.5
+        assert not pauses_s
+        assert (await kit.units("t")).next_offset == 20
 
 
 async def test_lookups_by_key(autojump_clock: Any) -> None:
@@ -314,6 +331,27 @@ async def test_a_stop_derives_and_flushes_what_was_just_written(autojump_clock: 
             (started,) = kit.of(events.DispatchStarted)
             assert started.from_bytes == started.end_bytes == (await kit.range()).written_bytes
             assert (await kit.units("t")).next_offset == number
+
+
+async def test_a_stop_leaves_to_the_next_start_what_takes_too_long(
+    autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slave that was catching up may have far more than a stop can wait for."""
+    monkeypatch.setattr(dispatcher, "SLICE_BYTES", 300)
+    monkeypatch.setattr(dispatcher, "STOP_DISPATCH_S", -1.0)
+    monkeypatch.setattr(Pacing, "pause_s", lambda *_: 100.0)
+    disk = sim_disk()
+    async with running(disk) as kit:
+        await kit.append(*(Message("t", b"x" * 100, keys=f"k{number}") for number in range(20)))
+        end = (await kit.range()).written_bytes
+
+    assert disk.exists(f"{ROOT}/abort")
+    monkeypatch.undo()
+    async with running(disk) as kit:
+        (started,) = kit.of(events.DispatchStarted)
+        assert 0 < started.from_bytes < started.end_bytes == end
+        await kit.dispatched(end)
+        assert (await kit.units("t")).next_offset == 20
 
 
 async def test_a_stop_covers_a_flush_that_was_stopped_before_its_sync(

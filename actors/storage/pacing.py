@@ -1,0 +1,64 @@
+"""How much of a slave's time dispatching may take while the log is being copied.
+
+Upstream: none; apache/rocketmq store/.../DefaultMessageStore.java dispatches on a thread of its own
+(5.3.3). Here one loop does both, and dispatching small records takes ten times as long as copying
+them, so that without a rule a slave catches up at the pace of its dispatching.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+CATCH_UP_BYTES_PER_S = 256 << 20
+"""A log that grows faster is being caught up with, whatever its records."""
+KEEPS_UP_RATIO = 0.5
+"""So is one that grows by more than this part of what dispatching alone could do."""
+PAUSE_TIMES = 15
+"""Then dispatching takes one part in 16 of the time."""
+PAUSE_MAX_S = 0.1
+"""However long the slice took: the process may have been stopped meanwhile."""
+GIVES_WAY_MAX_S = 60.0
+"""At most, since it was last at the log's end; then copying waits, until dispatching is there."""
+STOP_DISPATCH_S = 5.0
+"""An ordered stop dispatches for so long, half of what it is given; the next start goes on."""
+
+
+@attrs.define
+class Pacing:
+    """After each slice: how long the next one waits.
+
+    Attributes:
+        gives_way: on a slave, whose copying comes first; a master's appends are never so much
+            faster.
+    """
+
+    gives_way: bool = False
+    _began_s: float = 0.0
+    _limit_bytes: int = 0
+    _behind_since_s: float | None = None
+
+    def at_end(self) -> None:
+        """Nothing is left that could be dispatched now."""
+        self._behind_since_s = None
+
+    def pause_s(
+        self, began_s: float, ended_s: float, dispatched_bytes: int, limit_bytes: int
+    ) -> float:
+        """Seconds until the next slice; 0.0 while dispatching keeps up.
+
+        Args:
+            began_s, ended_s: of the slice.
+            dispatched_bytes: in it.
+            limit_bytes: the log's end when it began.
+        """
+        since_s, grown_bytes = began_s - self._began_s, limit_bytes - self._limit_bytes
+        self._began_s, self._limit_bytes = began_s, limit_bytes
+        if self._behind_since_s is None:
+            self._behind_since_s = began_s
+        if not self.gives_way or began_s - self._behind_since_s >= GIVES_WAY_MAX_S:
+            return 0.0
+        took_s = ended_s - began_s
+        keeps_up_bytes = min(KEEPS_UP_RATIO * dispatched_bytes, CATCH_UP_BYTES_PER_S * took_s)
+        if grown_bytes * took_s <= keeps_up_bytes * since_s:
+            return 0.0
+        return min(PAUSE_TIMES * took_s, PAUSE_MAX_S)

@@ -1,0 +1,79 @@
+"""When a slave's dispatching gives way to its copying."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.storage.pacing import GIVES_WAY_MAX_S, PAUSE_MAX_S, PAUSE_TIMES, Pacing
+
+MIB = 1 << 20
+DISPATCH_BYTES_PER_S = 128 * MIB
+SLICE_BYTES = MIB // 8
+
+
+def pause_s(grown_bytes_per_s: int, dispatch_bytes_per_s: int = DISPATCH_BYTES_PER_S) -> float:
+    """Behind the second of two slices, one second apart."""
+    pacing = Pacing(gives_way=True)
+    took_s = SLICE_BYTES / dispatch_bytes_per_s
+    pacing.pause_s(10.0, 10.0 + took_s, SLICE_BYTES, 100 * MIB)
+    end = 100 * MIB + grown_bytes_per_s
+    return pacing.pause_s(11.0, 11.0 + took_s, SLICE_BYTES, end) / took_s
+
+
+def test_a_log_that_stands_still_is_dispatched_without_a_pause() -> None:
+    assert pause_s(0) == 0.0
+
+
+def test_what_can_be_kept_up_with_is_dispatched_without_a_pause() -> None:
+    assert pause_s(DISPATCH_BYTES_PER_S // 2) == 0.0
+
+
+def test_a_log_that_grows_faster_than_it_can_be_dispatched_comes_first() -> None:
+    assert pause_s(DISPATCH_BYTES_PER_S // 2 + 100) == pytest.approx(PAUSE_TIMES)
+
+
+def test_a_log_that_is_caught_up_with_comes_first_also_with_large_records() -> None:
+    assert pause_s(256 * MIB, 4096 * MIB) == 0.0
+    assert pause_s(257 * MIB, 4096 * MIB) == pytest.approx(PAUSE_TIMES)
+
+
+def test_a_master_makes_no_pause() -> None:
+    pacing = Pacing()
+    pacing.pause_s(10.0, 11.0, SLICE_BYTES, 0)
+    assert pacing.pause_s(11.0, 12.0, SLICE_BYTES, 9999 * SLICE_BYTES) == 0.0
+
+
+def test_a_clock_that_stands_still_makes_no_pause() -> None:
+    pacing = Pacing(gives_way=True)
+    assert pacing.pause_s(5.0, 5.0, SLICE_BYTES, SLICE_BYTES) == 0.0
+    assert pacing.pause_s(5.0, 5.0, SLICE_BYTES, 9 * SLICE_BYTES) == 0.0
+
+
+def test_a_slice_that_took_long_is_followed_by_a_bounded_pause() -> None:
+    pacing = Pacing(gives_way=True)
+    pacing.pause_s(10.0, 11.0, SLICE_BYTES, 0)
+    assert pacing.pause_s(11.0, 71.0, SLICE_BYTES, 9999 * SLICE_BYTES) == PAUSE_MAX_S
+
+
+def always_growing(seconds: int, *, at_end_s: int = -1) -> list[float]:
+    """The pauses behind one slice a second, while the log grows faster than it is dispatched."""
+    pacing, pauses_s = Pacing(gives_way=True), []
+    for second in range(seconds):
+        if second == at_end_s:
+            pacing.at_end()
+        pauses_s.append(pacing.pause_s(second, second + 0.01, SLICE_BYTES, (1 + second) << 40))
+    return pauses_s
+
+
+def test_a_log_that_grows_faster_for_ever_is_dispatched_nevertheless() -> None:
+    bound = int(GIVES_WAY_MAX_S)
+    pauses_s = always_growing(3 * bound)
+    assert all(pauses_s[:bound])
+    assert not any(pauses_s[bound:])
+
+
+def test_dispatching_gives_way_again_once_it_was_at_the_end() -> None:
+    bound = int(GIVES_WAY_MAX_S)
+    pauses_s = always_growing(3 * bound, at_end_s=2 * bound)
+    assert not any(pauses_s[bound : 2 * bound])
+    assert all(pauses_s[2 * bound :])
