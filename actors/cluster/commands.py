@@ -152,7 +152,7 @@ async def status(
 
 
 async def stop(config: ClusterConfig, nodes: tuple[str, ...], connect: Connect) -> Answer:
-    """Ask the running nodes to stop, masters first, and wait until they have.
+    """Ask the running nodes to stop, present masters first, and wait until they have.
 
     Nodes that share a process may go together. Exit code 1 if one did not stop in its time.
 
@@ -160,15 +160,16 @@ async def stop(config: ClusterConfig, nodes: tuple[str, ...], connect: Connect) 
         ConfigError: none of them runs.
     """
 
-    async def greet(node: str, api: NodeApi) -> None:
-        await trio.lowlevel.checkpoint()
+    async def roles(node: str, api: NodeApi) -> int:
+        groups = groups_view(await api.status()).values()
+        return sum(group.role == "master" for group in groups)
 
-    greeted = await _each(nodes, connect, greet)
+    greeted = await _each(nodes, connect, roles)
     if all(isinstance(found, BaseException) for found in greeted.values()):
         raise ConfigError(f"{config.path}: expected running nodes, found none")
-    masters = [group.master for group in config.groups.values()]
+    led = {node: found for node, found in greeted.items() if isinstance(found, int)}
     lines: list[str] = []
-    for node in sorted(nodes, key=masters.count, reverse=True):
+    for node in sorted(nodes, key=lambda node: led.get(node, 0), reverse=True):
         if isinstance(greeted[node], BaseException):
             lines.append(f"{node}: was not running")
         elif await _stop_one(config, node, connect):
