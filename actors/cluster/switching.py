@@ -107,7 +107,7 @@ def promoted_lines(found: Mapping[str, Any]) -> list[str]:
         f"{group}: {found['master']} is master by promotion {found['number']}, from byte"
         f" {found['start_bytes']} on{was}"
     ]
-    if found["handed_over"]:
+    if found["handed_over"] and not found["losses"]:
         lines.append(f"  {old} handed over: nothing is lost or in doubt")
     lines += [f"  by force: {loss}" for loss in found["losses"]]
     for node, member in found["members"].items():

@@ -188,6 +188,8 @@ async def test_what_is_lost_by_force_is_said(autojump_clock: trio.abc.Clock) -> 
         "orders: n1 is master by promotion 2, from byte 4096 on",
         "  by force: n2 has 9 bytes",
     ]
+    lines = switching.promoted_lines(found | {"handed_over": True})
+    assert not any("nothing is lost" in line for line in lines)
 
 
 async def test_what_is_refused_is_raised(autojump_clock: trio.abc.Clock) -> None:

@@ -102,9 +102,13 @@ def decide(
         return Refusal((f"{chosen} is the master of {wish.group}",))
     answers = old is not None and old in states and states[old].role == "master"
     hand_over = answers and old is not None and old != chosen and _fits(states, chosen, old)
+    short = {}
+    if hand_over and old is not None and _has_lost(states, chosen, old):
+        short = {old: states[old].written}
+    gets = old if hand_over and not short else None
     losses = (
-        *(() if hand_over else _silent_losses(wish, silent, old)),
-        *_lacks(wish, states, chosen, old if hand_over else None),
+        *(() if gets is not None else _silent_losses(wish, silent, old, short)),
+        *_lacks(wish, states, chosen, gets),
     )
     if losses and not wish.force:
         return Refusal(losses, by_force=True)
@@ -164,13 +168,18 @@ def _furthest(wish: Wish, states: Mapping[str, GroupState], old: str | None) -> 
     return wish.members[-max(found)[2]] if found else None
 
 
-def _silent_losses(wish: Wish, silent: Mapping[str, str], old: str | None) -> Iterator[str]:
-    """What those may have who cannot be asked."""
+def _silent_losses(
+    wish: Wish, silent: Mapping[str, str], old: str | None, short: Mapping[str, int]
+) -> Iterator[str]:
+    """What those may have who cannot be asked. `short`: who has lost all above there, and is asked
+    in vain.
+    """
     was = old if old is not None else wish.file_master
     if was in wish.java:
         yield f"{was} is a Java broker and cannot be fenced: is it stopped for good?"
     mute = {node: f"{node} is a Java broker" for node in wish.java}
     mute |= {node: f"{node} does not answer ({why})" for node, why in silent.items()}
+    mute |= {node: f"{node} has lost what it had above {end}" for node, end in short.items()}
     told = [text for node, text in mute.items() if node in wish.counting]
     if len(told) >= wish.copies:
         yield f"{', '.join(told)}: with copies = {wish.copies} they may have what nobody else has"
@@ -202,6 +211,14 @@ def _lacks(
 def _fits(states: Mapping[str, GroupState], chosen: str, old: str) -> bool:
     """Whether the chosen one can get the rest from the old master."""
     return _compare(states[chosen], states[old]).kind in (Kind.FITS, Kind.AHEAD)
+
+
+def _has_lost(states: Mapping[str, GroupState], chosen: str, old: str) -> bool:
+    """Whether a master that takes no appends, and so does not grow, is shorter than its slave: its
+    word that it has all is worth nothing, and what it once had counts as silent.
+    """
+    found = _compare(states[chosen], states[old])
+    return states[old].state != "open" and found.kind is Kind.AHEAD
 
 
 def _compare(own: GroupState, other: GroupState) -> Comparison:

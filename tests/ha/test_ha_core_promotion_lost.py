@@ -1,0 +1,44 @@
+"""Who becomes master when the old one is there and has lost a part of its log."""
+
+from __future__ import annotations
+
+import attrs
+from group_states import master, slave
+
+from actors.ha.core.promotion import Plan, Refusal, Wish, decide
+from actors.log_types import GroupState
+
+WISH = Wish(
+    group="orders",
+    members=("n0", "n1", "n2"),
+    file_master="n0",
+    counting=("n0", "n1", "n2"),
+    copies=2,
+    synced=True,
+)
+
+
+def of(*states: GroupState) -> dict[str, GroupState]:
+    return {each.node: each for each in states}
+
+
+def refused(found: Plan | Refusal) -> str:
+    assert isinstance(found, Refusal), found
+    return "; ".join(found.reasons)
+
+
+def test_a_master_that_has_lost_its_end_counts_as_silent() -> None:
+    """As after a start from an older copy of its directory."""
+    short = master(50, state="fenced", opened=False, reason="a member holds more")
+    found = decide(WISH, of(short, slave("n1", 100), slave("n2", 100)), {})
+    assert isinstance(found, Plan), found
+    assert (found.chosen, found.losses, found.fence) == ("n1", (), ("n0",))
+    away = decide(WISH, of(short, slave("n1", 100)), {"n2": "off"})
+    assert refused(away) == (
+        "n2 does not answer (off), n0 has lost what it had above 50: with copies = 2 they may have"
+        " what nobody else has"
+    )
+    alone = attrs.evolve(WISH, copies=1)
+    assert "n0 has lost" in refused(decide(alone, of(short, slave("n1", 100)), {"n2": "off"}))
+    known = of(attrs.evolve(short, high_water=130), slave("n1", 100), slave("n2", 100))
+    assert "all below 130 may be acknowledged" in refused(decide(WISH, known, {}))
