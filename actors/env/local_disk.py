@@ -207,6 +207,7 @@ class LocalSyncer:
     _wake: int = attrs.field(init=False)
     _done: int = attrs.field(init=False)
     _files: OrderedDict[str, _Synced] = attrs.field(init=False, factory=OrderedDict)  # oldest first
+    _forgotten: list[int] = attrs.field(init=False, factory=list)  # to be closed after the sync
     _count: int = attrs.field(init=False, default=0)
     _job: tuple[int, ...] | None = attrs.field(init=False, default=None)  # None ends the thread
     _error: BaseException | None = attrs.field(init=False, default=None)
@@ -245,12 +246,11 @@ class LocalSyncer:
         self._closed = True
         if self._busy:  # its caller was torn out by KeyboardInterrupt
             self._thread_wait()
+            self._busy = False
         self._job = None
         os.eventfd_write(self._wake, 1)
         self._thread.join()
-        for file in self._files.values():
-            _close_fd(file.fd)
-        self._files.clear()
+        self.forget(tuple(self._files))
         os.close(self._wake)
         os.close(self._done)
 
@@ -272,7 +272,15 @@ class LocalSyncer:
         self._files[path] = _Synced(fd, key, self._count)
         return fd
 
+    def forget(self, paths: Sequence[str]) -> None:
+        known = [self._files.pop(path) for path in paths if path in self._files]
+        self._forgotten += [file.fd for file in known]
+        if not self._busy:
+            self._trim()
+
     def _trim(self) -> None:
+        while self._forgotten:
+            _close_fd(self._forgotten.pop())
         while self._files:
             path, oldest = next(iter(self._files.items()))
             unused = self._count - oldest.count

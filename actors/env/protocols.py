@@ -84,6 +84,12 @@ class Syncer(Protocol):
         trio.BusyResourceError while another call runs.
         """
 
+    def forget(self, paths: Sequence[str]) -> None:
+        """These were deleted or renamed: close them, for an open file keeps its blocks.
+
+        One that is being synced is closed when that sync has ended. Harmless for others.
+        """
+
     def close(self) -> None:
         """Release the thread and the files it keeps open. Nothing may be in flight."""
 

@@ -67,6 +67,7 @@ class CommitLog:
         segment_bytes: size of every file.
         written_bytes: end of the log, the offset of the next byte. After `load` it is the end of
             the last file, until recovery calls `set_end`.
+        gone_paths: files deleted by age, until somebody takes note of them.
     """
 
     folder: str
@@ -75,6 +76,7 @@ class CommitLog:
     _disk: Disk
     _bases: list[int]
     _reserved_bytes: int = 0
+    gone_paths: tuple[str, ...] = ()
     _handles: dict[int, File] = attrs.field(factory=dict)
     _dirty: dict[str, None] = attrs.field(factory=dict)
 
@@ -223,6 +225,7 @@ class CommitLog:
         self._dirty.pop(segment_path(self.folder, base), None)
         self._disk.unlink(segment_path(self.folder, base))
         self._disk.sync_dir(self.folder)
+        self.gone_paths += (segment_path(self.folder, base),)
         del self._bases[0]
         return self._bases[0]
 

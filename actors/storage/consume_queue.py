@@ -163,6 +163,7 @@ class ConsumeQueues:
     _queues: dict[tuple[str, int], Queue] = attrs.field(factory=dict, init=False)
     _handles: OrderedDict[str, File] = attrs.field(factory=OrderedDict, init=False)
     _dirty: dict[str, None] = attrs.field(factory=dict, init=False)
+    _gone: list[str] = attrs.field(factory=list, init=False)
     _filled: set[tuple[str, int]] = attrs.field(factory=set, init=False)
 
     def __len__(self) -> int:
@@ -288,6 +289,12 @@ class ConsumeQueues:
         self._dirty.clear()
         return paths
 
+    def take_gone(self) -> tuple[str, ...]:
+        """Paths deleted since the last call: who keeps them open lets go."""
+        paths = tuple(self._gone)
+        self._gone.clear()
+        return paths
+
     def close(self) -> None:
         while self._handles:
             self._handles.popitem()[1].close()
@@ -386,6 +393,7 @@ class ConsumeQueues:
 
     def _forget(self, path: str) -> None:
         self._dirty.pop(path, None)
+        self._gone.append(path)
         file = self._handles.pop(path, None)
         if file is not None:
             file.close()

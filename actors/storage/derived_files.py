@@ -208,6 +208,10 @@ class DerivedFiles:
             index_end_offset=header.end_offset,
         )
 
+    def take_gone(self) -> tuple[str, ...]:
+        """Paths deleted since the last call."""
+        return (*self.queues.take_gone(), *self.index.take_gone())
+
     def end_flush(self, flush: Flush) -> None:
         """Its paths are durable: write it down."""
         self._side.write(flush.state.values())

@@ -247,6 +247,7 @@ class Dispatcher(Actor[_Inbox]):
             self._reader.drop_below(message.min_bytes)
             self._files.queues.trim(message.min_bytes)
             self._files.index.trim(message.min_bytes)
+            self._syncer.forget(self._files.take_gone())
         self._at_bytes = max(self._at_bytes, self._min_bytes)
         await self._go_on()
 
@@ -318,6 +319,7 @@ class Dispatcher(Actor[_Inbox]):
             return False
         except QueueGap as gap:
             self._files.rebuild_queue(gap, self._min_bytes)
+            self._syncer.forget(self._files.take_gone())
             self._at_bytes, self._wanted_bytes = self._min_bytes, 0
             self.ctx.emit(events.QueueRebuilt(topic=gap.topic, queue_id=gap.queue_id))
             return False

@@ -188,6 +188,7 @@ async def repair(disk: Disk, syncer: Syncer, file: EventFile) -> Repaired:
     if members:
         repaired = attrs.evolve(file, size_bytes=whole_bytes)
     disk.unlink(file.part_path)
+    syncer.forget([file.part_path])  # its own sync may have failed
     return Repaired(name=name, file=repaired, events=events, cut_bytes=len(data) - whole_bytes)
 
 
@@ -203,6 +204,7 @@ async def publish_copy(disk: Disk, syncer: Syncer, file: EventFile, data: bytes)
         copy.close()
     await syncer.sync([path])
     disk.rename(path, file.path)
+    syncer.forget([path])
     disk.sync_dir(file.folder)
 
 
@@ -250,6 +252,7 @@ class LiveFile:
         self._handle.close()
         await syncer.sync([self.file.part_path])
         self._disk.rename(self.file.part_path, self.file.path)
+        syncer.forget([self.file.part_path])
         self._disk.sync_dir(self.file.folder)
         return attrs.evolve(self.file, size_bytes=self.size_bytes)
 

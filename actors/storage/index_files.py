@@ -88,6 +88,7 @@ class IndexFiles:
     wall_clock_ms: Callable[[], int]
     _files: list[_IndexFile] = attrs.field(factory=list, init=False)
     _dirty: dict[str, None] = attrs.field(factory=dict, init=False)
+    _gone: list[str] = attrs.field(factory=list, init=False)
 
     @property
     def end_offset(self) -> int:
@@ -212,6 +213,12 @@ class IndexFiles:
         self._dirty.clear()
         return paths
 
+    def take_gone(self) -> tuple[str, ...]:
+        """Paths deleted since the last call: who keeps them open lets go."""
+        paths = tuple(self._gone)
+        self._gone.clear()
+        return paths
+
     def close(self) -> None:
         while self._files:
             self._files.pop().file.close()
@@ -241,6 +248,7 @@ class IndexFiles:
 
     def _remove(self, each: _IndexFile) -> None:
         self._dirty.pop(each.path, None)
+        self._gone.append(each.path)
         each.file.close()
         self._disk.unlink(each.path)
         self._disk.sync_dir(self.folder)

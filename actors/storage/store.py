@@ -355,11 +355,11 @@ class Store(Actor[_Inbox]):
     def _offer_written(self) -> None:
         """Hand the syncer what is not synced. If it has no room, the next SyncDone tries again."""
         self._unsynced.update(dict.fromkeys(self._log.take_dirty()))
-        offset = self._log.written_bytes
-        if self._unsynced and self.syncer.offer(
-            Written(offset_bytes=offset, paths=tuple(self._unsynced))
-        ):
+        offset, paths, gone = self._log.written_bytes, tuple(self._unsynced), self._log.gone_paths
+        written = Written(offset_bytes=offset, paths=paths, gone=gone)
+        if (paths or gone) and self.syncer.offer(written):
             self._unsynced.clear()
+            self._log.gone_paths = ()
 
     def _sync_done(self, offset_bytes: int) -> None:
         assert offset_bytes <= self._log.written_bytes
@@ -382,14 +382,14 @@ class Store(Actor[_Inbox]):
     def _clean(self, deleted: int) -> None:
         """Delete at most one file, then look again soon, or in the next round."""
         self._look_at_disk()
-        reason = None
-        if deleted < expiry.FILES_PER_ROUND_MAX:
-            reason = self._cleaner.delete_one(self._synced_bytes)
+        goes_on = deleted < expiry.FILES_PER_ROUND_MAX
+        reason = self._cleaner.delete_one(self._synced_bytes) if goes_on else None
         self._cleaning = reason is not None
         if reason is None:
             after_s = self.group.clean_resource_interval_s
             self.ctx.timers.start("clean", after_s, _CleanDue(deleted=0))
             return
+        self._offer_written()  # so that the syncer lets go of the file
         self.ctx.emit(events.SegmentExpired(min_bytes=self._log.min_bytes, reason=reason))
         self.ctx.timers.start("clean", expiry.BETWEEN_FILES_S, _CleanDue(deleted=deleted + 1))
 

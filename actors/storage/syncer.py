@@ -30,10 +30,13 @@ MAILBOX_CAPACITY = 64
 
 @attrs.frozen(kw_only=True)
 class Written:
-    """All below `offset_bytes` is written; `paths` were written since the last such message."""
+    """All below `offset_bytes` is written; since the last such message `paths` were written, and
+    `gone` deleted.
+    """
 
     offset_bytes: int
     paths: tuple[str, ...]
+    gone: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -80,6 +83,7 @@ class Syncer(Actor[_Inbox]):
                 case Written():
                     self._offset_bytes = max(self._offset_bytes, message.offset_bytes)
                     self._paths.update(dict.fromkeys(message.paths))
+                    self._syncer.forget(message.gone)
                 case _IntervalPassed():
                     pass
                 case _:

@@ -197,6 +197,55 @@ async def test_syncer_lets_go_of_what_it_syncs_no_more(tmp_path: Path) -> None:
     syncer.close()
 
 
+def open_links(folder: Path) -> list[str]:
+    links = [
+        os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if is_open(fd)
+    ]
+    return sorted(link for link in links if link.startswith(str(folder)))
+
+
+async def test_syncer_forgets_what_was_deleted_or_renamed(tmp_path: Path) -> None:
+    """At once, and not only after many more syncs, which an idle node never makes."""
+    disk = LocalDisk()
+    paths = [str(tmp_path / name) for name in "abc"]
+    for path in paths:
+        disk.open(path, "x").close()
+    syncer = disk.syncer()
+    await syncer.sync(paths)
+    disk.unlink(paths[0])
+    disk.rename(paths[1], f"{tmp_path}/d")
+    syncer.forget([*paths[:2], f"{tmp_path}/never synced"])
+    assert open_links(tmp_path) == [paths[2]]
+    await syncer.sync([paths[2], f"{tmp_path}/d"])
+    syncer.close()
+    syncer.forget(paths)
+    assert open_links(tmp_path) == []
+
+
+async def test_a_running_sync_keeps_what_is_forgotten_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate_read, gate_write = os.pipe()
+    fdatasync = os.fdatasync
+    monkeypatch.setattr("os.fdatasync", lambda fd: (os.read(gate_read, 1), fdatasync(fd)))
+    disk, path = LocalDisk(), str(tmp_path / "a")
+    disk.open(path, "x").close()
+    syncer = disk.syncer()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(syncer.sync, [path])
+        await trio.testing.wait_all_tasks_blocked()
+        disk.unlink(path)
+        try:
+            syncer.forget([path])
+            assert open_links(tmp_path) == [f"{path} (deleted)"]
+        finally:
+            os.write(gate_write, b"x")
+    assert open_links(tmp_path) == []
+    syncer.close()
+    os.close(gate_read)
+    os.close(gate_write)
+
+
 async def test_syncer_keeps_a_bounded_number_of_files(tmp_path: Path) -> None:
     disk = LocalDisk()
     paths = [str(tmp_path / str(number)) for number in range(SYNCER_FILES_MAX + 10)]

@@ -346,5 +346,8 @@ class BreakingSyncer:
             raise OSError(errno.EIO, "No space on this planet")
         await self._inner.sync(paths)
 
+    def forget(self, paths: Sequence[str]) -> None:
+        self._inner.forget(paths)
+
     def close(self) -> None:
         self._inner.close()

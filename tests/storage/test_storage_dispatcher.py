@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import pytest
 import trio
+from held_kit import HeldDisk
 from storage_kit import record
 from store_kit import ROOT, Kit, leaves, running, sim_disk, small_group
 
@@ -253,7 +254,7 @@ async def test_a_failed_flush_is_done_again_from_what_is_sure(autojump_clock: An
 
 
 async def test_expiry_trims_queues_and_index(autojump_clock: Any) -> None:
-    disk = sim_disk()
+    disk = HeldDisk()
     hours = tuple(range(24))
     group = small_group(
         delete_when_hours=hours,
@@ -273,6 +274,8 @@ async def test_expiry_trims_queues_and_index(autojump_clock: Any) -> None:
         assert held.min_bytes == held.written_bytes - held.written_bytes % S
         assert len(disk.listdir(f"{ROOT}/consumequeue/t/0")) < len(queues)
         assert len(disk.listdir(f"{ROOT}/index")) < len(index)
+        assert [len(held) > 0 for held in disk.held] == [True, True]
+        assert disk.deleted() == set(), "an open file keeps its blocks"
         found = await kit.units("t")
         assert found.first_offset == found.min_offset > 0
         assert all(unit[0] >= held.min_bytes for unit in found.units)

@@ -9,6 +9,7 @@ import pytest
 import trio
 import trio.testing
 from event_log_kit import DAY_US, ROOT, emit, numbers, running, sound
+from held_kit import HeldDisk
 
 from actors.env.local_disk import LocalDisk
 from actors.events.node import EventFileRepaired, EventWriteFailed
@@ -60,6 +61,30 @@ async def test_events_reach_the_disk_while_the_node_runs(
         emit(sink, event_log.BLOCK_COUNT)
         await trio.testing.wait_all_tasks_blocked()
         assert sink.pending == 0, "many events do not wait for the timer"
+
+
+async def test_no_published_file_is_kept_open(autojump_clock: trio.testing.MockClock) -> None:
+    """Its sync was the last use of it; it was renamed since, and may be deleted any time."""
+    disk = HeldDisk()
+    async with running(disk, roll_count=100) as sink:
+        for _ in range(5):
+            emit(sink, 250)
+            await trio.sleep(1)
+        assert len(event_files.published(disk, ROOT, "n0")) >= 5
+        assert disk.held == [set()]
+
+
+async def test_no_repaired_file_is_kept_open(autojump_clock: trio.testing.MockClock) -> None:
+    disk = HeldDisk()
+    with pytest.RaisesGroup(OSError, flatten_subgroups=True):
+        async with running(disk, policy="stop") as sink:
+            emit(sink, 3)
+            await trio.sleep(1)
+            disk.faults.fail("sync", errno.EIO)
+            emit(sink, 10_000)
+            await trio.sleep(100)
+    async with running(disk, boot=2) as sink:
+        assert disk.held[-1] == set()
 
 
 async def test_files_roll_by_number_and_by_age(
