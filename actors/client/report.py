@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
 
 from actors.client.bench import Figures
+from actors.config.command_line import columns
 from actors.errors import NotMaster
 from actors.log_types import Record
 
@@ -48,18 +49,6 @@ def record_json(record: Record) -> bytes:
         found["body_base64"] = base64.b64encode(body).decode()
     found["properties"] = dict(record.properties)
     return as_json(found).encode("utf-8", "backslashreplace") + b"\n"
-
-
-def columns(rows: Sequence[Sequence[str]], *, left: int = 1) -> list[str]:
-    """Aligned columns: the first `left` to the left, the others to the right."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return [
-        "  ".join(
-            cell.ljust(width) if i < left else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def bench_lines(figures: Iterable[Figures]) -> list[str]:

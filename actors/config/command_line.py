@@ -1,4 +1,4 @@
-"""What every command line of ours does alike: reads its words, and ends with its output."""
+"""What every command line of ours does alike: its words, its tables, the end of its output."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from actors.errors import ConfigError, TriologError
@@ -108,3 +108,15 @@ def _give_up(descriptor: int) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, descriptor)
     os.close(nowhere)
+
+
+def columns(rows: Sequence[Sequence[str]], *, left: int = 1) -> list[str]:
+    """Aligned columns: the first `left` to the left, the others to the right."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return [
+        "  ".join(
+            cell.ljust(width) if i < left else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from actors.config.command_line import columns
 from actors.storage.tools.backup import BackedUp
 from actors.storage.tools.findings import StoreReport
 from actors.storage.tools.steps import Step
@@ -21,7 +22,7 @@ def check_lines(reports: Sequence[StoreReport]) -> list[str]:
     """A table, one row per group, and below it what was found."""
     if not reports:
         return ["no groups"]
-    lines = _columns([COLUMNS, *map(_row, reports)], left=3)
+    lines = columns([COLUMNS, *map(_row, reports)], left=3)
     for report in reports:
         findings = report.findings
         lines += [f"{report.group}: damage: {line}" for line in findings.damage]
@@ -47,18 +48,6 @@ def _row(report: StoreReport) -> tuple[str, ...]:
     result = "good" if report.is_good else "DAMAGE"
     shown = ("-" if number is None else str(number) for number in numbers)
     return (report.group, result, report.state, *shown)
-
-
-def _columns(rows: Sequence[Sequence[str]], *, left: int) -> list[str]:
-    """Aligned columns: the first `left` to the left, the others to the right."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return [
-        "  ".join(
-            cell.ljust(width) if i < left else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def plan_lines(plan: Plan, root: str) -> list[str]:
