@@ -208,6 +208,11 @@ class DerivedFiles:
             index_end_offset=header.end_offset,
         )
 
+    def trim(self, log_min_bytes: int) -> None:
+        """Delete the files whose last record is gone from the log."""
+        self.queues.trim(log_min_bytes)
+        self.index.trim(log_min_bytes)
+
     def take_gone(self) -> tuple[str, ...]:
         """Paths deleted since the last call."""
         return (*self.queues.take_gone(), *self.index.take_gone())

@@ -245,8 +245,7 @@ class Dispatcher(Actor[_Inbox]):
         if message.min_bytes > self._min_bytes:
             self._min_bytes = message.min_bytes
             self._reader.drop_below(message.min_bytes)
-            self._files.queues.trim(message.min_bytes)
-            self._files.index.trim(message.min_bytes)
+            self._files.trim(message.min_bytes)
             self._syncer.forget(self._files.take_gone())
         self._at_bytes = max(self._at_bytes, self._min_bytes)
         await self._go_on()
