@@ -10,7 +10,7 @@ import trio
 
 from actors.api.failures import RequestRefused
 from actors.api.handle import NodeIdentity
-from actors.api.member_session import LOST, ask_group
+from actors.api.member_session import LOST, ask_group, lost_text
 from actors.api.server import master_door
 from actors.config import ClusterConfig
 from actors.env import Network
@@ -128,7 +128,7 @@ class NodeRoles:
                 self._network, door, node=part.node, master=master, group=group.name
             )
         except LOST as error:
-            text = f"{master} does not answer: {error}"
+            text = f"{master} does not answer: {lost_text(error)}"
             raise RequestRefused(api.ERROR_NOT_AVAILABLE, text) from error
         if not said.opened or said.number != part.board.view.number:
             text = f"{master} has not opened {group.name} by promotion {part.board.view.number}"

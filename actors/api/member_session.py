@@ -34,6 +34,13 @@ LOST = (
 )
 
 
+def lost_text(error: Exception) -> str:
+    """Why there is no answer, for people: a time that is over has no words of its own."""
+    if isinstance(error, trio.TooSlowError) and not str(error):
+        return "no answer in time"
+    return str(error) or type(error).__name__
+
+
 class ForeignNode(TriologError):
     """Another node answers there than the configuration says, or one of another cluster."""
 

@@ -22,7 +22,7 @@ import attrs
 import trio
 
 from actors.api.failures import RequestRefused
-from actors.api.member_session import LOST
+from actors.api.member_session import LOST, lost_text
 from actors.errors import OutcomeUnknown
 from actors.ha.core.promotion import Plan, Refusal, Wish, decide, handed_over
 from actors.log_types import GroupState
@@ -87,7 +87,7 @@ class Promotion:
     async def _ask_all(self) -> tuple[dict[str, GroupState], dict[str, str]]:
         """The members that answer, in the file's order, and why the others do not."""
         found, lost = await self._each(self.wish.members, self.asks.state)
-        return found, {node: _text(error) for node, error in lost.items()}
+        return found, {node: lost_text(error) for node, error in lost.items()}
 
     async def _each(
         self, nodes: tuple[str, ...], ask: Callable[[str], Awaitable[GroupState]]
@@ -116,7 +116,7 @@ class Promotion:
         for node, error in lost.items():
             raise RequestRefused(
                 api.ERROR_NOT_AVAILABLE,
-                f"{node} cannot be fenced: {_text(error)}; nothing was done",
+                f"{node} cannot be fenced: {lost_text(error)}; nothing was done",
             )
 
     async def _hand_over(self, plan: Plan) -> None:
@@ -153,7 +153,7 @@ class Promotion:
         except LOST as error:
             raise OutcomeUnknown(
                 f"nobody knows whether {plan.chosen} has heard of promotion {plan.number}"
-                f" ({_text(error)}): promote again"
+                f" ({lost_text(error)}): promote again"
             ) from error
 
     async def _unfence(self, number: int) -> None:
@@ -192,7 +192,7 @@ class Promotion:
                 try:
                     state = await self.asks.state(plan.chosen)
                 except LOST as error:
-                    why = _text(error)
+                    why = lost_text(error)
                 else:
                     if state.number > plan.number:
                         return f"{state.master} is master by promotion {state.number}"
@@ -234,7 +234,3 @@ def _answer(
         "losses": list(plan.losses),
         "members": members | {node: {"silent": why} for node, why in silent.items()},
     }
-
-
-def _text(error: Exception) -> str:
-    return str(error) or type(error).__name__

@@ -137,8 +137,8 @@ async def test_what_may_be_lost_is_refused_in_words(autojump_clock: trio.abc.Clo
         await of(found).run()
     assert refused.value.error == api.ERROR_BAD_REQUEST
     lost = (
-        "n0 does not answer (connection refused), n2 does not answer (TooSlowError): with copies ="
-        " 2 they may have what nobody else has"
+        "n0 does not answer (connection refused), n2 does not answer (no answer in time): with"
+        " copies = 2 they may have what nobody else has"
     )
     assert str(refused.value) == f"{lost} (--force does it all the same)"
     assert found.log == []
