@@ -18,6 +18,7 @@ from collections.abc import Generator, Sequence
 import attrs
 
 from actors.env.protocols import Disk, File
+from actors.storage.path_kinds import names_in
 from actors.storage.small_files import create_sized
 from wire.commitlog import RecordHead, segment_name, segment_offset
 from wire.consume_queue import (
@@ -83,11 +84,11 @@ class Queue:
 
 
 def list_queues(disk: Disk, folder: str) -> list[tuple[str, int]]:
-    """Topic and queue id of every queue there is, sorted."""
+    """Topic and queue id of every queue there is, sorted. As upstream, plain files are none."""
     return [
         (topic, int(name))
         for topic in disk.listdir(folder)
-        for name in disk.listdir(f"{folder}/{topic}")
+        for name in names_in(disk, f"{folder}/{topic}")
         if name.isascii() and name.isdigit()
     ]
 

@@ -16,6 +16,7 @@ import attrs
 from actors.config import ClassicGroup
 from actors.env import Env
 from actors.env.protocols import Disk
+from actors.storage.commit_log import NO_ROOM
 from actors.storage.consume_queue import (
     ConsumeQueues,
     QueueGap,
@@ -69,6 +70,7 @@ class DerivedFiles:
     _side: SideFile = attrs.field(init=False)
     _state: DispatchState | None = attrs.field(default=None, init=False)
     _checkpoint: Checkpoint = attrs.field(factory=Checkpoint, init=False)
+    _checkpoint_due: bool = attrs.field(default=False, init=False)
     _last_ts: int = attrs.field(default=0, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -183,7 +185,7 @@ class DerivedFiles:
         """
         state = self._state_at(at_bytes, seen_bytes)
         paths = (*self.queues.take_dirty(), *self.index.take_dirty())
-        if state == self._state and not paths:
+        if state == self._state and not paths and not self._checkpoint_due:
             return None
         last_ts = self._last_ts
         checkpoint = Checkpoint(
@@ -222,8 +224,16 @@ class DerivedFiles:
         self._side.write(flush.state.values())
         self._state = flush.state
         self.flushed_bytes = flush.state.dispatched_bytes
-        if flush.checkpoint.queue_ts:
+        if not flush.checkpoint.queue_ts:
+            return
+        try:
             write_checkpoint(self.env.disk, self.layout.checkpoint, flush.checkpoint)
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            self._checkpoint_due = True  # it may be old, so it waits for the next flush
+        else:
+            self._checkpoint_due = False
             self._checkpoint = flush.checkpoint
 
     def close(self) -> None:

@@ -27,6 +27,14 @@ def check_kinds(disk: Disk, *, folders: Iterable[str], files: Iterable[str]) -> 
         raise ConfigError(tuple(problems))
 
 
+def names_in(disk: Disk, path: str) -> list[str]:
+    """The names in a folder; none for a file."""
+    try:
+        return disk.listdir(path)
+    except NotADirectoryError:
+        return []
+
+
 def is_file(disk: Disk, path: str) -> bool:
     """There is something that holds no names."""
     return disk.exists(path) and not is_folder(disk, path)

@@ -463,3 +463,35 @@ async def test_a_file_that_could_not_be_made_is_made_later(autojump_clock: Any, 
         await kit.dispatched(end)
         assert len((await kit.units("t")).units) == 1
         assert await kit.by_key("t", "k") == ((0, end),)
+
+
+@pytest.mark.checklist(48)
+@pytest.mark.parametrize("operation", ["write", "create"])
+async def test_a_checkpoint_that_finds_no_room_is_written_later(
+    autojump_clock: Any, operation: Literal["write", "create"]
+) -> None:
+    """Without another append."""
+    disk = sim_disk()
+    async with running(disk) as kit:
+        disk.faults.fail(operation, errno.ENOSPC, path_part="checkpoint", times=2)
+        await kit.append(b"x")
+        await trio.sleep(1.5)
+        assert (await kit.progress()).flushed_bytes == (await kit.range()).written_bytes
+        assert read_checkpoint(disk, f"{ROOT}/checkpoint").queue_ts == 0
+        await trio.sleep(5.0)
+        assert read_checkpoint(disk, f"{ROOT}/checkpoint").queue_ts == EPOCH_MS
+        assert kit.of(runtime_events.ActorCrashed) == []
+
+
+async def test_a_plain_file_among_the_topics_is_none_of_ours(autojump_clock: Any) -> None:
+    """As a file manager leaves them; a Java broker passes over it, too."""
+    disk = sim_disk()
+    async with running(disk) as kit:
+        await kit.append(Message("t", b"x"))
+    disk.open(f"{ROOT}/consumequeue/.DS_Store", "x").close()
+    async with running(disk) as kit:
+        assert (await kit.units("t")).next_offset == 1
+        await kit.append(Message("t", b"x"))
+        await kit.dispatched((await kit.range()).written_bytes)
+        assert (await kit.units("t")).next_offset == 2
+        assert disk.exists(f"{ROOT}/consumequeue/.DS_Store")
