@@ -17,18 +17,19 @@ from actors.api.member_session import LOST, ask_acknowledged
 from actors.api.server import master_door
 from actors.config import ClusterConfig
 from actors.env import Network
-from actors.errors import Closed, NodeStopped, OutcomeUnknown, TriologError
+from actors.errors import Closed
 from actors.events.sink import EventSink
 from actors.ha import connection_state
 from actors.ha.core.states import HAConnectionState
 from actors.ha.role_parts import RoleParts
 from actors.log import Log
 from actors.log_types import Batch, NewRecord, Offsets, Receipt
+from actors.node_append import AppendReply
 from actors.node_part import GroupPart
 from actors.node_roles import STATE_LOOK_S
 from actors.node_status import group_status, tree_json
 from actors.node_switching import NodeSwitching
-from actors.runtime import ActorError, Registry, ReplyTo
+from actors.runtime import ActorError, Registry
 from actors.runtime.system import System
 from actors.storage import pull_service, store
 from actors.storage.pull_service import Pulled
@@ -97,7 +98,7 @@ class Node(NodeSwitching):
         part = self._part(group)
         if not part.board.is_open or self._stopping or not part.store.alive:
             await self._wait_appendable(part)
-        reply = self._append_reply(part, records, on_done)
+        reply = AppendReply(part, len(records), self.name, on_done)
         await self._tell_append(part, records, reply)
 
     async def append(self, group: str, records: tuple[NewRecord, ...]) -> Receipt:
@@ -105,22 +106,14 @@ class Node(NodeSwitching):
         part = self._part(group)
         if not part.board.is_open or self._stopping or not part.store.alive:
             await self._wait_appendable(part)
-        answered = trio.Event()
-        outcomes: list[AppendOutcome] = []
-
-        def on_done(outcome: AppendOutcome) -> None:
-            outcomes.append(outcome)
-            answered.set()
-
-        reply = self._append_reply(part, records, on_done)
+        reply = AppendReply(part, len(records), self.name)
         try:
             await self._tell_append(part, records, reply)
-            await answered.wait()
+            outcome = await reply.wait()
         finally:
             if not reply.answered:
                 reply.abandon()
                 part.counts.outcome_unknown += len(records)
-        (outcome,) = outcomes
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
@@ -133,33 +126,8 @@ class Node(NodeSwitching):
         if self._stopping:
             raise Closed(f"{self.name} is stopping")
 
-    def _append_reply(
-        self,
-        part: GroupPart,
-        records: tuple[NewRecord, ...],
-        on_done: Callable[[AppendOutcome], None],
-    ) -> ReplyTo[store.Appended]:
-        counts, count = part.counts, len(records)
-
-        def settle(answer: store.Appended | Exception) -> None:
-            if isinstance(answer, store.Appended):
-                counts.acknowledged += count
-                on_done(_receipt(answer, count))
-                return
-            error = answer
-            if not isinstance(error, TriologError):
-                error = NodeStopped(f"{self.name} stopped while the records were in flight")
-                error.__cause__ = answer
-            if isinstance(error, OutcomeUnknown):
-                counts.outcome_unknown += count
-            else:
-                counts.refused += count
-            on_done(error)
-
-        return ReplyTo.local(settle, asked=part.store)
-
     async def _tell_append(
-        self, part: GroupPart, records: tuple[NewRecord, ...], reply: ReplyTo[store.Appended]
+        self, part: GroupPart, records: tuple[NewRecord, ...], reply: AppendReply
     ) -> None:
         part.counts.appended += len(records)
         deadline_s = trio.current_time() + part.group.slave_timeout_s
@@ -335,14 +303,3 @@ class Node(NodeSwitching):
     def attach_system(self, system: System) -> None:
         """The tree runs."""
         self._system = system
-
-
-def _receipt(answer: store.Appended, count: int) -> Receipt:
-    return Receipt(
-        first=answer.first_bytes,
-        last=answer.last_bytes,
-        next=answer.next_bytes,
-        count=count,
-        copies=answer.copies,
-        durability=answer.durability,
-    )

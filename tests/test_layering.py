@@ -35,6 +35,7 @@ LEVELS = {
     "actors.log": 6,
     "actors.node": 6,
     "actors.node_part": 6,
+    "actors.node_append": 6,
     "actors.node_roles": 6,
     "actors.node_switching": 6,
     "actors.node_status": 6,
