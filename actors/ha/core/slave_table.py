@@ -6,6 +6,19 @@ specification section 5.4 and trap T12.
 Differs from upstream: rows are configured slaves, so a slave that is not there is seen; each row
 says why its last connection ended; the newest identified connection of a slave replaces the older
 (with `upstream` both live on: T12).
+
+So another process on a slave's machine that reports 0 takes the real slave's place. Why the newer
+one is not refused while the older lives, although it reports less than that one acknowledged:
+- A slave that restarted without its tail says exactly this, and its old connection may be half
+  open. Refused until the old one is gone, it would wait for housekeeping (20 s); meanwhile what the
+  old one acknowledged would count as a copy that nobody has, once another slave fills the number:
+  an append acknowledged with too few copies.
+- Refused, and the older no longer believed until it proves itself (group_transfer's rule for an
+  older connection): safe, but its proof has to name bytes written later, so the last append before
+  a pause would wait for the next one, or time out.
+- Nothing in eight bytes tells the two apart, and a Java slave has no other channel.
+Replaced, the real slave connects again and takes the place back: its appends wait that long, and
+what counts as a copy is true all the time.
 """
 
 from __future__ import annotations
