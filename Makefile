@@ -8,7 +8,7 @@ SECONDS ?= 60
 BENCH ?= mailbox api catchup appends async memory
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check sim replay fuzz bench interop diagrams clean
+.PHONY: help run test check sim replay shrink mutations fuzz bench interop diagrams clean
 
 help:
 	@echo "make run       three nodes, a feed of real lines, a live view; Ctrl-C stops in order"
@@ -16,6 +16,8 @@ help:
 	@echo "make check     ruff and mypy --strict"
 	@echo "make sim       a sweep of simulated clusters: SEEDS=200 FIRST=0"
 	@echo "make replay    one simulated cluster again: SEED=7"
+	@echo "make shrink    a failing one, cut to a few lines: SEED=7"
+	@echo "make mutations our own code broken on purpose: which checker notices, at which seed"
 	@echo "make fuzz      every reader of bytes under a coverage-guided fuzzer: SECONDS=60 SEED=0"
 	@echo "make bench     the measurements, quick: BENCH=catchup ARGS='--bytes 2GB --java' for one"
 	@echo "make diagrams  rooms and connection states as Mermaid pictures, drawn from the code"
@@ -62,6 +64,13 @@ sim: $(VENV)/.test
 
 replay: $(VENV)/.test
 	$(BIN)/python -m actors.sim replay --seed $(SEED)
+
+shrink: $(VENV)/.test
+	@[ -n "$(SEED)" ] || { echo "which one? make shrink SEED=7"; exit 2; }
+	@$(BIN)/python -m actors.sim shrink --seed $(SEED)
+
+mutations: $(VENV)/.test
+	$(BIN)/python tests/sim/sim_mutations.py --seeds $(SEEDS) --first $(FIRST)
 
 fuzz: $(VENV)/.test
 	$(BIN)/python tests/fuzz/fuzz.py --seconds $(SECONDS) --seed $(or $(SEED),0)

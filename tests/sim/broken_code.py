@@ -1,0 +1,188 @@
+"""Our own code, broken on purpose, one rule at a time: functions that patch.
+
+`sim_mutations` finds out which checker notices each; `test_sim_mutations` sees to it that it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+from broken_store import (
+    checkpoint_ahead,
+    failed_sync_at_a_stop,
+    mark_before_sync,
+    names_are_not_synced,
+    no_sync_at_the_start,
+    received_twice,
+    recovery_cuts_below_the_mark,
+    show_what_is_not_acknowledged,
+    syncs_one_file_only,
+)
+
+from actors.ha.core import report_progress
+from actors.ha.core.ack_policy import Copies
+from actors.ha.core.slave_progress import SlaveProgress
+from actors.ha.core.start_rule import LastFile
+from actors.ha.core.transfer_wait import TransferWait, _Slave
+from actors.ha.settings import ClientSettings, ConnectionSettings
+from actors.storage.commit_log import CommitLog
+from actors.trees import classic
+
+Patch = pytest.MonkeyPatch
+
+Mutation = Callable[[Patch], None]
+
+
+# ---- acknowledging ----
+
+
+def acknowledge_before_write(patch: Patch) -> None:
+    """The log takes bytes for written that it writes with the next ones."""
+    real, late = CommitLog.append, dict[int, bytes]()
+
+    def append(log: CommitLog, data: Any) -> None:
+        before = late.pop(id(log), b"")
+        at = log.written_bytes
+        if before:
+            log.written_bytes -= len(before)
+            real(log, before)
+        assert log.written_bytes == at
+        log.reserve(at + len(data))
+        if at // log.segment_bytes == (at + len(data)) // log.segment_bytes:
+            late[id(log)] = bytes(data)
+            log.written_bytes += len(data)
+        else:
+            real(log, data)
+
+    patch.setattr(CommitLog, "append", append)
+
+
+def acknowledge_before_the_slaves(patch: Patch) -> None:
+    """Group transfer answers without copies."""
+
+    def held_bytes(wait: TransferWait[Any]) -> int:
+        return wait._extent.durable_bytes(synced=wait.synced)
+
+    patch.setattr(TransferWait, "held_bytes", held_bytes)
+
+
+def one_copy_less(patch: Patch) -> None:
+    """The master counts twice."""
+
+    def make(**given: Any) -> TransferWait[Any]:
+        fewer = max(1, given["copies"] - 1)
+        return TransferWait(**{**given, "copies": fewer, "policy": Copies(fewer)})
+
+    patch.setattr(classic, "TransferWait", make)
+
+
+def acknowledge_before_own_sync(patch: Patch) -> None:
+    """The master's own copy counts as soon as it is written."""
+    patch.setattr(
+        classic, "TransferWait", lambda **given: TransferWait(**{**given, "synced": False})
+    )
+
+
+def timed_out_is_done(patch: Patch) -> None:
+    """At its deadline an append is answered as if it had its copies."""
+    real = TransferWait.settle
+
+    def settle(wait: TransferWait[Any], now_s: float) -> Any:
+        effects = real(wait, now_s)
+        late = tuple((each, wait.copies) for each in effects.timed_out)
+        done = tuple(sorted((*effects.done, *late), key=lambda pair: pair[0].next_bytes))
+        return attrs.evolve(effects, done=done, timed_out=())
+
+    patch.setattr(TransferWait, "settle", settle)
+
+
+def sockets_count_as_nodes(patch: Patch) -> None:
+    """Each connection of a slave is a copy of its own, as long as nobody has noticed its end."""
+
+    def acked(wait: TransferWait[Any], slave: str, connection: int, offset: int) -> None:
+        live = wait._slaves[slave].live
+        wait._offsets = None
+        if connection in live:
+            live[connection].offset_bytes = offset
+
+    patch.setattr(TransferWait, "acked", acked)
+    patch.setattr(_Slave, "counted", property(lambda slave: tuple(slave.live.values())))
+
+
+def part_of_the_range_counts(patch: Patch) -> None:
+    """An empty slave gets the last file only, and counts although it lacks all before it."""
+    real = TransferWait
+    patch.setattr(classic, "TransferWait", lambda **given: real(**{**given, "whole_range": False}))
+    dialect = classic.classic_dialect
+
+    def make(compat: Any) -> Any:
+        return attrs.evolve(dialect(compat), start_rule=LastFile())
+
+    patch.setattr(classic, "classic_dialect", make)
+
+
+# ---- sending, receiving, reporting ----
+
+
+def send_before_sync(patch: Patch) -> None:
+    """Bytes leave the master before its own sync."""
+    patch.setattr(
+        classic,
+        "ConnectionSettings",
+        lambda **given: ConnectionSettings(**{**given, "synced": False}),
+    )
+
+
+def report_before_sync(patch: Patch) -> None:
+    """A slave reports what it has written."""
+    patch.setattr(
+        classic, "ClientSettings", lambda **given: ClientSettings(**{**given, "synced": False})
+    )
+
+
+def report_before_write(patch: Patch) -> None:
+    """A slave reports what it has received."""
+    real = SlaveProgress._reportable_bytes
+
+    def reportable(progress: Any) -> int:
+        return max(real(progress), progress._next_bytes or 0)
+
+    def reported(progress: Any, offset_bytes: int, now_s: float) -> None:
+        progress._reported_bytes = max(offset_bytes, progress._reported_bytes or 0)
+        progress.last_write_s = now_s
+
+    patch.setattr(SlaveProgress, "_reportable_bytes", reportable)
+    patch.setattr(SlaveProgress, "reported", reported)
+
+
+def no_check_of_reports(patch: Patch) -> None:
+    """The master believes every report."""
+    patch.setattr(report_progress.ReportProgress, "_why_not", lambda *args: None)
+
+
+MUTATIONS: tuple[Mutation, ...] = (
+    acknowledge_before_write,
+    acknowledge_before_the_slaves,
+    one_copy_less,
+    acknowledge_before_own_sync,
+    timed_out_is_done,
+    sockets_count_as_nodes,
+    part_of_the_range_counts,
+    send_before_sync,
+    report_before_sync,
+    report_before_write,
+    no_check_of_reports,
+    syncs_one_file_only,
+    mark_before_sync,
+    recovery_cuts_below_the_mark,
+    no_sync_at_the_start,
+    failed_sync_at_a_stop,
+    names_are_not_synced,
+    received_twice,
+    checkpoint_ahead,
+    show_what_is_not_acknowledged,
+)
+"""All of them, each a rule of ours that is not kept."""

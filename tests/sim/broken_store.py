@@ -1,0 +1,141 @@
+"""The store and what derives from it, broken on purpose: see `broken_code`."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import attrs
+import pytest
+
+from actors.storage import opening, recovery
+from actors.storage.commit_log import CommitLog
+from actors.storage.consume_queue import ConsumeQueues
+from actors.storage.derived_files import DerivedFiles
+from actors.storage.group_commit import GroupCommit
+from actors.storage.pull_service import PullService
+from actors.storage.store import Store
+from actors.storage.syncer import Syncer
+from actors.trees import classic
+
+Patch = pytest.MonkeyPatch
+
+
+# ---- the store ----
+
+
+def syncs_one_file_only(patch: Patch) -> None:
+    """Of several files that were written the last one is synced."""
+    real = Syncer._sync
+
+    async def sync(actor: Any) -> None:
+        last = list(actor._paths)[-1:]
+        actor._paths.clear()
+        actor._paths.update(dict.fromkeys(last))
+        await real(actor)
+
+    patch.setattr(Syncer, "_sync", sync)
+
+
+def mark_before_sync(patch: Patch) -> None:
+    """The synced mark says what is written."""
+    real = Store._sync_done
+
+    def sync_done(actor: Any, offset_bytes: int) -> None:
+        real(actor, offset_bytes)
+        actor._mark.write((actor._log.written_bytes,))
+
+    patch.setattr(Store, "_sync_done", sync_done)
+
+
+def recovery_cuts_below_the_mark(patch: Patch) -> None:
+    """Damage is cut off, also where everything had been synced."""
+    patch.setattr(recovery, "_refuse_damage", lambda *args: None)
+
+
+def no_sync_at_the_start(patch: Patch) -> None:
+    """What a crash left in the page cache is reported without a sync."""
+
+    def nothing(*args: Any) -> Generator[None, None, None]:
+        yield
+
+    patch.setattr(opening, "_write_again", nothing)
+    patch.setattr(opening, "_sync_found", nothing)
+
+
+def failed_sync_at_a_stop(patch: Patch) -> None:
+    """The stop that follows a failed sync counts as an ordered one."""
+    real = Store.on_stop
+
+    async def on_stop(actor: Any, reason: Any) -> None:
+        syncer = actor.syncer
+
+        class Alive:
+            alive = True
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(syncer, name)
+
+        actor.syncer = Alive()
+        await real(actor, reason)
+
+    patch.setattr(Store, "on_stop", on_stop)
+    patch.setattr(opening, "_write_again", lambda *args: iter(()))
+
+
+def names_are_not_synced(patch: Patch) -> None:
+    """A new log file's name may vanish, and its content with it."""
+    real = CommitLog._create
+
+    def create(log: CommitLog, base: int) -> None:
+        disk = log._disk
+
+        class NoDirSync:
+            def __getattr__(self, name: str) -> Any:
+                return (lambda path: None) if name == "sync_dir" else getattr(disk, name)
+
+        log._disk = NoDirSync()  # type: ignore[assignment]
+        try:
+            real(log, base)
+        finally:
+            log._disk = disk
+
+    patch.setattr(CommitLog, "_create", create)
+
+
+def received_twice(patch: Patch) -> None:
+    """A batch of appends that rolls a file over is written again."""
+    real = GroupCommit._write
+
+    def write(commit: Any, batch: Any, placed: Any, taken: int) -> Any:
+        group = real(commit, batch, placed, taken)
+        if len(batch.parts) > 1 and group.failed is None:
+            commit.log.append(batch.parts[-1])
+        return group
+
+    patch.setattr(GroupCommit, "_write", write)
+
+
+# ---- derived files, readers, the runtime ----
+
+
+def checkpoint_ahead(patch: Patch) -> None:
+    """The dispatch state says more than what was synced: everything up to the log's end."""
+    real = DerivedFiles._state_at
+
+    def state_at(files: Any, at_bytes: int, seen_bytes: int) -> Any:
+        return attrs.evolve(real(files, at_bytes, seen_bytes), dispatched_bytes=seen_bytes)
+
+    def take_dirty(queues: Any) -> tuple[str, ...]:
+        queues._dirty.clear()
+        return ()
+
+    patch.setattr(DerivedFiles, "_state_at", state_at)
+    patch.setattr(ConsumeQueues, "take_dirty", take_dirty)
+
+
+def show_what_is_not_acknowledged(patch: Patch) -> None:
+    """Readers see all that is written."""
+    patch.setattr(
+        classic, "PullService", lambda **given: PullService(**{**given, "unacknowledged": True})
+    )

@@ -1,0 +1,110 @@
+"""Our own code, broken on purpose, one rule at a time: which checker notices, and at which seed.
+
+    python tests/sim/sim_mutations.py [--seeds 200] [--first 0] [--at 7,9] [--shrink] [NAME ...]
+
+prints a table mutation -> checker -> seed; exit code 1 if one is caught at none of the seeds. A
+mutation is a function that patches; the unbroken code passes all of these seeds. `--shrink` cuts
+each failing run down and keeps it as tests/scripts/mutations/NAME.toml, which a test then runs with
+the mutation and without.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import attrs
+import pytest
+from broken_code import MUTATIONS, Mutation
+
+from actors.sim.script_file import dump_plan
+from actors.sim.shrink import shrink
+from actors.sim.simulation import Outcome, Plan, draw_plan, run_plan
+from actors.sim.sweep import versions
+
+SCRIPTS = Path(__file__).parents[1] / "scripts" / "mutations"
+SHRINK_TRIES = 8
+
+
+@attrs.frozen
+class Found:
+    """What noticed a mutation, at which seed. `checker` is "" if nothing did."""
+
+    mutation: Mutation
+    checker: str
+    seed: int
+    text: str = ""
+    at_s: float = 0.0
+
+
+def run_broken(mutation: Mutation, plan: Plan) -> Outcome:
+    """Run a plan with the broken code."""
+    with pytest.MonkeyPatch.context() as patch:
+        mutation(patch)
+        return run_plan(plan)
+
+
+def hunt(mutation: Mutation, seeds: Iterable[int]) -> Found:
+    """Run the broken code until somebody objects."""
+    last = -1
+    for seed in seeds:
+        last = seed
+        outcome = run_broken(mutation, draw_plan(str(seed)))
+        if outcome.violations:
+            first = outcome.violations[0]
+            return Found(mutation, first.checker, seed, first.text, first.at_s)
+    return Found(mutation, "", last)
+
+
+def keep_script(found: Found) -> None:
+    """Shrink the run, and write it where the test looks."""
+
+    def fails(plan: Plan) -> bool:
+        violations = run_broken(found.mutation, plan).violations
+        return found.checker in {violation.checker for violation in violations}
+
+    plan = draw_plan(str(found.seed))
+    small = shrink(plan, fails, tries_max=SHRINK_TRIES, until_s=found.at_s)
+    what = (found.mutation.__doc__ or "").split("\n\n")[0]
+    comment = f"{what}\n{found.checker}: {found.text}\nFound with seed {found.seed}; {versions()}"
+    text = dump_plan(small, expect=found.checker, comment=comment)
+    SCRIPTS.mkdir(parents=True, exist_ok=True)
+    (SCRIPTS / f"{found.mutation.__name__}.toml").write_text(text, encoding="utf-8")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Hunt all, or those that are named. Returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=200, help="how many at most (200)")
+    parser.add_argument("--first", type=int, default=0, help="the first one (0)")
+    parser.add_argument("--at", help="these seeds only, with commas between")
+    parser.add_argument("--shrink", action="store_true", help="keep the runs as scripts")
+    parser.add_argument("names", nargs="*", help="only these")
+    args = parser.parse_args(arguments)
+    logging.getLogger("triolog").addHandler(logging.NullHandler())
+    logging.getLogger("triolog").propagate = False
+    seeds: Iterable[int] = range(args.first, args.first + args.seeds)
+    if args.at:
+        seeds = [int(word) for word in args.at.split(",")]
+    missed = 0
+    print("| Mutation | Caught by | Seed | Seconds |\n|---|---|---|---|")
+    for mutation in MUTATIONS:
+        if args.names and mutation.__name__ not in args.names:
+            continue
+        begin_s = os.times().elapsed
+        found = hunt(mutation, seeds)
+        seconds = os.times().elapsed - begin_s
+        missed += not found.checker
+        what = found.checker or "nobody"
+        print(f"| {mutation.__name__} | {what} | {found.seed} | {seconds:.1f} |", flush=True)
+        if args.shrink and found.checker:
+            keep_script(found)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
