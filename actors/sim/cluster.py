@@ -242,7 +242,10 @@ class SimCluster:
         with trio.move_on_after(within_s):
             while True:
                 members = [n for n in self.config.groups[group].members if self.runs(n)]
-                found = {name: await self.offsets(name, group) for name in members}
+                try:
+                    found = {name: await self.offsets(name, group) for name in members}
+                except Closed:  # its group is just being started again, in another role perhaps
+                    found = {}
                 master = self.master_of(group)
                 if _equal(found, master, synced):
                     return found[master]

@@ -154,3 +154,19 @@ async def test_a_stop_sends_what_the_store_had_not_written_yet(autojump_clock: o
         assert b"late" in held[0]
         assert held[1] == held[2] == held[0]
         await cluster.stop()
+
+
+async def test_a_group_that_is_started_again_is_waited_for(autojump_clock: object) -> None:
+    """A promotion restarts the groups of the nodes that change their roles."""
+    async with open_world(12) as world:
+        cluster = cluster_in(world)
+        await cluster.start()
+        await cluster.log("orders").append([b"x"])
+        await cluster.converged("orders")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(cluster.node("n1").promote, "orders", "n1", False)
+            for _ in range(3000):
+                await trio.sleep(0.0002)
+                await cluster.converged("orders")
+        assert cluster.master_of("orders") == "n1"
+        await cluster.stop()
