@@ -17,8 +17,8 @@ one is not refused while the older lives, although it reports less than that one
   older connection): safe, but its proof has to name bytes written later, so the last append before
   a pause would wait for the next one, or time out.
 - Nothing in eight bytes tells the two apart, and a Java slave has no other channel.
-Replaced, the real slave connects again and takes the place back: its appends wait that long, and
-what counts as a copy is true all the time.
+Replaced, the real slave connects again and takes the place back: appends wait that long, and no
+acknowledgement of a lost tail counts meanwhile.
 """
 
 from __future__ import annotations
