@@ -396,3 +396,17 @@ def test_the_world_of_the_test_above_loses_where_nothing_is_refused(copies: int)
     found = planned(decide(wish, states, dict.fromkeys(("n0", "n1", "n2"), "off")))
     assert found.chosen == "n3"
     assert small.nodes["n3"].data != small.acknowledged
+
+
+def test_a_master_that_never_opened_has_not_all_that_a_silent_one_may_have() -> None:
+    """n2 is master by promotion 1, but has heard too few to open: n1 may have more."""
+    one_copy = attrs.evolve(WISH, copies=1, node="n0")
+    asking = {"role": "master", "state": "asking", "number": 1, "master": "n2"}
+    states = of(slave("n0", 80, number=1, master="n2"), slave("n2", 80, **asking))
+    silent = {"n1": "off"}
+    assert "n1 does not answer (off)" in refused(decide(one_copy, states, silent))
+    forced = planned(decide(attrs.evolve(one_copy, force=True), states, silent))
+    assert (forced.chosen, forced.hand_over, len(forced.losses)) == ("n0", True, 1)
+    reign = Reign(1, 12, "n2", 80)
+    states["n2"] = attrs.evolve(states["n2"], history=(R0, reign))
+    assert planned(decide(one_copy, states, silent)).losses == ()

@@ -123,6 +123,20 @@ def test_who_becomes_master_hears_one_of_every_set_that_may_hold_an_append() -> 
     assert opened(again.heard("n1", said("n1", number=1), 9.0)), "it has all that it acknowledged"
 
 
+@pytest.mark.parametrize(
+    ("history", "enough"),
+    [((A,), True), ((Reign(0, 5, "n9", 0),), False), ((), False), ((Reign(2, 5, "n1", 0),), False)],
+)
+def test_the_master_before_is_enough_if_it_has_reigned(
+    history: tuple[Reign, ...], enough: bool
+) -> None:
+    """What was acknowledged is in the log of the last who took appends."""
+    chosen = rules("n2", ("n0", "n1"), copies=1, promotion_number=1, promotion_master="n2")
+    start(chosen, 50)
+    effects = chosen.heard("n0", said("n0", 0, *history, number=1, master="n2"), ASK_GRACE_S)
+    assert opened(effects) is enough
+
+
 # Fences.
 
 

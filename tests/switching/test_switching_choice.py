@@ -14,8 +14,9 @@ from switching_kit import (
     until_part,
 )
 
+from actors.config import ClusterConfig
 from actors.errors import OutcomeUnknown
-from actors.sim.cluster import SimCluster
+from actors.sim.cluster import SimCluster, classic_config
 
 
 async def append(cluster: SimCluster, node: str, *lines: bytes) -> None:
@@ -129,3 +130,43 @@ async def test_an_operator_who_leaves_takes_the_fence_with_him(cluster: SimClust
         await promote(cluster, "n2", "n1")
     assert left.cancelled_caught
     await append(cluster, "n0", b"two")
+
+
+@pytest.fixture
+def cluster_config(request: pytest.FixtureRequest) -> ClusterConfig:
+    """Two copies, or what a test is given."""
+    return classic_config(copies=getattr(request, "param", 2))
+
+
+@pytest.mark.parametrize("cluster_config", [1], indirect=True, ids=["one copy"])
+@pytest.mark.parametrize("force", [False, True])
+async def test_a_hand_over_of_a_single_copy_needs_no_silent_slave(
+    cluster: SimCluster, force: bool
+) -> None:
+    """All that was acknowledged is in the log of the master that hands over."""
+    await cluster.stop("n1")
+    await append(cluster, "n0", b"one")
+    answer = await promote(cluster, "n0", "n2", force=force)
+    assert (answer["master"], answer["handed_over"], answer["losses"]) == ("n2", True, [])
+    await append(cluster, "n2", b"two")
+    assert await lines_on(cluster, "n2") == [b"one", b"two"]
+
+
+@pytest.mark.parametrize("cluster_config", [1], indirect=True, ids=["one copy"])
+async def test_a_master_that_asks_in_vain_is_forced(cluster: SimCluster) -> None:
+    """n2 is to be master, and then neither hears from the other two nor is heard."""
+    await append(cluster, "n0", b"one")
+    await cluster.converged(GROUP)
+    await cluster.kill("n0")
+    await cluster.kill("n1")
+    assert "n0 does not answer" in await refused(cluster, "n2", "n2")
+    answer = await promote(cluster, "n2", "n2", force=True)
+    assert answer["master"] == "n2"
+    await append(cluster, "n2", b"two")
+    await cluster.kill("n2")
+    await cluster.start("n2")
+    assert (await until_part(cluster, "n2", "asking")).number == 1
+    answer = await promote(cluster, "n2", "n2", force=True)
+    assert answer["number"] == 2
+    await append(cluster, "n2", b"three")
+    assert await lines_on(cluster, "n2") == [b"one", b"two", b"three"]

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 import attrs
 
 from actors.ha.core.reigns import Comparison, Kind, compare, line
+from actors.ha.core.role_checks import reigned
 from actors.log_types import GroupState, Reign
 
 
@@ -105,7 +106,7 @@ def decide(
     short = {}
     if hand_over and old is not None and _has_lost(states, chosen, old):
         short = {old: states[old].written}
-    gets = old if hand_over and not short else None
+    gets = old if hand_over and not short and old is not None and _has_all(states[old]) else None
     losses = (
         *(() if gets is not None else _silent_losses(wish, silent, old, short)),
         *_lacks(wish, states, chosen, gets),
@@ -211,6 +212,13 @@ def _lacks(
 def _fits(states: Mapping[str, GroupState], chosen: str, old: str) -> bool:
     """Whether the chosen one can get the rest from the old master."""
     return _compare(states[chosen], states[old]).kind in (Kind.FITS, Kind.AHEAD)
+
+
+def _has_all(old: GroupState) -> bool:
+    """Whether the master has what was acknowledged before it: not if it never opened by its
+    promotion. The cluster file's master follows nobody.
+    """
+    return old.number == 0 or reigned(old, old.number)
 
 
 def _has_lost(states: Mapping[str, GroupState], chosen: str, old: str) -> bool:

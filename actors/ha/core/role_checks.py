@@ -41,15 +41,26 @@ def why_not_open(
     return None
 
 
-def heard_min(record: GroupRecord, number: int, others: int, copies: int) -> int:
+def heard_min(
+    record: GroupRecord, number: int, others: int, copies: int, heard: Mapping[str, GroupState]
+) -> int:
     """So many of the `others` a master by promotion `number` has to hear in any case.
 
     Who becomes master needs one of every set of nodes that may hold something acknowledged. Who was
-    it before has that itself; it only has to hear whether it still is.
+    it before has that itself; it only has to hear whether it still is. So does who hears the master
+    of the promotion before, if that has reigned: whatever was acknowledged until then is in its
+    log, and that log is one of those `heard`.
     """
     if number == 0 or any(reign.number == number for reign in record.history):
         return 1
+    if any(reigned(said, number - 1) for said in heard.values()):
+        return 1
     return max(1, others + 1 - copies)
+
+
+def reigned(said: GroupState, number: int) -> bool:
+    """Whether this member was a master that took appends by promotion `number`."""
+    return any(reign.number == number and reign.master == said.node for reign in said.history)
 
 
 def without_partial_record(

@@ -292,10 +292,10 @@ class RoleRules:
             self._forced_open = self._forced_open or self._is_forced
             self._become(RoleState.OPEN)
             return self._opening(())
-        silent = [m for m in self.members if m not in self._counted()]
+        counted, others = self._counted(), len(self.members)
+        silent = [m for m in self.members if m not in counted]
         until_s = self._since_s + ASK_GRACE_S
-        number, others = self.promotion.number, len(self.members)
-        wanted = heard_min(self.record, number, others, self.copies)
+        wanted = heard_min(self.record, self.promotion.number, others, self.copies, counted)
         enough = others - len(silent) >= wanted and now_s >= until_s
         if self._is_forced or not silent or enough:
             return self._open()
@@ -317,7 +317,7 @@ class RoleRules:
             if said.number == promotion.number and said.master != promotion.master:
                 return Fence.CONFLICT, f"{member} says {said.master}, by number {said.number}"
         if self._handing:
-            return Fence.HANDING_OVER, f"promotion {self._handing}"
+            return Fence.HANDING_OVER, f"promotion {self._handing}; promote again if it got lost"
         for slave, (offset_bytes, times) in self._ahead.items():
             if times >= JAVA_AHEAD_TIMES and not (self._is_forced or self._forced_open):
                 return Fence.SLAVE_AHEAD, f"{slave} reports {offset_bytes}"
