@@ -70,6 +70,7 @@ def ha_connection(
             dialect=settings.dialect,
             segment_bytes=settings.segment_bytes,
             housekeeping_s=settings.housekeeping_s,
+            synced=settings.synced,
             mark=mark,
             store=settings.store,
             write_socket=settings.registry.ref(f"{path}/write_socket"),

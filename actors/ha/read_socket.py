@@ -3,10 +3,10 @@
 Source: apache/rocketmq store/ha/DefaultHAConnection.ReadSocketService; the decisions and their
 differences are in `core.report_progress`.
 
-Messages: store.LogGrew, and its feeder's. It tells write_socket where to begin and every growth of
-the log (so it knows the master's end before a byte of it can leave, and no true report looks too
-high), group_transfer and connection_state what the slave holds. It ends with the connection: on the
-end of the stream, a refused report, or silence.
+Messages: store.LogGrew, and its feeder's. It tells write_socket where to begin and what of the log
+may leave (so it knows the master's end before a byte of it can leave, and no true report looks
+too high), group_transfer and connection_state what the slave holds. It ends with the connection:
+on the end of the stream, a refused report, or silence.
 """
 
 from __future__ import annotations
@@ -61,7 +61,11 @@ _Inbox: TypeAlias = Message | _Received | _StreamEnded | _Housekeeping
 
 @attrs.define
 class ReadSocket(Actor[_Inbox]):
-    """See the module's text."""
+    """See the module's text.
+
+    Attributes:
+        synced: only synced bytes leave, so growth that is not synced yet wakes no writer.
+    """
 
     mailbox = MailboxSpec(capacity=64, conflate={store.LogGrew: lambda message: None})
     _slave: str
@@ -71,6 +75,7 @@ class ReadSocket(Actor[_Inbox]):
     _dialect: Dialect
     _segment_bytes: int
     _housekeeping_s: float
+    _synced: bool
     _mark: SentMark
     _store: ActorRef[store.Subscribe | store.Unsubscribe]
     _write_socket: ActorRef[write_socket.Message]
@@ -78,6 +83,7 @@ class ReadSocket(Actor[_Inbox]):
     _connection_state: ActorRef[connection_state.Message]
     _decoder: ReportDecoder = attrs.field(init=False)
     _progress: ReportProgress = attrs.field(init=False)
+    _leaves: object = None
     _ending: bool = False
 
     async def on_start(self) -> None:
@@ -134,7 +140,10 @@ class ReadSocket(Actor[_Inbox]):
     async def _grew(self, message: store.LogGrew) -> None:
         extent = LogExtent(message.min_bytes, message.written_bytes, message.synced_bytes)
         effects = self._progress.grew(extent)
-        await self._write_socket.tell(message)
+        leaves = (message.min_bytes, message.synced_bytes) if self._synced else message
+        if leaves != self._leaves:
+            self._leaves = leaves
+            await self._write_socket.tell(message)
         await self._carry_out(effects)
 
     async def _received(self, data: bytes) -> None:

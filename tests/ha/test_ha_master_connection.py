@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import trio
 from ha_kit import PORT, SEGMENT, cluster, kit_on, node, until
@@ -10,6 +12,8 @@ from ha_peer import Peer
 from actors.errors import ConfigError
 from actors.events import ha as events
 from actors.ha.core.states import HAConnectionState, Lost
+from actors.ha.write_socket import WriteSocket
+from actors.storage import store
 
 LOG = bytes(n % 253 for n in range(3 * SEGMENT - 500))
 
@@ -198,6 +202,31 @@ async def test_synced_groups_send_only_synced_bytes(autojump_clock: object) -> N
         await silence(peer, 3.0)
         await kit.became(synced_bytes=150)
         assert await peer.next_frame() == (100, LOG[100:150])
+
+
+@pytest.mark.parametrize(("durability", "woken"), [("synced", False), ("written", True)])
+async def test_growth_that_lets_nothing_leave_wakes_no_writer(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch, durability: str, woken: bool
+) -> None:
+    """In a synced group each append is published when it is written and when it is synced."""
+    seen: list[object] = []
+    handle_batch = WriteSocket.handle_batch
+
+    async def seeing(self: WriteSocket, messages: list[Any]) -> None:
+        seen.extend(message for message in messages if isinstance(message, store.LogGrew))
+        await handle_batch(self, messages)
+
+    monkeypatch.setattr(WriteSocket, "handle_batch", seeing)
+    async with node("n0", cluster(f'durability = "{durability}"')) as kit:
+        peer = await kit.connect("n1")
+        await peer.report(0)
+        await trio.sleep(1.0)
+        seen.clear()
+        await kit.append(LOG[:100], synced=False)
+        await trio.sleep(1.0)
+        assert bool(seen) == woken
+        await kit.became(synced_bytes=100)
+        assert await peer.next_frame() == (0, LOG[:100])
 
 
 async def test_written_groups_send_at_once(autojump_clock: object) -> None:
