@@ -54,6 +54,10 @@ class HandOverCalledOff(Action):
         while runner.runs_still(name, node):
             if await on_node(node, lambda: node.fence(group, number, False)) is not None:
                 break
+            # After a promotion in between the fence is gone, and the call is refused for ever.
+            state = await on_node(node, lambda: node.group_state(group))
+            if state is not None and state.number >= number:
+                break
             await trio.sleep(CALL_TIMEOUT_S)
         runner.mended("unfenced", name)
 

@@ -50,6 +50,8 @@ from actors.sim.world import SimEvent, open_world
 GROUP: Final = "orders"
 FAULTS_S: Final = 60.0
 """Virtual time in which faults begin."""
+SCRIPT_EXTRA_S: Final = 600.0
+"""An action that has not ended so long after the run's end never does."""
 CONVERGE_S: Final = 60.0
 """Virtual time after which a healed cluster holds, and shows, the same everywhere. The slowest way
 there: a connection that died silently is given up after housekeeping (20 s by default), then a
@@ -238,10 +240,13 @@ async def simulate(plan: Plan, tell: Callable[[Observation], None] | None = None
         load = Workload(cluster, GROUP, history, plan.load, world.rng("load"))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(look_around, cluster, history.add, name="sim-look")
-            async with trio.open_nursery() as clients:
-                clients.start_soon(load.run, trio.current_time() + plan.duration_s + 1.0)
-                await faults.run(plan.script)
-                await faults.mend()
+            with trio.move_on_after(plan.duration_s + SCRIPT_EXTRA_S) as bound:
+                async with trio.open_nursery() as clients:
+                    clients.start_soon(load.run, trio.current_time() + plan.duration_s + 1.0)
+                    await faults.run(plan.script)
+                    await faults.mend()
+            if bound.cancelled_caught:
+                history.violated("ScriptEnds", trio.current_time(), "an action waits for ever")
             try:
                 end = await cluster.converged(GROUP, within_s=CONVERGE_S)
                 world.fingerprint.note(repr(end))

@@ -169,6 +169,16 @@ async def test_damage_is_refused_at_the_start_and_mended(autojump_clock: object)
     assert {"refused to start", "repaired", "wiped"} <= tended
 
 
+async def test_a_promotion_ends_the_fence_of_a_hand_over_that_was_called_off(
+    autojump_clock: object,
+) -> None:
+    async with stage() as on:
+        with trio.fail_after(60):
+            await on.do("at 0.1 hand_over_called_off n0 for 9", "at 1 promote n1 n2 for 1")
+        assert on.runner.counts == {"hand_over_called_off": 1, "promote": 1}
+        assert on.runner.master == "n1"
+
+
 async def test_what_finds_nothing_to_break_is_not_counted(autojump_clock: object) -> None:
     async with stage() as on:
         await on.cluster.kill("n1")

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import attrs
 import pytest
+import trio
 from broken_code import MUTATIONS, Mutation
 from sim_mutations import SCRIPTS, Found, hunt, main, run_broken
 
 from actors.sim.disk import DiskOptions
+from actors.sim.fault_runner import FaultRunner
 from actors.sim.script import parse_fault
 from actors.sim.script_file import load_plan
 from actors.sim.simulation import Plan, draw_plan, run_plan
@@ -60,6 +62,16 @@ def test_unbroken_code_passes(copies: int) -> None:
     assert outcome.counts["roll-overs"] > 1
     assert outcome.counts["catch-ups"] >= 1
     assert outcome.counts["restarts"] == 5
+
+
+def test_a_script_that_never_ends_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(runner: FaultRunner, script: object) -> None:
+        await trio.sleep_forever()
+
+    monkeypatch.setattr(FaultRunner, "run", never)
+    plan = attrs.evolve(short_plan(), duration_s=1.0)
+    (violation,) = run_plan(plan).violations
+    assert violation.checker == "ScriptEnds"
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=NAMES)
