@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import random
+from abc import abstractmethod
 from typing import ClassVar
 
 import attrs
@@ -53,8 +54,9 @@ class FailingDisk(Action):
     def where(self, rng: random.Random) -> str:
         return rng.choice(PLACES)
 
+    @abstractmethod
     def arm(self, faults: DiskFaults, fault: Fault) -> None:
-        raise NotImplementedError
+        """Make the disk fail so."""
 
     async def act(self, runner: FaultRunner, fault: Fault) -> None:
         disk = runner.cluster.world.node(fault.node).disk

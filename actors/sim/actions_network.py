@@ -8,6 +8,7 @@ from typing import Final
 import trio
 
 from actors.sim.action import Action, Ground, PairAction
+from actors.sim.cluster import SimCluster
 from actors.sim.fault_runner import FaultRunner
 from actors.sim.script import Fault
 from wire.ha_classic import encode_report
@@ -25,25 +26,25 @@ class Cut(PairAction):
 
     name = "cut"
 
+    def cut(self, cluster: SimCluster, fault: Fault) -> None:
+        """Begin it."""
+        cluster.cut(fault.node, fault.others[0])
+
     async def act(self, runner: FaultRunner, fault: Fault) -> None:
         runner.began(fault)
-        runner.cluster.cut(fault.node, fault.others[0])
+        self.cut(runner.cluster, fault)
         await trio.sleep(fault.for_s)
         runner.cluster.heal(fault.node, fault.others[0])
         runner.mended("heal", " ".join(fault.nodes))
 
 
-class CutOneWay(PairAction):
+class CutOneWay(Cut):
     """Nothing gets from one node to another; the other way is not touched."""
 
     name = "cut_one_way"
 
-    async def act(self, runner: FaultRunner, fault: Fault) -> None:
-        runner.began(fault)
-        runner.cluster.cut_one_way(fault.node, fault.others[0])
-        await trio.sleep(fault.for_s)
-        runner.cluster.heal(fault.node, fault.others[0])
-        runner.mended("heal", " ".join(fault.nodes))
+    def cut(self, cluster: SimCluster, fault: Fault) -> None:
+        cluster.cut_one_way(fault.node, fault.others[0])
 
 
 class Isolate(Action):
