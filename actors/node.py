@@ -26,9 +26,8 @@ from actors.log import Log
 from actors.log_types import Batch, NewRecord, Offsets, Receipt
 from actors.node_append import AppendReply
 from actors.node_part import GroupPart
-from actors.node_roles import STATE_LOOK_S
+from actors.node_roles import STATE_LOOK_S, NodeRoles
 from actors.node_status import group_status, tree_json
-from actors.node_switching import NodeSwitching
 from actors.runtime import ActorError, Registry
 from actors.runtime.system import System
 from actors.storage import pull_service, store
@@ -43,7 +42,7 @@ STATUS_TIMEOUT_S: Final = 5.0
 DRAIN_LOOK_S: Final = 0.02
 
 
-class Node(NodeSwitching):
+class Node(NodeRoles):
     """A running node. Made by `open_node` and `serve`; implements `actors.api.handle.NodeHandle`.
 
     Attributes:

@@ -1,4 +1,7 @@
-"""A node's part in its groups: what it is in each, and what changes it. A base of `Node`."""
+"""A node's part in its groups: what it is in each, and what changes it. The base of `Node`.
+
+A promotion is carried out by whichever member is asked for it.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,15 @@ import trio
 
 from actors.api.failures import RequestRefused
 from actors.api.handle import NodeIdentity
+from actors.api.member_requests import Members
 from actors.api.member_session import LOST, ask_group, lost_text
+from actors.api.promotion import Promotion
 from actors.api.server import master_door
 from actors.config import ClusterConfig
 from actors.env import Network
 from actors.errors import Closed
 from actors.ha import role_messages
+from actors.ha.core.promotion import Wish
 from actors.ha.core.reigns import Kind, compare
 from actors.ha.core.role_effects import RoleView
 from actors.ha.role_board import RoleBoard
@@ -115,6 +121,25 @@ class NodeRoles:
             ),
         )
         return {**result, "cut_bytes": cut_bytes}
+
+    async def promote(self, group: str, node: str | None, force: bool) -> dict[str, Any]:
+        """See `NodeHandle.promote`."""
+        self._part(group)
+        found = self.config.groups[group]
+        java = found.java_nodes
+        wish = Wish(
+            group=group,
+            members=tuple(each for each in found.members if each not in java),
+            java=java,
+            file_master=found.master,
+            counting=found.counting_nodes,
+            copies=found.sure_copies,
+            synced=found.durability == "synced",
+            node=node,
+            force=force,
+        )
+        members = Members(own=self, config=self.config, network=self._network, group=group)
+        return await Promotion(wish, members, self.config.drain_timeout_s).run()
 
     async def _ask_master(self, part: GroupPart) -> GroupState:
         """What the master says of itself now. Raises: RequestRefused: it is none, or silent."""
