@@ -65,7 +65,7 @@ class Promotion:
             RequestRefused: nothing was changed, or, in words, what was.
             OutcomeUnknown: it may have happened; to be asked for again.
         """
-        states, silent = await self._ask_all()
+        states, silent = await self._ask(self.wish.members)
         plan = decide(self.wish, states, silent)
         if isinstance(plan, Refusal):
             raise _refused(plan)
@@ -82,11 +82,11 @@ class Promotion:
         finally:
             if not told:
                 await self._unfence(plan.number)
-        return await self._finish(plan, states)
+        return await self._finish(plan, states, silent)
 
-    async def _ask_all(self) -> tuple[dict[str, GroupState], dict[str, str]]:
-        """The members that answer, in the file's order, and why the others do not."""
-        found, lost = await self._each(self.wish.members, self.asks.state)
+    async def _ask(self, nodes: tuple[str, ...]) -> tuple[dict[str, GroupState], dict[str, str]]:
+        """Those that answer, in the file's order, and why the others do not."""
+        found, lost = await self._each(nodes, self.asks.state)
         return found, {node: lost_text(error) for node, error in lost.items()}
 
     async def _each(
@@ -163,9 +163,11 @@ class Promotion:
                 tuple(self._fenced), lambda node: self.asks.fence(node, number, on=False)
             )
 
-    async def _finish(self, plan: Plan, states: dict[str, GroupState]) -> dict[str, Any]:
+    async def _finish(
+        self, plan: Plan, states: dict[str, GroupState], silent: dict[str, str]
+    ) -> dict[str, Any]:
         """Tell the others that answered, and see the new master open. The silent ones hear it from
-        the others when they are back.
+        the others when they are back, and nobody waits for them a second time.
         """
         others = tuple(node for node in states if node != plan.chosen)
         async with trio.open_nursery() as nursery:
@@ -181,8 +183,8 @@ class Promotion:
                 f"{plan.chosen} is master of {self.wish.group} by promotion {plan.number}, but"
                 f" takes no appends: {opened}",
             )
-        now, silent = await self._ask_all()
-        return _answer(plan, opened, now, silent)
+        now, lost = await self._ask(tuple(states))
+        return _answer(plan, opened, now, silent | lost)
 
     async def _see_open(self, plan: Plan) -> GroupState | str:
         """The chosen one's state once it is open; a text: why it is not."""

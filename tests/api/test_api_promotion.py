@@ -44,7 +44,7 @@ class Group:
     before: Callable[[str], None] = lambda word: None
     after: Callable[[str], None] = lambda word: None
     opens: bool = True
-    asked: int = 0
+    asked: list[str] = attrs.field(factory=list)
 
     async def _met(self, node: str, word: str) -> None:
         await trio.sleep(0.01)
@@ -55,7 +55,7 @@ class Group:
             self.log.append(word)
 
     async def state(self, node: str) -> GroupState:
-        self.asked += 1
+        self.asked.append(node)
         await self._met(node, "")
         return self.states[node]
 
@@ -101,6 +101,7 @@ async def test_a_dead_master_is_replaced(autojump_clock: trio.abc.Clock) -> None
     assert (answer["number"], answer["start_bytes"], answer["handed_over"]) == (1, 100, False)
     assert answer["losses"] == []
     assert answer["members"]["n0"] == {"silent": "connection refused"}
+    assert found.asked.count("n0") == 1, "whoever asked waits for its time-out once"
     assert answer["members"]["n1"]["state"] == "connecting"
     assert answer["members"]["n2"] == {
         "role": "master",
