@@ -85,6 +85,22 @@ class FaultRunner:
             self.repair(name)
             await self.up(name)
 
+    async def converged(self, within_s: float) -> Offsets:
+        """As the cluster's, of all nodes. Who was on its way down when all was mended, for its disk
+        had failed before, ran still and was passed over: it is started again.
+
+        Raises: NotConverged.
+        """
+        until_s = trio.current_time() + within_s
+        while True:
+            rest_s = until_s - trio.current_time()
+            end = await self.cluster.converged(self.group.name, within_s=max(rest_s, 0.0))
+            down = [name for name in self.cluster.names if not self.is_on(name)]
+            for name in down:
+                await self.up(name)
+            if not any(map(self.is_on, down)):
+                return end
+
     # ---- for actions ----
 
     def rng(self, fault: Fault) -> random.Random:

@@ -248,7 +248,7 @@ async def simulate(plan: Plan, tell: Callable[[Observation], None] | None = None
             if bound.cancelled_caught:
                 history.violated("ScriptEnds", trio.current_time(), "an action waits for ever")
             try:
-                end = await cluster.converged(GROUP, within_s=CONVERGE_S)
+                end = await faults.converged(CONVERGE_S)
                 world.fingerprint.note(repr(end))
                 await cluster.stop()
             except NotConverged as error:

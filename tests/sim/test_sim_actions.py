@@ -213,3 +213,23 @@ async def test_a_start_that_fails_without_a_fault_is_told(autojump_clock: object
         assert checkers == {"NothingFails", "NodesStart"}
         inode.flip_bit(4, 0)
         on.history.violations.clear()
+
+
+async def test_who_ends_after_all_was_mended_is_started_again(autojump_clock: object) -> None:
+    async with stage() as on:
+        await on.runner.mend()
+        await on.cluster.log(GROUP).append([b"more"])
+        await on.cluster.kill("n2")
+        end = await on.runner.converged(60.0)
+        assert (await on.cluster.offsets("n2", GROUP)).written == end.written
+
+
+async def test_whoever_cannot_start_is_not_waited_for(autojump_clock: object) -> None:
+    async with stage() as on:
+        await on.cluster.kill("n1")
+        inode = on.world.node("n1").disk.inode(f"/data/n1/groups/orders/commitlog/{0:020d}")
+        inode.flip_bit(4, 0)  # not by the atlas
+        await on.runner.converged(60.0)
+        assert not on.cluster.runs("n1")
+        inode.flip_bit(4, 0)
+        on.history.violations.clear()
