@@ -13,6 +13,7 @@ from typing import TypeVar
 import trio
 
 from actors.errors import TriologError
+from actors.ha.core.role_effects import Fence, RoleState, RoleView
 from actors.node import Node
 from actors.runtime import ActorError
 from actors.sim.action import Action, Ground
@@ -22,6 +23,8 @@ from actors.sim.script import Fault
 R = TypeVar("R")
 
 PROMOTE_TIMEOUT_S = 60.0
+TEND_TIMEOUT_S = 60.0
+TEND_LOOK_S = 0.5
 CALL_TIMEOUT_S = 5.0
 """A node that is paused, or stops, does not answer."""
 
@@ -77,17 +80,94 @@ class Promote(Action):
         return (rng.choice([name for name in ground.names if name != node]),)
 
     async def act(self, runner: FaultRunner, fault: Fault) -> None:
-        group, asked = runner.group.name, fault.others[0]
+        asked = fault.others[0]
         if not runner.is_ready(asked) or runner.master == fault.node:
             return
-        node = runner.cluster.node(asked)
-        runner.note("promoting", fault.node)
-        with trio.move_on_after(PROMOTE_TIMEOUT_S):
-            try:
-                await node.promote(group, fault.node, False)
-                runner.began(fault)
-            except (TriologError, ActorError, OSError) as error:
-                runner.note("not promoted", f"{fault.node} {error}")
+        if await promoted(runner, asked, fault.node):
+            runner.began(fault)
+
+
+class FailOver(Action):
+    """The master is cut off, and takes appends that nobody copies; the operator makes another node
+    the master after `extra` seconds. The old one is back `for_s` later, and the operator does what
+    is needed until it follows.
+    """
+
+    name = "fail_over"
+    chance = 0.35
+    most = 2
+
+    def nodes(self, ground: Ground) -> tuple[str, ...]:
+        return () if ground.spare_power else ground.names
+
+    def extra(self, rng: random.Random) -> float:
+        return rng.uniform(0.1, 2.0)
+
+    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+        old, new = runner.master, fault.node
+        if old == new or not runner.is_ready(new) or not runner.is_ready(old):
+            return
+        runner.cluster.cut(old)
+        await trio.sleep(fault.extra)
+        if runner.is_ready(new) and await promoted(runner, new, new):
+            runner.began(fault)
+            await trio.sleep(fault.for_s)
+        runner.cluster.heal(old)
+        runner.mended("heal", old)
+        with trio.move_on_after(TEND_TIMEOUT_S):
+            while (view := view_of(runner, old)) is None or view.state is not RoleState.FOLLOWING:
+                await tend(runner)
+                await trio.sleep(TEND_LOOK_S)
+
+
+async def promoted(runner: FaultRunner, asked: str, chosen: str | None) -> bool:
+    """Tell `asked` to make `chosen` (None: the furthest) the master; whether it is."""
+    group, node = runner.group.name, runner.cluster.node(asked)
+    runner.note("promoting", chosen or "the furthest")
+    with trio.move_on_after(PROMOTE_TIMEOUT_S):
+        try:
+            await node.promote(group, chosen, False)
+        except (TriologError, ActorError, OSError) as error:
+            runner.note("not promoted", f"{chosen or 'the furthest'} {error}")
+        else:
+            return True
+    return False
+
+
+async def keep_tending(runner: FaultRunner) -> None:
+    """The operator who does what README says, wherever a node says that it waits for that."""
+    while True:
+        await tend(runner)
+        await trio.sleep(TEND_LOOK_S)
+
+
+async def tend(runner: FaultRunner) -> None:
+    """Whoever is refused as diverged is resynced. If the master is fenced because a member holds
+    what it lacks, the furthest becomes master.
+    """
+    for name in runner.cluster.names:
+        view = view_of(runner, name)
+        if view is None or not runner.is_ready(name):
+            continue
+        if view.state is RoleState.DIVERGED:
+            await resync(runner, name)
+        elif view.fence in (Fence.SLAVE_AHEAD, Fence.SHORTER_THAN_MARK):
+            await promoted(runner, name, None)
+
+
+def view_of(runner: FaultRunner, name: str) -> RoleView | None:
+    """What a node says that it is; None if it is off, or still starting."""
+    node = runner.cluster.running(name)
+    return None if node is None else node.board(runner.group.name).view
+
+
+async def resync(runner: FaultRunner, name: str) -> None:
+    """Have a node set aside what it alone has."""
+    node = runner.cluster.node(name)
+    runner.note("resync", name)
+    done = await on_node(node, lambda: node.resync(runner.group.name))
+    if done is not None and done["cut_bytes"] is not None:
+        runner.mended("resynced", name)
 
 
 async def on_node(node: Node, call: Callable[[], Awaitable[R]]) -> R | None:

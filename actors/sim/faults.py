@@ -26,7 +26,7 @@ from actors.sim.actions_network import (
     Reset,
     Stranger,
 )
-from actors.sim.actions_operator import HandOverCalledOff, Promote
+from actors.sim.actions_operator import FailOver, HandOverCalledOff, Promote
 from actors.sim.actions_process import (
     ClockJump,
     Kill,
@@ -68,6 +68,7 @@ ACTIONS: Final[Mapping[str, Action]] = {
         OldSector(),
         HandOverCalledOff(),
         Promote(),
+        FailOver(),
     )
 }
 """Everything a script can do, by name."""

@@ -11,6 +11,7 @@ from actors.sim.cluster import SimCluster
 from actors.sim.disk import SimDisk
 from actors.storage.commit_log import segment_path
 from actors.storage.layout import StoreLayout
+from wire.record_encoder import BLANK_BYTES
 
 
 class LogBytes(Protocol):
@@ -25,6 +26,20 @@ class LogBytes(Protocol):
 
     def durable(self, node: str, start: int, end: int) -> bytes:
         """As a power loss now would leave them at the least."""
+
+
+def common_end(logs: LogBytes, one: str, other: str) -> int:
+    """Up to which record, from the beginning, the logs of two nodes are equal."""
+    at = 0
+    while True:
+        head = logs.written(one, at, at + BLANK_BYTES)
+        size = int.from_bytes(head[:4], "big")
+        record = logs.written(one, at, at + size)
+        if len(head) < BLANK_BYTES or size < BLANK_BYTES or len(record) < size:
+            return at
+        if record != logs.written(other, at, at + size):
+            return at
+        at += size
 
 
 @attrs.frozen

@@ -20,6 +20,7 @@ from actors.events import ha, store
 from actors.sim import workload
 from actors.sim.action import Ground
 from actors.sim.actions_network import STRANGER, STRANGER_ADDRESS
+from actors.sim.actions_operator import keep_tending
 from actors.sim.checkers import invariants
 from actors.sim.cluster import NotConverged, SimCluster, classic_config
 from actors.sim.disk import DiskOptions
@@ -247,6 +248,7 @@ async def simulate(plan: Plan, tell: Callable[[Observation], None] | None = None
                     await faults.mend()
             if bound.cancelled_caught:
                 history.violated("ScriptEnds", trio.current_time(), "an action waits for ever")
+            nursery.start_soon(keep_tending, faults, name="sim-operator")
             try:
                 end = await faults.converged(CONVERGE_S)
                 world.fingerprint.note(repr(end))
@@ -318,6 +320,8 @@ def _counts(history: History) -> dict[str, int]:
                 count("refused starts")
             case FaultInjected(kind="wiped"):
                 count("slaves emptied")
+            case FaultInjected(kind="resynced"):
+                count("logs resynced")
             case OffsetsSeen() | FaultInjected() | NodeLooked():
                 pass
             case _:

@@ -32,6 +32,7 @@ EXPECTED: Final = (
     "disk errors",
     "refused starts",
     "slaves emptied",
+    "logs resynced",
     "roll-overs",
     "catch-ups",
     "connections lost",

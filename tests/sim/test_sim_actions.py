@@ -10,8 +10,9 @@ import attrs
 import pytest
 import trio
 
-from actors.errors import TriologError
+from actors.errors import OutcomeUnknown, TriologError
 from actors.sim.actions_network import STRANGER, STRANGER_ADDRESS
+from actors.sim.actions_operator import tend
 from actors.sim.checkers import invariants
 from actors.sim.cluster import SimCluster, classic_config
 from actors.sim.fault_runner import FaultRunner
@@ -90,6 +91,7 @@ async def stage(seed: int = 1, **settings: Any) -> AsyncIterator[Stage]:
         "at 0.1 hand_over_called_off n0 for 1",
         "at 0.1 promote n1 n2",
         "at 0.1 promote n1 n0",
+        "at 0.1 fail_over n2 for 1 extra 0.5",
     ],
 )
 async def test_an_action_takes_effect_and_is_mended(line: str, autojump_clock: object) -> None:
@@ -157,6 +159,45 @@ async def test_a_promotion_moves_the_master_and_is_refused_for_a_silent_one(
         assert on.runner.counts["promote"] == 1
         assert "not promoted" in on.kinds
         assert on.cluster.master_of(GROUP) == "n2"
+
+
+async def test_an_old_master_that_went_on_alone_is_resynced(autojump_clock: object) -> None:
+    async with stage(slave_timeout_s=0.3) as on:
+
+        async def append_to_the_old_one() -> None:
+            await trio.sleep(0.2)
+            with pytest.raises(OutcomeUnknown):
+                await on.cluster.log(GROUP, "n0").append([b"a tail that nobody else has"])
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(append_to_the_old_one)
+            await on.do("at 0.1 fail_over n1 for 3 extra 1.0", "at 20 fail_over n1")
+        assert on.runner.counts == {"fail_over": 1}
+        assert on.kinds[-2:] == ["resync", "resynced"]
+        assert on.cluster.master_of(GROUP) == "n1"
+
+
+async def test_a_fail_over_that_is_refused_leaves_the_master(autojump_clock: object) -> None:
+    async with stage(copies=1) as on:
+        await on.do("at 0.1 fail_over n1 for 3 extra 1.0")
+        assert on.runner.counts == {}
+        assert "not promoted" in on.kinds
+        assert on.cluster.master_of(GROUP) == "n0"
+
+
+async def test_a_master_that_lacks_what_others_hold_is_replaced(autojump_clock: object) -> None:
+    async with stage() as on:
+        on.cluster.cut("n0", "n2")
+        await on.cluster.log(GROUP).append([b"n2 does not have it"])
+        for name in ("n2", "n1"):
+            await on.cluster.node(name).record(GROUP, 1, "n2", False)
+        on.cluster.heal()
+        with trio.fail_after(60.0):
+            while "promoting" not in on.kinds:
+                await tend(on.runner)
+                await trio.sleep(0.5)
+        assert (await on.cluster.log(GROUP).append([b"to the next one"])).copies >= 2
+        assert on.cluster.master_of(GROUP) != "n2"
 
 
 async def test_damage_is_refused_at_the_start_and_mended(autojump_clock: object) -> None:

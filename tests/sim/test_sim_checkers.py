@@ -15,6 +15,7 @@ from actors.sim import checkers
 from actors.sim.cluster import classic_config
 from actors.sim.history import (
     AppendAnswered,
+    FaultInjected,
     History,
     Observation,
     OffsetsSeen,
@@ -246,6 +247,23 @@ def test_what_was_only_begun_may_go() -> None:
     assert found([synced("n1", 400), recovered("n1", 100)], logs) == ["SyncedSurvives"]
     assert found([synced("n1", 4200), recovered("n1", 4000)], logs) == []
     assert found([synced("n1", 4296), recovered("n1", 4000)], logs) == ["SyncedSurvives"]
+
+
+def test_a_resync_takes_what_the_master_does_not_have() -> None:
+    """Both have records at 0 to 100 and 100 to 300, n1 another one up to 400, n2 half of that."""
+    head = b"\xda\xa3\x20\xa7"
+    shared = (100).to_bytes(4, "big") + head + b"x" * 92 + (200).to_bytes(4, "big") + head
+    shared += b"y" * 192
+    logs = Bytes()
+    logs.cache["n0"] = shared + bytes(3796)
+    logs.cache["n1"] = shared + (100).to_bytes(4, "big") + head + b"z" * 92 + bytes(3696)
+    logs.cache["n2"] = shared + (100).to_bytes(4, "big") + head
+    for node in ("n1", "n2"):
+        resync = FaultInjected(at_s=1.0, kind="resync", where=node)
+        assert found([synced(node, 400), resync, recovered(node, 300)], logs) == []
+        broken = [synced(node, 400), resync, recovered(node, 100)]
+        assert found(broken, logs) == ["SyncedSurvives"]
+        assert found([synced(node, 400), recovered(node, 300)], logs) == ["SyncedSurvives"]
 
 
 def test_what_is_no_concern_of_a_group() -> None:
