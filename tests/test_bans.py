@@ -255,7 +255,7 @@ BANS: dict[str, tuple[Rule, tuple[str, ...]]] = {
         names("threading", "_thread", "concurrent", "multiprocessing", "trio.to_thread",
               "trio.from_thread"),
         # The terminal's writer; a pipe's reader; the feeder's own synced record.
-        ("actors/env/local_disk.py", "actors/cluster/painter.py",
+        ("actors/env/local_disk.py", "actors/env/sync_workers.py", "actors/cluster/painter.py",
          "actors/client/lines.py", "actors/cluster/feed_record.py"),
     ),
     "trio files": (names("trio.Path", "trio.open_file", "trio.wrap_file"), ()),

@@ -1,7 +1,7 @@
-"""The real disk: files, folders, POSIX locks, and a syncer with a thread of its own.
+"""The real disk: files, folders, POSIX locks, and a syncer beside the event loop.
 
-One of the three modules that touch the operating system (with `tcp` and `real`). Everything but
-`LocalSyncer.sync` is synchronous: the store writes inline and never yields.
+One of the four modules that touch the operating system, with `sync_workers`, `tcp` and `real`.
+Everything but `LocalSyncer.sync` is synchronous: the store writes inline and never yields.
 
 POSIX record locks belong to the pair (process, inode): the kernel drops them as soon as the
 process closes *any* descriptor of that file, also one that never locked anything. So every
@@ -27,6 +27,7 @@ import attrs
 import trio
 
 from actors.env.protocols import FileStat, LockedByOther, LockedByUs
+from actors.env.sync_workers import SyncWorker, sync_worker
 
 SYNCER_FILES_MAX = 64
 """Descriptors that a syncer keeps open: the files of one store that are written at the same time
@@ -197,29 +198,18 @@ class _Synced:
 
 @attrs.define(eq=False)
 class LocalSyncer:
-    """fdatasync on a thread of its own, one call at a time; `Syncer` of the protocols.
+    """fdatasync beside the loop, one call at a time; `Syncer` of the protocols.
 
-    Woken through one eventfd and answering through another that Trio watches: about half the time
-    of `trio.to_thread`. Files are looked up before the thread starts, so that removing one
-    afterwards is harmless; a path that is gone when `sync` is called raises FileNotFoundError.
+    Files are looked up before the worker begins, so that removing one afterwards is harmless; a
+    path that is gone when `sync` is called raises FileNotFoundError.
     """
 
-    _wake: int = attrs.field(init=False)
-    _done: int = attrs.field(init=False)
+    _worker: SyncWorker = attrs.field(factory=sync_worker)
     _files: OrderedDict[str, _Synced] = attrs.field(init=False, factory=OrderedDict)  # oldest first
     _forgotten: list[int] = attrs.field(init=False, factory=list)  # to be closed after the sync
     _count: int = attrs.field(init=False, default=0)
-    _job: tuple[int, ...] | None = attrs.field(init=False, default=None)  # None ends the thread
-    _error: BaseException | None = attrs.field(init=False, default=None)
     _busy: bool = attrs.field(init=False, default=False)
     _closed: bool = attrs.field(init=False, default=False)
-    _thread: threading.Thread = attrs.field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._wake = os.eventfd(0, os.EFD_CLOEXEC)
-        self._done = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self._thread = threading.Thread(target=self._work, name="triolog-syncer", daemon=True)
-        self._thread.start()
 
     async def sync(self, paths: Sequence[str]) -> None:
         if self._closed:
@@ -228,35 +218,27 @@ class LocalSyncer:
             raise trio.BusyResourceError("one sync at a time")
         await trio.lowlevel.checkpoint_if_cancelled()
         self._count += 1
-        self._job = tuple(self._descriptor(path) for path in dict.fromkeys(paths))
+        files = tuple(self._descriptor(path) for path in dict.fromkeys(paths))
         self._busy = True
-        os.eventfd_write(self._wake, 1)
-        with trio.CancelScope(shield=True):  # the thread cannot be interrupted
-            await trio.lowlevel.wait_readable(self._done)
-        os.eventfd_read(self._done)
-        self._busy = False
-        self._trim()
-        if self._error is not None:
-            raise self._error
+        try:
+            await self._worker.sync(files)
+        except Exception:
+            self._ended()
+            raise
+        self._ended()
 
     def close(self) -> None:
-        """End the thread and close its files. Waits for a sync that is still running."""
+        """End the worker and close its files. Waits for a sync that is still running."""
         if self._closed:
             return
         self._closed = True
-        if self._busy:  # its caller was torn out by KeyboardInterrupt
-            self._thread_wait()
-            self._busy = False
-        self._job = None
-        os.eventfd_write(self._wake, 1)
-        self._thread.join()
+        self._worker.close()
+        self._busy = False
         self.forget(tuple(self._files))
-        os.close(self._wake)
-        os.close(self._done)
 
-    def _thread_wait(self) -> None:
-        os.set_blocking(self._done, True)
-        os.eventfd_read(self._done)
+    def _ended(self) -> None:
+        self._busy = False
+        self._trim()
 
     def _descriptor(self, path: str) -> int:
         key = _key(os.stat(path))
@@ -288,22 +270,6 @@ class LocalSyncer:
                 return
             del self._files[path]
             _close_fd(oldest.fd)
-
-    def _work(self) -> None:
-        while True:
-            os.eventfd_read(self._wake)
-            job = self._job
-            if job is None:
-                return
-            self._error = RuntimeError("the sync thread ended in the middle of a sync")
-            try:
-                for fd in job:
-                    os.fdatasync(fd)
-                self._error = None
-            except OSError as error:
-                self._error = error
-            finally:
-                os.eventfd_write(self._done, 1)
 
 
 _OPEN_FLAGS = {"r": os.O_RDONLY, "w": os.O_RDWR, "x": os.O_RDWR | os.O_CREAT | os.O_EXCL}

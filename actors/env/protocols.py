@@ -74,7 +74,7 @@ class LockedByUs(OSError):
 
 
 class Syncer(Protocol):
-    """Runs fdatasync off the event loop, one at a time, on a thread of its own."""
+    """Runs fdatasync beside the event loop, one call at a time."""
 
     async def sync(self, paths: Sequence[str]) -> None:
         """Return when all bytes written to these files before the call are on the disk.
@@ -91,7 +91,7 @@ class Syncer(Protocol):
         """
 
     def close(self) -> None:
-        """Release the thread and the files it keeps open. Nothing may be in flight."""
+        """Release its worker and the files it keeps open. Nothing may be in flight."""
 
 
 @attrs.frozen

@@ -18,10 +18,19 @@ from actors.env.local_disk import (
     SYNCER_UNUSED_MAX,
     LocalDisk,
     LocalFile,
+    LocalSyncer,
     lock_holder,
 )
+from actors.env.sync_workers import KernelSync, SyncWorker, ThreadSync
 
 pytestmark = pytest.mark.real_io
+
+
+@pytest.fixture(params=[KernelSync, ThreadSync])
+def worker(request: pytest.FixtureRequest) -> SyncWorker:
+    """A syncer's worker, to be closed with it."""
+    made: SyncWorker = request.param()
+    return made
 
 
 @pytest.mark.parametrize("case", disk_contract.CASES, ids=lambda case: case.__name__)
@@ -140,7 +149,7 @@ async def test_syncer_syncs_files_and_ends_its_thread(
     paths = [str(tmp_path / name) for name in "abc"]
     for path in paths:
         disk.open(path, "x").close()
-    syncer = disk.syncer()
+    syncer = LocalSyncer(ThreadSync())
     await syncer.sync([*paths, paths[0]])
     assert len(synced) == 3
     await syncer.sync(paths[:1])
@@ -155,11 +164,13 @@ async def test_syncer_syncs_files_and_ends_its_thread(
         await syncer.sync(paths)
 
 
-async def test_syncer_notices_a_new_file_under_an_old_name(tmp_path: Path) -> None:
+async def test_syncer_notices_a_new_file_under_an_old_name(
+    tmp_path: Path, worker: SyncWorker
+) -> None:
     disk = LocalDisk()
     path = str(tmp_path / "a")
     disk.open(path, "x").close()
-    syncer = disk.syncer()
+    syncer = LocalSyncer(worker)
     await syncer.sync([path])
     disk.unlink(path)
     disk.open(path, "x").close()
@@ -178,13 +189,13 @@ def is_open(fd: str) -> bool:
     return os.path.lexists(f"/proc/self/fd/{fd}")
 
 
-async def test_syncer_lets_go_of_what_it_syncs_no_more(tmp_path: Path) -> None:
+async def test_syncer_lets_go_of_what_it_syncs_no_more(tmp_path: Path, worker: SyncWorker) -> None:
     """A deleted file's room comes back when its last descriptor is closed."""
     disk = LocalDisk()
     paths = [str(tmp_path / str(number)) for number in range(SYNCER_UNUSED_MAX + 2)]
     for path in paths:
         disk.open(path, "x").close()
-    syncer = disk.syncer()
+    syncer = LocalSyncer(worker)
     for path in paths:
         await syncer.sync([path, paths[1]])
     for path in paths:
@@ -204,13 +215,15 @@ def open_links(folder: Path) -> list[str]:
     return sorted(link for link in links if link.startswith(str(folder)))
 
 
-async def test_syncer_forgets_what_was_deleted_or_renamed(tmp_path: Path) -> None:
+async def test_syncer_forgets_what_was_deleted_or_renamed(
+    tmp_path: Path, worker: SyncWorker
+) -> None:
     """At once, and not only after many more syncs, which an idle node never makes."""
     disk = LocalDisk()
     paths = [str(tmp_path / name) for name in "abc"]
     for path in paths:
         disk.open(path, "x").close()
-    syncer = disk.syncer()
+    syncer = LocalSyncer(worker)
     await syncer.sync(paths)
     disk.unlink(paths[0])
     disk.rename(paths[1], f"{tmp_path}/d")
@@ -230,7 +243,7 @@ async def test_a_running_sync_keeps_what_is_forgotten_meanwhile(
     monkeypatch.setattr("os.fdatasync", lambda fd: (os.read(gate_read, 1), fdatasync(fd)))
     disk, path = LocalDisk(), str(tmp_path / "a")
     disk.open(path, "x").close()
-    syncer = disk.syncer()
+    syncer = LocalSyncer(ThreadSync())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(syncer.sync, [path])
         await trio.testing.wait_all_tasks_blocked()
@@ -246,18 +259,19 @@ async def test_a_running_sync_keeps_what_is_forgotten_meanwhile(
     os.close(gate_write)
 
 
-async def test_syncer_keeps_a_bounded_number_of_files(tmp_path: Path) -> None:
+async def test_syncer_keeps_a_bounded_number_of_files(tmp_path: Path, worker: SyncWorker) -> None:
     disk = LocalDisk()
     paths = [str(tmp_path / str(number)) for number in range(SYNCER_FILES_MAX + 10)]
     for path in paths:
         disk.open(path, "x").close()
-    syncer = disk.syncer()
+    syncer = LocalSyncer(worker)
+    own = 1 if isinstance(worker, KernelSync) else 2  # eventfds
     before = len(os.listdir("/proc/self/fd"))
     await syncer.sync(paths)
     assert len(os.listdir("/proc/self/fd")) == before + SYNCER_FILES_MAX
     await syncer.sync(paths)
     syncer.close()
-    assert len(os.listdir("/proc/self/fd")) == before - 2  # its two eventfds as well
+    assert len(os.listdir("/proc/self/fd")) == before - own
 
 
 async def test_a_failed_sync_raises_and_a_running_one_cannot_be_cancelled(
@@ -266,7 +280,7 @@ async def test_a_failed_sync_raises_and_a_running_one_cannot_be_cancelled(
     disk = LocalDisk()
     path = str(tmp_path / "a")
     disk.open(path, "x").close()
-    syncer = disk.syncer()
+    syncer = LocalSyncer(ThreadSync())
     gate_read, gate_write = os.pipe()
 
     def slow_then_fail(_fd: int) -> None:
@@ -311,7 +325,7 @@ async def test_closing_waits_for_a_sync_whose_caller_was_torn_out(
     disk = LocalDisk()
     path = str(tmp_path / "a")
     disk.open(path, "x").close()
-    syncer = disk.syncer()
+    syncer = LocalSyncer(ThreadSync())
     with pytest.raises(TornOut):
         await syncer.sync([path])
     syncer.close()
@@ -329,7 +343,7 @@ async def test_a_dying_sync_thread_is_an_error_not_a_wait(
     disk = LocalDisk()
     disk.open(path, "x").close()
     monkeypatch.setattr("os.fdatasync", broken)
-    syncer = disk.syncer()
+    syncer = LocalSyncer(ThreadSync())
     with pytest.raises(RuntimeError, match="thread ended"):
         await syncer.sync([path])
     syncer.close()

@@ -1,0 +1,157 @@
+"""The two ways to sync beside the loop, and which of them is taken. See test_env_disk for files."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from actors.env import sync_workers
+from actors.env.sync_workers import REQUESTS_MAX, KernelSync, SyncWorker, ThreadSync, sync_worker
+
+pytestmark = pytest.mark.real_io
+
+GET_EVENTS = sync_workers._CALLS[os.uname().machine][3]
+
+
+def opened(folder: Path, count: int) -> list[int]:
+    return [os.open(folder / str(n), os.O_RDWR | os.O_CREAT) for n in range(count)]
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> dict[int, int]:
+    """What the kernel seems to answer instead of 0, by the number of the answer, from 1."""
+    told: dict[int, int] = {}
+    call, count = KernelSync._call, 0
+
+    def changed(self: KernelSync, number: int, *words: object) -> int:
+        nonlocal count
+        result = call(self, number, *words)
+        if number == GET_EVENTS:
+            for each in range(result):
+                count += 1
+                self._answers[each].result = told.get(count, 0)
+        return result
+
+    monkeypatch.setattr(KernelSync, "_call", changed)
+    return told
+
+
+@pytest.mark.parametrize("kind", [KernelSync, ThreadSync])
+async def test_a_worker_syncs_any_number_of_files(tmp_path: Path, kind: Any) -> None:
+    files = opened(tmp_path, 2 * REQUESTS_MAX + 3)
+    worker: SyncWorker = kind()
+    for count in (0, 1, 2, REQUESTS_MAX, len(files), 1):
+        await worker.sync(files[:count])
+    worker.close()
+    for file in files:
+        os.close(file)
+
+
+async def test_the_kernel_is_asked_for_the_files_that_were_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = opened(tmp_path, 3)
+    worker = KernelSync()
+    asked: list[tuple[int, int]] = []
+    call = KernelSync._call
+
+    def seen(self: KernelSync, number: int, *words: object) -> int:
+        if number == self._submit:
+            asked.extend((each.file, each.opcode) for each in self._requests[: words[1]])  # type: ignore[misc]
+        return call(self, number, *words)
+
+    monkeypatch.setattr(KernelSync, "_call", seen)
+    await worker.sync([files[2], files[0]])
+    assert asked == [(files[2], sync_workers._FDSYNC), (files[0], sync_workers._FDSYNC)]
+    worker.close()
+    for file in files:
+        os.close(file)
+
+
+async def test_one_file_that_fails_fails_the_sync_after_all_were_tried(
+    tmp_path: Path, answers: dict[int, int]
+) -> None:
+    files = opened(tmp_path, REQUESTS_MAX + 2)
+    worker = KernelSync()
+    answers[3] = -errno.EIO  # the probe's was the first
+    with pytest.raises(OSError, match="Input/output error") as found:
+        await worker.sync(files)
+    assert found.value.errno == errno.EIO
+    await worker.sync(files)  # nothing of the failed one is left
+    worker.close()
+    for file in files:
+        os.close(file)
+
+
+async def test_what_cannot_be_synced_is_an_error() -> None:
+    worker = KernelSync()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        await worker.sync([10_000])
+    worker.close()
+    worker.close()
+
+
+async def test_a_sync_of_the_kernel_cannot_be_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = opened(tmp_path, 1)
+    worker = KernelSync()
+    wait, gate, ended = trio.lowlevel.wait_readable, trio.Event(), False
+
+    async def held(done: int) -> None:
+        await gate.wait()
+        await wait(done)
+
+    monkeypatch.setattr("trio.lowlevel.wait_readable", held)
+
+    async def sync() -> None:
+        nonlocal ended
+        await worker.sync(files)
+        ended = True
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(sync)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+        with trio.CancelScope(shield=True):
+            await trio.testing.wait_all_tasks_blocked()
+        assert not ended
+        gate.set()
+    assert ended
+    worker.close()
+    os.close(files[0])
+
+
+def test_the_kernel_is_taken_where_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = sync_worker()
+    assert isinstance(worker, KernelSync)
+    worker.close()
+
+
+@pytest.mark.parametrize("why", ["another machine", "refused"])
+def test_a_thread_stands_in(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if why == "another machine":
+        monkeypatch.setattr(sync_workers, "_CALLS", {})
+    else:
+        no_such_call = dict.fromkeys(sync_workers._CALLS, (100_000, 0, 0, 0))
+        monkeypatch.setattr(sync_workers, "_CALLS", no_such_call)
+    before = len(os.listdir("/proc/self/fd"))
+    worker = sync_worker()
+    assert isinstance(worker, ThreadSync)
+    worker.close()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_kernel_that_takes_no_syncs_is_found_out(answers: dict[int, int]) -> None:
+    answers[1] = -errno.EINVAL
+    before = len(os.listdir("/proc/self/fd"))
+    worker = sync_worker()
+    assert isinstance(worker, ThreadSync)
+    worker.close()
+    assert len(os.listdir("/proc/self/fd")) == before
