@@ -10,6 +10,7 @@ restart_multiple_children/3, do_auto_shutdown/2). Differs:
 - a start that fails in a restart is tried again after the child's back-off, and counts as a
   restart each time, as OTP's try_again_restart does at once;
 - a crash of a significant child is carried by SignificantChildFailed, so that it reaches the host;
+  so is a start of it that fails, and a tree that cannot start for that reason is not tried again;
 - more restarts than `intensity` end the supervisor with an error (OTP: with reason shutdown), so
   the parent counts one failed exit;
 - what `on_stop` raises in the last stop is raised to the host (OTP only reports it).
@@ -177,9 +178,7 @@ class Supervisor(Lives):
 
     async def _ended(self, child: Child, error: Exception | None) -> bool:
         """A life ended by itself, or failed to start. True if that ends the supervisor too."""
-        failed = error is not None and not isinstance(error, SignificantChildFailed)
-        restart = child.spec.restart
-        if restart is Restart.PERMANENT or (restart is Restart.TRANSIENT and failed):
+        if _comes_back(child, error):
             await self._restart(child, error)
             return False
         self._ended_for_good(child)
@@ -200,6 +199,11 @@ class Supervisor(Lives):
         return self._spec.auto_shutdown is AutoShutdown.ALL_SIGNIFICANT and not any(
             child.spec.significant and child.state is not State.STOPPED for child in self._children
         )
+
+    def _ends_with(self, child: Child, error: Exception) -> bool:
+        """Whether such an error of this child, once it ran, would be the end of this supervisor."""
+        any_significant = self._spec.auto_shutdown is AutoShutdown.ANY_SIGNIFICANT
+        return child.spec.significant and any_significant and not _comes_back(child, error)
 
     # Requests.
 
@@ -298,7 +302,7 @@ class Supervisor(Lives):
             try:
                 await self._start_child(child)
             except Exception as exc:  # noqa: BLE001 - a failed start is a failed life
-                await self._restart(child, exc)
+                await self._ended(child, exc)
                 return
 
     # Starting.
@@ -308,7 +312,10 @@ class Supervisor(Lives):
             try:
                 await self._start_child(child)
             except Exception as exc:  # noqa: BLE001 - any error of a start
-                raise ExceptionGroup(f"{child.path} could not start", [exc]) from None
+                text = f"{child.path} could not start"
+                if self._ends_with(child, exc):
+                    raise SignificantChildFailed(text, [exc]) from None
+                raise ExceptionGroup(text, [exc]) from None
 
     # Stopping.
 
@@ -331,3 +338,10 @@ class Supervisor(Lives):
         self._close_requests()
         for child in reversed(self._children):
             await self._stop_child(child)
+
+
+def _comes_back(child: Child, error: Exception | None) -> bool:
+    """Whether a child that ended so is started again."""
+    failed = error is not None and not isinstance(error, SignificantChildFailed)
+    restart = child.spec.restart
+    return restart is Restart.PERMANENT or (restart is Restart.TRANSIENT and failed)

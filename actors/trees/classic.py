@@ -7,9 +7,10 @@ A group is rest_for_one, the listener last, so that the door closes first:
 - slave: storage, dispatcher, pull_service, connection_state, ha_client
 
 `storage` is store and syncer, one_for_all and significant: if either crashes, the group ends, and
-with it the node, for what was written last is in doubt. So does the dispatcher, which syncs files
-of its own: a failed sync is never tried again. Every other crash restarts what stands behind it in
-the list: acknowledgements are counted anew, connections made anew.
+with it the node, for what was written last is in doubt; and if they cannot start, as the group gets
+another role, no further try would mend it. So does the dispatcher, which syncs files of its own: a
+failed sync is never tried again. Every other crash restarts what stands behind it in the list:
+acknowledgements are counted anew, connections made anew.
 
 Upstream: apache/rocketmq store/ha/DefaultHAService.java and DefaultMessageStore.start, shutdown
 (5.3.3), which order the same parts by hand.

@@ -164,6 +164,73 @@ async def test_a_significant_child_whose_start_fails_ends_the_supervisor(autojum
     assert log[-4:] == ["-b shutdown", "!b#2", "-c shutdown", "-a shutdown"]
 
 
+@pytest.mark.parametrize("asked", [True, False], ids=["on request", "after a crash"])
+async def test_a_tree_whose_significant_child_cannot_start_again_is_not_tried_again(
+    autojump_clock, asked
+):
+    """As a significant child that fails later: no restart cures it."""
+    log, seen = Log(), Events()
+    failing: list[Exception] = []
+    group = SupervisorSpec(
+        children=(
+            log.child(
+                "store",
+                restart=Restart.TEMPORARY,
+                significant=True,
+                probe={"failing": failing},
+            ),
+            log.child("reader"),
+        ),
+        intensity=0,
+        auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
+    )
+    spec = SupervisorSpec(
+        children=(
+            ChildSpec(name="orders", start=group, restart=Restart.TRANSIENT, significant=True),
+        ),
+        auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
+        takes_requests=True,
+    )
+    with pytest.RaisesGroup(Boom, flatten_subgroups=True):
+        async with open_system("n0", spec, events=seen) as system:
+            failing.append(Boom("damage"))
+            if asked:
+                assert isinstance(await restart(system, "orders"), requests.Refused)
+            else:
+                await system.ref("/n0/orders/reader").tell(Crash())
+            await trio.sleep_forever()
+    ends = ["-reader shutdown"] if asked else ["-reader crashed"]
+    assert log == ["+store#1", "+reader#1", *ends, "-store shutdown", "!store#2"]
+
+
+async def test_a_start_that_fails_elsewhere_is_tried_again(autojump_clock):
+    log = Log()
+    failing: list[Exception] = []
+    group = SupervisorSpec(
+        children=(
+            log.child("store", restart=Restart.TEMPORARY, significant=True),
+            log.child("reader", probe={"failing": failing}),
+        ),
+        auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
+    )
+    spec = SupervisorSpec(
+        children=(
+            ChildSpec(name="orders", start=group, restart=Restart.TRANSIENT, significant=True),
+        ),
+        auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
+        takes_requests=True,
+    )
+    async with open_system("n0", spec) as system:
+        log.new()
+        failing.append(Boom("a port in use"))
+        await restart(system, "orders")
+        await settle()
+        assert log.new() == [
+            *["-reader shutdown", "-store shutdown", "+store#2", "!reader#2", "-store shutdown"],
+            *["+store#3", "+reader#3"],
+        ]
+
+
 async def test_requests_are_carried_out_one_by_one_and_a_crash_between_them_counts(autojump_clock):
     log = Log()
     async with open_system("n0", three(log)) as system:

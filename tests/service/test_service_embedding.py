@@ -12,11 +12,13 @@ import trio
 
 import actors
 from actors.api.failures import RequestRefused
+from actors.cluster.explain import explain
 from actors.config import loads
 from actors.env import Syncer
 from actors.env.local_disk import LocalDisk
 from actors.env.real import real_env
 from actors.errors import (
+    Closed,
     ConfigError,
     CorruptLog,
     NotEnoughReplicas,
@@ -26,6 +28,7 @@ from actors.errors import (
     StorageError,
 )
 from actors.events.node import NodeStopped
+from actors.events.runtime import ActorCrashed
 from actors.runtime import SupervisorSpec, open_system
 from actors.service import NodeService
 from actors.storage.event_reader import read_events
@@ -125,6 +128,33 @@ async def test_damage_below_what_was_synced_refuses_the_start(
             pass
     assert str(segment.parent) in str(caught.value)
     assert caught.value.__cause__ is None, "it would be the group that it is in"
+
+
+async def test_damage_met_by_a_promotion_ends_the_node_at_once_and_in_one_line(
+    tmp_path: Path, free_port: int
+) -> None:
+    """The group's tree starts anew in its other role, and reads its log again."""
+    config = cluster(tmp_path, free_port, nodes=2)
+    async with actors.open_node(config, "n0") as node, actors.open_node(config, "n1"):
+        await node.log("orders").append([b"one", b"two"])
+    segment = tmp_path / "n1" / "groups" / "orders" / "commitlog" / f"{0:020d}"
+    data = bytearray(segment.read_bytes())
+    with pytest.RaisesGroup(CorruptLog, flatten_subgroups=True) as caught:
+        async with actors.open_node(config, "n1") as slave:
+            data[data.index(b"one")] ^= 1
+            segment.write_bytes(data)
+            with pytest.raises(Closed):
+                await slave.record("orders", 1, "n1", False)
+            await trio.sleep_forever()
+    explained = explain(caught.value)
+    (line,) = explained.lines
+    assert line.startswith(f"triolog: {segment}: ")
+    assert explained.damaged
+    (*logged, last) = read_events(LocalDisk(), f"{tmp_path}/n1/events")
+    crashed = [each for each in logged if isinstance(each.event, ActorCrashed)]
+    assert [each.path for each in crashed if "store" in each.path] == ["/n1/orders/storage/store"]
+    assert isinstance(last.event, NodeStopped)
+    assert last.event.reason == f"CorruptLog: {line.removeprefix('triolog: ')}"
 
 
 @pytest.mark.checklist(58)
