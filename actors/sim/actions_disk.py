@@ -132,7 +132,9 @@ class DiskFull(FailingDisk):
 
 
 class BitRot(Action):
-    """A bit of a record flips, on the disk and in the cache."""
+    """A bit of a record flips, on the disk and in the cache. A node that meets it ends, or does not
+    start, until it is put back.
+    """
 
     name = "bit_rot"
     most = 2
@@ -144,6 +146,8 @@ class BitRot(Action):
             runner.note("damaged", f"{fault.node} {where}")
         await trio.sleep(fault.for_s)
         runner.repair(fault.node)
+        if runner.has_died(fault.node):
+            await runner.up(fault.node)
 
 
 class OldSector(Action):

@@ -27,6 +27,7 @@ TEND_TIMEOUT_S = 60.0
 TEND_LOOK_S = 0.5
 CALL_TIMEOUT_S = 5.0
 """A node that is paused, or stops, does not answer."""
+LACKING = (Fence.SLAVE_AHEAD, Fence.SHORTER_THAN_MARK)
 
 
 class HandOverCalledOff(Action):
@@ -137,21 +138,25 @@ async def promoted(runner: FaultRunner, asked: str, chosen: str | None) -> bool:
 async def keep_tending(runner: FaultRunner) -> None:
     """The operator who does what README says, wherever a node says that it waits for that."""
     while True:
-        await tend(runner)
+        await tend(runner, alone=True)
         await trio.sleep(TEND_LOOK_S)
 
 
-async def tend(runner: FaultRunner) -> None:
+async def tend(runner: FaultRunner, *, alone: bool = False) -> None:
     """Whoever is refused as diverged is resynced. If the master is fenced because a member holds
     what it lacks, the furthest becomes master.
+
+    Args:
+        alone: nobody else promotes now: a hand-over that goes on got lost, and is asked for again.
     """
+    fences = (*LACKING, Fence.HANDING_OVER, Fence.CONFLICT) if alone else LACKING
     for name in runner.cluster.names:
         view = view_of(runner, name)
         if view is None or not runner.is_ready(name):
             continue
         if view.state is RoleState.DIVERGED:
             await resync(runner, name)
-        elif view.fence in (Fence.SLAVE_AHEAD, Fence.SHORTER_THAN_MARK):
+        elif view.fence in fences:
             await promoted(runner, name, None)
 
 

@@ -1,7 +1,8 @@
 """The invariant that nothing fails of itself, and what a fault excuses.
 
-A disk error may end a node, and damage may keep it from starting; but only the node whose disk was
-made to fail, only until its next start, and only with an error that says so.
+A disk error may end a node; damage may keep it from starting, or end it when its group starts anew.
+But only the node whose disk was made to fail or damaged, only until it is started after that (what
+was damaged may be read before it is put back, and told later), and only with an error that says so.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class Excuses:
 
     _disk: dict[str, None] = attrs.field(factory=dict, init=False)
     _damaged: dict[str, None] = attrs.field(factory=dict, init=False)
+    _mended: dict[str, None] = attrs.field(factory=dict, init=False)  # and not started since
 
     def learn(self, seen: FaultInjected) -> None:
         """Take in what was done to the nodes."""
@@ -45,16 +47,18 @@ class Excuses:
                 self._disk[node] = None
             case "start":
                 self._disk.pop(node, None)
+                self._mended.pop(node, None)
             case "damaged":
                 self._damaged[node] = None
-            case "repaired" | "wiped":
-                self._damaged.pop(node, None)
+            case "repaired" | "wiped" if node in self._damaged:
+                del self._damaged[node]
+                self._mended[node] = None
 
     def cover(self, node: str, error: str) -> bool:
         """Whether the node may fail like this now."""
         if node in self._disk and speaks_of_disk(error):
             return True
-        return node in self._damaged and DAMAGE_WORD in error
+        return (node in self._damaged or node in self._mended) and DAMAGE_WORD in error
 
     def disk_failed(self, node: str) -> bool:
         """Whether a disk error has struck this life of the node."""

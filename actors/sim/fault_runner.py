@@ -18,7 +18,7 @@ from actors.runtime.errors import describe
 from actors.sim.action import Action
 from actors.sim.atlas import FaultAtlas
 from actors.sim.cluster import SimCluster
-from actors.sim.failures import speaks_of_disk
+from actors.sim.failures import Excuses
 from actors.sim.history import FaultInjected, History
 from actors.sim.log_bytes import DiskLogBytes
 from actors.sim.script import Fault, Script
@@ -52,7 +52,7 @@ class FaultRunner:
     actions: Mapping[str, Action]
     atlas: FaultAtlas = attrs.field(init=False)
     counts: dict[str, int] = attrs.field(factory=dict, init=False)
-    _felt: dict[str, int] = attrs.field(factory=dict, init=False)  # node -> boot with a disk fault
+    _excuses: Excuses = attrs.field(factory=Excuses, init=False)
     _starting: dict[str, None] = attrs.field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -118,7 +118,13 @@ class FaultRunner:
 
     def note(self, kind: str, where: str) -> None:
         self.cluster.world.fingerprint.note(f"{kind} {where}")
-        self.history.add(FaultInjected(at_s=trio.current_time(), kind=kind, where=where))
+        seen = FaultInjected(at_s=trio.current_time(), kind=kind, where=where)
+        self._excuses.learn(seen)
+        self.history.add(seen)
+
+    def has_died(self, name: str) -> bool:
+        """Whether it ended by itself, and nobody has looked why."""
+        return self.cluster.world.node(name).failure is not None
 
     def is_on(self, name: str) -> bool:
         return self.cluster.runs(name)
@@ -165,7 +171,7 @@ class FaultRunner:
         if failure is None:
             return
         text = describe(failure)
-        if self._felt.get(name) == node.boots and speaks_of_disk(text):
+        if self._excuses.cover(name, text):
             self.note("died", f"{name} of its disk")
         else:
             now_s = trio.current_time()
@@ -195,18 +201,14 @@ class FaultRunner:
             await self.cluster.start(name)
         except EndedWhileStarting:
             await trio.lowlevel.checkpoint()
-        except CorruptLog as error:
-            if name not in self.atlas.damaged:
-                return self._cannot_start(name, error)
-            self.note("refused to start", name)
-            await trio.sleep(START_AGAIN_S)
-            self._tend(name)
         except Exception as error:  # noqa: BLE001 - whatever a node may say of its start
-            node = self.cluster.world.node(name)
-            if self._felt.get(name) != node.boots or not speaks_of_disk(describe(error)):
+            if not self._excuses.cover(name, describe(error)):
                 return self._cannot_start(name, error)
-            self.note("start failed", name)
+            damaged = isinstance(error, CorruptLog)
+            self.note("refused to start" if damaged else "start failed", name)
             await trio.sleep(START_AGAIN_S)
+            if damaged:
+                self._tend(name)
         return True
 
     def _cannot_start(self, name: str, error: Exception) -> bool:
@@ -224,5 +226,4 @@ class FaultRunner:
 
     def _feel(self, name: str, what: str) -> None:
         """A disk fault took effect."""
-        self._felt[name] = self.cluster.world.node(name).boots
         self.note("felt", f"{name} {what}")

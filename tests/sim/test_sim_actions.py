@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from actors.errors import OutcomeUnknown, TriologError
+from actors.events.runtime import ActorCrashed
 from actors.sim.actions_network import STRANGER, STRANGER_ADDRESS
 from actors.sim.actions_operator import tend
 from actors.sim.checkers import invariants
@@ -20,7 +21,7 @@ from actors.sim.faults import ACTIONS
 from actors.sim.history import FaultInjected, History
 from actors.sim.log_bytes import DiskLogBytes
 from actors.sim.script import parse_fault
-from actors.sim.world import World, open_world
+from actors.sim.world import SimEvent, World, open_world
 
 GROUP = "orders"
 
@@ -208,6 +209,44 @@ async def test_damage_is_refused_at_the_start_and_mended(autojump_clock: object)
             assert on.kinds.count("damaged") == 1
             tended.update(on.kinds)
     assert {"refused to start", "repaired", "wiped"} <= tended
+
+
+async def test_damage_that_a_promotion_meets_ends_the_node_until_it_is_mended(
+    autojump_clock: object,
+) -> None:
+    async with stage() as on:
+        await on.do("at 0.1 bit_rot n1 for 9", "at 0.2 promote n1 n0")
+        kinds = on.kinds
+        assert "died" in kinds
+        assert kinds.index("repaired") < kinds.index("start", kinds.index("damaged"))
+        assert on.cluster.runs("n1")
+
+
+async def test_damage_may_be_told_after_it_was_mended(autojump_clock: object) -> None:
+    """The node has read it, and is paused while the bytes are put back."""
+    async with stage() as on:
+        await on.cluster.power_loss("n1")
+        on.runner.note("damaged", f"n1 {on.runner.atlas.flip_bit('n1', on.world.rng('rot'))}")
+
+        def repair(seen: SimEvent) -> None:
+            if isinstance(seen.event, ActorCrashed):
+                on.runner.repair("n1")
+
+        on.world.on_event.append(repair)
+        await on.runner.up("n1")
+        assert "refused to start" in on.kinds
+
+
+async def test_a_promotion_that_got_lost_half_way_is_asked_for_again(
+    autojump_clock: object,
+) -> None:
+    async with stage() as on:
+        await on.cluster.node("n0").fence(GROUP, 1, True)
+        await tend(on.runner)
+        assert on.kinds == []  # somebody may be about to end it
+        await tend(on.runner, alone=True)
+        assert on.kinds == ["promoting"]
+        assert (await on.cluster.log(GROUP).append([b"goes on"])).copies >= 2
 
 
 async def test_a_promotion_ends_the_fence_of_a_hand_over_that_was_called_off(

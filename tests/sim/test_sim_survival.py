@@ -155,18 +155,36 @@ EIO = "OSError: [Errno 5] Input/output error: '/x'"
             [fault("damaged", "n1 1 to 2"), fault("start", "n1"), crashed("n1", "CorruptLog: x")],
             False,
         ),
+        ([fault("damaged", "n1 1 to 2"), crashed("n2", "CorruptLog: x")], True),
+        ([fault("damaged", "n1 1 to 2"), crashed("n1", EIO)], True),
         (
-            [fault("damaged", "n1 1 to 2"), fault("wiped", "n1"), crashed("n1", "CorruptLog: x")],
+            [
+                fault("damaged", "n1 1 to 2"),
+                fault("wiped", "n1"),
+                fault("start", "n1"),
+                crashed("n1", "CorruptLog: x"),
+            ],
             True,
         ),
         (
             [
                 fault("damaged", "n1 1 to 2"),
                 fault("repaired", "n1 1 to 2"),
+                fault("start", "n1"),
                 crashed("n1", "CorruptLog: x"),
             ],
             True,
         ),
+        (
+            [
+                fault("damaged", "n1 1 to 2"),
+                fault("start", "n1"),
+                fault("repaired", "n1 1 to 2"),
+                crashed("n1", "CorruptLog: x"),
+            ],
+            False,
+        ),
+        ([fault("repaired", "n1 1 to 2"), crashed("n1", "CorruptLog: x")], True),
     ],
 )
 def test_only_what_was_broken_may_fail_and_only_so(seen: list[Any], is_wrong: bool) -> None:
