@@ -200,6 +200,29 @@ class Promotion:
 
 
 @attrs.frozen(kw_only=True)
+class Claim:
+    """That a coordinator is about to make a node master. See `actors.ha.core.claims`.
+
+    Attributes:
+        number: of the promotion.
+        token: drawn by the coordinator, tells it from others that take the same number.
+        by: the node that carries it out.
+        master: the chosen one.
+        again: its coordinator is still at it: only who holds it already holds it on.
+        kept: confirmed: the chosen one may hear of it from now on. Again, too.
+        force: put another coordinator's claim aside.
+    """
+
+    number: int
+    token: int
+    by: str
+    master: str
+    again: bool = False
+    kept: bool = False
+    force: bool = False
+
+
+@attrs.frozen(kw_only=True)
 class GroupRecord:
     """What a node must remember of one group, beside its log.
 
@@ -237,6 +260,7 @@ class GroupState:
         acknowledged: as in `Offsets`.
         high_water: the highest offset that it is known to have acknowledged or reported.
         unanswered: records that producers have handed to this node and wait for.
+        claimed: the highest number that a promotion was begun with here, 0 for none under way.
     """
 
     cluster: str
@@ -256,3 +280,4 @@ class GroupState:
     acknowledged: int
     high_water: int
     unanswered: int
+    claimed: int = 0

@@ -5,6 +5,7 @@ Every call becomes a message to an actor of the node; `Node` keeps nothing but c
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
@@ -59,9 +60,10 @@ class Node(NodeRoles):
         api_path: str,
         sink: EventSink,
         network: Network,
+        rng: random.Random,
         roles: Mapping[str, RoleParts],
     ) -> None:
-        super().__init__(config, network)
+        super().__init__(config, network, rng)
         self.identity = identity
         self.api_path = api_path
         self._sink = sink

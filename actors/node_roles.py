@@ -5,6 +5,7 @@ A promotion is carried out by whichever member is asked for it.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -25,7 +26,8 @@ from actors.ha.core.promotion import Wish
 from actors.ha.core.reigns import Kind, compare
 from actors.ha.core.role_effects import RoleView
 from actors.ha.role_board import RoleBoard
-from actors.log_types import GroupState, Offsets
+from actors.ha.role_parts import TOKEN_MAX
+from actors.log_types import Claim, GroupState, Offsets
 from actors.node_part import GroupPart
 from actors.runtime import ActorError, ActorRef, ReplyTo
 from actors.storage import pull_service, store
@@ -43,8 +45,9 @@ class NodeRoles:
 
     identity: NodeIdentity
 
-    def __init__(self, config: ClusterConfig, network: Network) -> None:
+    def __init__(self, config: ClusterConfig, network: Network, rng: random.Random) -> None:
         self.config = config
+        self._rng = rng
         self._network = network
         self._parts: dict[str, GroupPart] = {}
 
@@ -82,10 +85,10 @@ class NodeRoles:
             await board.wait_changed(board.view)
         return await self.group_state(group)
 
-    async def fence(self, group: str, number: int, on: bool) -> GroupState:
+    async def fence(self, group: str, claim: Claim, on: bool) -> GroupState:
         """See `NodeHandle.fence`."""
         await self._change(
-            group, lambda reply: role_messages.Fence(number=number, on=on, reply_to=reply)
+            group, lambda reply: role_messages.Fence(claim=claim, on=on, reply_to=reply)
         )
         return await self.group_state(group)
 
@@ -139,7 +142,8 @@ class NodeRoles:
             force=force,
         )
         members = Members(own=self, config=self.config, network=self._network, group=group)
-        return await Promotion(wish, members, self.config.drain_timeout_s).run()
+        who, token = self.identity.node, self._rng.randint(1, TOKEN_MAX)
+        return await Promotion(wish, members, self.config.drain_timeout_s, who, token).run()
 
     async def _ask_master(self, part: GroupPart) -> GroupState:
         """What the master says of itself now. Raises: RequestRefused: it is none, or silent."""
@@ -187,6 +191,7 @@ class NodeRoles:
             acknowledged=offsets.acknowledged,
             high_water=view.high_water,
             unanswered=part.counts.unanswered,
+            claimed=view.claimed,
         )
 
     async def _asked(
@@ -224,8 +229,10 @@ class NodeRoles:
 
 
 def _same(view: RoleView, other: RoleView) -> bool:
-    """Whether it is the same part; the high-water mark is none of it."""
-    return attrs.evolve(view, high_water=0) == attrs.evolve(other, high_water=0)
+    """Whether it is the same part; the high-water mark and claims are none of it."""
+    return attrs.evolve(view, high_water=0, claimed=0) == attrs.evolve(
+        other, high_water=0, claimed=0
+    )
 
 
 def _is_as_known(view: RoleView, known: GroupState) -> bool:

@@ -271,7 +271,7 @@ def new_node(
     roles = {
         group.name: _role_parts(config, group, name, directory) for group in config.groups_of(name)
     }
-    return Node(config, identity, socket_path, sink, env.network, roles), sink
+    return Node(config, identity, socket_path, sink, env.network, env.rng, roles), sink
 
 
 def _role_parts(

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from wire.api_base import POSITION_MAX, Count, Frame, Id, Name, Position
+from wire.api_base import NAME_CHARS_MAX, POSITION_MAX, Count, Frame, Id, Name, Position
 
 REIGNS_MAX = 256
 """Longest history that is sent; its owner keeps no more either."""
@@ -36,12 +36,21 @@ class WatchGroup(Frame, frozen=True, kw_only=True, tag="watch_group"):
 
 
 class Fence(Frame, frozen=True, kw_only=True, tag="fence"):
-    """`number`: of the promotion that is about to take place. `on`: false takes the fence away."""
+    """`number`: of the promotion that is about to take place. `on`: false takes the fence away.
+
+    The rest is a claim's: `actors.log_types.Claim`, field by field.
+    """
 
     id: Id
     group: Name
     number: Annotated[int, Meta(ge=1, le=POSITION_MAX)]
     on: bool
+    token: Count = 0
+    by: Annotated[str, Meta(max_length=NAME_CHARS_MAX)] = ""
+    master: Annotated[str, Meta(max_length=NAME_CHARS_MAX)] = ""
+    again: bool = False
+    kept: bool = False
+    force: bool = False
 
 
 class Record(Frame, frozen=True, kw_only=True, tag="record"):
@@ -82,6 +91,7 @@ class Group(Frame, frozen=True, kw_only=True, tag="group"):
     acknowledged: Position
     high_water: Position
     unanswered: Count
+    claimed: Count = 0
 
 
 class Resynced(Frame, frozen=True, kw_only=True, tag="resynced"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias, assert_never
 
 from actors.api import convert
-from actors.api.convert_group import from_group_state
+from actors.api.convert_group import from_group_state, to_claim
 from actors.api.handle import NodeHandle, NodeIdentity
 from actors.api.limits import ApiLimits
 from wire import api
@@ -61,7 +61,7 @@ async def answer(handle: NodeHandle, request: Slow, *, text: bool) -> api.Answer
         case api.GetGroup():
             return from_group_state(request.id, await handle.group_state(request.group))
         case api.Fence():
-            state = await handle.fence(request.group, request.number, request.on)
+            state = await handle.fence(request.group, to_claim(request), request.on)
             return from_group_state(request.id, state)
         case api.Record():
             state = await handle.record(

@@ -1,8 +1,8 @@
-"""Between `GroupState` and its frame."""
+"""Between `GroupState`, `Claim` and their frames."""
 
 from __future__ import annotations
 
-from actors.log_types import GroupState, Reign
+from actors.log_types import Claim, GroupState, Reign
 from wire import api
 
 
@@ -29,6 +29,7 @@ def from_group_state(request: int, state: GroupState) -> api.Group:
         acknowledged=state.acknowledged,
         high_water=state.high_water,
         unanswered=state.unanswered,
+        claimed=state.claimed,
     )
 
 
@@ -53,4 +54,32 @@ def to_group_state(frame: api.Group) -> GroupState:
         acknowledged=frame.acknowledged,
         high_water=frame.high_water,
         unanswered=frame.unanswered,
+        claimed=frame.claimed,
+    )
+
+
+def from_claim(request: int, group: str, claim: Claim, *, on: bool) -> api.Fence:
+    return api.Fence(
+        id=request,
+        group=group,
+        number=claim.number,
+        on=on,
+        token=claim.token,
+        by=claim.by,
+        master=claim.master,
+        again=claim.again,
+        kept=claim.kept,
+        force=claim.force,
+    )
+
+
+def to_claim(frame: api.Fence) -> Claim:
+    return Claim(
+        number=frame.number,
+        token=frame.token,
+        by=frame.by,
+        master=frame.master,
+        again=frame.again,
+        kept=frame.kept,
+        force=frame.force,
     )

@@ -12,7 +12,7 @@ import attrs
 from actors.events.sink import EventLines, EventSubscription
 from actors.ha.role_board import RoleBoard
 from actors.log import AppendOutcome
-from actors.log_types import Batch, GroupState, NewRecord, Offsets, Receipt
+from actors.log_types import Batch, Claim, GroupState, NewRecord, Offsets, Receipt
 
 __all__ = ["AppendOutcome", "EventLines", "EventSubscription", "NodeHandle", "NodeIdentity"]
 
@@ -89,11 +89,13 @@ class NodeHandle(Protocol):
         Offsets are no part: growth alone returns nothing.
         """
 
-    async def fence(self, group: str, number: int, on: bool) -> GroupState:
-        """Take no appends here until promotion `number` is over, or take them again.
+    async def fence(self, group: str, claim: Claim, on: bool) -> GroupState:
+        """Hold a coordinator's claim, which fences a master, or confirm it, or give it up.
 
-        Returns: the state after it; of a node that is not master, unchanged.
-        Raises: RequestRefused(ERROR_BAD_REQUEST) if it knows that promotion or a higher one.
+        It is to be repeated at least every CLAIM_LEASE_S. See `actors.ha.core.claims`.
+        Returns: the state after it.
+        Raises: RequestRefused(ERROR_BAD_REQUEST) if it knows that promotion or a higher one, or
+            holds another coordinator's claim.
         """
 
     async def record(self, group: str, number: int, master: str, force: bool) -> GroupState:

@@ -7,14 +7,14 @@ from typing import Protocol
 import attrs
 import trio
 
-from actors.api.convert_group import to_group_state
+from actors.api.convert_group import from_claim, to_group_state
 from actors.api.frame_socket import SocketClosed
 from actors.api.handle import NodeIdentity
 from actors.api.member_session import ANSWER_TIMEOUT_S, member_session
 from actors.api.server import master_door
 from actors.config import ClusterConfig
 from actors.env import Network
-from actors.log_types import GroupState
+from actors.log_types import Claim, GroupState
 from wire import api
 
 
@@ -24,7 +24,7 @@ class OwnPart(Protocol):
     identity: NodeIdentity
 
     async def group_state(self, group: str) -> GroupState: ...
-    async def fence(self, group: str, number: int, on: bool) -> GroupState: ...
+    async def fence(self, group: str, claim: Claim, on: bool) -> GroupState: ...
     async def record(self, group: str, number: int, master: str, force: bool) -> GroupState: ...
 
 
@@ -54,11 +54,11 @@ class Members:
             return await self.own.group_state(self.group)
         return await self._ask(node, api.GetGroup(id=1, group=self.group), ANSWER_TIMEOUT_S)
 
-    async def fence(self, node: str, number: int, on: bool) -> GroupState:
+    async def fence(self, node: str, claim: Claim, on: bool) -> GroupState:
         """See `NodeHandle.fence`."""
         if node == self._name:
-            return await self.own.fence(self.group, number, on)
-        request = api.Fence(id=1, group=self.group, number=number, on=on)
+            return await self.own.fence(self.group, claim, on)
+        request = from_claim(1, self.group, claim, on=on)
         return await self._ask(node, request, ANSWER_TIMEOUT_S)
 
     async def record(self, node: str, number: int, master: str, force: bool) -> GroupState:

@@ -1,20 +1,23 @@
 """Carrying out a promotion: asks the members, decides, fences, waits, and tells the new master.
 
     1. ask every member; choose, or refuse (`core.promotion`)
-    2. fence whoever takes appends, or might soon
+    2. claim it at every member that answers, one after the other in the file's order: so nobody
+       else is at it, and whoever takes appends, or might soon, is fenced (`core.claims`)
     3. hand-over: wait until the chosen one has all that the fenced master has, and nobody waits
        for an answer any more
-    4. tell the chosen one, then all others
-    5. wait until it is open
+    4. confirm the claim where it fences, and at the chosen one
+    5. tell the chosen one, then all others
+    6. wait until it is open
 
-Nothing here is kept: the members remember. Up to 4 nothing has happened, and the fence is taken
-away again; if the coordinator dies there, the group takes no appends until somebody promotes
-again. From 4 on the promotion is a fact as soon as one member has heard of it: members tell each
-other, and the fence stays, for nobody can know that none of them has.
+Nothing here is kept: the members remember. Up to 4 nothing has happened, and the claim is taken
+back; if the coordinator dies there, it ends by itself. From 4 on it stays: the promotion is a fact
+as soon as one member has heard of it, members tell each other, and nobody can know that none of
+them has. If the coordinator dies there and nobody has, the old master says what to type.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
@@ -23,9 +26,9 @@ import trio
 
 from actors.api.failures import RequestRefused
 from actors.api.member_session import LOST, lost_text
-from actors.errors import OutcomeUnknown
+from actors.errors import OutcomeUnknown, TriologError
 from actors.ha.core.promotion import Plan, Refusal, Wish, decide, handed_over
-from actors.log_types import GroupState
+from actors.log_types import Claim, GroupState
 from wire import api
 
 LOOK_S = 0.05
@@ -35,11 +38,18 @@ OPEN_TIMEOUT_S = 30.0
 UNFENCE_TIMEOUT_S = 5.0
 
 
+GONE_S = 3.0
+"""A hand-over ends when the chosen one has had no connection to its master for so long, or one of
+the two no word: a slave that was just started connects sooner."""
+RENEW_S = 1.0
+"""How often members hear that the coordinator is at work. See CLAIM_LEASE_S."""
+
+
 class Asks(Protocol):
     """How members are reached; `member_requests.Members`. All raise one of LOST."""
 
     async def state(self, node: str) -> GroupState: ...
-    async def fence(self, node: str, number: int, on: bool) -> GroupState: ...
+    async def fence(self, node: str, claim: Claim, on: bool) -> GroupState: ...
     async def record(self, node: str, number: int, master: str, force: bool) -> GroupState: ...
 
 
@@ -49,12 +59,18 @@ class Promotion:
 
     Attributes:
         drain_timeout_s: how long a hand-over may take.
+        by: who carries it out.
+        token: of its claim.
     """
 
     wish: Wish
     asks: Asks
     drain_timeout_s: float
-    _fenced: list[str] = attrs.field(factory=list)
+    by: str
+    token: int
+    _asked: list[str] = attrs.field(factory=list)
+    _claimed: list[str] = attrs.field(factory=list)
+    _told: bool = False
 
     async def run(self) -> dict[str, Any]:
         """Do it.
@@ -69,20 +85,41 @@ class Promotion:
         plan = decide(self.wish, states, silent)
         if isinstance(plan, Refusal):
             raise _refused(plan)
-        told = False
+        claim = Claim(
+            number=plan.number,
+            token=self.token,
+            by=self.by,
+            master=plan.chosen,
+            force=self.wish.force,
+        )
+        failed: Exception | None = None
         try:
-            await self._fence(plan)
-            if plan.hand_over:
-                await self._hand_over(plan)
-            told = True
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._renew, claim)
+                try:
+                    await self._switch(plan, claim, tuple(states))
+                except TriologError as error:
+                    failed = error
+                nursery.cancel_scope.cancel()
+        finally:
+            if not self._told:
+                await self._take_back(plan, claim)
+        if failed is not None:
+            raise failed
+        return await self._finish(plan, states, silent)
+
+    async def _switch(self, plan: Plan, claim: Claim, members: tuple[str, ...]) -> None:
+        """Steps 2 to 5, up to the chosen one."""
+        await self._claim(plan, claim, members)
+        if plan.hand_over:
+            await self._hand_over(plan)
+        await self._confirm(plan, claim)
+        self._told = True
+        try:
             await self._tell_chosen(plan)
         except RequestRefused:
-            told = False  # the chosen one has said that it does not act by it
+            self._told = False  # the chosen one has said that it does not act by it
             raise
-        finally:
-            if not told:
-                await self._unfence(plan.number)
-        return await self._finish(plan, states, silent)
 
     async def _ask(self, nodes: tuple[str, ...]) -> tuple[dict[str, GroupState], dict[str, str]]:
         """Those that answer, in the file's order, and why the others do not."""
@@ -90,7 +127,10 @@ class Promotion:
         return found, {node: lost_text(error) for node, error in lost.items()}
 
     async def _each(
-        self, nodes: tuple[str, ...], ask: Callable[[str], Awaitable[GroupState]]
+        self,
+        nodes: tuple[str, ...],
+        ask: Callable[[str], Awaitable[GroupState]],
+        timeout_s: float = math.inf,
     ) -> tuple[dict[str, GroupState], dict[str, Exception]]:
         """Ask all at once; whoever is lost, is lost."""
         found: dict[str, GroupState] = {}
@@ -98,7 +138,8 @@ class Promotion:
 
         async def one(node: str) -> None:
             try:
-                found[node] = await ask(node)
+                with trio.fail_after(timeout_s):
+                    found[node] = await ask(node)
             except LOST as error:
                 lost[node] = error
 
@@ -108,26 +149,57 @@ class Promotion:
         ordered = {node: found[node] for node in nodes if node in found}
         return ordered, {node: lost[node] for node in nodes if node in lost}
 
-    async def _fence(self, plan: Plan) -> None:
-        self._fenced = list(plan.fence)  # one that was lost while it was asked may be fenced, too
-        _, lost = await self._each(
-            plan.fence, lambda node: self.asks.fence(node, plan.number, on=True)
-        )
-        for node, error in lost.items():
-            raise RequestRefused(
-                api.ERROR_NOT_AVAILABLE,
-                f"{node} cannot be fenced: {lost_text(error)}; nothing was done",
+    async def _claim(self, plan: Plan, claim: Claim, members: tuple[str, ...]) -> None:
+        needed = (*plan.fence, plan.chosen)
+        for node in members:
+            self._asked.append(node)  # one that is lost while it is asked may have heard it, too
+            try:
+                await self.asks.fence(node, claim, on=True)
+            except RequestRefused as error:
+                raise RequestRefused(error.error, f"{error}; nothing was done") from error
+            except LOST as error:
+                if node in needed:
+                    what = "be fenced" if node in plan.fence else "be asked"
+                    text = f"{node} cannot {what}: {lost_text(error)}; nothing was done"
+                    raise RequestRefused(api.ERROR_NOT_AVAILABLE, text) from error
+            else:
+                self._claimed.append(node)
+
+    async def _renew(self, claim: Claim) -> None:
+        """Whoever is lost here is found out by the steps."""
+        again = attrs.evolve(claim, again=True)
+        while True:
+            await trio.sleep(RENEW_S)
+            await self._each(
+                tuple(self._claimed), lambda node: self.asks.fence(node, again, on=True), RENEW_S
             )
 
+    async def _confirm(self, plan: Plan, claim: Claim) -> None:
+        kept = attrs.evolve(claim, kept=True)
+        needed = tuple(dict.fromkeys((*plan.fence, plan.chosen)))
+        _, lost = await self._each(needed, lambda node: self.asks.fence(node, kept, on=True))
+        for node, error in lost.items():
+            text = f"{node} was lost: {lost_text(error)}; nothing was done"
+            raise RequestRefused(api.ERROR_NOT_AVAILABLE, text)
+
     async def _hand_over(self, plan: Plan) -> None:
+        """Wait until `chosen` has all. It may lose its connection for GONE_S, no longer."""
         assert plan.old is not None
         pair = (plan.old, plan.chosen)
         states: dict[str, GroupState] = {}
+        well_s = dict.fromkeys(pair, trio.current_time())
         with trio.move_on_after(self.drain_timeout_s):
             while True:
-                states, lost = await self._each(pair, self.asks.state)
+                states, lost = await self._each(pair, self.asks.state, GONE_S)
                 if not lost and handed_over(self.wish, states[plan.old], states[plan.chosen]):
                     return
+                now_s = trio.current_time()
+                for node, state in states.items():
+                    if node == plan.old or state.state == "following":
+                        well_s[node] = now_s
+                for node, seen_s in well_s.items():
+                    if now_s - seen_s >= GONE_S:
+                        raise _lost_in_hand_over(plan, node, states.get(node))
                 await trio.sleep(LOOK_S)
         why = "one of them does not answer"
         if len(states) == len(pair):
@@ -156,12 +228,17 @@ class Promotion:
                 f" ({lost_text(error)}): promote again"
             ) from error
 
-    async def _unfence(self, number: int) -> None:
-        """Also when the operator has gone: the master takes appends again."""
-        with trio.move_on_after(UNFENCE_TIMEOUT_S, shield=True):
-            await self._each(
-                tuple(self._fenced), lambda node: self.asks.fence(node, number, on=False)
-            )
+    async def _take_back(self, plan: Plan, claim: Claim) -> None:
+        """Also when the operator has gone: the master takes appends again. Where nothing is fenced
+        nobody waits for it: a claim ends by itself.
+        """
+        fenced = tuple(node for node in self._asked if node in plan.fence)
+        others = tuple(node for node in self._asked if node not in plan.fence)
+        with trio.CancelScope(shield=True):
+            for nodes, timeout_s in ((fenced, UNFENCE_TIMEOUT_S), (others, RENEW_S)):
+                await self._each(
+                    nodes, lambda node: self.asks.fence(node, claim, on=False), timeout_s
+                )
 
     async def _finish(
         self, plan: Plan, states: dict[str, GroupState], silent: dict[str, str]
@@ -203,6 +280,14 @@ class Promotion:
                     why = f"{state.state}: {state.reason}"
                 await trio.sleep(LOOK_S)
         return why
+
+
+def _lost_in_hand_over(plan: Plan, node: str, state: GroupState | None) -> RequestRefused:
+    what = f"has not answered for {GONE_S:g} s"
+    if state is not None:
+        what = f"has had no connection to {plan.old} for {GONE_S:g} s ({state.state})"
+    then = f"{plan.old} goes on as master" if node == plan.chosen else "nothing was done"
+    return RequestRefused(api.ERROR_NOT_AVAILABLE, f"{node} {what}; {then}")
 
 
 def _refused(found: Refusal) -> RequestRefused:

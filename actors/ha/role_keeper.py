@@ -45,7 +45,7 @@ REQUESTS_MAX = 1024
 
 @attrs.frozen(kw_only=True)
 class _Tick:
-    """Timer: the time that a master waits for silent members is over."""
+    """Timer: the time is over that a master waits for silent members, or that a claim lasts."""
 
 
 _Inbox: TypeAlias = Message | _Tick
@@ -97,7 +97,7 @@ class RoleKeeper(Actor[_Inbox]):
             case ReportedAhead():
                 effects = rules.reported_ahead(message.slave, message.offset_bytes, now_s)
             case Fence():
-                effects = rules.fence(message.number, on=message.on, now_s=now_s)
+                effects = rules.fence(message.claim, on=message.on, now_s=now_s)
             case Record():
                 promotion = Promotion(message.number, message.master)
                 effects = rules.recorded(promotion, now_s, force=message.force)

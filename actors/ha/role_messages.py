@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import attrs
 
-from actors.log_types import GroupState
+from actors.log_types import Claim, GroupState
 from actors.runtime import ReplyTo
 from actors.storage.store_messages import StoreStarted
 
@@ -91,7 +91,7 @@ class ReportedAhead:
 class Fence:
     """See `NodeHandle.fence`. Answered when the store knows."""
 
-    number: int
+    claim: Claim
     on: bool
     reply_to: ReplyTo[Done]
 

@@ -43,6 +43,7 @@ def role_rules(
     """The rules of one group on one node, at the start of the node."""
     java = group.java_nodes
     return RoleRules(
+        group=group.name,
         node=node,
         file_master=group.master,
         members=tuple(each for each in group.members if each != node and each not in java),

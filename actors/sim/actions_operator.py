@@ -14,6 +14,7 @@ import trio
 
 from actors.errors import TriologError
 from actors.ha.core.role_effects import Fence, RoleState, RoleView
+from actors.log_types import Claim
 from actors.node import Node
 from actors.runtime import ActorError
 from actors.sim.action import Action, Ground
@@ -27,12 +28,13 @@ TEND_TIMEOUT_S = 60.0
 TEND_LOOK_S = 0.5
 CALL_TIMEOUT_S = 5.0
 """A node that is paused, or stops, does not answer."""
-LACKING = (Fence.SLAVE_AHEAD, Fence.SHORTER_THAN_MARK)
+NEEDED = (Fence.SLAVE_AHEAD, Fence.SHORTER_THAN_MARK, Fence.ABANDONED)
+"""What a master waits for an operator in."""
 
 
 class HandOverCalledOff(Action):
-    """A hand-over begins, which fences the master, and is given up after a while: the master takes
-    appends again.
+    """A hand-over begins, which fences the master, and is given up after a while, or its lease
+    ends: the master takes appends again.
     """
 
     name = "hand_over_called_off"
@@ -50,13 +52,14 @@ class HandOverCalledOff(Action):
         state = await on_node(node, lambda: node.group_state(group))
         if state is None or not runner.is_on(name):
             return
-        number = state.number + 1
-        if await on_node(node, lambda: node.fence(group, number, True)) is None:
+        number = max(state.number, state.claimed) + 1
+        claim = Claim(number=number, token=1, by="operator", master=name)
+        if await on_node(node, lambda: node.fence(group, claim, True)) is None:
             return
         runner.began(fault)
         await trio.sleep(fault.for_s)
         while runner.runs_still(name, node):
-            if await on_node(node, lambda: node.fence(group, number, False)) is not None:
+            if await on_node(node, lambda: node.fence(group, claim, False)) is not None:
                 break
             # After a promotion in between the fence is gone, and the call is refused for ever.
             state = await on_node(node, lambda: node.group_state(group))
@@ -144,12 +147,12 @@ async def keep_tending(runner: FaultRunner) -> None:
 
 async def tend(runner: FaultRunner, *, alone: bool = False) -> None:
     """Whoever is refused as diverged is resynced. If the master is fenced because a member holds
-    what it lacks, the furthest becomes master.
+    what it lacks, or a promotion was not finished, the furthest becomes master.
 
     Args:
-        alone: nobody else promotes now: a hand-over that goes on got lost, and is asked for again.
+        alone: nobody else promotes now: two masters by one number are no passing thing.
     """
-    fences = (*LACKING, Fence.HANDING_OVER, Fence.CONFLICT) if alone else LACKING
+    fences = (*NEEDED, Fence.CONFLICT) if alone else NEEDED
     for name in runner.cluster.names:
         view = view_of(runner, name)
         if view is None or not runner.is_ready(name):

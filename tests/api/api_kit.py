@@ -25,6 +25,7 @@ from actors.ha.core.role_effects import Role, RoleState, RoleView
 from actors.ha.role_board import RoleBoard
 from actors.log_types import (
     Batch,
+    Claim,
     GroupState,
     Message,
     NewRecord,
@@ -228,9 +229,9 @@ class MemoryNode:
             await self.changed.wait()
         return self.state
 
-    async def fence(self, group: str, number: int, on: bool) -> GroupState:
+    async def fence(self, group: str, claim: Claim, on: bool) -> GroupState:
         self.check(group)
-        self.calls.append(("fence", number, on))
+        self.calls.append(("fence", claim, on))
         return await self.group_state(group)
 
     async def record(self, group: str, number: int, master: str, force: bool) -> GroupState:

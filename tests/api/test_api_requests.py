@@ -10,11 +10,11 @@ from api_kit import (
 )
 from trio.testing import MockClock
 
-from actors.api.convert_group import from_group_state, to_group_state
+from actors.api.convert_group import from_claim, from_group_state, to_group_state
 from actors.api.frame_socket import SocketClosed
 from actors.api.limits import ApiLimits
 from actors.errors import NotMaster, ReplicationTimeout, StorageError
-from actors.log_types import Message
+from actors.log_types import Claim, Message
 from wire import api
 
 
@@ -77,13 +77,14 @@ async def test_a_member_asks_for_and_changes_a_node_s_part(
         assert state.id == 1
         assert to_group_state(state) == node.state
         assert state.history[1] == api.Reign(2, 5, "n0", 300)
-        fenced = await client.ask(api.Fence(id=2, group="orders", number=3, on=True))
+        claim = Claim(number=3, token=5, by="n1", master="n2", again=True, kept=True, force=True)
+        fenced = await client.ask(from_claim(2, "orders", claim, on=True))
         assert fenced == from_group_state(2, node.state)
         recorded = await client.ask(api.Record(id=3, group="orders", number=3, master="n1"))
         assert recorded == from_group_state(3, node.state)
         resynced = await client.ask(api.Resync(id=4, group="orders"))
         assert resynced == api.Resynced(id=4, value={"group": "orders"})
-    assert node.calls == [("fence", 3, True), ("record", 3, "n1", False), ("resync",)]
+    assert node.calls == [("fence", claim, True), ("record", 3, "n1", False), ("resync",)]
 
 
 async def test_welcome_tells_the_node_and_its_limits(autojump_clock: MockClock) -> None:

@@ -2,54 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import attrs
-import group_states
 import pytest
+from roles_kit import A, B, P, fenced, opened, rules, said, slave, start
 
 from actors.events import roles as events
+from actors.ha.core.ahead_reports import PLAUSIBLE_BYTES
 from actors.ha.core.extent import LogExtent
 from actors.ha.core.role_effects import Effects, Fence, Role, RoleState
-from actors.ha.core.role_rules import ASK_GRACE_S, PLAUSIBLE_BYTES, RoleRules
+from actors.ha.core.role_rules import ASK_GRACE_S
 from actors.log_types import GroupRecord, GroupState, Promotion, Reign
-
-A = Reign(0, 1, "n0", 0)
-B = Reign(0, 2, "n0", 100)
-P = Reign(1, 7, "n1", 100)
-
-
-def rules(
-    node: str = "n0",
-    members: tuple[str, ...] = ("n1", "n2"),
-    copies: int = 2,
-    synced: bool = True,
-    **record: Any,
-) -> RoleRules:
-    tokens = itertools.count(1001)
-    return RoleRules(
-        node=node,
-        file_master="n0",
-        members=members,
-        copies=copies,
-        synced=synced,
-        draw_token=lambda: next(tokens),
-        record=GroupRecord(**record),
-    )
-
-
-def start(found: RoleRules, end: int = 0, now_s: float = 0.0, **more: Any) -> Effects:
-    return found.started(found.promotion, LogExtent(0, end, end), now_s, **more)
-
-
-def said(node: str, end: int = 0, *history: Reign, **changes: Any) -> GroupState:
-    return group_states.slave(node, end, **{"state": "connecting", "history": history, **changes})
-
-
-def opened(effects: Effects) -> bool:
-    return effects.gate is not None and effects.gate.open
-
 
 # A master opens.
 
@@ -140,12 +104,6 @@ def test_the_master_before_is_enough_if_it_has_reigned(
 # Fences.
 
 
-def fenced(found: RoleRules) -> Fence | None:
-    view = found.view()
-    assert (view.state is RoleState.FENCED) == (view.fence is not None)
-    return view.fence
-
-
 @pytest.mark.parametrize(
     ("own", "own_end", "theirs", "their_end", "expected"),
     [
@@ -223,20 +181,6 @@ def test_a_java_slave_is_ahead_when_it_says_so_twice() -> None:
     assert fenced(one) is Fence.SLAVE_AHEAD
 
 
-def test_a_hand_over_closes_and_opens_again_in_the_same_reign() -> None:
-    one = rules(members=())
-    start(one)
-    history = one.record.history
-    assert one.fence(0, on=True, now_s=1.0).refused
-    effects = one.fence(1, on=True, now_s=1.0)
-    assert (effects.refused, fenced(one)) == ("", Fence.HANDING_OVER)
-    assert effects.gate is not None
-    assert not effects.gate.open
-    assert one.view().opened, "slaves still get what was written"
-    assert opened(one.fence(1, on=False, now_s=2.0))
-    assert one.record.history == history
-
-
 # Promotions.
 
 
@@ -295,12 +239,6 @@ def test_force_opens_without_hearing_anybody_whatever_was_lost() -> None:
 # A slave.
 
 
-def slave(end: int = 0, **record: Any) -> RoleRules:
-    one = rules(node="n1", members=("n0", "n2"), **record)
-    start(one, end)
-    return one
-
-
 def master(end: int, *history: Reign, **changes: Any) -> GroupState:
     more = {"role": "master", "state": "open", "opened": True, **changes}
     return said("n0", end, *history, **more)
@@ -316,6 +254,18 @@ def test_a_slave_that_fits_follows_and_takes_the_master_s_history() -> None:
     assert effects.record.history == (A, B)
     assert one.view().state is RoleState.FOLLOWING
     one.left(5)
+    assert one.view().state is RoleState.CONNECTING
+
+
+def test_the_end_of_an_older_connection_is_no_news() -> None:
+    """It may be told behind the next one's verdict."""
+    one = slave(100, history=(A,))
+    one.verify(5, 100)
+    one.verify(6, 100)
+    assert one.heard("n0", master(500, A, B), 1.0, asked=2).verdict is not None
+    one.left(5)
+    assert one.view().state is RoleState.FOLLOWING
+    one.left(6)
     assert one.view().state is RoleState.CONNECTING
 
 

@@ -66,6 +66,7 @@ class Roles(RuleBasedStateMachine):
     def boot(self, name: str) -> None:
         node = self.nodes[name]
         node.rules = RoleRules(
+            group="orders",
             node=name,
             file_master="n0",
             members=tuple(each for each in NODES if each != name),

@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import attrs
 import pytest
 import trio
 
 from actors.api.failures import RequestRefused
 from actors.errors import Closed, NodeStopped, NotEnoughReplicas, NotMaster, OutcomeUnknown
 from actors.events import roles as events
-from actors.log_types import GroupState
+from actors.log_types import Claim, GroupState
 from actors.sim.cluster import SimCluster, classic_config
 from actors.sim.world import World, open_world
 from actors.storage.identity import identity_path
 
 GROUP = "orders"
+CLAIM = Claim(number=1, token=7, by="n2", master="n1")
 
 
 def cluster_in(world: World, **settings: Any) -> SimCluster:
@@ -289,7 +291,7 @@ async def test_a_hand_over_answers_all_and_loses_nothing(autojump_clock: object)
         cluster = cluster_in(world)
         await cluster.start()
         await cluster.log(GROUP).append([b"one"])
-        fenced = await cluster.node("n0").fence(GROUP, 1, True)
+        fenced = await cluster.node("n0").fence(GROUP, CLAIM, True)
         assert (fenced.state, fenced.opened) == ("fenced", True)
         appended: list[object] = []
 
@@ -315,13 +317,13 @@ async def test_a_hand_over_that_is_given_up_goes_on_as_before(autojump_clock: ob
     async with open_world(7) as world:
         cluster = cluster_in(world)
         await cluster.start()
-        await cluster.node("n0").fence(GROUP, 1, True)
-        opened = await cluster.node("n0").fence(GROUP, 1, False)
+        await cluster.node("n0").fence(GROUP, CLAIM, True)
+        opened = await cluster.node("n0").fence(GROUP, CLAIM, False)
         assert opened.state == "open"
         assert len(opened.history) == 1
         await cluster.log(GROUP).append([b"one"])
         with pytest.raises(RequestRefused, match="made n0 master already"):
-            await cluster.node("n0").fence(GROUP, 0, True)
+            await cluster.node("n0").fence(GROUP, attrs.evolve(CLAIM, number=0), True)
 
 
 @pytest.mark.checklist(8)

@@ -14,6 +14,7 @@ from switching_kit import (
     until_part,
 )
 
+from actors.api.promotion import GONE_S
 from actors.config import ClusterConfig
 from actors.errors import OutcomeUnknown
 from actors.sim.cluster import SimCluster, classic_config
@@ -112,7 +113,6 @@ async def test_a_hand_over_that_cannot_end_is_taken_back(cluster: SimCluster) ->
     await append(cluster, "n0", b"one")
     await cluster.converged(GROUP)
     cluster.cut("n0", "n1")
-    cluster.reset("n0", "n1")
     await append(cluster, "n0", b"two")
     said = await refused(cluster, "n2", "n1")
     assert "n1 did not get all that n0 has within 10 s" in said
@@ -122,9 +122,38 @@ async def test_a_hand_over_that_cannot_end_is_taken_back(cluster: SimCluster) ->
     await cluster.converged(GROUP)
 
 
+@pytest.mark.parametrize("how", ["killed", "cut off", "disconnected"])
+async def test_a_chosen_one_that_is_lost_in_a_hand_over_is_not_waited_for(
+    cluster: SimCluster, how: str
+) -> None:
+    await append(cluster, "n0", b"one")
+    await cluster.converged(GROUP)
+    cluster.cut("n0", "n1")
+    if how == "disconnected":
+        cluster.reset("n0", "n1")
+    await append(cluster, "n0", b"two")
+    found: list[str] = []
+
+    async def ask() -> None:
+        found.append(await refused(cluster, "n2", "n1"))
+
+    began_s = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask)
+        await until_part(cluster, "n0", "fenced")
+        if how == "killed":
+            await cluster.kill("n1")
+        if how == "cut off":
+            cluster.cut("n1")
+    assert trio.current_time() - began_s < GONE_S + 2.0
+    lost = "has had no connection to n0 for 3 s (connecting)"
+    lost = lost if how == "disconnected" else "has not answered for 3 s"
+    assert found == [f"n1 {lost}; n0 goes on as master"]
+    await append(cluster, "n0", b"three")
+
+
 async def test_an_operator_who_leaves_takes_the_fence_with_him(cluster: SimCluster) -> None:
     cluster.cut("n0", "n1")
-    cluster.reset("n0", "n1")
     await append(cluster, "n0", b"one")
     with trio.move_on_after(3.0) as left:
         await promote(cluster, "n2", "n1")

@@ -20,6 +20,7 @@ from switching_kit import (
     lines_on,
     load,
     promote,
+    refused,
     state,
     until,
     until_part,
@@ -27,12 +28,13 @@ from switching_kit import (
 
 from actors.api import member_requests
 from actors.api.failures import RequestRefused
-from actors.errors import OutcomeUnknown, TriologError
-from actors.log_types import GroupState
+from actors.errors import NotEnoughReplicas, OutcomeUnknown, TriologError
+from actors.ha.core.claims import CLAIM_LEASE_S
+from actors.log_types import Claim, GroupState
 from actors.sim.cluster import SimCluster
 
-HAND_OVER = ("fence n0", "record n1", "record n0", "record n2")
-FAIL_OVER = ("record n1", "record n2")
+HAND_OVER = ("fence n0", "fence n1", "keep n0", "record n1", "record n0", "record n2")
+FAIL_OVER = ("fence n1", "keep n1", "record n1", "record n2")
 
 
 @attrs.define
@@ -78,11 +80,12 @@ async def killed_promotion(
     members = member_requests.Members
     fence, record = members.fence, members.record
 
-    async def fenced(self: object, name: str, number: int, on: bool) -> GroupState:
-        if not on and killer.victim == killer.coordinator and killer.done:
-            raise ConnectionError("the dead take nothing back")
-        word = f"fence {name}" if on else f"unfence {name}"
-        return await killer.meet(word, lambda: fence(self, name, number, on))  # type: ignore[arg-type]
+    async def fenced(self: object, name: str, claim: Claim, on: bool) -> GroupState:
+        if killer.victim == killer.coordinator and killer.done:
+            raise ConnectionError("the dead say nothing")
+        word = f"keep {name}" if claim.kept else f"fence {name}" if on else f"unfence {name}"
+        word = f"again {name}" if claim.again else word
+        return await killer.meet(word, lambda: fence(self, name, claim, on))  # type: ignore[arg-type]
 
     async def recorded(
         self: object, name: str, number: int, master: str, force: bool
@@ -203,30 +206,78 @@ async def test_a_fail_over_killed_half_way(
     await all_is_there(cluster, ledger)
 
 
-async def test_two_promotions_at_once(cluster: SimCluster) -> None:
-    """One of them wins, or neither opens until somebody promotes again; never both."""
+@pytest.mark.parametrize("lost", [True, False], ids=["master is lost", "hand-over"])
+async def test_of_two_promotions_at_once_one_is_refused(cluster: SimCluster, lost: bool) -> None:
     async with load(cluster, pause_s=0.2) as ledger:
         await trio.sleep(1.0)
-        await cluster.kill("n0")
-        outcomes: list[str] = []
+        if lost:
+            await cluster.kill("n0")
+        done: list[str] = []
+        refused: list[str] = []
 
         async def one(by: str, node: str) -> None:
             try:
-                outcomes.append((await promote(cluster, by, node))["master"])
-            except TriologError as error:
-                outcomes.append(type(error).__name__)
+                done.append((await promote(cluster, by, node))["master"])
+            except RequestRefused as error:
+                refused.append(str(error))
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(one, "n1", "n1")
             nursery.start_soon(one, "n2", "n2")
-        assert len(outcomes) == 2
-        assert outcomes.count("n1") + outcomes.count("n2") < 2
-        await with_everybody_back(cluster)
+        (master,) = done
+        (said,) = refused
+        by_claim = f"promotion 1 makes {master} master, by {master}, since "
+        assert by_claim in said or f"promotion 1 made {master} master already" in said
+        await until_part(cluster, master, "open")
         before = len(ledger.acknowledged)
         await trio.sleep(5.0)
-        assert len(ledger.acknowledged) > before
+        assert len(ledger.acknowledged) > before, "nobody has to promote again"
+        await with_everybody_back(cluster)
+        await trio.sleep(2.0)
     await all_is_there(cluster, ledger)
-    for name in cluster.names:
-        found = await state(cluster, name)
-        assert found.state in ("open", "following")
-        await until_part(cluster, found.master, "open")
+    assert (await state(cluster, master)).number == 1
+
+
+async def test_a_coordinator_that_dies_while_it_waits_leaves_nothing_behind(
+    cluster: SimCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """n0 is fenced, nobody has been told: n0 goes on by itself, and says so."""
+    async with load(cluster, pause_s=0.2) as ledger:
+        await trio.sleep(1.0)
+        killer = Killer(cluster, "n2", "keep n0", after=False, coordinator="n2")
+        await killed_promotion(monkeypatch, killer, "n1")
+        assert (await state(cluster, "n0")).state == "fenced"
+        before = len(ledger.acknowledged)
+        await trio.sleep(CLAIM_LEASE_S + 1.0)
+        assert (await state(cluster, "n0")).state == "open"
+        assert len(ledger.acknowledged) > before
+        answer = await promote(cluster, "n0", "n1")
+        assert (answer["number"], answer["handed_over"]) == (1, True)
+        await with_everybody_back(cluster)
+        await trio.sleep(2.0)
+    await all_is_there(cluster, ledger)
+
+
+async def test_a_coordinator_that_dies_as_it_tells_leaves_a_fence_that_says_what_to_do(
+    cluster: SimCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """n1 may be master, for all that n0 can know: it has to wait for an operator."""
+    async with load(cluster, pause_s=0.2) as ledger:
+        await trio.sleep(1.0)
+        killer = Killer(cluster, "n2", "record n1", after=False, coordinator="n2")
+        await killed_promotion(monkeypatch, killer, "n1")
+        said = await refused(cluster, "n1", "n1")
+        assert "promotion 1 makes n1 master, by n2, since " in said
+        await trio.sleep(CLAIM_LEASE_S)
+        fenced = await state(cluster, "n0")
+        assert fenced.state == "fenced"
+        assert "n2 fell silent making n1 master by number 1: `promote orders` ends it" in (
+            fenced.reason
+        )
+        with pytest.raises(NotEnoughReplicas, match="`promote orders` ends it"):
+            await cluster.log(GROUP, "n0").append([b"nobody waits for this"])
+        answer = await promote(cluster, "n0", "n1")
+        assert (answer["number"], answer["handed_over"], answer["losses"]) == (2, True, [])
+        await with_everybody_back(cluster)
+        await trio.sleep(2.0)
+    await all_is_there(cluster, ledger)

@@ -83,7 +83,17 @@ requests = st.one_of(
     st.builds(api.GetGroup, id=ids, group=names),
     st.builds(api.WatchGroup, id=ids, group=names),
     st.builds(
-        api.Fence, id=ids, group=names, number=st.integers(1, api.POSITION_MAX), on=st.booleans()
+        api.Fence,
+        id=ids,
+        group=names,
+        number=st.integers(1, api.POSITION_MAX),
+        on=st.booleans(),
+        token=st.integers(0, api.POSITION_MAX),
+        by=names,
+        master=names,
+        again=st.booleans(),
+        kept=st.booleans(),
+        force=st.booleans(),
     ),
     st.builds(
         api.Record,

@@ -95,6 +95,7 @@ def decide(
     if not states:
         return Refusal((f"no member of {wish.group} answers",))
     number = max(state.number for state in states.values())
+    claimed = max(state.claimed for state in states.values())
     old = _master(wish, states, number)
     chosen = wish.node or _furthest(wish, states, old)
     if chosen is None:
@@ -115,7 +116,7 @@ def decide(
         return Refusal(losses, by_force=True)
     masters = [name for name, state in states.items() if state.role == "master" and name != chosen]
     return Plan(
-        number=number + 1,
+        number=max(number, claimed) + 1,
         chosen=chosen,
         old=old,
         fence=tuple(masters),

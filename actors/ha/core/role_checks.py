@@ -9,7 +9,7 @@ import attrs
 from actors.events import roles as events
 from actors.ha.core.reigns import Kind, adopt, compare, cut, trim
 from actors.ha.core.role_effects import Fence, RoleState, Verdict
-from actors.log_types import GroupRecord, GroupState
+from actors.log_types import GroupRecord, GroupState, Promotion
 
 
 def why_not_open(
@@ -38,6 +38,14 @@ def why_not_open(
     mark = record.high_water_bytes
     if end_bytes < mark:
         return Fence.SHORTER_THAN_MARK, f"it ends at {end_bytes}, {mark} was acknowledged"
+    return None
+
+
+def conflict(promotion: Promotion, heard: Mapping[str, GroupState]) -> tuple[Fence, str] | None:
+    """A member that has another master by the same promotion."""
+    for member, said in heard.items():
+        if said.number == promotion.number and said.master != promotion.master:
+            return Fence.CONFLICT, f"{member} says {said.master}, by number {said.number}"
     return None
 
 

@@ -32,6 +32,7 @@ class Fence(enum.Enum):
     SHORTER_THAN_MARK = "this log is shorter than what was acknowledged from it"
     CONFLICT = "another member has another master by the same promotion"
     HANDING_OVER = "another node is about to become master"
+    ABANDONED = "a promotion was begun, and nobody knows whether it took place"
     SUPERSEDED = "another node is master by a later promotion"
 
 
@@ -41,6 +42,7 @@ class RoleView:
 
     Attributes:
         fence: why a master is fenced; None if it is not.
+        claimed: the highest number that a promotion was begun with, 0 for none under way.
     """
 
     role: Role
@@ -52,6 +54,7 @@ class RoleView:
     master: str
     history: History
     high_water: int
+    claimed: int = 0
 
 
 @attrs.frozen(kw_only=True)

@@ -21,108 +21,46 @@ the same questions (store/ha/autoswitch/, controller/, 5.3.3).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 import attrs
 
 from actors.events import roles as events
+from actors.ha.core.ahead_reports import AheadReports
+from actors.ha.core.claims import why_claimed
 from actors.ha.core.extent import LogExtent
 from actors.ha.core.reigns import begin
 from actors.ha.core.role_checks import (
     Question,
     after_cut,
+    conflict,
     heard_min,
     judge,
     why_not_open,
     without_partial_record,
 )
-from actors.ha.core.role_effects import (
-    Effects,
-    Fence,
-    Gate,
-    Role,
-    RoleState,
-    RoleView,
-    Verdict,
-)
-from actors.log_types import GroupRecord, GroupState, Promotion, Reign
+from actors.ha.core.role_effects import Effects, Fence, Gate, Role, RoleState, Verdict
+from actors.ha.core.role_part import RolePart
+from actors.log_types import Claim, GroupState, Promotion, Reign
 
 ASK_GRACE_S: Final = 2.0
 """From then on a master opens although some of its members, not all, are silent."""
-JAVA_AHEAD_TIMES: Final = 2
-"""A Java slave's first report above the end counts when it comes again: one may be a mistake."""
-PLAUSIBLE_BYTES: Final = 1 << 40
-"""A report further above the end than this says nothing about a log."""
 
 
 @attrs.define
-class RoleRules:
-    """See the module's text.
+class RoleRules(RolePart):
+    """See the module's text."""
 
-    Attributes:
-        node: this one.
-        file_master: the cluster file's.
-        members: the other members that are ours to ask.
-        copies: nodes that hold an append before it is answered.
-        synced: the group's durability.
-        draw_token: for reigns: random, 1 to 2**63 - 1.
-    """
-
-    node: str
-    file_master: str
-    members: tuple[str, ...]
-    copies: int
-    synced: bool
-    draw_token: Callable[[], int]
-    record: GroupRecord
-    _acts_by: Promotion | None = None  # None: no tree runs by the newest promotion
     _extent: LogExtent = attrs.field(default=LogExtent(0, 0, 0))
     _since_s: float = 0.0
-    _opened: bool = False
     _gate_open: bool = False
-    _handing: int = 0
     _force: int = 0
     _forced_open: bool = False
-    _ahead: dict[str, tuple[int, int]] = attrs.field(factory=dict)
+    _ahead: AheadReports = attrs.field(factory=AheadReports)
     _heard: dict[str, GroupState] = attrs.field(factory=dict)
     _question: Question | None = None
     _questions: int = 0
-    _state: RoleState = RoleState.CONNECTING
-    _reason: str = ""
-    _fence: Fence | None = None
-
-    @property
-    def promotion(self) -> Promotion:
-        """The newest one."""
-        return Promotion(
-            self.record.promotion_number, self.record.promotion_master or self.file_master
-        )
-
-    @property
-    def role(self) -> Role:
-        return Role.MASTER if self.promotion.master == self.node else Role.SLAVE
-
-    @property
-    def acts(self) -> bool:
-        """Whether the group's tree runs by the newest promotion."""
-        return self._acts_by == self.promotion
-
-    def view(self) -> RoleView:
-        """What others may know. Between two promotions it is still the old one's, and closed."""
-        by = self._acts_by or self.promotion
-        role = Role.MASTER if by.master == self.node else Role.SLAVE
-        return RoleView(
-            role=role,
-            state=self._state,
-            fence=self._fence,
-            reason=self._reason,
-            opened=self._opened and self.acts,
-            number=by.number,
-            master=by.master,
-            history=self.record.history,
-            high_water=self.record.high_water_bytes,
-        )
+    _session: int = 0
 
     # ---- inputs ----
 
@@ -173,14 +111,12 @@ class RoleRules:
         """A slave that cannot be asked reported more than this log holds."""
         if not self.acts or self.role is not Role.MASTER:
             return Effects()
-        if offset_bytes > self._extent.written_bytes + PLAUSIBLE_BYTES:
-            return Effects()
-        known, times = self._ahead.get(slave, (offset_bytes, 0))
-        self._ahead[slave] = (offset_bytes, times + 1 if known == offset_bytes else 1)
+        self._ahead.note(slave, offset_bytes, self._extent.written_bytes)
         return self._ask(now_s)
 
     def verify(self, session: int, end_bytes: int) -> Effects:
         """A slave's connection stands: may it report?"""
+        self._session = session
         master = self.promotion.master
         if not self.acts or self.role is not Role.SLAVE:
             detail = "this node is not a slave now"
@@ -195,24 +131,23 @@ class RoleRules:
 
     def left(self, session: int) -> Effects:
         """A slave's connection ended."""
-        if self._question is not None and self._question.session == session:
-            self._question = None
+        if session != self._session:
+            return Effects()  # there is a newer one
+        self._question = None
         if self._state is RoleState.FOLLOWING and self.role is Role.SLAVE:
             self._become(RoleState.CONNECTING)
         return Effects()
 
-    def fence(self, number: int, *, on: bool, now_s: float) -> Effects:
+    def fence(self, claim: Claim, *, on: bool, now_s: float) -> Effects:
         """A promotion is about to take place, or is not after all."""
-        if number <= self.promotion.number:
-            known = self.promotion
-            return Effects(refused=f"promotion {known.number} made {known.master} master already")
-        if not self.acts or self.role is not Role.MASTER:
-            return Effects()
+        if claim.number <= self.promotion.number:
+            return Effects(refused=self._known_already())
+        refused = ""
         if on:
-            self._handing = max(self._handing, number)
-        elif self._handing == number:
-            self._handing = 0
-        return self._ask(now_s)
+            refused = self._claims.take(claim, now_s)
+        else:
+            self._claims.drop(claim.token)
+        return attrs.evolve(self.tick(now_s), refused=refused)
 
     def recorded(self, promotion: Promotion, now_s: float, *, force: bool = False) -> Effects:
         """An operator's promotion."""
@@ -222,12 +157,16 @@ class RoleRules:
         if promotion.number < known.number or (
             promotion.number == known.number and promotion.master != known.master
         ):
-            return Effects(refused=f"promotion {known.number} made {known.master} master already")
+            return Effects(refused=self._known_already())
+        self._claims.pass_time(now_s)
+        live = self._claims.live
+        if live is not None and live.number > promotion.number:
+            return Effects(refused=f"promotion {live.number} of {live.master} is under way")
         if force and promotion.master == self.node:
             self._force = promotion.number
         if promotion.number > known.number:
             return self._adopt(promotion)
-        return self._ask(now_s) if self.acts and self.role is Role.MASTER else Effects()
+        return self.tick(now_s)
 
     def resync(self, number: int, cut_bytes: int) -> Effects:
         """Somebody has decided that what this slave's log has beyond `cut_bytes` is to go."""
@@ -246,12 +185,12 @@ class RoleRules:
 
     def tick(self, now_s: float) -> Effects:
         """Time has passed. Harmless when early."""
-        return self._ask(now_s) if self.acts and self.role is Role.MASTER else Effects()
+        self._claims.pass_time(now_s)
+        if self.acts and self.role is Role.MASTER:
+            return self._ask(now_s)
+        return Effects(deadline_s=self._claims.deadline_s)
 
     # ---- promotions ----
-
-    def _knows(self, node: str) -> bool:
-        return node == self.node or node in self.members
 
     def _adopt(self, promotion: Promotion) -> Effects:
         """Remember a later promotion, close, and have the tree built by it."""
@@ -268,7 +207,7 @@ class RoleRules:
             self._become(RoleState.FENCED, reason, Fence.SUPERSEDED)
         else:
             self._become(RoleState.CONNECTING)
-        self._handing = 0
+        self._claims.recorded(promotion.number)
         self._question = None
         self._gate_open = False
         recorded = events.PromotionRecorded(
@@ -280,6 +219,13 @@ class RoleRules:
 
     def _ask(self, now_s: float) -> Effects:
         """Open, or stay closed and say why."""
+        self._claims.pass_time(now_s)
+        effects = self._settle(now_s)
+        until_s = (effects.deadline_s, self._claims.deadline_s)
+        deadline_s = min((each for each in until_s if each is not None), default=None)
+        return attrs.evolve(effects, deadline_s=deadline_s)
+
+    def _settle(self, now_s: float) -> Effects:
         found = self._why_fenced()
         if found is not None:
             fence, detail = found
@@ -312,15 +258,12 @@ class RoleRules:
         return {name: said for name, said in self._heard.items() if said.number == number}
 
     def _why_fenced(self) -> tuple[Fence, str] | None:
-        promotion = self.promotion
-        for member, said in self._heard.items():
-            if said.number == promotion.number and said.master != promotion.master:
-                return Fence.CONFLICT, f"{member} says {said.master}, by number {said.number}"
-        if self._handing:
-            return Fence.HANDING_OVER, f"promotion {self._handing}; promote again if it got lost"
-        for slave, (offset_bytes, times) in self._ahead.items():
-            if times >= JAVA_AHEAD_TIMES and not (self._is_forced or self._forced_open):
-                return Fence.SLAVE_AHEAD, f"{slave} reports {offset_bytes}"
+        found = conflict(self.promotion, self._heard) or why_claimed(self.group, self._claims)
+        ahead = self._ahead.found()
+        if found is not None:
+            return found
+        if ahead is not None and not (self._is_forced or self._forced_open):
+            return Fence.SLAVE_AHEAD, ahead
         if self._opened or self._is_forced:
             return None
         return why_not_open(self.record, self._extent.written_bytes, self._counted())
@@ -355,12 +298,6 @@ class RoleRules:
         self._gate_open = False
         return Effects(gate=self._gate(), events=told)
 
-    def _gate(self) -> Gate:
-        master = self.promotion.master
-        if master == self.node:
-            return Gate(open=False, reason=f"{self.node}: {self._reason}", master=self.node)
-        return Gate(open=False, reason=f"{self.node} is a slave", master=master)
-
     # ---- a slave ----
 
     def _ask_master(self) -> Effects:
@@ -388,13 +325,3 @@ class RoleRules:
         return Effects(
             record=self._remember(judged.record).record, verdict=judged.verdict, events=told
         )
-
-    # ---- inside ----
-
-    def _become(self, state: RoleState, reason: str = "", fence: Fence | None = None) -> None:
-        self._state, self._reason, self._fence = state, reason, fence
-
-    def _remember(self, record: GroupRecord) -> Effects:
-        changed = record != self.record
-        self.record = record
-        return Effects(record=record if changed else None)

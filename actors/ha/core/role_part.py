@@ -1,0 +1,97 @@
+"""What a node is in a group, what it remembers, and what it shows: the base of `RoleRules`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+
+from actors.ha.core.claims import Claims
+from actors.ha.core.role_effects import Effects, Fence, Gate, Role, RoleState, RoleView
+from actors.log_types import GroupRecord, Promotion
+
+
+@attrs.define
+class RolePart:
+    """One node in one group.
+
+    Attributes:
+        group: its name, for people.
+        node: this one.
+        file_master: the cluster file's.
+        members: the other members that are ours to ask.
+        copies: nodes that hold an append before it is answered.
+        synced: the group's durability.
+        draw_token: for reigns: random, 1 to 2**63 - 1.
+    """
+
+    group: str
+    node: str
+    file_master: str
+    members: tuple[str, ...]
+    copies: int
+    synced: bool
+    draw_token: Callable[[], int]
+    record: GroupRecord
+    _acts_by: Promotion | None = None  # None: no tree runs by the newest promotion
+    _opened: bool = False
+    _claims: Claims = attrs.field(factory=Claims)
+    _state: RoleState = RoleState.CONNECTING
+    _reason: str = ""
+    _fence: Fence | None = None
+
+    @property
+    def promotion(self) -> Promotion:
+        """The newest one."""
+        return Promotion(
+            self.record.promotion_number, self.record.promotion_master or self.file_master
+        )
+
+    @property
+    def role(self) -> Role:
+        return Role.MASTER if self.promotion.master == self.node else Role.SLAVE
+
+    @property
+    def acts(self) -> bool:
+        """Whether the group's tree runs by the newest promotion."""
+        return self._acts_by == self.promotion
+
+    def view(self) -> RoleView:
+        """What others may know. Between two promotions it is still the old one's, and closed."""
+        by = self._acts_by or self.promotion
+        role = Role.MASTER if by.master == self.node else Role.SLAVE
+        return RoleView(
+            role=role,
+            state=self._state,
+            fence=self._fence,
+            reason=self._reason,
+            opened=self._opened and self.acts,
+            number=by.number,
+            master=by.master,
+            history=self.record.history,
+            high_water=self.record.high_water_bytes,
+            claimed=self._claims.number,
+        )
+
+    # ---- for the rules ----
+
+    def _known_already(self) -> str:
+        known = self.promotion
+        return f"promotion {known.number} made {known.master} master already"
+
+    def _knows(self, node: str) -> bool:
+        return node == self.node or node in self.members
+
+    def _gate(self) -> Gate:
+        master = self.promotion.master
+        if master == self.node:
+            return Gate(open=False, reason=f"{self.node}: {self._reason}", master=self.node)
+        return Gate(open=False, reason=f"{self.node} is a slave", master=master)
+
+    def _become(self, state: RoleState, reason: str = "", fence: Fence | None = None) -> None:
+        self._state, self._reason, self._fence = state, reason, fence
+
+    def _remember(self, record: GroupRecord) -> Effects:
+        changed = record != self.record
+        self.record = record
+        return Effects(record=record if changed else None)
