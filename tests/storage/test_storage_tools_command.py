@@ -11,15 +11,17 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from typing import Any
 
+import attrs
 import pytest
 import trio
 from storage_kit import GOLDEN, golden_copy
 
 import actors
 from actors.config import loads
-from actors.env.local_disk import LocalDisk
 from actors.storage.command_line import run_command_line
 from actors.storage.tools.arguments import parse
 
@@ -66,7 +68,37 @@ async def append(file: pathlib.Path, count: int = 200) -> None:
         await node.log("orders").append([b"line %d" % number for number in range(count)])
 
 
-def run(*words: object, **more: Any) -> subprocess.CompletedProcess[str]:
+@attrs.frozen(kw_only=True)
+class Done:
+    """What a command printed, and its exit code."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command in this process; in a thread, for a test may itself be run by Trio."""
+
+    def run(*words: object) -> Done:
+        capfd.readouterr()
+        codes: list[int] = []
+        typed = [str(word) for word in words]
+        thread = threading.Thread(target=lambda: codes.append(run_command_line(typed)))
+        thread.start()
+        thread.join()
+        output, errors = capfd.readouterr()
+        return Done(returncode=codes[0], stdout=output, stderr=errors)
+
+    return run
+
+
+def run_apart(*words: object, **more: Any) -> subprocess.CompletedProcess[str]:
+    """In a process of its own, for what is about its standard streams."""
     return subprocess.run(
         [sys.executable, "-m", "actors.storage", *map(str, words)],
         text=True,
@@ -169,12 +201,12 @@ def test_check_of_a_brokers_store(
 def test_output_that_cannot_be_written() -> None:
     for words in (("check", MASTER), ("dump", MASTER)):
         with open("/dev/full", "w") as full:
-            found = run(*words, stdout=full, stderr=subprocess.PIPE)
+            found = run_apart(*words, stdout=full, stderr=subprocess.PIPE)
         assert found.returncode == 1
         assert found.stderr == "triolog: standard output: No space left on device\n"
         reader, writer = os.pipe()
         os.close(reader)
-        found = run(*words, stdout=writer, stderr=subprocess.PIPE)
+        found = run_apart(*words, stdout=writer, stderr=subprocess.PIPE)
         os.close(writer)
         assert (found.returncode, found.stderr) == (1, "")
 
@@ -185,7 +217,7 @@ def test_it_starts_without_standard_streams() -> None:
 
 
 async def test_a_stopped_node_from_check_to_seed(
-    pair: pathlib.Path, tmp_path: pathlib.Path
+    pair: pathlib.Path, tmp_path: pathlib.Path, run: Run
 ) -> None:
     async with actors.open_node(str(pair), "n1"):
         await append(pair)
@@ -234,7 +266,7 @@ async def test_a_stopped_node_from_check_to_seed(
         assert "incomplete copy" in refused.stderr
 
 
-async def test_a_running_node(file: pathlib.Path, tmp_path: pathlib.Path) -> None:
+async def test_a_running_node(file: pathlib.Path, tmp_path: pathlib.Path, run: Run) -> None:
     """It is read from, and never cut."""
     async with actors.open_node(str(file), "n0") as node:
         log = node.log("orders")
@@ -267,7 +299,9 @@ async def test_a_running_node(file: pathlib.Path, tmp_path: pathlib.Path) -> Non
     assert run("dump", tmp_path / "copy").stdout.count("\n") == 2000
 
 
-async def test_a_brokers_store_becomes_a_slave(pair: pathlib.Path, tmp_path: pathlib.Path) -> None:
+async def test_a_brokers_store_becomes_a_slave(
+    pair: pathlib.Path, tmp_path: pathlib.Path, run: Run
+) -> None:
     """With the queues and the index that the broker itself had derived."""
     copy = tmp_path / "copy"
     assert run("backup", MASTER, copy).returncode == 0
@@ -288,7 +322,7 @@ async def test_a_brokers_store_becomes_a_slave(pair: pathlib.Path, tmp_path: pat
     assert run("dump", node).stdout == run("dump", MASTER).stdout
 
 
-def test_a_store_without_any_file(tmp_path: pathlib.Path) -> None:
+def test_a_store_without_any_file(tmp_path: pathlib.Path, run: Run) -> None:
     (tmp_path / "store" / "commitlog").mkdir(parents=True)
     assert run("check", tmp_path / "store").returncode == 0
     assert run("dump", tmp_path / "store").stdout == ""
@@ -298,7 +332,7 @@ def test_a_store_without_any_file(tmp_path: pathlib.Path) -> None:
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
 
 
-async def test_truncate_asks(file: pathlib.Path, tmp_path: pathlib.Path) -> None:
+async def test_truncate_asks(file: pathlib.Path, tmp_path: pathlib.Path, run: Run) -> None:
     await append(file)
     node = tmp_path / "var" / "n0"
     offset = json.loads(run("dump", node).stdout.splitlines()[50])["offset"]
@@ -314,7 +348,7 @@ async def test_truncate_asks(file: pathlib.Path, tmp_path: pathlib.Path) -> None
     for answer, code in ((b"n\n", 1), (b"y\n", 0)):
         ours, theirs = pty.openpty()
         os.write(ours, answer)
-        found = run("truncate", node, offset, "--force", stdin=theirs)
+        found = run_apart("truncate", node, offset, "--force", stdin=theirs)
         os.close(ours)
         os.close(theirs)
         assert found.returncode == code, found.stderr
@@ -332,7 +366,7 @@ async def test_truncate_asks(file: pathlib.Path, tmp_path: pathlib.Path) -> None
 
 
 async def test_what_the_identity_says_is_compared(
-    file: pathlib.Path, tmp_path: pathlib.Path
+    file: pathlib.Path, tmp_path: pathlib.Path, run: Run
 ) -> None:
     await append(file)
     path = tmp_path / "var" / "n0" / "identity.json"
@@ -349,18 +383,23 @@ async def test_what_the_identity_says_is_compared(
     assert "does not name this group" in run("check", path.parent).stdout
 
 
-def test_a_broker_that_runs_is_refused(tmp_path: pathlib.Path) -> None:
+HOLD = "import fcntl, sys; f = open(sys.argv[1], 'a'); fcntl.lockf(f, fcntl.LOCK_EX, 1); print()"
+HOLD += "; sys.stdout.flush(); sys.stdin.read()"
+
+
+def test_a_broker_that_runs_is_refused(tmp_path: pathlib.Path, run: Run) -> None:
     """It does not say what of its store is safe to read."""
     store = golden_copy("5.3.3", "master", tmp_path)
-    lock = LocalDisk().lock(str(store / "lock"))
-    try:
+    command = [sys.executable, "-S", "-c", HOLD, str(store / "lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as broker:
+        assert broker.stdout is not None
+        assert broker.stdout.readline() == b"\n"
         for words in (("check",), ("dump",), ("truncate", "0"), ("backup", tmp_path / "copy")):
             name, *rest = words
             refused = run(name, store, *rest)
             assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
             assert "is in use by another process; stop it first" in refused.stderr
-    finally:
-        lock.release()
+        broker.communicate(b"")
     assert not (tmp_path / "copy").exists()
     assert run("check", store).returncode == 0
 
