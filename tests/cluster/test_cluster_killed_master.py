@@ -18,6 +18,8 @@ from pathlib import Path
 import pytest
 from cluster_kit import ROOT, WAIT_S, children_of, wait_for
 
+from actors.client.__main__ import main as client
+
 pytestmark = pytest.mark.real_io
 
 LINES = 300
@@ -93,37 +95,20 @@ def pid_of(cluster: subprocess.Popen[str], node: str) -> int | None:
 def append_all(file: Path, part: str) -> dict[str, list[str]]:
     """Lines for each group; returns when all are acknowledged."""
     given: dict[str, list[str]] = {}
-    commands = {}
     for group in (*ALONE, *COPIED):
         given[group] = [f"{group} {part} {number} {'x' * 50}" for number in range(LINES)]
         lines = file.with_name(f"{group}-{part}")
         lines.write_text("".join(f"{line}\n" for line in given[group]))
-        words = (str(file), "append", "--group", group, str(lines))
-        commands[group] = subprocess.Popen(
-            [sys.executable, "-m", "actors.client", *words],
-            cwd=ROOT,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
-    for group, command in commands.items():
-        said, _ = command.communicate(timeout=WAIT_S)
-        assert command.returncode == 0, (group, said)
+        assert client([str(file), "append", "--group", group, str(lines)]) == 0, group
     return given
 
 
-def runs(file: Path) -> bool:
+def runs(file: Path, capfd: pytest.CaptureFixture[str]) -> bool:
     """Whether every group's master takes appends and has all slaves in sync."""
-    asked = subprocess.run(
-        [sys.executable, "-m", "actors.client", f"{file}:n0", "status", "--json"],
-        cwd=ROOT,
-        text=True,
-        capture_output=True,
-        check=False,
-    )
-    return asked.returncode == 0 and asked.stdout.count('"in_sync": true') == 2 * (
-        len(ALONE) + len(COPIED)
-    )
+    capfd.readouterr()
+    code = client([f"{file}:n0", "status", "--json"])
+    slaves = 2 * (len(ALONE) + len(COPIED))
+    return code == 0 and capfd.readouterr().out.count('"in_sync": true') == slaves
 
 
 def lines_of(file: Path, node: str, group: str) -> set[str]:
@@ -139,14 +124,16 @@ def lines_of(file: Path, node: str, group: str) -> set[str]:
     return set(read.stdout.splitlines())
 
 
-def test_a_sigkill_leaves_what_each_row_says(file: Path, cluster: subprocess.Popen[str]) -> None:
-    wait_for(lambda: runs(file))
+def test_a_sigkill_leaves_what_each_row_says(
+    file: Path, cluster: subprocess.Popen[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    wait_for(lambda: runs(file, capfd))
     first = append_all(file, "first")
     killed = pid_of(cluster, "n0")
     assert killed is not None
     os.kill(killed, signal.SIGKILL)
     wait_for(lambda: pid_of(cluster, "n0") not in (None, killed))
-    wait_for(lambda: runs(file))
+    wait_for(lambda: runs(file, capfd))
 
     stopped = pid_of(cluster, "n2")
     assert stopped is not None
