@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from actors.cluster.__main__ import main
 from actors.env.local_disk import LocalDisk
 
 pytestmark = pytest.mark.real_io
@@ -117,7 +118,7 @@ def stack() -> Iterator[ExitStack]:
 def test_a_data_directory_that_does_not_fit(tmp_path: Path, stack: ExitStack, spoiled: str) -> None:
     file = tmp_path / "cluster.toml"
     file.write_text(TEXT.replace("PORT", str(free_port())))
-    assert run(str(file), "--node", "n0").returncode == 0
+    assert main([str(file), "--node", "n0", "--plain", "--for", "10ms"]) == 0
     spoil, said = SPOILS[spoiled]
     spoil(tmp_path / "data/n0", stack)
     ran = run(str(file), "--processes")

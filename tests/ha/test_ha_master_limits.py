@@ -11,6 +11,7 @@ from actors.ha.core.states import HAConnectionState, Lost
 from actors.sim.network import NetworkOptions
 
 LOG = bytes(n % 253 for n in range(3 * SEGMENT - 500))
+PROBES = 2_000
 
 
 @pytest.mark.checklist(10)
@@ -53,8 +54,8 @@ async def test_a_stalled_slave_is_closed_too(autojump_clock: object) -> None:
         assert await peer.ended()
 
 
-@pytest.mark.checklist(11)
-async def test_ten_thousand_probes_leave_nothing_behind(autojump_clock: object) -> None:
+async def test_probes_leave_nothing_behind(autojump_clock: object) -> None:
+    """10,000 real ones: `tests/service/test_service_hostile.py`."""
     async with node("n0", cluster()) as kit:
         await kit.append(LOG)
         slave = await kit.connect("n1")
@@ -62,7 +63,7 @@ async def test_ten_thousand_probes_leave_nothing_behind(autojump_clock: object) 
         await until(lambda: kit.shown == [len(LOG)])
         before = trio.lowlevel.current_statistics().tasks_living
         children = len(connections_of(kit))
-        for number in range(10_000):
+        for number in range(PROBES):
             host = "stranger" if number % 2 else "n2"
             try:
                 peer = await kit.connect(host)
@@ -76,7 +77,7 @@ async def test_ten_thousand_probes_leave_nothing_behind(autojump_clock: object) 
         assert status.connections_count == 1
         assert len(connections_of(kit)) == children == 1
         assert trio.lowlevel.current_statistics().tasks_living == before
-        assert status.refused_count == 5000
+        assert status.refused_count == PROBES // 2
         assert status.slaves[0].ack_bytes == len(LOG)  # the real slave is still there
         assert len(kit.of(events.HAConnectionRefused)) < 40
         await kit.append(b"more")
