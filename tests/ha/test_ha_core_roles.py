@@ -301,10 +301,21 @@ def test_a_master_that_has_not_opened_by_this_promotion_is_waited_for(state: Gro
     assert one.heard("n0", by_it, 1.0, asked=1) == Effects()
     ready = master(100, A, number=1)
     assert one.heard("n0", ready, 2.0).ask == (("n0", 2),), "a push may be older"
-    assert one.heard("n0", ready, 2.0, asked=1).ask == (("n0", 3),), "so is a late answer"
+    one.verify(6, 80)
+    assert one.heard("n0", ready, 2.0, asked=2).ask == (("n0", 4),), "asked before it connected"
     effects = one.heard("n0", ready, 2.0, asked=3)
     assert effects.verdict is not None
     assert effects.verdict.fits
+
+
+def test_a_push_that_comes_before_the_answer_makes_no_storm_of_questions() -> None:
+    one = slave(80, history=(A,))
+    one.verify(5, 80)
+    assert one.heard("n0", master(120, A), 1.0).ask == (("n0", 2),)
+    effects = one.heard("n0", master(120, A), 1.0, asked=1)
+    assert effects.verdict is not None
+    assert effects.verdict.fits
+    assert one.heard("n0", master(120, A), 1.0, asked=2) == Effects()
 
 
 def test_what_another_member_says_is_no_answer() -> None:

@@ -105,7 +105,7 @@ class Question:
 
     Attributes:
         end_bytes: of its log.
-        number: of what its master was asked last for it.
+        number: of what its master was asked first for it.
     """
 
     session: int

@@ -301,10 +301,10 @@ class RoleRules(RolePart):
     # ---- a slave ----
 
     def _ask_master(self) -> Effects:
-        """The answer must be younger than the connection."""
+        """The answer must be younger than the connection: one to any question asked since is."""
         assert self._question is not None
         self._questions += 1
-        self._question.number = self._questions
+        self._question.number = self._question.number or self._questions
         return Effects(ask=((self.promotion.master, self._questions),))
 
     def _judge(self, member: str, said: GroupState, asked: int) -> Effects:
@@ -315,7 +315,7 @@ class RoleRules(RolePart):
         ready = said.number == self.promotion.number and said.role == "master" and said.opened
         if not ready:
             return Effects()
-        if asked != question.number:
+        if asked < question.number:
             return self._ask_master()
         self._question = None
         was = self._state, self._reason

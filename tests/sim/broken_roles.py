@@ -1,0 +1,60 @@
+"""What decides who is master, and what a slave keeps of its log, broken on purpose: see
+`broken_code`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import attrs
+import pytest
+
+from actors.ha.core.role_rules import RoleRules
+from actors.log_types import Promotion
+from actors.storage import set_aside
+from actors.storage.derived_files import DerivedFiles
+
+Patch = pytest.MonkeyPatch
+
+NO_LIMIT = 1 << 60
+
+
+def later_promotion_not_heard(patch: Patch) -> None:
+    """A member that tells of a later promotion is not believed."""
+    real = RoleRules.heard
+
+    def heard(rules: Any, member: str, state: Any, *args: Any) -> Any:
+        number = min(state.number, rules.promotion.number)
+        return real(rules, member, attrs.evolve(state, number=number), *args)
+
+    patch.setattr(RoleRules, "heard", heard)
+
+
+def promotion_number_ignored(patch: Patch) -> None:
+    """Whoever spoke last says who is master, also by an older promotion."""
+    real = RoleRules.heard
+
+    def heard(rules: Any, member: str, state: Any, *args: Any) -> Any:
+        by = Promotion(state.number, state.master)
+        if by.number < rules.promotion.number and rules._knows(by.master):
+            return rules._adopt(by)
+        return real(rules, member, state, *args)
+
+    patch.setattr(RoleRules, "heard", heard)
+
+
+def truncation_keeps_what_was_derived(patch: Patch) -> None:
+    """A log is cut, and its queues and index go on behind its end."""
+    real = DerivedFiles.recover
+
+    def recover(files: Any, log_min_bytes: int, limit_bytes: int) -> Generator[None, None, int]:
+        at_bytes = yield from real(files, log_min_bytes, NO_LIMIT)
+        return min(at_bytes, limit_bytes)
+
+    patch.setattr(DerivedFiles, "recover", recover)
+
+
+def truncation_keeps_the_mark(patch: Patch) -> None:
+    """A log is cut, and the synced mark says still that all of it is there."""
+    patch.setattr(set_aside, "_lower_mark", lambda *args: None)
