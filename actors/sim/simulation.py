@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any, Final, assert_never
+from typing import Any, Final
 
 import attrs
 import trio
 import trio.testing
 
 from actors.config import ClusterConfig
-from actors.events import ha, store
 from actors.sim import workload
 from actors.sim.action import Ground
 from actors.sim.actions_network import STRANGER, STRANGER_ADDRESS
@@ -26,27 +25,16 @@ from actors.sim.cluster import NotConverged, SimCluster, classic_config
 from actors.sim.disk import DiskOptions
 from actors.sim.fault_runner import FaultRunner
 from actors.sim.faults import ACTIONS, draw_script
-from actors.sim.history import (
-    AppendAnswered,
-    AppendAsked,
-    AppendRefused,
-    AppendUnknown,
-    FaultInjected,
-    History,
-    NodeLooked,
-    Observation,
-    OffsetsSeen,
-    RecordsRead,
-    Violation,
-)
+from actors.sim.history import History, Observation, Violation
 from actors.sim.liveness import look_around
 from actors.sim.log_bytes import DiskLogBytes
+from actors.sim.marks import counted
 from actors.sim.network import NetworkOptions
 from actors.sim.scheduler import InOrder, Policy, Priorities, RandomOrder, Starve, Within
 from actors.sim.script import Script, dump_fault
 from actors.sim.validations import validate
 from actors.sim.workload import Workload, WorkloadOptions
-from actors.sim.world import SimEvent, open_world
+from actors.sim.world import open_world
 
 GROUP: Final = "orders"
 FAULTS_S: Final = 60.0
@@ -265,7 +253,11 @@ async def simulate(plan: Plan, tell: Callable[[Observation], None] | None = None
             fingerprint=world.fingerprint.hexdigest(),
             digest=history.digest(),
             violations=tuple(history.violations),
-            counts={**_counts(history), **_fault_counts(faults), **_restarts(cluster)},
+            counts={
+                **counted(history.observations, group.segment_bytes),
+                **_fault_counts(faults),
+                **_restarts(cluster),
+            },
             virtual_s=trio.current_time(),
             steps=world.fingerprint.steps,
         )
@@ -289,63 +281,3 @@ def _fault_counts(faults: FaultRunner) -> dict[str, int]:
 
 def _restarts(cluster: SimCluster) -> dict[str, int]:
     return {"restarts": sum(max(0, node.boots - 1) for node in cluster.world.nodes)}
-
-
-def _counts(history: History) -> dict[str, int]:
-    """What the cluster and its clients did, by name."""
-    counts: dict[str, int] = {}
-
-    def count(what: str, number: int = 1) -> None:
-        counts[what] = counts.get(what, 0) + number
-
-    asked: dict[int, int] = {}
-    synced: dict[str, int] = {}
-    for seen in history.observations:
-        match seen:
-            case SimEvent(event=event):
-                _count_event(seen.node, event, synced, count)
-            case AppendAnswered(operation=number):
-                count("acknowledged records", asked[number])
-            case AppendUnknown(operation=number):
-                count("unknown records", asked[number])
-            case AppendRefused(operation=number):
-                count("refused records", asked[number])
-            case RecordsRead(batch=batch):
-                count("read records", len(batch.records))
-            case AppendAsked(operation=number, bodies=bodies):
-                asked[number] = len(bodies)
-            case FaultInjected(kind="felt"):
-                count("disk errors")
-            case FaultInjected(kind="refused to start"):
-                count("refused starts")
-            case FaultInjected(kind="wiped"):
-                count("slaves emptied")
-            case FaultInjected(kind="resynced"):
-                count("logs resynced")
-            case OffsetsSeen() | FaultInjected() | NodeLooked():
-                pass
-            case _:
-                assert_never(seen)
-    return counts
-
-
-def _count_event(node: str, event: Any, ends: dict[str, int], count: Callable[..., None]) -> None:
-    match event:
-        case store.SegmentRolled():
-            count("roll-overs")
-        case store.RecordsAppended(next_bytes=end):
-            ends[node] = end
-        case ha.HATransferStarted(start_bytes=start):
-            if start < ends.get(node, 0):
-                count("catch-ups")
-        case store.RecoveryFinished(was_clean=was_clean, kept_bytes=kept_bytes):
-            count("recoveries after a crash", not was_clean)
-            count("tails cut", kept_bytes > 0)
-        case ha.AppendsTimedOut():
-            count("time-outs")
-        case ha.HAReportRefused():
-            count("refused reports")
-        case ha.HAConnectionRefused():
-            count("refused connections")
-        case ha.MasterLost():
-            count("connections lost")

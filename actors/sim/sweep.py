@@ -1,7 +1,7 @@
 """Many seeds one after the other, and what happened in them taken together.
 
 A sweep in which something never happened proves nothing about it, so a zero in `EXPECTED` fails a
-sweep of a sensible size.
+sweep of a sensible size, and one in `MARKS` a sweep that is long enough for what is rare.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Final
 
 import attrs
 
+from actors.ha.core.states import Lost
 from actors.sim.faults import ACTIONS
 from actors.sim.scheduler import TRIO_VERSION
 from actors.sim.simulation import Outcome, run_seed
@@ -21,18 +22,18 @@ from actors.version import VERSION
 
 SENSIBLE_SEEDS: Final = 30
 """With fewer seeds than this, something may well not happen."""
+NAME_WIDTH: Final = 44
+THOROUGH_SEEDS: Final = 200
+"""So many have all that happens in one run of twenty, but for one such sweep of 28,000."""
 
 EXPECTED: Final = (
     *(f"fault {name}" for name in ACTIONS),
     "restarts",
     "recoveries after a crash",
-    "tails cut",
-    "refused reports",
     "refused connections",
     "disk errors",
     "refused starts",
     "slaves emptied",
-    "logs resynced",
     "roll-overs",
     "catch-ups",
     "connections lost",
@@ -44,6 +45,39 @@ EXPECTED: Final = (
 )
 """What a sweep has to have seen; more may be counted."""
 
+MARKS: Final = (
+    "tails cut",
+    "refused reports",
+    "logs resynced",
+    "mark master changed",
+    "mark fenced: HANDING_OVER",
+    "mark slave refused: diverged",
+    "mark slave's log cut",
+    "mark tail cut at a bad record",
+    "mark catch-up over files",
+    "mark catch-up from nothing",
+    "mark dispatch went on behind the end",
+    "mark write failed",
+    "mark sync failed",
+    "mark slave could not write",
+    "mark SLAVE_NOT_AVAILABLE",
+    *(f"mark append unknown: {name}" for name in ("ReplicationTimeout", "NodeStopped", "given up")),
+    *(f"mark append refused: {name}" for name in ("NotMaster", "NotEnoughReplicas", "Closed")),
+    *(
+        f"mark connection ended: {lost.name}"
+        for lost in (
+            Lost.PEER_CLOSED,
+            Lost.BROKEN,
+            Lost.CONNECT_FAILED,
+            Lost.SILENT,
+            Lost.FOREIGN_LOG,
+            Lost.NOT_VERIFIED,
+            Lost.APPEND_FAILED,
+        )
+    ),
+)
+"""What a thorough one has to have seen as well."""
+
 
 @attrs.frozen(kw_only=True)
 class SweepResult:
@@ -52,7 +86,7 @@ class SweepResult:
     Attributes:
         seeds: how many were run.
         failed: the runs with violations.
-        counts: the sum of all runs' counts, every name of EXPECTED included.
+        counts: the sum of all runs' counts, every name of EXPECTED and MARKS included.
         virtual_s: the sum of their lengths.
     """
 
@@ -64,9 +98,9 @@ class SweepResult:
     @property
     def zeros(self) -> tuple[str, ...]:
         """What never happened though it should have."""
-        if self.seeds < SENSIBLE_SEEDS:
-            return ()
-        return tuple(name for name in EXPECTED if not self.counts[name])
+        expected = EXPECTED if self.seeds >= SENSIBLE_SEEDS else ()
+        marks = MARKS if self.seeds >= THOROUGH_SEEDS else ()
+        return tuple(name for name in (*expected, *marks) if not self.counts[name])
 
     @property
     def good(self) -> bool:
@@ -85,7 +119,7 @@ def sweep(
         on_run: told of each run as it ends.
         run: runs one seed.
     """
-    counts = dict.fromkeys(EXPECTED, 0)
+    counts = dict.fromkeys((*EXPECTED, *MARKS), 0)
     failed: list[Outcome] = []
     virtual_s, number = 0.0, 0
     for seed in seeds:
@@ -115,9 +149,11 @@ def failure_text(outcome: Outcome) -> str:
 
 
 def counts_text(counts: dict[str, int]) -> str:
-    """One line per thing that happened, faults last."""
-    names = sorted(counts, key=lambda name: (name.startswith("fault "), name))
-    return "\n".join(f"  {name:28} {counts[name]:>10,}" for name in names)
+    """One line per thing that happened, then the marks, faults last."""
+    names = sorted(
+        counts, key=lambda name: (name.startswith("fault "), name.startswith("mark "), name)
+    )
+    return "\n".join(f"  {name:{NAME_WIDTH}} {counts[name]:>10,}" for name in names)
 
 
 def versions() -> str:

@@ -15,7 +15,7 @@ from actors.sim.history import Violation
 from actors.sim.script import dump_fault
 from actors.sim.simulation import Outcome, draw_plan, make_policy, run_seed
 from actors.sim.survival import POWER_LOSSES
-from actors.sim.sweep import EXPECTED, SENSIBLE_SEEDS, failure_text, sweep
+from actors.sim.sweep import EXPECTED, MARKS, SENSIBLE_SEEDS, THOROUGH_SEEDS, failure_text, sweep
 
 ROOT = Path(__file__).parents[2]
 QUIET_SEED = "112"
@@ -100,19 +100,31 @@ def test_a_failure_says_how_to_see_it_again(outcome: Outcome) -> None:
         assert part in text
 
 
-def test_a_sweep_adds_up_and_fails_on_zeros(outcome: Outcome) -> None:
-    full = attrs.evolve(outcome, counts=dict.fromkeys(EXPECTED, 2))
-    seeds = [str(seed) for seed in range(SENSIBLE_SEEDS)]
+@pytest.mark.parametrize(
+    ("names", "lacking", "count"),
+    [(EXPECTED, "catch-ups", SENSIBLE_SEEDS), (MARKS, "mark master changed", THOROUGH_SEEDS)],
+    ids=["sensible", "thorough"],
+)
+def test_a_sweep_of_a_certain_size_fails_on_zeros(
+    names: tuple[str, ...], lacking: str, count: int, outcome: Outcome
+) -> None:
+    full = attrs.evolve(outcome, counts=dict.fromkeys((*EXPECTED, *MARKS), 2))
+    seeds = [str(seed) for seed in range(count)]
     result = sweep(seeds, run=lambda seed: full)
     assert result.good
-    assert set(result.counts.values()) == {2 * SENSIBLE_SEEDS}
-    never = attrs.evolve(full, counts={name: 2 for name in EXPECTED if name != "catch-ups"})
+    assert set(result.counts.values()) == {2 * count}
+    assert lacking in names
+    rest = {name: number for name, number in full.counts.items() if name != lacking}
+    never = attrs.evolve(full, counts=rest)
     result = sweep(seeds, run=lambda seed: never)
-    assert result.zeros == ("catch-ups",)
+    assert result.zeros == (lacking,)
     assert not result.good
     assert sweep(seeds[1:], run=lambda seed: never).good
+
+
+def test_a_sweep_goes_on_behind_a_failure(outcome: Outcome) -> None:
     told: list[Outcome] = []
-    result = sweep(["1", "2"], told.append, run=lambda seed: violated(full))
+    result = sweep(["1", "2"], told.append, run=lambda seed: violated(outcome))
     assert len(told) == len(result.failed) == 2
     assert not result.good
 

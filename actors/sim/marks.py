@@ -1,0 +1,158 @@
+"""What happened in a run, counted by name, from what was seen of it alone.
+
+A mark is a moment that rules of ours exist for and that no fault can be sure to bring about: a
+sweep in which one never came has not tried the rule. `sweep` says which have to come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import assert_never
+
+import attrs
+
+from actors.events import ha, roles, store
+from actors.ha.core.states import Lost
+from actors.sim.history import (
+    AppendAnswered,
+    AppendAsked,
+    AppendRefused,
+    AppendUnknown,
+    FaultInjected,
+    NodeLooked,
+    Observation,
+    OffsetsSeen,
+    RecordsRead,
+)
+from actors.sim.world import SimEvent
+
+INJECTED = {
+    "felt": "disk errors",
+    "refused to start": "refused starts",
+    "wiped": "slaves emptied",
+    "resynced": "logs resynced",
+}
+"""What counts of what was done to a run, besides its faults."""
+
+
+def counted(observations: Iterable[Observation], segment_bytes: int) -> dict[str, int]:
+    """What the cluster and its clients did in a run, by name; names that did not come are left out.
+
+    Args:
+        segment_bytes: of the group.
+    """
+    counts: dict[str, int] = {}
+    tally = _Tally(segment_bytes=segment_bytes)
+    for seen in observations:
+        for name, number in tally.see(seen):
+            counts[name] = counts.get(name, 0) + number
+    return {name: number for name, number in counts.items() if number}
+
+
+@attrs.define(kw_only=True)
+class _Tally:
+    """Goes through one run.
+
+    Attributes:
+        segment_bytes: of the group.
+    """
+
+    segment_bytes: int
+    _asked: dict[int, int] = attrs.field(factory=dict, init=False)  # operation -> records
+    _ends: dict[str, int] = attrs.field(factory=dict, init=False)  # of what a master has written
+    _masters: dict[str, str] = attrs.field(factory=dict, init=False)  # group -> who opened it last
+    _emptied: dict[str, None] = attrs.field(factory=dict, init=False)
+
+    def see(self, seen: Observation) -> Iterator[tuple[str, int]]:
+        match seen:
+            case SimEvent():
+                yield from self._event(seen)
+            case AppendAsked(operation=number, bodies=bodies):
+                self._asked[number] = len(bodies)
+            case AppendAnswered(operation=number):
+                yield "acknowledged records", self._asked[number]
+            case AppendUnknown(operation=number, error=error):
+                yield "unknown records", self._asked[number]
+                yield f"mark append unknown: {_class_of(error)}", 1
+            case AppendRefused(operation=number, error=error):
+                yield "refused records", self._asked[number]
+                yield f"mark append refused: {_class_of(error)}", 1
+            case RecordsRead(batch=batch):
+                yield "read records", len(batch.records)
+            case FaultInjected(kind=kind):
+                if kind in INJECTED:
+                    yield INJECTED[kind], 1
+            case OffsetsSeen() | NodeLooked():
+                pass
+            case _:
+                assert_never(seen)
+
+    def _event(self, seen: SimEvent) -> Iterator[tuple[str, int]]:
+        node, group = seen.node, seen.path.split("/")[-1]
+        match seen.event:
+            case roles.GroupOpened(number=number):
+                if number and self._masters.get(group) not in (None, node):
+                    yield "mark master changed", 1
+                self._masters[group] = node
+            case roles.MasterFenced(reason=reason):
+                yield f"mark fenced: {reason}", 1
+            case roles.LogDiverged(how=how):
+                yield f"mark slave refused: {how}", 1
+            case ha.HATransferStarted(start_bytes=start):
+                yield from self._transfer(start, self._ends.get(node, 0))
+            case ha.AppendsTimedOut():
+                yield "time-outs", 1
+            case ha.SlaveNotAvailable():
+                yield "mark SLAVE_NOT_AVAILABLE", 1
+            case ha.HAReportRefused():
+                yield "refused reports", 1
+            case ha.HAConnectionRefused():
+                yield "refused connections", 1
+            case ha.MasterLost(reason=reason):
+                yield "connections lost", 1
+                yield f"mark connection ended: {Lost(reason).name}", 1
+            case _:
+                yield from self._store_event(node, seen.event)
+
+    def _transfer(self, start: int, end: int) -> Iterator[tuple[str, int]]:
+        if start < end:
+            yield "catch-ups", 1
+            yield (
+                "mark catch-up over files",
+                start // self.segment_bytes < end // self.segment_bytes,
+            )
+        if start == 0 and end > 0:
+            yield "mark catch-up from nothing", 1
+
+    def _store_event(self, node: str, event: object) -> Iterator[tuple[str, int]]:
+        match event:
+            case store.SegmentRolled():
+                yield "roll-overs", 1
+            case store.RecordsAppended(next_bytes=end):
+                self._ends[node] = end
+            case store.RecoveryFinished(was_clean=was_clean, kept_bytes=kept, reason=reason):
+                yield "recoveries after a crash", not was_clean
+                yield "tails cut", kept > 0
+                yield "mark tail cut at a bad record", kept > 0 and bool(reason)
+                slave = node not in self._masters.values()
+                yield "mark slave's log cut", kept > 0 and slave
+                yield "mark master's log cut", kept > 0 and not slave
+            case store.SegmentExpired(reason=reason):
+                yield f"mark file deleted: {reason}", 1
+            case store.DiskUsageChanged(is_full=True):
+                yield "mark disk full", 1
+            case store.RawAppendRefused():
+                yield "mark slave could not write", 1
+            case store.DispatchStarted(from_bytes=start, end_bytes=end):
+                yield "mark dispatch went on behind the end", start < end
+            case store.QueueRebuilt():
+                yield "mark queue rebuilt", 1
+            case store.WriteFailed():
+                yield "mark write failed", 1
+            case store.SyncFailed():
+                yield "mark sync failed", 1
+
+
+def _class_of(error: str) -> str:
+    """Of an error's repr."""
+    return error.partition("(")[0]
