@@ -55,7 +55,7 @@ class ActorRestarted:
     """A child was started again. Emitted by its supervisor; the envelope bears the new incarnation.
 
     Attributes:
-        restarts: how often this child has been restarted by this incarnation of its supervisor.
+        restarts: how often this incarnation of its supervisor has restarted it, on request, too.
     """
 
     restarts: int

@@ -101,6 +101,8 @@ class Child:
     Attributes:
         life: the present life, None between lives.
         due_s: when it shall be started again, while state is WAITING.
+        restarts: after its end.
+        requested: restarts that somebody asked for.
         attempt: restarts in a row, for the back-off.
     """
 
@@ -110,6 +112,7 @@ class Child:
     state: State = State.STOPPED
     incarnation: int = 0
     restarts: int = 0
+    requested: int = 0
     attempt: int = 0
     due_s: float = 0.0
     kind: str = "actor"

@@ -117,10 +117,9 @@ class Lives:
         self._registry.emit(
             child.path, life.incarnation, events.ActorStarted(role=child.kind, type=child.type)
         )
-        if child.restarts:
-            self._registry.emit(
-                child.path, life.incarnation, events.ActorRestarted(restarts=child.restarts)
-            )
+        again = child.restarts + child.requested
+        if again:
+            self._registry.emit(child.path, life.incarnation, events.ActorRestarted(restarts=again))
 
     def _report(self, child: Child, life: Life) -> None:
         """Tell the end of a life, and let the back-off begin again after a long one."""

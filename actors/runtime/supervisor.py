@@ -227,7 +227,7 @@ class Supervisor(Lives):
 
     async def _restart_on_request(self, child: Child, request: RestartChild) -> None:
         await self._stop_child(child)
-        child.restarts += 1
+        child.requested += 1
         try:
             await self._start_child(child)
         except Exception as exc:  # noqa: BLE001 - a failed start is a failed life

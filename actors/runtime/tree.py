@@ -27,7 +27,7 @@ class TreeNode:
         kind: "actor", "supervisor" or "dynamic".
         type: the actor's class, or the supervisor's strategy.
         incarnation: of the life that runs, or of the last one; 0 before the first.
-        restarts: how often its supervisor has restarted it.
+        restarts: how often its supervisor has restarted it after its end; not on request.
         mailbox: None where there is none, or nobody runs.
     """
 

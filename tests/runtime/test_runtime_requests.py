@@ -56,6 +56,9 @@ async def test_only_the_child_itself_whatever_strategy_and_restart_say(
             assert await restart(system) == requests.Restarted(name="b", incarnation=life)
             assert log.new() == ["-b shutdown", f"+b#{life}"]
         assert seen.of(events.ActorRestarted)[-1].restarts == 2
+        found = system.tree().find("/n0/b")
+        assert found is not None
+        assert (found.incarnation, found.restarts) == (3, 0), "it did not end by itself"
     assert log.new() == ["-c shutdown", "-b shutdown", "-a shutdown"]
 
 
