@@ -6,7 +6,8 @@ import logging
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 
 import attrs
@@ -28,7 +29,10 @@ from actors.cluster.view import ClusterView, RateMeter, Rates
 from actors.config import ClassicGroup, ClusterConfig
 from actors.config.command_line import complain, say
 from actors.config.guarantees import guarantee_of
+from actors.env.local_disk import LocalDisk
+from actors.env.protocols import Disk
 from actors.errors import ConfigError
+from actors.storage.identity import read_identity
 
 LIVE_LOOK_S = 0.5
 PLAIN_LOOK_S = 2.0
@@ -45,7 +49,7 @@ def run_session(
     """
     child = arguments.child_of is not None
     links = Links(names=nodes, connect=connect)
-    feeding = None if child else _feeding(arguments, config, nodes, links)
+    feeding = None if child else feeding_of(arguments, config, nodes, links)
     run = Run(
         config=config,
         links=links,
@@ -137,13 +141,22 @@ def promises(config: ClusterConfig) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _feeding(
+def feeding_of(
     arguments: Arguments, config: ClusterConfig, nodes: tuple[str, ...], links: Links
 ) -> Feeding | None:
+    """The feeds of a run of these nodes: of each group whose master is one of them, the present one
+    or the file's; wherever the master is, the feed goes there.
+
+    Raises: ConfigError: a feed is asked for, and there is none.
+    """
     demo = config.demo.feed
     if arguments.feed is None and demo is None:
         return None
-    groups = [group for group in config.groups.values() if group.master in nodes]
+    present = present_masters(config, nodes, LocalDisk())
+    groups = []
+    for group in config.groups.values():
+        if group.master in nodes or present[group.name] in nodes:
+            groups.append(group)
     if not groups:
         if arguments.feed is None:
             return None
@@ -160,8 +173,28 @@ def _feeding(
     descriptors = tuple(
         open_source(source, where) for _ in (groups[:1] if source == STDIN else groups)
     )
-    plan = _FeedPlan(config, tuple(groups), source, rate, repeat, descriptors, links)
-    return Feeding(tuple(dict.fromkeys(group.master for group in groups)), plan.open)
+    plan = _FeedPlan(config, tuple(groups), source, rate, repeat, descriptors, links, present)
+    first = [
+        present[group.name] if present[group.name] in nodes else group.master for group in groups
+    ]
+    return Feeding(tuple(dict.fromkeys(first)), plan.open)
+
+
+def present_masters(config: ClusterConfig, nodes: tuple[str, ...], disk: Disk) -> dict[str, str]:
+    """Each group's master by the newest promotion that these nodes remember, or by the file.
+
+    Raises: ConfigError: an identity file that is none.
+    """
+    newest = {group.name: (0, group.master) for group in config.groups.values()}
+    for node in nodes:
+        identity = None
+        with suppress(OSError):  # the node's start says it
+            identity = read_identity(disk, config.node_dir(node))
+        for name, record in identity.records.items() if identity is not None else ():
+            number, master = record.promotion_number, record.promotion_master
+            if name in newest and number > newest[name][0] and master in config.python_nodes:
+                newest[name] = (number, master)
+    return {name: master for name, (_, master) in newest.items()}
 
 
 @attrs.frozen
@@ -175,6 +208,7 @@ class _FeedPlan:
     repeat: bool
     descriptors: tuple[int, ...]
     links: Links
+    present: Mapping[str, str]
 
     def open(self) -> tuple[tuple[Feed, ...], tuple[Reader, ...]]:
         feeds, targets, lines = [], [], []
@@ -220,7 +254,7 @@ class _FeedPlan:
         return MasterFinder(
             group=group.name,
             members=members,
-            current=group.master,
+            current=self.present[group.name],
             connect=self.links.connect,
             views=self.links.views,
         )
