@@ -38,6 +38,7 @@ def group_status(
         "promotion": role.number,
         "part": role.state.value,
         "reason": role.reason,
+        "fence": "" if role.fence is None else role.fence.name,
         "copies": group.sure_copies,
         "ack_policy": group.ack_policy,
         "durability": group.durability,

@@ -19,7 +19,7 @@ import trio
 from actors.cluster.explain import EXIT_USAGE, explain
 from actors.cluster.feed import Feed
 from actors.cluster.links import Links, caught_up
-from actors.cluster.summary import Summary, group_summary, refusals
+from actors.cluster.summary import Summary, fenced, group_summary, refusals
 from actors.cluster.view import ClusterView
 from actors.config import ClusterConfig
 from actors.config.command_line import stop_signals
@@ -210,15 +210,20 @@ class Run:
             nursery.cancel_scope.cancel()
 
     async def _tell_refusals(self) -> None:
-        """Say it when a slave is refused; again only if the reason is another, or it was let in."""
+        """Say it when a slave is refused, or a master waits for an operator; again only if the
+        reason is another, or it was over in between.
+        """
         told: dict[tuple[str, str], str] = {}
         while True:
             view, before, told = self.view(), told, {}
             for group in self.config.groups:
                 for node, reason in refusals(view, group).items():
-                    told[group, node] = reason
-                    if before.get((group, node)) != reason:
-                        self.note(f"{group}: slave {node} is refused: {reason}")
+                    told[group, node] = f"slave {node} is refused: {reason}"
+                for node, reason in fenced(view, group).items():
+                    told[group, node] = f"{node} takes no appends: {reason}"
+            for (group, node), text in told.items():
+                if before.get((group, node)) != text:
+                    self.note(f"{group}: {text}")
             await self.links.wait_changed()
 
     async def _heed(self, backend: Backend) -> None:

@@ -11,10 +11,12 @@ from actors.cluster.view import ClusterView, FeedView, GroupView
 from actors.config.check import size
 from actors.ha.core.slave_table import TOLD
 from actors.ha.core.states import OFFSET_REFUSALS
+from actors.node_part import PASSING
 
 REFUSED_BY_MASTER = tuple(reason.value for reason in TOLD)
 REFUSED_BY_SLAVE = tuple(reason.value for reason in OFFSET_REFUSALS)
 CONNECTED = "TRANSFER"
+PASSING_FENCES = ("", *(fence.name for fence in PASSING if fence is not None))
 
 
 @attrs.frozen(kw_only=True)
@@ -50,6 +52,7 @@ class GroupSummary:
         unanswered: nodes that did not answer at the end.
         refused: slaves whose log does not fit the master's, with the reason.
         promotion: number of the promotion that made the master, 0 for the cluster file's word.
+        fenced: masters that take no appends until somebody does something, with the reason.
     """
 
     group: str
@@ -64,6 +67,7 @@ class GroupSummary:
     unanswered: tuple[str, ...]
     refused: tuple[tuple[str, str], ...] = ()
     promotion: int = 0
+    fenced: tuple[tuple[str, str], ...] = ()
 
     @property
     def behind(self) -> tuple[NodeOffsets, ...]:
@@ -135,6 +139,7 @@ def group_summary(
         unanswered=tuple(name for name in members if name not in answered),
         refused=tuple(refusals(view, group).items()),
         promotion=current[1].promotion if current else 0,
+        fenced=tuple(fenced(view, group).items()),
     )
 
 
@@ -156,6 +161,16 @@ def refusals(view: ClusterView, group: str) -> dict[str, str]:
             found[node.node] = state.reason
         elif _refuses(state):
             found[node.node] = state.last_error
+    return found
+
+
+def fenced(view: ClusterView, group: str) -> dict[str, str]:
+    """The masters that wait for an operator: node -> reason, as they say it."""
+    found = {}
+    for node in view.nodes:
+        own = node.groups.get(group)
+        if own is not None and node.state != "away" and own.fence not in PASSING_FENCES:
+            found[node.node] = own.reason
     return found
 
 
@@ -192,6 +207,7 @@ def _plain(summary: Summary) -> dict[str, Any]:
             "offsets": nodes,
             "unanswered": list(group.unanswered),
             "refused": dict(group.refused),
+            "fenced": dict(group.fenced),
         }
     return {
         "cluster": summary.cluster,
@@ -222,4 +238,5 @@ def as_text(summary: Summary) -> str:
             )
         lines += [f"    {name}: did not answer" for name in group.unanswered]
         lines += [f"    {name}: refused: {reason}" for name, reason in group.refused]
+        lines += [f"    {name}: takes no appends: {reason}" for name, reason in group.fenced]
     return "\n".join(lines)

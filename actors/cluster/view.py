@@ -48,6 +48,7 @@ class GroupView:
         part: what the node does in its role: on the master "asking", "open" or "fenced", on a slave
             "connecting", "following" or "diverged".
         reason: why it is fenced, diverged or still asking.
+        fence: on a fenced master: a name of `role_effects.Fence`.
     """
 
     group: str
@@ -67,6 +68,7 @@ class GroupView:
     part: str = ""
     reason: str = ""
     ack_policy: str = "copies"
+    fence: str = ""
 
     @property
     def copies_count(self) -> int:
@@ -220,6 +222,7 @@ def group_view(group: str, found: Mapping[str, Any]) -> GroupView:
         part=str(found.get("part", "")),
         reason=str(found.get("reason", "")),
         ack_policy=str(found.get("ack_policy", "copies")),
+        fence=str(found.get("fence", "")),
     )
 
 

@@ -36,6 +36,17 @@ async def test_slave_that_is_refused_is_a_failure_and_told_at_once(
     assert summary.groups[0].refused == (("n1", AHEAD),)
 
 
+async def test_a_master_that_waits_for_an_operator_is_told_once(
+    autojump_clock: trio.abc.Clock, world: World
+) -> None:
+    reason = "n2 fell silent: `promote orders` ends it"
+    world.nodes["n0"].group = master(part="fenced", fence="ABANDONED", reason=reason)
+    notes: list[str] = []
+    summary = await make(world, for_s=20.0, on_note=notes.append).run(world.open)
+    assert notes.count(f"orders: n0 takes no appends: {reason}") == 1
+    assert summary.groups[0].fenced == (("n0", reason),)
+
+
 async def test_slave_that_was_let_in_is_no_failure(
     autojump_clock: trio.abc.Clock, world: World
 ) -> None:

@@ -66,6 +66,7 @@ def test_for_machines() -> None:
                 },
                 "unanswered": ["n2"],
                 "refused": {},
+                "fenced": {},
             }
         },
         "failures": ["triolog: x"],
@@ -137,6 +138,26 @@ def test_who_is_refused(
     assert refusals(cluster(nodes=(first, second)), "orders") == found
     away = cluster(nodes=(attrs.evolve(first, state="away"), attrs.evolve(second, state="away")))
     assert refusals(away, "orders") == {}
+
+
+@pytest.mark.parametrize(
+    ("fence", "state", "told"),
+    [
+        ("ABANDONED", "running", True),
+        ("SLAVE_AHEAD", "running", True),
+        ("ABANDONED", "away", False),
+        ("HANDING_OVER", "running", False),
+        ("SUPERSEDED", "running", False),
+        ("", "running", False),
+    ],
+)
+def test_a_master_that_waits_for_an_operator_is_named(fence: str, state: str, told: bool) -> None:
+    reason = "n2 fell silent: `promote orders` ends it"
+    found = node("n0", master(part="fenced", fence=fence, reason=reason), state)
+    group = group_summary(cluster(nodes=(found,)), "orders", ("n0",), "n0", 2.0)
+    text = as_text(summary(groups=(group,))).split("\n")
+    assert (f"    n0: takes no appends: {reason}" in text) is told
+    assert group.fenced == ((("n0", reason),) if told else ())
 
 
 def test_the_refused_are_named() -> None:
