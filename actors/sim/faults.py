@@ -36,6 +36,7 @@ from actors.sim.actions_process import (
     PowerLossAll,
     Stop,
 )
+from actors.sim.actions_tools import CheckRunning
 from actors.sim.script import Script
 
 FAULTS_MIN: Final = 5
@@ -68,6 +69,7 @@ ACTIONS: Final[Mapping[str, Action]] = {
         OldSector(),
         HandOverCalledOff(),
         Promote(),
+        CheckRunning(),
         FailOver(),
     )
 }

@@ -93,7 +93,7 @@ class FaultInjected:
         kind: the action's name; or "heal", "start", "resume", "clock set", "repaired", "wiped"
             (NODE); "armed" (a disk fault waits), "felt" (NODE: an operation failed), "damaged"
             (NODE, from, to), "died", "start failed", "refused to start", "promoting",
-            "not promoted", "resync", "resynced" (NODE).
+            "not promoted", "resync", "resynced", "damage found", "not checked" (NODE).
         where: to whom, the node's name first.
     """
 
