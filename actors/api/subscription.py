@@ -20,8 +20,9 @@ from actors.api.handle import NodeHandle
 from actors.log_types import GroupState, Offsets
 from wire import api
 
-WATCH_INTERVAL_S = 0.002
-"""Between two pushes of offsets: a fifth of a group commit, and not a frame for each append."""
+WATCH_INTERVAL_S = 0.010
+"""Between two pushes of offsets: every slave watches its master's, and a frame costs more than many
+appends."""
 EVENT_LINES_MAX = 256
 """Lines of one push: about 50 KB."""
 

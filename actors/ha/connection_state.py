@@ -8,12 +8,13 @@ Messages: ConnectionOpened and Refused from accept_socket, ReportAccepted and En
 read_socket, Sent and Ending from write_socket, Ended from the connection's supervisor,
 ClientChanged from ha_client, store.LogGrew from the store; GetStatus from anybody. It tells
 `connections` to stop a connection that a newer one replaces, and the role keeper what a Java slave
-holds above the own end. A restart forgets all rows and ends
-all connections (rest_for_one).
+holds above the own end. What is only for GetStatus is left as notes, which wake nobody. A restart
+forgets all rows and ends all connections (rest_for_one).
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeAlias, assert_never
 
 import attrs
@@ -25,6 +26,9 @@ from actors.ha.core.states import HAConnectionState, Lost
 from actors.ha.role_messages import ReportedAhead
 from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo, StopReason, dynamic
 from actors.storage import store
+
+RATES_WITHIN_S = 0.1
+"""What is sent is counted in its second, or so much later."""
 
 
 @attrs.frozen(kw_only=True)
@@ -189,7 +193,8 @@ class ConnectionState(Actor[Message]):
     _client: ClientChanged | None = None
 
     async def on_start(self) -> None:
-        await self._store.tell(store.Subscribe(subscriber=self.ctx.self_ref, name=self.ctx.path))
+        subscriber, name = self.ctx.self_ref, self.ctx.path
+        await self._store.tell(store.Subscribe(subscriber=subscriber, name=name, within_s=math.inf))
 
     async def on_stop(self, reason: StopReason) -> None:
         await self._store.tell(store.Unsubscribe(name=self.ctx.path))

@@ -31,6 +31,10 @@ from actors.ha.role_messages import HIGH_WATER_S, HighWater
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage import pull_service, store
 
+GROWTH_WITHIN_S = 0.005
+"""The own log's growth answers nothing by itself while an append needs a slave too: the slave's
+report comes later, and whatever the log had grown before is read with it."""
+
 
 @attrs.frozen(kw_only=True)
 class SlaveJoined:
@@ -113,7 +117,10 @@ class GroupTransfer(Actor[_Inbox]):
 
     async def on_start(self) -> None:
         await self._tell_admission()  # before anybody can append
-        await self._store.tell(store.Subscribe(subscriber=self.ctx.self_ref, name=self.ctx.path))
+        within_s = GROWTH_WITHIN_S if self._wait.copies > 1 else 0.0
+        await self._store.tell(
+            store.Subscribe(subscriber=self.ctx.self_ref, name=self.ctx.path, within_s=within_s)
+        )
 
     async def handle_batch(self, messages: list[_Inbox]) -> None:
         acked: dict[tuple[str, int], SlaveAcked] = {}
@@ -178,8 +185,9 @@ class GroupTransfer(Actor[_Inbox]):
         effects = self._wait.settle(self.ctx.now_s())
         await self._tell_admission()
         if effects.acknowledged_bytes is not None:
-            await self._readers.tell(
-                pull_service.Acknowledged(offset_bytes=effects.acknowledged_bytes)
+            self._readers.leave(
+                pull_service.Acknowledged(offset_bytes=effects.acknowledged_bytes),
+                within_s=pull_service.NEWS_WITHIN_S,
             )
             if self._keeper is not None and not self.ctx.timers.active("high_water"):
                 self.ctx.timers.start("high_water", HIGH_WATER_S, _HighWaterDue())

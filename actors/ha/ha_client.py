@@ -134,7 +134,7 @@ class HAClient(Actor[Inbox]):
                     assert_never(message)
         await self._look_at_time()
         await self._tell_left()
-        await self._connection_state.tell(self._status())
+        self._connection_state.leave(self._status())
 
     async def on_stop(self, reason: StopReason) -> None:
         await self._tell_high_water()

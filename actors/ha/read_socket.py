@@ -3,14 +3,16 @@
 Source: apache/rocketmq store/ha/DefaultHAConnection.ReadSocketService; the decisions and their
 differences are in `core.report_progress`.
 
-Messages: store.LogGrew, and its feeder's. It tells write_socket where to begin and what of the log
-may leave (so it knows the master's end before a byte of it can leave, and no true report looks
-too high), group_transfer and connection_state what the slave holds. It ends with the connection:
-on the end of the stream, a refused report, or silence.
+Messages: store.LogGrew, and its feeder's. It tells write_socket where to begin, and has the store
+tell it what of the log may leave; group_transfer and connection_state what the slave holds. Growth
+is left to it as a note before write_socket hears of it, so it knows the master's end before a byte
+of it can leave, and no true report looks too high. It ends with the connection: on the end of the
+stream, a refused report, or silence.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TypeAlias, assert_never
 
@@ -83,7 +85,6 @@ class ReadSocket(Actor[_Inbox]):
     _connection_state: ActorRef[connection_state.Message]
     _decoder: ReportDecoder = attrs.field(init=False)
     _progress: ReportProgress = attrs.field(init=False)
-    _leaves: object = None
     _ending: bool = False
 
     async def on_start(self) -> None:
@@ -96,7 +97,8 @@ class ReadSocket(Actor[_Inbox]):
             upstream=self._dialect.upstream,
             last_report_s=self.ctx.now_s(),
         )
-        await self._store.tell(store.Subscribe(subscriber=self.ctx.self_ref, name=self.ctx.path))
+        subscriber, name = self.ctx.self_ref, self.ctx.path
+        await self._store.tell(store.Subscribe(subscriber=subscriber, name=name, within_s=math.inf))
         self.ctx.timers.start_at("housekeeping", self._progress.deadline_s, _Housekeeping())
         self.ctx.spawn(self._feed)
 
@@ -127,6 +129,7 @@ class ReadSocket(Actor[_Inbox]):
             stopped = Lost.STOPPED if reason == StopReason.SHUTDOWN else Lost.BROKEN
             await self._tell_ending(stopped, "")
         await self._store.tell(store.Unsubscribe(name=self.ctx.path))
+        await self._store.tell(store.Unsubscribe(name=self._writer))
 
     async def _feed(self) -> None:
         reason, detail = Lost.PEER_CLOSED, ""
@@ -140,10 +143,6 @@ class ReadSocket(Actor[_Inbox]):
     async def _grew(self, message: store.LogGrew) -> None:
         extent = LogExtent(message.min_bytes, message.written_bytes, message.synced_bytes)
         effects = self._progress.grew(extent)
-        leaves = (message.min_bytes, message.synced_bytes) if self._synced else message
-        if leaves != self._leaves:
-            self._leaves = leaves
-            await self._write_socket.tell(message)
         await self._carry_out(effects)
 
     async def _received(self, data: bytes) -> None:
@@ -167,11 +166,13 @@ class ReadSocket(Actor[_Inbox]):
                     offset_bytes=effects.acked_bytes,
                 )
             )
-            await self._connection_state.tell(
-                connection_state.ReportAccepted(
-                    connection=self._connection, offset_bytes=effects.acked_bytes
-                )
+            accepted = connection_state.ReportAccepted(
+                connection=self._connection, offset_bytes=effects.acked_bytes
             )
+            if effects.start is not None:  # which may replace an older connection
+                await self._connection_state.tell(accepted)
+            else:
+                self._connection_state.leave(accepted)
         if effects.refused is not None:
             await self._refuse(effects.refused)
         if effects.silent:
@@ -194,6 +195,16 @@ class ReadSocket(Actor[_Inbox]):
             )
         )
         await self._write_socket.tell(write_socket.Begin(start_bytes=start.start_bytes))
+        await self._store.tell(
+            store.Subscribe(
+                subscriber=self._write_socket, name=self._writer, synced_only=self._synced
+            )
+        )
+
+    @property
+    def _writer(self) -> str:
+        """The writer's name as a subscriber."""
+        return f"{self.ctx.path} writer"
 
     async def _refuse(self, refused: report_progress.Refusal) -> None:
         self.ctx.emit(

@@ -3,11 +3,11 @@
 Source: apache/rocketmq store/ha/DefaultHAConnection.WriteSocketService; the decisions and their
 differences are in `core.transfer_progress`.
 
-Messages: Begin, once, and store.LogGrew, both from read_socket. With `poll_s` growth wakes nobody:
-the next look is at a multiple of it, as an idle writer of upstream's ASYNC_MASTER looks (T19). It
-tells connection_state how far it is. It waits only for its own slave's socket, so a stalled slave
-delays nobody else. It ends with the connection: when a send fails, or when the file it needs was
-deleted by age.
+Messages: Begin, once, from read_socket, and store.LogGrew from the store. With `poll_s` growth
+wakes nobody: the next look is at a multiple of it, as an idle writer of upstream's ASYNC_MASTER
+looks (T19). It leaves connection_state notes of how far it is. It waits only for its own slave's
+socket, so a stalled slave delays nobody else. It ends with the connection: when a send fails, or
+when the file it needs was deleted by age.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class WriteSocket(Actor[_Inbox]):
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
             await self._end(Lost.BROKEN, str(error))
         else:
-            await self._tell_position(sent_before)
+            self._tell_position(sent_before)
 
     async def _send_step(self, step: Frame | Heartbeat) -> None:
         """One whole frame. Whatever interrupts it makes the stream unusable, and ends the
@@ -146,15 +146,16 @@ class WriteSocket(Actor[_Inbox]):
         self._progress.sent(step, self.ctx.now_s())
         self._sent_bytes += len(header) + size
 
-    async def _tell_position(self, sent_before: int) -> None:
+    def _tell_position(self, sent_before: int) -> None:
         next_bytes = self._progress.next_bytes
         if next_bytes is not None and self._sent_bytes > sent_before:
-            await self._connection_state.tell(
+            self._connection_state.leave(
                 connection_state.Sent(
                     connection=self._connection,
                     next_bytes=next_bytes,
                     sent_bytes=self._sent_bytes,
-                )
+                ),
+                within_s=connection_state.RATES_WITHIN_S,
             )
 
     async def _end(self, reason: Lost, detail: str) -> None:

@@ -1,40 +1,52 @@
-"""When questions expire: one heap and one task per system.
+"""When questions expire and actors wake by themselves: one heap and one task per system.
 
-A cancel scope per question would cost more than the question itself (measured: 5.7 of 14 us), so a
-waiting asker parks without one, and this task fails the replies whose time has come. Answered
-questions stay in the heap until it is rebuilt or their time comes; the task sleeps until the
-earliest time it knew of and is woken only for an earlier one.
+A cancel scope per question would cost more than the question itself (measured: 5.7 of 14 us), and
+one for each time that an actor parks a tenth of what an append costs. So they park without one;
+this task fails the replies, and wakes the actors, whose time has come. What is answered, or was
+replaced by an earlier time, stays in the heap until it is rebuilt or its time comes; the task
+sleeps until the earliest time it knew of and is woken only for an earlier one.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Protocol
 
 import trio
 
 from actors.runtime.parking import Parker
 
-if TYPE_CHECKING:
-    from actors.runtime.reply import Question
-
 STALE_MIN = 64  # answered questions that stay in the heap before it is rebuilt
 
 
-class AskDeadlines:
-    """The deadlines of one system's unanswered questions."""
+class Expiring(Protocol):
+    """A question, or one ring of an alarm.
+
+    Attributes:
+        answered: nothing is to be done any more.
+    """
+
+    answered: bool
+
+    def expire(self) -> None:
+        """Its time has come. Harmless when answered."""
+
+
+class Deadlines:
+    """The deadlines of one system's unanswered questions and parked actors."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Question]] = []
+        self._heap: list[tuple[float, int, Expiring]] = []
         self._rebuild_at = STALE_MIN
         self._seq = 0
         self._wakes_s = math.inf
         self._parker = Parker()
         self._open = True
 
-    def add(self, deadline_s: float, question: Question) -> None:
-        """Have the question fail at `deadline_s`, unless it is answered before."""
+    def add(self, deadline_s: float, question: Expiring) -> None:
+        """Have the question expire at `deadline_s`, unless it is answered before."""
         self._seq += 1
         heap = self._heap
         if len(heap) >= self._rebuild_at:
@@ -45,7 +57,7 @@ class AskDeadlines:
             self._parker.wake()
 
     async def run(self) -> None:
-        """Fail questions in time, until `close`. Shielded: questions are asked while all stops."""
+        """Let them expire in time, until `close`. Shielded: it is needed while all stops."""
         with trio.CancelScope(shield=True):
             while self._open:
                 self._expire(trio.current_time())
@@ -63,8 +75,58 @@ class AskDeadlines:
         while heap and (heap[0][0] <= now_s or heap[0][2].answered):
             heapq.heappop(heap)[2].expire()
 
-    def _rebuild(self) -> list[tuple[float, int, Question]]:
+    def _rebuild(self) -> list[tuple[float, int, Expiring]]:
         self._heap = heap = [entry for entry in self._heap if not entry[2].answered]
         heapq.heapify(heap)
         self._rebuild_at = STALE_MIN + 2 * len(heap)
         return heap
+
+
+class Alarm:
+    """Calls `ring` at the earliest time that was set, once; it may be set again from there.
+
+    Attributes:
+        at_s: when it rings next; inf: not set.
+    """
+
+    __slots__ = ("_deadlines", "_next", "_ring", "at_s")
+
+    def __init__(self, deadlines: Deadlines, ring: Callable[[], None]) -> None:
+        self._deadlines = deadlines
+        self._ring = ring
+        self._next: _Ring | None = None
+        self.at_s = math.inf
+
+    def set(self, at_s: float) -> None:
+        """Ring at `at_s` at the latest."""
+        if at_s < self.at_s:
+            self.cancel()
+            self.at_s = at_s
+            self._next = _Ring(self)
+            self._deadlines.add(at_s, self._next)
+
+    def cancel(self) -> None:
+        """Do not ring. Harmless when not set."""
+        if self._next is not None:
+            self._next.answered = True
+            self._next = None
+        self.at_s = math.inf
+
+    def rung(self) -> None:
+        """Only for the deadlines."""
+        self.cancel()
+        self._ring()
+
+
+class _Ring:
+    """One time at which an alarm is to ring."""
+
+    __slots__ = ("_alarm", "answered")
+
+    def __init__(self, alarm: Alarm) -> None:
+        self._alarm = alarm
+        self.answered = False
+
+    def expire(self) -> None:
+        if not self.answered:
+            self._alarm.rung()

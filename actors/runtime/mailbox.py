@@ -13,6 +13,10 @@ A sender that waits is an entry in `waiting`, its message with it: making room m
 into the lane and then wakes the sender, so a cancellation comes either before (the message was
 never sent) or after (it was).
 
+A message can also be left without waking anybody (`leave`): it lies in `notes` while the lane is
+empty and goes in front of the next message there, so that all are read in the order in which they
+came.
+
 Bounds: `capacity` messages and `capacity_bytes` in each of the two places a message can be:
 waiting in the lane, and in the batch that the actor works on. A single message above
 `capacity_bytes` is let in when the lane is empty.
@@ -21,12 +25,14 @@ waiting in the lane, and in the batch that the actor works on. A single message 
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import trio
 
+from actors.runtime.deadlines import Alarm, Deadlines
 from actors.runtime.errors import MailboxFull, SpecError
 from actors.runtime.lane import GONE, Lane, WaitingSender
 from actors.runtime.parking import Parker
@@ -37,6 +43,7 @@ if TYPE_CHECKING:
 
 CAPACITY = 1024  # messages; a batch of this many small messages is about a millisecond of work
 CONTROL_CAPACITY = 64  # stop, role change, truncation: a handful per session
+NOTES_MAX = 64  # messages that may be left and are not conflated
 GONE_MIN = 64  # places of conflated messages that are left open before the lane is closed up
 
 
@@ -118,6 +125,9 @@ class Mailbox:
         first_s: when the main lane was last empty.
         replies: unanswered `ReplyTo`s that this incarnation was asked, in order.
         receiver_task: the task that must not wait for room here, for it would wait for itself.
+        alarm: wakes the receiver at a time.
+        notes: what was left, newest last, while the main lane is empty.
+        notes_s: when notes are to be read at the latest; inf: nobody waits for it.
     """
 
     __slots__ = (
@@ -125,10 +135,13 @@ class Mailbox:
         "_control_types",
         "_keyed",
         "_size_of",
+        "alarm",
         "conflated",
         "control",
         "first_s",
         "lane",
+        "notes",
+        "notes_s",
         "open",
         "path",
         "peak",
@@ -142,7 +155,7 @@ class Mailbox:
         "waits",
     )
 
-    def __init__(self, spec: MailboxSpec, path: str) -> None:
+    def __init__(self, spec: MailboxSpec, path: str, deadlines: Deadlines | None = None) -> None:
         special = frozenset(spec.conflate) | frozenset(spec.control)
         self.path = path
         self.lane = Lane(spec.capacity, spec.capacity_bytes, special)
@@ -160,6 +173,9 @@ class Mailbox:
         self._control_types = frozenset(spec.control)
         self._keyed: dict[Hashable, int] = {}
         self.first_s = 0.0
+        self.alarm = Alarm(deadlines or Deadlines(), self._rung)
+        self.notes: dict[Hashable, Any] = {}
+        self.notes_s = math.inf
 
     def offer(self, message: object) -> bool:
         """Put the message in if there is room and nobody waits for room. Never waits."""
@@ -177,6 +193,31 @@ class Mailbox:
         if lane.waiting or not lane.has_room(size_bytes):
             return False
         self._append(lane, message, size_bytes)
+        return True
+
+    def leave(self, message: object, within_s: float = math.inf) -> bool:
+        """Put the message in without waking the receiver before `within_s` seconds.
+
+        False if there is no room; for a conflated message there always is.
+        """
+        kind = type(message)
+        assert kind not in self._control_types
+        if self.lane.items:  # about to be read
+            return self.offer(message)
+        key: Hashable
+        if kind in self._conflate:
+            key = (kind, self._conflate[kind](message))
+            if self.notes.pop(key, None) is not None:
+                self.conflated += 1
+        elif len(self.notes) < NOTES_MAX:
+            key = object()
+        else:
+            return False
+        self.notes[key] = message
+        if within_s != math.inf and self.notes_s == math.inf:
+            # At a multiple of it, so that one look at the deadlines serves many actors.
+            self.notes_s = (trio.current_time() // within_s + 1) * within_s
+            self.alarm.set(self.notes_s)
         return True
 
     def push(self, message: object) -> None:
@@ -240,10 +281,13 @@ class Mailbox:
     def close(self) -> list[Any]:
         """No message comes in any more.
 
-        Returns what was not read; those who waited are woken, in order.
+        Returns what was not read, but for conflated notes, which are no news any more; those who
+        waited are woken, in order.
         """
         self.open = False
-        left: list[Any] = []
+        self.alarm.cancel()
+        left = [each for each in self.notes.values() if type(each) not in self._conflate]
+        self.notes.clear()
         for lane in (self.control, self.lane):
             left += [each for each in lane.items if each is not GONE]
             lane.items = []
@@ -257,7 +301,7 @@ class Mailbox:
     def statistics(self) -> MailboxStatistics:
         lane, control = self.lane, self.control
         return MailboxStatistics(
-            depth=lane.depth + control.depth,
+            depth=lane.depth + len(self.notes) + control.depth,
             peak=max(self.peak, lane.depth),
             size_bytes=lane.size_bytes + control.size_bytes,
             oldest_age_s=trio.current_time() - self.first_s if lane.depth else 0.0,
@@ -269,13 +313,35 @@ class Mailbox:
 
     def _append(self, lane: Lane, message: object, size_bytes: int) -> None:
         if not lane.items:
-            self.first_s = trio.current_time()
+            if self.notes and lane is self.lane:
+                self._take_up_notes()
+            else:
+                self.first_s = trio.current_time()
         lane.items.append(message)
         lane.size_bytes += size_bytes
         self.receiver.wake()
 
+    def _rung(self) -> None:
+        """A timer is due, or notes are; else the receive loop looks up for nothing."""
+        if trio.current_time() >= self.notes_s:
+            self._take_up_notes()
+        self.receiver.wake()
+
+    def _take_up_notes(self) -> None:
+        """They become the first messages of the lane."""
+        lane, notes = self.lane, self.notes
+        assert not lane.items  # NotesOnlyBesideAnEmptyLane
+        self.notes, self.notes_s = {}, math.inf
+        self.first_s = trio.current_time()
+        for key, message in notes.items():
+            self._keyed[key] = len(lane.items)
+            lane.items.append(message)
+            lane.size_bytes += self._size_of(message) if self._size_of is not None else 0
+
     def _replace(self, message: object, key: Hashable, size_bytes: int) -> None:
         lane = self.lane
+        if self.notes:
+            self._take_up_notes()
         index = self._keyed.get(key)
         if index is not None:
             older = lane.items[index]

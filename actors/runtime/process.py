@@ -37,7 +37,7 @@ class ActorProcess:
         self._registry = registry
         self._actor = actor
         self._ref = registry.ref(path)
-        self._mailbox = Mailbox(actor.mailbox, path)
+        self._mailbox = Mailbox(actor.mailbox, path, registry.deadlines)
         self._ctx: ActorContext[Any] = ActorContext(
             registry, self._ref, incarnation, self._mailbox, self._fail
         )
@@ -155,19 +155,17 @@ class ActorProcess:
                 assert mailbox.stopping is not None
                 return mailbox.stopping
             batch = mailbox.take() if lane.items else []
-            if timers.next_s != math.inf:
+            if timers.next_s != math.inf and timers.next_s <= trio.current_time():
                 batch = self._due() + batch
             if len(batch) == 1 and self._one_by_one:
                 await handle(batch[0])
             elif batch:
                 await deal(batch)
-            elif timers.next_s == math.inf:
-                await park()
-                self._woken()
-                continue
             else:
-                with trio.move_on_at(timers.next_s):
-                    await park()
+                wakes_s = min(timers.next_s, mailbox.notes_s)
+                if wakes_s < mailbox.alarm.at_s:
+                    mailbox.alarm.set(wakes_s)
+                await park()
                 self._woken()
                 continue
             if lane.items or mailbox.urgent:

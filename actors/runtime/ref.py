@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
 
@@ -98,6 +99,16 @@ class ActorRef(Generic[M_contra]):
             return True
         mailbox.refused += 1
         return False
+
+    def leave(self, message: M_contra, *, within_s: float = math.inf) -> bool:
+        """Put the message in without waking the actor for it. Never waits.
+
+        It is read before whatever comes later, with the next message that wakes the actor, or
+        within `within_s` seconds. For news that matters only when something else is asked, or not
+        at once. False if it went nowhere: nobody is there, or there is no room, which conflated
+        messages always have.
+        """
+        return self.mailbox is not None and self.mailbox.leave(message, within_s)
 
     @overload
     async def ask(

@@ -14,7 +14,7 @@ import trio
 
 from actors.env.protocols import EventSink
 from actors.events import runtime as events
-from actors.runtime.deadlines import AskDeadlines
+from actors.runtime.deadlines import Deadlines
 from actors.runtime.errors import ActorDown
 from actors.runtime.ref import ActorRef
 from actors.runtime.reply import ReplyTo
@@ -35,7 +35,7 @@ class Registry:
 
     Attributes:
         receivers: the tasks of receive loops, which must not ask.
-        deadlines: when questions expire.
+        deadlines: when questions expire and parked actors wake by themselves.
         tell_hook: awaited before each tell, for simulation; None in production.
     """
 
@@ -49,7 +49,7 @@ class Registry:
         self.rng = rng
         self.receivers: dict[trio.lowlevel.Task, str] = {}
         self.tell_hook = tell_hook
-        self.deadlines = AskDeadlines()
+        self.deadlines = Deadlines()
         self._sink = event_sink
         self._refs: weakref.WeakValueDictionary[str, ActorRef[Any]] = weakref.WeakValueDictionary()
         self._incarnations: dict[str, int] = {}

@@ -144,7 +144,7 @@ async def serve(
     ended: object = None
     try:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(registry.deadlines.run, name=f"/{name} ask deadlines")
+            nursery.start_soon(registry.deadlines.run, name=f"/{name} deadlines")
             try:
                 await root.run(started)
             finally:

@@ -1,4 +1,7 @@
-"""Timers of one actor: deadlines of its own receive loop. No tasks, so no tick survives a stop."""
+"""Timers of one actor: its own receive loop looks at them, woken in time by its mailbox's alarm.
+
+No tasks, so no tick survives a stop.
+"""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ FlushConsumeQueueService; index/IndexService.java (5.3.3); specification section
 Differs:
 - A record that is cut, as it is normal on a slave, is waited for on masters too; upstream's master
   skips the rest of what it has read.
-- Woken by the log's growth instead of a poll of 1 ms; only synced bytes in a `synced` group.
+- Woken soon after the log's growth, without a poll; only synced bytes in a `synced` group.
 - How far everything is flushed is written down (`dispatch_state`).
 
 Messages: store.LogGrew; LookupQueue, LookupKey, GetDispatched from anybody. It asks the store for
@@ -33,7 +33,7 @@ from actors.storage.consume_queue import QueueGap
 from actors.storage.derived_files import DerivedFiles, Flush
 from actors.storage.layout import StoreLayout
 from actors.storage.log_reader import LogReader, OffsetGone
-from actors.storage.pacing import STOP_DISPATCH_S, Pacing
+from actors.storage.pacing import DISPATCH_WITHIN_S, STOP_DISPATCH_S, Pacing
 from actors.storage.stepping import stepped
 from actors.storage.store_messages import GetRange, LogGrew, LogRange, Subscribe
 from actors.storage.store_messages import Message as StoreMessage
@@ -169,12 +169,11 @@ class Dispatcher(Actor[_Inbox]):
         self._syncer = disk.syncer()
         self.ctx.emit(
             events.DispatchStarted(
-                from_bytes=self._at_bytes,
-                end_bytes=limit,
-                queue_count=self._files.queue_count,
+                from_bytes=self._at_bytes, end_bytes=limit, queue_count=self._files.queue_count
             )
         )
-        await self.store.tell(Subscribe(subscriber=self.ctx.self_ref, name=self.ctx.path))
+        me, name = self.ctx.self_ref, self.ctx.path
+        await self.store.tell(Subscribe(subscriber=me, name=name, within_s=DISPATCH_WITHIN_S))
         self.ctx.timers.start("flush", FLUSH_INTERVAL_S, _FlushDue())
 
     async def on_stop(self, reason: StopReason) -> None:

@@ -19,6 +19,9 @@ PAUSE_MAX_S = 0.1
 """However long the slice took: the process may have been stopped meanwhile."""
 GIVES_WAY_MAX_S = 60.0
 """At most, since it was last at the log's end; then copying waits, until dispatching is there."""
+DISPATCH_WITHIN_S = 0.005
+"""Appends collect so long before they can be looked up: dispatching each alone costs as much as it.
+"""
 STOP_DISPATCH_S = 5.0
 """An ordered stop dispatches for so long, half of what it is given; the next start goes on."""
 

@@ -27,6 +27,9 @@ from wire.record_scan import Stop, scan
 
 # Watches that may wait at once; more are refused.
 HELD_MAX: Final = 10_000
+NEWS_WITHIN_S: Final = 0.005
+"""A watch is answered so much later at the latest: readers wake for many appends at once. Who reads
+sees all at once."""
 READ_BYTES_MAX: Final = 8 << 20
 _SIZE_BYTES: Final = 4
 _ASK_TIMEOUT_S: Final = 5.0
@@ -136,7 +139,8 @@ class PullService(Actor[Message]):
             written_bytes=held.written_bytes,
             synced_bytes=held.synced_bytes,
         )
-        await self.store_ref.tell(store.Subscribe(subscriber=self.ctx.self_ref, name=self.ctx.path))
+        me, name = self.ctx.self_ref, self.ctx.path
+        await self.store_ref.tell(store.Subscribe(subscriber=me, name=name, within_s=NEWS_WITHIN_S))
 
     async def on_stop(self, reason: object) -> None:
         self._reader.close()

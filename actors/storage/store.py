@@ -31,6 +31,7 @@ from actors.storage import expiry, store_messages
 from actors.storage.append_batch import AppendEncoder
 from actors.storage.commit_log import CommitLog, NoRoom, OffsetMismatch
 from actors.storage.group_commit import GroupCommit, Placed
+from actors.storage.growth import Growth
 from actors.storage.layout import StoreLayout
 from actors.storage.opening import close_store, open_store
 from actors.storage.set_aside import set_aside
@@ -61,7 +62,6 @@ from wire.commitlog import Host
 MAILBOX_CAPACITY = 4096
 MARK_SYNC_S = 1.0
 """The synced mark is itself synced at most so much later."""
-SUBSCRIBERS_MAX = 1024
 
 
 @attrs.frozen(kw_only=True)
@@ -87,6 +87,7 @@ class Store(Actor[_Inbox]):
         host: this node's address as records store it.
         syncer: told what was written.
         acknowledger: told which appends wait; None on a slave.
+        waits_within_s: it need not wake for that; see `ActorRef.leave`.
         guard: decides whether appends are taken; None: a master takes them from the start.
     """
 
@@ -97,6 +98,7 @@ class Store(Actor[_Inbox]):
     host: Host
     syncer: ActorRef[Written]
     acknowledger: ActorRef[RecordsWritten] | None
+    waits_within_s: float = 0.0
     guard: Guard | None = None
     mailbox: MailboxSpec = attrs.field(init=False)  # type: ignore[misc]
     _log: CommitLog = attrs.field(init=False)
@@ -106,7 +108,7 @@ class Store(Actor[_Inbox]):
     _synced_bytes: int = attrs.field(default=0, init=False)
     _unsynced: dict[str, None] = attrs.field(factory=dict, init=False)
     _told: LogGrew | None = attrs.field(default=None, init=False)
-    _subscribers: dict[str, ActorRef[LogGrew]] = attrs.field(factory=dict, init=False)
+    _growth: Growth = attrs.field(factory=Growth, init=False)
     _session: int = attrs.field(default=-1, init=False)
     _source: ActorRef[RawRefused] | None = attrs.field(default=None, init=False)
     _in_frame: bool = attrs.field(default=False, init=False)
@@ -206,9 +208,9 @@ class Store(Actor[_Inbox]):
             case GetRange():
                 message.reply_to.send(self._range())
             case Subscribe():
-                await self._subscribe(message)
+                await self._growth.subscribe(message, self._grown())
             case Unsubscribe():
-                self._subscribers.pop(message.name, None)
+                self._growth.unsubscribe(message.name)
             case OpenSession():
                 if message.session > self._session:
                     self._session, self._source = message.session, message.source
@@ -235,12 +237,6 @@ class Store(Actor[_Inbox]):
             folder=self._log.folder,
         )
 
-    async def _subscribe(self, message: Subscribe) -> None:
-        living = {name: ref for name, ref in self._subscribers.items() if ref.alive}
-        self._subscribers = living | {message.name: message.subscriber}  # the killed say no goodbye
-        assert len(self._subscribers) <= SUBSCRIBERS_MAX
-        await message.subscriber.tell(self._grown())
-
     def _grown(self) -> LogGrew:
         return LogGrew(
             min_bytes=self._log.min_bytes,
@@ -257,8 +253,7 @@ class Store(Actor[_Inbox]):
         if self._in_frame and told and now == attrs.evolve(told, written_bytes=now.written_bytes):
             return
         self._told = now
-        for subscriber in tuple(self._subscribers.values()):
-            await subscriber.tell(now)
+        await self._growth.tell(now)
 
     # ---- the master's appends ----
 
@@ -307,7 +302,10 @@ class Store(Actor[_Inbox]):
                 records=sum(wait.count for wait in waits),
             )
         )
-        await self.acknowledger.tell(RecordsWritten(waits=waits))
+        records = RecordsWritten(waits=waits)
+        within_s = self.waits_within_s
+        if not (within_s and self.acknowledger.leave(records, within_s=within_s)):
+            await self.acknowledger.tell(records)
 
     # ---- a slave's received bytes ----
 

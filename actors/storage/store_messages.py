@@ -91,10 +91,18 @@ class LogGrew:
 
 @attrs.frozen(kw_only=True)
 class Subscribe:
-    """Be told LogGrew, at once and at every change. A second of that name replaces the first."""
+    """Be told LogGrew, at once and at every change. A second of that name replaces the first.
+
+    Attributes:
+        within_s: above 0.0 a change is left as a note (`ActorRef.leave`) that is read so much later
+            at the latest; inf: with the next message.
+        synced_only: what is only written is no news.
+    """
 
     subscriber: ActorRef[LogGrew]
     name: str
+    within_s: float = 0.0
+    synced_only: bool = False
 
 
 @attrs.frozen(kw_only=True)

@@ -26,11 +26,11 @@ from actors.env import Address, Env
 from actors.ha.accept_socket import AcceptSocket
 from actors.ha.connection_state import ConnectionState
 from actors.ha.core.acceptance import UNIDENTIFIED_MAX
-from actors.ha.core.ack_policy import ack_policy
+from actors.ha.core.ack_policy import Copies, ack_policy
 from actors.ha.core.dialect import classic_dialect
 from actors.ha.core.slave_table import SlaveTable
 from actors.ha.core.transfer_wait import TransferWait
-from actors.ha.group_transfer import GroupTransfer
+from actors.ha.group_transfer import GROWTH_WITHIN_S, GroupTransfer
 from actors.ha.ha_client import HAClient
 from actors.ha.ha_connection import ha_connection
 from actors.ha.role_keeper import RoleKeeper
@@ -259,6 +259,7 @@ def _storage(place: GroupPlace, *, is_master: bool) -> ChildSpec:
         host=(place.address_of(place.node), place.group.port),
         syncer=registry.ref(paths.syncer),
         acknowledger=registry.ref(paths.group_transfer) if is_master else None,
+        waits_within_s=GROWTH_WITHIN_S if isinstance(ack_policy(place.group), Copies) else 0.0,
         guard=place.guard,
     )
     return ChildSpec(

@@ -32,6 +32,7 @@ from actors.runtime import (
 from actors.sim.network import NetworkOptions, SimNetwork
 from actors.storage import pull_service, store
 from actors.storage.commit_log import segment_path
+from actors.storage.growth import Growth
 from actors.trees.classic import GroupPlace, master_ha, slave_ha
 
 SEGMENT = 4096
@@ -87,10 +88,9 @@ class KitStore(Actor[KitMessage]):
         kit = self.kit
         match message:
             case store.Subscribe():
-                self.kit.subscribers[message.name] = message.subscriber
-                await message.subscriber.tell(kit.extent())
+                await kit.growth.subscribe(message, kit.extent())
             case store.Unsubscribe():
-                self.kit.subscribers.pop(message.name, None)
+                kit.growth.unsubscribe(message.name)
             case store.GetRange():
                 if kit.answers_range:
                     message.reply_to.send(kit.range())
@@ -129,15 +129,14 @@ class KitStore(Actor[KitMessage]):
         await self._publish()
 
     async def _publish(self) -> None:
-        for subscriber in self.kit.subscribers.values():
-            await subscriber.tell(self.kit.extent())
+        await self.kit.growth.tell(self.kit.extent())
 
 
 @attrs.define
 class Readers(Actor[pull_service.Acknowledged]):
     """Stands where pull_service is, and remembers."""
 
-    mailbox = MailboxSpec()
+    mailbox = MailboxSpec(conflate={pull_service.Acknowledged: lambda message: message})
     seen: list[int]
 
     async def handle(self, message: pull_service.Acknowledged) -> None:
@@ -163,7 +162,7 @@ class Kit:
     refusing: bool = False
     sync_hangs: bool = False
     answers_range: bool = True
-    subscribers: dict[str, ActorRef[store.LogGrew]] = attrs.field(factory=dict)
+    growth: Growth = attrs.field(factory=Growth)
     shown: list[int] = attrs.field(factory=list)
     told: list[Any] = attrs.field(factory=list)
     verdicts: list[role_messages.Verified] = attrs.field(factory=list)

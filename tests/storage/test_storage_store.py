@@ -17,7 +17,7 @@ from actors.events import store as events
 from actors.log_types import Message
 from actors.runtime import ActorDown
 from actors.sim.disk import EPOCH_MS
-from actors.storage import append_batch, group_commit, store
+from actors.storage import append_batch, group_commit, growth, store
 from wire.commitlog import decode_record, scan
 
 S = 4096
@@ -353,7 +353,7 @@ async def test_a_subscriber_is_told_at_once_and_no_more_after_leaving(autojump_c
 async def test_subscribers_that_were_killed_do_not_fill_the_list(
     autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "SUBSCRIBERS_MAX", 4)
+    monkeypatch.setattr(growth, "SUBSCRIBERS_MAX", 4)
     async with running(sim_disk()) as kit:
         for number in range(10):
             killed = kit.registry.ref(f"/n0/connections/{number}")

@@ -1,0 +1,178 @@
+"""Messages that are left without waking anybody, and the alarm that wakes in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import trio
+
+from actors.events import runtime as events
+from actors.runtime import Actor, ChildSpec, MailboxSpec, SupervisorSpec, open_system
+from actors.runtime.deadlines import STALE_MIN, Alarm, Deadlines
+from actors.runtime.mailbox import NOTES_MAX, Mailbox
+
+
+@attrs.frozen
+class Grew:
+    """Conflated by name."""
+
+    name: str
+    size: int = 0
+
+
+Batches = list[tuple[float, list[Any]]]
+
+
+def reader(batches: Batches, busy_s: float = 0.0) -> SupervisorSpec:
+    @attrs.define
+    class Reader(Actor[Any]):
+        mailbox = MailboxSpec(conflate={Grew: lambda message: message.name}, control=(int,))
+
+        async def handle_batch(self, messages: list[Any]) -> None:
+            batches.append((round(self.ctx.now_s(), 3), messages))
+            if "timer" in messages:
+                self.ctx.timers.start("t", 1.0, "tick")
+            await trio.sleep(busy_s)
+
+    return SupervisorSpec(children=(ChildSpec(name="a", start=Reader),))
+
+
+def box(**spec: Any) -> Mailbox:
+    return Mailbox(MailboxSpec(conflate={Grew: lambda message: message.name}, **spec), "/n0/a")
+
+
+async def test_what_is_left_wakes_nobody_and_is_read_before_what_comes_later(autojump_clock):
+    batches: Batches = []
+    async with open_system("n0", reader(batches)) as system:
+        ref = system.ref("/n0/a")
+        ref.leave(Grew("a", 1))
+        ref.leave(Grew("b", 1))
+        ref.leave(Grew("a", 2))
+        await trio.sleep(100.0)
+        assert batches == []
+        await ref.tell("mail")
+        await trio.sleep(1.0)
+        assert batches == [(100.0, [Grew("b", 1), Grew("a", 2), "mail"])]
+
+
+async def test_what_is_left_for_a_time_is_read_when_it_is_over(autojump_clock):
+    batches: Batches = []
+    async with open_system("n0", reader(batches)) as system:
+        ref = system.ref("/n0/a")
+        ref.leave(Grew("never"))
+        ref.leave(Grew("a", 1), within_s=2.0)
+        await trio.sleep(1.5)
+        ref.leave(Grew("a", 2), within_s=2.0)
+        await trio.sleep(10.0)
+        ref.leave(Grew("a", 3), within_s=1.0)
+        await trio.sleep(10.0)
+    assert batches == [(2.0, [Grew("never"), Grew("a", 2)]), (12.0, [Grew("a", 3)])]
+
+
+async def test_a_control_message_and_a_timer_read_no_notes(autojump_clock):
+    batches: Batches = []
+    async with open_system("n0", reader(batches)) as system:
+        ref = system.ref("/n0/a")
+        await ref.tell("timer")
+        await trio.testing.wait_all_tasks_blocked()
+        ref.leave(Grew("a"), within_s=3.0)
+        await ref.tell(7)
+        await trio.sleep(10.0)
+    assert batches == [(0.0, ["timer"]), (0.0, [7]), (1.0, ["tick"]), (3.0, [Grew("a")])]
+
+
+async def test_a_note_for_a_busy_actor_is_read_in_time(autojump_clock):
+    batches: Batches = []
+    async with open_system("n0", reader(batches, busy_s=5.0)) as system:
+        ref = system.ref("/n0/a")
+        await ref.tell("mail")
+        await trio.sleep(1.0)
+        ref.leave(Grew("a"), within_s=1.0)
+        await trio.sleep(20.0)
+    assert batches == [(0.0, ["mail"]), (5.0, [Grew("a")])]
+
+
+async def test_notes_of_an_actor_that_stops_are_no_dead_letters(autojump_clock):
+    batches: Batches = []
+    seen: list[object] = []
+    sink: Callable[..., None] = lambda path, incarnation, event: seen.append(event)  # noqa: E731
+    async with open_system("n0", reader(batches), events=sink) as system:
+        ref = system.ref("/n0/a")
+        ref.leave(Grew("a"), within_s=1.0)
+    assert not ref.leave(Grew("a"), within_s=1.0)
+    assert not any(isinstance(event, events.DeadLettered) for event in seen)
+    assert batches == []
+
+
+async def test_notes_keep_their_place_among_conflated_and_plain_messages(autojump_clock):
+    mailbox = box()
+    mailbox.leave(Grew("a", 1))
+    mailbox.leave(Grew("b", 1))
+    assert mailbox.statistics().depth == 2
+    assert mailbox.offer(Grew("a", 2))  # a note is replaced like any other
+    assert mailbox.offer("mail")
+    mailbox.leave(Grew("b", 2))  # somebody is about to read: it goes to the tail
+    assert mailbox.take() == [Grew("a", 2), "mail", Grew("b", 2)]
+    assert mailbox.statistics().conflated == 2
+    mailbox.leave(Grew("a", 3))
+    mailbox.leave(Grew("a", 4))
+    mailbox.push("mail")
+    assert mailbox.take() == [Grew("a", 4), "mail"]
+    assert mailbox.notes == {}
+    assert mailbox.statistics().conflated == 3
+
+
+async def test_what_is_left_and_not_conflated_is_bounded_and_never_lost(autojump_clock):
+    mailbox = box(capacity=NOTES_MAX + 2)
+    for number in range(NOTES_MAX):
+        assert mailbox.leave(number)
+    assert not mailbox.leave("too much")
+    assert mailbox.offer("mail")
+    assert mailbox.leave("behind it")
+    assert not mailbox.leave("the lane is full")
+    assert mailbox.take() == [*range(NOTES_MAX), "mail", "behind it"]
+    mailbox.leave(Grew("a"))
+    mailbox.leave("unread")
+    assert mailbox.close() == ["unread"]
+
+
+async def test_notes_count_their_bytes_once_they_are_mail(autojump_clock):
+    mailbox = box(capacity_bytes=100, size_of=lambda message: 10)
+    mailbox.leave(Grew("a", 1))
+    mailbox.leave(Grew("b", 1))
+    assert mailbox.statistics().size_bytes == 0
+    assert mailbox.offer("mail")
+    assert mailbox.statistics().size_bytes == 30
+    mailbox.leave(Grew("a", 2))
+    assert mailbox.statistics().size_bytes == 30
+    assert mailbox.take() == [Grew("b", 1), "mail", Grew("a", 2)]
+
+
+async def test_an_alarm_rings_once_and_at_the_earliest_time(autojump_clock):
+    deadlines = Deadlines()
+    rung: list[float] = []
+    alarm = Alarm(deadlines, lambda: rung.append(trio.current_time()))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(deadlines.run)
+        alarm.set(5.0)
+        alarm.set(3.0)
+        alarm.set(7.0)
+        await trio.sleep(10.0)
+        assert rung == [3.0]
+        alarm.set(12.0)
+        alarm.cancel()
+        await trio.sleep(10.0)
+        alarm.set(21.0)
+        await trio.sleep(10.0)
+        deadlines.close()
+    assert rung == [3.0, 21.0]
+
+
+async def test_alarms_that_are_set_again_and_again_keep_the_heap_small(autojump_clock):
+    deadlines = Deadlines()
+    alarm = Alarm(deadlines, lambda: None)
+    for number in range(20 * STALE_MIN):
+        alarm.set(1e6 - number)
+    assert len(deadlines._heap) <= 2 * STALE_MIN
