@@ -140,6 +140,12 @@ class Disk(Protocol):
 class SendHalf(Protocol):
     """The sending half of a stream. One task at a time."""
 
+    def send_now(self, data: bytes) -> int:
+        """Send what there is room for now, perhaps nothing, and say how many bytes; never waits.
+
+        The rest goes by `send_all`. Raises: as that.
+        """
+
     async def send_all(self, data: bytes | bytearray | memoryview) -> None: ...
     async def send_file(self, file: File, offset: int, size: int) -> None:
         """Send `size` bytes of `file` from `offset`.

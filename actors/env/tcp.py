@@ -26,6 +26,8 @@ SEND_FILE_CHUNK_BYTES = 256 * 1024
 """Most bytes that one `sendfile` moves between two checkpoints: 50 us at memory speed."""
 ACCEPT_PAUSE_S = 0.1
 """Pause after accept failed for want of descriptors or memory, as Trio's own listeners make it."""
+DRAINED_BYTES = 4096
+"""A read below it, and below what was asked for, has left nothing behind: the next one waits."""
 LISTEN_BACKLOG = 4096
 """Asked of the system, which cuts it to net.core.somaxconn."""
 
@@ -99,18 +101,30 @@ class TcpReceiveHalf:
 
     _stream: TcpStream
     _closed: bool = attrs.field(init=False, default=False)
+    _drained: bool = attrs.field(init=False, default=False)  # the last read took all there was
 
     async def receive_some(self, max_bytes: int) -> bytes:
         assert max_bytes > 0, max_bytes
         if self._closed or self._stream.closed:
             raise trio.ClosedResourceError("this half is closed")
         try:
-            data = await self._stream.socket.recv(max_bytes)
+            data = await self._wait_and_read(max_bytes) if self._drained else None
+            if data is None:
+                data = await self._stream.socket.recv(max_bytes)
         except OSError as error:
             raise trio.BrokenResourceError(f"{self._stream.remote}: {error}") from error
         if self._closed:  # by another task, which woke this one with an end of stream
             raise trio.ClosedResourceError("this half was closed")
+        self._drained = len(data) < min(max_bytes, DRAINED_BYTES)
         return data
+
+    async def _wait_and_read(self, max_bytes: int) -> bytes | None:
+        """Wait first: a third of the work of `recv`, which tries first. None: there was nothing."""
+        await trio.lowlevel.wait_readable(self._stream.socket)
+        try:
+            return os.read(self._stream.socket.fileno(), max_bytes)
+        except BlockingIOError:
+            return None
 
     async def aclose(self) -> None:
         if not self._closed:
@@ -127,6 +141,19 @@ class TcpSendHalf:
     _closed: bool = attrs.field(init=False, default=False)
     _sending: bool = attrs.field(init=False, default=False)
     _unusable: bool = attrs.field(init=False, default=False)
+
+    def send_now(self, data: bytes) -> int:
+        self._begin()
+        try:
+            sent = os.write(self._stream.socket.fileno(), data)
+        except BlockingIOError:
+            sent = 0
+        except OSError as error:
+            raise self._broken(error) from error
+        finally:
+            self._sending = False
+        self._unusable = False
+        return sent
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         self._begin()

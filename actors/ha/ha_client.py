@@ -315,9 +315,11 @@ class HAClient(Actor[Inbox]):
     async def _report(self, connection: Connection, offset_bytes: int) -> None:
         progress = connection.progress
         assert progress is not None
+        report = self._settings.dialect.encode_report(offset_bytes)
         try:
-            with trio.fail_after(REPORT_TIMEOUT_S):
-                await connection.send.send_all(self._settings.dialect.encode_report(offset_bytes))
+            if rest := report[connection.send.send_now(report) :]:
+                with trio.fail_after(REPORT_TIMEOUT_S):
+                    await connection.send.send_all(rest)
         except trio.TooSlowError:
             self._lose(Lost.REPORT_STUCK, "")
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:

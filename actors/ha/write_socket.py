@@ -133,18 +133,23 @@ class WriteSocket(Actor[_Inbox]):
         header = self._dialect.encode_frame_header(step.offset_bytes, size)
         self._progress.sending(step)
         if size == 0:
-            await self._send.send_all(header)
+            await self._send_small(header)
         else:
             file, position, _ = self._log.file_at(step.offset_bytes)
             if size <= COPY_BYTES:
                 body = file.pread(position, size)
                 assert len(body) == size  # FilesArePresized
-                await self._send.send_all(header + body)
+                await self._send_small(header + body)
             else:
                 await self._send.send_all(header)
                 await self._send.send_file(file, position, size)
         self._progress.sent(step, self.ctx.now_s())
         self._sent_bytes += len(header) + size
+
+    async def _send_small(self, data: bytes) -> None:
+        sent = self._send.send_now(data)
+        if sent < len(data):
+            await self._send.send_all(data[sent:])
 
     def _tell_position(self, sent_before: int) -> None:
         next_bytes = self._progress.next_bytes

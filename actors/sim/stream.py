@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 
 SEGMENT_BYTES = 64 * 1024
 """Most bytes that travel as one piece: large enough to keep the number of events low."""
-SEND_FILE_CHUNK_BYTES = 256 * 1024
-"""As in `actors.env.tcp`: what one sendfile captures at a time."""
+SEND_FILE_CHUNK_BYTES = 256 * 1024  # as in `actors.env.tcp`
 RECEIVE_DEFAULT_BYTES = 65536
 
 
@@ -295,6 +294,9 @@ class SimSendHalf:
     _sending: bool = attrs.field(init=False, default=False)
     _unusable: bool = attrs.field(init=False, default=False)
 
+    def send_now(self, data: bytes) -> int:
+        return 0  # all is left to `send_all`, whose waits are simulated
+
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         self._begin()
         try:
@@ -378,8 +380,6 @@ class SimStream:
 
 
 class SimTrioStream(trio.abc.Stream):
-    """The same connection with Trio's interface."""
-
     def __init__(self, end: Endpoint) -> None:
         self._end = end
         self._send = SimSendHalf(end)

@@ -395,3 +395,31 @@ async def read_all_accepted(listener: Listener, server: Stream) -> bytes:
         server = await listener.accept()
     server.abort()
     return data
+
+
+@case
+async def what_is_sent_now_comes_before_the_rest(kit: Kit) -> None:
+    """Nothing waits, however much there is; a closed half refuses."""
+    listener, client, server = await pair(kit)
+    _, send = client.halves()
+    receive, _ = server.halves()
+    sent = send.send_now(PAYLOAD)
+    assert 0 <= sent <= len(PAYLOAD)
+    got = bytearray()
+
+    async def read() -> None:
+        while len(got) < len(PAYLOAD):
+            got.extend(await receive.receive_some(1000))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(read)
+        await send.send_all(PAYLOAD[sent:])
+    assert bytes(got) == PAYLOAD
+    full = sum(iter(lambda: send.send_now(FLOOD), 0))
+    assert full < len(FLOOD)
+    await send.aclose()
+    with pytest.raises(trio.ClosedResourceError):
+        await send.send_all(b"x")
+    client.abort()
+    server.abort()
+    await listener.aclose()

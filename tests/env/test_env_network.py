@@ -259,3 +259,65 @@ async def test_a_reset_in_the_middle_of_a_file_breaks_the_stream(tmp_path: Path)
         server.abort()
     file.close()
     await network_contract.end(listener, client)
+
+
+async def test_small_reads_wait_first_and_miss_nothing() -> None:
+    """Also the end of the stream, a close by another task, and a wake-up for nothing."""
+    network = TcpNetwork()
+    listener = await network.listen("127.0.0.1", 0)
+    client = await network.connect("127.0.0.1", listener.address.port)
+    server = await listener.accept()
+    (receive, _), (_, send) = server.halves(), client.halves()
+    for data in (b"one", b"two", bytes(10_000), b"three"):
+        await send.send_all(data)
+        got = b""
+        while len(got) < len(data):
+            got += await receive.receive_some(65536)
+        assert got == data
+    async with trio.open_nursery() as nursery:
+
+        async def closed() -> None:
+            with pytest.raises(trio.ClosedResourceError):
+                await receive.receive_some(100)
+
+        nursery.start_soon(closed)
+        await trio.testing.wait_all_tasks_blocked()
+        await receive.aclose()
+    server.abort()
+    with pytest.raises(trio.BrokenResourceError):
+        while True:
+            send.send_now(b"x")
+            await trio.sleep(0.01)
+    client.abort()
+    with pytest.raises(trio.ClosedResourceError):
+        send.send_now(b"x")
+    await listener.aclose()
+
+
+async def test_a_small_read_that_was_woken_for_nothing_waits_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    network = TcpNetwork()
+    listener = await network.listen("127.0.0.1", 0)
+    client = await network.connect("127.0.0.1", listener.address.port)
+    server = await listener.accept()
+    (receive, _), (_, send) = server.halves(), client.halves()
+    await send.send_all(b"one")
+    assert await receive.receive_some(100) == b"one"
+
+    async def at_once(_socket: object) -> None:
+        await trio.lowlevel.checkpoint()
+        monkeypatch.undo()
+
+    monkeypatch.setattr("trio.lowlevel.wait_readable", at_once)
+    async with trio.open_nursery() as nursery:
+
+        async def read() -> None:
+            assert await receive.receive_some(100) == b"two"
+
+        nursery.start_soon(read)
+        await trio.testing.wait_all_tasks_blocked()
+        await send.send_all(b"two")
+    client.abort()
+    server.abort()
+    await listener.aclose()
