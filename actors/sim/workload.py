@@ -43,6 +43,7 @@ class WorkloadOptions:
         batch_max: records of a batch.
         body_mean_bytes: exponentially distributed.
         body_max_bytes: never more.
+        property_bytes: of a property that half of the records have beside their keys; 0: none.
         burst_share: share of appends that are bursts through a pipelined appender.
         give_up_share: share of appends that are cancelled after a while.
         readers: clients that read, each from one node after the other.
@@ -54,6 +55,7 @@ class WorkloadOptions:
     batch_max: int = 8
     body_mean_bytes: int = 300
     body_max_bytes: int = 4000
+    property_bytes: int = 0
     burst_share: float = 0.1
     give_up_share: float = 0.1
     readers: int = 2
@@ -70,6 +72,7 @@ def draw_options(rng: random.Random) -> WorkloadOptions:
         burst_share=rng.choice([0.0, 0.05, 0.15]),
         give_up_share=rng.choice([0.0, 0.1, 0.3]),
         readers=rng.randint(1, 3),
+        property_bytes=rng.choice([0, 0, 0, 400]),
     )
 
 
@@ -132,11 +135,13 @@ class Workload:
         body = f"{name};".encode() + rng.randbytes(size)
         if rng.random() < 0.5:
             return body
+        note = "x" * self.options.property_bytes
         return Message(
             topic=rng.choice(TOPICS),
             body=body,
             tags=rng.choice(["", "red", "blue"]),
             keys=tuple(f"k{rng.randrange(50)}" for _ in range(rng.randrange(3))),
+            properties=(("note", note),) * bool(note),
             queue_id=rng.randrange(QUEUES_COUNT),
         )
 

@@ -10,8 +10,14 @@ from typing import Any
 
 import attrs
 import pytest
+from broken_roles import (
+    promotion_number_ignored,
+    truncation_keeps_the_mark,
+    truncation_keeps_what_was_derived,
+)
 from broken_store import (
     checkpoint_ahead,
+    dispatcher_ahead_of_log,
     failed_sync_at_a_stop,
     mark_before_sync,
     names_are_not_synced,
@@ -20,12 +26,13 @@ from broken_store import (
     recovery_cuts_below_the_mark,
     show_what_is_not_acknowledged,
     syncs_one_file_only,
+    torn_record_kept,
 )
 
-from actors.ha.core import report_progress
+from actors.ha.core import report_progress, slave_progress
 from actors.ha.core.ack_policy import Copies
 from actors.ha.core.slave_progress import SlaveProgress
-from actors.ha.core.start_rule import LastFile
+from actors.ha.core.start_rule import FirstByte, LastFile
 from actors.ha.core.transfer_wait import TransferWait, _Slave
 from actors.ha.settings import ClientSettings, ConnectionSettings
 from actors.storage.commit_log import CommitLog
@@ -112,6 +119,19 @@ def sockets_count_as_nodes(patch: Patch) -> None:
     patch.setattr(_Slave, "counted", property(lambda slave: tuple(slave.live.values())))
 
 
+def stale_connection_counts(patch: Patch) -> None:
+    """What a slave once said counts for good, also when its connection has ended and a newer one
+    says that it holds less.
+    """
+
+    def counted(slave: _Slave) -> Any:
+        heard = [each for each in slave.live.values() if each.offset_bytes is not None]
+        return tuple(heard and [max(heard, key=lambda each: each.offset_bytes or 0)])
+
+    patch.setattr(TransferWait, "gone", lambda *args: None)
+    patch.setattr(_Slave, "counted", property(counted))
+
+
 def part_of_the_range_counts(patch: Patch) -> None:
     """An empty slave gets the last file only, and counts although it lacks all before it."""
     real = TransferWait
@@ -163,6 +183,32 @@ def no_check_of_reports(patch: Patch) -> None:
     patch.setattr(report_progress.ReportProgress, "_why_not", lambda *args: None)
 
 
+def no_offset_check(patch: Patch) -> None:
+    """A slave writes what comes, wherever its master says that it belongs.
+
+    Our master always goes on where the slave's report ends, and the slave's store looks, too. So
+    the master begins a little lower, and the store looks no more either.
+    """
+    real = CommitLog.append_raw
+
+    def start_frame(progress: Any, offset: int, size: int, appends: Any) -> Any:
+        progress._frame_counts = size > 0
+        progress._next_bytes = offset
+        progress._frame_end_bytes = offset + size
+        progress.frames_accepted += 1
+        return slave_progress.NOTHING
+
+    def append_raw(log: CommitLog, offset_bytes: int, data: bytes) -> None:
+        real(log, offset_bytes if log.is_empty else log.written_bytes, data)
+
+    def start_bytes(rule: Any, report_bytes: int, extent: Any, segment_bytes: int) -> int:
+        return max(extent.min_bytes, report_bytes - segment_bytes // 4)
+
+    patch.setattr(SlaveProgress, "_start_frame", start_frame)
+    patch.setattr(CommitLog, "append_raw", append_raw)
+    patch.setattr(FirstByte, "start_bytes", start_bytes)
+
+
 MUTATIONS: tuple[Mutation, ...] = (
     acknowledge_before_write,
     acknowledge_before_the_slaves,
@@ -170,19 +216,26 @@ MUTATIONS: tuple[Mutation, ...] = (
     acknowledge_before_own_sync,
     timed_out_is_done,
     sockets_count_as_nodes,
+    stale_connection_counts,
     part_of_the_range_counts,
     send_before_sync,
     report_before_sync,
     report_before_write,
     no_check_of_reports,
+    no_offset_check,
+    promotion_number_ignored,
+    truncation_keeps_what_was_derived,
+    truncation_keeps_the_mark,
     syncs_one_file_only,
     mark_before_sync,
     recovery_cuts_below_the_mark,
+    torn_record_kept,
     no_sync_at_the_start,
     failed_sync_at_a_stop,
     names_are_not_synced,
     received_twice,
     checkpoint_ahead,
+    dispatcher_ahead_of_log,
     show_what_is_not_acknowledged,
 )
 """All of them, each a rule of ours that is not kept."""

@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 import pytest
 
+from actors.ha.core.role_effects import Role
 from actors.ha.core.role_rules import RoleRules
 from actors.log_types import Promotion
 from actors.storage import set_aside
@@ -20,25 +21,19 @@ Patch = pytest.MonkeyPatch
 NO_LIMIT = 1 << 60
 
 
-def later_promotion_not_heard(patch: Patch) -> None:
-    """A member that tells of a later promotion is not believed."""
-    real = RoleRules.heard
-
-    def heard(rules: Any, member: str, state: Any, *args: Any) -> Any:
-        number = min(state.number, rules.promotion.number)
-        return real(rules, member, attrs.evolve(state, number=number), *args)
-
-    patch.setattr(RoleRules, "heard", heard)
-
-
 def promotion_number_ignored(patch: Patch) -> None:
-    """Whoever spoke last says who is master, also by an older promotion."""
+    """A slave follows whoever said last that it is the master, a master listens to nobody."""
     real = RoleRules.heard
 
     def heard(rules: Any, member: str, state: Any, *args: Any) -> Any:
-        by = Promotion(state.number, state.master)
-        if by.number < rules.promotion.number and rules._knows(by.master):
-            return rules._adopt(by)
+        own, claimed = rules.promotion, Promotion(state.number, state.master)
+        claims = state.role == "master" and state.node == state.master == member
+        if claims and rules.role is Role.SLAVE and claimed != own:
+            return rules._adopt(claimed)
+        if not claims:
+            state = attrs.evolve(state, number=min(state.number, own.number))
+        elif rules.role is Role.MASTER:
+            state = attrs.evolve(state, number=own.number, master=own.master)
         return real(rules, member, state, *args)
 
     patch.setattr(RoleRules, "heard", heard)

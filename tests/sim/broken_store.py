@@ -10,8 +10,9 @@ import pytest
 
 from actors.storage import opening, recovery
 from actors.storage.commit_log import CommitLog
-from actors.storage.consume_queue import ConsumeQueues
+from actors.storage.consume_queue import ConsumeQueues, list_queues, scan_queue
 from actors.storage.derived_files import DerivedFiles
+from actors.storage.dispatcher import Dispatcher
 from actors.storage.group_commit import GroupCommit
 from actors.storage.pull_service import PullService
 from actors.storage.store import Store
@@ -19,6 +20,8 @@ from actors.storage.syncer import Syncer
 from actors.trees import classic
 
 Patch = pytest.MonkeyPatch
+
+NO_LIMIT = 1 << 60
 
 
 # ---- the store ----
@@ -51,6 +54,11 @@ def mark_before_sync(patch: Patch) -> None:
 def recovery_cuts_below_the_mark(patch: Patch) -> None:
     """Damage is cut off, also where everything had been synced."""
     patch.setattr(recovery, "_refuse_damage", lambda *args: None)
+
+
+def torn_record_kept(patch: Patch) -> None:
+    """A record that was written in part is kept, for the checksum covers its body alone."""
+    patch.setattr(recovery, "_is_torn", lambda *args: False)
 
 
 def no_sync_at_the_start(patch: Patch) -> None:
@@ -132,6 +140,34 @@ def checkpoint_ahead(patch: Patch) -> None:
 
     patch.setattr(DerivedFiles, "_state_at", state_at)
     patch.setattr(ConsumeQueues, "take_dirty", take_dirty)
+
+
+def dispatcher_ahead_of_log(patch: Patch) -> None:
+    """What is not synced is dispatched already.
+
+    Behind it stands the next start, which cuts what was derived to what a flush has covered and the
+    log still holds; so that start believes what it finds as well.
+    """
+    real = DerivedFiles._load
+
+    def load(
+        files: Any, state: Any, log_min_bytes: int, limit_bytes: int
+    ) -> Generator[None, None, int]:
+        disk, folder = files.env.disk, files.layout.consume_queue
+        found = [
+            scan_queue(
+                disk, f"{folder}/{topic}/{number}", files.group.consume_queue_bytes, NO_LIMIT
+            )
+            for topic, number in list_queues(disk, folder)
+        ]
+        if state is not None:
+            ends = [queue.end_bytes for queue in found if queue is not None]
+            state = attrs.evolve(state, dispatched_bytes=max([state.dispatched_bytes, *ends]))
+        at_bytes = yield from real(files, state, log_min_bytes, NO_LIMIT)
+        return min(at_bytes, limit_bytes)
+
+    patch.setattr(DerivedFiles, "_load", load)
+    patch.setattr(Dispatcher, "_allowed", lambda actor, written, synced: written)
 
 
 def show_what_is_not_acknowledged(patch: Patch) -> None:

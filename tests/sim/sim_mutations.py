@@ -2,8 +2,9 @@
 
     python tests/sim/sim_mutations.py [--seeds 200] [--first 0] [--at 7,9] [--shrink] [NAME ...]
 
-prints a table mutation -> checker -> seed; exit code 1 if one is caught at none of the seeds. A
-mutation is a function that patches; the unbroken code passes all of these seeds. `--shrink` cuts
+prints a table mutation -> checker -> seed -> the guarantee of the group that it was caught in; exit
+code 1 if one is caught at none of the seeds. A mutation is a function that patches; a seed at which
+the unbroken code does not pass either catches nothing. `--shrink` cuts
 each failing run down and keeps it as tests/scripts/mutations/NAME.toml, which a test then runs with
 the mutation and without.
 """
@@ -21,9 +22,10 @@ import attrs
 import pytest
 from broken_code import MUTATIONS, Mutation
 
+from actors.config.guarantees import guarantee_of
 from actors.sim.script_file import dump_plan
 from actors.sim.shrink import shrink
-from actors.sim.simulation import Outcome, Plan, draw_plan, run_plan
+from actors.sim.simulation import GROUP, Outcome, Plan, draw_plan, run_plan
 from actors.sim.sweep import versions
 
 SCRIPTS = Path(__file__).parents[1] / "scripts" / "mutations"
@@ -40,6 +42,11 @@ class Found:
     text: str = ""
     at_s: float = 0.0
 
+    @property
+    def group(self) -> str:
+        """The row of the guarantees' table that the run belongs to."""
+        return guarantee_of(draw_plan(str(self.seed)).config.groups[GROUP]).mode
+
 
 def run_broken(mutation: Mutation, plan: Plan) -> Outcome:
     """Run a plan with the broken code."""
@@ -53,9 +60,10 @@ def hunt(mutation: Mutation, seeds: Iterable[int]) -> Found:
     last = -1
     for seed in seeds:
         last = seed
-        outcome = run_broken(mutation, draw_plan(str(seed)))
-        if outcome.violations:
-            first = outcome.violations[0]
+        plan = draw_plan(str(seed))
+        violations = run_broken(mutation, plan).violations
+        if violations and not run_plan(plan).violations:
+            first = violations[0]
             return Found(mutation, first.checker, seed, first.text, first.at_s)
     return Found(mutation, "", last)
 
@@ -91,7 +99,7 @@ def main(arguments: list[str] | None = None) -> int:
     if args.at:
         seeds = [int(word) for word in args.at.split(",")]
     missed = 0
-    print("| Mutation | Caught by | Seed | Seconds |\n|---|---|---|---|")
+    print("| Mutation | Caught by | Seed | In a group | Seconds |\n|---|---|---|---|---|")
     for mutation in MUTATIONS:
         if args.names and mutation.__name__ not in args.names:
             continue
@@ -100,7 +108,8 @@ def main(arguments: list[str] | None = None) -> int:
         seconds = os.times().elapsed - begin_s
         missed += not found.checker
         what = found.checker or "nobody"
-        print(f"| {mutation.__name__} | {what} | {found.seed} | {seconds:.1f} |", flush=True)
+        row = f"{mutation.__name__} | {what} | {found.seed} | {found.group}"
+        print(f"| {row} | {seconds:.1f} |", flush=True)
         if args.shrink and found.checker:
             keep_script(found)
     return 1 if missed else 0

@@ -7,17 +7,21 @@ may be tried.
 
 from __future__ import annotations
 
+import functools
+
 import attrs
 import pytest
 import trio
 from broken_code import MUTATIONS, Mutation
 from sim_mutations import SCRIPTS, Found, hunt, main, run_broken
 
+from actors.config.guarantees import guarantee_of
 from actors.sim.disk import DiskOptions
 from actors.sim.fault_runner import FaultRunner
+from actors.sim.history import Violation
 from actors.sim.script import parse_fault
-from actors.sim.script_file import load_plan
-from actors.sim.simulation import Plan, draw_plan, run_plan
+from actors.sim.script_file import dump_plan, load_plan
+from actors.sim.simulation import GROUP, Plan, draw_plan, run_plan
 from actors.sim.workload import WorkloadOptions
 
 SEEDS_MAX = 12
@@ -74,6 +78,12 @@ def test_a_script_that_never_ends_is_told(monkeypatch: pytest.MonkeyPatch) -> No
     assert violation.checker == "ScriptEnds"
 
 
+@functools.cache
+def unbroken(text: str) -> tuple[Violation, ...]:
+    """What is wrong with a run of the good code; some mutations have the same one."""
+    return run_plan(load_plan(text)[0]).violations
+
+
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=NAMES)
 def test_a_broken_variant_is_caught(mutation: Mutation) -> None:
     path = SCRIPTS / f"{mutation.__name__}.toml"
@@ -82,7 +92,7 @@ def test_a_broken_variant_is_caught(mutation: Mutation) -> None:
         each = attrs.evolve(plan, seed=plan.seed + "+" * number)
         found = {violation.checker for violation in run_broken(mutation, each).violations}
         if checker in found:
-            assert run_plan(each).violations == ()
+            assert unbroken(dump_plan(each, expect="", comment="")) == ()
             return
     pytest.fail(f"{checker} says nothing about {mutation.__name__} in {SEEDS_MAX} runs")
 
@@ -101,11 +111,23 @@ def test_the_table(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monke
         return Found(mutation, "" if mutation is MUTATIONS[1] else "LogsEqual", 7)
 
     monkeypatch.setattr("sim_mutations.hunt", found)
+    seven = draw_plan("7").config.groups[GROUP]
     assert main(["--seeds", "3", "--first", "5", NAMES[0]]) == 0
     assert seeds == [5, 6, 7]
-    assert f"| {NAMES[0]} | LogsEqual | 7 |" in capsys.readouterr().out
+    row = f"| {NAMES[0]} | LogsEqual | 7 | {guarantee_of(seven).mode} |"
+    assert row in capsys.readouterr().out
     assert main([NAMES[0], NAMES[1]]) == 1
     assert f"| {NAMES[1]} | nobody | 7 |" in capsys.readouterr().out
+
+
+def test_a_seed_at_which_good_code_fails_too_catches_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bad = run_plan(attrs.evolve(short_plan(), script=(), duration_s=0.1))
+    violation = Violation(checker="LogsEqual", at_s=0.0, text="")
+    bad = attrs.evolve(bad, violations=(violation,))
+    monkeypatch.setattr("sim_mutations.run_plan", lambda plan: bad)
+    assert hunt(MUTATIONS[0], [1, 2]).checker == ""
 
 
 def test_nothing_is_found_in_good_code() -> None:
