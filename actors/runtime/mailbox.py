@@ -187,6 +187,7 @@ class Mailbox:
             self.urgent = True
         elif kind in self._conflate:
             self._replace(message, (kind, self._conflate[kind](message)), size_bytes)
+            assert self.lane.items[-1] is message  # NewestGoesToTheTail
             return True
         else:
             lane = self.lane

@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 import pytest
 from broken_roles import (
+    conflation_in_place,
     promotion_number_ignored,
     truncation_keeps_the_mark,
     truncation_keeps_what_was_derived,
@@ -236,6 +237,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     received_twice,
     checkpoint_ahead,
     dispatcher_ahead_of_log,
+    conflation_in_place,
     show_what_is_not_acknowledged,
 )
 """All of them, each a rule of ours that is not kept."""

@@ -1,10 +1,10 @@
-"""What decides who is master, and what a slave keeps of its log, broken on purpose: see
-`broken_code`.
+"""What decides who is master, what a slave keeps of its log, and the runtime below, broken on
+purpose: see `broken_code`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Hashable
 from typing import Any
 
 import attrs
@@ -13,6 +13,7 @@ import pytest
 from actors.ha.core.role_effects import Role
 from actors.ha.core.role_rules import RoleRules
 from actors.log_types import Promotion
+from actors.runtime.mailbox import Mailbox
 from actors.storage import set_aside
 from actors.storage.derived_files import DerivedFiles
 
@@ -37,6 +38,27 @@ def promotion_number_ignored(patch: Patch) -> None:
         return real(rules, member, state, *args)
 
     patch.setattr(RoleRules, "heard", heard)
+
+
+def conflation_in_place(patch: Patch) -> None:
+    """A message that replaces an older one takes its place in the queue, before what came between.
+
+    No history shows it, for each of our conflated messages says all that an older one said, and
+    names its connection; so the mailbox looks itself.
+    """
+
+    def replace(box: Mailbox, message: object, key: Hashable, size_bytes: int) -> None:
+        at, lane = box._keyed.get(key), box.lane
+        if at is None:
+            box._keyed[key] = len(lane.items)
+            box._append(lane, message, size_bytes)
+            return
+        if box._size_of is not None:
+            lane.size_bytes += size_bytes - box._size_of(lane.items[at])
+        lane.items[at] = message
+        box.conflated += 1
+
+    patch.setattr(Mailbox, "_replace", replace)
 
 
 def truncation_keeps_what_was_derived(patch: Patch) -> None:
