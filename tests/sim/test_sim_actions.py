@@ -12,6 +12,8 @@ import trio
 
 from actors.errors import OutcomeUnknown, TriologError
 from actors.events.runtime import ActorCrashed
+from actors.ha.core.claims import CLAIM_LEASE_S
+from actors.log_types import Claim
 from actors.sim.actions_network import STRANGER, STRANGER_ADDRESS
 from actors.sim.actions_operator import tend
 from actors.sim.checkers import invariants
@@ -241,20 +243,22 @@ async def test_a_promotion_that_got_lost_half_way_is_asked_for_again(
     autojump_clock: object,
 ) -> None:
     async with stage() as on:
-        await on.cluster.node("n0").fence(GROUP, 1, True)
-        await tend(on.runner)
-        assert on.kinds == []  # somebody may be about to end it
+        claim = Claim(number=1, token=7, by="n2", master="n1")
+        for each in (claim, attrs.evolve(claim, again=True, kept=True)):
+            await on.cluster.node("n0").fence(GROUP, each, True)
         await tend(on.runner, alone=True)
+        assert on.kinds == []  # its coordinator may be about to end it
+        await trio.sleep(CLAIM_LEASE_S + 1.0)
+        await tend(on.runner)
         assert on.kinds == ["promoting"]
         assert (await on.cluster.log(GROUP).append([b"goes on"])).copies >= 2
 
 
-async def test_a_promotion_ends_the_fence_of_a_hand_over_that_was_called_off(
-    autojump_clock: object,
-) -> None:
+async def test_a_promotion_comes_before_a_hand_over_is_called_off(autojump_clock: object) -> None:
+    """Nobody renews that claim; and when it is called off there is nothing to take back."""
     async with stage() as on:
         with trio.fail_after(60):
-            await on.do("at 0.1 hand_over_called_off n0 for 9", "at 1 promote n1 n2 for 1")
+            await on.do("at 0.1 hand_over_called_off n0 for 9", "at 7 promote n1 n2 for 1")
         assert on.runner.counts == {"hand_over_called_off": 1, "promote": 1}
         assert on.runner.master == "n1"
 
