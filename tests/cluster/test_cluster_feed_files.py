@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from cluster_kit import WAIT_S
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -89,7 +90,7 @@ async def test_skip_and_repeat(tmp_path: Path) -> None:
 async def test_empty_file_is_not_repeated(tmp_path: Path) -> None:
     file = tmp_path / "f"
     file.write_bytes(b"")
-    with trio.fail_after(20):
+    with trio.fail_after(WAIT_S):
         assert await lines_of(file, repeat=True) == []
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from cluster_kit import WAIT_S
 
 from actors.cluster import processes
 from actors.cluster.processes import Watcher
@@ -55,7 +56,7 @@ class Notes(list[str]):
         self._changed = trio.Event()
 
     async def having(self, word: str, count: int = 1) -> None:
-        with trio.fail_after(20):
+        with trio.fail_after(WAIT_S):
             while sum(word in note for note in self) < count:
                 await self._changed.wait()
 
@@ -135,14 +136,14 @@ async def test_exit_code_0_ends_the_system_when_all_have(watcher: Watcher, notes
         await notes.having("n0: stopped in order")
         assert "n1" in watcher.pids
         os.kill(watcher.pids["n1"], signal.SIGTERM)
-        with trio.fail_after(20):
+        with trio.fail_after(WAIT_S):
             await system.wait_ended()
 
 
 async def test_exit_code_2_is_not_tried_again(watcher: Watcher, notes: Notes) -> None:
     code = "import sys; print('triolog: f.toml: key x'); sys.exit(2)"
     async with open_system("c", spec(watcher, n0=code, n1=ORDERLY)):
-        with trio.fail_after(20):
+        with trio.fail_after(WAIT_S):
             await watcher.something_refused.wait()
     assert watcher.refused == ["triolog: f.toml: key x"]
     assert not any("key x" in note for note in notes)  # the run says it, once
@@ -150,7 +151,7 @@ async def test_exit_code_2_is_not_tried_again(watcher: Watcher, notes: Notes) ->
 
 async def test_exit_code_2_without_words(watcher: Watcher) -> None:
     async with open_system("c", spec(watcher, n0="import sys; sys.exit(2)", n1=ORDERLY)):
-        with trio.fail_after(20):
+        with trio.fail_after(WAIT_S):
             await watcher.something_refused.wait()
     assert watcher.refused == ["n0: refused its configuration"]
 
@@ -159,7 +160,7 @@ async def test_damage_is_not_tried_again(watcher: Watcher, notes: Notes) -> None
     code = "import sys; print('triolog: d/0: bad record'); sys.exit(3)"
     async with open_system("c", spec(watcher, n0=code, n1=ORDERLY)) as system:
         await notes.having("n1: ready")
-        with trio.fail_after(20):
+        with trio.fail_after(WAIT_S):
             await watcher.one_failed.wait()
         assert watcher.failed == {"n0": "d/0: bad record"}
         node = system.tree().find("/c/n0")
@@ -173,7 +174,7 @@ async def test_a_node_that_fails_again_and_again_is_given_up(
 ) -> None:
     monkeypatch.setattr(processes, "FAILURES_MAX", 2)
     async with open_system("c", spec(watcher, n0="import sys; sys.exit(1)", n1=ORDERLY)):
-        with trio.fail_after(20):
+        with trio.fail_after(WAIT_S):
             await watcher.one_failed.wait()
     assert watcher.failed == {"n0": "ended with exit code 1"}
     assert sum("starting it again" in note for note in notes) == 1
@@ -193,7 +194,7 @@ async def test_hurry_is_passed_on_as_a_second_signal(watcher: Watcher, notes: No
         await trio.sleep(0.1)
         assert watcher.pids
         watcher.hurry.set()
-        with trio.fail_after(20):
+        with trio.fail_after(WAIT_S):
             await system.wait_ended()
 
 
