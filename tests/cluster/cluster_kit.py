@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+from free_ports import free_port
 
 ROOT = Path(__file__).parents[2]
 WAIT_S = 60.0
@@ -46,9 +46,7 @@ class Cluster:
 
 def make_cluster(folder: Path) -> Cluster:
     """Three nodes and a port that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     text = f"""\
 version = 1
 name = "demo"

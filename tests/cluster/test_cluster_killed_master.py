@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from cluster_kit import ROOT, WAIT_S, children_of, wait_for
+from free_ports import free_port
 
 from actors.client.__main__ import main as client
 
@@ -38,24 +38,13 @@ COPIED = {
 """What the furthest slave must have besides."""
 
 
-def free_ports(count: int) -> list[int]:
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()
-
-
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     """Three nodes, a group for each row."""
     groups = {**ALONE, **COPIED}
     text = 'version = 1\nname = "rows"\ndata_dir = "data"\n[nodes]\n'
     text += "".join(f'{node} = "127.0.0.{i + 1}"\n' for i, node in enumerate(NODES))
-    for (name, keys), port in zip(groups.items(), free_ports(len(groups)), strict=True):
+    for port, (name, keys) in enumerate(groups.items(), free_port(len(groups))):
         text += f'[groups.{name}]\nmode = "classic"\nmaster = "n0"\nslaves = ["n1", "n2"]\n'
         text += f"port = {port}\nsegment_bytes = 65_536\nslave_timeout_s = 30.0\n{keys}\n"
     file = tmp_path / "rows.toml"

@@ -6,7 +6,6 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from free_ports import free_port
 
 from actors.env.local_disk import LocalDisk
 from actors.storage.event_reader import read_events, summarize
@@ -46,13 +46,6 @@ port = {port}
 segment_bytes = 1_048_576
 """)
     return file
-
-
-@pytest.fixture
-def port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 @pytest.fixture
@@ -143,10 +136,10 @@ def wait_boot(folder: Path, node: str, boot: int) -> None:
 
 
 def test_nothing_acknowledged_is_missing_after_five_kills_of_a_slave(
-    tmp_path: Path, port: int, commands: list[subprocess.Popen[str]]
+    tmp_path: Path, commands: list[subprocess.Popen[str]]
 ) -> None:
     chance = random.Random(5)
-    file = cluster_file(tmp_path, port)
+    file = cluster_file(tmp_path, free_port())
     command = start(commands, str(file), "--processes", "--feed", "-", "--json")
     assert command.stdin is not None
     victims: dict[str, int] = {}

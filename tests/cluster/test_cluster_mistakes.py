@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from free_ports import free_port
 
 from actors.cluster.__main__ import main
 from actors.env.local_disk import LocalDisk
@@ -47,12 +48,6 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
         timeout=60,
         check=False,
     )
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def only_line(folder: Path, text: str) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from cluster_kit import WAIT_S, Cluster, make_cluster, wait_for
+from free_ports import free_port
 
 from actors.cluster.__main__ import main
 from actors.env.local_disk import LocalDisk
@@ -276,8 +277,7 @@ def test_check_says_what_changed(capfd: pytest.CaptureFixture[str], cluster: Clu
 def test_nodes_of_another_cluster_on_the_same_port_are_not_taken_for_ours(
     capfd: pytest.CaptureFixture[str], cluster: Cluster
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        key = f"api_port = {free.getsockname()[1]}\n[nodes]"
+    key = f"api_port = {free_port()}\n[nodes]"
     cluster.text = cluster.text.replace("[nodes]", key)
     other = cluster.folder / "other.toml"
     other.write_text(cluster.text.replace('"demo"', '"other"').replace('"var"', '"var2"'))

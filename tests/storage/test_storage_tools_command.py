@@ -8,7 +8,6 @@ import pathlib
 import pty
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -18,6 +17,7 @@ from typing import Any
 import attrs
 import pytest
 import trio
+from free_ports import free_port
 from storage_kit import GOLDEN, golden_copy
 
 import actors
@@ -49,9 +49,7 @@ MASTER = str(GOLDEN / "5.3.3" / "master")
 @pytest.fixture
 def file(tmp_path: pathlib.Path) -> pathlib.Path:
     path = tmp_path / "c.toml"
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        path.write_text(CLUSTER.replace("24101", str(one.getsockname()[1])))
+    path.write_text(CLUSTER.replace("24101", str(free_port())))
     return path
 
 
