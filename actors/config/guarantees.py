@@ -179,8 +179,12 @@ def _holds_after(copies: int | str, durability: Durability) -> str:
     if copies == 1:
         restart = "a crash and restart of the master's process"
         return restart + ("; power loss" if durability == "synced" else "; not power loss")
+    # A node whose whole directory is an older copy has lost what it acknowledged since, and knows
+    # nothing of that. A master opens when it has heard one member, and only a member that knows
+    # better keeps it closed. To be sure it would have to hear all slaves but n - 2: with n = 2 no
+    # master could start while any slave is away.
     if isinstance(copies, str):
-        lost = f"any {copies} - 1 nodes"
+        lost = f"any {copies} - 1 nodes (one put back to an older copy is lost)"
     else:
         lost = "any one node" if copies == 2 else f"any {copies - 1} nodes"
     loss = f"loss of {lost}: the furthest slave has it"

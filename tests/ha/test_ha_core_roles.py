@@ -140,6 +140,31 @@ def test_the_fence_ends_when_the_member_is_not_ahead_any_more() -> None:
     assert fenced(one) is None
 
 
+@pytest.mark.parametrize(
+    ("heard", "expected"),
+    [
+        ({"acknowledged": 101}, "n1 has heard that all below 101 is acknowledged"),
+        ({"acknowledged": 100}, None),
+        ({"acknowledged": 101, "number": 0}, None),  # it may mean what was given up since
+        ({"history": (A, Reign(3, 9, "n0", 101))}, "n1 knows that it ended at 101 once"),
+        ({"history": (A, Reign(3, 9, "n0", 100))}, None),  # nothing was written in it
+        ({"history": (A, Reign(2, 9, "n1", 101))}, None),  # promotion 3 may have given it up
+    ],
+)
+def test_what_a_lagging_member_knows_of_our_log_keeps_a_master_closed(
+    heard: dict[str, Any], expected: str | None
+) -> None:
+    """The newest slave is away, and this log may be an older copy."""
+    one = rules(promotion_number=3, promotion_master="n0", history=(A, Reign(3, 8, "n0", 60)))
+    start(one, 100)
+    lagging = said("n1", 50, **{"history": (A,), "number": 3, **heard})
+    effects = one.heard("n1", lagging, ASK_GRACE_S)
+    assert opened(effects) is (expected is None and lagging.number == 3)
+    if expected is not None:
+        assert fenced(one) is Fence.SHORTER_THAN_MARK
+        assert expected in one.view().reason
+
+
 def test_a_log_shorter_than_its_mark_stays_closed() -> None:
     one = rules(members=(), history=(A,), high_water_bytes=101)
     assert not opened(start(one, 100))

@@ -362,6 +362,58 @@ async def test_a_master_restored_from_an_older_copy_stays_closed(autojump_clock:
             await cluster.log(GROUP).append([b"two"])
 
 
+def files_of(world: World, name: str, path: str) -> dict[str, bytes]:
+    """A file of a node's disk, or all that lies below a folder."""
+    disk, found = world.node(name).disk, {}
+    try:
+        entries = disk.listdir(path)
+    except NotADirectoryError:
+        file = disk.open(path, "r")
+        found[path] = file.pread(0, file.size_bytes)
+        file.close()
+    else:
+        for entry in entries:
+            found.update(files_of(world, name, f"{path}/{entry}"))
+    return found
+
+
+@pytest.mark.checklist(8)
+async def test_a_master_restored_with_its_memory_is_told_of_by_who_lost_its_log(
+    autojump_clock: object,
+) -> None:
+    """n1 has all, and is away; n2 has nothing any more, but knows how far n0 once was."""
+    async with open_world(8) as world:
+        cluster = cluster_in(world)
+        await cluster.start()
+        await cluster.log(GROUP).append([b"one"])
+        await cluster.converged(GROUP)
+        await cluster.stop("n0")
+        copy = files_of(world, "n0", cluster.config.node_dir("n0"))
+        for line in (b"two", b"three"):
+            await cluster.start("n0")
+            await becomes(cluster, "n0", "open")
+            await cluster.log(GROUP).append([line])
+            await cluster.converged(GROUP)
+            await cluster.stop("n0")
+        for name in ("n1", "n2"):
+            await cluster.stop(name)
+        world.node("n2").disk.rmtree(cluster.config.group_dir("n2", GROUP))
+        disk = world.node("n0").disk
+        disk.rmtree(cluster.config.node_dir("n0"))
+        for path, data in copy.items():
+            disk.mkdir(path.rpartition("/")[0])
+            file = disk.open(path, "x")
+            file.pwrite(data, 0)
+            file.close()
+        await cluster.start("n0")
+        await cluster.start("n2")
+        found = await becomes(cluster, "n0", "fenced")
+        assert "n2 knows that it ended at " in found.reason
+        await cluster.start("n1")
+        await cluster.node("n0").promote(GROUP, None, False)
+        await becomes(cluster, "n1", "open")
+
+
 async def test_what_is_remembered_survives_a_power_loss(autojump_clock: object) -> None:
     async with open_world(9) as world:
         cluster = cluster_in(world)

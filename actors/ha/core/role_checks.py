@@ -15,7 +15,7 @@ from actors.log_types import GroupRecord, GroupState, Promotion
 def why_not_open(
     record: GroupRecord, end_bytes: int, members: Mapping[str, GroupState]
 ) -> tuple[Fence, str] | None:
-    """What forbids that a master begins its reign at this end, by what its members hold.
+    """What forbids that a master begins its reign at this end, by what its members hold and know.
 
     A member may hold what others do not, if that is older than the newest reign here: the rest of
     a master that was replaced. What is as young, or goes on where this log ends, was lost here.
@@ -35,9 +35,28 @@ def why_not_open(
             if reign.token not in known and reign.number >= own_number:
                 text = f"{member} holds what {reign.master} wrote from {reign.start_bytes} on"
                 return Fence.SLAVE_AHEAD, text
+    for member, said in members.items():
+        lost = _once_longer(record.promotion_number, end_bytes, said)
+        if lost is not None:
+            return Fence.SHORTER_THAN_MARK, f"it ends at {end_bytes}, and {member} {lost}"
     mark = record.high_water_bytes
     if end_bytes < mark:
         return Fence.SHORTER_THAN_MARK, f"it ends at {end_bytes}, {mark} was acknowledged"
+    return None
+
+
+def _once_longer(number: int, end_bytes: int, said: GroupState) -> str | None:
+    """What a member that acts by `number` knows of its master's log, whatever it holds itself: that
+    it was longer. So this is an older copy of it, and who has the rest may be silent.
+
+    A reign of the present promotion that began at the very end says nothing: one in which nothing
+    was written is forgotten here.
+    """
+    if said.acknowledged > end_bytes:
+        return f"has heard that all below {said.acknowledged} is acknowledged"
+    begun = [reign.start_bytes for reign in said.history if reign.number == number]
+    if max(begun, default=0) > end_bytes:
+        return f"knows that it ended at {max(begun)} once"
     return None
 
 
