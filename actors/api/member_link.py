@@ -23,7 +23,6 @@ import trio
 from actors.api import convert_group
 from actors.api.frame_socket import SocketClosed
 from actors.api.member_session import (
-    ANSWER_TIMEOUT_S,
     LOST,
     ForeignNode,
     MasterDoor,
@@ -234,7 +233,7 @@ class MemberLink(Actor[_Inbox]):
         asked = False
         while True:
             answer: api.Answer | None = None
-            with trio.move_on_after(ANSWER_TIMEOUT_S if asked else QUIET_S):
+            with trio.move_on_after(self._door.answer_timeout_s if asked else QUIET_S):
                 answer = await session.answer()
             if answer is not None:
                 asked = False

@@ -10,7 +10,7 @@ import trio
 from actors.api.convert_group import from_claim, to_group_state
 from actors.api.frame_socket import SocketClosed
 from actors.api.handle import NodeIdentity
-from actors.api.member_session import ANSWER_TIMEOUT_S, member_session
+from actors.api.member_session import member_session
 from actors.api.server import master_door
 from actors.config import ClusterConfig
 from actors.env import Network
@@ -52,14 +52,14 @@ class Members:
         """What the node is in the group now."""
         if node == self._name:
             return await self.own.group_state(self.group)
-        return await self._ask(node, api.GetGroup(id=1, group=self.group), ANSWER_TIMEOUT_S)
+        return await self._ask(node, api.GetGroup(id=1, group=self.group))
 
     async def fence(self, node: str, claim: Claim, on: bool) -> GroupState:
         """See `NodeHandle.fence`."""
         if node == self._name:
             return await self.own.fence(self.group, claim, on)
         request = from_claim(1, self.group, claim, on=on)
-        return await self._ask(node, request, ANSWER_TIMEOUT_S)
+        return await self._ask(node, request)
 
     async def record(self, node: str, number: int, master: str, force: bool) -> GroupState:
         """See `NodeHandle.record`."""
@@ -73,10 +73,13 @@ class Members:
         return self.own.identity.node
 
     async def _ask(
-        self, node: str, request: api.GetGroup | api.Fence | api.Record, timeout_s: float
+        self,
+        node: str,
+        request: api.GetGroup | api.Fence | api.Record,
+        timeout_s: float | None = None,
     ) -> GroupState:
         door = master_door(self.config, node, self.config.nodes[self._name])
-        with trio.fail_after(timeout_s):
+        with trio.fail_after(door.answer_timeout_s if timeout_s is None else timeout_s):
             async with member_session(self.network, door, node=self._name, master=node) as session:
                 await session.frames.send(api.encode(request))
                 answer = await session.answer()

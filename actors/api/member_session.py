@@ -21,9 +21,6 @@ from actors.log_types import GroupState
 from wire import api
 from wire.errors import RemoteProtocolError
 
-ANSWER_TIMEOUT_S = 10.0
-"""For the connection, for the greeting, and for an answer when the other was quiet."""
-
 LOST = (
     OSError,
     SocketClosed,
@@ -53,11 +50,14 @@ class MasterDoor:
         address: host and port, or path and 0.
         cluster: whose node must answer there.
         local_host: the own address to come from, so that the master knows a member.
+        answer_timeout_s: for the connection, for the greeting, and for an answer when the other was
+            quiet: the configuration's.
     """
 
     address: Address
     cluster: str
     local_host: str | None = None
+    answer_timeout_s: float = 10.0
 
 
 @attrs.frozen(kw_only=True)
@@ -76,15 +76,15 @@ class MemberSession:
 async def member_session(
     network: Network, door: MasterDoor, *, node: str, master: str
 ) -> AsyncIterator[MemberSession]:
-    """Connect, greet and check who answers, within ANSWER_TIMEOUT_S; then for as long as the block.
+    """Connect, greet and check who answers, within the door's time; then for as long as the block.
 
     Args:
         node: who asks.
         master: who is expected there.
     """
-    with trio.fail_after(ANSWER_TIMEOUT_S):
+    with trio.fail_after(door.answer_timeout_s):
         stream = await _connect(network, door)
-    with trio.CancelScope(deadline=trio.current_time() + ANSWER_TIMEOUT_S) as opening:
+    with trio.CancelScope(deadline=trio.current_time() + door.answer_timeout_s) as opening:
         async with frame_socket.connect(stream) as frames:
             hello = api.Hello(id=0, version=api.VERSION_MIN, name=f"member {node}")
             await frames.send(api.encode(hello))
@@ -99,14 +99,14 @@ async def member_session(
             opening.deadline = float("inf")
             yield MemberSession(frames=frames, welcome=welcome)
             return
-    raise trio.TooSlowError(f"{master} did not answer in {ANSWER_TIMEOUT_S} s")
+    raise trio.TooSlowError(f"{master} did not answer in {door.answer_timeout_s:g} s")
 
 
 async def ask_acknowledged(
     network: Network, door: MasterDoor, *, node: str, master: str, group: str
 ) -> int:
     """What the master has acknowledged at this moment: a reader who saw less would read stale."""
-    with trio.fail_after(ANSWER_TIMEOUT_S):
+    with trio.fail_after(door.answer_timeout_s):
         async with member_session(network, door, node=node, master=master) as session:
             await session.frames.send(api.encode(api.GetOffsets(id=1, group=group)))
             answer = await session.answer()
@@ -119,7 +119,7 @@ async def ask_group(
     network: Network, door: MasterDoor, *, node: str, master: str, group: str
 ) -> GroupState:
     """What another member is in the group at this moment."""
-    with trio.fail_after(ANSWER_TIMEOUT_S):
+    with trio.fail_after(door.answer_timeout_s):
         async with member_session(network, door, node=node, master=master) as session:
             await session.frames.send(api.encode(api.GetGroup(id=1, group=group)))
             answer = await session.answer()

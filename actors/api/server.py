@@ -130,6 +130,7 @@ def master_door(config: ClusterConfig, master: str, own_address: str) -> MasterD
             address=Address(config.nodes[master], config.api_port),
             cluster=config.name,
             local_host=own_address,
+            answer_timeout_s=config.answer_timeout_s,
         )
     socket = Address(api_socket_path(config.node_dir(master)), 0)
-    return MasterDoor(address=socket, cluster=config.name)
+    return MasterDoor(address=socket, cluster=config.name, answer_timeout_s=config.answer_timeout_s)

@@ -24,7 +24,6 @@ from actors.ha.ha_client import PENDING_BYTES
 from actors.storage.group_commit import GROUP_BYTES
 from actors.storage.identity import read_identity
 
-ASK_S = 10.0
 GONE_LOOK_S = 0.1
 
 
@@ -99,14 +98,17 @@ def _indented(text: str) -> str:
 
 
 async def _each(
-    nodes: tuple[str, ...], connect: Connect, ask: Callable[[str, NodeApi], Awaitable[Any]]
+    config: ClusterConfig,
+    nodes: tuple[str, ...],
+    connect: Connect,
+    ask: Callable[[str, NodeApi], Awaitable[Any]],
 ) -> dict[str, Any]:
     """Ask all nodes at once; a node that cannot be asked gives the error."""
     found: dict[str, Any] = {}
 
     async def one(node: str) -> None:
         try:
-            with trio.fail_after(ASK_S):
+            with trio.fail_after(config.answer_timeout_s):
                 async with connect(node) as api:
                     found[node] = await ask(node, api)
         except* LOST as group:
@@ -129,7 +131,7 @@ async def status(
     async def ask(node: str, api: NodeApi) -> tuple[dict[str, Any], dict[str, Any]]:
         return await api.status(), await api.tree()
 
-    found = await _each(nodes, connect, ask)
+    found = await _each(config, nodes, connect, ask)
     failed = [node for node in nodes if isinstance(found[node], BaseException)]
     code = EXIT_FAILED if failed else EXIT_OK
     if as_json:
@@ -164,7 +166,7 @@ async def stop(config: ClusterConfig, nodes: tuple[str, ...], connect: Connect) 
         groups = groups_view(await api.status()).values()
         return sum(group.role == "master" for group in groups)
 
-    greeted = await _each(nodes, connect, roles)
+    greeted = await _each(config, nodes, connect, roles)
     if all(isinstance(found, BaseException) for found in greeted.values()):
         raise ConfigError(f"{config.path}: expected running nodes, found none")
     led = {node: found for node, found in greeted.items() if isinstance(found, int)}
@@ -182,7 +184,7 @@ async def stop(config: ClusterConfig, nodes: tuple[str, ...], connect: Connect) 
 
 async def _stop_one(config: ClusterConfig, node: str, connect: Connect) -> bool:
     """Ask, and wait until nobody answers there any more."""
-    budget_s = config.stop_timeout_s + config.drain_timeout_s + ASK_S
+    budget_s = config.stop_timeout_s + config.drain_timeout_s + config.answer_timeout_s
 
     async def ask(name: str, api: NodeApi) -> None:
         await api.stop()
@@ -190,10 +192,10 @@ async def _stop_one(config: ClusterConfig, node: str, connect: Connect) -> bool:
     async def greet(name: str, api: NodeApi) -> None:
         await trio.lowlevel.checkpoint()
 
-    await _each((node,), connect, ask)  # one that has gone meanwhile is what was asked for
+    await _each(config, (node,), connect, ask)  # one that has gone meanwhile is what was asked for
     with trio.move_on_after(budget_s):
         # Another program's end has no event that could be awaited.
-        while not isinstance((await _each((node,), connect, greet))[node], BaseException):  # noqa: ASYNC110
+        while not isinstance((await _each(config, (node,), connect, greet))[node], BaseException):  # noqa: ASYNC110
             await trio.sleep(GONE_LOOK_S)
         return True
     return False

@@ -15,7 +15,6 @@ from actors.cluster.view import groups_view
 from actors.config import ClusterConfig
 from actors.errors import ConfigError
 
-GREET_S = 10.0
 SEEN_S = 10.0
 """How long a resync is watched after it is done: the slave connects, or nobody listens."""
 LOOK_S = 0.1
@@ -42,7 +41,7 @@ async def promote(
     """
     members = [each for each in config.groups[group].members if each in config.python_nodes]
     for name in sorted(members, key=lambda each: each != node):
-        if await _runs(name, connect):
+        if await _runs(config, name, connect):
             async with connect(name) as api:
                 found = await api.promote(group, node, force=force)
             text = json.dumps(found) if as_json else "\n".join(promoted_lines(found))
@@ -64,7 +63,7 @@ async def resync(
         ConfigError: the node does not run.
         TriologError: what it refuses.
     """
-    if not await _runs(node, connect):
+    if not await _runs(config, node, connect):
         raise ConfigError(f"{config.path}: expected node {node} to run, found nobody there")
     found = []
     async with connect(node) as api:
@@ -88,10 +87,10 @@ async def _seen(api: NodeApi, group: str) -> tuple[str, str]:
     return part, reason
 
 
-async def _runs(node: str, connect: Connect) -> bool:
+async def _runs(config: ClusterConfig, node: str, connect: Connect) -> bool:
     """Whether it answers."""
     try:
-        with trio.fail_after(GREET_S):
+        with trio.fail_after(config.answer_timeout_s):
             async with connect(node):
                 return True
     except* LOST:

@@ -164,6 +164,7 @@ def _head(config: ClusterConfig) -> str:
             f"  data in {config.data_dir}/NODE",
             f"  an ordered stop sends slaves what they lack for {config.drain_timeout_s:g} s"
             f" at most, then takes at most {config.stop_timeout_s:g} s",
+            f"  a node that does not answer for {config.answer_timeout_s:g} s counts as silent",
             "",
             "nodes",
             *_columns(rows),

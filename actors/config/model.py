@@ -334,7 +334,11 @@ class ClusterConfig:
         api_port: where every node serves its API to the members' addresses; None = only on its Unix
             socket. Nodes on different machines need it: a slave asks its master there how far the
             log is acknowledged, and shows no records until it knows.
-        drain_timeout_s: how long an ordered stop sends connected slaves what they lack.
+        answer_timeout_s: how long one node waits for another's answer, and `promote`, `resync`,
+            `status` and `stop` for a node's, before it counts as silent. A promotion that replaces
+            a hanging master waits for that.
+        drain_timeout_s: how long an ordered stop sends connected slaves what they lack, and how
+            long a hand-over may take.
         stop_timeout_s: how long a node's tree may then take to stop; what still runs is killed.
         events: the event log's settings.
         demo: the example's feed.
@@ -349,6 +353,7 @@ class ClusterConfig:
     nodes: Mapping[str, str] = attrs.field(converter=_mapping)
     groups: Mapping[str, ClassicGroup] = attrs.field(converter=_mapping)
     api_port: int | None = attrs.field(default=None, validator=attrs.validators.optional(PORT))
+    answer_timeout_s: float = attrs.field(default=10.0, validator=INTERVAL)
     stop_timeout_s: float = attrs.field(default=30.0, validator=INTERVAL)
     drain_timeout_s: float = attrs.field(default=10.0, validator=INTERVAL)
     events: EventsConfig = attrs.field(factory=EventsConfig)

@@ -15,6 +15,7 @@ PAGE = """\
 cluster demo
   data in DIR/NODE
   an ordered stop sends slaves what they lack for 10 s at most, then takes at most 30 s
+  a node that does not answer for 10 s counts as silent
 
 nodes
   n0  127.0.0.1  master of orders

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 import trio
 from switching_kit import (
@@ -17,6 +18,7 @@ from switching_kit import (
 from actors.api.promotion import GONE_S
 from actors.config import ClusterConfig
 from actors.errors import OutcomeUnknown
+from actors.ha.core.role_rules import ASK_GRACE_S
 from actors.sim.cluster import SimCluster, classic_config
 
 
@@ -163,8 +165,9 @@ async def test_an_operator_who_leaves_takes_the_fence_with_him(cluster: SimClust
 
 @pytest.fixture
 def cluster_config(request: pytest.FixtureRequest) -> ClusterConfig:
-    """Two copies, or what a test is given."""
-    return classic_config(copies=getattr(request, "param", 2))
+    """Two copies, or what a test is given: another number of them, or a configuration."""
+    param: int | ClusterConfig = getattr(request, "param", 2)
+    return param if isinstance(param, ClusterConfig) else classic_config(copies=param)
 
 
 @pytest.mark.parametrize("cluster_config", [1], indirect=True, ids=["one copy"])
@@ -179,6 +182,21 @@ async def test_a_hand_over_of_a_single_copy_needs_no_silent_slave(
     assert (answer["master"], answer["handed_over"], answer["losses"]) == ("n2", True, [])
     await append(cluster, "n2", b"two")
     assert await lines_on(cluster, "n2") == [b"one", b"two"]
+
+
+HASTY = attrs.evolve(classic_config(), answer_timeout_s=1.0)
+
+
+@pytest.mark.parametrize("cluster_config", [HASTY], indirect=True, ids=["hasty"])
+async def test_a_hanging_master_is_waited_for_as_the_file_says(cluster: SimCluster) -> None:
+    await append(cluster, "n0", b"one")
+    await cluster.converged(GROUP)
+    cluster.cut("n0")
+    began_s = trio.current_time()
+    answer = await promote(cluster, "n2")
+    assert answer["members"]["n0"]["silent"]
+    assert trio.current_time() - began_s < 1.0 + ASK_GRACE_S + 1.0
+    await append(cluster, answer["master"], b"two")
 
 
 @pytest.mark.parametrize("cluster_config", [1], indirect=True, ids=["one copy"])
