@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import attrs
+import trio
 from free_ports import free_port
+
+from actors.cluster.commands import status
+from actors.cluster.links import connect_own
+from actors.config import load
 
 ROOT = Path(__file__).parents[2]
 WAIT_S = 60.0
@@ -62,6 +69,16 @@ port = {port}
 segment_bytes = 65536
 """
     return Cluster(folder, port, text)
+
+
+def statuses(cluster: Cluster) -> dict[str, Any]:
+    """What `status --json` prints of each node, without the start of a process; None if it does not
+    answer.
+    """
+    config = load(cluster.file)
+    ask = partial(status, config, config.python_nodes, partial(connect_own, config), as_json=True)
+    nodes: dict[str, Any] = json.loads(trio.run(ask).text)["nodes"]
+    return nodes
 
 
 def children_of(process: subprocess.Popen[str]) -> list[int]:

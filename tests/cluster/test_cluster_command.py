@@ -10,10 +10,18 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
-from cluster_kit import ROOT, WAIT_S, Cluster, children_of, gone, make_cluster, wait_for
+from cluster_kit import (
+    ROOT,
+    WAIT_S,
+    Cluster,
+    children_of,
+    gone,
+    make_cluster,
+    statuses,
+    wait_for,
+)
 
 pytestmark = pytest.mark.real_io
 
@@ -53,13 +61,6 @@ def test_lines_from_standard_input(cluster: Cluster) -> None:
     assert json.loads(record[-1]) == {"kind": "ended", "line": 3000}
 
 
-def statuses(cluster: Cluster) -> dict[str, Any]:
-    words = [sys.executable, "-m", "actors.cluster", cluster.file, "status", "--json"]
-    found = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
-    nodes: dict[str, Any] = json.loads(found.stdout)["nodes"]
-    return nodes
-
-
 def test_processes_with_kills_and_an_ordered_stop(cluster: Cluster) -> None:
     lines = "".join(f"{number:08d}\n" for number in range(20_000))
     words = ("--processes", "--feed", "-", "--json")
@@ -90,6 +91,10 @@ def test_killed_parent_leaves_no_children(cluster: Cluster) -> None:
         wait_for(lambda: all(statuses(cluster).values()))
         pids = children_of(process)
         assert len(pids) == 3
+        words = [sys.executable, "-m", "actors.cluster", cluster.file, "status", "--json"]
+        found = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert (found.returncode, found.stderr) == (0, "")
+        assert json.loads(found.stdout)["nodes"].keys() == statuses(cluster).keys()
         process.kill()
         process.communicate()
     wait_for(lambda: all(gone(pid) for pid in pids))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster_kit import ROOT, WAIT_S, Cluster, make_cluster, wait_for
+from cluster_kit import ROOT, WAIT_S, Cluster, make_cluster, statuses, wait_for
 
 pytestmark = pytest.mark.real_io
 NODES = ("n0", "n1", "n2")
@@ -63,8 +63,8 @@ def command(cluster: Cluster, *words: str) -> subprocess.CompletedProcess[str]:
 
 def groups(cluster: Cluster) -> dict[str, dict[str, Any]]:
     """What each node that answers says of the group."""
-    nodes = json.loads(command(cluster, "status", "--json").stdout)["nodes"]
-    return {node: one["status"]["groups"]["orders"] for node, one in nodes.items() if one}
+    found = statuses(cluster).items()
+    return {node: one["status"]["groups"]["orders"] for node, one in found if one}
 
 
 def is_part(cluster: Cluster, node: str, part: str) -> bool:
@@ -132,6 +132,7 @@ def test_a_lost_master_is_replaced_comes_back_and_is_resynced(
     """It gets a tail of its own while both slaves are dead, then falls silent, as if its machine
     had lost its network for good; later its supervisor starts it again.
     """
+    cluster.text = cluster.text.replace("[nodes]", "answer_timeout_s = 1\n[nodes]", 1)
     lines = numbered(0, 6000)
     runs.append(run := cluster.start("--processes", "--feed", "-", "--json", stdin=subprocess.PIPE))
     feed(run, lines[:2000])
@@ -143,6 +144,7 @@ def test_a_lost_master_is_replaced_comes_back_and_is_resynced(
     feed(run, lines[2000:4000])
     wait_for(lambda: len(lines_of(cluster, "n0")) > before)
     os.kill(first["n0"], signal.SIGSTOP)
+    wait_for(lambda: {"n1", "n2"} <= groups(cluster).keys())
 
     def promoted() -> subprocess.CompletedProcess[str] | None:
         found = command(cluster, "promote", "orders")
