@@ -169,6 +169,54 @@ class FrameEnded:
 FrameEvent: TypeAlias = FrameStarted | FrameData | FrameEnded
 
 
+class FrameMeter:
+    """Tells who reads a stream how much of it belongs together; decides nothing.
+
+    Attributes:
+        body_bytes: size of the body of the last frame that began.
+        rest_bytes: of that body, still to be read.
+        header_bytes: of the next frame's header, still to be read.
+
+    A header that no decoder accepts is the last one: from then on all stays 0.
+    """
+
+    __slots__ = ("_head", "body_bytes", "header_bytes", "rest_bytes")
+
+    def __init__(self) -> None:
+        self.body_bytes = self.rest_bytes = 0
+        self.header_bytes = FRAME_HEADER_BYTES
+        self._head = b""
+
+    def passed(self, data: bytes) -> None:
+        """These bytes were read."""
+        at = 0
+        while at < len(data) and self.header_bytes:
+            if self.rest_bytes:
+                size = min(self.rest_bytes, len(data) - at)
+                self.rest_bytes -= size
+            else:
+                size = min(self.header_bytes, len(data) - at)
+                self._head += data[at : at + size]
+                self._read_header()
+            at += size
+
+    def body_passed(self, size: int) -> None:
+        """So many bytes of the running body were read."""
+        assert 0 < size <= self.rest_bytes
+        self.rest_bytes -= size
+
+    def _read_header(self) -> None:
+        self.header_bytes = FRAME_HEADER_BYTES - len(self._head)
+        if not self.header_bytes:
+            offset, size = _FRAME_HEADER.unpack(self._head)
+            self._head = b""
+            if _frame_problem(offset, size) is None:
+                self.body_bytes = self.rest_bytes = size
+                self.header_bytes = FRAME_HEADER_BYTES
+            else:
+                self.body_bytes = 0
+
+
 class FrameDecoder:
     """Slave's side: bytes of the master in; FrameStarted, FrameData..., FrameEnded per frame out.
 
@@ -215,6 +263,21 @@ class FrameDecoder:
         self._offset += len(data)
         self._rest_bytes -= len(data)
         return event
+
+    def body_passed(self, size: int) -> int:
+        """The next `size` bytes of the stream, body of the running frame, are kept elsewhere.
+
+        Returns the physical offset of the first. Call `next_event` then, for the frame's end.
+
+        Raises:
+            LocalProtocolError: there is no frame with so much still to come.
+        """
+        if len(self._buffer) or not 0 < size <= self._rest_bytes:
+            raise LocalProtocolError(f"{size} bytes are not the running frame's next ones")
+        offset = self._offset
+        self._offset += size
+        self._rest_bytes -= size
+        return offset
 
     def _start_frame(self) -> FrameStarted | Literal[NeedData.NEED_DATA]:
         header = self._buffer.take_exactly(FRAME_HEADER_BYTES)

@@ -1,8 +1,8 @@
 """What a node may touch of the outside world: network, disk, clock, randomness, events.
 
-`protocols` says what it looks like. `tcp`, `local_disk`, `sync_workers` and `real` are the real
-ones, and the only modules with sockets, files, threads, the wall clock and entropy; `actors.sim`
-has the simulated ones. Everything else gets an `Env` from the root.
+`protocols` says what it looks like. `tcp`, `tcp_receive`, `pipes`, `local_disk`, `sync_workers` and
+`real` are the real ones, and the only modules with sockets, files, threads, the wall clock and
+entropy; `actors.sim` has the simulated ones. Everything else gets an `Env` from the root.
 """
 
 from actors.env.protocols import (
@@ -13,6 +13,7 @@ from actors.env.protocols import (
     File,
     FileLock,
     FileStat,
+    Held,
     Listener,
     LockedByOther,
     LockedByUs,
@@ -31,6 +32,7 @@ __all__ = [
     "File",
     "FileLock",
     "FileStat",
+    "Held",
     "Listener",
     "LockedByOther",
     "LockedByUs",

@@ -1,6 +1,6 @@
 """The real disk: files, folders, POSIX locks, and a syncer beside the event loop.
 
-One of the four modules that touch the operating system, with `sync_workers`, `tcp` and `real`.
+One of the modules that touch the operating system; the others stand beside it in this folder.
 Everything but `LocalSyncer.sync` is synchronous: the store writes inline and never yields.
 
 POSIX record locks belong to the pair (process, inode): the kernel drops them as soon as the
@@ -26,7 +26,8 @@ from collections.abc import Sequence
 import attrs
 import trio
 
-from actors.env.protocols import FileStat, LockedByOther, LockedByUs
+from actors.env.pipes import PipedBytes
+from actors.env.protocols import FileStat, Held, LockedByOther, LockedByUs
 from actors.env.sync_workers import SyncWorker, sync_worker
 
 SYNCER_FILES_MAX = 64
@@ -117,6 +118,15 @@ class LocalFile:
                 if count == 0:
                     raise OSError(errno.EIO, f"wrote {done} of {size} bytes", self.path)
                 done += count
+        except OSError as error:
+            raise _of_file(error, self.path) from None
+
+    def pwrite_held(self, held: Held, offset: int, size: int) -> None:
+        if not isinstance(held, PipedBytes):
+            raise TypeError(f"a local file takes bytes from a pipe, not {type(held).__name__}")
+        fd = self.fileno()
+        try:
+            held.pour(fd, offset, size)
         except OSError as error:
             raise _of_file(error, self.path) from None
 

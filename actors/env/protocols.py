@@ -28,6 +28,18 @@ class Address:
         return f"{self.host}:{self.port}" if self.port else self.host
 
 
+class Held(Protocol):
+    """Received bytes that the system keeps: `File.pwrite_held` puts them into a file, and they have
+    never been in this program's memory.
+
+    One owner at a time; who has none any more, and was not written, is gone with its last
+    reference.
+    """
+
+    def __len__(self) -> int:
+        """How many are still to be written."""
+
+
 class File(Protocol):
     """One open file. Positions and sizes in bytes. Closing twice is harmless."""
 
@@ -42,6 +54,12 @@ class File(Protocol):
         """Write all of `data` at `offset`.
 
         A short write raises OSError; what was written of it is undefined.
+        """
+
+    def pwrite_held(self, held: Held, offset: int, size: int) -> None:
+        """Write the first `size` bytes of `held` at `offset`; it holds the rest from then on.
+
+        On OSError what was written of it is undefined, and `held` is empty.
         """
 
     def resize(self, size_bytes: int) -> None:
@@ -167,6 +185,16 @@ class ReceiveHalf(Protocol):
 
     async def receive_some(self, max_bytes: int) -> bytes:
         """At least one byte, or b"" at the end of the stream."""
+
+    @property
+    def hold_from_bytes(self) -> int:
+        """So many bytes that follow each other are cheaper to hold than to receive."""
+
+    async def receive_held(self, max_bytes: int) -> bytes | Held:
+        """As `receive_some`, but the bytes stay in the system as long as it has room for them.
+
+        They can be written when the stream is closed, and to files of the same system only.
+        """
 
     async def aclose(self) -> None: ...
 

@@ -20,14 +20,14 @@ import attrs
 import trio
 
 from actors.env.local_disk import LocalFile
+from actors.env.pipes import PipePool
 from actors.env.protocols import Address, File
+from actors.env.tcp_receive import TcpReceiveHalf
 
 SEND_FILE_CHUNK_BYTES = 256 * 1024
 """Most bytes that one `sendfile` moves between two checkpoints: 50 us at memory speed."""
 ACCEPT_PAUSE_S = 0.1
 """Pause after accept failed for want of descriptors or memory, as Trio's own listeners make it."""
-DRAINED_BYTES = 4096
-"""A read below it, and below what was asked for, has left nothing behind: the next one waits."""
 LISTEN_BACKLOG = 4096
 """Asked of the system, which cuts it to net.core.somaxconn."""
 
@@ -61,6 +61,7 @@ class TcpStream:
     remote: Address
     _socket: trio.socket.SocketType
     _halves_open: int = attrs.field(init=False, default=2)
+    pipes: PipePool = attrs.field(init=False, factory=PipePool)
 
     def halves(self) -> tuple[TcpReceiveHalf, TcpSendHalf]:
         return TcpReceiveHalf(self), TcpSendHalf(self)
@@ -75,7 +76,11 @@ class TcpStream:
             self._socket.setsockopt(
                 stdlib_socket.SOL_SOCKET, stdlib_socket.SO_LINGER, _RESET_ON_CLOSE
             )
+        self._close()
+
+    def _close(self) -> None:
         self._socket.close()
+        self.pipes.close()
 
     @property
     def socket(self) -> trio.socket.SocketType:
@@ -85,52 +90,17 @@ class TcpStream:
     def closed(self) -> bool:
         return self._socket.fileno() < 0
 
+    def end_receiving(self) -> None:
+        self.end_half(stdlib_socket.SHUT_RD)
+
     def end_half(self, direction: int) -> None:
         """Shut one direction down, which also wakes whoever waits in it; the second one closes."""
         self._halves_open -= 1
         if self._halves_open == 0:
-            self._socket.close()
+            self._close()
         elif not self.closed:
             with contextlib.suppress(OSError):  # ENOTCONN: the peer has reset it already
                 self._socket.shutdown(direction)
-
-
-@attrs.define(eq=False)
-class TcpReceiveHalf:
-    """`ReceiveHalf` of the protocols."""
-
-    _stream: TcpStream
-    _closed: bool = attrs.field(init=False, default=False)
-    _drained: bool = attrs.field(init=False, default=False)  # the last read took all there was
-
-    async def receive_some(self, max_bytes: int) -> bytes:
-        assert max_bytes > 0, max_bytes
-        if self._closed or self._stream.closed:
-            raise trio.ClosedResourceError("this half is closed")
-        try:
-            data = await self._wait_and_read(max_bytes) if self._drained else None
-            if data is None:
-                data = await self._stream.socket.recv(max_bytes)
-        except OSError as error:
-            raise trio.BrokenResourceError(f"{self._stream.remote}: {error}") from error
-        if self._closed:  # by another task, which woke this one with an end of stream
-            raise trio.ClosedResourceError("this half was closed")
-        self._drained = len(data) < min(max_bytes, DRAINED_BYTES)
-        return data
-
-    async def _wait_and_read(self, max_bytes: int) -> bytes | None:
-        """Wait first: a third of the work of `recv`, which tries first. None: there was nothing."""
-        await trio.lowlevel.wait_readable(self._stream.socket)
-        try:
-            return os.read(self._stream.socket.fileno(), max_bytes)
-        except BlockingIOError:
-            return None
-
-    async def aclose(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self._stream.end_half(stdlib_socket.SHUT_RD)
-        await trio.lowlevel.checkpoint()
 
 
 @attrs.define(eq=False)

@@ -6,9 +6,9 @@ from typing import TypeAlias
 
 import attrs
 
-from actors.env.protocols import Address, SendHalf, Stream
+from actors.env.protocols import Address, Held, SendHalf, Stream
 from actors.ha.core.rate_limiter import RateLimiter
-from actors.ha.core.slave_progress import SlaveProgress
+from actors.ha.core.slave_progress import Append, SlaveProgress
 from actors.ha.core.states import Lost
 from actors.ha.role_messages import Verified
 from actors.storage import store
@@ -33,7 +33,7 @@ class Received:
     """Feeder: bytes of the master."""
 
     session: int
-    data: bytes
+    data: bytes | Held
 
 
 @attrs.frozen(kw_only=True)
@@ -79,6 +79,18 @@ Inbox: TypeAlias = (
 
 def size_of(message: Inbox) -> int:
     return len(message.data) if isinstance(message, Received) else 0
+
+
+def raw_append(session: int, piece: Append, held: Held | None) -> store.AppendRaw:
+    """What the store is told of a piece; `held`: the bytes that were kept, if it has none."""
+    data = held if piece.data is None else piece.data
+    assert data is not None  # KeptByWhoSaidSo
+    return store.AppendRaw(
+        session=session,
+        offset_bytes=piece.offset_bytes,
+        data=data,
+        ends_frame=piece.ends_frame,
+    )
 
 
 @attrs.define

@@ -23,7 +23,7 @@ from typing import assert_never
 import attrs
 import trio
 
-from actors.env.protocols import Address, Network
+from actors.env.protocols import Address, Held, Network
 from actors.events import ha as events
 from actors.ha import connection_state
 from actors.ha.client_messages import (
@@ -36,6 +36,7 @@ from actors.ha.client_messages import (
     Received,
     StreamEnded,
     Tick,
+    raw_append,
     size_of,
 )
 from actors.ha.client_messages import SetMaster as SetMaster
@@ -46,13 +47,12 @@ from actors.ha.core.rate_limiter import RateLimiter
 from actors.ha.core.reconnect import Reconnect
 from actors.ha.core.slave_progress import SlaveProgress
 from actors.ha.core.states import DIVERGED_AFTER, OFFSET_REFUSALS, Lost
+from actors.ha.frame_reader import FrameReader
 from actors.ha.role_messages import HIGH_WATER_S, HighWater, MasterLeft, Verified, Verify
 from actors.ha.settings import ClientSettings
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage import store
 
-RECEIVE_BYTES = 256 << 10
-"""One read. The bytes go on to the store as they came."""
 PENDING_BYTES = 4 << 20
 """Received bytes that wait for this actor; the store's mailbox bounds what waits for the disk."""
 REPORT_TIMEOUT_S = 5.0
@@ -164,7 +164,8 @@ class HAClient(Actor[Inbox]):
         self._arrived[session] = Connection(stream=stream, send=send, opened_s=self.ctx.now_s())
         await self.ctx.self_ref.tell(Connected(session=session))
         try:
-            while data := await receive.receive_some(RECEIVE_BYTES):
+            reader = FrameReader(receive, settings.dialect.frame_meter())
+            while data := await reader.receive():
                 await self.ctx.self_ref.tell(Received(session=session, data=data))
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
             await self._tell_ended(session, Lost.BROKEN, str(error))
@@ -263,10 +264,13 @@ class HAClient(Actor[Inbox]):
             self._lose(Lost.BAD_FRAME, "bytes came before the first report")
             return
         accepted_before = progress.frames_accepted
-        effects = progress.received(message.data, now_s)
+        if isinstance(message.data, bytes):
+            effects, held = progress.received(message.data, now_s), None
+        else:
+            effects, held = progress.body_kept(len(message.data), now_s), message.data
         if progress.frames_accepted > accepted_before:
             self._reconnect.frame_accepted()
-        await self._carry_out(connection, effects)
+        await self._carry_out(connection, effects, held)
 
     async def _grew(self, message: store.LogGrew) -> None:
         connection = self._connection
@@ -291,17 +295,12 @@ class HAClient(Actor[Inbox]):
         else:
             self._reconnect.connect_at_s = self.ctx.now_s()
 
-    async def _carry_out(self, connection: Connection, effects: slave_progress.Effects) -> None:
+    async def _carry_out(
+        self, connection: Connection, effects: slave_progress.Effects, held: Held | None = None
+    ) -> None:
         """In this order: give the bytes to the store, report what it has taken, leave."""
         for piece in effects.append:
-            await self._store.tell(
-                store.AppendRaw(
-                    session=self._session,
-                    offset_bytes=piece.offset_bytes,
-                    data=piece.data,
-                    ends_frame=piece.ends_frame,
-                )
-            )
+            await self._store.tell(raw_append(self._session, piece, held))
         if effects.report_bytes is not None:
             await self._report(connection, effects.report_bytes)
         if effects.lost is not None:

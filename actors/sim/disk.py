@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 import attrs
 import trio
 
-from actors.env.protocols import FileStat, LockedByUs
+from actors.env.protocols import FileStat, Held, LockedByUs
 from actors.sim.disk_faults import DiskFaults
 from actors.sim.namespace import Namespace
 from actors.sim.pages import PAGE_BYTES, Inode
@@ -56,6 +56,21 @@ def virtual_wall_clock_ms() -> int:
 
 
 @attrs.define(eq=False)
+class SimHeld:
+    """Received bytes that the system keeps; `Held` of the protocols."""
+
+    _data: bytes
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def take(self, size: int) -> bytes:
+        assert 0 < size <= len(self._data)
+        data, self._data = self._data[:size], self._data[size:]
+        return data
+
+
+@attrs.define(eq=False)
 class SimFile:
     """One open file; `File` of the protocols."""
 
@@ -87,6 +102,11 @@ class SimFile:
             raise OSError(errno.EIO, f"wrote {short} of {len(view)} bytes", self.path)
         self._disk.faults.check("write", self.path)
         self._write(view, offset)
+
+    def pwrite_held(self, held: Held, offset: int, size: int) -> None:
+        if not isinstance(held, SimHeld):
+            raise TypeError(f"a simulated file takes simulated bytes, not {held!r}")
+        self.pwrite(held.take(size), offset)
 
     def resize(self, size_bytes: int) -> None:
         self._check(writing=True)

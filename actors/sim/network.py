@@ -17,8 +17,9 @@ import trio
 
 from actors.env.protocols import Address
 from actors.sim.agenda import Agenda
+from actors.sim.pipe import Pipe
 from actors.sim.sockets import HostNetwork, SimListener, address_error
-from actors.sim.stream import Endpoint, Pipe
+from actors.sim.stream import Endpoint
 
 EPHEMERAL_PORTS = range(49152, 65536)
 
@@ -39,6 +40,7 @@ class NetworkOptions:
         clog_mean_s: mean of how long it is clogged (exponential).
         retransmit_timeout_s: unacknowledged data breaks a connection after this long (Linux,
             tcp_retries2 15).
+        hold_from_bytes: bodies of at least this size stay in the system until they are written.
         late_send_file: files are read when the bytes are delivered, not when they are sent.
     """
 
@@ -51,6 +53,7 @@ class NetworkOptions:
     clog_share: float = 0.0
     clog_mean_s: float = 0.1
     retransmit_timeout_s: float = 924.6
+    hold_from_bytes: int = 1024
     late_send_file: bool = False
 
 

@@ -22,7 +22,7 @@ import itertools
 
 import attrs
 
-from actors.env.protocols import Disk, File
+from actors.env.protocols import Disk, File, Held
 from actors.errors import ConfigError, CorruptLog
 from wire.commitlog import BLANK_BYTES, encode_blank, segment_name, segment_offset
 
@@ -148,28 +148,32 @@ class CommitLog:
             file.prepare(at - base, size)
             self._reserved_bytes = at + size
 
-    def append(self, data: bytes | bytearray | memoryview) -> None:
+    def append(self, data: bytes | bytearray | memoryview | Held) -> None:
         """Write at the end; at a file's end it goes on in the next one.
 
         Raises: NoRoom; another OSError, ENOSPC too: then the end is unknown and this object must
         not be used any further.
         """
-        view = memoryview(data)
-        self.reserve(self.written_bytes + len(view))
+        view = memoryview(data) if isinstance(data, (bytes, bytearray, memoryview)) else None
+        size = len(data)
+        self.reserve(self.written_bytes + size)
         done = 0
-        while done < len(view):
+        while done < size:
             base = self.written_bytes - self.written_bytes % self.segment_bytes
             room = base + self.segment_bytes - self.written_bytes
-            part = view[done : done + room]
+            part = min(room, size - done)
             file = self._open(base)
-            file.pwrite(part, self.written_bytes - base)
+            if view is None:
+                file.pwrite_held(data, self.written_bytes - base, part)
+            else:
+                file.pwrite(view[done : done + part], self.written_bytes - base)
             self._dirty[file.path] = None
-            self.written_bytes += len(part)
-            done += len(part)
-            if len(part) == room:
+            self.written_bytes += part
+            done += part
+            if part == room:
                 self._close_below(self.written_bytes)
 
-    def append_raw(self, offset_bytes: int, data: bytes) -> None:
+    def append_raw(self, offset_bytes: int, data: bytes | Held) -> None:
         """Bytes received from a master, cut anywhere, which must start exactly at our end.
 
         An empty log takes any first offset that is a file's first byte.

@@ -7,6 +7,7 @@ from typing import TypeAlias
 import attrs
 
 from actors.config import ClassicGroup
+from actors.env.protocols import Held
 from actors.errors import NotEnoughReplicas, NotMaster, NotStored
 from actors.log_types import Message as LogMessage
 from actors.log_types import NewRecord, Promotion
@@ -49,7 +50,7 @@ class AppendRaw:
 
     session: int
     offset_bytes: int
-    data: bytes
+    data: bytes | Held
     ends_frame: bool
 
 

@@ -123,7 +123,8 @@ class KitStore(Actor[KitMessage]):
             kit.base_bytes = message.offset_bytes
             kit.min_bytes = kit.synced_bytes = message.offset_bytes
         assert message.offset_bytes == kit.written_bytes
-        kit.write(message.data)
+        data = message.data
+        kit.write(data if isinstance(data, bytes) else data.take(len(data)))  # type: ignore[attr-defined]
         if not kit.sync_hangs:
             kit.synced_bytes = kit.written_bytes
         await self._publish()

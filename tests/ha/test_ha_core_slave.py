@@ -88,6 +88,16 @@ def test_a_frame_split_anywhere_is_applied_once() -> None:
             position += len(piece.data)
 
 
+def test_a_kept_body_is_appended_without_its_bytes_and_checked_like_any() -> None:
+    progress = began(100)
+    assert progress.received(encode_frame_header(100, 10), 1.0).append == ()
+    assert progress.body_kept(4, 1.0).append == (Append(100, None, False),)
+    assert progress.body_kept(6, 1.0).append == (Append(104, None, True),)
+    assert reporting(progress, progress.grew(LogExtent(0, 110, 0)), 1.0) == 110
+    assert progress.received(encode_frame_header(111, 10), 1.0).lost is Lost.OFFSET_MISMATCH
+    assert progress.body_kept(10, 1.0) == slave_progress.NOTHING
+
+
 @pytest.mark.checklist(16)
 @pytest.mark.parametrize("size", [0, 5])
 @pytest.mark.parametrize("offset", [0, 99, 101, 10_000])

@@ -12,7 +12,7 @@ import attrs
 import trio
 
 from actors.config import ClassicGroup
-from actors.env.protocols import Disk, Env
+from actors.env.protocols import Disk, Env, Held
 from actors.errors import TriologError
 from actors.log_types import NewRecord, Promotion
 from actors.runtime import (
@@ -148,7 +148,7 @@ class Kit:
         await self.store.tell(store.OpenSession(session=session, source=self.listener))
 
     async def receive(
-        self, session: int, offset: int, data: bytes, *, ends_frame: bool = True
+        self, session: int, offset: int, data: bytes | Held, *, ends_frame: bool = True
     ) -> None:
         await self.store.tell(
             store.AppendRaw(session=session, offset_bytes=offset, data=data, ends_frame=ends_frame)

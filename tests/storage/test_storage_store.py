@@ -1,5 +1,6 @@
 """The store actor on a simulated disk: appends, refusals, sessions, its life."""
 
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -7,6 +8,7 @@ import pytest
 import trio
 from store_kit import ROOT, local_reply, log_of, running, sim_disk, small_group, until
 
+from actors.env import Held
 from actors.errors import (
     NotMaster,
     NotStored,
@@ -16,7 +18,7 @@ from actors.errors import (
 from actors.events import store as events
 from actors.log_types import Message
 from actors.runtime import ActorDown
-from actors.sim.disk import EPOCH_MS
+from actors.sim.disk import EPOCH_MS, SimHeld
 from actors.storage import append_batch, group_commit, growth, store
 from wire.commitlog import decode_record, scan
 
@@ -223,11 +225,15 @@ async def test_timestamps_never_fall(autojump_clock: Any) -> None:
 
 
 @pytest.mark.checklist(17)
-async def test_a_session_appends_where_the_log_ends(autojump_clock: Any) -> None:
-    async with running(sim_disk(), is_master=False) as kit:
+@pytest.mark.parametrize("of", [bytes, SimHeld])
+async def test_a_session_appends_where_the_log_ends(
+    autojump_clock: Any, of: Callable[[bytes], bytes | Held]
+) -> None:
+    disk = sim_disk()
+    async with running(disk, is_master=False) as kit:
         await kit.open_session(1)
-        await kit.receive(1, 3 * S, b"x" * 100)
-        await kit.receive(1, 3 * S + 100, b"y" * (2 * S))
+        await kit.receive(1, 3 * S, of(b"x" * 100))
+        await kit.receive(1, 3 * S + 100, of(b"y" * (2 * S)))
         held = await kit.range()
         assert (held.min_bytes, held.written_bytes) == (3 * S, 5 * S + 100)
         assert [(e.first_bytes, e.next_bytes) for e in kit.of(events.BytesReceived)] == [
@@ -235,6 +241,7 @@ async def test_a_session_appends_where_the_log_ends(autojump_clock: Any) -> None
             (3 * S + 100, 5 * S + 100),
         ]
         assert kit.refused == []
+    assert log_of(disk)[: 2 * S + 101] == b"x" * 100 + b"y" * (2 * S) + b"\0"
 
 
 @pytest.mark.checklist(16, 17)

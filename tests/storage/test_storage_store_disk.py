@@ -2,19 +2,21 @@
 
 import errno
 import random
+from collections.abc import Callable
 from typing import Any, Literal
 
 import pytest
 import trio
 from store_kit import ROOT, Kit, leaves, local_reply, log_of, running, sim_disk, small_group, until
 
+from actors.env import Held
 from actors.errors import (
     LogFull,
     NodeStopped,
     StorageError,
 )
 from actors.events import store as events
-from actors.sim.disk import EPOCH_MS, DiskOptions, SimDisk
+from actors.sim.disk import EPOCH_MS, DiskOptions, SimDisk, SimHeld
 from actors.storage import expiry, store
 from actors.storage.side_file import SideFile
 
@@ -125,18 +127,19 @@ async def test_a_failed_write_stops_everything(autojump_clock: Any, code: int | 
 
 
 @pytest.mark.checklist(24)
+@pytest.mark.parametrize("of", [bytes, SimHeld])
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
 async def test_a_failed_write_of_received_bytes_is_told_and_stops(
-    autojump_clock: Any, code: int
+    autojump_clock: Any, code: int, of: Callable[[bytes], bytes | Held]
 ) -> None:
     disk = sim_disk()
     with pytest.RaisesGroup(StorageError, flatten_subgroups=True):
         async with running(disk, is_master=False) as kit:
             await kit.open_session(1)
-            await kit.receive(1, 0, b"abc")
+            await kit.receive(1, 0, of(b"abc"))
             await kit.range()
             disk.faults.fail("write", code, path_part="commitlog")
-            await kit.receive(1, 3, b"def")
+            await kit.receive(1, 3, of(b"def"))
             await trio.sleep(5)
     assert [r.session for r in kit.refused] == [1]
 
@@ -157,12 +160,15 @@ async def test_no_room_refuses_and_writes_nothing(autojump_clock: Any) -> None:
 
 
 @pytest.mark.checklist(24, 48)
-async def test_no_room_on_a_slave_ends_the_session_only(autojump_clock: Any) -> None:
+@pytest.mark.parametrize("of", [bytes, SimHeld])
+async def test_no_room_on_a_slave_ends_the_session_only(
+    autojump_clock: Any, of: Callable[[bytes], bytes | Held]
+) -> None:
     disk = sim_disk()
     async with running(disk, is_master=False) as kit:
         await kit.open_session(1)
         disk.faults.fail("prepare", errno.ENOSPC)
-        await kit.receive(1, 0, b"abc")
+        await kit.receive(1, 0, of(b"abc"))
         await until(lambda: kit.refused)
         assert "No space left" in kit.refused[0].reason
         await kit.open_session(2)

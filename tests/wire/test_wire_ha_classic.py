@@ -16,6 +16,7 @@ from wire.ha_classic import (
     FrameData,
     FrameDecoder,
     FrameEnded,
+    FrameMeter,
     FrameStarted,
     NeedData,
     ReportDecoder,
@@ -263,3 +264,66 @@ def test_any_bytes_give_reports_or_a_remote_error(data: bytes) -> None:
         return
     whole = len(data) // 8 * 8
     assert report == (int.from_bytes(data[whole - 8 : whole], "big") if whole else None)
+
+
+# --- bodies that are kept elsewhere ---------------------------------------------------------------
+
+
+def test_a_decoder_can_be_told_that_body_bytes_passed_by_it() -> None:
+    decoder = FrameDecoder()
+    decoder.receive_data(encode_frame_header(100, 10) + b"ab")
+    assert decoder.next_event() == FrameStarted(100, 10)
+    with pytest.raises(LocalProtocolError, match="not the running frame's next"):
+        decoder.body_passed(3)  # two that came before still wait
+    assert decoder.next_event() == FrameData(102 - 2, b"ab")
+    assert decoder.next_event() is NEED_DATA
+    for size in (0, 9):
+        with pytest.raises(LocalProtocolError, match="not the running frame's next"):
+            decoder.body_passed(size)
+    assert decoder.body_passed(5) == 102
+    assert decoder.next_event() is NEED_DATA
+    assert decoder.body_passed(3) == 107
+    assert decoder.next_event() == FrameEnded(110)
+    with pytest.raises(LocalProtocolError, match="not the running frame's next"):
+        decoder.body_passed(1)
+    assert read_frames([encode_frames([(110, b"next")])], decoder) == [(110, b"next")]
+
+
+@given(
+    st.lists(st.binary(max_size=40), max_size=6),
+    st.lists(st.integers(1, 30), min_size=1),
+    st.data(),
+)
+def test_a_meter_knows_what_is_still_to_come(
+    bodies: list[bytes], cuts: list[int], data: st.DataObject
+) -> None:
+    """After any cutting, and with bodies taken past it, it says where in which frame one is."""
+    stream = encode_frames([(0, body) for body in bodies])
+    meter, at, ends = FrameMeter(), 0, [0]
+    for body in bodies:
+        ends.append(ends[-1] + FRAME_HEADER_BYTES + len(body))
+    for cut in cuts * len(stream):
+        if at == len(stream):
+            break
+        if meter.rest_bytes and data.draw(st.booleans()):
+            size = min(cut, meter.rest_bytes)
+            meter.body_passed(size)
+        else:
+            size = min(cut, len(stream) - at)
+            meter.passed(stream[at : at + size])
+        at += size
+        frame = max(number for number, end in enumerate(ends) if end <= at)
+        into = at - ends[frame]
+        if into < FRAME_HEADER_BYTES:
+            assert (meter.rest_bytes, meter.header_bytes) == (0, FRAME_HEADER_BYTES - into)
+        else:
+            assert meter.rest_bytes == ends[frame + 1] - at
+            assert meter.body_bytes == len(bodies[frame])
+
+
+def test_a_meter_expects_nothing_behind_a_bad_header() -> None:
+    meter = FrameMeter()
+    meter.passed(encode_frame_header(5, 1) + b"x" + struct.pack(">qi", 6, FRAME_BODY_MAX + 1))
+    assert (meter.body_bytes, meter.rest_bytes, meter.header_bytes) == (0, 0, 0)
+    meter.passed(encode_frame_header(0, 1000))
+    assert (meter.body_bytes, meter.rest_bytes, meter.header_bytes) == (0, 0, 0)

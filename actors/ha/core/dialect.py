@@ -40,6 +40,9 @@ class Dialect(Protocol):
     def frame_decoder(self) -> ha_classic.FrameDecoder:
         """A new decoder for one connection, slave side."""
 
+    def frame_meter(self) -> ha_classic.FrameMeter:
+        """Beside it, for the task that reads the stream."""
+
 
 @attrs.frozen
 class ClassicDialect:
@@ -62,6 +65,9 @@ class ClassicDialect:
 
     def frame_decoder(self) -> ha_classic.FrameDecoder:
         return ha_classic.FrameDecoder()
+
+    def frame_meter(self) -> ha_classic.FrameMeter:
+        return ha_classic.FrameMeter()
 
 
 def classic_dialect(compat: str | None) -> ClassicDialect:

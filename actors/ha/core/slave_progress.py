@@ -44,12 +44,13 @@ class Append:
 
     Attributes:
         offset_bytes: physical offset of the first byte.
-        data: the bytes; empty only to create the first file of an empty log.
+        data: the bytes; empty only to create the first file of an empty log; None: those of
+            `body_kept`.
         ends_frame: the frame is complete with these bytes.
     """
 
     offset_bytes: int
-    data: bytes
+    data: bytes | None
     ends_frame: bool
 
 
@@ -135,13 +136,23 @@ class SlaveProgress:
 
     def received(self, data: bytes, now_s: float) -> Effects:
         """Bytes came from the master. What came before a refused frame is still appended."""
+        return self._received(data, now_s)
+
+    def body_kept(self, size_bytes: int, now_s: float) -> Effects:
+        """So many came that the caller keeps: body of the running frame, and nothing else."""
+        return self._received(size_bytes, now_s)
+
+    def _received(self, came: bytes | int, now_s: float) -> Effects:
         if self._over or self._hangs:
             return NOTHING
         self.last_read_s = now_s
         appends: list[Append] = []
         refused = NOTHING
         try:
-            self._decoder.receive_data(data)
+            if isinstance(came, bytes):
+                self._decoder.receive_data(came)
+            else:
+                appends.append(self._piece(self._decoder.body_passed(came), came, None))
             while refused is NOTHING and (event := self._decoder.next_event()) is not NEED_DATA:
                 refused = self._take(event, appends)
         except RemoteProtocolError:
@@ -188,15 +199,18 @@ class SlaveProgress:
             case FrameStarted(offset, size):
                 return self._start_frame(offset, size, appends)
             case FrameData(offset, data):
-                assert offset == self._next_bytes  # FramesContiguous
-                self._next_bytes = offset + len(data)
-                appends.append(Append(offset, data, self._next_bytes == self._frame_end_bytes))
+                appends.append(self._piece(offset, len(data), data))
             case FrameEnded(offset_end):
                 if self._frame_counts:
                     self._frame_ends.append(offset_end)
             case _:
                 assert_never(event)
         return NOTHING
+
+    def _piece(self, offset: int, size: int, data: bytes | None) -> Append:
+        assert offset == self._next_bytes  # FramesContiguous
+        self._next_bytes = offset + size
+        return Append(offset, data, self._next_bytes == self._frame_end_bytes)
 
     def _start_frame(self, offset: int, size: int, appends: list[Append]) -> Effects:
         self._frame_counts = size > 0
