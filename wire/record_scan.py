@@ -198,6 +198,7 @@ def scan_heads(
     shift = None if physical_offset is None else physical_offset - start
     found: list[RecordHead] = []
     unpack = _HEADS.unpack_from
+    topics: dict[bytes, str] = {}
     new = tuple.__new__  # half the time of calling RecordHead, for the same object
     pos = start
     while limit - pos >= RECORD_BYTES_MIN:
@@ -218,19 +219,27 @@ def scan_heads(
         if properties_at < 0 or (shift is not None and physical != pos + shift):
             break
         topic_at = body_at + body_length + (1 if magic == MAGIC_V1 else 2)
-        topic = topic_text(bytes(buf[topic_at : properties_at - 2]))
-        framed = b"\2" + buf[properties_at:record_end]
-        tags = find_value(framed, _TAGS_START)
-        keys = find_value(framed, _KEYS_START)
-        uniq_key = find_value(framed, _UNIQ_KEY_START)
-        code = tags_code_of_bytes(tags) if tags else 0
-        if topic == SCHEDULE_TOPIC:
-            code = _schedule_code(framed, store_ts, delay_levels_ms, code)
-        head = (
-            physical, size, topic, queue_id, queue_offset, sys_flag, store_ts, code,
-            keys.decode("utf-8", "replace") if keys else "",
-            uniq_key.decode("utf-8", "replace") if uniq_key else "",
-        )  # fmt: skip
+        topic_bytes = bytes(buf[topic_at : properties_at - 2])
+        topic = topics.get(topic_bytes)
+        if topic is None:
+            topic = topics[topic_bytes] = topic_text(topic_bytes)
+        if properties_at == record_end:
+            head = (
+                physical, size, topic, queue_id, queue_offset, sys_flag, store_ts, 0, "", "",
+            )  # fmt: skip
+        else:
+            framed = b"\2" + buf[properties_at:record_end]
+            tags = find_value(framed, _TAGS_START)
+            keys = find_value(framed, _KEYS_START)
+            uniq_key = find_value(framed, _UNIQ_KEY_START)
+            code = tags_code_of_bytes(tags) if tags else 0
+            if topic == SCHEDULE_TOPIC:
+                code = _schedule_code(framed, store_ts, delay_levels_ms, code)
+            head = (
+                physical, size, topic, queue_id, queue_offset, sys_flag, store_ts, code,
+                keys.decode("utf-8", "replace") if keys else "",
+                uniq_key.decode("utf-8", "replace") if uniq_key else "",
+            )  # fmt: skip
         found.append(new(RecordHead, head))
         pos = record_end
     return found, _why(buf, pos, limit, shift, False, False, size_max)

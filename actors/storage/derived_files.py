@@ -162,8 +162,12 @@ class DerivedFiles:
         """
         refused = []
         fitting = []
+        safe: dict[str, bool] = {}
         for head in heads:
-            if not _has_place(head):
+            topic = head.topic
+            if topic not in safe:
+                safe[topic] = is_safe_topic(topic)
+            if not safe[topic] or not _has_place(head):
                 refused.append(head)
             elif has_queue_unit(head.sys_flag):
                 fitting.append(head)
@@ -293,11 +297,8 @@ def adopt(
 
 
 def _has_place(head: RecordHead) -> bool:
-    return (
-        head.queue_id >= 0
-        and 0 <= head.queue_offset < QUEUE_OFFSET_MAX
-        and is_safe_topic(head.topic)
-    )
+    """In a queue of its topic, if that can have one."""
+    return head.queue_id >= 0 and 0 <= head.queue_offset < QUEUE_OFFSET_MAX
 
 
 def _queue_key(head: RecordHead) -> tuple[str, int]:

@@ -88,11 +88,12 @@ class GroupCommit:
         self.last_ts = max(self.last_ts, self.wall_clock_ms())
         placed: list[Placed] = []
         taken = 0
+        is_closed = refusal() is not None
         for append in appends[:GROUP_APPENDS]:
             if batch.next_bytes - batch.start_bytes >= GROUP_BYTES:
                 break
             taken += 1
-            error = refusal()
+            error = refusal() if is_closed else None
             if error is None and append.deadline_s <= now_s:
                 error = Overloaded("the append waited for its turn until its deadline")
             if error is None:

@@ -9,7 +9,6 @@ import attrs
 from actors.config import ClassicGroup
 from actors.env.protocols import Held
 from actors.errors import NotEnoughReplicas, NotMaster, NotStored
-from actors.log_types import Message as LogMessage
 from actors.log_types import NewRecord, Promotion
 from actors.runtime import ActorRef, ReplyTo
 from actors.storage.syncer import SyncDone
@@ -250,14 +249,11 @@ Message: TypeAlias = (
 
 def size_of(message: object) -> int:
     """What a message counts against the bytes that may wait."""
-    match message:
-        case AppendRaw():
-            return len(message.data)
-        case Append():
-            return sum(map(_body_bytes, message.records))
-        case _:
-            return 0
+    if isinstance(message, Append):
+        records = message.records
+        return _body_bytes(records[0]) if len(records) == 1 else sum(map(_body_bytes, records))
+    return len(message.data) if isinstance(message, AppendRaw) else 0
 
 
 def _body_bytes(record: NewRecord) -> int:
-    return len(record.body) if isinstance(record, LogMessage) else len(record)
+    return len(record) if isinstance(record, bytes) else len(record.body)

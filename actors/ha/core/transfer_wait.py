@@ -298,6 +298,9 @@ class TransferWait(Generic[W]):
                     done.append((number, wait))
         if len(self._pending) > 1:
             done.sort(key=lambda entry: entry[0])  # OneAnswerOrder
+        if offsets and done and offsets[-1] >= done[-1][1].next_bytes:  # the slowest has all
+            nodes = 1 + len(offsets)
+            return tuple((wait, nodes) for _, wait in done)
         return tuple(
             (wait, 1 + sum(offset >= wait.next_bytes for offset in offsets)) for _, wait in done
         )
