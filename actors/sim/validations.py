@@ -24,10 +24,10 @@ from actors.sim.history import (
     RecordsRead,
 )
 from actors.sim.log_bytes import LogBytes
-from actors.storage.consume_queue import list_queues
 from actors.storage.event_reader import BootSummary, read_events, summarize
 from actors.storage.index_files import is_index_name
 from actors.storage.layout import StoreLayout
+from actors.storage.queue_files import list_queues
 from wire.commitlog import Record, Stop, decode_record, scan_heads
 from wire.consume_queue import decode_units
 from wire.errors import RemoteProtocolError

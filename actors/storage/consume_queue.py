@@ -8,6 +8,7 @@ Differs:
   is reported (`QueueGap`) and built anew. Upstream logs a bug and appends at the wrong place.
 - Behind the last unit everything is zero after recovery.
 - Files of a wrong size are dropped and rebuilt; upstream refuses the start.
+- A file where a queue has its folder refuses the start, in one line.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from collections.abc import Generator, Sequence
 import attrs
 
 from actors.env.protocols import Disk, File
-from actors.storage.path_kinds import names_in
+from actors.storage.queue_files import Queue, list_queues, queue_folder, queue_path, scan_queue
 from actors.storage.small_files import create_sized
-from wire.commitlog import RecordHead, segment_name, segment_offset
+from wire.commitlog import RecordHead, segment_offset
 from wire.consume_queue import (
     FILLER_UNIT,
     UNIT_BYTES,
@@ -28,13 +29,10 @@ from wire.consume_queue import (
     decode_units,
     encode_unit,
     is_filler,
-    is_used,
 )
 
 HANDLES_MAX = 64
 """Open queue files; a queue that is not written for a while is opened again."""
-FILES_RECOVERED = 3
-"""Recovery looks at the last so many files of a queue. Upstream: ConsumeQueue.recover."""
 TOPIC_BYTES_MAX = 255
 """A topic is a folder's name."""
 READ_UNITS_MAX = 4096
@@ -59,94 +57,6 @@ def is_safe_topic(topic: str) -> bool:
     if topic in ("", ".", "..") or not topic.isprintable() or "/" in topic:
         return False
     return len(topic.encode("utf-8", "replace")) <= TOPIC_BYTES_MAX and "\ufffd" not in topic
-
-
-@attrs.define
-class Queue:
-    """One queue's files and ends.
-
-    Attributes:
-        folder: absolute path, `consumequeue/TOPIC/QUEUE_ID`.
-        bases: byte positions at which its files begin, ascending.
-        next_bytes: byte position of the next unit.
-        end_bytes: end in the log (offset + size) of the newest unit's record; -1 without units.
-    """
-
-    folder: str
-    bases: list[int]
-    next_bytes: int = 0
-    end_bytes: int = -1
-
-    @property
-    def next_offset(self) -> int:
-        """Queue offset of the next record."""
-        return self.next_bytes // UNIT_BYTES
-
-
-def list_queues(disk: Disk, folder: str) -> list[tuple[str, int]]:
-    """Topic and queue id of every queue there is, sorted. As upstream, plain files are none."""
-    return [
-        (topic, int(name))
-        for topic in disk.listdir(folder)
-        for name in names_in(disk, f"{folder}/{topic}")
-        if name.isascii() and name.isdigit()
-    ]
-
-
-def scan_queue(disk: Disk, folder: str, file_bytes: int, below_bytes: int) -> Queue | None:
-    """Where a queue ends if only records that begin below `below_bytes` of the log count.
-
-    Reads only. None: a file is damaged, so the queue has to be built anew.
-    """
-    offsets = (segment_offset(name) for name in disk.listdir(folder))
-    bases = [base for base in offsets if base is not None]
-    if bases and disk.stat(_path(folder, bases[-1])).size_bytes == 0:
-        bases.pop()
-    for number, base in enumerate(bases):
-        size_ok = disk.stat(_path(folder, base)).size_bytes == file_bytes
-        if not size_ok or base != bases[0] + number * file_bytes or base % file_bytes:
-            return None
-    queue = Queue(folder=folder, bases=bases, next_bytes=bases[0] if bases else 0)
-    first = len(bases) - 1
-    while first > 0 and not _begins_below(disk, queue, bases[first], below_bytes):
-        first -= 1
-    last = first
-    first = max(0, first - FILES_RECOVERED + 1)
-    for base in bases[first : last + 1]:
-        if not _scan_file(disk, queue, base, file_bytes, below_bytes):
-            break
-    return queue
-
-
-def _begins_below(disk: Disk, queue: Queue, base: int, below_bytes: int) -> bool:
-    file = disk.open(_path(queue.folder, base), "r")
-    try:
-        offset, size, _ = decode_unit(file.pread(0, UNIT_BYTES))
-    finally:
-        file.close()
-    return is_used(offset, size) and offset < below_bytes
-
-
-def _scan_file(disk: Disk, queue: Queue, base: int, file_bytes: int, below_bytes: int) -> bool:
-    """Take the units of one file; whether all of it is in use."""
-    file = disk.open(_path(queue.folder, base), "r")
-    try:
-        data = file.pread(0, file_bytes)
-    finally:
-        file.close()
-    count, end = 0, queue.end_bytes
-    for offset, size, tags_code in decode_units(data):
-        if size <= 0 or offset < 0 or offset >= below_bytes:
-            break
-        count += 1
-        if not is_filler(offset, size, tags_code):
-            end = offset + size
-    queue.next_bytes, queue.end_bytes = base + count * UNIT_BYTES, end
-    return count * UNIT_BYTES == file_bytes
-
-
-def _path(folder: str, base: int) -> str:
-    return f"{folder}/{segment_name(base)}"
 
 
 @attrs.define
@@ -200,7 +110,7 @@ class ConsumeQueues:
         """Forget a queue whose units are incomplete. Dispatching the log again rebuilds it."""
         queue = self._queues.pop((topic, queue_id))
         for base in queue.bases:
-            self._forget(_path(queue.folder, base))
+            self._forget(queue_path(queue.folder, base))
         self._disk.rmtree(queue.folder)
         self._filled.add((topic, queue_id))
 
@@ -277,7 +187,7 @@ class ConsumeQueues:
                 last = (queue.bases[1] - UNIT_BYTES) // UNIT_BYTES
                 if decode_unit(self._read(queue, last, 1))[0] >= log_min_bytes:
                     break
-                path = _path(queue.folder, queue.bases.pop(0))
+                path = queue_path(queue.folder, queue.bases.pop(0))
                 self._forget(path)
                 self._disk.unlink(path)
                 self._disk.sync_dir(queue.folder)
@@ -301,7 +211,7 @@ class ConsumeQueues:
             self._handles.popitem()[1].close()
 
     def _folder_of(self, topic: str, queue_id: int) -> str:
-        return f"{self.folder}/{topic}/{queue_id}"
+        return queue_folder(self.folder, topic, queue_id)
 
     def _create(self, key: tuple[str, int], first_offset: int) -> Queue:
         """A queue that begins at `first_offset`: fillers stand before it in its first file."""
@@ -311,7 +221,7 @@ class ConsumeQueues:
             self._begin_at(queue, first_offset * UNIT_BYTES)
         except OSError:  # half a queue would be taken for one that lacks units
             for base in queue.bases:
-                self._forget(_path(queue.folder, base))
+                self._forget(queue_path(queue.folder, base))
             self._disk.rmtree(queue.folder)
             raise
         self._queues[key] = queue
@@ -332,7 +242,7 @@ class ConsumeQueues:
             self._write(queue, FILLER_UNIT * ((at - expected) // UNIT_BYTES))
             return
         while queue.bases:
-            path = _path(queue.folder, queue.bases.pop())
+            path = queue_path(queue.folder, queue.bases.pop())
             self._forget(path)
             self._disk.unlink(path)
         self._begin_at(queue, at)
@@ -343,7 +253,7 @@ class ConsumeQueues:
             if segment_offset(name) not in queue.bases:  # 0 bytes, left by a crash
                 self._disk.unlink(f"{queue.folder}/{name}")
         while queue.bases[-1] >= queue.next_bytes and len(queue.bases) > 1:
-            self._disk.unlink(_path(queue.folder, queue.bases.pop()))
+            self._disk.unlink(queue_path(queue.folder, queue.bases.pop()))
             self._disk.sync_dir(queue.folder)
         base = queue.bases[-1]
         if queue.next_bytes - base == self.file_bytes:
@@ -377,7 +287,7 @@ class ConsumeQueues:
         return self._open(queue, base).pread(at - base, size)
 
     def _open(self, queue: Queue, base: int) -> File:
-        path = _path(queue.folder, base)
+        path = queue_path(queue.folder, base)
         file = self._handles.get(path)
         if file is not None:
             self._handles.move_to_end(path)

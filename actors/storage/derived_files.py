@@ -17,16 +17,11 @@ from actors.config import ClassicGroup
 from actors.env import Env
 from actors.env.protocols import Disk
 from actors.storage.commit_log import NO_ROOM
-from actors.storage.consume_queue import (
-    ConsumeQueues,
-    QueueGap,
-    is_safe_topic,
-    list_queues,
-    scan_queue,
-)
+from actors.storage.consume_queue import ConsumeQueues, QueueGap, is_safe_topic
 from actors.storage.dispatch_state import DispatchState
 from actors.storage.index_files import IndexDamaged, IndexFiles, is_index_name
 from actors.storage.layout import StoreLayout
+from actors.storage.queue_files import list_queues, scan_queue
 from actors.storage.side_file import SideFile
 from actors.storage.small_files import write_checkpoint
 from wire.commitlog import Checkpoint, RecordHead

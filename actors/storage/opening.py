@@ -22,11 +22,11 @@ from actors.errors import CorruptLog
 from actors.events import store as events
 from actors.storage import recovery, truncation
 from actors.storage.commit_log import CommitLog, segment_path
-from actors.storage.consume_queue import list_queues, scan_queue
 from actors.storage.derived_files import adopt
 from actors.storage.dispatch_state import DispatchState
 from actors.storage.layout import StoreLayout
 from actors.storage.log_reader import LogReader
+from actors.storage.queue_files import list_queues, scan_queue
 from actors.storage.side_file import SideFile, SideFileDamaged
 from actors.storage.small_files import create_abort, read_checkpoint, remove_abort
 from wire.commitlog import Checkpoint, Stop, scan_heads

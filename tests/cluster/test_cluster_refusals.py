@@ -15,6 +15,7 @@ from free_ports import free_port
 
 from actors.cluster.__main__ import main
 from actors.env.local_disk import LocalDisk
+from actors.storage.__main__ import main as storage
 
 pytestmark = pytest.mark.real_io
 
@@ -148,6 +149,19 @@ def test_a_file_where_a_folder_has_to_be(
         capfd, cluster.write(), "--for", "60s", "--json", "--feed", str(cluster.folder / "lines")
     )
     assert str(path) in found
+
+
+def test_a_file_where_a_queue_has_its_folder(
+    capfd: pytest.CaptureFixture[str], cluster: Cluster
+) -> None:
+    ran_once(cluster, capfd)
+    path = cluster.folder / "var/n1/groups/orders/consumequeue/a topic/12"
+    path.parent.mkdir()
+    path.write_text("")
+    found = refusal(capfd, cluster.file, "--for", "60s", "--json")
+    assert found == f"{cluster.file}: key data_dir: {path}: expected a folder, found a file"
+    assert storage(["check", str(cluster.folder / "var/n1")]) == 2
+    assert capfd.readouterr().err == f"triolog: {path}: expected a folder, found a file\n"
 
 
 @pytest.mark.parametrize(

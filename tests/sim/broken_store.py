@@ -10,11 +10,12 @@ import pytest
 
 from actors.storage import opening, recovery
 from actors.storage.commit_log import CommitLog
-from actors.storage.consume_queue import ConsumeQueues, list_queues, scan_queue
+from actors.storage.consume_queue import ConsumeQueues
 from actors.storage.derived_files import DerivedFiles
 from actors.storage.dispatcher import Dispatcher
 from actors.storage.group_commit import GroupCommit
 from actors.storage.pull_service import PullService
+from actors.storage.queue_files import list_queues, scan_queue
 from actors.storage.store import Store
 from actors.storage.syncer import Syncer
 from actors.trees import classic

@@ -6,7 +6,8 @@ from storage_kit import finish
 from store_kit import sim_disk
 
 from actors.sim.disk import SimDisk
-from actors.storage.consume_queue import ConsumeQueues, QueueGap, is_safe_topic, scan_queue
+from actors.storage.consume_queue import ConsumeQueues, QueueGap, is_safe_topic
+from actors.storage.queue_files import scan_queue
 
 FOLDER = LAYOUT.consume_queue
 

@@ -14,8 +14,9 @@ from itertools import groupby
 import attrs
 
 from actors.env.protocols import Disk, File
-from actors.storage.consume_queue import is_safe_topic, list_queues
+from actors.storage.consume_queue import is_safe_topic
 from actors.storage.derived_files import QUEUE_OFFSET_MAX
+from actors.storage.queue_files import list_queues
 from actors.storage.tools.findings import Findings
 from actors.storage.tools.target import GroupStore, size_of
 from wire.commitlog import RecordHead, has_queue_unit, segment_name, segment_offset
