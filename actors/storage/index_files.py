@@ -286,9 +286,12 @@ class IndexFiles:
                 each.file.pwrite(encode_slot(unit), slot_position(slot))
                 slots[slot] = unit
         if not cutting:
-            each.file.pwrite(
-                bytes(len(stale) * INDEX_UNIT_BYTES), unit_position(units_next, self.slots)
-            )
+            at = unit_position(units_next, self.slots)
+            end = at + len(stale) * INDEX_UNIT_BYTES
+            # The last first: after a crash in between, the first gap is still behind them all.
+            for position in reversed(range(at, end, CHUNK_BYTES)):
+                each.file.pwrite(bytes(min(CHUNK_BYTES, end - position)), position)
+                yield
         used = self.slots - slots.count(NO_UNIT)
         each.header = attrs.evolve(each.header, slots_used=used)
         each.file.pwrite(encode_index_header(each.header), 0)

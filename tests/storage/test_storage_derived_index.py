@@ -11,7 +11,7 @@ from storage_kit import finish
 from store_kit import ROOT, sim_disk, small_group
 
 from actors.env import Env
-from actors.sim.disk import EPOCH_MS, SimDisk
+from actors.sim.disk import EPOCH_MS, SimDisk, SimFile
 from actors.sim.disk_faults import Operation
 from actors.storage import index_files
 from actors.storage.derived_files import DerivedFiles
@@ -100,6 +100,30 @@ def test_entries_behind_the_last_flush_are_read_in_chunks(
     assert again.find("t", "k", 99) == (20, 10, 0)
     file = disk.open(f"{LAYOUT.index}/{again.newest()[0]}", "r")
     assert not any(file.pread(unit_position(4, 4), 20 * behind))
+
+
+def test_entries_behind_the_last_flush_are_removed_in_chunks_the_last_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(index_files, "CHUNK_BYTES", 4 * 20)
+    disk = index_disk()
+    made = index(disk, units=40)
+    made.put([head(0, 0, keys="k")])
+    state = state_of(made)
+    made.put([head(number, 10 * number, keys="k") for number in range(1, 11)])
+    made.close()
+    written: list[tuple[int, int]] = []
+    pwrite = SimFile.pwrite
+
+    def seen(file: SimFile, data: bytes, offset: int) -> None:
+        if not any(data) and len(data) > 4:
+            written.append((offset, len(data)))
+        pwrite(file, data, offset)
+
+    monkeypatch.setattr(SimFile, "pwrite", seen)
+    finish(index(disk, units=40).recover(state))
+    first = unit_position(2, 4)
+    assert written == [(first + 160, 40), (first + 80, 80), (first, 80)]
 
 
 def test_a_missing_index_file_means_a_rebuild() -> None:
