@@ -52,12 +52,14 @@ class Action(ABC):
         chance: share of runs that have it at all.
         most: so often at most in one run.
         restarts: whether a node is down and up again afterwards, for sure.
+        alone: it begins when all before it have ended, and those after it wait for it.
     """
 
     name: ClassVar[str]
     chance: ClassVar[float] = 0.5
     most: ClassVar[int] = 3
     restarts: ClassVar[bool] = False
+    alone: ClassVar[bool] = False
 
     def nodes(self, ground: Ground) -> tuple[str, ...]:
         """Whom it may hit first; nobody: it is not drawn."""

@@ -124,13 +124,15 @@ class FailOver(Action):
                 await trio.sleep(TEND_LOOK_S)
 
 
-async def promoted(runner: FaultRunner, asked: str, chosen: str | None) -> bool:
+async def promoted(
+    runner: FaultRunner, asked: str, chosen: str | None, *, force: bool = False
+) -> bool:
     """Tell `asked` to make `chosen` (None: the furthest) the master; whether it is."""
     group, node = runner.group.name, runner.cluster.node(asked)
     runner.note("promoting", chosen or "the furthest")
     with trio.move_on_after(PROMOTE_TIMEOUT_S):
         try:
-            await node.promote(group, chosen, False)
+            await node.promote(group, chosen, force)
         except (TriologError, ActorError, OSError) as error:
             runner.note("not promoted", f"{chosen or 'the furthest'} {error}")
         else:

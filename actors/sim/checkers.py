@@ -24,6 +24,7 @@ from actors.sim.history import (
     Observation,
     OffsetsSeen,
     RecordsRead,
+    given_up,
 )
 from actors.sim.liveness import NoSilentStall, QueuesBounded
 from actors.sim.log_bytes import LogBytes, common_end
@@ -72,6 +73,9 @@ class HeldByReports:
         """Take in a report, or the growth of the master's log."""
         if isinstance(seen, SimEvent) and isinstance(seen.event, roles.GroupOpened):
             self._own = max(self._own, seen.event.start_bytes)
+        if (end := given_up(seen)) is not None:
+            self._own, self._highest = min(self._own, end), min(self._highest, end)
+            self._reported = {name: min(held, end) for name, held in self._reported.items()}
         if not isinstance(seen, SimEvent) or not is_of(self.group, seen):
             return
         synced = self.group.durability == "synced"
@@ -150,14 +154,16 @@ class ReadsOnlyAcknowledged:
 
 @attrs.define(kw_only=True)
 class ReadsAgree:
-    """One position holds one record for ever, on every node; and a read leaves none out: before
-    its first record lies at most the filler of one file.
+    """One position holds one record for ever, on every node, unless a forced promotion gives it up;
+    and a read leaves none out: before its first record lies at most the filler of one file.
     """
 
     segment_bytes: int
     _known: dict[int, tuple[int, bytes]] = attrs.field(factory=dict, init=False)
 
     def see(self, seen: Observation) -> Iterator[str]:
+        if (end := given_up(seen)) is not None:
+            self._known = {at: known for at, known in self._known.items() if known[0] <= end}
         if not isinstance(seen, RecordsRead):
             return
         expected = seen.start

@@ -31,6 +31,7 @@ is a defect."""
 START_AGAIN_S: Final = 0.5
 """After a start that a disk fault ended."""
 OFFSETS_TIMEOUT_S: Final = 1.0
+LOOK_S: Final = 0.1
 
 
 @attrs.define(eq=False)
@@ -54,6 +55,7 @@ class FaultRunner:
     counts: dict[str, int] = attrs.field(factory=dict, init=False)
     _excuses: Excuses = attrs.field(factory=Excuses, init=False)
     _starting: dict[str, None] = attrs.field(factory=dict, init=False)
+    _acting: int = attrs.field(default=0, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.atlas = FaultAtlas(
@@ -72,7 +74,13 @@ class FaultRunner:
         async with trio.open_nursery() as nursery:
             for fault in script:
                 await trio.sleep_until(begin_s + fault.at_s)
-                nursery.start_soon(self.actions[fault.kind].act, self, fault)
+                if not self.actions[fault.kind].alone:
+                    self._acting += 1
+                    nursery.start_soon(self._act, fault)
+                    continue
+                while self._acting:  # noqa: ASYNC110 - virtual time costs nothing
+                    await trio.sleep(LOOK_S)
+                await self.actions[fault.kind].act(self, fault)
 
     async def mend(self) -> None:
         """Heal everything, and have every node run."""
@@ -130,9 +138,10 @@ class FaultRunner:
         return self.cluster.runs(name)
 
     def is_ready(self, name: str) -> bool:
-        """Whether it runs, is not paused, and nobody is just starting it."""
-        state = self.cluster.world.node(name).state
-        return state is NodeState.RUNNING and name not in self._starting
+        """Whether it runs, is not paused, and nobody is just starting or killing it."""
+        if self.cluster.world.node(name).state is not NodeState.RUNNING or name in self._starting:
+            return False
+        return self.cluster.running(name) is not None
 
     def runs_still(self, name: str, node: Node) -> bool:
         """Whether it is still this process that runs there."""
@@ -193,6 +202,12 @@ class FaultRunner:
         self.note("wiped", name)
 
     # ---- inside ----
+
+    async def _act(self, fault: Fault) -> None:
+        try:
+            await self.actions[fault.kind].act(self, fault)
+        finally:
+            self._acting -= 1
 
     async def _start(self, name: str) -> bool:
         """Start it once. False if it is of no use to try again."""

@@ -17,6 +17,7 @@ from actors.sim.actions_disk import (
     ShortWrite,
     SlowSync,
 )
+from actors.sim.actions_force import ForcePromote
 from actors.sim.actions_network import (
     Clog,
     Cut,
@@ -70,6 +71,7 @@ ACTIONS: Final[Mapping[str, Action]] = {
         HandOverCalledOff(),
         Promote(),
         CheckRunning(),
+        ForcePromote(),
         FailOver(),
     )
 }

@@ -93,7 +93,9 @@ class FaultInjected:
         kind: the action's name; or "heal", "start", "resume", "clock set", "repaired", "wiped"
             (NODE); "armed" (a disk fault waits), "felt" (NODE: an operation failed), "damaged"
             (NODE, from, to), "died", "start failed", "refused to start", "promoting",
-            "not promoted", "resync", "resynced", "damage found", "not checked" (NODE).
+            "not promoted", "resync", "resynced", "damage found", "not checked" (NODE); "lost"
+            (NODE, from: a forced promotion opened the log here, and what was acknowledged behind
+            that place before is given up).
         where: to whom, the node's name first.
     """
 
@@ -124,6 +126,13 @@ Observation: TypeAlias = (
     | FaultInjected
     | NodeLooked
 )
+
+
+def given_up(seen: Observation) -> int | None:
+    """From which offset on a forced promotion has just given up what was acknowledged before."""
+    if isinstance(seen, FaultInjected) and seen.kind == "lost":
+        return int(seen.where.split()[1])
+    return None
 
 
 @attrs.frozen(kw_only=True)

@@ -31,6 +31,7 @@ INJECTED = {
     "refused to start": "refused starts",
     "wiped": "slaves emptied",
     "resynced": "logs resynced",
+    "lost": "mark acknowledged records given up",
     "damage found": "mark damage found by a check",
 }
 """What counts of what was done to a run, besides its faults."""

@@ -10,7 +10,7 @@ import attrs
 
 from actors.config import ClassicGroup
 from actors.events import ha, store
-from actors.sim.history import FaultInjected, Observation
+from actors.sim.history import FaultInjected, Observation, given_up
 from actors.sim.log_bytes import LogBytes
 from actors.sim.world import SimEvent
 
@@ -40,6 +40,9 @@ class _Losses:
     _damaged: dict[str, list[tuple[int, int]]] = attrs.field(factory=dict, init=False)
 
     def learn(self, seen: Observation) -> None:
+        if (given_end := given_up(seen)) is not None:
+            for known in (self._reported, self._lost):
+                known.update({node: min(had, given_end) for node, had in known.items()})
         match seen:
             case SimEvent(event=ha.OffsetReported(offset_bytes=offset)) if is_of(self.group, seen):
                 self._reported[seen.node] = max(offset, self._reported.get(seen.node, 0))
@@ -85,6 +88,8 @@ class AcknowledgedIsOnDisks:
 
     def see(self, seen: Observation) -> Iterator[str]:
         self._losses.learn(seen)
+        if (end := given_up(seen)) is not None:
+            self._good = {node: min(good, end) for node, good in self._good.items()}
         match seen:
             case SimEvent(event=ha.AppendsAcknowledged(next_bytes=end)) if is_of(self.group, seen):
                 yield from self._check(end)
@@ -129,6 +134,8 @@ class FurthestHolds:
 
     def see(self, seen: Observation) -> Iterator[str]:
         self._losses.learn(seen)
+        if (end := given_up(seen)) is not None:
+            self._acknowledged = min(self._acknowledged, end)
         match seen:
             case SimEvent(event=ha.AppendsAcknowledged(next_bytes=end)) if is_of(self.group, seen):
                 self._acknowledged = max(self._acknowledged, end)

@@ -22,18 +22,26 @@ from actors.version import VERSION
 
 SENSIBLE_SEEDS: Final = 30
 """With fewer seeds than this, something may well not happen."""
+RARE: Final = (
+    "power_loss_all",
+    "hand_over_called_off",
+    "promote",
+    "fail_over",
+    "force_promote",
+    "false_report",
+    "stranger",
+)
+"""Actions that take effect in fewer than a quarter of all runs: 30 could lack one."""
 NAME_WIDTH: Final = 44
 THOROUGH_SEEDS: Final = 200
 """So many have all that happens in one run of twenty, but for one such sweep of 28,000."""
 
 EXPECTED: Final = (
-    *(f"fault {name}" for name in ACTIONS),
+    *(f"fault {name}" for name in ACTIONS if name not in RARE),
     "restarts",
     "recoveries after a crash",
-    "refused connections",
     "disk errors",
     "refused starts",
-    "slaves emptied",
     "roll-overs",
     "catch-ups",
     "connections lost",
@@ -46,6 +54,10 @@ EXPECTED: Final = (
 """What a sweep has to have seen; more may be counted."""
 
 MARKS: Final = (
+    *(f"fault {name}" for name in RARE),
+    "refused connections",
+    "slaves emptied",
+    "mark acknowledged records given up",
     "tails cut",
     "refused reports",
     "logs resynced",

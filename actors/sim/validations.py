@@ -6,6 +6,7 @@ Each is a function from plain data to what is wrong with it, so that a test can 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
@@ -22,6 +23,7 @@ from actors.sim.history import (
     History,
     Observation,
     RecordsRead,
+    given_up,
 )
 from actors.sim.log_bytes import LogBytes
 from actors.storage.event_reader import BootSummary, read_events, summarize
@@ -82,10 +84,11 @@ def validate(cluster: SimCluster, group: ClassicGroup, history: History, logs: L
             history.violated(checker, now_s, text)
 
     done = operations(history.observations)
+    kept = without_given_up(done, history.observations)
     members = {name: decode_log(group, logs, name) for name in group.members}
     for name, stored in members.items():
         note("LogIsWhole", [f"{name}: {stored.problem}"] if stored.problem else [])
-        note("AcknowledgedSurvives", (f"{name}: {t}" for t in acknowledged_survives(done, stored)))
+        note("AcknowledgedSurvives", (f"{name}: {t}" for t in acknowledged_survives(kept, stored)))
         note("NothingTwice", (f"{name}: {text}" for text in nothing_twice(done, stored)))
         layout = StoreLayout(cluster.config.group_dir(name, group.name))
         disk = cluster.world.node(name).disk
@@ -96,7 +99,7 @@ def validate(cluster: SimCluster, group: ClassicGroup, history: History, logs: L
     end = max(stored.end for stored in members.values())
     end += -end % group.segment_bytes
     note("LogsEqual", logs_equal({name: logs.written(name, 0, end) for name in members}))
-    note("AppendsInOrder", appends_in_order(done))
+    note("AppendsInOrder", appends_in_order(kept))
     note("ReadsSurvive", reads_survive(history.observations, members[logs.master]))
     for name in cluster.names:
         disk = cluster.world.node(name).disk
@@ -120,6 +123,26 @@ def operations(observations: Iterable[Observation]) -> list[Operation]:
                 found[seen.operation].answered = place
                 found[seen.operation].outcome = seen
     return list(found.values())
+
+
+def without_given_up(
+    done: Iterable[Operation], observations: Sequence[Observation]
+) -> list[Operation]:
+    """Without what was acknowledged, not wholly below where a forced promotion opened later. Where
+    a client did not learn positions, nobody can tell what of it that is.
+    """
+    cuts = [
+        (at, end) for at, seen in enumerate(observations) if (end := given_up(seen)) is not None
+    ]
+
+    def is_given_up(each: Operation) -> bool:
+        if each.answered is None or not isinstance(each.outcome, AppendAnswered):
+            return False
+        receipt = each.outcome.receipt
+        next_bytes = math.inf if receipt is None else receipt.next
+        return any(each.answered < at and next_bytes > end for at, end in cuts)
+
+    return [each for each in done if not is_given_up(each)]
 
 
 def decode_log(group: ClassicGroup, logs: LogBytes, node: str) -> StoredLog:
@@ -247,15 +270,20 @@ def nothing_twice(done: Iterable[Operation], stored: StoredLog) -> Iterator[str]
 
 
 def reads_survive(observations: Iterable[Observation], stored: StoredLog) -> Iterator[str]:
-    """What any node ever showed is there in the end, at its place."""
+    """What any node ever showed is there in the end, at its place, unless a forced promotion gave
+    it up after that.
+    """
     bodies = {record.physical_offset: record.body for record in stored.records}
-    told: set[int] = set()
+    shown: dict[tuple[int, bytes], str] = {}
     for seen in observations:
+        if (end := given_up(seen)) is not None:
+            shown = {known: node for known, node in shown.items() if known[0] < end}
         if isinstance(seen, RecordsRead):
             for record in seen.batch.records:
-                if bodies.get(record.position) != record.body and record.position not in told:
-                    told.add(record.position)
-                    yield f"{seen.node} showed a record at {record.position} that is not there"
+                shown.setdefault((record.position, record.body), seen.node)
+    for (position, body), node in shown.items():
+        if bodies.get(position) != body:
+            yield f"{node} showed a record at {position} that is not there"
 
 
 def appends_in_order(done: Iterable[Operation]) -> Iterator[str]:

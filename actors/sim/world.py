@@ -190,10 +190,10 @@ class SimNode:
         if process is None:
             return
         process.fence(silently=silently)
-        self.world.schedule.release(self.name)
         for _ in range(UNWIND_ROUNDS_MAX):
             if process.ended.is_set():
                 return
+            self.world.schedule.release(self.name)  # it may be paused meanwhile
             cancel_through_shields(process.scope)
             with trio.CancelScope(shield=True):
                 await trio.lowlevel.checkpoint()
