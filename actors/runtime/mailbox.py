@@ -13,9 +13,8 @@ A sender that waits is an entry in `waiting`, its message with it: making room m
 into the lane and then wakes the sender, so a cancellation comes either before (the message was
 never sent) or after (it was).
 
-A message can also be left without waking anybody (`leave`): it lies in `notes` while the lane is
-empty and goes in front of the next message there, so that all are read in the order in which they
-came.
+A message can also be left without waking anybody (`leave`): it lies in `notes` until the next one
+comes for the lane, and goes in front of that, so that all are read in the order in which they came.
 
 Bounds: `capacity` messages and `capacity_bytes` in each of the two places a message can be:
 waiting in the lane, and in the batch that the actor works on. A single message above
@@ -126,7 +125,7 @@ class Mailbox:
         replies: unanswered `ReplyTo`s that this incarnation was asked, in order.
         receiver_task: the task that must not wait for room here, for it would wait for itself.
         alarm: wakes the receiver at a time.
-        notes: what was left, newest last, while the main lane is empty.
+        notes: what was left, newest last, behind what is in the main lane.
         notes_s: when notes are to be read at the latest; inf: nobody waits for it.
     """
 
@@ -203,8 +202,6 @@ class Mailbox:
         """
         kind = type(message)
         assert kind not in self._control_types
-        if self.lane.items:  # about to be read
-            return self.offer(message)
         key: Hashable
         if kind in self._conflate:
             key = (kind, self._conflate[kind](message))
@@ -215,6 +212,7 @@ class Mailbox:
         else:
             return False
         self.notes[key] = message
+        self.lane.limit = 0  # whatever comes next has to go behind it
         if within_s != math.inf and self.notes_s == math.inf:
             # At a multiple of it, so that one look at the deadlines serves many actors.
             self.notes_s = (trio.current_time() // within_s + 1) * within_s
@@ -231,6 +229,8 @@ class Mailbox:
         Nobody is woken when it gets in.
         """
         lane = self.control if type(message) in self._control_types else self.lane
+        if self.notes and lane is self.lane:
+            self._take_up_notes()
         size_bytes = self._size_of(message) if self._size_of is not None else 0
         sender = WaitingSender(lane, message, size_bytes)
         lane.waiting[sender] = None
@@ -314,10 +314,9 @@ class Mailbox:
 
     def _append(self, lane: Lane, message: object, size_bytes: int) -> None:
         if not lane.items:
-            if self.notes and lane is self.lane:
-                self._take_up_notes()
-            else:
-                self.first_s = trio.current_time()
+            self.first_s = trio.current_time()
+        if self.notes and lane is self.lane:
+            self._take_up_notes()
         lane.items.append(message)
         lane.size_bytes += size_bytes
         self.receiver.wake()
@@ -329,11 +328,14 @@ class Mailbox:
         self.receiver.wake()
 
     def _take_up_notes(self) -> None:
-        """They become the first messages of the lane."""
+        """They go behind what is in the lane, and take the place of none of it: a message there may
+        rely on the older news in front of it. There are few kinds, and a message for each time.
+        """
         lane, notes = self.lane, self.notes
-        assert not lane.items  # NotesOnlyBesideAnEmptyLane
         self.notes, self.notes_s = {}, math.inf
-        self.first_s = trio.current_time()
+        lane.limit = lane.capacity if lane.capacity_bytes is None else 0
+        if not lane.items:
+            self.first_s = trio.current_time()
         for key, message in notes.items():
             self._keyed[key] = len(lane.items)
             lane.items.append(message)

@@ -11,6 +11,7 @@ from ha_peer import Peer
 
 from actors.errors import ConfigError
 from actors.events import ha as events
+from actors.ha import read_socket
 from actors.ha.core.states import HAConnectionState, Lost
 from actors.ha.write_socket import WriteSocket
 from actors.storage import store
@@ -293,3 +294,22 @@ async def test_an_idle_connection_lets_go_of_files_that_expired(autojump_clock: 
         assert kit.disk.readers() == [f"{folder}/{n * SEGMENT:020d}" for n in range(3)]
         await kit.became(min_bytes=2 * SEGMENT)
         await until(lambda: kit.disk.readers() == [f"{folder}/{2 * SEGMENT:020d}"])
+
+
+async def test_a_report_that_waits_is_judged_by_the_growth_before_it(
+    autojump_clock: object,
+) -> None:
+    """The log grows on meanwhile: the newer news must not take the older's place before it."""
+    async with node("n0", cluster('durability = "written"')) as kit:
+        peer = await kit.connect("n1")
+        await peer.report(0)
+        await trio.sleep(1.0)
+        await kit.append(LOG[:100])
+        assert await peer.next_frame() == (0, LOG[:100])
+        path = f"{kit.place.paths.connections}/n1-1/read_socket"
+        reports = kit.system.ref(path)
+        reports.offer(read_socket._Received(data=(100).to_bytes(8, "big")))
+        reports.leave(store.LogGrew(min_bytes=0, written_bytes=100, synced_bytes=100))
+        await trio.sleep(1.0)
+        acked = [event.offset_bytes for event in kit.of(events.SlaveAcked)]
+        assert acked == [0, 100]
