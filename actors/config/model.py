@@ -155,7 +155,7 @@ class ClassicGroup:
     all_ack_in_sync_state_set: bool = False
 
     frame_bytes: int = attrs.field(
-        default=256 << 10, validator=Within(bounds.FRAME_BYTES_MIN, bounds.FRAME_BYTES_MAX)
+        default=1 << 20, validator=Within(bounds.FRAME_BYTES_MIN, bounds.FRAME_BYTES_MAX)
     )
     ha_send_heartbeat_interval_s: float = attrs.field(default=5.0, validator=INTERVAL)
     ha_housekeeping_interval_s: float = attrs.field(default=20.0, validator=INTERVAL)

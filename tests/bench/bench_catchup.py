@@ -41,7 +41,7 @@ from bench_kit import (
 )
 from interop_processes import Processes, wait_for
 
-FRAME_BYTES = 256 << 10
+FRAME_BYTES = 1 << 20
 DURABILITIES = ("written", "synced")
 GOAL_C = "at least 0.85"
 JAVA_FRAMES = {32 << 10: "Java, 32 KiB", 1 << 20: "Java, 1 MiB"}

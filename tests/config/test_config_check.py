@@ -30,7 +30,7 @@ group orders
   an idle link            has a heartbeat every 5 s and ends after 20 s of silence
   a slave connects        within 5 s, again after 0.2 s, then after twice as long each time, \
 up to 5 s
-  frames                  at most 256 KiB, no rate limit
+  frames                  at most 1 MiB, no rate limit
   files                   64 MiB each, deleted 72 h after the last write; appends are refused \
 above 90% of the disk
   a record                holds at most 4 MiB
