@@ -345,13 +345,25 @@ class SyncedSurvives:
                     yield f"{seen.node} starts with {end}, but {synced} was synced"
 
     def _only_begun(self, node: str, end: int, synced: int) -> bool:
-        """Whether the next record behind `end`, as the master has it, ends above `synced`."""
+        """Whether the next record behind `end` ends above `synced`, as the master has it.
+
+        After a promotion by force the master may have nothing there: then as another member has it.
+        """
         if node == self.logs.master:
             return False
+        others = [name for name in self.group.members if name not in (node, self.logs.master)]
+        for other in (self.logs.master, *others):
+            whole_end = self._end_behind(other, end)
+            if whole_end > end:
+                return whole_end > synced
+        return False
+
+    def _end_behind(self, node: str, end: int) -> int:
+        """Of the next record there, behind a filler if there is one; `end` if there is nothing."""
         for _ in range(2):
-            head = self.logs.written(self.logs.master, end, end + BLANK_BYTES)
+            head = self.logs.written(node, end, end + BLANK_BYTES)
             size, magic = int.from_bytes(head[:4], "big"), int.from_bytes(head[4:], "big")
             end += size
             if magic != BLANK_MAGIC:
                 break
-        return end > synced
+        return end

@@ -247,6 +247,9 @@ def test_what_was_only_begun_may_go() -> None:
     assert found([synced("n1", 400), recovered("n1", 100)], logs) == ["SyncedSurvives"]
     assert found([synced("n1", 4200), recovered("n1", 4000)], logs) == []
     assert found([synced("n1", 4296), recovered("n1", 4000)], logs) == ["SyncedSurvives"]
+    logs.cache["n2"], logs.cache["n0"] = logs.cache["n0"], bytes(8192)  # n0 by force, and shorter
+    assert found([synced("n1", 399), recovered("n1", 100)], logs) == []
+    assert found([synced("n1", 400), recovered("n1", 100)], logs) == ["SyncedSurvives"]
 
 
 def test_a_resync_takes_what_the_master_does_not_have() -> None:
