@@ -8,9 +8,20 @@ checked by the decoder against its own limit.
 
 from __future__ import annotations
 
+import enum
 from collections import deque
+from typing import Final
 
 from wire.errors import LocalProtocolError
+
+
+class NeedData(enum.Enum):
+    """Type of `NEED_DATA`: nothing more can be said before `receive_data` is called again."""
+
+    NEED_DATA = enum.auto()
+
+
+NEED_DATA: Final = NeedData.NEED_DATA
 
 
 class ReceiveBuffer:

@@ -27,12 +27,13 @@ Differs:
 
 from __future__ import annotations
 
-import enum
 import struct
 from typing import Final, Literal, TypeAlias
 
 import attrs
 
+from wire.buffer import NEED_DATA as NEED_DATA
+from wire.buffer import NeedData as NeedData
 from wire.buffer import ReceiveBuffer
 from wire.errors import LocalProtocolError, RemoteProtocolError
 
@@ -48,15 +49,6 @@ RECEIVE_LIMIT_BYTES: Final = 8 * 1024 * 1024
 
 _REPORT = struct.Struct(">q")
 _FRAME_HEADER = struct.Struct(">qi")
-
-
-class NeedData(enum.Enum):
-    """Type of `NEED_DATA`: nothing more can be said before `receive_data` is called again."""
-
-    NEED_DATA = enum.auto()
-
-
-NEED_DATA: Final = NeedData.NEED_DATA
 
 
 def encode_report(offset: int) -> bytes:
