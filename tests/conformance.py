@@ -1,8 +1,9 @@
-"""The conformance checklist of classic HA, item by item, with the tests that show each.
+"""The conformance checklists of classic HA and of DLedger, item by item, with the tests of each.
 
-`python tests/conformance.py` prints the table as Markdown. A test claims items with
-`@pytest.mark.checklist(16, 18)`; `test_conformance.py` refuses an item that no test claims and that
-is not named in `LATER`, and a claim of an item that does not exist.
+`python tests/conformance.py [classic] [dledger]` prints the tables as Markdown. A test claims items
+with `@pytest.mark.checklist(16, 18)`, of DLedger's list with `@pytest.mark.checklist(4,
+of="dledger")`; `test_conformance.py` refuses an item that no test claims and that is named neither
+as later nor as coming, and a claim of an item that does not exist.
 """
 
 from __future__ import annotations
@@ -11,8 +12,24 @@ import ast
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-ITEMS: dict[int, str] = {
+
+class Checklist(NamedTuple):
+    """One specification's list.
+
+    Attributes:
+        items: number and what it says, short.
+        later: what is left for a later version, in full or in the part that is named.
+        coming: items without a test whose part of the work is not there yet; a claim ends it.
+    """
+
+    items: dict[int, str]
+    later: dict[int, str]
+    coming: dict[int, str]
+
+
+_CLASSIC_ITEMS: dict[int, str] = {
     1: "listens on the HA port; a used port fails the start with a clear error",
     2: "sends no byte to a new connection before 8 bytes have arrived",
     3: "a report of 0 starts at the first byte; with compat at the start of the last file",
@@ -71,44 +88,119 @@ ITEMS: dict[int, str] = {
 }
 """Metadata synchronisation (49-55) belongs to a later version as a whole."""
 
-LATER: dict[int, str] = {
+_CLASSIC_LATER: dict[int, str] = {
     14: "discovery through a name server; configured addresses are here",
     39: "a Java broker reading our store; reading Java's is here",
     56: "stock broker.conf files",
     58: "remote pull by RocketMQ consumers; refusing puts and our own reads are here",
 }
-"""What is left for a later version, in full or in the part that is named."""
+
+_DLEDGER_ITEMS: dict[int, str] = {
+    1: "frames round trip; a 51004 request with a binary header is refused",
+    2: "byte-exact entry and index vectors",
+    3: "currterm and checkpoint of Java are read, ours by Java's rules",
+    4: "JSON samples parse; minimal PUSH; unknown keys; Base64 with +, / and =",
+    5: "wrong remoteId 401, wrong group 400, base fields copied, leaderId set",
+    6: "vote table rows 1 to 11, each alone, and their order",
+    7: "a vote survives a restart, and a crash between the steps of writing it",
+    8: "first campaign keeps the term; WAIT_TO_VOTE_NEXT raises it; REVOTE_IMMEDIATELY does not",
+    9: "heartbeat of a larger term: 416 first, follower on the next",
+    10: "a PUSH does not refresh the heartbeat clock",
+    11: "COMPARE before the term's first heartbeat: 405, the leader retries",
+    12: "compare: equal end, longer and shorter follower, mismatch, no overlap",
+    13: "an empty leader sends nothing; the first append starts replication",
+    14: "at most 1000 unacknowledged pushes per peer",
+    15: "a caught-up leader sends a COMMIT within about 1 s after the last push",
+    16: "a lost APPEND reply: the entry is sent again after 1000 ms and answered 200",
+    17: "reordered APPENDs are stored in order",
+    18: "a gap older than 1 s: 406, COMPARE, repaired; also if that 406 is lost",
+    19: "the quota limits one peer's bytes per second, and no other's",
+    20: "a stale-term PUSH of each type changes nothing",
+    21: "dialect N: xTerm and xIndex",
+    22: "a new leader never shortens a follower's committed log",
+    23: "a new leader killed after its first TRUNCATE round loses nothing acknowledged",
+    24: "Figure 8: an old term's entry is committed only below one of the current term",
+    25: "a follower's commit never passes its verified match index",
+    26: "truncation and restart leave no ghost entry",
+    27: "a re-based follower keeps its log over a restart",
+    28: "torn entry, torn or missing index: recovery ends at the last whole entry",
+    29: "an entry ending 8 bytes before the file's end fits, one more rolls, oversize is refused",
+    30: "10001 waiting calls: 503; after time-outs the count falls",
+    31: "no quorum: 502 within the limit; a deposed leader's calls end",
+    32: "transfer: lag 417, appends during it 506, success and failure",
+    33: "an isolated node returns without deposing a healthy leader more than once",
+    34: "disk full: 415, and the leader steps down",
+    35: "an old-style batch reply (count missing) is understood",
+    36: "groups of one, two and four: their quorums",
+    37: "mixed groups with Java in each role, kills and partitions",
+    38: "a set test with SIGKILL and with loss of unsynced pages",
+}
+
+_DLEDGER_LATER: dict[int, str] = {
+    21: "dialect N is not spoken",
+    37: "beside real Java nodes",
+    38: "real SIGKILLs; loss of unsynced pages is simulated",
+}
+
+_WIRE, _STORE, _CORE = "with the wire", "with the store", "with the protocol"
+
+_DLEDGER_COMING: dict[int, str] = {
+    **dict.fromkeys((1, 2, 3, 4, 35), _WIRE),
+    **dict.fromkeys((7, 26, 27, 28, 29, 34), _STORE),
+    **dict.fromkeys((5, 6, *range(8, 21), 22, 23, 24, 25, 30, 31, 32, 33, 36), _CORE),
+}
+
+CHECKLISTS = {
+    "classic": Checklist(_CLASSIC_ITEMS, _CLASSIC_LATER, {}),
+    "dledger": Checklist(_DLEDGER_ITEMS, _DLEDGER_LATER, _DLEDGER_COMING),
+}
 
 
-def claims(tests: Path) -> Iterator[tuple[int, str]]:
-    """(item, "file::test") for every test function marked with `checklist`."""
+def claims(tests: Path, of: str) -> Iterator[tuple[int, str]]:
+    """(item, "file::test") for every test function marked with `checklist` of that list."""
     for path in sorted(tests.rglob("test_*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 for decorator in node.decorator_list:
                     name = f"{path.relative_to(tests)}::{node.name}"
-                    yield from ((item, name) for item in _marked(decorator))
+                    yield from ((item, name) for item in _marked(decorator, of))
 
 
-def _marked(decorator: ast.expr) -> tuple[int, ...]:
+def _marked(decorator: ast.expr, of: str) -> tuple[int, ...]:
     if not isinstance(decorator, ast.Call) or not ast.unparse(decorator.func).endswith(
         "mark.checklist"
     ):
         return ()
+    options = {option.arg: ast.literal_eval(option.value) for option in decorator.keywords}
+    if options.get("of", "classic") != of:
+        return ()
     return tuple(int(ast.literal_eval(argument)) for argument in decorator.args)
 
 
-def table(tests: Path) -> str:
+def lists_named(tests: Path) -> set[str]:
+    """Every list that a mark names."""
+    found = set()
+    for path in sorted(tests.rglob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("mark.checklist"):
+                found |= {str(ast.literal_eval(each.value)) for each in node.keywords}
+    return found
+
+
+def table(tests: Path, of: str) -> str:
     """The Markdown table: item, what it says, its tests, what is left."""
+    checklist = CHECKLISTS[of]
     found: dict[int, list[str]] = {}
-    for item, name in claims(tests):
+    for item, name in claims(tests, of):
         found.setdefault(item, []).append(name)
     rows = ["| Item | Says | Tests | Later |", "|---|---|---|---|"]
-    for item, title in ITEMS.items():
+    left = {**checklist.coming, **checklist.later}
+    for item, title in checklist.items.items():
         names = "<br>".join(f"`{name}`" for name in found.get(item, [])) or "-"
-        rows.append(f"| {item} | {title} | {names} | {LATER.get(item, '')} |")
+        rows.append(f"| {item} | {title} | {names} | {left.get(item, '')} |")
     return "\n".join(rows)
 
 
 if __name__ == "__main__":
-    sys.stdout.write(table(Path(__file__).parent) + "\n")
+    tables = [table(Path(__file__).parent, of) for of in sys.argv[1:] or CHECKLISTS]
+    sys.stdout.write("\n\n".join(tables) + "\n")
