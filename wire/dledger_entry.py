@@ -1,0 +1,307 @@
+"""DLedger's entry and index record: layout, and many of them into one buffer.
+
+Upstream: openmessaging/dledger, entry/DLedgerEntry.java, DLedgerEntryCoder.java,
+store/file/DLedgerMmapFileStore.java, MmapFileList.java, tag dledger-all-0.3.1.2. Reading a stretch
+of a data file: `wire.dledger_scan`. The same entry as JSON: `wire.dledger_rpc`.
+
+Entry, big-endian, ENTRY_HEAD_BYTES + n bytes:
+
+| Offset | Width | Type | Field      | Meaning                            | Range           |
+|--------|-------|------|------------|------------------------------------|-----------------|
+| 0      | 4     | int  | magic      | MAGIC_NORMAL                       | 1               |
+| 4      | 4     | int  | size       | the whole entry, 48 + n            | 48 .. 4 194 304 |
+| 8      | 8     | long | index      | number of the entry                | 0 ..            |
+| 16     | 8     | long | term       | of the leader that appended it     | 0 ..            |
+| 24     | 8     | long | pos        | its first byte's offset in the log | 0 ..            |
+| 32     | 4     | int  | channel    | 0                                  |                 |
+| 36     | 4     | int  | chainCrc   | 0: never computed or checked       |                 |
+| 40     | 4     | int  | bodyCrc    | 0, likewise                        |                 |
+| 44     | 4     | int  | bodyLength | n                                  | 0 .. 4 194 256  |
+| 48     | n     | raw  | body       |                                    |                 |
+
+BLANK, which ends a data file that the next entry does not fit in:
+
+| Offset | Width  | Type | Field | Meaning                                   | Range |
+|--------|--------|------|-------|-------------------------------------------|-------|
+| 0      | 4      | int  | magic | BLANK_MAGIC                               | -1    |
+| 4      | 4      | int  | rest  | bytes to the end of the file, these 8 too | 8 ..  |
+| 8      | rest-8 | raw  | -     | zeros                                     | 0     |
+
+Index record, INDEX_BYTES, at index * INDEX_BYTES of the index stream:
+
+| Offset | Width | Type | Field | Meaning     |
+|--------|-------|------|-------|-------------|
+| 0      | 4     | int  | magic | the entry's |
+| 4      | 8     | long | pos   | the entry's |
+| 12     | 4     | int  | size  | the entry's |
+| 16     | 8     | long | index | the entry's |
+| 24     | 8     | long | term  | the entry's |
+
+Rolling: an entry of s bytes fits if s + BLANK_BYTES <= the bytes left in the file; otherwise a
+BLANK fills it and the entry begins the next file. Positions must be equal on all nodes of a group.
+
+Differs:
+- An entry above ENTRY_BYTES_MAX or above what any file holds is refused before anything is written;
+  upstream throws, or leaves two blank files behind.
+- An entry whose `size` is not 48 + n, or whose magic recovery would not accept, is not encoded.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Annotated, Final, TypeAlias
+
+from msgspec import Meta, Struct
+from msgspec.structs import astuple
+
+from wire.errors import IncompleteData, LocalProtocolError, RemoteProtocolError
+from wire.tolerant_json import Int
+
+ENTRY_HEAD_BYTES: Final = 48
+INDEX_BYTES: Final = 32
+BLANK_BYTES: Final = 8
+MAGIC_NORMAL: Final = 1
+BLANK_MAGIC: Final = -1
+ENTRY_BYTES_MAX: Final = 4 << 20
+"""Upstream's encode buffer; a Java leader refuses more."""
+BODY_BYTES_MAX: Final = ENTRY_BYTES_MAX - ENTRY_HEAD_BYTES
+DATA_FILE_BYTES: Final = 1 << 30
+"""Upstream: mappedFileSizeForEntryData."""
+INDEX_FILE_BYTES: Final = 5 * 1024 * 1024 * INDEX_BYTES
+"""Upstream: mappedFileSizeForEntryIndex."""
+FILE_NAME_DIGITS: Final = 20
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+Place: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+
+ENTRY_HEAD = struct.Struct(">iiqqqiiii")
+_INDEX = struct.Struct(">iqiqq")
+_BLANK = struct.Struct(">ii")
+
+
+class Entry(
+    Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True, gc=False
+):
+    """One entry; in JSON with exactly these keys, of which Java leaves out none.
+
+    Attributes:
+        body: what was appended; may be empty.
+        body_crc, chain_crc, channel: 0, see the module's table.
+        index: its number, from 0.
+        magic: MAGIC_NORMAL.
+        pos: its place in the leader's log, in bytes.
+        size: 48 + the body's bytes, as the sender says; see `entry_problem`.
+        term: of the leader that appended it.
+    """
+
+    body: bytes
+    body_crc: Int = 0
+    chain_crc: Int = 0
+    channel: Int = 0
+    index: Place
+    magic: Int
+    pos: Place
+    size: Annotated[int, Meta(ge=0, le=2**31 - 1)]
+    term: Place
+
+
+class IndexRecord(Struct, frozen=True, gc=False):
+    """One index record, in the order of its fields."""
+
+    magic: int
+    pos: int
+    size: int
+    index: int
+    term: int
+
+
+def new_entry(*, index: int, term: int, pos: int, body: bytes) -> Entry:
+    """The entry that a leader of `term` makes of `body` at this index and place."""
+    size = ENTRY_HEAD_BYTES + len(body)
+    return Entry(body=body, index=index, magic=MAGIC_NORMAL, pos=pos, size=size, term=term)
+
+
+def entry_bytes_max(file_bytes: int) -> int:
+    """Largest entry of a group with data files of `file_bytes`."""
+    return min(ENTRY_BYTES_MAX, file_bytes - BLANK_BYTES)
+
+
+def fits_in_file(entry_bytes: int, rest_bytes: int) -> bool:
+    """Whether an entry may be written where `rest_bytes` of the file are left."""
+    return entry_bytes + BLANK_BYTES <= rest_bytes
+
+
+def place(end: int, entry_bytes: int, file_bytes: int) -> int:
+    """Where an entry of `entry_bytes` goes in a log that ends at `end`: there, or the next file.
+
+    Args:
+        end: offset behind the last entry, >= 0.
+        entry_bytes: at most `entry_bytes_max(file_bytes)`.
+        file_bytes: of every data file of the group.
+
+    Raises:
+        LocalProtocolError: no file holds such an entry.
+    """
+    if entry_bytes > entry_bytes_max(file_bytes):
+        limit = entry_bytes_max(file_bytes)
+        raise LocalProtocolError(f"entry of {entry_bytes} bytes, at most {limit}")
+    rest_bytes = file_bytes - end % file_bytes
+    return end if fits_in_file(entry_bytes, rest_bytes) else end + rest_bytes
+
+
+def encode_blank(rest_bytes: int) -> bytes:
+    """The BLANK that fills the last `rest_bytes` (>= 8) of a file: 8 bytes, zeros follow.
+
+    Raises:
+        LocalProtocolError: `rest_bytes` is below 8 or no int.
+    """
+    if not BLANK_BYTES <= rest_bytes < 2**31:
+        raise LocalProtocolError(f"a BLANK cannot stand {rest_bytes} bytes before the end")
+    return _BLANK.pack(BLANK_MAGIC, rest_bytes)
+
+
+def entry_problem(entry: Entry) -> str | None:
+    """Why an entry that a peer sent must not be stored, whatever the log holds; None if it may."""
+    if entry.magic != MAGIC_NORMAL:
+        return f"entry {entry.index} has magic {entry.magic}, not {MAGIC_NORMAL}"
+    if entry.size != ENTRY_HEAD_BYTES + len(entry.body):
+        return f"entry {entry.index} of {len(entry.body)} body bytes says size {entry.size}"
+    if entry.size > ENTRY_BYTES_MAX:
+        return f"entry {entry.index} of {entry.size} bytes, at most {ENTRY_BYTES_MAX}"
+    return None
+
+
+def encode_entry(entry: Entry) -> bytes:
+    """One entry as it lies in a data file. Raises: as `encode_entries_into`."""
+    out = bytearray(max(entry.size, ENTRY_HEAD_BYTES))
+    encode_entries_into(out, 0, (entry,))
+    return bytes(out)
+
+
+def encode_entries_into(out: bytearray, at: int, entries: Sequence[Entry]) -> int:
+    """Write entries that follow each other in one file into `out` from `at`; returns the end.
+
+    Args:
+        out: with room for all of them: it is not made larger.
+        entries: each at the place where the one before ends.
+
+    Raises:
+        LocalProtocolError: an entry has a problem (`entry_problem`), is not at its place, holds a
+            number out of range, or does not fit. `out` behind `at` is undefined then.
+    """
+    pack_into = ENTRY_HEAD.pack_into
+    room_end = len(out)
+    shift = entries[0].pos - at if entries else 0
+    try:
+        for entry in entries:
+            body = entry.body
+            size = entry.size
+            body_bytes = len(body)
+            end = at + size
+            if (
+                size != ENTRY_HEAD_BYTES + body_bytes
+                or entry.magic != MAGIC_NORMAL
+                or entry.pos != at + shift
+                or end > room_end
+                or size > ENTRY_BYTES_MAX
+            ):
+                raise LocalProtocolError(_problem(entry, at + shift, room_end - at))
+            pack_into(
+                out, at, MAGIC_NORMAL, size, entry.index, entry.term, entry.pos, entry.channel,
+                entry.chain_crc, entry.body_crc, body_bytes,
+            )  # fmt: skip
+            out[at + ENTRY_HEAD_BYTES : end] = body
+            at = end
+    except struct.error as error:
+        raise LocalProtocolError(f"a field is out of range: {error}") from None
+    return at
+
+
+def _problem(entry: Entry, pos: int, room_bytes: int) -> str:
+    problem = entry_problem(entry)
+    if problem is not None:
+        return problem
+    if entry.pos != pos:
+        return f"entry {entry.index} belongs to {entry.pos}, not {pos}"
+    return f"entry {entry.index} of {entry.size} bytes, room for {room_bytes}"
+
+
+def decode_entry(buf: Buffer, at: int = 0, end: int | None = None) -> Entry:
+    """The entry at `at`.
+
+    Args:
+        buf: bytes of one data file.
+        end: nothing at or behind it is looked at; None for the end of `buf`.
+
+    Raises:
+        IncompleteData: it is in order so far, but ends behind `end`.
+        RemoteProtocolError: it is none: magic, sizes or numbers.
+    """
+    limit = len(buf) if end is None else end
+    assert 0 <= at <= limit <= len(buf)
+    if limit - at < ENTRY_HEAD_BYTES:
+        missing = ENTRY_HEAD_BYTES - (limit - at)
+        raise IncompleteData(f"{limit - at} bytes of an entry's head", missing)
+    magic, size, index, term, pos, channel, chain_crc, body_crc, body_bytes = (
+        ENTRY_HEAD.unpack_from(buf, at)
+    )
+    if magic != MAGIC_NORMAL:
+        raise RemoteProtocolError(f"magic {magic} is not {MAGIC_NORMAL}")
+    if not ENTRY_HEAD_BYTES <= size <= ENTRY_BYTES_MAX or size != ENTRY_HEAD_BYTES + body_bytes:
+        raise RemoteProtocolError(f"size {size} with {body_bytes} body bytes")
+    if min(index, term, pos) < 0:
+        raise RemoteProtocolError(f"index {index}, term {term}, pos {pos}: one is negative")
+    if size > limit - at:
+        raise IncompleteData(f"{limit - at} of {size} bytes of an entry", size - (limit - at))
+    return Entry(
+        body=bytes(buf[at + ENTRY_HEAD_BYTES : at + size]),
+        body_crc=body_crc,
+        chain_crc=chain_crc,
+        channel=channel,
+        index=index,
+        magic=magic,
+        pos=pos,
+        size=size,
+        term=term,
+    )
+
+
+def encode_index(entries: Sequence[Entry]) -> bytes:
+    """The index records of these entries, one behind the other.
+
+    Raises:
+        LocalProtocolError: a number is out of range.
+    """
+    out = bytearray(INDEX_BYTES * len(entries))
+    pack_into = _INDEX.pack_into
+    at = 0
+    try:
+        for entry in entries:
+            pack_into(out, at, entry.magic, entry.pos, entry.size, entry.index, entry.term)
+            at += INDEX_BYTES
+    except struct.error as error:
+        raise LocalProtocolError(f"a field is out of range: {error}") from None
+    return bytes(out)
+
+
+def encode_index_records(records: Sequence[IndexRecord]) -> bytes:
+    """Index records made again from what a scan of the data found."""
+    return b"".join([_INDEX.pack(*astuple(record)) for record in records])
+
+
+def decode_index(buf: Buffer, at: int = 0, end: int | None = None) -> list[IndexRecord]:
+    """All whole index records between `at` and `end`, unused ones (zeros) too.
+
+    Never raises for what the bytes are: whether a record fits its entry, only the data can say.
+    """
+    limit = len(buf) if end is None else end
+    assert 0 <= at <= limit <= len(buf)
+    whole = (limit - at) // INDEX_BYTES * INDEX_BYTES
+    return [IndexRecord(*each) for each in _INDEX.iter_unpack(buf[at : at + whole])]
+
+
+def file_name(start: int) -> str:
+    """Name of the data or index file whose first byte is at `start`."""
+    assert start >= 0
+    return f"{start:0{FILE_NAME_DIGITS}d}"
