@@ -142,10 +142,9 @@ _DLEDGER_LATER: dict[int, str] = {
     38: "real SIGKILLs; loss of unsynced pages is simulated",
 }
 
-_WIRE, _STORE, _CORE = "with the wire", "with the store", "with the protocol"
+_STORE, _CORE = "with the store", "with the protocol"
 
 _DLEDGER_COMING: dict[int, str] = {
-    **dict.fromkeys((1, 4, 35), _WIRE),
     **dict.fromkeys((7, 26, 27, 28, 29, 34), _STORE),
     **dict.fromkeys((5, 6, *range(8, 21), 22, 23, 24, 25, 30, 31, 32, 33, 36), _CORE),
 }

@@ -1,0 +1,27 @@
+"""What all bodies of DLedger's requests and replies are built from; see `wire.dledger_rpc`."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Body(
+    Struct,
+    frozen=True,
+    kw_only=True,
+    rename="camel",
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+):
+    """Base of all bodies. Each class has its fields in the order of their keys in JSON.
+
+    Fields that every body has:
+
+    - code: outcome, see `wire.dledger_codes.response_code`; 200 in requests.
+    - group: the group's name.
+    - leader_id: who leads, as far as the sender knows; in a VOTE the candidate.
+    - local_id: the sender. remote_id: whom it is for.
+    - term: the sender's, -1 where it says nothing.
+
+    None is a key that is left out, and what Java calls null.
+    """

@@ -1,0 +1,87 @@
+"""Bodies of VOTE, HEART_BEAT and LEADERSHIP_TRANSFER. See `wire.dledger_rpc`."""
+
+from __future__ import annotations
+
+from wire.dledger_body import Body
+from wire.dledger_codes import VoteResult
+from wire.tolerant_json import Int, Long, always
+
+
+class VoteRequest(Body, frozen=True, kw_only=True):
+    """`ledger_end_index`, `ledger_end_term`: of the candidate's last entry, -1 without one."""
+
+    code: Int = always(200)
+    group: str | None = None
+    leader_id: str | None = None
+    ledger_end_index: Long = always(-1)
+    ledger_end_term: Long = always(-1)
+    local_id: str | None = None
+    remote_id: str | None = None
+    term: Long = always(-1)
+
+
+class VoteResponse(Body, frozen=True, kw_only=True):
+    """`vote_result`: None for a name that is none of these, for 0.1 spells one of them otherwise.
+
+    `term` is the voter's, or that of its last entry; the other base fields are the request's.
+    """
+
+    code: Int = always(200)
+    group: str | None = None
+    leader_id: str | None = None
+    local_id: str | None = None
+    remote_id: str | None = None
+    term: Long = always(-1)
+    vote_result: VoteResult | None = always(VoteResult.UNKNOWN)
+
+
+class HeartBeatRequest(Body, frozen=True, kw_only=True):
+    """The leader of `term` lives."""
+
+    code: Int = always(200)
+    group: str | None = None
+    leader_id: str | None = None
+    local_id: str | None = None
+    remote_id: str | None = None
+    term: Long = always(-1)
+
+
+class HeartBeatResponse(Body, frozen=True, kw_only=True):
+    """Java fills in `code` and, with 401, 402 and 403, its own `term`."""
+
+    code: Int = always(200)
+    group: str | None = None
+    leader_id: str | None = None
+    local_id: str | None = None
+    remote_id: str | None = None
+    term: Long = always(-1)
+
+
+class LeadershipTransferRequest(Body, frozen=True, kw_only=True):
+    """A client asks the leader to hand over, or the leader asks the transferee to take over.
+
+    Attributes:
+        take_leadership_ledger_index: the leader's end, which the transferee must have reached.
+        transfer_id, transferee_id: from whom to whom.
+    """
+
+    code: Int = always(200)
+    group: str | None = None
+    leader_id: str | None = None
+    local_id: str | None = None
+    remote_id: str | None = None
+    take_leadership_ledger_index: Long = always(0)
+    term: Long = always(-1)
+    transfer_id: str | None = None
+    transferee_id: str | None = None
+
+
+class LeadershipTransferResponse(Body, frozen=True, kw_only=True):
+    """Java fills in `code` and `term`."""
+
+    code: Int = always(200)
+    group: str | None = None
+    leader_id: str | None = None
+    local_id: str | None = None
+    remote_id: str | None = None
+    term: Long = always(-1)

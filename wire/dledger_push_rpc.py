@@ -1,0 +1,131 @@
+"""Bodies of PUSH in dialect L and of INSTALL_SNAPSHOT. See `wire.dledger_rpc`."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import ClassVar
+
+from msgspec.structs import force_setattr
+
+from wire.dledger_body import Body
+from wire.dledger_codes import PushType
+from wire.dledger_entry import Entry
+from wire.tolerant_json import Int, Long, always
+
+_size = attrgetter("size")
+
+
+class PushEntryRequest(Body, frozen=True, kw_only=True):
+    """What the leader pushes. COMPARE and TRUNCATE carry `entry`, COMMIT none, APPEND either.
+
+    Attributes:
+        batch_entry: entries that follow each other; not empty: this is a batch.
+        commit_index: up to here the leader's log is committed, -1: nothing.
+        entry: the one entry of what is no batch.
+        type: None for a name that is no PushType of this dialect.
+        batch, count, first_entry_index, last_entry_index, total_size: what Java writes of the
+            entries, and ignores when it reads; here they are always made from the entries.
+            total_size counts a batch's bytes, 0 for a single entry.
+    """
+
+    UNREAD: ClassVar[frozenset[str]] = frozenset(
+        {"batch", "count", "firstEntryIndex", "lastEntryIndex", "totalSize"}
+    )
+
+    batch: bool = always(False)
+    batch_entry: tuple[Entry, ...] = always(())
+    code: Int = always(200)
+    commit_index: Long = always(-1)
+    count: Int = always(0)
+    entry: Entry | None = None
+    first_entry_index: Long = always(-1)
+    group: str | None = None
+    last_entry_index: Long = always(-1)
+    leader_id: str | None = None
+    local_id: str | None = None
+    remote_id: str | None = None
+    term: Long = always(-1)
+    total_size: Long = always(0)
+    type: PushType | None = always(PushType.APPEND)
+
+    def __post_init__(self) -> None:
+        batch, entry = self.batch_entry, self.entry
+        if batch:
+            first, last, count = batch[0].index, batch[-1].index, len(batch)
+        elif entry is not None:
+            first = last = entry.index
+            count = 1
+        else:
+            first = last = -1
+            count = 0
+        force_setattr(self, "batch", bool(batch))
+        force_setattr(self, "count", count)
+        force_setattr(self, "first_entry_index", first)
+        force_setattr(self, "last_entry_index", last)
+        force_setattr(self, "total_size", sum(map(_size, batch)))
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """All that it carries: the batch, or the one, or none."""
+        if self.batch_entry:
+            return self.batch_entry
+        return () if self.entry is None else (self.entry,)
+
+
+class PushEntryResponse(Body, frozen=True, kw_only=True):
+    """A follower's answer.
+
+    Attributes:
+        begin_index, end_index: the follower's range, -1 for an empty log; 0 where upstream refused
+            by an exception (411).
+        count: entries answered for; versions up to 0.2.5 leave it out.
+        index: the first of them; with versions up to 0.2.5 the last. None in answer to a COMMIT.
+    """
+
+    begin_index: Long = always(0)
+    code: Int = always(200)
+    count: Int = always(0)
+    end_index: Long = always(0)
+    group: str | None = None
+    index: Long | None = None
+    leader_id: str | None = None
+    local_id: str | None = None
+    remote_id: str | None = None
+    term: Long = always(-1)
+
+    @property
+    def last_index(self) -> int | None:
+        """The last entry answered for, whichever version answers; None if it names none."""
+        if self.index is None:
+            return None
+        return self.index + max(self.count, 1) - 1
+
+
+class InstallSnapshotRequest(Body, frozen=True, kw_only=True):
+    """Dialect N's, as 0.4.0 writes it; sent here between our own nodes only.
+
+    Attributes:
+        data: the snapshot, not empty. In JSON it takes 4/3 of its bytes, in one frame.
+        last_included_index, last_included_term: of the last entry that it stands for.
+    """
+
+    code: Int = always(200)
+    data: bytes | None = None
+    group: str | None = None
+    last_included_index: Long = always(0)
+    last_included_term: Long = always(0)
+    leader_id: str | None = None
+    local_id: str | None = None
+    remote_id: str | None = None
+    term: Long = always(-1)
+
+
+class InstallSnapshotResponse(Body, frozen=True, kw_only=True):
+    """The outcome is `code`."""
+
+    code: Int = always(200)
+    group: str | None = None
+    leader_id: str | None = None
+    local_id: str | None = None
+    remote_id: str | None = None
+    term: Long = always(-1)
