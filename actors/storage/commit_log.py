@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import errno
 import itertools
+from collections.abc import Callable
 
 import attrs
 
@@ -67,7 +68,8 @@ class CommitLog:
         segment_bytes: size of every file.
         written_bytes: end of the log, the offset of the next byte. After `load` it is the end of
             the last file, until recovery calls `set_end`.
-        gone_paths: files deleted by age, until somebody takes note of them.
+        gone_paths: files deleted, until somebody takes note of them.
+        blank: the first BLANK_BYTES of a filler of so many bytes, in the format of the log.
     """
 
     folder: str
@@ -77,17 +79,26 @@ class CommitLog:
     _bases: list[int]
     _reserved_bytes: int = 0
     gone_paths: tuple[str, ...] = ()
+    blank: Callable[[int], bytes] = encode_blank
     _handles: dict[int, File] = attrs.field(factory=dict)
     _dirty: dict[str, None] = attrs.field(factory=dict)
 
     @classmethod
-    def load(cls, disk: Disk, folder: str, segment_bytes: int) -> CommitLog:
+    def load(
+        cls,
+        disk: Disk,
+        folder: str,
+        segment_bytes: int,
+        *,
+        blank: Callable[[int], bytes] = encode_blank,
+        least_bytes: int = SEGMENT_BYTES_MIN,
+    ) -> CommitLog:
         """Open the folder, creating it if needed. A 0-byte last file is deleted (a crash left it).
 
         Raises: ConfigError if the files are of another size than configured; CorruptLog for a
         single odd file or a missing one. Upstream: MappedFileQueue.load.
         """
-        assert SEGMENT_BYTES_MIN <= segment_bytes <= SEGMENT_BYTES_MAX
+        assert least_bytes <= segment_bytes <= SEGMENT_BYTES_MAX
         disk.mkdir(folder)
         bases = segment_bases(disk, folder)
         if bases and disk.stat(segment_path(folder, bases[-1])).size_bytes == 0:
@@ -96,7 +107,12 @@ class CommitLog:
         _check_sizes(disk, folder, bases, segment_bytes)
         end = bases[-1] + segment_bytes if bases else 0
         log = cls(
-            folder=folder, segment_bytes=segment_bytes, written_bytes=end, disk=disk, bases=bases
+            folder=folder,
+            segment_bytes=segment_bytes,
+            written_bytes=end,
+            disk=disk,
+            bases=bases,
+            blank=blank,
         )
         log._reserved_bytes = end
         return log
@@ -185,7 +201,7 @@ class CommitLog:
                     f"an empty log cannot begin at {offset_bytes}: "
                     f"that is no multiple of its file size {self.segment_bytes}"
                 )
-            self._begin_at(offset_bytes)
+            self.restart_at(offset_bytes)  # its own empty files leave first
         if offset_bytes != self.written_bytes:
             raise OffsetMismatch(f"expected {self.written_bytes}, offered {offset_bytes}")
         self.append(data)
@@ -194,12 +210,18 @@ class CommitLog:
         """Close the file being written with a BLANK record, so that the next record opens a new
         file.
 
-        The rest of the filler is the zeros that are there. Raises: OSError as `append`.
+        Raises: OSError as `append`.
         """
-        rest = -self.written_bytes % self.segment_bytes
-        assert rest >= BLANK_BYTES, "the L + 8 rule keeps room for a filler"
-        self.append(encode_blank(rest))
-        self.written_bytes += rest - BLANK_BYTES
+        self.fill(-self.written_bytes % self.segment_bytes)
+
+    def fill(self, size_bytes: int) -> None:
+        """Write a filler of `size_bytes`, within one file. Its rest is the zeros that are there.
+
+        Raises: OSError as `append`.
+        """
+        assert size_bytes >= BLANK_BYTES, "the L + 8 rule keeps room for a filler"
+        self.append(self.blank(size_bytes))
+        self.written_bytes += size_bytes - BLANK_BYTES
         self._reserved_bytes = max(self._reserved_bytes, self.written_bytes)
         self._close_below(self.written_bytes)
 
@@ -209,7 +231,7 @@ class CommitLog:
         """
         self._close_handles()
         while len(self._bases) > 1 and self._bases[-1] >= end_bytes:
-            self._dirty.pop(segment_path(self.folder, self._bases.pop()), None)
+            self._forget(self._bases.pop())
 
     def take_dirty(self) -> tuple[str, ...]:
         """Paths written since the last call: what a sync has to cover."""
@@ -226,12 +248,23 @@ class CommitLog:
         assert self._bases[1] <= self.written_bytes
         base = self._bases[0]
         self._close_below(base + self.segment_bytes)
-        self._dirty.pop(segment_path(self.folder, base), None)
         self._disk.unlink(segment_path(self.folder, base))
         self._disk.sync_dir(self.folder)
-        self.gone_paths += (segment_path(self.folder, base),)
         del self._bases[0]
+        self._forget(base)
         return self._bases[0]
+
+    def restart_at(self, offset_bytes: int) -> None:
+        """Delete every file, the last one first, and go on at `offset_bytes`, wherever that lies.
+
+        The folder is synced each time, so that a crash in between leaves a beginning of the log.
+        """
+        self._close_handles()
+        while self._bases:
+            self._disk.unlink(segment_path(self.folder, self._bases[-1]))
+            self._disk.sync_dir(self.folder)
+            self._forget(self._bases.pop())
+        self.written_bytes = self._reserved_bytes = offset_bytes
 
     def close(self, *, remove_spare: bool) -> None:
         """Release the handles; at an ordered stop also remove the files that hold nothing yet."""
@@ -246,13 +279,10 @@ class CommitLog:
             self._disk.unlink(segment_path(self.folder, self._bases.pop()))
             self._disk.sync_dir(self.folder)
 
-    def _begin_at(self, offset_bytes: int) -> None:
-        """An empty log starts at a later file: its own empty files leave first."""
-        self._close_handles()
-        while self._bases:
-            self._disk.unlink(segment_path(self.folder, self._bases.pop()))
-        self._disk.sync_dir(self.folder)
-        self.written_bytes = self._reserved_bytes = offset_bytes
+    def _forget(self, base: int) -> None:
+        path = segment_path(self.folder, base)
+        self._dirty.pop(path, None)
+        self.gone_paths += (path,)
 
     def _open(self, base: int) -> File:
         """The handle of the file that starts at `base`; it and its spare successor are created when

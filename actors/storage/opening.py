@@ -21,9 +21,10 @@ from actors.env.protocols import Disk
 from actors.errors import CorruptLog
 from actors.events import store as events
 from actors.storage import recovery, truncation
-from actors.storage.commit_log import CommitLog, segment_path
+from actors.storage.commit_log import CommitLog
 from actors.storage.derived_files import adopt
 from actors.storage.dispatch_state import DispatchState
+from actors.storage.found_bytes import sync_file, sync_found, write_again
 from actors.storage.layout import StoreLayout
 from actors.storage.log_reader import LogReader
 from actors.storage.queue_files import list_queues, scan_queue
@@ -121,8 +122,8 @@ def _open(
         kept = yield from _cut(disk, layout, log, mark, end)
     log.set_end(end)
     if not was_clean:
-        yield from _write_again(disk, log, max(mark_bytes or 0, found.scanned_from_bytes))
-    yield from _sync_found(disk, log, found.scanned_from_bytes)
+        yield from write_again(disk, log, max(mark_bytes or 0, found.scanned_from_bytes))
+    yield from sync_found(disk, log, found.scanned_from_bytes)
     mark.write((end,))
     mark.sync()
     create_abort(disk, layout.abort, owner)
@@ -163,7 +164,7 @@ def close_store(
             size = log.segment_bytes
             late = [base for base in log.bases() if synced_bytes - size < base < log.written_bytes]
             for path in dict.fromkeys((*paths, *(log.path_of(base) for base in late))):
-                _sync_file(disk, path)
+                sync_file(disk, path)
             mark.write((log.written_bytes,))
             mark.sync()
     finally:
@@ -172,14 +173,6 @@ def close_store(
     state = DispatchState.read(disk, layout.dispatched) if ordered else None
     if state is not None and state.seen_bytes >= log.written_bytes:
         remove_abort(disk, layout.abort)
-
-
-def _sync_file(disk: Disk, path: str) -> None:
-    file = disk.open(path, "w")
-    try:
-        file.sync()
-    finally:
-        file.close()
 
 
 def _open_mark(disk: Disk, layout: StoreLayout) -> tuple[SideFile, int | None]:
@@ -246,35 +239,6 @@ def _cut(
     mark.sync()
     truncation.truncate(disk, layout, log, end_bytes)
     return kept
-
-
-def _write_again(disk: Disk, log: CommitLog, start_bytes: int) -> Generator[None, None, None]:
-    """Write what lies above the mark once more, as it is, so that the next sync covers it.
-
-    If a sync had failed before the crash, the kernel may take its pages for clean while they are
-    not on the disk: a sync alone would then pass without writing them.
-    """
-    size = log.segment_bytes
-    for base in log.bases():
-        low, high = max(start_bytes, base), min(log.written_bytes, base + size)
-        if low >= high:
-            continue
-        file = disk.open(segment_path(log.folder, base), "w")
-        try:
-            for at in range(low - base, high - base, READ_BYTES):
-                file.pwrite(file.pread(at, min(READ_BYTES, high - base - at)), at)
-                yield
-        finally:
-            file.close()
-
-
-def _sync_found(disk: Disk, log: CommitLog, start_bytes: int) -> Generator[None, None, None]:
-    """What a crash left in the page cache becomes durable before anybody is told of it."""
-    for base in log.bases():
-        if start_bytes <= base < log.written_bytes:
-            _sync_file(disk, segment_path(log.folder, base))
-            yield
-    disk.sync_dir(log.folder)
 
 
 def next_offsets(

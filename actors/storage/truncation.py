@@ -13,10 +13,10 @@ end; clear the intent.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from typing import Protocol
 
 from actors.env.protocols import Disk
 from actors.storage.commit_log import CommitLog, segment_bases, segment_path
-from actors.storage.layout import StoreLayout
 from actors.storage.side_file import SideFile
 
 CHUNK_BYTES = 4 << 20
@@ -24,6 +24,22 @@ CHUNK_BYTES = 4 << 20
 CUT_FILES_MAX = 256
 """Files kept in `cut/`; the oldest leaves. A restart in mid-message leaves one of a few KiB."""
 NOTHING = -1
+
+
+class CutLayout(Protocol):
+    """Where a log lies, and what cutting it needs. Absolute paths."""
+
+    @property
+    def commit_log(self) -> str:
+        """The folder of the log's files."""
+
+    @property
+    def truncating(self) -> str:
+        """Side file: a truncation that has begun."""
+
+    @property
+    def cut(self) -> str:
+        """Folder: what was cut off."""
 
 
 def has_bytes_behind(disk: Disk, log: CommitLog, end_bytes: int) -> Generator[None, None, bool]:
@@ -43,7 +59,7 @@ def has_bytes_behind(disk: Disk, log: CommitLog, end_bytes: int) -> Generator[No
 
 
 def keep_aside(
-    disk: Disk, layout: StoreLayout, log: CommitLog, end_bytes: int
+    disk: Disk, layout: CutLayout, log: CommitLog, end_bytes: int
 ) -> Generator[None, None, int]:
     """Copy what lies at or behind `end_bytes` to `cut/OFFSET.N`, one file per segment, without
     trailing zeros.
@@ -78,7 +94,7 @@ def keep_aside(
     return kept
 
 
-def truncate(disk: Disk, layout: StoreLayout, log: CommitLog, end_bytes: int) -> None:
+def truncate(disk: Disk, layout: CutLayout, log: CommitLog, end_bytes: int) -> None:
     """Make `end_bytes` the log's end. The synced mark must not be above it any more.
 
     Effects order: intent synced, files, intent cleared. A log whose object raised must be loaded
@@ -90,7 +106,7 @@ def truncate(disk: Disk, layout: StoreLayout, log: CommitLog, end_bytes: int) ->
         intent.write((end_bytes, log.segment_bytes))
         intent.sync()
         log.forget_behind(end_bytes)
-        _apply(disk, log.folder, log.segment_bytes, end_bytes)
+        cut_files(disk, log.folder, log.segment_bytes, end_bytes)
         intent.write((NOTHING, 0))
         intent.sync()
     finally:
@@ -98,7 +114,7 @@ def truncate(disk: Disk, layout: StoreLayout, log: CommitLog, end_bytes: int) ->
     log.set_end(end_bytes)
 
 
-def finish_interrupted(disk: Disk, layout: StoreLayout) -> int | None:
+def finish_interrupted(disk: Disk, layout: CutLayout) -> int | None:
     """Before a load: end a truncation that a crash interrupted. Gives its offset, or None."""
     if not disk.exists(layout.truncating):
         return None
@@ -107,7 +123,7 @@ def finish_interrupted(disk: Disk, layout: StoreLayout) -> int | None:
         if values is None or values[0] == NOTHING:
             return None
         end_bytes, segment_bytes = values
-        _apply(disk, layout.commit_log, segment_bytes, end_bytes)
+        cut_files(disk, layout.commit_log, segment_bytes, end_bytes)
         intent.write((NOTHING, 0))
         intent.sync()
         return end_bytes
@@ -115,8 +131,11 @@ def finish_interrupted(disk: Disk, layout: StoreLayout) -> int | None:
         intent.close()
 
 
-def _apply(disk: Disk, folder: str, segment_bytes: int, end_bytes: int) -> None:
-    """Repeatable. The first file stays, even empty: its name says where the log goes on."""
+def cut_files(disk: Disk, folder: str, segment_bytes: int, end_bytes: int) -> None:
+    """Make all bytes from `end_bytes` on zero, and have that on the disk. Repeatable.
+
+    The first file stays, even empty: its name says where the log goes on.
+    """
     bases = segment_bases(disk, folder)
     while bases and bases[-1] >= end_bytes and len(bases) > 1:
         disk.unlink(segment_path(folder, bases.pop()))
@@ -140,7 +159,7 @@ def _is_zero(data: bytes) -> bool:
     return data.count(0) == len(data)
 
 
-def _new_cut_path(disk: Disk, layout: StoreLayout, offset: int) -> str:
+def _new_cut_path(disk: Disk, layout: CutLayout, offset: int) -> str:
     """A free name `OFFSET.N` in `cut/`, which may be full: then the oldest file leaves."""
     disk.mkdir(layout.cut)
     names = disk.listdir(layout.cut)
