@@ -85,6 +85,9 @@ def keep_aside(
                     target.pwrite(source.pread(at, min(CHUNK_BYTES, used - at)), at - start)
                     yield
                 target.sync()
+            except OSError:
+                disk.unlink(target.path)
+                raise
             finally:
                 target.close()
             disk.sync_dir(layout.cut)
@@ -121,6 +124,7 @@ def finish_interrupted(disk: Disk, layout: CutLayout) -> int | None:
     intent, values = SideFile.open(disk, layout.truncating, 2)
     try:
         if values is None or values[0] == NOTHING:
+            intent.sync()  # Cleared perhaps in the page cache only: it must not come back later.
             return None
         end_bytes, segment_bytes = values
         cut_files(disk, layout.commit_log, segment_bytes, end_bytes)

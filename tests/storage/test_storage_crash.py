@@ -15,10 +15,11 @@ from actors.events import store as events
 from actors.log_types import Message
 from actors.runtime import ActorDown
 from actors.sim.disk import SimDisk, SimFile
-from actors.storage import store
+from actors.storage import store, truncation
 from actors.storage.layout import StoreLayout
 from actors.storage.log_reader import LogReader
 from actors.storage.opening import OpenedStore, open_store
+from actors.storage.side_file import SideFile
 from wire.commitlog import decode_record
 
 S = 4096
@@ -304,6 +305,22 @@ def test_what_a_failed_sync_left_in_the_cache_is_written_again(marked: bool) -> 
     durable = disk.durable(log.path_of(0))
     assert durable is not None
     assert durable[:end] == disk.inode(log.path_of(0)).read(0, end)
+
+
+@pytest.mark.checklist(45)
+@pytest.mark.parametrize("seed", range(8))
+def test_a_truncation_that_is_over_does_not_come_back(seed: int) -> None:
+    """Killed when its end was written and not synced; then a power loss, with newer records."""
+    disk, layout = sim_disk(seed), StoreLayout(ROOT)
+    disk.mkdir(ROOT)
+    intent, _ = SideFile.open(disk, layout.truncating, 2)
+    intent.write((100, S))
+    intent.sync()
+    intent.write((truncation.NOTHING, 0))
+    disk.kill()
+    assert truncation.finish_interrupted(disk, layout) is None
+    disk.power_loss()
+    assert truncation.finish_interrupted(disk, layout) is None
 
 
 @pytest.mark.checklist(25, 45)
