@@ -76,7 +76,7 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 Place: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 ENTRY_HEAD = struct.Struct(">iiqqqiiii")
-_INDEX = struct.Struct(">iqiqq")
+INDEX_RECORD = struct.Struct(">iqiqq")
 _BLANK = struct.Struct(">ii")
 
 
@@ -274,7 +274,7 @@ def encode_index(entries: Sequence[Entry]) -> bytes:
         LocalProtocolError: a number is out of range.
     """
     out = bytearray(INDEX_BYTES * len(entries))
-    pack_into = _INDEX.pack_into
+    pack_into = INDEX_RECORD.pack_into
     at = 0
     try:
         for entry in entries:
@@ -287,7 +287,7 @@ def encode_index(entries: Sequence[Entry]) -> bytes:
 
 def encode_index_records(records: Sequence[IndexRecord]) -> bytes:
     """Index records made again from what a scan of the data found."""
-    return b"".join([_INDEX.pack(*astuple(record)) for record in records])
+    return b"".join([INDEX_RECORD.pack(*astuple(record)) for record in records])
 
 
 def decode_index(buf: Buffer, at: int = 0, end: int | None = None) -> list[IndexRecord]:
@@ -298,7 +298,7 @@ def decode_index(buf: Buffer, at: int = 0, end: int | None = None) -> list[Index
     limit = len(buf) if end is None else end
     assert 0 <= at <= limit <= len(buf)
     whole = (limit - at) // INDEX_BYTES * INDEX_BYTES
-    return [IndexRecord(*each) for each in _INDEX.iter_unpack(buf[at : at + whole])]
+    return [IndexRecord(*each) for each in INDEX_RECORD.iter_unpack(buf[at : at + whole])]
 
 
 def file_name(start: int) -> str:

@@ -1,0 +1,394 @@
+"""The DLedger store on disk: entries, index, mark, term and vote, checkpoint.
+
+Upstream: openmessaging/dledger, store/file/DLedgerMmapFileStore.java (0.3.1.2).
+
+Differs: see `ledger`; besides,
+- What is cut is kept aside in `cut/`, and the bytes behind the end are zeros, on the disk, before
+  anything else is written: no restart finds entries that were cut (B6).
+- A follower that is re-based into the middle of a file fills what lies before with a BLANK of
+  exactly that length, so that a restart finds its first entry (B6).
+- An append is refused before anything is written, or written wholly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+from actors.env import Env
+from actors.errors import LogFull, StorageError
+from actors.storage import truncation
+from actors.storage.commit_log import NO_ROOM, CommitLog, NoRoom
+from actors.storage.dledger import batches, compare
+from actors.storage.dledger.batches import Batch
+from actors.storage.dledger.layout import LedgerLayout
+from actors.storage.dledger.ledger import (
+    NONE,
+    AppendedEntries,
+    BelowCommitted,
+    IndexGone,
+    IndexNotThere,
+    SyncWork,
+    WrongPlace,
+)
+from actors.storage.dledger.mark import Mark, MarkValues
+from actors.storage.dledger.opening import OpenedLedger, open_files
+from actors.storage.dledger.per_index import PerIndexFiles
+from actors.storage.dledger.reader import EntryReader
+from actors.storage.dledger.recovery import first_of_log
+from actors.storage.dledger.settings import LedgerSettings
+from actors.storage.dledger.term_files import (
+    TermVote,
+    write_checkpoint,
+    write_term,
+)
+from actors.storage.expiry import Cleaner
+from actors.storage.found_bytes import sync_file
+from wire.dledger_entry import ENTRY_HEAD_BYTES, Entry
+from wire.dledger_files import LedgerCheckpoint
+
+T = TypeVar("T")
+
+
+def open_ledger(
+    env: Env, layout: LedgerLayout, settings: LedgerSettings
+) -> Generator[None, None, FileLedger]:
+    """Open or create a store on disk; see `opening.open_files`. Yields every 4 MiB of work."""
+    opened = yield from open_files(env.disk, layout, settings)
+    return FileLedger(env, layout, settings, opened)
+
+
+class FileLedger:
+    """`LedgerStore` of `ledger`, on disk.
+
+    Attributes:
+        opened: what the start found.
+    """
+
+    def __init__(
+        self, env: Env, layout: LedgerLayout, settings: LedgerSettings, opened: OpenedLedger
+    ) -> None:
+        self.opened = opened
+        self._disk = env.disk
+        self._layout = layout
+        self._settings = settings
+        self._log: CommitLog = opened.log
+        self._index: PerIndexFiles = opened.index
+        self._sums: PerIndexFiles = opened.sums
+        self._mark: Mark = opened.mark
+        self._reader = EntryReader.of(env.disk, layout, settings)
+        self._cleaner = Cleaner(env=env, log=opened.log, rules=settings.expiry())
+        self._cleaner.look()
+        found = opened.found
+        self._begin, self._end, self._end_term = opened.begin_index, found.end_index, found.end_term
+        self._next = found.end_index + 1
+        self._committed = opened.committed_index
+        self._vote = opened.vote
+        self._synced, self._synced_bytes = found.end_index, opened.log.written_bytes
+        self._sync: SyncWork | None = None
+        self._risky = False
+        self._mark_dirty = False
+        self._failed = ""
+
+    # ---- what there is ----
+
+    @property
+    def begin_index(self) -> int:
+        return self._begin
+
+    @property
+    def end_index(self) -> int:
+        return self._end
+
+    @property
+    def end_term(self) -> int:
+        return self._end_term
+
+    @property
+    def next_index(self) -> int:
+        return self._next
+
+    @property
+    def end_bytes(self) -> int:
+        return self._log.written_bytes
+
+    @property
+    def synced_index(self) -> int:
+        return self._synced
+
+    @property
+    def committed_index(self) -> int:
+        return self._committed
+
+    @property
+    def vote(self) -> TermVote:
+        return self._vote
+
+    @property
+    def is_full(self) -> bool:
+        """The disk was too full for appends at the last look."""
+        return self._cleaner.is_full
+
+    # ---- appending ----
+
+    def append_as_leader(self, bodies: Sequence[bytes], term: int) -> AppendedEntries:
+        assert term >= max(self._end_term, 0)  # TermMonotonic
+        batch = batches.of_bodies(
+            bodies,
+            index=self._next,
+            term=term,
+            end_bytes=self._log.written_bytes,
+            file_bytes=self._log.segment_bytes,
+        )
+        self._append(batch)
+        return batch.appended()
+
+    def append_as_follower(self, entries: Sequence[Entry]) -> AppendedEntries:
+        batch = batches.of_entries(
+            entries,
+            index=self._next,
+            term=max(self._end_term, 0),
+            end_bytes=self._log.written_bytes,
+            file_bytes=self._log.segment_bytes,
+        )
+        self._append(batch)
+        return batch.appended()
+
+    def _append(self, batch: Batch) -> None:
+        """Effects order: room for all of it, entries, index records; synced by `begin_sync`."""
+        if self._cleaner.is_full:
+            raise LogFull(self._cleaner.full_text(self._layout.root))
+        with self._changing("the append"):
+            if self._end < 0 and batch.runs[0][0] != self._log.written_bytes:
+                self._log.restart_at(batch.runs[0][0])  # A log's first file begins with an entry.
+            try:
+                self._log.reserve(batch.end_bytes)
+                self._index.reserve(batch.records)
+                self._sums.reserve(batch.sums)
+            except NoRoom as error:
+                raise LogFull(f"no room for entries up to {batch.last_index}: {error}") from error
+            for start, data in batch.runs:
+                if start != self._log.written_bytes:
+                    self._log.roll()
+                assert start == self._log.written_bytes  # EntriesLieWhereTheySay
+                self._log.append(data)
+            self._index.append(batch.records)
+            self._sums.append(batch.sums)
+        if self._end < 0:
+            self._begin = batch.first_index
+        self._end, self._end_term, self._next = batch.last_index, batch.term, batch.last_index + 1
+        self._risky = self._risky or batch.risky
+
+    # ---- cutting ----
+
+    def truncate(self, index: int) -> Generator[None, None, None]:
+        self._check_there(index)
+        self._check_uncommitted(index)
+        record = self._reading(lambda: self._reader.record(max(index - 1, self._begin)))
+        cuts_all = index == self._begin
+        end = record.pos if cuts_all else record.pos + record.size
+        yield from self._keep_aside(end)
+        if cuts_all:
+            self._drop_all(index, record.pos)
+            return
+        with self._changing(f"the truncation at {index}"):
+            self._mark.lower(end)
+            self._reader.forget()
+            truncation.truncate(self._disk, self._layout, self._log, end)
+            self._index.cut(index)
+            self._sums.cut(index)
+        self._end, self._end_term, self._next = index - 1, record.term, index
+        self._synced = min(self._synced, self._end)
+        self._synced_bytes = min(self._synced_bytes, end)
+
+    def restart_at(self, index: int, pos_bytes: int) -> Generator[None, None, None]:
+        self._check_uncommitted(index)
+        yield
+        self._drop_all(index, pos_bytes)
+
+    def _drop_all(self, index: int, pos_bytes: int) -> None:
+        """The mark first; then the files from the last to the first, so that a crash in between
+        leaves a beginning of the log; then what fills the new first file up to the next entry.
+        """
+        assert self._sync is None, "no sync may be under way"
+        head_bytes = pos_bytes % self._log.segment_bytes
+        if 0 < head_bytes < ENTRY_HEAD_BYTES:
+            raise WrongPlace(f"entry {index} cannot lie at {pos_bytes}")
+        with self._changing(f"going on at {index}"):
+            self._mark.lower(0)
+            self._reader.forget()
+            self._log.restart_at(pos_bytes - head_bytes)
+            self._index.restart_at(index)
+            self._sums.restart_at(index)
+            if head_bytes:
+                self._log.fill(head_bytes)
+        self._begin = self._end = self._end_term = self._synced = NONE
+        self._next, self._synced_bytes = index, 0
+
+    def _keep_aside(self, end_bytes: int) -> Generator[None, None, None]:
+        assert self._sync is None, "no sync may be under way"
+        try:
+            yield from truncation.keep_aside(self._disk, self._layout, self._log, end_bytes)
+        except OSError as error:
+            if error.errno in NO_ROOM:
+                raise LogFull(f"no room to keep aside what is cut: {error}") from error
+            self._failed = str(error)
+            raise StorageError(f"{self._layout.root}: keeping aside failed: {error}") from error
+
+    def delete_expired(self, floor_index: int) -> str | None:
+        self._cleaner.look()
+        keep = min(floor_index, self._committed, self._end)
+        if keep < max(self._begin, 0):
+            return None
+        pos = self._reading(lambda: self._reader.record(keep).pos)
+        with self._changing("deleting the oldest file"):
+            reason = self._cleaner.delete_one(min(pos, self._synced_bytes))
+            if reason is not None:
+                base = self._log.bases()[0]
+                head = first_of_log(self._disk, self._log)
+                if head is None:
+                    raise StorageError(f"{self._log.path_of(base)}: it begins with no entry")
+                self._begin = head.index
+                self._index.drop_below(head.index)
+                self._sums.drop_below(head.index)
+                self._reader.drop_below(head.pos, head.index)
+        return reason
+
+    # ---- small files ----
+
+    def save_vote(self, vote: TermVote) -> None:
+        assert vote.term >= self._vote.term  # TermMonotonic
+        same_term = vote.term == self._vote.term and self._vote.voted_for
+        assert not same_term or vote.voted_for == self._vote.voted_for  # OneVotePerTerm
+        with self._changing(f"saving the vote in term {vote.term}"):
+            write_term(self._disk, self._layout.term, vote)
+        self._vote = vote
+
+    def commit(self, index: int) -> None:
+        assert index <= self._end
+        self._committed = max(self._committed, index)
+
+    def save_checkpoint(self) -> None:
+        self._write_checkpoint(synced=False)
+
+    def _write_checkpoint(self, *, synced: bool) -> None:
+        with self._changing("saving the checkpoint"):
+            what = LedgerCheckpoint(committed_index=self._committed, end_index=self._end)
+            write_checkpoint(self._disk, self._layout.checkpoint, what, synced=synced)
+
+    # ---- durability ----
+
+    def begin_sync(self, *, whole: bool = False) -> SyncWork:
+        assert self._sync is None, "one sync at a time"
+        paths = self._log.take_dirty()
+        if whole:
+            paths += self._index.log.take_dirty() + self._sums.log.take_dirty()
+            if self._mark_dirty:
+                paths += (self._mark.path,)
+                self._mark_dirty = False
+        gone: tuple[str, ...] = ()
+        for log in (self._log, self._index.log, self._sums.log):
+            gone += log.gone_paths
+            log.gone_paths = ()
+        work = SyncWork(
+            paths=paths,
+            gone=gone,
+            index=self._end,
+            end_bytes=self._held_bytes,
+            whole=whole,
+            risky=self._risky,
+        )
+        self._risky = False
+        self._sync = work
+        return work
+
+    def end_sync(self, work: SyncWork) -> None:
+        """Effects order: the entries are on the disk; the mark, which a risky one waits for."""
+        assert work is self._sync
+        self._sync = None
+        was = self._mark.values or MarkValues()
+        now = MarkValues(work.end_bytes, work.end_bytes if work.whole else was.whole_bytes)
+        with self._changing("writing the mark"):
+            if now != was:
+                self._mark.write(now)
+                self._mark_dirty = True
+            if work.risky:
+                self._mark.sync()
+                self._mark_dirty = False
+        self._synced, self._synced_bytes = work.index, work.end_bytes
+
+    def close(self, *, ordered: bool) -> None:
+        """Effects order: entries and index, checkpoint, the mark that says so; spare files go."""
+        ordered = ordered and not self._failed
+        late = () if self._sync is None else self._sync.paths
+        logs = (self._log, self._index.log, self._sums.log)
+        paths = (*late, *(path for log in logs for path in log.take_dirty()))
+        try:
+            if ordered:
+                with self._changing("the stop"):
+                    for path in dict.fromkeys(paths):
+                        sync_file(self._disk, path)
+                self._write_checkpoint(synced=True)
+                with self._changing("the stop"):
+                    end = self._held_bytes
+                    self._mark.write(MarkValues(end, end, is_clean=True))
+                    self._mark.sync()
+        finally:
+            self._reader.forget()
+            self._sums.close(remove_spare=ordered)
+            self._index.close(remove_spare=ordered)
+            self._log.close(remove_spare=ordered)
+            self._mark.close()
+
+    # ---- reading ----
+
+    def read(self, index: int, bytes_max: int) -> bytes:
+        self._check_there(index)
+        return self._reading(lambda: self._reader.read(index, self._end, bytes_max))
+
+    def term_at(self, index: int) -> int:
+        self._check_there(index)
+        if index == self._end:
+            return self._end_term
+        return self._reading(lambda: self._reader.record(index).term)
+
+    def equal_count(self, entries: Sequence[Entry]) -> int:
+        return compare.equal_count(entries, self._begin, self._end, self.read)
+
+    # ---- checks ----
+
+    @property
+    def _held_bytes(self) -> int:
+        """What the mark may say: an empty log holds nothing, wherever it goes on."""
+        return self._log.written_bytes if self._end >= 0 else 0
+
+    def _check_there(self, index: int) -> None:
+        if not 0 <= index <= self._end:
+            raise IndexNotThere(f"entry {index}, the log ends at {self._end}")
+        if index < self._begin:
+            raise IndexGone(f"entry {index}, the log begins at {self._begin}")
+
+    def _check_uncommitted(self, index: int) -> None:
+        if index <= self._committed:
+            raise BelowCommitted(
+                f"{self._layout.root}: a truncation at {index}, but all up to {self._committed} is "
+                "committed"
+            )
+
+    def _reading(self, read: Callable[[], T]) -> T:
+        try:
+            return read()
+        except OSError as error:
+            raise StorageError(f"{self._layout.root}: a read failed: {error}") from error
+
+    @contextmanager
+    def _changing(self, what: str) -> Iterator[None]:
+        """A disk's error in here is final: what the disk holds is unknown afterwards."""
+        if self._failed:
+            raise StorageError(f"{self._layout.root}: not used after a failure: {self._failed}")
+        try:
+            yield
+        except OSError as error:
+            self._failed = f"{what} failed: {error}"
+            raise StorageError(f"{self._layout.root}: {self._failed}") from error

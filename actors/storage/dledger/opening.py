@@ -1,0 +1,315 @@
+"""Opening a DLedger store: from the files as a stop or a crash left them to a log one can write.
+
+Order: end an interrupted truncation; load the files; find the end (`recovery`); keep aside and cut
+what lies behind it, the mark first; make again what derives from the entries where it is missing or
+disagrees; sync what was found and raise the mark to it; read term, vote and committed index.
+
+Upstream: openmessaging/dledger, DLedgerMmapFileStore.java, load and recover; MemberState.java,
+loadTerm (0.3.1.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import ExitStack
+
+import attrs
+
+from actors.env.protocols import Disk
+from actors.errors import CorruptLog
+from actors.storage import truncation
+from actors.storage.commit_log import CommitLog
+from actors.storage.dledger import recovery
+from actors.storage.dledger.layout import LedgerLayout
+from actors.storage.dledger.mark import Mark, MarkValues
+from actors.storage.dledger.per_index import PerIndexFiles
+from actors.storage.dledger.recovery import Found, OnHeads
+from actors.storage.dledger.settings import LedgerSettings
+from actors.storage.dledger.sums import (
+    SUM_BYTES,
+    UNKNOWN,
+    stored_sums,
+    sums_file_bytes,
+    sums_of,
+)
+from actors.storage.dledger.term_files import (
+    TermVote,
+    read_checkpoint,
+    read_term,
+    settle_term,
+    write_checkpoint,
+)
+from actors.storage.found_bytes import sync_found, write_again
+from wire.dledger_entry import INDEX_BYTES, encode_blank
+from wire.dledger_files import LedgerCheckpoint
+from wire.dledger_scan import EntryHead
+
+
+@attrs.frozen(kw_only=True)
+class OpenedLedger:
+    """A store that is ready.
+
+    Attributes:
+        log, index, sums: their ends are set; they are synced.
+        mark: it says the log's end, and that the store is open.
+        vote: as saved last.
+        vote_found: False: no file said it, and a new store or Java's interrupted write is why.
+        begin_index: of the first entry; -1 without any.
+        found: what the scan said.
+        committed_index: as the checkpoint says it, not above the end; -1 if not known.
+        kept_bytes: bytes that were cut and are in `cut/` now.
+        was_clean: the last stop was an ordered one.
+        index_made: the index was made again, from this file's entries on; None: it was whole.
+    """
+
+    log: CommitLog
+    index: PerIndexFiles
+    sums: PerIndexFiles
+    mark: Mark
+    vote: TermVote
+    vote_found: bool
+    begin_index: int
+    found: Found
+    committed_index: int
+    kept_bytes: int
+    was_clean: bool
+    index_made: int | None
+
+
+def open_files(
+    disk: Disk, layout: LedgerLayout, settings: LedgerSettings
+) -> Generator[None, None, OpenedLedger]:
+    """Open or create the store. Yields at least every 4 MiB of work.
+
+    Raises: ConfigError: the files have another size than configured. CorruptLog: damage below the
+        synced mark, a missing file, a term file that cannot be read. OSError.
+    """
+    disk.mkdir(layout.root)
+    truncation.finish_interrupted(disk, layout)
+    with ExitStack() as files:
+        log = CommitLog.load(disk, layout.commit_log, settings.data_file_bytes, blank=encode_blank)
+        files.callback(log.close, remove_spare=False)
+        index = PerIndexFiles.load(disk, layout.index, settings.index_file_bytes, INDEX_BYTES)
+        files.callback(index.close, remove_spare=False)
+        sums_bytes = sums_file_bytes(settings.index_file_bytes)
+        sums = PerIndexFiles.load(disk, layout.sums, sums_bytes, SUM_BYTES)
+        files.callback(sums.close, remove_spare=False)
+        mark = Mark.open(disk, layout.synced)
+        files.callback(mark.close)
+        opened = yield from _Opening(disk, layout, log, index, sums, mark).run()
+        files.pop_all()
+    return opened
+
+
+@attrs.define
+class _Opening:
+    """One opening; see the module's text."""
+
+    _disk: Disk
+    _layout: LedgerLayout
+    _log: CommitLog
+    _index: PerIndexFiles
+    _sums: PerIndexFiles
+    _mark: Mark
+
+    def run(self) -> Generator[None, None, OpenedLedger]:
+        disk, log, was = self._disk, self._log, self._mark.values
+        found, index_agrees = yield from self._find()
+        vote = self._vote(found)
+        if vote is not None:
+            settle_term(disk, self._layout.term, vote)  # What is believed is on the disk first.
+        is_clean = was is not None and was.is_clean and was.end_bytes == found.end_bytes
+        kept = 0
+        if not is_clean:
+            kept = yield from self._cut(found)
+        if found.end_index < 0:
+            self._empty()
+        else:
+            log.set_end(found.end_bytes)
+        begin = self._begin_index(found)
+        made = yield from self._mend_index(found, begin, index_agrees, is_clean)
+        yield from self._mend_sums(found, is_clean)
+        if not is_clean:
+            sure = 0 if was is None else was.end_bytes
+            yield from write_again(disk, log, max(sure, found.first_base))
+            for files in (self._index, self._sums):
+                first_bytes = max(found.first_index, 0) * files.record_bytes
+                yield from write_again(disk, files.log, first_bytes)
+        yield from sync_found(disk, log, found.first_base)
+        for files in (self._index, self._sums):
+            yield from sync_found(disk, files.log, files.log.min_bytes)
+        self._mark.write(MarkValues(log.written_bytes, log.written_bytes))
+        self._mark.sync()
+        committed = self._committed(begin, found.end_index)
+        return OpenedLedger(
+            log=log,
+            index=self._index,
+            sums=self._sums,
+            mark=self._mark,
+            vote=vote or TermVote(max(found.end_term, 0)),
+            vote_found=vote is not None,
+            begin_index=begin,
+            found=found,
+            committed_index=committed,
+            kept_bytes=kept,
+            was_clean=is_clean,
+            index_made=made,
+        )
+
+    def _find(self) -> Generator[None, None, tuple[Found, bool]]:
+        """What the scan says, and whether the index records of what it saw agree."""
+        log, was = self._log, self._mark.values
+        if not log.bases():
+            if was is not None and was.end_bytes:
+                raise CorruptLog(
+                    f"{log.folder}: no files, but all below {was.end_bytes} was synced once"
+                )
+            return Found(first_base=0, end_bytes=0), True
+        least = None if was is None else min(was.end_bytes, was.whole_bytes)
+        start = recovery.first_base(self._disk, log, least)
+        compared = _IndexCompare(self._index)
+        found = yield from recovery.find_end(
+            self._disk,
+            log,
+            start_base=start,
+            mark_bytes=None if was is None else was.end_bytes,
+            sums=self._sums,
+            on_heads=compared.take,
+        )
+        return found, compared.agrees
+
+    def _vote(self, found: Found) -> TermVote | None:
+        vote = read_term(self._disk, self._layout.term)
+        if vote is None and self._mark.values is not None and found.end_index >= 0:
+            raise CorruptLog(
+                f"{self._layout.term}: there is none, but the log holds entries. "
+                "A node that forgets its vote may vote twice in one term, so it does not start"
+            )
+        return vote
+
+    def _cut(self, found: Found) -> Generator[None, None, int]:
+        """Cut what lies behind the end, if anything does. Gives the bytes kept aside."""
+        disk, layout, log = self._disk, self._layout, self._log
+        if not (yield from truncation.has_bytes_behind(disk, log, found.end_bytes)):
+            return 0
+        kept = yield from truncation.keep_aside(disk, layout, log, found.end_bytes)
+        self._mark.lower(found.end_bytes)
+        truncation.truncate(disk, layout, log, found.end_bytes)
+        return kept
+
+    def _empty(self) -> None:
+        """There are no entries: whatever files there are say nothing about where they begin."""
+        self._mark.lower(0)
+        self._log.restart_at(0)
+        self._index.restart_at(0)
+        self._sums.restart_at(0)
+
+    def _begin_index(self, found: Found) -> int:
+        bases = self._log.bases()
+        if found.end_index < 0 or found.first_base == bases[0]:
+            return found.first_index
+        head = recovery.first_of_log(self._disk, self._log)
+        if head is None:
+            path = self._log.path_of(bases[0])
+            raise CorruptLog(f"{path}: it is the first of several files and begins with no entry")
+        return head.index
+
+    def _mend_index(
+        self, found: Found, begin: int, agrees: bool, is_clean: bool
+    ) -> Generator[None, None, int | None]:
+        """Make index records again where they are missing or disagree; cut what is behind them."""
+        index, end = self._index, found.end_index + 1
+        if end == 0:
+            return None
+        begins = index.covers(begin) and self._agrees_at_begin(begin)
+        if begins and agrees and index.covers(found.end_index):
+            if is_clean or not (yield from index.used_behind(end)):
+                index.set_next(end)
+            else:
+                index.cut(end)
+            return None
+        if begins and index.covers(found.first_index):
+            index.cut(found.first_index)
+            base = found.first_base
+        else:
+            index.restart_at(begin)
+            base = self._log.bases()[0]
+
+        def write(data: bytes, heads: list[EntryHead]) -> None:
+            assert heads[0].index == index.next_index
+            index.append(recovery.index_records(heads))
+
+        yield from self._scan_again(base, write)
+        assert index.next_index == end
+        return base
+
+    def _mend_sums(self, found: Found, is_clean: bool) -> Generator[None, None, None]:
+        """What disagreed was cut. Missing ones are made of the entries that were scanned; without a
+        mark nobody knows whose they are, and all of these are.
+        """
+        sums, end = self._sums, found.end_index + 1
+        if end == 0:
+            return
+        first, count = found.first_index, found.entry_count
+        whole = self._mark.values is not None and sums.covers(first) and sums.covers(end - 1)
+        if whole and is_clean:
+            sums.set_next(end)
+            return
+        if whole and not (yield from sums.used_behind(end)):
+            known = stored_sums(sums, first, count)
+            if all(known[at : at + SUM_BYTES] != UNKNOWN for at in range(0, len(known), SUM_BYTES)):
+                sums.set_next(end)
+                return
+        if whole:
+            sums.cut(first)
+        else:
+            sums.restart_at(first)
+        yield from self._scan_again(
+            found.first_base, lambda data, heads: sums.append(sums_of(data, heads))
+        )
+        assert sums.next_index == end
+
+    def _scan_again(self, base: int, on_heads: OnHeads) -> Generator[None, None, None]:
+        """What was scanned is good; behind it there are zeros."""
+        yield from recovery.find_end(
+            self._disk,
+            self._log,
+            start_base=base,
+            mark_bytes=None,
+            sums=self._sums,
+            on_heads=on_heads,
+        )
+
+    def _agrees_at_begin(self, begin: int) -> bool:
+        head = recovery.first_of_log(self._disk, self._log)
+        assert head is not None
+        return self._index.read(begin, 1) == recovery.index_records([head])
+
+    def _committed(self, begin: int, end: int) -> int:
+        """Upstream's rule: not above the end, and ignored below the first entry.
+
+        What is not believed now must not be believed later, when the log has grown again.
+        """
+        said = read_checkpoint(self._disk, self._layout.checkpoint)
+        committed = min(said.committed_index, end)
+        if committed < max(begin, 0):
+            committed = -1
+        if said.committed_index > committed:
+            now = LedgerCheckpoint(committed_index=committed, end_index=end)
+            write_checkpoint(self._disk, self._layout.checkpoint, now, synced=True)
+        return committed
+
+
+@attrs.define
+class _IndexCompare:
+    """Compares index records with entries as a scan sees them."""
+
+    _index: PerIndexFiles
+    agrees: bool = True
+
+    def take(self, data: bytes, heads: list[EntryHead]) -> None:
+        if self.agrees:
+            wanted = recovery.index_records(heads)
+            first, covered = heads[0].index, self._index.covers
+            if not covered(first) or self._index.read(first, len(heads)) != wanted:
+                self.agrees = False

@@ -1,0 +1,50 @@
+"""A checksum of each entry, beside the log: DLedger's format has none, and is not to be changed.
+
+Upstream: none; the fields `bodyCrc` and `chainCrc` of an entry are 0 in every version.
+
+Record of an entry, at `index * SUM_BYTES` of the files in `sums/`:
+
+| Offset | Width | Type | Field | Meaning                                                   |
+|--------|-------|------|-------|-----------------------------------------------------------|
+| 0      | 4     | uint | crc   | CRC-32 of the whole entry as it lies in its data file     |
+| 4      | 4     | uint | check | crc xor CHECK_MASK, so that zeros say: nothing known      |
+
+Size: SUM_BYTES = 8. Like the index it is synced once a second; a record is there or is zeros. An
+entry without one (another program appended it, or the record's page was lost) is believed as far as
+its head goes.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Sequence
+from typing import Final
+
+from actors.storage.dledger.per_index import PerIndexFiles
+from wire.dledger_entry import INDEX_BYTES
+from wire.dledger_scan import EntryHead
+
+SUM_BYTES: Final = 8
+CHECK_MASK: Final = 0xA5C35A3C
+UNKNOWN: Final = bytes(SUM_BYTES)
+SUM_RECORD = struct.Struct(">II")
+
+
+def sums_file_bytes(index_file_bytes: int) -> int:
+    """A file of sums holds as many records as one of the index."""
+    return index_file_bytes // INDEX_BYTES * SUM_BYTES
+
+
+def sums_of(data: bytes, heads: Sequence[EntryHead]) -> bytes:
+    """The records of the entries that these heads found in `data`."""
+    view = memoryview(data)
+    crcs = [zlib.crc32(view[head.at : head.at + head.size]) for head in heads]
+    return b"".join([SUM_RECORD.pack(crc, crc ^ CHECK_MASK) for crc in crcs])
+
+
+def stored_sums(files: PerIndexFiles, index: int, count: int) -> bytes:
+    """What the files say of so many entries from `index` on; zeros where they say nothing."""
+    below = min(max(-(-files.log.min_bytes // SUM_BYTES) - index, 0), count)
+    found = files.read(index + below, count - below) if count > below else b""
+    return (bytes(below * SUM_BYTES) + found).ljust(count * SUM_BYTES, b"\0")

@@ -1,0 +1,153 @@
+"""Term and vote (`currterm`), and the committed index (`checkpoint`), as Java's nodes keep them.
+
+Upstream: openmessaging/dledger, MemberState.java (persistTerm, loadTerm), DLedgerMmapFileStore.java
+(persistCheckPoint), IOUtils.java (0.3.1.2); specification section 3.4.
+
+The texts themselves: `wire.dledger_files`.
+
+Differs:
+- A vote is on the disk before the call returns: temporary file, fsync, atomic rename, fsync of the
+  folder. Upstream syncs nothing and deletes before it renames, so a crash can leave no file, and
+  the node votes twice in a term (B8).
+- A `currterm` that is there and cannot be read refuses the start. Upstream begins in term 0.
+- If there is none, what an interrupted write of upstream's left (`.tmp`, `.bak`) is taken.
+- No `.bak` is written. The new name of a checkpoint is synced only at a stop: it may be old.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from actors.env.protocols import Disk
+from actors.errors import CorruptLog, LogFull
+from actors.storage.commit_log import NO_ROOM
+from actors.storage.found_bytes import sync_file
+from wire.dledger_files import (
+    LedgerCheckpoint,
+    TermAndVote,
+    decode_currterm,
+    decode_ledger_checkpoint,
+    encode_currterm,
+    encode_ledger_checkpoint,
+)
+from wire.errors import RemoteProtocolError
+
+FILE_BYTES_MAX = 4096
+"""A longer one is none of these."""
+TERM_MAX = (1 << 63) - 1
+
+
+@attrs.frozen
+class TermVote:
+    """What a member may never forget.
+
+    Attributes:
+        term: from 0 on.
+        voted_for: the member that has this node's vote in the term; "" if nobody has.
+    """
+
+    term: int = 0
+    voted_for: str = ""
+
+
+def _decode(data: bytes) -> TermVote:
+    """Raises: RemoteProtocolError: it does not say both, or is not the whole text."""
+    if not data.endswith(b"\n"):
+        raise RemoteProtocolError("it does not end with a line end")
+    value = decode_currterm(data)
+    # Versions up to 0.1 count from -1; there nobody has voted yet.
+    return TermVote(max(value.term, 0), (value.vote_leader or "") if value.term >= 0 else "")
+
+
+def read_term(disk: Disk, path: str) -> TermVote | None:
+    """What the file says; None if nothing was ever written.
+
+    Raises: CorruptLog: it is there and cannot be read.
+    """
+    if disk.exists(path):
+        try:
+            return _decode(_read(disk, path))
+        except RemoteProtocolError as error:
+            raise CorruptLog(
+                f"{path}: the term and the vote cannot be read: {error}. "
+                "A node that forgets its vote may vote twice in one term, so it does not start"
+            ) from None
+    left = []
+    for other in (f"{path}.bak", f"{path}.tmp"):
+        if disk.exists(other):
+            try:
+                left.append(_decode(_read(disk, other)))
+            except RemoteProtocolError:
+                continue
+    return max(left, key=lambda vote: (vote.term, vote.voted_for != ""), default=None)
+
+
+def write_term(disk: Disk, path: str, vote: TermVote) -> None:
+    """Have it on the disk when this returns.
+
+    Raises: LogFull: no room, the old one stays. OSError: then it or the old one is there, whole.
+    """
+    assert 0 <= vote.term <= TERM_MAX
+    value = TermAndVote(term=vote.term, vote_leader=vote.voted_for or None)
+    _replace(disk, path, encode_currterm(value), synced=True)
+
+
+def settle_term(disk: Disk, path: str, vote: TermVote) -> None:
+    """Have on the disk what was just read, wherever it stood. Raises: as `write_term`."""
+    if not disk.exists(path):
+        write_term(disk, path, vote)
+        return
+    sync_file(disk, path)
+    disk.sync_dir(path.rpartition("/")[0])
+
+
+def read_checkpoint(disk: Disk, path: str) -> LedgerCheckpoint:
+    """What the file says; (-1, -1) if there is none or it cannot be read."""
+    if disk.exists(path):
+        try:
+            return decode_ledger_checkpoint(_read(disk, path))
+        except RemoteProtocolError:
+            pass
+    return LedgerCheckpoint(committed_index=-1, end_index=-1)
+
+
+def write_checkpoint(disk: Disk, path: str, checkpoint: LedgerCheckpoint, *, synced: bool) -> None:
+    """Replace it.
+
+    Args:
+        synced: no older one comes back after a power loss.
+
+    Raises: LogFull: no room, the old one stays. OSError: then it or the old one is there, whole.
+    """
+    _replace(disk, path, encode_ledger_checkpoint(checkpoint), synced=synced)
+
+
+def _read(disk: Disk, path: str) -> bytes:
+    file = disk.open(path, "r")
+    try:
+        return file.pread(0, FILE_BYTES_MAX)
+    finally:
+        file.close()
+
+
+def _replace(disk: Disk, path: str, data: bytes, *, synced: bool) -> None:
+    temporary = f"{path}.tmp"
+    try:
+        _write_synced(disk, temporary, data)
+    except OSError as error:
+        if error.errno in NO_ROOM:
+            raise LogFull(f"no room: {error}") from error
+        raise
+    disk.rename(temporary, path)
+    if synced:
+        disk.sync_dir(path.rpartition("/")[0])
+
+
+def _write_synced(disk: Disk, path: str, data: bytes) -> None:
+    file = disk.open(path, "w" if disk.exists(path) else "x")
+    try:
+        file.resize(0)
+        file.pwrite(data, 0)
+        file.sync()  # Before the name leads to it: no power loss leaves a name without its text.
+    finally:
+        file.close()
