@@ -142,12 +142,10 @@ _DLEDGER_LATER: dict[int, str] = {
     38: "real SIGKILLs; loss of unsynced pages is simulated",
 }
 
-_STORE, _CORE = "with the store", "with the protocol"
+_CORE = "with the protocol"
+_OF_CORE = (5, 6, *range(8, 21), 22, 23, 24, 25, 30, 31, 32, 33, 34, 36)
 
-_DLEDGER_COMING: dict[int, str] = {
-    **dict.fromkeys((7, 26, 27, 28, 29, 34), _STORE),
-    **dict.fromkeys((5, 6, *range(8, 21), 22, 23, 24, 25, 30, 31, 32, 33, 36), _CORE),
-}
+_DLEDGER_COMING: dict[int, str] = dict.fromkeys(_OF_CORE, _CORE)
 
 CHECKLISTS = {
     "classic": Checklist(_CLASSIC_ITEMS, _CLASSIC_LATER, {}),

@@ -233,6 +233,11 @@ class CommitLog:
         while len(self._bases) > 1 and self._bases[-1] >= end_bytes:
             self._forget(self._bases.pop())
 
+    @property
+    def is_dirty(self) -> bool:
+        """Whether something was written since `take_dirty`."""
+        return bool(self._dirty)
+
     def take_dirty(self) -> tuple[str, ...]:
         """Paths written since the last call: what a sync has to cover."""
         paths = tuple(self._dirty)

@@ -26,11 +26,11 @@ from actors.storage.dledger.layout import LedgerLayout
 from actors.storage.dledger.ledger import (
     NONE,
     AppendedEntries,
-    BelowCommitted,
-    IndexGone,
-    IndexNotThere,
     SyncWork,
     WrongPlace,
+    check_there,
+    check_uncommitted,
+    check_vote,
 )
 from actors.storage.dledger.mark import Mark, MarkValues
 from actors.storage.dledger.opening import OpenedLedger, open_files
@@ -72,10 +72,10 @@ class FileLedger:
         self.opened = opened
         self._disk = env.disk
         self._layout = layout
-        self._settings = settings
         self._log: CommitLog = opened.log
         self._index: PerIndexFiles = opened.index
         self._sums: PerIndexFiles = opened.sums
+        self._logs = (opened.log, opened.index.log, opened.sums.log)
         self._mark: Mark = opened.mark
         self._reader = EntryReader.of(env.disk, layout, settings)
         self._cleaner = Cleaner(env=env, log=opened.log, rules=settings.expiry())
@@ -96,6 +96,13 @@ class FileLedger:
     @property
     def begin_index(self) -> int:
         return self._begin
+
+    @property
+    def begin_bytes(self) -> int:
+        return self._log.min_bytes
+
+    def opening_events(self) -> tuple[object, ...]:
+        return self.opened.events()
 
     @property
     def end_index(self) -> int:
@@ -127,7 +134,7 @@ class FileLedger:
 
     @property
     def is_full(self) -> bool:
-        """The disk was too full for appends at the last look."""
+        """The disk was too full at the last look."""
         return self._cleaner.is_full
 
     # ---- appending ----
@@ -183,8 +190,8 @@ class FileLedger:
     # ---- cutting ----
 
     def truncate(self, index: int) -> Generator[None, None, None]:
-        self._check_there(index)
-        self._check_uncommitted(index)
+        check_there(index, self._begin, self._end)
+        check_uncommitted(index, self._committed)
         record = self._reading(lambda: self._reader.record(max(index - 1, self._begin)))
         cuts_all = index == self._begin
         end = record.pos if cuts_all else record.pos + record.size
@@ -203,7 +210,7 @@ class FileLedger:
         self._synced_bytes = min(self._synced_bytes, end)
 
     def restart_at(self, index: int, pos_bytes: int) -> Generator[None, None, None]:
-        self._check_uncommitted(index)
+        check_uncommitted(index, self._committed)
         yield
         self._drop_all(index, pos_bytes)
 
@@ -245,10 +252,9 @@ class FileLedger:
         with self._changing("deleting the oldest file"):
             reason = self._cleaner.delete_one(min(pos, self._synced_bytes))
             if reason is not None:
-                base = self._log.bases()[0]
                 head = first_of_log(self._disk, self._log)
                 if head is None:
-                    raise StorageError(f"{self._log.path_of(base)}: it begins with no entry")
+                    raise StorageError(f"{self._log.folder}: it begins with no entry")
                 self._begin = head.index
                 self._index.drop_below(head.index)
                 self._sums.drop_below(head.index)
@@ -258,9 +264,7 @@ class FileLedger:
     # ---- small files ----
 
     def save_vote(self, vote: TermVote) -> None:
-        assert vote.term >= self._vote.term  # TermMonotonic
-        same_term = vote.term == self._vote.term and self._vote.voted_for
-        assert not same_term or vote.voted_for == self._vote.voted_for  # OneVotePerTerm
+        check_vote(self._vote, vote)
         with self._changing(f"saving the vote in term {vote.term}"):
             write_term(self._disk, self._layout.term, vote)
         self._vote = vote
@@ -288,7 +292,7 @@ class FileLedger:
                 paths += (self._mark.path,)
                 self._mark_dirty = False
         gone: tuple[str, ...] = ()
-        for log in (self._log, self._index.log, self._sums.log):
+        for log in self._logs:
             gone += log.gone_paths
             log.gone_paths = ()
         work = SyncWork(
@@ -303,7 +307,7 @@ class FileLedger:
         self._sync = work
         return work
 
-    def end_sync(self, work: SyncWork) -> None:
+    def end_sync(self, work: SyncWork) -> bool:
         """Effects order: the entries are on the disk; the mark, which a risky one waits for."""
         assert work is self._sync
         self._sync = None
@@ -317,13 +321,13 @@ class FileLedger:
                 self._mark.sync()
                 self._mark_dirty = False
         self._synced, self._synced_bytes = work.index, work.end_bytes
+        return self._mark_dirty or self._index.log.is_dirty
 
     def close(self, *, ordered: bool) -> None:
         """Effects order: entries and index, checkpoint, the mark that says so; spare files go."""
         ordered = ordered and not self._failed
         late = () if self._sync is None else self._sync.paths
-        logs = (self._log, self._index.log, self._sums.log)
-        paths = (*late, *(path for log in logs for path in log.take_dirty()))
+        paths = (*late, *(path for log in self._logs for path in log.take_dirty()))
         try:
             if ordered:
                 with self._changing("the stop"):
@@ -344,11 +348,11 @@ class FileLedger:
     # ---- reading ----
 
     def read(self, index: int, bytes_max: int) -> bytes:
-        self._check_there(index)
+        check_there(index, self._begin, self._end)
         return self._reading(lambda: self._reader.read(index, self._end, bytes_max))
 
     def term_at(self, index: int) -> int:
-        self._check_there(index)
+        check_there(index, self._begin, self._end)
         if index == self._end:
             return self._end_term
         return self._reading(lambda: self._reader.record(index).term)
@@ -362,19 +366,6 @@ class FileLedger:
     def _held_bytes(self) -> int:
         """What the mark may say: an empty log holds nothing, wherever it goes on."""
         return self._log.written_bytes if self._end >= 0 else 0
-
-    def _check_there(self, index: int) -> None:
-        if not 0 <= index <= self._end:
-            raise IndexNotThere(f"entry {index}, the log ends at {self._end}")
-        if index < self._begin:
-            raise IndexGone(f"entry {index}, the log begins at {self._begin}")
-
-    def _check_uncommitted(self, index: int) -> None:
-        if index <= self._committed:
-            raise BelowCommitted(
-                f"{self._layout.root}: a truncation at {index}, but all up to {self._committed} is "
-                "committed"
-            )
 
     def _reading(self, read: Callable[[], T]) -> T:
         try:

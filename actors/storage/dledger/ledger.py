@@ -108,12 +108,37 @@ class SyncWork:
     risky: bool = False
 
 
+def check_there(index: int, begin: int, end: int) -> None:
+    """Args: begin, end: indexes of the log's entries. Raises: IndexNotThere, IndexGone."""
+    if not 0 <= index <= end:
+        raise IndexNotThere(f"entry {index}, the log ends at {end}")
+    if index < begin:
+        raise IndexGone(f"entry {index}, the log begins at {begin}")
+
+
+def check_uncommitted(index: int, committed: int) -> None:
+    """Raises: BelowCommitted."""
+    if index <= committed:
+        raise BelowCommitted(f"entries from {index} on were to go, but {committed} is committed")
+
+
+def check_vote(was: TermVote, now: TermVote) -> None:
+    """A term never falls, and in one term nobody else gets the vote."""
+    assert now.term >= was.term  # TermMonotonic
+    bound = now.term == was.term and was.voted_for != ""
+    assert not bound or now.voted_for == was.voted_for  # OneVotePerTerm
+
+
 class LedgerStore(Protocol):
     """One member's log of entries, its term and vote, and its committed index."""
 
     @property
     def begin_index(self) -> int:
         """Of the first entry kept; -1 if there is none."""
+
+    @property
+    def begin_bytes(self) -> int:
+        """Offset of the first byte kept."""
 
     @property
     def end_index(self) -> int:
@@ -142,6 +167,9 @@ class LedgerStore(Protocol):
     @property
     def vote(self) -> TermVote:
         """As last saved."""
+
+    def opening_events(self) -> tuple[object, ...]:
+        """What to emit about what the start found."""
 
     # ---- writing ----
 
@@ -216,8 +244,11 @@ class LedgerStore(Protocol):
             whole: with what derives from the entries; once a second is enough.
         """
 
-    def end_sync(self, work: SyncWork) -> None:
-        """The files of `work` are on the disk. Raises: StorageError: as `append_as_leader`."""
+    def end_sync(self, work: SyncWork) -> bool:
+        """The files of `work` are on the disk. Gives whether anything waits for a whole sync.
+
+        Raises: StorageError: as `append_as_leader`.
+        """
 
     # ---- reading ----
 

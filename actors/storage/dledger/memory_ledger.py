@@ -18,11 +18,11 @@ from actors.storage.dledger.batches import Batch
 from actors.storage.dledger.ledger import (
     NONE,
     AppendedEntries,
-    BelowCommitted,
-    IndexGone,
-    IndexNotThere,
     SyncWork,
     WrongPlace,
+    check_there,
+    check_uncommitted,
+    check_vote,
 )
 from actors.storage.dledger.term_files import TermVote
 from wire.dledger_entry import DATA_FILE_BYTES, ENTRY_HEAD_BYTES, Entry, IndexRecord, decode_index
@@ -55,6 +55,13 @@ class MemoryLedger:
     @property
     def begin_index(self) -> int:
         return self._first if self._entries else NONE
+
+    @property
+    def begin_bytes(self) -> int:
+        return self._records[0].pos if self._records else self._end_bytes
+
+    def opening_events(self) -> tuple[object, ...]:
+        return ()
 
     @property
     def end_index(self) -> int:
@@ -120,8 +127,8 @@ class MemoryLedger:
         return batch.appended()
 
     def truncate(self, index: int) -> Generator[None, None, None]:
-        self._check_there(index)
-        self._check_uncommitted(index)
+        check_there(index, self._first, self.end_index)
+        check_uncommitted(index, self._committed)
         yield
         kept = index - self._first
         self._end_bytes = self._records[0].pos
@@ -131,7 +138,7 @@ class MemoryLedger:
         self._held_bytes = sum(record.size for record in self._records)
 
     def restart_at(self, index: int, pos_bytes: int) -> Generator[None, None, None]:
-        self._check_uncommitted(index)
+        check_uncommitted(index, self._committed)
         if 0 < pos_bytes % self._file_bytes < ENTRY_HEAD_BYTES:
             raise WrongPlace(f"entry {index} cannot lie at {pos_bytes}")
         yield
@@ -143,9 +150,7 @@ class MemoryLedger:
         return None
 
     def save_vote(self, vote: TermVote) -> None:
-        assert vote.term >= self._vote.term  # TermMonotonic
-        same_term = vote.term == self._vote.term and self._vote.voted_for
-        assert not same_term or vote.voted_for == self._vote.voted_for  # OneVotePerTerm
+        check_vote(self._vote, vote)
         self._vote = vote
 
     def commit(self, index: int) -> None:
@@ -158,11 +163,11 @@ class MemoryLedger:
     def begin_sync(self, *, whole: bool = False) -> SyncWork:
         return SyncWork(paths=(), index=self.end_index, end_bytes=self._end_bytes, whole=whole)
 
-    def end_sync(self, work: SyncWork) -> None:
-        """All is as durable as it gets."""
+    def end_sync(self, work: SyncWork) -> bool:
+        return False  # all is as durable as it gets
 
     def read(self, index: int, bytes_max: int) -> bytes:
-        self._check_there(index)
+        check_there(index, self._first, self.end_index)
         first = index - self._first
         start = self._records[first].pos
         file_end = start - start % self._file_bytes + self._file_bytes
@@ -172,7 +177,7 @@ class MemoryLedger:
         return b"".join(self._entries[first : max(behind, first + 1)])
 
     def term_at(self, index: int) -> int:
-        self._check_there(index)
+        check_there(index, self._first, self.end_index)
         return self._records[index - self._first].term
 
     def equal_count(self, entries: Sequence[Entry]) -> int:
@@ -180,15 +185,3 @@ class MemoryLedger:
 
     def close(self, *, ordered: bool) -> None:
         """Nothing is held outside of memory."""
-
-    def _check_there(self, index: int) -> None:
-        if not 0 <= index <= self.end_index:
-            raise IndexNotThere(f"entry {index}, the log ends at {self.end_index}")
-        if index < self._first:
-            raise IndexGone(f"entry {index}, the log begins at {self._first}")
-
-    def _check_uncommitted(self, index: int) -> None:
-        if index <= self._committed:
-            raise BelowCommitted(
-                f"a truncation at {index}, but all up to {self._committed} is committed"
-            )

@@ -17,6 +17,7 @@ import attrs
 
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog
+from actors.events import store as events
 from actors.storage import truncation
 from actors.storage.commit_log import CommitLog
 from actors.storage.dledger import recovery
@@ -74,6 +75,20 @@ class OpenedLedger:
     kept_bytes: int
     was_clean: bool
     index_made: int | None
+
+    def events(self) -> tuple[object, ...]:
+        """What to emit about it."""
+        end = self.log.written_bytes
+        finished = events.RecoveryFinished(
+            was_clean=self.was_clean,
+            scanned_from_bytes=self.found.first_base,
+            end_bytes=end,
+            record_count=self.found.entry_count,
+            kept_bytes=self.kept_bytes,
+            reason=self.found.reason,
+        )
+        cut = events.LogTruncated(end_bytes=end, kept_bytes=self.kept_bytes)
+        return (cut, finished) if self.kept_bytes else (finished,)
 
 
 def open_files(

@@ -95,6 +95,7 @@ CASES = {
 }
 
 
+@pytest.mark.checklist(7, 26, 27, of="dledger")
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("loses_power", [False, True])
 def test_dying_before_every_step(

@@ -34,6 +34,7 @@ from actors.storage.dledger.memory_ledger import MemoryLedger
 from wire.dledger_entry import decode_entry
 
 
+@pytest.mark.checklist(2, of="dledger")
 def test_the_first_entries_are_those_of_the_specification() -> None:
     disk = sim_disk()
     ledger = fresh(disk)
@@ -50,6 +51,7 @@ def test_the_first_entries_are_those_of_the_specification() -> None:
     assert (ledger.begin_index, ledger.end_index, ledger.end_term) == (0, 1, 1)
 
 
+@pytest.mark.checklist(29, of="dledger")
 def test_an_entry_that_leaves_eight_bytes_fits_and_one_more_byte_rolls() -> None:
     for extra, pos in ((0, FILE - 8 - 2000), (1, FILE)):
         disk = sim_disk()
@@ -68,6 +70,7 @@ def test_an_entry_that_leaves_eight_bytes_fits_and_one_more_byte_rolls() -> None
         assert len(model(opened(disk))) == 3
 
 
+@pytest.mark.checklist(29, of="dledger")
 @pytest.mark.parametrize("size", [FILE - 8 - 48 + 1, FILE])
 def test_an_entry_that_no_file_holds_leaves_the_store_unchanged(size: int) -> None:
     disk = sim_disk()
@@ -224,6 +227,7 @@ def test_nothing_committed_is_cut(kind: str) -> None:
     assert [entry[0] for entry in model(ledger)] == [0, 1]
 
 
+@pytest.mark.checklist(26, of="dledger")
 @pytest.mark.parametrize("loses_power", [False, True])
 def test_no_ghost_entries_after_a_truncation_and_a_restart(loses_power: bool) -> None:
     """Upstream, terms 1, 5, 5 cut to 1, 4 of the same sizes: a restart brings back the second 5."""
@@ -242,6 +246,7 @@ def test_no_ghost_entries_after_a_truncation_and_a_restart(loses_power: bool) ->
     assert model(opened(disk)) == [(0, 1, b"a"), (1, 4, b"d")]
 
 
+@pytest.mark.checklist(27, of="dledger")
 @pytest.mark.parametrize("pos", [500, FILE, FILE + 48, 5 * FILE + 3000])
 @pytest.mark.parametrize("loses_power", [False, True])
 def test_a_re_based_follower_keeps_its_log(pos: int, loses_power: bool) -> None:
@@ -288,6 +293,7 @@ def test_a_log_cannot_go_on_where_no_filler_fits() -> None:
         assert ledger.end_index == 0
 
 
+@pytest.mark.checklist(7, of="dledger")
 def test_term_vote_and_committed_index_come_back() -> None:
     disk = sim_disk()
     ledger = fresh(disk)

@@ -69,6 +69,7 @@ def test_a_java_store_opens_and_is_read_completely(name: str, tmp_path: pathlib.
     assert folder_bytes(layout) == before
 
 
+@pytest.mark.checklist(2, of="dledger")
 @pytest.mark.parametrize("name", STORES)
 @pytest.mark.parametrize("as_leader", [True, False])
 def test_ours_is_equal_to_javas_byte_for_byte(
@@ -92,6 +93,7 @@ def test_ours_is_equal_to_javas_byte_for_byte(
     assert folder_bytes(layout) == folder_bytes(java)
 
 
+@pytest.mark.checklist(3, of="dledger")
 @pytest.mark.parametrize("name", STORES)
 def test_small_files_are_those_of_java(name: str, tmp_path: pathlib.Path) -> None:
     term = MANIFEST[name]["currterm"]

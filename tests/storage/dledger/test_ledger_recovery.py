@@ -23,6 +23,7 @@ def patched(disk: SimDisk, offset: int, data: bytes) -> None:
     disk.open(f"{LAYOUT.commit_log}/{base:020d}", "w").pwrite(data, offset - base)
 
 
+@pytest.mark.checklist(28, of="dledger")
 @pytest.mark.parametrize("left", [0, 1, 47, 48, 100])
 def test_a_torn_last_entry_is_cut_and_kept_aside(left: int) -> None:
     disk = sim_disk()
@@ -132,6 +133,7 @@ def test_what_is_no_next_entry_ends_the_log(bad: bytes) -> None:
     assert again.opened.kept_bytes == len(bad.rstrip(b"\0"))
 
 
+@pytest.mark.checklist(28, of="dledger")
 @pytest.mark.parametrize("lost", ["folder", "first", "zeros", "behind"])
 def test_the_index_is_made_again_from_the_entries(lost: str) -> None:
     disk = sim_disk()
@@ -187,6 +189,7 @@ def test_an_entry_of_zeros_that_was_synced_is_never_cut() -> None:
         assert found[2:] in ([], [(2, 1, b"b" * 20_000)])
 
 
+@pytest.mark.checklist(28, of="dledger")
 def test_what_a_power_loss_leaves_of_an_entry_is_no_entry() -> None:
     """Its head came, a part of its body did not."""
     cut = 0
@@ -286,6 +289,7 @@ def test_a_committed_index_is_never_above_the_end_nor_believed_later() -> None:
     assert opened(disk).committed_index == -1
 
 
+@pytest.mark.checklist(7, of="dledger")
 def test_a_vote_that_is_believed_is_on_the_disk() -> None:
     """Killed behind the rename, before the folder was synced; then a power loss."""
     for seed in range(10):

@@ -1,0 +1,174 @@
+"""What the store of a DLedger group takes and tells; import them as `store.Change` and so on."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import attrs
+
+from actors.errors import NotStored
+from actors.runtime import ActorRef, ReplyTo
+from actors.storage.dledger.term_files import TermVote
+from actors.storage.syncer import SyncDone
+from wire.dledger_entry import ENTRY_HEAD_BYTES, Entry
+
+
+class StaleSession(NotStored):
+    """A write of a session that is over: the role or the term has changed. Nothing was written."""
+
+
+@attrs.frozen(kw_only=True)
+class SessionOpened:
+    """No write of an earlier session can follow this end of the log."""
+
+    session: int
+    end_index: int
+    end_term: int
+
+
+@attrs.frozen(kw_only=True)
+class OpenSession:
+    """Only writes of this session count from now on. Goes before all that waits.
+
+    Answered with SessionOpened, or StaleSession if a later one is open.
+
+    Attributes:
+        session: counts the roles and terms of this member, see `MemberState.session`.
+        term: of what a leader appends in it.
+    """
+
+    session: int
+    term: int
+    reply_to: ReplyTo[SessionOpened]
+
+
+@attrs.frozen(kw_only=True)
+class SaveVote:
+    """Have term and vote on the disk. Goes before all that waits. Answered when they are there."""
+
+    vote: TermVote
+    reply_to: ReplyTo[TermVote]
+
+
+@attrs.frozen(kw_only=True)
+class AppendedAt:
+    """Where an append lies. It is written; LedgerGrew says when it is synced."""
+
+    first_index: int
+    last_index: int
+    positions: tuple[int, ...]
+
+
+@attrs.frozen(kw_only=True)
+class Append:
+    """A leader's append of one caller: an entry for each body, all or none.
+
+    Answered with AppendedAt, or StaleSession, TooLarge, LogFull, Overloaded.
+    """
+
+    session: int
+    bodies: tuple[bytes, ...]
+    reply_to: ReplyTo[AppendedAt]
+
+
+@attrs.frozen(kw_only=True)
+class Changed:
+    """The log ends here now. What was added is written; LedgerGrew says when it is synced."""
+
+    end_index: int
+
+
+@attrs.frozen(kw_only=True)
+class Change:
+    """A follower's step: remove, then append; the parts of it in this order.
+
+    Answered with Changed, or with what refuses it: StaleSession, LogFull, Overloaded, EntryRefused,
+    IndexNotThere. After LogFull or EntryRefused the removal may have been done.
+
+    Attributes:
+        cut_from: entries from here on leave first; None: none does.
+        restart: the whole log leaves; it goes on with `entries`, where their leader has them.
+        entries: to be added at the end.
+    """
+
+    session: int
+    cut_from: int | None = None
+    restart: bool = False
+    entries: tuple[Entry, ...] = ()
+    reply_to: ReplyTo[Changed]
+
+
+@attrs.frozen(kw_only=True)
+class Commit:
+    """All up to `index` is committed. Conflated; ignored for a session that is over."""
+
+    session: int
+    index: int
+
+
+@attrs.frozen(kw_only=True)
+class SetFloor:
+    """Entries from here on do not expire, however old they are. Conflated."""
+
+    index: int
+
+
+@attrs.frozen(kw_only=True)
+class LedgerGrew:
+    """To subscribers: the log now. Conflate it; only the newest matters.
+
+    Attributes:
+        session: the one that is open.
+        begin_index, end_index, end_term: -1 for an empty log.
+        synced_index: all up to here is on the disk.
+        committed_index: as last said.
+        cuts: how often entries left since the start, at either end: a reader whose number is
+            another forgets its files.
+    """
+
+    session: int
+    begin_index: int
+    end_index: int
+    end_term: int
+    synced_index: int
+    committed_index: int
+    cuts: int
+
+
+@attrs.frozen(kw_only=True)
+class Subscribe:
+    """Be told LedgerGrew, at once and at every change. A second of that name replaces the first."""
+
+    subscriber: ActorRef[LedgerGrew]
+    name: str
+
+
+@attrs.frozen(kw_only=True)
+class Unsubscribe:
+    """No more LedgerGrew."""
+
+    name: str
+
+
+Message: TypeAlias = (
+    OpenSession
+    | SaveVote
+    | Append
+    | Change
+    | Commit
+    | SetFloor
+    | Subscribe
+    | Unsubscribe
+    | SyncDone
+)
+
+
+def size_of(message: object) -> int:
+    """What a message counts against the bytes that may wait."""
+    match message:
+        case Append():
+            return sum(map(len, message.bodies)) + ENTRY_HEAD_BYTES * len(message.bodies)
+        case Change():
+            return sum(entry.size for entry in message.entries)
+        case _:
+            return 0

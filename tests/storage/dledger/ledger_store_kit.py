@@ -1,0 +1,165 @@
+"""A DLedger store's actors on one simulated disk: syncer, store and a listener."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from typing import Any
+
+import attrs
+import trio
+from ledger_kit import FILE, LAYOUT, env_of, saved_term, small
+
+from actors.errors import TriologError
+from actors.runtime import (
+    Actor,
+    ActorDown,
+    AutoShutdown,
+    ChildSpec,
+    MailboxSpec,
+    Registry,
+    Restart,
+    Strategy,
+    SupervisorSpec,
+    open_system,
+)
+from actors.sim.disk import SimDisk
+from actors.sim.fence import FencedDisk
+from actors.storage.dledger import store
+from actors.storage.dledger.file_ledger import open_ledger
+from actors.storage.dledger.store import Store
+from actors.storage.syncer import Syncer
+
+
+@attrs.define
+class Listener(Actor[store.LedgerGrew]):
+    """Stands for a dispatcher."""
+
+    mailbox = MailboxSpec(conflate={store.LedgerGrew: lambda message: None})
+    kit: Kit
+
+    async def on_start(self) -> None:
+        await self.kit.store.tell(store.Subscribe(subscriber=self.ctx.self_ref, name="listener"))
+
+    async def handle(self, message: store.LedgerGrew) -> None:
+        self.kit.grown.append(message)
+
+
+@attrs.define
+class Kit:
+    """One store on one disk."""
+
+    disk: SimDisk
+    registry: Registry = attrs.field(init=False)
+    fence: FencedDisk = attrs.field(init=False)
+    grown: list[store.LedgerGrew] = attrs.field(factory=list)
+    events: list[Any] = attrs.field(factory=list)
+
+    def kill(self) -> None:
+        """The process ends: nothing that it still does has an effect."""
+        self.fence.fence()
+        self.disk.kill()
+
+    def power_loss(self) -> None:
+        """The machine loses power under the process."""
+        self.fence.fence()
+        self.disk.power_loss()
+
+    @property
+    def store(self) -> Any:
+        return self.registry.ref("/n0/storage/store")
+
+    async def open(self, session: int, term: int = 1) -> store.SessionOpened:
+        make = partial(store.OpenSession, session=session, term=term)
+        found: store.SessionOpened = await self.store.ask(
+            store.SessionOpened, lambda reply_to: make(reply_to=reply_to), timeout_s=9.0
+        )
+        return found
+
+    async def append(self, session: int, *bodies: bytes) -> store.AppendedAt:
+        found: store.AppendedAt = await self.store.ask(
+            store.AppendedAt,
+            lambda reply_to: store.Append(session=session, bodies=bodies, reply_to=reply_to),
+            timeout_s=9.0,
+        )
+        return found
+
+    async def change(self, session: int, **fields: Any) -> store.Changed:
+        found: store.Changed = await self.store.ask(
+            store.Changed,
+            lambda reply_to: store.Change(session=session, reply_to=reply_to, **fields),
+            timeout_s=9.0,
+        )
+        return found
+
+    async def synced(self, index: int) -> None:
+        for _ in range(10_000):
+            if self.grown and self.grown[-1].synced_index >= index:
+                return
+            await trio.sleep(0.001)
+        raise AssertionError(f"entry {index} was not synced within 10 s")
+
+
+def tree(kit: Kit, registry: Registry) -> SupervisorSpec:
+    kit.registry = registry
+    kit.fence = FencedDisk(kit.disk)
+    env = env_of(kit.fence)
+    storage = (
+        partial(Syncer, disk=kit.fence, store=registry.ref("/n0/storage/store"), interval_s=0.0),
+        partial(
+            Store,
+            start=lambda: open_ledger(env, LAYOUT, small(delete_when_hours=tuple(range(24)))),
+            syncer=registry.ref("/n0/storage/syncer"),
+            data_file_bytes=FILE,
+            checkpoint_interval_s=3.0,
+            pending_bytes=64 << 20,
+        ),
+    )
+    children = tuple(
+        ChildSpec(name=name, start=start, restart=Restart.TEMPORARY, significant=True)
+        for name, start in zip(("syncer", "store"), storage, strict=True)
+    )
+    return SupervisorSpec(
+        strategy=Strategy.REST_FOR_ONE,
+        children=(
+            ChildSpec(
+                name="storage",
+                start=SupervisorSpec(
+                    strategy=Strategy.ONE_FOR_ALL,
+                    children=children,
+                    auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
+                ),
+                restart=Restart.TEMPORARY,
+                significant=True,
+            ),
+            ChildSpec(name="listener", start=lambda: Listener(kit)),
+        ),
+        auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
+    )
+
+
+@asynccontextmanager
+async def running(disk: SimDisk, kit: Kit | None = None) -> AsyncIterator[Kit]:
+    """The actors on this disk, until the block ends in order."""
+    saved_term(disk)
+    kit = kit or Kit(disk)
+    async with open_system(
+        "n0",
+        lambda registry: tree(kit, registry),
+        events=lambda path, incarnation, event: kit.events.append(event),
+    ):
+        yield kit
+
+
+@contextmanager
+def dying() -> Iterator[None]:
+    """What a block raises whose machine may die under it."""
+    try:
+        yield
+    except (OSError, TriologError):
+        pass
+    except BaseExceptionGroup as group:
+        _, others = group.split((OSError, TriologError, ActorDown))
+        if others is not None:
+            raise
