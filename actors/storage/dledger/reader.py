@@ -2,6 +2,8 @@
 
 Upstream: openmessaging/dledger, DLedgerMmapFileStore.java, get (0.3.1.2), one entry at a time.
 
+Differs: an entry that its checksum contradicts is not given to anybody (`sums`).
+
 A reader may hold files that a truncation has removed: its owner calls `forget` when it hears of
 one, and asks only for what the store has published.
 """
@@ -17,6 +19,7 @@ from actors.errors import StorageError
 from actors.storage.dledger.layout import LedgerLayout
 from actors.storage.dledger.ledger import IndexGone
 from actors.storage.dledger.settings import LedgerSettings
+from actors.storage.dledger.sums import SUM_BYTES, UNKNOWN, sums_at, sums_file_bytes
 from actors.storage.log_reader import LogReader, OffsetGone
 from wire.dledger_entry import (
     ENTRY_BYTES_MAX,
@@ -37,6 +40,7 @@ class EntryReader:
 
     _data: LogReader
     _index: LogReader
+    _sums: LogReader
 
     @classmethod
     def of(cls, disk: Disk, layout: LedgerLayout, settings: LedgerSettings) -> EntryReader:
@@ -44,6 +48,7 @@ class EntryReader:
         return cls(
             LogReader(disk, layout.commit_log, settings.data_file_bytes),
             LogReader(disk, layout.index, settings.index_file_bytes),
+            LogReader(disk, layout.sums, sums_file_bytes(settings.index_file_bytes)),
         )
 
     def record(self, index: int) -> IndexRecord:
@@ -68,13 +73,15 @@ class EntryReader:
         file_end = first.pos - first.pos % file_bytes + file_bytes
         limit = min(first.pos + max(bytes_max, first.size), file_end)
         fitting = bisect_right(records, limit, key=lambda record: record.pos + record.size)
-        last = records[max(fitting, 1) - 1]
+        del records[max(fitting, 1) :]
+        last = records[-1]
         end = last.pos + last.size
         try:
             data = self._data.read(first.pos, end - first.pos, end)
         except OffsetGone:
             raise IndexGone(f"entry {index} is gone") from None
         self._check(data, first, end - first.pos)
+        self._check_sums(data, records)
         return data
 
     def _records(self, index: int, count: int) -> list[IndexRecord]:
@@ -103,12 +110,34 @@ class EntryReader:
                 f"{said} in {len(data)} of {size} bytes"
             )
 
+    def _check_sums(self, data: bytes, records: list[IndexRecord]) -> None:
+        """What is not known agrees."""
+        start, at = records[0].pos, records[0].index * SUM_BYTES
+        size = len(records) * SUM_BYTES
+        try:
+            known = self._sums.read(at, size, at + size)
+        except OffsetGone:
+            return
+        ends = [record.pos - start for record in records[1:]] + [len(data)]
+        wanted = sums_at(data, list(zip([0, *ends], ends, strict=False)))
+        if known == wanted:
+            return
+        for record, number in zip(records, range(0, len(known), SUM_BYTES), strict=False):
+            said = known[number : number + SUM_BYTES]
+            if said not in (UNKNOWN, wanted[number : number + SUM_BYTES]):
+                raise StorageError(
+                    f"{self._data.folder}: offset {record.pos}: entry {record.index} is not what "
+                    "was written"
+                )
+
     def drop_below(self, pos_bytes: int, index: int) -> None:
         """Release the files that hold nothing from there on."""
         self._data.drop_below(pos_bytes)
         self._index.drop_below(index * INDEX_BYTES)
+        self._sums.drop_below(index * SUM_BYTES)
 
     def forget(self) -> None:
         """Release all files: what was under their names may be another one now."""
         self._data.close()
         self._index.close()
+        self._sums.close()

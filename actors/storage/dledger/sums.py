@@ -38,8 +38,13 @@ def sums_file_bytes(index_file_bytes: int) -> int:
 
 def sums_of(data: bytes, heads: Sequence[EntryHead]) -> bytes:
     """The records of the entries that these heads found in `data`."""
+    return sums_at(data, [(head.at, head.at + head.size) for head in heads])
+
+
+def sums_at(data: bytes, spans: Sequence[tuple[int, int]]) -> bytes:
+    """The records of the entries that lie there in `data`."""
     view = memoryview(data)
-    crcs = [zlib.crc32(view[head.at : head.at + head.size]) for head in heads]
+    crcs = [zlib.crc32(view[start:end]) for start, end in spans]
     return b"".join([SUM_RECORD.pack(crc, crc ^ CHECK_MASK) for crc in crcs])
 
 

@@ -220,3 +220,23 @@ def test_an_index_that_leads_astray_is_noticed() -> None:
             ledger.read(1, 100)
     file.pwrite(record, 32)
     assert ledger.read(1, 100)
+
+
+@pytest.mark.parametrize("offset", [20, 48, 1000 + 500, 1999])
+def test_an_entry_that_rotted_is_given_to_nobody(offset: int) -> None:
+    disk = sim_disk()
+    ledger = filled(disk)
+    disk.flip_bits(f"{LAYOUT.commit_log}/{0:020d}", offset, 1)
+    with pytest.raises(StorageError, match=r"is not what was written|expected entry"):
+        ledger.read(offset // 1000, 100)
+    with pytest.raises(StorageError):
+        ledger.read(0, 4000)
+    assert ledger.read(2, 4000)
+
+
+def test_an_entry_without_a_checksum_is_read() -> None:
+    disk = sim_disk()
+    ledger = filled(disk)
+    disk.open(f"{LAYOUT.sums}/{0:020d}", "w").pwrite(bytes(16), 0)
+    disk.flip_bits(f"{LAYOUT.commit_log}/{0:020d}", 100, 1)
+    assert len(ledger.read(0, 4000)) == 4000
