@@ -13,7 +13,7 @@ Differs: see `ledger`; besides,
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from actors.env import Env
@@ -333,7 +333,8 @@ class FileLedger:
                 with self._changing("the stop"):
                     for path in dict.fromkeys(paths):
                         sync_file(self._disk, path)
-                self._write_checkpoint(synced=True)
+                with suppress(LogFull):
+                    self._write_checkpoint(synced=True)
                 with self._changing("the stop"):
                     end = self._held_bytes
                     self._mark.write(MarkValues(end, end, is_clean=True))

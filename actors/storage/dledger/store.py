@@ -104,6 +104,7 @@ class Store(Actor[_Inbox]):
     _term: int = attrs.field(default=0, init=False)
     _floor: int = attrs.field(default=0, init=False)
     _cuts: int = attrs.field(default=0, init=False)
+    _cleaning: bool = attrs.field(default=False, init=False)
     _held: list[_Write] = attrs.field(factory=list, init=False)
     _work: SyncWork | None = attrs.field(default=None, init=False)
     _sync_number: int = attrs.field(default=0, init=False)
@@ -287,6 +288,7 @@ class Store(Actor[_Inbox]):
         except LogFull as refused:
             for append in group:
                 append.reply_to.fail(LogFull(str(refused)))
+            self._clean_now()
             return
         at = 0
         for append in group:
@@ -318,6 +320,8 @@ class Store(Actor[_Inbox]):
                 ledger.append_as_follower(message.entries)
         except (LogFull, EntryRefused, IndexNotThere) as refused:
             message.reply_to.fail(refused)
+            if isinstance(refused, LogFull):
+                self._clean_now()
         else:
             message.reply_to.send(Changed(end_index=ledger.end_index))
 
@@ -356,10 +360,17 @@ class Store(Actor[_Inbox]):
 
     # ---- expiry ----
 
+    def _clean_now(self) -> None:
+        """The disk filled up between two looks. A round that goes on is not hurried."""
+        if not self._cleaning:
+            self._cleaning = True
+            self.ctx.timers.start("clean", 0.0, _CleanDue(deleted=0))
+
     def _clean(self, deleted: int) -> None:
         """Delete at most one file, then look again soon, or in the next round."""
         goes_on = deleted < FILES_PER_ROUND_MAX
         reason = self._ledger.delete_expired(self._floor) if goes_on else None
+        self._cleaning = reason is not None
         if reason is None:
             self.ctx.timers.start("clean", CLEAN_S, _CleanDue(deleted=0))
             return

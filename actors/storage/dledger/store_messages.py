@@ -108,7 +108,7 @@ class Commit:
 
 @attrs.frozen(kw_only=True)
 class SetFloor:
-    """Entries from here on do not expire, however old they are. Conflated."""
+    """Entries from here on do not expire, however old they are. Conflated; none do before it."""
 
     index: int
 

@@ -240,3 +240,14 @@ def test_an_entry_without_a_checksum_is_read() -> None:
     disk.open(f"{LAYOUT.sums}/{0:020d}", "w").pwrite(bytes(16), 0)
     disk.flip_bits(f"{LAYOUT.commit_log}/{0:020d}", 100, 1)
     assert len(ledger.read(0, 4000)) == 4000
+
+
+def test_a_stop_without_room_for_the_checkpoint_is_an_ordered_one() -> None:
+    disk = sim_disk()
+    ledger = filled(disk)
+    ledger.commit(3)
+    disk.faults.fail("write", errno.ENOSPC, path_part="checkpoint", skip=1)
+    ledger.close(ordered=True)
+    again = opened(disk)
+    assert again.opened.was_clean
+    assert again.committed_index == -1

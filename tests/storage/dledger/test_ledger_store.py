@@ -15,7 +15,7 @@ from actors.runtime import (
     ActorDown,
     ReplyTo,
 )
-from actors.sim.disk import SimDisk
+from actors.sim.disk import DiskOptions, SimDisk
 from actors.storage.dledger import store
 from actors.storage.dledger.ledger import NotInSequence, TermVote
 from actors.storage.dledger.term_files import read_checkpoint
@@ -228,3 +228,26 @@ async def test_what_was_cut_at_the_start_is_told(autojump_clock: Any) -> None:
             events.LogTruncated,
             events.RecoveryFinished,
         ]
+
+
+async def test_old_files_leave_and_a_full_disk_hurries_it(autojump_clock: Any) -> None:
+    """Nothing leaves before somebody has said down to where all is kept."""
+    disk = sim_disk()
+    async with running(disk) as kit:
+        await kit.open(1)
+        await kit.append(1, *[b"x" * 900] * 12)
+        await kit.synced(11)
+        await kit.store.tell(store.Commit(session=1, index=11))
+        await trio.sleep(25)
+        assert kit.grown[-1].begin_index == 0
+        disk.options = DiskOptions(capacity_bytes=disk._reserved_pages * 4096)  # it is full now
+        await kit.store.tell(store.SetFloor(index=9))
+        disk.faults.fail("prepare", 28, path_part="data/")
+        with pytest.raises(LogFull):
+            await kit.append(1, *[b"y" * 900] * 4)
+        await trio.sleep(1)
+        assert (kit.grown[-1].begin_index, kit.grown[-1].cuts) == (8, 2)
+        assert len([event for event in kit.events if isinstance(event, events.SegmentExpired)]) == 2
+        with pytest.raises(LogFull, match="90% full"):
+            await kit.append(1, b"y")
+    assert [entry[0] for entry in model(opened(disk))] == [8, 9, 10, 11]
