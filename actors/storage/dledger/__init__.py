@@ -1,7 +1,12 @@
 """The DLedger store: entries, index, term and vote, checkpoint, on disk or in memory.
 
-Names for other rooms: `LedgerStore` and the values and errors beside it (`ledger`), `open_ledger`,
-`MemoryLedger`, `LedgerSettings`, `LedgerLayout`.
+| Module                         | For other rooms                               |
+|--------------------------------|-----------------------------------------------|
+| `ledger`                       | `LedgerStore`, its values, and what it raises |
+| `file_ledger`, `memory_ledger` | `open_ledger`; `MemoryLedger`                 |
+| `layout`, `settings`           | where a store lies, and its numbers           |
+| `reader`                       | `EntryReader`: reading beside the writer      |
+| `store`                        | the actor that owns a ledger, its messages    |
 """
 
 from __future__ import annotations

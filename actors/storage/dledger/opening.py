@@ -189,6 +189,7 @@ class _Opening:
             start_base=start,
             mark_bytes=None if was is None else was.end_bytes,
             sums=self._sums,
+            was_clean=was is not None and was.is_clean,
             on_heads=compared.take,
         )
         return found, compared.agrees

@@ -144,6 +144,7 @@ def find_end(
     start_base: int,
     mark_bytes: int | None,
     sums: PerIndexFiles,
+    was_clean: bool = False,
     on_heads: OnHeads | None = None,
 ) -> Generator[None, None, Found]:
     """Scan from the file that begins at `start_base` on. Reads only; yields every 4 MiB or entry.
@@ -151,11 +152,13 @@ def find_end(
     Args:
         mark_bytes: the synced mark; None: there is none, and every entry that looks whole is.
         sums: with a mark, entries are compared with what they say.
+        was_clean: the mark is that of an ordered stop: what lies above it another program wrote,
+            and it is believed as upstream believes it.
         on_heads: told the entries seen, in order, each time before the scan yields.
 
     Raises: CorruptLog: the log ends below the mark, or a file became shorter.
     """
-    found = yield from _Scan(disk, log, mark_bytes, sums, on_heads).run(start_base)
+    found = yield from _Scan(disk, log, mark_bytes, sums, was_clean, on_heads).run(start_base)
     if mark_bytes is not None and found.end_bytes < mark_bytes:
         reason = found.reason or "nothing is written there"
         end = found.end_bytes
@@ -179,6 +182,7 @@ class _Scan:
     _log: CommitLog
     _mark: int | None
     _sums: PerIndexFiles
+    _was_clean: bool
     _on_heads: OnHeads | None
     _first: EntryHead | None = None
     _last: EntryHead | None = None
@@ -271,7 +275,8 @@ class _Scan:
                 continue
             if record != UNKNOWN:
                 return number, BAD_SUM
-            if offset + end > self._mark and may_be_torn(data[head.at : end], head.pos):
+            is_unsure = offset + end > self._mark and not self._was_clean
+            if is_unsure and may_be_torn(data[head.at : end], head.pos):
                 return number, TORN
         return None
 

@@ -15,6 +15,7 @@ from ledger_kit import (
     chain,
     entries_of,
     folder_bytes,
+    fresh,
     golden_copy,
     local,
     model,
@@ -178,3 +179,20 @@ def test_a_store_without_its_vote_begins_with_nothing_else(tmp_path: pathlib.Pat
     assert ledger.vote == TermVote(0, "")
     assert not ledger.opened.vote_found
     assert disk.listdir(ROOT) == ["data", "index", "sums", "synced"]
+
+
+def test_what_java_appended_after_our_stop_is_believed() -> None:
+    """Without its bytes' checksums, and though pieces of it are zeros."""
+    disk, other = sim_disk(), sim_disk()
+    ledger = fresh(disk)
+    ledger.append_as_leader([b"ours" * 100], 1)
+    ledger.close(ordered=True)
+    java = fresh(other)
+    java.append_as_leader([b"ours" * 100, bytes(2000), b"x"], 1)
+    path = f"{ROOT}/data/{0:020d}"
+    disk.open(path, "w").pwrite(other.open(path, "r").pread(0, 4096), 0)
+    again = opened(disk)
+    assert model(again) == model(java)
+    assert again.opened.kept_bytes == 0
+    disk.kill()
+    assert model(opened(disk)) == model(java)
