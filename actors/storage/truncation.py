@@ -63,20 +63,21 @@ def keep_aside(
     disk: Disk, layout: CutLayout, log: CommitLog, end_bytes: int
 ) -> Generator[None, None, int]:
     """Copy what lies at or behind `end_bytes` to `cut/OFFSET.N`, one file per segment, without
-    trailing zeros.
+    trailing zeros. It is looked for up to `log.written_bytes`: after a load, in all files.
 
     Returns: bytes kept. Yields every 4 MiB.
     """
     kept = 0
     for base in log.bases():
-        if base + log.segment_bytes <= end_bytes:
+        if base + log.segment_bytes <= end_bytes or base >= log.written_bytes:
             continue
         start = max(end_bytes - base, 0)
         source = disk.open(segment_path(log.folder, base), "r")
         try:
             used = start
-            for at in _chunks(start, log.segment_bytes):
-                used = max(used, at + len(source.pread(at, CHUNK_BYTES).rstrip(b"\0")))
+            for at in _chunks(start, min(log.segment_bytes, log.written_bytes - base)):
+                data = source.pread(at, CHUNK_BYTES)
+                used = used if _is_zero(data) else at + len(data.rstrip(b"\0"))
                 yield
             if used == start:
                 continue
