@@ -64,6 +64,9 @@ class Append:
     """A leader's append of one caller: an entry for each body, all or none.
 
     Answered with AppendedAt, or StaleSession, TooLarge, LogFull, Overloaded.
+
+    Attributes:
+        bodies: at least one.
     """
 
     session: int
@@ -87,7 +90,8 @@ class Change:
 
     Attributes:
         cut_from: entries from here on leave first; None: none does.
-        restart: the whole log leaves; it goes on with `entries`, where their leader has them.
+        restart: the whole log leaves; it goes on with `entries` (at least one), where their leader
+            has them.
         entries: to be added at the end.
     """
 
