@@ -68,8 +68,8 @@ def no_sync_at_the_start(patch: Patch) -> None:
     def nothing(*args: Any) -> Generator[None, None, None]:
         yield
 
-    patch.setattr(opening, "_write_again", nothing)
-    patch.setattr(opening, "_sync_found", nothing)
+    patch.setattr(opening, "write_again", nothing)
+    patch.setattr(opening, "sync_found", nothing)
 
 
 def failed_sync_at_a_stop(patch: Patch) -> None:
@@ -89,7 +89,7 @@ def failed_sync_at_a_stop(patch: Patch) -> None:
         await real(actor, reason)
 
     patch.setattr(Store, "on_stop", on_stop)
-    patch.setattr(opening, "_write_again", lambda *args: iter(()))
+    patch.setattr(opening, "write_again", lambda *args: iter(()))
 
 
 def names_are_not_synced(patch: Patch) -> None:
