@@ -11,6 +11,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import resource
 
 import attrs
 
@@ -19,6 +20,9 @@ PIPE_BYTES = 1 << 20
 is also the most that one can take; fewer bytes fill it if they lie scattered."""
 PIPES_MAX = 16
 """Of one connection: two descriptors each. Bytes that find none free are received into memory."""
+DESCRIPTORS_SHARE = 2
+"""Pipes are opened among the first half of the descriptors that the process may have: without a
+pipe bytes are copied, but without a descriptor for its next file the store ends the node."""
 
 
 @attrs.define(eq=False)
@@ -93,7 +97,7 @@ class PipePool:
     _closed: bool = attrs.field(init=False, default=False)
 
     def take(self) -> PipedBytes | None:
-        """An empty pipe; None if there are enough, or the system has none left."""
+        """An empty pipe; None if there are enough, or few descriptors are left."""
         assert not self._closed
         if self._free:
             return PipedBytes(self, *self._free.pop())
@@ -104,6 +108,10 @@ class PipePool:
         except OSError:  # no descriptor is left
             return None
         self._count += 1
+        allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if 0 <= allowed <= DESCRIPTORS_SHARE * max(fds):  # the lowest free number is given first
+            self.throw_away(fds)
+            return None
         with contextlib.suppress(OSError):  # this user has many pipes: then a small one
             fcntl.fcntl(fds[1], fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         return PipedBytes(self, *fds)

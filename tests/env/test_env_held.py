@@ -181,6 +181,30 @@ async def test_without_pipes_or_large_ones_bytes_come_all_the_same(
     await network_contract.end(listener, client, server)
 
 
+async def test_pipes_leave_half_of_the_descriptors_to_files(tmp_path: Path) -> None:
+    listener, client, server = await network_contract.pair(real_kit(tmp_path))
+    _, send = client.halves()
+    receive, _ = server.halves()
+    await send.send_all(DATA)
+    held = [await held_of(receive, 10)]
+    before, following = descriptors(), os.pipe()
+    for each in following:
+        os.close(each)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (2 * max(following), limits[1]))
+    try:
+        assert await receive.receive_held(10) == DATA[10:20], "no pipe, so into memory"
+        assert descriptors() == before
+        with target(tmp_path) as file:
+            file.pwrite_held(held.pop(), 0, 10)
+            again = await held_of(receive, 10)  # the one that there is goes round
+            file.pwrite_held(again, 10, 10)
+            assert file.pread(0, 100) == DATA[:10] + DATA[20:30]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    await network_contract.end(listener, client, server)
+
+
 async def test_what_is_held_outlives_its_stream(tmp_path: Path) -> None:
     before = descriptors()
     listener, client, server = await network_contract.pair(real_kit(tmp_path))
