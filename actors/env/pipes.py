@@ -71,11 +71,21 @@ class PipedBytes:
         except OSError as error:
             if error.errno != errno.EINVAL:
                 raise
-            # A file system without splice.
-            return os.pwrite(file_fd, os.read(self._read_fd, size), offset)
+            return self._copy(file_fd, offset, size)
         if count == 0:
             raise OSError(errno.EIO, f"{size} bytes were left to be written")
         return count
+
+    def _copy(self, file_fd: int, offset: int, size: int) -> int:
+        """For a file system without splice. All that was read is written: it is gone from here."""
+        data = memoryview(os.read(self._read_fd, size))
+        done = 0
+        while done < len(data):  # ends: every turn writes at least one byte
+            count = os.pwrite(file_fd, data[done:], offset + done)
+            if count == 0:
+                raise OSError(errno.EIO, f"{len(data) - done} bytes were left to be written")
+            done += count
+        return done
 
     def discard(self) -> None:
         """Let go of the bytes. Harmless when there are none."""

@@ -125,6 +125,36 @@ async def test_a_file_system_without_splice_gets_copies(
     await network_contract.end(listener, client, server)
 
 
+async def test_copies_are_written_whole_however_little_each_call_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    splice, pwrite = os.splice, os.pwrite
+
+    def unknown(source: int, target: int, count: int, **how: int) -> int:
+        if "offset_dst" in how:
+            raise OSError(errno.EINVAL, "Invalid argument")
+        return splice(source, target, count, **how)
+
+    listener, client, server = await network_contract.pair(real_kit(tmp_path))
+    _, send = client.halves()
+    receive, _ = server.halves()
+    monkeypatch.setattr("os.splice", unknown)
+    with target(tmp_path) as file:
+        await send.send_all(DATA)
+        held = await held_of(receive, 50_000)
+        size = len(held)
+        monkeypatch.setattr("os.pwrite", lambda fd, data, at: pwrite(fd, data[:1000], at))
+        file.pwrite_held(held, 5, size)
+        assert file.pread(5, size) == DATA[:size]
+        monkeypatch.setattr("os.pwrite", lambda *_: 0)
+        await send.send_all(DATA)
+        held = await held_of(receive, 50_000)
+        with pytest.raises(OSError, match="were left to be written"):
+            file.pwrite_held(held, 5, len(held))
+        assert len(held) == 0
+    await network_contract.end(listener, client, server)
+
+
 async def test_pipes_are_bounded_then_bytes_come_into_memory(tmp_path: Path) -> None:
     before = descriptors()
     listener, client, server = await network_contract.pair(real_kit(tmp_path))
