@@ -105,7 +105,9 @@ class KernelSync:
                 with trio.CancelScope(shield=True):  # what has begun cannot be called off
                     await trio.lowlevel.wait_readable(self._done)
                 os.eventfd_read(self._done)
-                found = self._call(self._get, self._context, 1, left, self._answers, None)
+                # At least 0, for that never waits: an answer may be taken before its signal comes,
+                # and what it signals then is found by the next sync.
+                found = self._call(self._get, self._context, 0, left, self._answers, None)
                 left -= found
                 failed = min([failed, *(self._answers[each].result for each in range(found))])
         if failed:

@@ -89,6 +89,30 @@ async def test_one_file_that_fails_fails_the_sync_after_all_were_tried(
         os.close(file)
 
 
+async def test_a_signal_that_came_late_is_not_taken_for_an_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the sync before, whose answers were taken already: whoever waited in the kernel then would
+    hold up the loop, and a signal would look like a failed sync.
+    """
+    files = opened(tmp_path, 2)
+    worker = KernelSync()
+    call, least = KernelSync._call, set[object]()
+
+    def seen(self: KernelSync, number: int, *words: object) -> int:
+        if number == GET_EVENTS:
+            least.add(words[1])
+        return call(self, number, *words)
+
+    monkeypatch.setattr(KernelSync, "_call", seen)
+    os.eventfd_write(worker._done, 1)
+    await worker.sync(files)
+    assert least == {0}
+    worker.close()
+    for file in files:
+        os.close(file)
+
+
 async def test_what_cannot_be_synced_is_an_error() -> None:
     worker = KernelSync()
     with pytest.raises(OSError, match="Bad file descriptor"):
