@@ -77,3 +77,12 @@ def test_an_older_promotion_is_refused_while_a_later_one_is_under_way() -> None:
     assert one.recorded(Promotion(1, "n2"), 2.0).refused == "promotion 2 of n1 is under way"
     assert one.recorded(Promotion(2, "n1"), 2.0).restart
     assert one.view().claimed == 0
+
+
+def test_of_two_promotions_of_one_number_a_member_takes_the_one_that_is_claimed_there() -> None:
+    """The other's coordinator stood still while all who held its claim started anew."""
+    one = rules(members=("n1", "n2"))
+    start(one)
+    one.fence(claim(), on=True, now_s=1.0)
+    assert "promotion 1 of n1 is under way" in one.recorded(Promotion(1, "n2"), 1.5).refused
+    assert one.recorded(Promotion(1, "n1"), 1.5).restart

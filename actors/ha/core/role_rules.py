@@ -160,7 +160,10 @@ class RoleRules(RolePart):
             return Effects(refused=self._known_already())
         self._claims.pass_time(now_s)
         live = self._claims.live
-        if live is not None and live.number > promotion.number:
+        if live is not None and (
+            live.number > promotion.number
+            or (live.number == promotion.number and live.master != promotion.master)
+        ):
             return Effects(refused=f"promotion {live.number} of {live.master} is under way")
         if force and promotion.master == self.node:
             self._force = promotion.number
