@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import sys
 import threading
 from collections.abc import Sequence
 from typing import Final, Protocol
@@ -76,7 +77,7 @@ class KernelSync:
 
     def __init__(self) -> None:
         calls = _CALLS.get(os.uname().machine)
-        if calls is None:
+        if calls is None or sys.maxsize < 1 << 32:  # a 32-bit program's calls have other numbers
             raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
         setup, self._destroy, self._submit, self._get = calls
         self._syscall = ctypes.CDLL(None, use_errno=True).syscall
@@ -86,6 +87,7 @@ class KernelSync:
         self._requests = (_Request * REQUESTS_MAX)()
         self._pointers = (ctypes.c_void_p * REQUESTS_MAX)()
         self._answers = (_Answer * REQUESTS_MAX)()
+        self._unsure = False
         for number, request in enumerate(self._requests):
             request.opcode = _FDSYNC
             request.flags = _ANSWER_BY_EVENTFD
@@ -98,6 +100,8 @@ class KernelSync:
             raise
 
     async def sync(self, files: Sequence[int]) -> None:
+        if self._unsure:
+            raise OSError(errno.EIO, "answers of a sync that failed may still come")
         failed = 0
         for first in range(0, len(files), REQUESTS_MAX):
             left = self._begin(files[first : first + REQUESTS_MAX])
@@ -125,7 +129,11 @@ class KernelSync:
         begun = 0
         while begun < len(files):  # ends: a call that takes nothing is an error
             pointers = ctypes.byref(self._pointers, begun * ctypes.sizeof(ctypes.c_void_p))
-            begun += self._call(self._submit, self._context, len(files) - begun, pointers)
+            try:
+                begun += self._call(self._submit, self._context, len(files) - begun, pointers)
+            except OSError:
+                self._unsure = begun > 0  # the next sync would take their answers for its own
+                raise
         return begun
 
     def _call(self, number: int, *words: object) -> int:

@@ -213,10 +213,12 @@ class Mailbox:
             return False
         self.notes[key] = message
         self.lane.limit = 0  # whatever comes next has to go behind it
-        if within_s != math.inf and self.notes_s == math.inf:
+        if within_s != math.inf:
             # At a multiple of it, so that one look at the deadlines serves many actors.
-            self.notes_s = (trio.current_time() // within_s + 1) * within_s
-            self.alarm.set(self.notes_s)
+            due_s = (trio.current_time() // within_s + 1) * within_s
+            if due_s < self.notes_s:
+                self.notes_s = due_s
+                self.alarm.set(due_s)
         return True
 
     def push(self, message: object) -> None:

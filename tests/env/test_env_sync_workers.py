@@ -179,3 +179,37 @@ def test_a_kernel_that_takes_no_syncs_is_found_out(answers: dict[int, int]) -> N
     assert isinstance(worker, ThreadSync)
     worker.close()
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+async def test_answers_that_may_still_come_are_no_later_syncs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = opened(tmp_path, 3)
+    worker = KernelSync()
+    submit, call = worker._submit, KernelSync._call
+    asked: list[int] = []
+
+    def takes_one(self: KernelSync, number: int, *words: Any) -> int:
+        if number != submit:
+            return call(self, number, *words)
+        asked.append(words[1])
+        if len(asked) > 1:
+            raise OSError(errno.ENOMEM, "no memory")
+        return call(self, number, words[0], 1, words[2])
+
+    monkeypatch.setattr(KernelSync, "_call", takes_one)
+    with pytest.raises(OSError, match="no memory"):
+        await worker.sync(files)
+    assert asked == [3, 2]
+    with pytest.raises(OSError, match="may still come"):
+        await worker.sync(files[:1])
+    worker.close()
+    for file in files:
+        os.close(file)
+
+
+async def test_a_32_bit_program_has_other_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sync_workers.sys, "maxsize", (1 << 31) - 1)
+    worker = sync_worker()
+    assert isinstance(worker, ThreadSync)
+    worker.close()

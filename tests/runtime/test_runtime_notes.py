@@ -106,6 +106,17 @@ async def test_notes_of_an_actor_that_stops_are_no_dead_letters(autojump_clock):
     assert batches == []
 
 
+async def test_the_most_urgent_note_says_when_all_are_read(autojump_clock):
+    batches: Batches = []
+    async with open_system("n0", reader(batches)) as system:
+        ref = system.ref("/n0/a")
+        ref.leave(Grew("a"), within_s=7.0)
+        ref.leave(Grew("b"), within_s=3.0)
+        ref.leave(Grew("c"), within_s=5.0)
+        await trio.sleep(10.0)
+        assert batches == [(3.0, [Grew("a"), Grew("b"), Grew("c")])]
+
+
 async def test_notes_keep_their_place_among_conflated_and_plain_messages(autojump_clock):
     mailbox = box()
     mailbox.leave(Grew("a", 1))
