@@ -1,0 +1,1 @@
+"""Raft-style replication as in DLedger 0.3.1.2. The decisions are in `core`, pure."""

@@ -1,0 +1,235 @@
+"""A member's role: it campaigns, votes, follows, leads and hands its leadership over.
+
+Source: openmessaging/dledger, DLedgerLeaderElector.java, 0.3.1.2; specification sections 4.1 to
+4.5; Raft sections 5.1 and 5.2. What single requests and rounds come to is decided in `votes`,
+`heartbeats` and `transfer`; `roles` has the steps from one role to another.
+
+Inputs: `started`, `fenced`, `grew`, `vote_requested`, `vote_answered`, `heartbeat`,
+`heartbeat_answered`, `saw_term`, `lead_allowed`, `tick`, and those of a transfer:
+`transfer_requested`, `held`, `transfer_answered`, `look_for_preferred`. Each gives Effects. `now_s`
+never goes back.
+
+Differs from upstream:
+- A larger term is taken at once, also in the middle of a round of votes; upstream's candidate first
+  waits the round out.
+- A candidate asks for votes only once the store has said the end of the log for this session.
+- A leader whose disk is full or fails steps down and does not campaign (bug V10).
+- A member that starts with its own vote in the present term takes the next one before it campaigns.
+  It may have led, and its peers may hold what a kill took from it: leading the same term again, it
+  would give the same index and term to another entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from actors.dledger.core.election_effects import Effects, HeartbeatAnswer, SendTransfer
+from actors.dledger.core.heartbeats import Heard, RoundOutcome, judge_heartbeat
+from actors.dledger.core.member_state import LedgerEnd, Role
+from actors.dledger.core.roles import Roles
+from actors.dledger.core.settings import REVOTE_PAUSE_S
+from actors.dledger.core.transfer import (
+    TakeOver,
+    TransferAsked,
+    preferred,
+    refuse_take_over,
+    refuse_transfer,
+)
+from actors.dledger.core.votes import Pause, VoteAnswer, VoteAsked, judge
+from wire.dledger_codes import ResponseCode
+
+
+@attrs.define(kw_only=True)
+class Election(Roles):
+    """See the module's text."""
+
+    def started(self, now_s: float) -> Effects:
+        """The log was recovered; the group is joined as a candidate."""
+        self.now_s = now_s
+        self.to_candidate(self.state.term)
+        self.raise_term = self.state.vote.voted_for == self.state.self_id
+        return self.effects()
+
+    def fenced(self, now_s: float, session: int, end: LedgerEnd) -> Effects:
+        """The store acts by `session`; its log ended there when it began to."""
+        self.now_s = now_s
+        if session == self.state.session:
+            self.state.end = end
+            self.state.end_final = self.state.role is Role.CANDIDATE
+            self.look_at_take_over()
+        return self.effects()
+
+    def grew(self, now_s: float, session: int, end: LedgerEnd) -> Effects:
+        """The log's end as of some time in `session`: on the disk, if the group's are synced."""
+        self.now_s = now_s
+        state = self.state
+        if session == state.session and state.role is not Role.CANDIDATE:
+            state.end, state.end_final = end, False
+        self.look_at_take_over()
+        return self.effects()
+
+    def vote_requested(self, now_s: float, asked: VoteAsked) -> Effects:
+        """A candidate's request; `Effects.vote` is the answer."""
+        self.now_s = now_s
+        judgement = judge(
+            self.state, asked, internal=False, taking_leadership=self.takes_leadership
+        )
+        if judgement.raise_to is not None:
+            self.to_candidate(judgement.raise_to)
+        if judgement.vote is not None:
+            self.save(judgement.vote)
+            self.campaign_s = max(self.campaign_s, now_s + self.pause(Pause.RANDOM))
+        self.draft.vote = judgement.answer
+        return self.effects()
+
+    def vote_answered(
+        self, now_s: float, number: int, voter: str, answer: VoteAnswer | None
+    ) -> Effects:
+        """An answer to `AskVotes`; None: there will be none."""
+        self.now_s = now_s
+        if self.round is not None and self.round.number == number:
+            self.round.answered(voter, answer)
+            self.settle_round()
+        return self.effects()
+
+    def heartbeat(self, now_s: float, leader: str, term: int) -> Effects:
+        """A leader's heartbeat; `Effects.heartbeat` is the answer."""
+        self.now_s = now_s
+        verdict = judge_heartbeat(self.state, leader, term)
+        match verdict.heard:
+            case Heard.RAISE:
+                self.to_candidate(term)
+            case Heard.FOLLOW:
+                self.to_follower(leader)
+            case Heard.REFRESH:
+                self.sign_s = now_s
+            case Heard.NOTHING:
+                pass
+        self.draft.heartbeat = HeartbeatAnswer(code=verdict.code, term=verdict.term)
+        return self.effects()
+
+    def heartbeat_answered(
+        self, now_s: float, number: int, peer: str, code: ResponseCode, term: int
+    ) -> Effects:
+        """An answer to `SendHeartbeats`; NETWORK_ERROR: there will be none."""
+        self.now_s = now_s
+        if code is ResponseCode.NETWORK_ERROR:
+            self.dead.add(peer)
+        else:
+            self.dead.discard(peer)
+        if code is ResponseCode.EXPIRED_TERM:
+            self.larger_term(term)  # of whichever round: late, and true all the same
+        if self.beats is None or self.beats.number != number:
+            return self.effects()
+        match self.beats.answered(peer, code):
+            case RoundOutcome.QUORUM:
+                self.sign_s = max(self.sign_s, self.beats.sent_s)
+            case RoundOutcome.AGAIN:
+                self.beat_s = min(self.beat_s, now_s + REVOTE_PAUSE_S)
+            case RoundOutcome.OTHER_LEADER:
+                self.to_candidate(self.state.term)
+            case RoundOutcome.OPEN:
+                pass
+        return self.effects()
+
+    def saw_term(self, now_s: float, term: int) -> Effects:
+        """A push or its answer bore that term."""
+        self.now_s = now_s
+        self.larger_term(term)
+        return self.effects()
+
+    def lead_allowed(self, now_s: float, allowed: bool) -> Effects:
+        """Whether the store takes appends. Who cannot append neither leads nor campaigns."""
+        self.now_s = now_s
+        self.may_lead = allowed
+        if not allowed:
+            self.round = None
+            if self.state.role is Role.LEADER:
+                self.to_candidate(self.state.term)
+        return self.effects()
+
+    def tick(self, now_s: float) -> Effects:
+        """`Effects.deadline_s` has come."""
+        self.now_s = now_s
+        match self.state.role:
+            case Role.CANDIDATE:
+                self.maintain_as_candidate()
+            case Role.FOLLOWER:
+                if now_s >= self.sign_s + self.settings.leak_s:
+                    self.to_candidate(self.state.term)
+            case Role.LEADER:
+                self.maintain_as_leader()
+        self.maintain_transfers()
+        return self.effects()
+
+    def transfer_requested(
+        self, now_s: float, asked: TransferAsked, watermark: int = -1
+    ) -> Effects:
+        """As leader: hand over. As transferee: take over. Answered by `Effects.transfers`.
+
+        Args:
+            watermark: of the transferee in the present term, if this member leads.
+        """
+        self.now_s = now_s
+        if asked.transferer == self.state.self_id:
+            running = self.out is not None
+            code = refuse_transfer(
+                self.state, self.settings, asked, watermark=watermark, running=running
+            )
+            if code is None:
+                self.hand_over(asked.transferee, asked.token)
+        elif asked.transferee == self.state.self_id:
+            code = refuse_take_over(self.state, asked)
+            if code is None and self.taking is not None:
+                code = ResponseCode.LEADER_TRANSFERRING
+            if code is None:
+                deadline_s = now_s + self.settings.transfer_wait_s
+                self.taking = TakeOver(
+                    token=asked.token,
+                    term=self.state.term + 1,
+                    index=asked.index,
+                    deadline_s=deadline_s,
+                )
+                self.look_at_take_over()
+        else:
+            code = ResponseCode.UNEXPECTED_ARGUMENT
+        if code is not None:
+            self.answer_transfer(asked.token, code)
+        return self.effects()
+
+    def held(self, now_s: float, session: int, end: LedgerEnd) -> Effects:
+        """No append is taken since `Effects.hold_appends`; the log ends there."""
+        self.now_s = now_s
+        out, state = self.out, self.state
+        if session == state.session and out is not None and out.number is None:
+            state.end = end
+            out.number = self.next_number()
+            self.draft.send_transfer = SendTransfer(
+                number=out.number, transferee=out.transferee, term=state.term, index=end.index
+            )
+        return self.effects()
+
+    def transfer_answered(self, now_s: float, number: int, code: ResponseCode) -> Effects:
+        """The transferee's answer to `SendTransfer`."""
+        self.now_s = now_s
+        if self.out is not None and self.out.number == number:
+            if code is ResponseCode.SUCCESS and self.state.role is Role.LEADER:
+                # It leads in the next term, of which this member hears by heartbeat or vote.
+                self.answer_out(ResponseCode.SUCCESS)
+                self.to_candidate(self.state.term + 1)
+            elif code is ResponseCode.SUCCESS:
+                self.answer_out(code)
+            else:
+                self.end_out(code)
+        return self.effects()
+
+    def look_for_preferred(self, now_s: float, watermarks: Mapping[str, int]) -> Effects:
+        """Each `preferred_check_s`: hand over to a preferred leader if one is near enough."""
+        self.now_s = now_s
+        alive = set(self.state.peers) - self.dead
+        best = preferred(self.state, self.settings, watermarks, alive)
+        if best is not None and self.out is None:
+            self.hand_over(best, None)
+        return self.effects()

@@ -1,0 +1,100 @@
+"""What a member of a group is: its role, its term and vote, its leader, the end of its log.
+
+Source: openmessaging/dledger, MemberState.java 0.3.1.2; specification sections 1 and 4.1.
+
+Differs from upstream:
+- It has one owner, the state maintainer. Others hold copies that came with a session's number, and
+  what they do for an older session is refused by the store.
+- A candidate votes and campaigns by the end of a log that cannot grow any more: the store was
+  fenced, and said its end, in this session (`end_final`).
+"""
+
+from __future__ import annotations
+
+import enum
+
+import attrs
+
+TERM_NONE = -1
+INDEX_NONE = -1
+
+
+class Role(enum.IntEnum):
+    """Upstream's ordinals."""
+
+    CANDIDATE = 0
+    LEADER = 1
+    FOLLOWER = 2
+
+
+@attrs.frozen(kw_only=True)
+class LedgerEnd:
+    """The last entry of a log; both are -1 if it has none."""
+
+    index: int = INDEX_NONE
+    term: int = TERM_NONE
+
+    def reaches(self, other: LedgerEnd) -> bool:
+        """Whether a log that ends here is as good as one that ends at `other`, or better."""
+        return (self.term, self.index) >= (other.term, other.index)
+
+
+@attrs.frozen(kw_only=True)
+class SavedVote:
+    """What must be on the disk before a vote, or a term, is told to anybody.
+
+    Attributes:
+        term: from 0 on; a leader of term 0 is normal.
+        voted_for: the member that has this node's vote in the term; "" if nobody has.
+    """
+
+    term: int
+    voted_for: str = ""
+
+    def __attrs_post_init__(self) -> None:
+        assert self.term >= 0
+
+
+@attrs.define(kw_only=True)
+class MemberState:
+    """See the module's text.
+
+    Attributes:
+        self_id: this member.
+        members: all of the group, this one among them, sorted.
+        vote: as remembered on the disk.
+        leader: of the present term as far as known; "" otherwise.
+        session: counts the roles and terms that this process has been in; what belongs to an older
+            one is stale.
+        end: of the own log.
+        end_final: no write of an earlier session can follow it.
+    """
+
+    self_id: str
+    members: tuple[str, ...]
+    vote: SavedVote
+    role: Role = Role.CANDIDATE
+    leader: str = ""
+    session: int = 0
+    end: LedgerEnd = LedgerEnd()
+    end_final: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        assert self.self_id in self.members
+        assert len(set(self.members)) == len(self.members)
+
+    @property
+    def term(self) -> int:
+        return self.vote.term
+
+    @property
+    def peers(self) -> tuple[str, ...]:
+        return tuple(name for name in self.members if name != self.self_id)
+
+    @property
+    def quorum(self) -> int:
+        """Members that make a decision, this one counted."""
+        return len(self.members) // 2 + 1
+
+    def is_quorum(self, count: int) -> bool:
+        return count >= self.quorum

@@ -1,0 +1,338 @@
+"""How a member changes its role, and what it does in each by the clock.
+
+`election.Election` is this and the inputs. Each step writes what it asks for into `draft`, which
+`effects` hands out.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import attrs
+
+from actors.dledger.core.election_effects import (
+    AskVotes,
+    Effects,
+    HeartbeatAnswer,
+    RoleChanged,
+    SendHeartbeats,
+    SendTransfer,
+    TransferAnswer,
+)
+from actors.dledger.core.heartbeats import HeartbeatRound
+from actors.dledger.core.member_state import MemberState, Role, SavedVote
+from actors.dledger.core.settings import (
+    BEHIND_PAUSE_S,
+    LEADER_SEEN_LEAKS,
+    REVOTE_PAUSE_S,
+    TRANSFER_TIMEOUT_S,
+    ElectionSettings,
+)
+from actors.dledger.core.transfer import TakeOver, TransferOut, reached, take_over_code
+from actors.dledger.core.votes import ParseResult, Pause, VoteAnswer, VoteAsked, VoteRound, judge
+from actors.events import dledger as events
+from wire.dledger_codes import ResponseCode
+
+
+@attrs.define(kw_only=True)
+class Draft:
+    """The effects of one input while it is worked on."""
+
+    persist: SavedVote | None = None
+    role: RoleChanged | None = None
+    hold_appends: bool | None = None
+    vote: VoteAnswer | None = None
+    heartbeat: HeartbeatAnswer | None = None
+    transfers: list[TransferAnswer] = attrs.field(factory=list)
+    ask_votes: AskVotes | None = None
+    send_heartbeats: SendHeartbeats | None = None
+    send_transfer: SendTransfer | None = None
+    events: list[object] = attrs.field(factory=list)
+
+
+@attrs.define(kw_only=True)
+class Roles:
+    """See the module's text.
+
+    Attributes:
+        rng: for the pauses between campaigns.
+        now_s: of the input that is worked on.
+        may_lead: the store takes appends.
+        raise_term: the next campaign is in the term after the present one.
+        campaign_s: when a candidate's next campaign is due.
+        round: the votes that a candidate waits for.
+        beats: a leader's newest round of heartbeats.
+        beat_s: when the next one is due.
+        sign_s: the last sign of life: of the leader, or, for a leader, of a quorum.
+        dead: peers whose last heartbeat failed.
+        out: the transfer that this leader runs.
+        taking: the transfer that this member is the transferee of.
+    """
+
+    settings: ElectionSettings
+    state: MemberState
+    rng: Random
+    now_s: float = attrs.field(default=0.0, init=False)
+    may_lead: bool = attrs.field(default=True, init=False)
+    raise_term: bool = attrs.field(default=False, init=False)
+    campaign_s: float = attrs.field(default=0.0, init=False)
+    round: VoteRound | None = attrs.field(default=None, init=False)
+    beats: HeartbeatRound | None = attrs.field(default=None, init=False)
+    beat_s: float = attrs.field(default=0.0, init=False)
+    sign_s: float = attrs.field(default=0.0, init=False)
+    number: int = attrs.field(default=0, init=False)
+    dead: set[str] = attrs.field(factory=set, init=False)
+    out: TransferOut | None = attrs.field(default=None, init=False)
+    taking: TakeOver | None = attrs.field(default=None, init=False)
+    draft: Draft = attrs.field(factory=Draft, init=False)
+
+    # ---- roles ----
+
+    def to_candidate(self, term: int) -> None:
+        """Of that term, which is the present one or larger. A larger one is taken at once."""
+        state = self.state
+        assert term >= state.term
+        changed = term > state.term
+        if changed:
+            self.save(SavedVote(term=term))
+            self.raise_term = False
+        self.round, self.beats = None, None
+        if state.role is not Role.CANDIDATE or changed or not state.session:
+            self._enter(Role.CANDIDATE, "")
+            state.end_final = False
+        self.campaign_s = self.now_s + self.pause(Pause.RANDOM)
+
+    def to_follower(self, leader: str) -> None:
+        """Of the present term's leader. Only a heartbeat does this."""
+        self.sign_s = self.now_s
+        self.round, self.raise_term = None, False
+        self._enter(Role.FOLLOWER, leader)
+        self.state.end_final = False
+
+    def to_leader(self) -> None:
+        """Of the present term, for which a quorum voted."""
+        state = self.state
+        assert state.role is Role.CANDIDATE
+        assert state.end_final
+        self.round, self.raise_term, self.dead = None, False, set()
+        self.sign_s = self.beat_s = self.now_s
+        self._enter(Role.LEADER, state.self_id)
+        state.end_final = False
+        if self.out is not None:  # of an earlier leadership
+            self.answer_out(ResponseCode.TAKE_LEADERSHIP_FAILED)
+        self.send_heartbeats()
+
+    def _enter(self, role: Role, leader: str) -> None:
+        state = self.state
+        state.role, state.leader = role, leader
+        state.session += 1
+        changed = RoleChanged(session=state.session, role=role, term=state.term, leader=leader)
+        self.draft.role = changed
+        self.draft.events.append(
+            events.RoleChanged(
+                session=changed.session, role=role.name, term=changed.term, leader=leader
+            )
+        )
+        if self.taking is not None:
+            code = take_over_code(state, self.taking.term)
+            if code is not None:
+                self.end_take_over(code)
+
+    def larger_term(self, term: int) -> None:
+        """Somebody has it. A member that is behind becomes a candidate of it."""
+        if term > self.state.term:
+            self.to_candidate(term)
+
+    def save(self, vote: SavedVote) -> None:
+        """Terms rise, and one has one vote: ElectionSafety rests on it."""
+        old = self.state.vote
+        assert vote.term >= old.term
+        assert vote.term > old.term or old.voted_for in ("", vote.voted_for)
+        if vote != old:
+            self.state.vote = vote
+            self.draft.persist = vote
+
+    # ---- by the clock ----
+
+    def maintain_as_candidate(self) -> None:
+        """A round that has run out is judged; a campaign that is due begins."""
+        if self.round is not None:
+            self.settle_round()
+        elif self.now_s >= self.campaign_s and self.may_lead and self.state.end_final:
+            self._campaign()
+
+    def _campaign(self) -> None:
+        """Ask everybody, this member first and in memory."""
+        state = self.state
+        if self.raise_term:
+            self.raise_term = False
+            self.save(SavedVote(term=state.term + 1))
+            self._enter(Role.CANDIDATE, "")  # no append can have come: the end is still final
+        settings = self.settings
+        wait_s = settings.heartbeat_interval_s
+        wait_s += self.rng.uniform(0.0, settings.vote_round_extra_s)
+        self.round = VoteRound(
+            number=self.next_number(),
+            term=state.term,
+            voters=state.members,
+            quorum=state.quorum,
+            deadline_s=self.now_s + wait_s,
+        )
+        asked = VoteAsked(candidate=state.self_id, term=state.term, end=state.end)
+        own = judge(state, asked, internal=True, taking_leadership=False)
+        if own.vote is not None:
+            self.save(own.vote)
+        ask = AskVotes(number=self.round.number, term=state.term, end=state.end)
+        self.round.answered(state.self_id, own.answer)
+        self.settle_round()
+        if self.round is not None:
+            self.draft.ask_votes = ask
+
+    def settle_round(self) -> None:
+        """If the round is over: lead, or ask again later."""
+        if self.round is None or not self.round.over(self.now_s):
+            return
+        result = self.round.result()
+        self.round = None
+        match result.parse_result:
+            case ParseResult.PASSED:
+                self.to_leader()
+                return
+            case ParseResult.WAIT_TO_VOTE_NEXT if result.larger_term is not None:
+                self.to_candidate(result.larger_term)
+            case ParseResult.WAIT_TO_VOTE_NEXT:
+                self.raise_term = True
+            case ParseResult.WAIT_TO_REVOTE | ParseResult.REVOTE_IMMEDIATELY:
+                pass
+        self.campaign_s = self.now_s + self.pause(result.pause)
+
+    def pause(self, pause: Pause) -> float:
+        """Seconds until the next campaign."""
+        settings = self.settings
+        low, high = settings.vote_interval_min_s, settings.vote_interval_max_s
+        if self.takes_leadership:
+            low, high = settings.take_over_interval_min_s, settings.take_over_interval_max_s
+        match pause:
+            case Pause.NONE:
+                return REVOTE_PAUSE_S
+            case Pause.RANDOM:
+                return self.rng.uniform(low, high)
+            case Pause.LEADER_SEEN:
+                extra_s = LEADER_SEEN_LEAKS * settings.heartbeat_interval_s
+                return self.rng.uniform(low, high) + extra_s
+            case Pause.BEHIND:
+                return self.rng.uniform(low, high) + BEHIND_PAUSE_S
+
+    def maintain_as_leader(self) -> None:
+        """Heartbeats when they are due; no quorum for too long ends the leadership."""
+        if self.now_s >= self.sign_s + self.settings.leak_s:
+            self.to_candidate(self.state.term)
+        elif self.now_s >= self.beat_s:
+            self.send_heartbeats()
+
+    def maintain_transfers(self) -> None:
+        """What is waited for too long has failed."""
+        if self.out is not None and self.now_s >= self.out.deadline_s:
+            self.end_out(ResponseCode.TIMEOUT)
+        if self.taking is not None and self.now_s >= self.taking.deadline_s:
+            self.end_take_over(ResponseCode.TAKE_LEADERSHIP_FAILED)
+
+    def send_heartbeats(self) -> None:
+        """To every peer; a group of one is its own quorum."""
+        state = self.state
+        number = self.next_number()
+        self.beats = HeartbeatRound(
+            number=number, peers=len(state.peers), quorum=state.quorum, sent_s=self.now_s
+        )
+        self.beat_s = self.now_s + self.settings.heartbeat_interval_s
+        if len(state.members) == 1:
+            self.sign_s = self.now_s
+        else:
+            self.draft.send_heartbeats = SendHeartbeats(number=number, term=state.term)
+
+    # ---- transfers ----
+
+    @property
+    def takes_leadership(self) -> bool:
+        """This member campaigns as the transferee of a transfer."""
+        taking = self.taking
+        return taking is not None and taking.index is None and taking.term == self.state.term
+
+    def hand_over(self, transferee: str, token: int | None) -> None:
+        """As leader: take no appends, so that the log has an end to be reached."""
+        deadline_s = self.now_s + TRANSFER_TIMEOUT_S
+        self.out = TransferOut(transferee=transferee, token=token, deadline_s=deadline_s)
+        self.draft.hold_appends = True
+
+    def end_out(self, code: ResponseCode) -> None:
+        """The transfer failed; a leader goes on leading."""
+        self.answer_out(code)
+        if self.state.role is Role.LEADER:
+            self.draft.hold_appends = False
+
+    def answer_out(self, code: ResponseCode) -> None:
+        """The transfer is over; who asked for it is answered."""
+        assert self.out is not None
+        if self.out.token is not None:
+            self.answer_transfer(self.out.token, code)
+        self.out = None
+
+    def answer_transfer(self, token: int, code: ResponseCode) -> None:
+        self.draft.transfers.append(TransferAnswer(token=token, code=code, term=self.state.term))
+
+    def look_at_take_over(self) -> None:
+        """As transferee: campaign in the next term once the log is long enough."""
+        taking = self.taking
+        if taking is None or taking.index is None:
+            return
+        if reached(self.state.end, taking.index):
+            taking.index = None
+            taking.deadline_s = self.now_s + TRANSFER_TIMEOUT_S
+            self.to_candidate(taking.term)
+
+    def end_take_over(self, code: ResponseCode) -> None:
+        assert self.taking is not None
+        self.answer_transfer(self.taking.token, code)
+        self.taking = None
+
+    # ---- what is handed out ----
+
+    def next_number(self) -> int:
+        self.number += 1
+        return self.number
+
+    def _deadline_s(self) -> float | None:
+        due: list[float] = []
+        match self.state.role:
+            case Role.CANDIDATE if self.round is not None:
+                due.append(self.round.deadline_s)
+            case Role.CANDIDATE if self.may_lead and self.state.end_final:
+                due.append(self.campaign_s)
+            case Role.CANDIDATE:
+                pass  # `fenced` and `lead_allowed` look again
+            case Role.FOLLOWER:
+                due.append(self.sign_s + self.settings.leak_s)
+            case Role.LEADER:
+                due += [self.beat_s, self.sign_s + self.settings.leak_s]
+        if self.out is not None:
+            due.append(self.out.deadline_s)
+        if self.taking is not None:
+            due.append(self.taking.deadline_s)
+        return min(due, default=None)
+
+    def effects(self) -> Effects:
+        """What the input asks for."""
+        draft, self.draft = self.draft, Draft()
+        return Effects(
+            persist=draft.persist,
+            role=draft.role,
+            hold_appends=draft.hold_appends if draft.role is None else None,
+            vote=draft.vote,
+            heartbeat=draft.heartbeat,
+            transfers=tuple(draft.transfers),
+            ask_votes=draft.ask_votes,
+            send_heartbeats=draft.send_heartbeats,
+            send_transfer=draft.send_transfer,
+            events=tuple(draft.events),
+            deadline_s=self._deadline_s(),
+        )

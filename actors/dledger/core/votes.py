@@ -1,0 +1,210 @@
+"""Who gets this member's vote, and what a round of votes comes to.
+
+Source: openmessaging/dledger, DLedgerLeaderElector.java (handleVote, maintainAsCandidate), 0.3.1.2;
+specification 4.2 and 4.3, whose rows and lines are named below. Raft section 5.2 and 5.4.1.
+
+Differs from upstream:
+- Row 6 also holds where this member has not voted in the term but follows its leader: upstream
+  gives such a vote away, which elects nobody and disturbs a healthy group (bug V9). It does not
+  hold where the leader itself asks: it leads no more, and row 7 or 11 decides.
+- Before row 11 a vote is put off with REJECT_TERM_NOT_READY until the store has said the end of the
+  log for this session. Such an answer is asked again at once by candidates of either kind. A
+  follower becomes a candidate first: its leader, or whom it voted for, asks for votes, so nobody
+  leads, and what it acknowledges from here on must not grow its log.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import attrs
+
+from actors.dledger.core.member_state import LedgerEnd, MemberState, Role, SavedVote
+from wire.dledger_codes import VoteResult
+
+
+@attrs.frozen(kw_only=True)
+class VoteAsked:
+    """A candidate's request.
+
+    Attributes:
+        candidate: the member that wants the vote.
+        term: in this term.
+        end: of its log.
+    """
+
+    candidate: str
+    term: int
+    end: LedgerEnd
+
+
+@attrs.frozen(kw_only=True)
+class VoteAnswer:
+    """`term` is the voter's own, in row 9 that of its log's end."""
+
+    result: VoteResult
+    term: int
+
+
+@attrs.frozen(kw_only=True)
+class Judgement:
+    """What a request comes to.
+
+    Attributes:
+        answer: to send, after `vote` is on the disk.
+        vote: to be remembered first; None if nothing changes.
+        raise_to: row 8: become a candidate of this term; None otherwise.
+    """
+
+    answer: VoteAnswer
+    vote: SavedVote | None = None
+    raise_to: int | None = None
+
+
+def judge(
+    state: MemberState, asked: VoteAsked, *, internal: bool, taking_leadership: bool
+) -> Judgement:
+    """The table of specification 4.2, first matching row.
+
+    Args:
+        internal: this member asks itself, in memory.
+        taking_leadership: this member is itself taking leadership over in the present term.
+    """
+    own, term = state.end, state.term
+
+    def refuse(result: VoteResult, said_term: int = term) -> Judgement:
+        return Judgement(answer=VoteAnswer(result=result, term=said_term))
+
+    if asked.candidate not in state.members:
+        return refuse(VoteResult.REJECT_UNKNOWN_LEADER)  # row 1
+    if asked.candidate == state.self_id and not internal:
+        return refuse(VoteResult.REJECT_UNEXPECTED_LEADER)  # row 2
+    if asked.end.term < own.term:
+        return refuse(VoteResult.REJECT_EXPIRED_LEDGER_TERM)  # row 3
+    if asked.end.term == own.term and asked.end.index < own.index:
+        return refuse(VoteResult.REJECT_SMALL_LEDGER_END_INDEX)  # row 4
+    if asked.term < term:
+        return refuse(VoteResult.REJECT_EXPIRED_VOTE_TERM)  # row 5
+    if asked.term == term and state.leader not in ("", asked.candidate):
+        return refuse(VoteResult.REJECT_ALREADY_HAS_LEADER)  # row 6
+    if asked.term == term and state.vote.voted_for not in ("", asked.candidate):
+        return refuse(VoteResult.REJECT_ALREADY_VOTED)  # row 7
+    if asked.term > term:
+        answer = VoteAnswer(result=VoteResult.REJECT_TERM_NOT_READY, term=term)
+        return Judgement(answer=answer, raise_to=asked.term)  # row 8
+    if asked.term < own.term:
+        return refuse(VoteResult.REJECT_TERM_SMALL_THAN_LEDGER, own.term)  # row 9
+    even = asked.end.term == own.term and own.index >= asked.end.index
+    if not internal and taking_leadership and even:
+        return refuse(VoteResult.REJECT_TAKING_LEADERSHIP)  # row 10
+    if not state.end_final:
+        fence = term if state.role is not Role.CANDIDATE else None
+        answer = VoteAnswer(result=VoteResult.REJECT_TERM_NOT_READY, term=term)
+        return Judgement(answer=answer, raise_to=fence)
+    return Judgement(  # row 11
+        answer=VoteAnswer(result=VoteResult.ACCEPT, term=term),
+        vote=SavedVote(term=term, voted_for=asked.candidate),
+    )
+
+
+class ParseResult(enum.Enum):
+    """Upstream's names for what a round of votes came to."""
+
+    WAIT_TO_REVOTE = enum.auto()
+    REVOTE_IMMEDIATELY = enum.auto()
+    PASSED = enum.auto()
+    WAIT_TO_VOTE_NEXT = enum.auto()
+
+
+class Pause(enum.Enum):
+    """How long a candidate waits before it asks again."""
+
+    NONE = enum.auto()
+    RANDOM = enum.auto()
+    LEADER_SEEN = enum.auto()
+    BEHIND = enum.auto()
+
+
+@attrs.frozen(kw_only=True)
+class RoundResult:
+    """What a round of votes came to.
+
+    Attributes:
+        larger_term: of a voter; the candidate takes it next. None if nobody has one.
+    """
+
+    parse_result: ParseResult
+    pause: Pause
+    larger_term: int | None = None
+
+
+@attrs.define(kw_only=True)
+class VoteRound:
+    """The answers to one round of requests.
+
+    Attributes:
+        number: answers to another number are not of this round.
+        term: of the candidate.
+        deadline_s: it is not waited for longer.
+    """
+
+    number: int
+    term: int
+    voters: tuple[str, ...]
+    quorum: int
+    deadline_s: float
+    _answers: dict[str, VoteAnswer | None] = attrs.field(factory=dict, init=False)
+
+    def answered(self, voter: str, answer: VoteAnswer | None) -> None:
+        """`None`: no answer can be expected any more (upstream: UNKNOWN)."""
+        assert voter in self.voters
+        self._answers.setdefault(voter, answer)
+
+    def _count(self, *results: VoteResult) -> int:
+        return sum(a is not None and a.result in results for a in self._answers.values())
+
+    @property
+    def _accepts(self) -> int:
+        return self._count(VoteResult.ACCEPT)
+
+    @property
+    def _nearly(self) -> int:
+        return self._accepts + self._count(VoteResult.REJECT_TERM_NOT_READY)
+
+    @property
+    def _leader_seen(self) -> bool:
+        return self._count(VoteResult.REJECT_ALREADY_HAS_LEADER) > 0
+
+    def over(self, now_s: float) -> bool:
+        """Whether more answers would change nothing, or are not waited for."""
+        return (
+            now_s >= self.deadline_s
+            or len(self._answers) == len(self.voters)
+            or self._leader_seen
+            or self._nearly >= self.quorum
+        )
+
+    def result(self) -> RoundResult:
+        """The lines of specification 4.3, first match."""
+        known = [a for a in self._answers.values() if a is not None]
+        valid = sum(a.result is not VoteResult.UNKNOWN for a in known)
+        bigger = self._count(
+            VoteResult.REJECT_EXPIRED_LEDGER_TERM, VoteResult.REJECT_SMALL_LEDGER_END_INDEX
+        )
+        told = (VoteResult.REJECT_EXPIRED_VOTE_TERM, VoteResult.REJECT_TERM_SMALL_THAN_LEDGER)
+        term_max = max((a.term for a in known if a.result in told), default=self.term)
+        wait, random = ParseResult.WAIT_TO_REVOTE, Pause.RANDOM
+        if term_max > self.term:
+            next_term = ParseResult.WAIT_TO_VOTE_NEXT
+            return RoundResult(parse_result=next_term, pause=random, larger_term=term_max)
+        if self._leader_seen:
+            return RoundResult(parse_result=wait, pause=Pause.LEADER_SEEN)
+        if valid < self.quorum:
+            return RoundResult(parse_result=wait, pause=random)
+        if valid - bigger < self.quorum:
+            return RoundResult(parse_result=wait, pause=Pause.BEHIND)
+        if self._accepts >= self.quorum:
+            return RoundResult(parse_result=ParseResult.PASSED, pause=Pause.NONE)
+        if self._nearly >= self.quorum:
+            return RoundResult(parse_result=ParseResult.REVOTE_IMMEDIATELY, pause=Pause.NONE)
+        return RoundResult(parse_result=ParseResult.WAIT_TO_VOTE_NEXT, pause=random)
