@@ -17,3 +17,16 @@ class RoleChanged:
     role: str
     term: int
     leader: str
+
+
+@attrs.frozen(kw_only=True)
+class DispatcherChanged:
+    """A leader's dispatcher to `peer` took a state, and why. By entry_dispatcher.
+
+    Checkers: each session begins with COMPARE; no APPEND without a COMPARE or TRUNCATE before.
+    """
+
+    peer: str
+    term: int
+    state: str
+    detail: str

@@ -1,0 +1,358 @@
+"""How a leader brings one peer's log to its own: COMPARE, TRUNCATE, APPEND, COMMIT.
+
+Source: openmessaging/dledger, DLedgerEntryPusher.java (EntryDispatcher), 0.3.1.2, dialect L;
+specification 6.1 and 6.2.
+
+Inputs: `lead`, `rest`, `grew`, `committed`, `answered`, `unreadable`, `tick`. Each gives
+DispatchEffects. An answer to a push of an earlier session is not given in.
+
+Differs from upstream:
+- Pushes follow the log's growth, nothing polls.
+- Three resends without progress lead back to COMPARE (bug V2), as does a follower that says in a
+  COMMIT's answer that its log ends below what it had acknowledged when the COMMIT left (bug V8).
+  What it acknowledged before that is not counted any more.
+- An acknowledgement takes all pushes up to it from the pending ones at once.
+- An answer to a push from before the last COMPARE is not looked at.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from typing import Protocol, assert_never
+
+import attrs
+
+from actors.dledger.core.compare import Found, Search
+from actors.dledger.core.push_effects import DispatchEffects, Push, PushAnswer
+from actors.dledger.core.settings import PushSettings
+from actors.events import dledger as events
+from wire.dledger_codes import PushType, ResponseCode
+
+
+class DispatcherState(enum.IntEnum):
+    """Upstream's names and ordinals (EntryDispatcherState)."""
+
+    COMPARE = 0
+    TRUNCATE = 1
+    APPEND = 2
+
+
+class LedgerSizes(Protocol):
+    """What a dispatcher knows of entries besides their number."""
+
+    def fits(self, first: int, last_max: int, bytes_max: int) -> int:
+        """The last of the entries from `first` whose sizes together are at most `bytes_max`.
+
+        At least `first`, at most `last_max`.
+        """
+
+    def bytes_from(self, first: int) -> int:
+        """Bytes from that entry to the log's end."""
+
+
+@attrs.define(kw_only=True)
+class _Pending:
+    """A push that is not acknowledged."""
+
+    first: int
+    last: int
+    size_bytes: int
+    sent_s: float
+
+
+@attrs.define(kw_only=True)
+class Dispatch:
+    """See the module's text.
+
+    Attributes:
+        peer: whom this is about.
+        search_by_one: `compare.Search.by_one`.
+        state: meaningful while `leading`.
+        matched: the peer holds the log up to there, in this session; -1: nothing known. Falls only
+            where the peer has lost what it acknowledged.
+    """
+
+    peer: str
+    settings: PushSettings
+    sizes: LedgerSizes
+    search_by_one: bool = False
+    state: DispatcherState = attrs.field(default=DispatcherState.COMPARE, init=False)
+    leading: bool = attrs.field(default=False, init=False)
+    matched: int = attrs.field(default=-1, init=False)
+    _term: int = attrs.field(default=-1, init=False)
+    _begin: int = attrs.field(default=-1, init=False)
+    _end: int = attrs.field(default=-1, init=False)
+    _committed: int = attrs.field(default=-1, init=False)
+    _write: int = attrs.field(default=0, init=False)  # the next entry to append
+    _pending: deque[_Pending] = attrs.field(factory=deque, init=False)
+    _in_flight_bytes: int = attrs.field(default=0, init=False)
+    _resends: int = attrs.field(default=0, init=False)
+    _search: Search | None = attrs.field(default=None, init=False)
+    _probe: Push | None = attrs.field(default=None, init=False)  # the one that is waited for
+    _probe_s: float = attrs.field(default=0.0, init=False)  # until then
+    _pause_s: float = attrs.field(default=0.0, init=False)  # nothing is sent before
+    _phase: int = attrs.field(default=0, init=False)  # number of the last push of an older state
+    _asked: tuple[int, int] = attrs.field(default=(0, -1), init=False)  # COMMIT: `matched` then
+    _last_push_s: float = attrs.field(default=0.0, init=False)
+    _second: int = attrs.field(default=0, init=False)  # of the quota
+    _second_bytes: int = attrs.field(default=0, init=False)
+    _number: int = attrs.field(default=0, init=False)
+    _pushes: list[Push] = attrs.field(factory=list, init=False)
+    _events: list[object] = attrs.field(factory=list, init=False)
+
+    # ---- inputs ----
+
+    def lead(
+        self, now_s: float, *, term: int, begin: int, end: int, committed: int
+    ) -> DispatchEffects:
+        """This member leads `term` from now on; nothing is known of the peer's log."""
+        self.leading, self._term, self._committed = True, term, committed
+        self._begin, self._end, self.matched = begin, end, -1
+        self._last_push_s = self._pause_s = now_s
+        self._to_compare("a new session")
+        return self._effects(now_s, None)
+
+    def rest(self) -> DispatchEffects:
+        """This member leads no more."""
+        self.leading = False
+        self._forget_pending()
+        self._search, self._probe = None, None
+        return DispatchEffects()
+
+    def grew(self, now_s: float, begin: int, end: int) -> DispatchEffects:
+        """The log's range; entries below `begin` have expired."""
+        if not self.leading:
+            return DispatchEffects()
+        assert end >= self._end
+        self._begin, self._end = begin, end
+        return self._effects(now_s, None)
+
+    def committed(self, now_s: float, index: int) -> DispatchEffects:
+        """The committed index rose; the next push carries it."""
+        self._committed = max(self._committed, index)
+        return self._effects(now_s, None)
+
+    def answered(self, now_s: float, push: Push, answer: PushAnswer | None) -> DispatchEffects:
+        """The answer to a push of this session; None: there will be none."""
+        if not self.leading:
+            return DispatchEffects()
+        if answer is not None and answer.term > self._term:
+            return attrs.evolve(self._effects(now_s, None), larger_term=answer.term)
+        before = self.matched
+        if self._probe is not None:
+            if self._probe.number == push.number:
+                self._probe_answered(now_s, push, answer)
+        elif answer is not None and push.number > self._phase:
+            match push.type:
+                case PushType.APPEND:
+                    self._append_answered(answer)
+                case PushType.COMMIT:
+                    self._commit_answered(push, answer)
+                case PushType.COMPARE | PushType.TRUNCATE:
+                    pass  # not waited for any more
+                case _:
+                    assert_never(push.type)
+        return self._effects(now_s, self.matched if self.matched != before else None)
+
+    def unreadable(self, now_s: float, push: Push) -> DispatchEffects:
+        """An entry of the push has expired before it was read."""
+        if self.leading:
+            self._to_compare(f"entry {push.first} has expired")
+        return self._effects(now_s, None)
+
+    def tick(self, now_s: float) -> DispatchEffects:
+        """`DispatchEffects.deadline_s` has come."""
+        if self._probe is not None and now_s >= self._probe_s:
+            self._failed(now_s)
+        return self._effects(now_s, None)
+
+    # ---- answers ----
+
+    def _append_answered(self, answer: PushAnswer) -> None:
+        if answer.code is ResponseCode.SUCCESS and answer.last > self.matched:
+            if answer.last < self._write:  # what was never sent cannot be acknowledged
+                self.matched = answer.last
+                self._resends = 0
+                while self._pending and self._pending[0].last <= self.matched:
+                    self._in_flight_bytes -= self._pending.popleft().size_bytes
+        elif answer.code is ResponseCode.INCONSISTENT_STATE:
+            self._to_compare("the peer refused an entry")
+
+    def _commit_answered(self, push: Push, answer: PushAnswer) -> None:
+        number, floor = self._asked
+        if answer.code is ResponseCode.INCONSISTENT_STATE:
+            self._to_compare("the peer has compared nothing")
+        elif answer.code is ResponseCode.SUCCESS and push.number == number and answer.end < floor:
+            self.matched = -1
+            self._to_compare("the peer's log has become shorter")
+
+    def _probe_answered(self, now_s: float, push: Push, answer: PushAnswer | None) -> None:
+        self._probe = None
+        if push.type is PushType.TRUNCATE:
+            if answer is not None and answer.code is ResponseCode.SUCCESS:
+                self._to_append(push.first)
+            else:
+                self._failed(now_s)
+            return
+        search, good = self._search, (ResponseCode.SUCCESS, ResponseCode.INCONSISTENT_STATE)
+        if search is None or answer is None or answer.code not in good:
+            self._failed(now_s)
+            return
+        found = search.judge(answer, self._begin, self._end)
+        if found is not None:
+            self._found(found)
+
+    def _found(self, found: Found) -> None:
+        if found.truncate:
+            self._change(DispatcherState.TRUNCATE, f"to {found.index}")
+            self._search = Search(at=found.index)
+        else:
+            self._to_append(found.index)
+
+    # ---- states ----
+
+    def _forget_pending(self) -> None:
+        self._pending.clear()
+        self._in_flight_bytes = 0
+
+    def _change(self, state: DispatcherState, detail: str) -> None:
+        self.state, self._phase = state, self._number
+        self._forget_pending()
+        self._probe, self._search, self._resends = None, None, 0
+        self._events.append(
+            events.DispatcherChanged(
+                peer=self.peer, term=self._term, state=state.name, detail=detail
+            )
+        )
+
+    def _to_compare(self, why: str) -> None:
+        self._change(DispatcherState.COMPARE, why)
+
+    def _to_append(self, index: int) -> None:
+        self._change(DispatcherState.APPEND, f"from {index + 1}")
+        self.matched = index
+        self._write = index + 1
+
+    def _failed(self, now_s: float) -> None:
+        """A probe was not answered as it must be: after a pause the same COMPARE again."""
+        search = self._search if self.state is DispatcherState.COMPARE else None
+        self._to_compare("no answer")
+        self._search = search
+        self._pause_s = now_s + self.settings.error_pause_s
+
+    # ---- what is sent ----
+
+    def _send(self, now_s: float, type_: PushType, first: int, last: int) -> Push:
+        self._number += 1
+        self._last_push_s = now_s
+        push = Push(
+            number=self._number,
+            type=type_,
+            first=first,
+            last=last,
+            commit_index=self._committed,
+        )
+        self._pushes.append(push)
+        return push
+
+    def _work(self, now_s: float) -> None:
+        if now_s < self._pause_s or self._end < 0:
+            return
+        if self.state is DispatcherState.APPEND:
+            self._append(now_s)
+        if self.state is not DispatcherState.APPEND and self._probe is None:
+            self._send_probe(now_s)
+
+    def _send_probe(self, now_s: float) -> None:
+        search = self._search
+        if search is None or not self._begin <= search.at <= self._end:
+            search = self._search = Search(at=self._end, by_one=self.search_by_one)
+            self.state = DispatcherState.COMPARE  # what was to be truncated to has expired
+        type_ = PushType.COMPARE
+        if self.state is DispatcherState.TRUNCATE:
+            type_ = PushType.TRUNCATE
+        self._probe = self._send(now_s, type_, search.at, search.at)
+        self._probe_s = now_s + self.settings.reply_timeout_s
+
+    def _append(self, now_s: float) -> None:
+        settings = self.settings
+        if self._pending and now_s >= self._pending[0].sent_s + settings.push_timeout_s:
+            self._resend(now_s)
+        self._append_more(now_s)
+        idle = now_s >= self._last_push_s + settings.commit_push_s
+        if idle and self.state is DispatcherState.APPEND:
+            number = self._send(now_s, PushType.COMMIT, -1, -1).number
+            self._asked = number, self.matched
+
+    def _append_more(self, now_s: float) -> None:
+        """What is not sent yet, as far as the bounds allow."""
+        settings = self.settings
+        while self.state is DispatcherState.APPEND and self._write <= self._end:
+            if len(self._pending) >= settings.pending_max:
+                return
+            if self._in_flight_bytes >= settings.in_flight_bytes_max:
+                return
+            if self._write < self._begin:
+                self._to_compare(f"entry {self._write} has expired")
+                return
+            first = last = self._write
+            if settings.batch:
+                last = self.sizes.fits(first, self._end, settings.batch_bytes_max)
+            behind = self.sizes.bytes_from(first)
+            size = behind - (self.sizes.bytes_from(last + 1) if last < self._end else 0)
+            if not self._within_quota(now_s, behind, size):
+                return
+            self._in_flight_bytes += size
+            self._pending.append(_Pending(first=first, last=last, size_bytes=size, sent_s=now_s))
+            self._send(now_s, PushType.APPEND, first, last)
+            self._write = last + 1
+
+    def _resend(self, now_s: float) -> None:
+        """The push after the watermark again: it, or its answer, was lost."""
+        self._resends += 1
+        if self._resends > self.settings.resends_max:
+            self._to_compare(f"{self.settings.resends_max} resends without an answer")
+            return
+        head = self._pending[0]
+        head.sent_s = now_s
+        self._send(now_s, PushType.APPEND, head.first, head.last)
+
+    def _within_quota(self, now_s: float, behind_bytes: int, size_bytes: int) -> bool:
+        """Whether a peer that is far behind may have so many bytes in this second."""
+        settings = self.settings
+        if not settings.quota_bytes_per_s or self._end - self._write <= settings.throttle_entries:
+            return True
+        if behind_bytes < settings.throttle_bytes:
+            return True
+        if int(now_s) != self._second:
+            self._second, self._second_bytes = int(now_s), 0
+        if self._second_bytes >= settings.quota_bytes_per_s:
+            self._pause_s = float(self._second + 1)
+            return False
+        self._second_bytes += size_bytes
+        return True
+
+    def _deadline_s(self, now_s: float) -> float | None:
+        if not self.leading or self._end < 0:
+            return None
+        if self._probe is not None:
+            return self._probe_s
+        if now_s < self._pause_s:
+            return self._pause_s
+        assert self.state is DispatcherState.APPEND
+        due = [self._last_push_s + self.settings.commit_push_s]
+        if self._pending:
+            due.append(self._pending[0].sent_s + self.settings.push_timeout_s)
+        return min(due)
+
+    def _effects(self, now_s: float, matched: int | None) -> DispatchEffects:
+        before = self.matched
+        if self.leading:
+            self._work(now_s)
+        assert self.matched == before
+        pushes, self._pushes = tuple(self._pushes), []
+        said, self._events = tuple(self._events), []
+        return DispatchEffects(
+            matched=matched, pushes=pushes, events=said, deadline_s=self._deadline_s(now_s)
+        )
