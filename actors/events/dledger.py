@@ -30,3 +30,27 @@ class DispatcherChanged:
     term: int
     state: str
     detail: str
+
+
+@attrs.frozen(kw_only=True)
+class LedgerTruncated:
+    """A follower took entries from its log because the leader's differ. By entry_handler.
+
+    Checkers: none of them was committed. `index`: the first that left; `end`: the last.
+    """
+
+    session: int
+    index: int
+    end: int
+
+
+@attrs.frozen(kw_only=True)
+class CommittedRose:
+    """The committed index as this member knows it. By quorum_ack_checker on a leader, by
+    entry_handler on a follower.
+
+    Checkers: CommittedIndexMonotonic, CommittedIsOnQuorum.
+    """
+
+    session: int
+    index: int

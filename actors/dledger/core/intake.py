@@ -1,0 +1,371 @@
+"""How a follower takes pushes: in index order, cutting only what conflicts.
+
+Source: openmessaging/dledger, DLedgerEntryPusher.java (EntryHandler), 0.3.1.2, dialect L;
+specification section 7 and 11.4, items 1 to 3 and 8; Raft section 5.3.
+
+The session match index (`matched`) is the highest entry that is known to equal the leader's in this
+session. A COMPARE that finds the entry, or a TRUNCATE, sets it; appends that follow on it raise it.
+The committed index never passes it (CommitWithinMatch).
+
+Inputs: `follow`, `rest`, `pushed`, `stored_to`, `refused`, `expired`, `tick`. Each gives
+IntakeEffects.
+
+Differs from upstream:
+- Every push is checked for term, leader, role and form first.
+- TRUNCATE to an entry that is held cuts nothing: entries after it leave when an append differs from
+  one of them (bug B11), and never at or below the committed index: that is an alarm, and ends the
+  member.
+- TRUNCATE to an entry that is not held begins the log anew with it: the leader found nothing in
+  common, so what comes before the entry here is not known to be what came before it there. Upstream
+  keeps it.
+- The committed index is capped by the session match index, not by the log's end (bug B14).
+- A duplicate is answered from the log at once; a newer duplicate of a push that waits takes its
+  place (bug V2). Every push that waits too long is answered, and forgotten.
+- What vouches for an entry (a 200 to APPEND, COMPARE or TRUNCATE) is sent only once the log is
+  stored up to it, and on the disk in a synced group.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from typing import assert_never
+
+import attrs
+
+from actors.dledger.core.intake_effects import IntakeEffects, LedgerView, Pushed, StoreChange
+from actors.dledger.core.member_state import INDEX_NONE
+from actors.dledger.core.push_effects import PushAnswer
+from actors.dledger.core.settings import PushSettings
+from actors.events import dledger as events
+from wire.dledger_codes import PushType, ResponseCode
+from wire.dledger_entry import Entry, entry_problem
+
+
+@attrs.define(kw_only=True)
+class Intake:
+    """See the module's text.
+
+    Attributes:
+        waiting_max: pushes that wait for those before them, and as many that wait for the disk; a
+            further one is refused with PUSH_REQUEST_IS_FULL.
+        committed: the highest index known to be committed; -1: none.
+        begin, end: of the own log, with all that was asked of the store.
+        stored: the log is kept up to there: on the disk, in a synced group.
+        matched: see the module's text; None: nothing was compared in this session.
+    """
+
+    settings: PushSettings
+    ledger: LedgerView
+    waiting_max: int
+    committed: int = INDEX_NONE
+    begin: int = INDEX_NONE
+    end: int = INDEX_NONE
+    stored: int = INDEX_NONE
+    matched: int | None = attrs.field(default=None, init=False)
+    _session: int = attrs.field(default=0, init=False)
+    _term: int = attrs.field(default=-1, init=False)
+    _leader: str = attrs.field(default="", init=False)
+    _following: bool = attrs.field(default=False, init=False)
+    _cut_seen: bool = attrs.field(default=False, init=False)  # a TRUNCATE came in this session
+    _waiting: dict[int, tuple[float, Pushed]] = attrs.field(factory=dict, init=False)
+    _vouching: list[tuple[int, int, Pushed]] = attrs.field(factory=list, init=False)  # a heap
+    _order: int = attrs.field(default=0, init=False)  # of those of one index
+    _changed: int = attrs.field(default=0, init=False)  # number of the last change
+    _cut: int = attrs.field(default=0, init=False)  # number of the last one that took entries away
+    _answers: list[tuple[int, PushAnswer]] = attrs.field(factory=list, init=False)
+    _changes: list[StoreChange] = attrs.field(factory=list, init=False)
+    _events: list[object] = attrs.field(factory=list, init=False)
+    _committed_new: int | None = attrs.field(default=None, init=False)
+    _alarm: str = attrs.field(default="", init=False)
+
+    # ---- inputs ----
+
+    def follow(
+        self, *, session: int, term: int, leader: str, begin: int, end: int, committed: int
+    ) -> IntakeEffects:
+        """This member follows `leader` from now on; its log is stored as a whole.
+
+        Args:
+            committed: as far as known; this member may have learned it as a leader.
+        """
+        self._drop_all(ResponseCode.NOT_FOLLOWER)
+        self._following, self._session, self._term, self._leader = True, session, term, leader
+        self.begin, self.end, self.stored = begin, end, end
+        self.committed = max(self.committed, committed)
+        self.matched, self._cut_seen = None, False
+        return self._effects()
+
+    def rest(self, *, session: int, term: int) -> IntakeEffects:
+        """This member follows nobody."""
+        self._drop_all(ResponseCode.NOT_FOLLOWER)
+        self._following, self._session, self._term, self._leader = False, session, term, ""
+        self.matched = None
+        return self._effects()
+
+    def pushed(self, now_s: float, pushed: Pushed) -> IntakeEffects:
+        """A leader's request."""
+        code = self._gate(pushed)
+        if code is not None:
+            self._answer(pushed, code)
+            larger = pushed.term if pushed.term > self._term else None
+            return attrs.evolve(self._effects(), larger_term=larger)
+        match pushed.type:
+            case PushType.APPEND:
+                self._append(now_s, pushed)
+            case PushType.COMPARE:
+                self._compare(pushed)
+            case PushType.TRUNCATE:
+                self._truncate(pushed)
+            case PushType.COMMIT:
+                self._commit(pushed.commit_index)
+                compared = self.matched is not None  # otherwise a leader of ours compares
+                code = ResponseCode.SUCCESS if compared else ResponseCode.INCONSISTENT_STATE
+                self._answer(pushed, code)
+            case _:
+                assert_never(pushed.type)
+        return self._effects()
+
+    def stored_to(self, session: int, number: int, stored: int) -> IntakeEffects:
+        """The log is kept up to there, the change of that number included.
+
+        What was stored before entries were taken away says nothing about those in their places.
+        """
+        if session == self._session and number >= self._cut:
+            assert stored <= self.end
+            self.stored = max(self.stored, stored)
+            while self._vouching and self._vouching[0][0] <= stored:
+                self._answer(heapq.heappop(self._vouching)[2], ResponseCode.SUCCESS)
+        return self._effects()
+
+    def refused(self, session: int, begin: int, end: int) -> IntakeEffects:
+        """The store did not carry out a change (a full disk), and none after it.
+
+        Args:
+            begin, end: of its log as it is.
+        """
+        if session == self._session:
+            self.begin, self.end = begin, end
+            self.stored = min(self.stored, end)
+            self.matched = None
+            self._drop_all(ResponseCode.INCONSISTENT_STATE)
+        return self._effects()
+
+    def expired(self, begin: int) -> IntakeEffects:
+        """The own log has let go of what is before that entry."""
+        assert self.begin <= begin <= self.end
+        self.begin = begin
+        return self._effects()
+
+    def tick(self, now_s: float) -> IntakeEffects:
+        """`IntakeEffects.deadline_s` has come: what waits too long for what is before it, the
+        leader has to compare for."""
+        late = [
+            first
+            for first, (since_s, _) in self._waiting.items()
+            if now_s >= since_s + self.settings.gap_s
+        ]
+        for first in late:
+            _, pushed = self._waiting.pop(first)
+            self._answer(pushed, ResponseCode.INCONSISTENT_STATE)
+        return self._effects()
+
+    # ---- kinds ----
+
+    def _gate(self, pushed: Pushed) -> ResponseCode | None:
+        """Why a push is not looked at; None if it is (specification 11.4, item 1)."""
+        if pushed.term < self._term:
+            return ResponseCode.EXPIRED_TERM
+        if pushed.term > self._term or not self._following:
+            return ResponseCode.NOT_FOLLOWER
+        if pushed.leader != self._leader:
+            return ResponseCode.INCONSISTENT_LEADER
+        entries = pushed.entries
+        match pushed.type:
+            case PushType.COMMIT:
+                good = not entries
+            case PushType.APPEND:
+                good = len(entries) > 0
+            case PushType.COMPARE | PushType.TRUNCATE:
+                good = len(entries) == 1
+            case _:
+                assert_never(pushed.type)
+        row = all(entry.index == index for index, entry in enumerate(entries, pushed.first))
+        terms = all(one.term <= two.term for one, two in itertools.pairwise(entries))
+        good = good and not any(map(entry_problem, entries))
+        if good and row and terms and (not entries or entries[-1].term <= pushed.term):
+            return None
+        return ResponseCode.UNEXPECTED_ARGUMENT
+
+    def _append(self, now_s: float, pushed: Pushed) -> None:
+        if self.matched is None:
+            self._answer(pushed, ResponseCode.INCONSISTENT_STATE)  # to be compared first
+        elif pushed.first > self.matched + 1:
+            self._keep(now_s, pushed)
+        else:
+            self._take(pushed)
+            while self._waiting and (first := min(self._waiting)) <= self.matched + 1:
+                self._take(self._waiting.pop(first)[1])
+
+    def _keep(self, now_s: float, pushed: Pushed) -> None:
+        older = self._waiting.pop(pushed.first, None)
+        if older is not None:
+            self._answer(older[1], ResponseCode.REPEATED_PUSH)
+        if len(self._waiting) >= self.waiting_max:
+            self._answer(pushed, ResponseCode.PUSH_REQUEST_IS_FULL)
+        else:
+            self._waiting[pushed.first] = (now_s, pushed)
+
+    def _take(self, pushed: Pushed) -> None:
+        """Entries that follow on what matches: those that are held are passed over."""
+        assert self.matched is not None
+        assert pushed.first <= self.matched + 1
+        held = itertools.takewhile(self._holds, pushed.entries)
+        entries = pushed.entries[sum(1 for _ in held) :]
+        if entries and entries[0].index <= self.matched:
+            self._answer(pushed, ResponseCode.INCONSISTENT_STATE)  # two of one leader's differ
+            return
+        if entries and not self._write(entries):
+            return
+        self.matched = max(self.matched, pushed.last)
+        self._commit(pushed.commit_index)
+        self._vouch(pushed, pushed.last)
+
+    def _holds(self, entry: Entry) -> bool:
+        return 0 <= self.begin <= entry.index <= self.end and self.ledger.holds(entry)
+
+    def _write(self, entries: tuple[Entry, ...]) -> bool:
+        """At the place of the first, cutting what is there. Whether it could be done."""
+        first = entries[0].index
+        assert 0 <= self.begin <= first <= self.end + 1
+        cut = first if first <= self.end else None
+        if cut is not None:
+            if not self._may_leave(first):
+                return False
+            self._take_away(first)
+            self.stored = min(self.stored, first - 1)
+        self.end = entries[-1].index
+        self._change(entries, cut_from=cut)
+        return True
+
+    def _may_leave(self, first: int) -> bool:
+        """Whether an entry that differs from the leader's is not committed."""
+        if first <= self.committed:
+            self._alarm = f"entry {first} is committed and differs from the leader's"
+        return not self._alarm
+
+    def _take_away(self, first: int) -> None:
+        """Nobody is told any more that entries are held which leave."""
+        for _, _, pushed in sorted(v for v in self._vouching if v[0] >= first):
+            self._answer(pushed, ResponseCode.INCONSISTENT_STATE)
+        self._vouching = sorted(v for v in self._vouching if v[0] < first)
+        self._events.append(
+            events.LedgerTruncated(session=self._session, index=first, end=self.end)
+        )
+        self._cut = self._changed + 1
+
+    def _change(
+        self, entries: tuple[Entry, ...], *, cut_from: int | None = None, restart: bool = False
+    ) -> None:
+        self._changed += 1
+        change = StoreChange(
+            session=self._session,
+            number=self._changed,
+            cut_from=cut_from,
+            restart=restart,
+            entries=entries,
+        )
+        self._changes.append(change)
+
+    def _compare(self, pushed: Pushed) -> None:
+        entry = pushed.entries[0]
+        self._drop_waiting()
+        if self._holds(entry):
+            self.matched, self._cut_seen = entry.index, False
+            self._vouch(pushed, entry.index)
+        else:
+            self.matched = None
+            self._answer(pushed, ResponseCode.INCONSISTENT_STATE)
+
+    def _truncate(self, pushed: Pushed) -> None:
+        """The entry is to be the leader's; what follows it is not believed any more."""
+        entry = pushed.entries[0]
+        self._drop_waiting()
+        if not self._holds(entry) and not self._restart(entry):
+            return
+        self.matched, self._cut_seen = entry.index, True
+        self._commit(pushed.commit_index)
+        self._vouch(pushed, entry.index)
+
+    def _restart(self, entry: Entry) -> bool:
+        """The log begins with the entry. Whether that could be done."""
+        if not self._may_leave(entry.index):
+            return False
+        if self.begin >= 0:
+            self._take_away(self.begin)
+        self.begin = self.end = entry.index
+        self.stored = entry.index - 1
+        self._change((entry,), restart=True)
+        return True
+
+    def _commit(self, commit_index: int) -> None:
+        # CommitWithinMatch, CommittedIndexMonotonic
+        index = min(commit_index, self.matched if self.matched is not None else INDEX_NONE)
+        if index > self.committed:
+            self.committed = self._committed_new = index
+            self._events.append(events.CommittedRose(session=self._session, index=index))
+
+    # ---- answers ----
+
+    def _vouch(self, pushed: Pushed, index: int) -> None:
+        if index <= self.stored:
+            self._answer(pushed, ResponseCode.SUCCESS)
+        elif len(self._vouching) >= self.waiting_max:
+            self._answer(pushed, ResponseCode.PUSH_REQUEST_IS_FULL)
+        else:
+            self._order += 1
+            heapq.heappush(self._vouching, (index, self._order, pushed))
+
+    def _answer(self, pushed: Pushed, code: ResponseCode) -> None:
+        end = self.end
+        if pushed.type is not PushType.COMPARE and self._cut_seen and self.matched is not None:
+            end = self.matched
+        term = self._term if code is ResponseCode.EXPIRED_TERM else pushed.term
+        answer = PushAnswer(
+            code=code,
+            term=term,
+            index=pushed.first,
+            count=len(pushed.entries),
+            begin=self.begin,
+            end=end,
+        )
+        self._answers.append((pushed.token, answer))
+
+    def _drop_waiting(self) -> None:
+        """What waited for entries before it belongs to the time before the comparison."""
+        for _, pushed in self._waiting.values():
+            self._answer(pushed, ResponseCode.INCONSISTENT_STATE)
+        self._waiting.clear()
+
+    def _drop_all(self, code: ResponseCode) -> None:
+        for _, pushed in self._waiting.values():
+            self._answer(pushed, code)
+        for _, _, pushed in sorted(self._vouching):
+            self._answer(pushed, code)
+        self._waiting.clear()
+        self._vouching.clear()
+
+    def _effects(self) -> IntakeEffects:
+        answers, self._answers = tuple(self._answers), []
+        changes, self._changes = tuple(self._changes), []
+        said, self._events = tuple(self._events), []
+        committed, self._committed_new = self._committed_new, None
+        since_s = next((since for since, _ in self._waiting.values()), None)  # the oldest is first
+        return IntakeEffects(
+            alarm=self._alarm,
+            changes=changes,
+            committed=committed,
+            answers=answers,
+            events=said,
+            deadline_s=None if since_s is None else since_s + self.settings.gap_s,
+        )
