@@ -143,7 +143,7 @@ _DLEDGER_LATER: dict[int, str] = {
 }
 
 _CORE = "with the protocol"
-_OF_CORE = (5, 24, 30, 31, 34)
+_OF_CORE = (5, 34)
 
 _DLEDGER_COMING: dict[int, str] = dict.fromkeys(_OF_CORE, _CORE)
 

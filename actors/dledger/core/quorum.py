@@ -1,0 +1,198 @@
+"""What a leader may commit, and which appends are answered.
+
+Source: openmessaging/dledger, DLedgerEntryPusher.java (QuorumAckChecker, waitAck), 0.3.1.2;
+specification section 8; Raft sections 5.3 and 5.4.2; etcd-io/raft quorum/majority.go for the idea
+of the sorted indexes.
+
+Inputs: `lead`, `rest`, `stored`, `matched`, `waiting`, `applied`, `tick`. Each gives QuorumEffects.
+
+Differs from upstream:
+- An entry is committed by counting only from the first entry of the leader's session on
+  (bug B1, Figure 8); `count_older` (`compat`, or `term_entry = "none"`) is upstream's rule.
+- All appends that wait are answered when the leadership ends (bug V11), and at their deadline, and
+  then leave the count that `waiting_max` bounds.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from typing import Generic, Protocol, TypeVar
+
+import attrs
+
+from actors.dledger.core.member_state import INDEX_NONE
+from actors.dledger.core.settings import AckSettings
+from actors.events import dledger as events
+
+
+class Wait(Protocol):
+    """What is known here of an append that waits."""
+
+    @property
+    def last(self) -> int:
+        """Index of its last entry."""
+
+    @property
+    def deadline_s(self) -> float: ...
+
+
+W = TypeVar("W", bound=Wait)
+
+
+@attrs.frozen(kw_only=True)
+class QuorumEffects(Generic[W]):
+    """What one input asks for.
+
+    Attributes:
+        committed: the committed index rose to this; None: no news.
+        done: appends that are committed (applied, where a state machine is), in index order.
+        timed_out: appends whose deadline passed, in deadline order.
+        lost: appends that the end of the leadership leaves unknown.
+        events: to emit.
+        deadline_s: when to call `tick`; None: not needed.
+    """
+
+    committed: int | None = None
+    done: tuple[W, ...] = ()
+    timed_out: tuple[W, ...] = ()
+    lost: tuple[W, ...] = ()
+    events: tuple[object, ...] = ()
+    deadline_s: float | None = None
+
+
+def quorum_index(indexes: tuple[int, ...]) -> int:
+    """The highest index that a majority of the members has reached."""
+    return sorted(indexes, reverse=True)[len(indexes) // 2]
+
+
+@attrs.define(kw_only=True)
+class Quorum(Generic[W]):
+    """See the module's text.
+
+    Attributes:
+        by_applied: appends are answered when they are applied, not when they are committed.
+        committed: as far as known; it survives the sessions.
+    """
+
+    self_id: str
+    peers: tuple[str, ...]
+    settings: AckSettings
+    count_older: bool = False
+    by_applied: bool = False
+    committed: int = INDEX_NONE
+    leading: bool = attrs.field(default=False, init=False)
+    _session: int = attrs.field(default=0, init=False)
+    _first: int = attrs.field(default=0, init=False)  # what may be committed by counting
+    _indexes: dict[str, int] = attrs.field(factory=dict, init=False)
+    _applied: int = attrs.field(default=INDEX_NONE, init=False)
+    _open: dict[int, W] = attrs.field(factory=dict, init=False)  # by number
+    _queue: deque[tuple[int, W]] = attrs.field(factory=deque, init=False)  # in index order
+    _deadlines: list[tuple[float, int]] = attrs.field(factory=list, init=False)  # a heap
+    _number: int = attrs.field(default=0, init=False)
+
+    @property
+    def full(self) -> bool:
+        """Whether a further append is refused (LEADER_PENDING_FULL)."""
+        return len(self._open) > self.settings.waiting_max
+
+    @property
+    def watermarks(self) -> dict[str, int]:
+        """By peer: the highest index that it acknowledged in this session."""
+        return {peer: self._indexes.get(peer, INDEX_NONE) for peer in self.peers}
+
+    # ---- inputs ----
+
+    def lead(self, *, session: int, term: int, end: int, end_term: int) -> QuorumEffects[W]:
+        """This member leads from now on; its log ends there, and is stored as a whole."""
+        assert not self._open
+        self.leading, self._session = True, session
+        self._indexes = {self.self_id: end}
+        self._first = end if end_term == term else end + 1
+        return self._settle()
+
+    def rest(self) -> QuorumEffects[W]:
+        """This member leads no more."""
+        self.leading = False
+        lost = tuple(wait for number, wait in self._queue if number in self._open)
+        self._open.clear()
+        self._queue.clear()
+        self._deadlines.clear()
+        return QuorumEffects(lost=lost)
+
+    def stored(self, session: int, end: int) -> QuorumEffects[W]:
+        """The leader's own log is kept up to there: on its disk, in a synced group."""
+        return self._reached(session, self.self_id, end)
+
+    def matched(self, session: int, peer: str, index: int) -> QuorumEffects[W]:
+        """A peer acknowledged all up to there, or lost what it had acknowledged above."""
+        assert peer in self.peers
+        return self._reached(session, peer, index)
+
+    def waiting(self, wait: W) -> QuorumEffects[W]:
+        """An append, whose entries were given to the store after those of every earlier one."""
+        assert self.leading
+        assert not self._queue or wait.last >= self._queue[-1][1].last
+        self._number += 1
+        self._open[self._number] = wait
+        self._queue.append((self._number, wait))
+        heapq.heappush(self._deadlines, (wait.deadline_s, self._number))
+        return self._settle()
+
+    def applied(self, index: int) -> QuorumEffects[W]:
+        """The state machine has applied all up to there."""
+        self._applied = max(self._applied, index)
+        return self._settle()
+
+    def followed(self, index: int) -> None:
+        """As follower, this member learned that so much is committed."""
+        self.committed = max(self.committed, index)
+
+    def tick(self, now_s: float) -> QuorumEffects[W]:
+        """`QuorumEffects.deadline_s` has come. What is committed is answered, however late."""
+        timed_out = []
+        while self._deadlines and self._deadlines[0][0] <= now_s:
+            _, number = heapq.heappop(self._deadlines)
+            wait = self._open.pop(number, None)
+            if wait is not None:
+                timed_out.append(wait)
+        return attrs.evolve(self._settle(), timed_out=tuple(timed_out))
+
+    # ---- rules ----
+
+    def _reached(self, session: int, member: str, index: int) -> QuorumEffects[W]:
+        if self.leading and session == self._session:
+            self._indexes[member] = index
+        return self._settle()
+
+    def _commit(self) -> int | None:
+        if not self.leading:
+            return None
+        indexes = (self._indexes[self.self_id], *self.watermarks.values())
+        index = quorum_index(indexes)
+        if index <= self.committed or (index < self._first and not self.count_older):
+            return None
+        self.committed = index
+        return index
+
+    def _settle(self) -> QuorumEffects[W]:
+        committed = self._commit()
+        held = min(self.committed, self._applied) if self.by_applied else self.committed
+        done = []
+        while self._queue and (
+            self._queue[0][1].last <= held or self._queue[0][0] not in self._open
+        ):
+            number, wait = self._queue.popleft()
+            if self._open.pop(number, None) is not None:
+                done.append(wait)
+        while self._deadlines and self._deadlines[0][1] not in self._open:
+            heapq.heappop(self._deadlines)
+        said: tuple[object, ...] = ()
+        if committed is not None:
+            said = (events.CommittedRose(session=self._session, index=committed),)
+        return QuorumEffects(
+            committed=committed,
+            done=tuple(done),
+            events=said,
+            deadline_s=self._deadlines[0][0] if self._deadlines else None,
+        )
