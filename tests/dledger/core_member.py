@@ -1,0 +1,373 @@
+"""One member's parts without actors: their effects are carried out in order, the log is a list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import attrs
+from core_disk import ENTRY_BYTES, Append
+from core_life import Life
+
+from actors.dledger.core import quorum
+from actors.dledger.core.dispatch import Dispatch
+from actors.dledger.core.election import Election
+from actors.dledger.core.election_effects import Effects, RoleChanged
+from actors.dledger.core.intake import Intake
+from actors.dledger.core.intake_effects import IntakeEffects, Pushed, StoreChange
+from actors.dledger.core.member_state import MemberState, Role
+from actors.dledger.core.push_effects import DispatchEffects, Push, PushAnswer
+from actors.dledger.core.settings import AckSettings
+from actors.dledger.core.transfer import TransferAsked
+from actors.dledger.core.votes import VoteAsked
+from wire.dledger_entry import new_entry
+
+
+@attrs.define(eq=False)
+class Member(Life):
+    """One member's actors, without actors."""
+
+    election: Election = attrs.field(init=False)
+    intake: Intake = attrs.field(init=False)
+    quorum: quorum.Quorum[Append] = attrs.field(init=False)
+    dispatches: dict[str, Dispatch] = attrs.field(factory=dict, init=False)
+    session: int = 0
+    holding: bool = False
+    committed: int = -1  # as far as this life knows
+
+    # ---- life ----
+
+    def start(self) -> None:
+        world = self.world
+        self.life += 1
+        self.up, self.session, self.holding = True, 0, False
+        self.ticks.clear()
+        state = MemberState(
+            self_id=self.name, members=world.names, vote=self.disk.vote, end=self.disk.end
+        )
+        rng = Random(world.rng.getrandbits(32))
+        self.election = Election(settings=world.election, state=state, rng=rng)
+        self.intake = Intake(settings=world.push, ledger=self.disk, waiting_max=1024)
+        peers = state.peers
+        self.quorum = quorum.Quorum(self_id=self.name, peers=peers, settings=AckSettings())
+        self.dispatches = {
+            peer: Dispatch(peer=peer, settings=world.push, sizes=self.disk) for peer in peers
+        }
+        self.role_effects(self.election.started(world.now_s))
+
+    def stop(self) -> None:
+        """SIGKILL with the power gone: of what is not synced any prefix stays."""
+        self.up = False
+        self.committed = -1
+        keep = self.world.rng.randint(self.disk.synced, len(self.disk.log))
+        del self.disk.log[keep:]
+        self.disk.synced = len(self.disk.log)
+
+    # ---- roles ----
+
+    def role_effects(self, effects: Effects) -> None:
+        world, now = self.world, self.world.now_s
+        if effects.persist is not None:
+            self.disk.vote = effects.persist
+        if effects.role is not None:
+            self._role(effects.role)
+        if effects.hold_appends is not None:
+            self.holding = effects.hold_appends
+            if self.holding:
+                session = self.session
+                self.later(
+                    0.001,
+                    lambda: self.role_effects(
+                        self.election.held(world.now_s, session, self.disk.end)
+                    ),
+                )
+        if effects.ask_votes is not None:
+            ask = effects.ask_votes
+            asked = VoteAsked(candidate=self.name, term=ask.term, end=ask.end)
+            for peer in self.election.state.peers:
+                self._ask_vote(peer, ask.number, asked)
+        if effects.send_heartbeats is not None:
+            beats = effects.send_heartbeats
+            for peer in self.election.state.peers:
+                self._beat(peer, beats.number, beats.term)
+        if effects.send_transfer is not None:
+            send = effects.send_transfer
+            self._send_transfer(
+                send.number,
+                TransferAsked(
+                    token=0,
+                    transferer=self.name,
+                    transferee=send.transferee,
+                    term=send.term,
+                    index=send.index,
+                ),
+            )
+        for answer in effects.transfers:
+            world.transfer_answered(self.name, answer.token, answer.code)
+        self.timer(
+            "election",
+            effects.deadline_s,
+            lambda: self.role_effects(self.election.tick(world.now_s)),
+        )
+        assert now == world.now_s
+
+    def _role(self, role: RoleChanged) -> None:
+        """All parts at once; in the real member these are messages in this order."""
+        assert role.session > self.session
+        self.session = role.session
+        self.world.saw_role(self.name, role)
+        end, begin = self.disk.end, self.disk.first
+        if role.role is not Role.LEADER:
+            for dispatch in self.dispatches.values():
+                dispatch.rest()
+            for wait in self.quorum.rest().lost:
+                self.world.answered(wait, "unknown")
+            self.holding = False
+        session = role.session
+        if role.role is Role.FOLLOWER:
+            self.disk.synced = len(self.disk.log)
+            self.intake_effects(
+                self.intake.follow(
+                    session=session,
+                    term=role.term,
+                    leader=role.leader,
+                    begin=begin,
+                    end=end.index,
+                    committed=self.quorum.committed,
+                )
+            )
+        else:
+            self.intake_effects(self.intake.rest(session=session, term=role.term))
+        if role.role is Role.LEADER:
+            self.disk.synced = len(self.disk.log)
+            self.quorum_effects(
+                self.quorum.lead(session=session, term=role.term, end=end.index, end_term=end.term)
+            )
+            for peer, dispatch in self.dispatches.items():
+                self.dispatch_effects(
+                    peer,
+                    session,
+                    dispatch.lead(
+                        self.world.now_s,
+                        term=role.term,
+                        begin=begin,
+                        end=end.index,
+                        committed=self.quorum.committed,
+                    ),
+                )
+            self.append(f"term{role.term}-{self.name}-{self.life}-{session}")
+        self.later(
+            0.001, lambda: self.role_effects(self.election.fenced(self.world.now_s, session, end))
+        )
+
+    def _ask_vote(self, peer: str, number: int, asked: VoteAsked) -> None:
+        def ask(there: Member) -> None:
+            effects = there.election.vote_requested(self.world.now_s, asked)
+            there.role_effects(effects)
+            answer = effects.vote
+            there.send(
+                self.name,
+                lambda here: here.role_effects(
+                    here.election.vote_answered(self.world.now_s, number, there.name, answer)
+                ),
+            )
+
+        self.send(peer, ask)
+
+    def _beat(self, peer: str, number: int, term: int) -> None:
+        def beat(there: Member) -> None:
+            effects = there.election.heartbeat(self.world.now_s, self.name, term)
+            there.role_effects(effects)
+            answer = effects.heartbeat
+            assert answer is not None
+            there.send(
+                self.name,
+                lambda here: here.role_effects(
+                    here.election.heartbeat_answered(
+                        self.world.now_s, number, there.name, answer.code, answer.term
+                    )
+                ),
+            )
+
+        self.send(peer, beat)
+
+    def _send_transfer(self, number: int, asked: TransferAsked) -> None:
+        def ask(there: Member) -> None:
+            token = self.world.take_over_token(self.name, number)
+            there.role_effects(
+                there.election.transfer_requested(
+                    self.world.now_s, attrs.evolve(asked, token=token)
+                )
+            )
+
+        self.send(asked.transferee, ask)
+
+    # ---- the log ----
+
+    def append(self, name: str, count: int = 1) -> None:
+        """A client's, on a leader."""
+        first = len(self.disk.log)
+        term = self.election.state.term
+        for index in range(first, first + count):
+            body = f"{name}.{index - first}".encode()
+            entry = new_entry(index=index, term=term, pos=ENTRY_BYTES * index, body=body)
+            self.world.made(self, entry)
+            self.disk.log.append(entry)
+        last = len(self.disk.log) - 1
+        self.quorum_effects(
+            self.quorum.waiting(Append(name=name, last=last, deadline_s=self.world.now_s + 2.5))
+        )
+        session = self.session
+        self._grew()
+
+        def stored(synced: int) -> None:
+            self.quorum_effects(self.quorum.stored(session, synced - 1))
+
+        self.sync(stored)
+
+    def _grew(self) -> None:
+        session, end = self.session, len(self.disk.log) - 1
+        for peer, dispatch in self.dispatches.items():
+            effects = dispatch.grew(self.world.now_s, self.disk.first, end)
+            self.dispatch_effects(peer, session, effects)
+
+    def expire(self, first: int) -> None:
+        """What is before that entry, which is committed, is kept no longer."""
+        assert self.disk.begin <= first <= self.committed
+        self.disk.begin = first
+        if self.election.state.role is Role.LEADER:
+            self._grew()
+        elif self.election.state.role is Role.FOLLOWER:
+            self.intake_effects(self.intake.expired(first))
+
+    def sync(self, then: Callable[[int], None]) -> None:
+        """All that is written by now is on the disk a little later, and known still later."""
+        session, until = self.session, len(self.disk.log)
+        world = self.world
+
+        def known(synced: int) -> None:
+            if session == self.session:
+                then(synced)
+                end = self.disk.end_of(min(synced, len(self.disk.log)))
+                self.role_effects(self.election.grew(world.now_s, session, end))
+
+        def done() -> None:
+            if session == self.session:
+                self.disk.synced = max(self.disk.synced, min(until, len(self.disk.log)))
+                synced = self.disk.synced
+                self.later(world.rng.uniform(0.0, 0.002), lambda: known(synced))
+
+        self.later(world.rng.uniform(0.0, world.faults.sync_max_s), done)
+
+    def quorum_effects(self, effects: quorum.QuorumEffects[Append]) -> None:
+        world = self.world
+        if effects.committed is not None:
+            world.committed(self, effects.committed)
+            for peer, dispatch in self.dispatches.items():
+                self.dispatch_effects(
+                    peer, self.session, dispatch.committed(world.now_s, effects.committed)
+                )
+        for wait in effects.done:
+            world.answered(wait, "done")
+        for wait in (*effects.timed_out, *effects.lost):
+            world.answered(wait, "unknown")
+        self.timer(
+            "quorum", effects.deadline_s, lambda: self.quorum_effects(self.quorum.tick(world.now_s))
+        )
+
+    def dispatch_effects(self, peer: str, session: int, effects: DispatchEffects) -> None:
+        world, dispatch = self.world, self.dispatches[peer]
+        if session != self.session:
+            return
+        for push in effects.pushes:
+            self._push(peer, session, push)
+        self.timer(
+            f"to {peer}",
+            effects.deadline_s,
+            lambda: self.dispatch_effects(peer, session, dispatch.tick(world.now_s)),
+        )
+        if effects.matched is not None:
+            self.quorum_effects(self.quorum.matched(session, peer, effects.matched))
+        if effects.larger_term is not None:
+            self.role_effects(self.election.saw_term(world.now_s, effects.larger_term))
+
+    def _push(self, peer: str, session: int, push: Push) -> None:
+        if 0 <= push.first < self.disk.begin:
+            effects = self.dispatches[peer].unreadable(self.world.now_s, push)
+            self.dispatch_effects(peer, session, effects)
+            return
+        entries = () if push.first < 0 else tuple(self.disk.log[push.first : push.last + 1])
+        term = self.election.state.term
+
+        def arrive(there: Member) -> None:
+            token = self.world.push_token(self.name, session, push)
+            there.intake_effects(
+                there.intake.pushed(
+                    self.world.now_s,
+                    Pushed(
+                        token=token,
+                        type=push.type,
+                        term=term,
+                        leader=self.name,
+                        commit_index=push.commit_index,
+                        entries=entries,
+                    ),
+                )
+            )
+
+        self.send(peer, arrive)
+
+    def intake_effects(self, effects: IntakeEffects) -> None:
+        world = self.world
+        assert not effects.alarm, effects.alarm
+        for change in effects.changes:
+            self._store(change)
+        if effects.committed is not None:
+            assert self.intake.matched is not None  # CommitWithinMatch
+            assert effects.committed <= self.intake.matched, "committed beyond what matches"
+            self.quorum.followed(effects.committed)
+            world.committed(self, effects.committed)
+        for token, answer in effects.answers:
+            leader, session, push = world.tokens[token]
+            self.send(leader, self._push_answer(session, push, answer))
+        if effects.larger_term is not None:
+            self.role_effects(self.election.saw_term(world.now_s, effects.larger_term))
+        self.timer(
+            "intake", effects.deadline_s, lambda: self.intake_effects(self.intake.tick(world.now_s))
+        )
+
+    def _store(self, change: StoreChange) -> None:
+        disk, first = self.disk, change.entries[0].index
+        if change.cut_from is not None:
+            assert change.cut_from > self.committed, "what is committed was cut"
+            self.world.count("cuts")
+            del disk.log[change.cut_from :]
+            disk.synced = min(disk.synced, change.cut_from)
+        if change.restart:
+            self.world.count("restarts of a log")
+            placeholder = change.entries[0]
+            disk.log[:] = [placeholder] * first
+            disk.begin = disk.synced = first
+        assert first == len(disk.log), "a gap"
+        for entry in change.entries:
+            disk.log.append(entry)
+            self.world.took(self, entry)
+        session, number = change.session, change.number
+
+        def stored(synced: int) -> None:
+            self.intake_effects(self.intake.stored_to(session, number, synced - 1))
+
+        self.sync(stored)
+
+    def _push_answer(
+        self, session: int, push: Push, answer: PushAnswer
+    ) -> Callable[[Member], None]:
+        def arrive(here: Member) -> None:
+            if here.session == session:
+                here.dispatch_effects(
+                    self.name,
+                    session,
+                    here.dispatches[self.name].answered(here.world.now_s, push, answer),
+                )
+
+        return arrive

@@ -1,0 +1,172 @@
+"""Whole groups of the pure classes: drawn faults, then convergence; and scenes by hand."""
+
+from __future__ import annotations
+
+import pytest
+from core_run import converge, run_seed
+from core_world import Faults, World
+
+from actors.dledger.core.member_state import Role
+
+SEEDS = 40
+SEEN = (
+    "LEADER",
+    "commits",
+    "kills",
+    "cuts of the network",
+    "splits",
+    "expiries",
+    "cuts",
+    "restarts of a log",
+    "done",
+    "unknown",
+    "transfer SUCCESS",
+    "transfer TIMEOUT",
+)
+"""What happens somewhere in these seeds; otherwise they show little."""
+
+
+def test_drawn_groups_keep_every_promise_and_converge() -> None:
+    total: dict[str, int] = {}
+    for seed in range(SEEDS):
+        try:
+            world = run_seed(seed)
+        except AssertionError as error:
+            error.add_note(f"python tests/dledger/core_run.py {seed} {seed + 1}")
+            raise
+        for what, count in world.counts.items():
+            total[what] = total.get(what, 0) + count
+    assert {what for what in SEEN if not total.get(what)} == set()
+    assert total["done"] > 50 * SEEDS
+
+
+def test_a_seed_says_everything() -> None:
+    one, two = run_seed(3), run_seed(3)
+    assert one.counts == two.counts
+    assert [m.disk for m in one.members.values()] == [m.disk for m in two.members.values()]
+
+
+def quiet(size: int = 3) -> World:
+    """A group without faults that has a leader and one committed append."""
+    world = World(seed=1, size=size, faults=Faults(lost=0.0, twice=0.0))
+    world.start_all()
+    world.run(20.0)
+    leader = world.leader
+    assert leader is not None
+    leader.append("first", 3)
+    world.run(25.0)
+    assert world.outcomes["first"] == "done"
+    return world
+
+
+def isolate(world: World, name: str) -> None:
+    for other in world.names:
+        if other != name:
+            world.cut |= {(name, other), (other, name)}
+
+
+@pytest.mark.checklist(33, of="dledger")
+def test_an_isolated_follower_comes_back_without_deposing_its_leader() -> None:
+    world = quiet()
+    leader = world.leader
+    assert leader is not None
+    follower = next(m for m in world.members.values() if m is not leader)
+    term, session = leader.election.state.term, leader.session
+    isolate(world, follower.name)
+    world.run(125.0)
+    leader.append("meanwhile")
+    assert follower.election.state.role is Role.CANDIDATE
+    assert follower.election.state.term == term, "nobody answered it: it keeps its term"
+    world.cut.clear()
+    world.run(140.0)
+    assert (world.leader, leader.session) == (leader, session)
+    assert follower.election.state.leader == leader.name
+    converge(world)
+
+
+@pytest.mark.checklist(31, 33, of="dledger")
+def test_an_isolated_leader_answers_what_waits_and_follows_when_it_is_back() -> None:
+    world = quiet()
+    leader = world.leader
+    assert leader is not None
+    isolate(world, leader.name)
+    leader.append("alone")
+    world.run(27.6)
+    assert world.outcomes["alone"] == "unknown", "502 within the limit"
+    leader.append("still alone")
+    leader.append("and again")
+    world.run(45.0)
+    assert leader.election.state.role is Role.CANDIDATE
+    assert world.outcomes["and again"] == "unknown"
+    other = world.leader
+    assert other is not None
+    other.append("elsewhere")
+    world.run(50.0)
+    assert world.outcomes["elsewhere"] == "done"
+    leaders = len(world.leaders)
+    world.cut.clear()
+    converge(world)
+    assert len(world.leaders) <= leaders + 1
+
+
+@pytest.mark.checklist(23, of="dledger")
+@pytest.mark.parametrize("after_s", [0.02, 0.1, 0.3])
+def test_a_new_leader_that_dies_early_takes_nothing_that_was_acknowledged(after_s: float) -> None:
+    world = quiet()
+    old = world.leader
+    assert old is not None
+    for i in range(20):
+        old.append(f"b{i}")
+    world.run(world.now_s + 0.05)
+    old.stop()
+    while world.leader is None:
+        world.run(world.now_s + 0.01)
+    world.run(world.now_s + after_s)
+    new = world.leader
+    new.stop()
+    old.start()
+    world.run(world.now_s + 30.0)
+    new.start()
+    converge(world)
+    done = [name for name, outcome in world.outcomes.items() if outcome == "done"]
+    bodies = {each.body for each in world.chosen}
+    assert all(f"{name}.0".encode() in bodies for name in done)
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+@pytest.mark.checklist(36, of="dledger")
+def test_small_and_even_groups(size: int) -> None:
+    world = quiet(size)
+    leader = world.leader
+    assert leader is not None
+    down = [m for m in world.members.values() if m is not leader][: (size - 1) // 2]
+    for member in down:
+        member.stop()
+    leader.append("with the rest")
+    world.run(world.now_s + 2.0)
+    assert world.outcomes["with the rest"] == "done"
+    for member in world.members.values():
+        if member is not leader and member.up:
+            member.stop()
+            leader.append("with too few")
+            world.run(world.now_s + 3.0)
+            assert world.outcomes["with too few"] == "unknown"
+            break
+    converge(world)
+
+
+def test_a_member_without_its_head_or_with_an_empty_log_is_filled_from_the_leaders_begin() -> None:
+    world = quiet()
+    leader = world.leader
+    assert leader is not None
+    follower = next(m for m in world.members.values() if m is not leader)
+    follower.stop()
+    leader.append("more", 20)
+    world.run(world.now_s + 1.0)
+    leader.expire(leader.committed - 4)
+    world.run(world.now_s + 1.0)
+    follower.start()
+    world.run(world.now_s + 10.0)
+    assert follower.disk.begin == leader.disk.begin > 0
+    assert world.counts["restarts of a log"] == 3
+    converge(world)
