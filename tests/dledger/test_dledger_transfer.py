@@ -171,6 +171,23 @@ def test_a_candidate_takes_nothing_over() -> None:
     assert code(ask(Kit(), TO_US)) is C.INCONSISTENT_LEADER
 
 
+def test_who_cannot_append_does_not_take_over() -> None:
+    """Bug V10: its new term would depose a leader that can."""
+    kit = a_follower()
+    kit.election.lead_allowed(0.0, False)
+    assert code(ask(kit, attrs.evolve(TO_US, index=7))) is C.TAKE_LEADERSHIP_FAILED
+    assert (kit.state.role, kit.state.term) == (Role.FOLLOWER, 5)
+
+
+def test_a_disk_that_fills_while_the_log_is_awaited_ends_the_taking_over() -> None:
+    kit = a_follower()
+    ask(kit, TO_US)
+    kit.last = kit.election.lead_allowed(0.1, False)
+    assert code(kit.last) is C.TAKE_LEADERSHIP_FAILED
+    kit.election.grew(0.3, kit.state.session, LedgerEnd(index=9, term=5))
+    assert (kit.state.role, kit.state.term) == (Role.FOLLOWER, 5)
+
+
 def test_a_transferee_campaigns_once_its_log_is_long_enough() -> None:
     kit = a_follower()
     ask(kit, TO_US)

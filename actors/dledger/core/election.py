@@ -13,7 +13,8 @@ Differs from upstream:
 - A larger term is taken at once, also in the middle of a round of votes; upstream's candidate first
   waits the round out.
 - A candidate asks for votes only once the store has said the end of the log for this session.
-- A leader whose disk is full or fails steps down and does not campaign (bug V10).
+- A leader whose disk is full or fails steps down; such a member neither campaigns nor takes
+  leadership over (bug V10).
 - A member that starts with its own vote in the present term takes the next one before it campaigns.
   It may have led, and its peers may hold what a kill took from it: leading the same term again, it
   would give the same index and term to another entry.
@@ -146,6 +147,8 @@ class Election(Roles):
         self.may_lead = allowed
         if not allowed:
             self.round = None
+            if self.taking is not None:
+                self.end_take_over(ResponseCode.TAKE_LEADERSHIP_FAILED)
             if self.state.role is Role.LEADER:
                 self.to_candidate(self.state.term)
         return self.effects()
@@ -184,6 +187,8 @@ class Election(Roles):
             code = refuse_take_over(self.state, asked)
             if code is None and self.taking is not None:
                 code = ResponseCode.LEADER_TRANSFERRING
+            if code is None and not self.may_lead:
+                code = ResponseCode.TAKE_LEADERSHIP_FAILED
             if code is None:
                 deadline_s = now_s + self.settings.transfer_wait_s
                 self.taking = TakeOver(
