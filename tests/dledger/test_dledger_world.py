@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from broken_core import older_terms_by_counting
+from core_member import Member
 from core_run import converge, run_seed
 from core_world import Faults, World
 
 from actors.dledger.core.member_state import Role
+from actors.dledger.core.settings import PushSettings
 
 SEEDS = 40
 SEEN = (
@@ -46,9 +49,10 @@ def test_a_seed_says_everything() -> None:
     assert [m.disk for m in one.members.values()] == [m.disk for m in two.members.values()]
 
 
-def quiet(size: int = 3) -> World:
+def quiet(size: int = 3, *, pending_max: int = 1000) -> World:
     """A group without faults that has a leader and one committed append."""
-    world = World(seed=1, size=size, faults=Faults(lost=0.0, twice=0.0))
+    push = PushSettings(pending_max=pending_max)
+    world = World(seed=1, size=size, faults=Faults(lost=0.0, twice=0.0), push=push)
     world.start_all()
     world.run(20.0)
     leader = world.leader
@@ -131,6 +135,74 @@ def test_a_new_leader_that_dies_early_takes_nothing_that_was_acknowledged(after_
     done = [name for name, outcome in world.outcomes.items() if outcome == "done"]
     bodies = {each.body for each in world.chosen}
     assert all(f"{name}.0".encode() in bodies for name in done)
+
+
+def figure_8() -> None:
+    """The Raft paper's: an entry of an older term on a majority, and a leader that lacks it."""
+    world = quiet(5, pending_max=1)
+    one = world.leader
+    assert one is not None
+    two, *others = [m for m in world.members.values() if m is not one]
+    isolate(world, one.name)
+    world.cut -= {(one.name, two.name), (two.name, one.name)}
+    one.append("x")
+    x = len(one.disk.log) - 1
+    world.run(world.now_s + 1.0)
+    one.stop()
+    two.stop()
+    assert [len(m.disk.log) > x for m in (one, two, *others)] == [True, True, False, False, False]
+    world.cut.clear()
+    five = until_led(world)  # its own first entry stays with it
+    isolate(world, five.name)
+    world.run(world.now_s + 0.1)
+    five.stop()
+    assert five.disk.log[x].term > one.disk.log[x].term
+    world.cut.clear()
+    three, four = (m for m in others if m is not five)
+    isolate(world, four.name)
+    one.start()
+    two.start()
+    leader = until_led(world)
+    assert leader in (one, two)
+    ways = {(leader.name, three.name), (three.name, leader.name)}
+    world.cut |= ways
+    until_acknowledged(leader, two if leader is one else one, x)
+    world.cut -= ways
+    until_acknowledged(leader, three, x)
+    assert len(three.disk.log) == x + 1, "the leader's own first entry is on two only"
+    isolate(world, leader.name)
+    one.stop()
+    two.stop()
+    world.run(world.now_s + 0.1)
+    world.cut.clear()
+    five.start()
+    assert until_led(world) is five
+    world.run(world.now_s + 1.0)
+    one.start()
+    two.start()
+    converge(world)
+    assert "x" not in world.outcomes
+    assert world.chosen[x].body != b"x.0"
+
+
+def until_led(world: World) -> Member:
+    while world.leader is None:
+        world.run(world.now_s + 0.001)
+    return world.leader
+
+
+def until_acknowledged(leader: Member, peer: Member, index: int) -> None:
+    world = leader.world
+    while leader.quorum.watermarks[peer.name] < index:
+        world.run(world.now_s + 0.001)
+
+
+@pytest.mark.checklist(24, of="dledger")
+def test_figure_8(monkeypatch: pytest.MonkeyPatch) -> None:
+    figure_8()
+    older_terms_by_counting(monkeypatch)
+    with pytest.raises(AssertionError, match="LeaderCompleteness"):
+        figure_8()
 
 
 @pytest.mark.parametrize("size", [1, 2, 4])
