@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SEEDS ?= 200
+WORKERS ?= 2
 FIRST ?= 0
 SECONDS ?= 60
 BENCH ?= mailbox api catchup appends async memory
@@ -12,7 +13,7 @@ BENCH ?= mailbox api catchup appends async memory
 
 help:
 	@echo "make run       three nodes, a feed of real lines, a live view; Ctrl-C stops in order"
-	@echo "make test      all tests (interop is skipped where Maven or Java is missing)"
+	@echo "make test      all tests, two at a time: WORKERS=2 (interop needs Maven and Java)"
 	@echo "make check     ruff and mypy --strict"
 	@echo "make sim       a sweep of simulated clusters: SEEDS=200 FIRST=0"
 	@echo "make replay    one simulated cluster again: SEED=7"
@@ -39,7 +40,7 @@ run: $(VENV)/.run
 	$(BIN)/python -m actors.cluster examples/3node.toml
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
 check: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -16,7 +16,7 @@ from interop_rocketmq import Driver, NameServer, fetch_jars, what_is_missing
 
 pytest.register_assert_rewrite("interop_checks", "interop_logs", "interop_nodes")
 
-SKIPPED_COUNT = pytest.StashKey[int]()
+INTEROP = "interop"
 
 
 def skips_are_failures() -> bool:
@@ -24,24 +24,29 @@ def skips_are_failures() -> bool:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    if item.get_closest_marker("interop") is None:
+    if item.get_closest_marker(INTEROP) is None:
         return
     missing = what_is_missing()
     if missing is None:
         return
     if skips_are_failures():
         pytest.fail(f"interop tests have to run where CI=true, but {missing}", pytrace=False)
-    item.config.stash[SKIPPED_COUNT] = item.config.stash.get(SKIPPED_COUNT, 0) + 1
     pytest.skip(missing)
 
 
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
-    count = config.stash.get(SKIPPED_COUNT, 0)
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One worker has them all: they share brokers, and a machine holds few."""
+    for item in items:
+        if item.get_closest_marker(INTEROP) is not None:
+            item.add_marker(pytest.mark.xdist_group("java"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    skipped = terminalreporter.stats.get("skipped", ())
+    count = sum(INTEROP in report.keywords for report in skipped)
     if count:
-        missing = what_is_missing()
-        terminalreporter.write_line(f"interop: {count} skipped, {missing}")
+        terminalreporter.write_line(f"interop: {count} skipped, {what_is_missing()}")
 
 
 @pytest.fixture(scope="session")
