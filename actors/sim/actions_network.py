@@ -71,6 +71,24 @@ class Reset(PairAction):
         await trio.lowlevel.checkpoint()
 
 
+class HalfOpen(Action):
+    """A slave's machine forgets its connections to the first master; the master hears nothing."""
+
+    name = "half_open"
+    most = 4
+
+    def nodes(self, ground: Ground) -> tuple[str, ...]:
+        return ground.names[1:]
+
+    def others(self, rng: random.Random, ground: Ground, node: str) -> tuple[str, ...]:
+        return ground.names[:1]
+
+    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+        if runner.cluster.forget(fault.node, fault.others[0]):
+            runner.began(fault)
+        await trio.lowlevel.checkpoint()
+
+
 class Clog(PairAction):
     """One direction delays everything."""
 

@@ -211,6 +211,10 @@ class SimCluster:
         """Break all connections between two nodes. Returns how many there were."""
         return self.world.network.reset(one, other)
 
+    def forget(self, one: str, other: str) -> int:
+        """Break the first node's ends of the connections between two. Returns how many."""
+        return self.world.network.forget(one, other)
+
     def _others(self, name: str, other: str | None) -> list[str]:
         assert name in self.names, f"no node {name!r}"
         return [other] if other is not None else [each for each in self.names if each != name]

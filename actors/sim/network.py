@@ -208,6 +208,21 @@ class SimNetwork:
         self.count("reset", len(hit))
         return len(hit) // 2
 
+    def forget(self, one: str, other: str) -> int:
+        """Break the first host's ends of all connections to the other, which hears nothing of it.
+
+        It stays half-open until it sends, and is answered with a reset. Returns how many.
+        """
+        hit = [
+            end
+            for end in list(self._ends)
+            if (end.outward.link.source.name, end.outward.link.target.name) == (one, other)
+        ]
+        for end in hit:
+            end.break_off(errno.ECONNRESET)
+        self.count("forget", len(hit))
+        return len(hit)
+
     def refuse(self, name: str) -> None:
         """Every connection to this host is refused from now on, though somebody listens."""
         self._hosts[name].refusing = True

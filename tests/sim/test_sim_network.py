@@ -126,6 +126,20 @@ async def test_reset_breaks_both_sides_and_keeps_what_has_arrived(
             await it.receive.receive_some(100)
 
 
+async def test_a_forgotten_connection_is_half_open_until_the_other_sends(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    async with lan() as it:
+        assert it.net.forget("client", "server") == 1
+        with pytest.raises(trio.BrokenResourceError, match="reset"):
+            await it.send.send_all(b"x")
+        assert await silent(it.receive, 100)
+        _, back = it.ends[1].halves()
+        await back.send_all(b"anyone?")
+        with pytest.raises(trio.BrokenResourceError, match="reset"):
+            await it.receive.receive_some(1)
+
+
 async def test_a_reset_is_lost_in_a_cut(autojump_clock: trio.abc.Clock) -> None:
     async with lan() as it:
         it.net.cut("client", "server")
