@@ -158,10 +158,11 @@ async def test_exit_code_2_without_words(watcher: Watcher) -> None:
 
 async def test_damage_is_not_tried_again(watcher: Watcher, notes: Notes) -> None:
     code = "import sys; print('triolog: d/0: bad record'); sys.exit(3)"
+    one_failed = watcher.one_failed  # which may come before n1 is ready
     async with open_system("c", spec(watcher, n0=code, n1=ORDERLY)) as system:
         await notes.having("n1: ready")
         with trio.fail_after(WAIT_S):
-            await watcher.one_failed.wait()
+            await one_failed.wait()
         assert watcher.failed == {"n0": "d/0: bad record"}
         node = system.tree().find("/c/n0")
         assert node is not None
@@ -173,9 +174,10 @@ async def test_a_node_that_fails_again_and_again_is_given_up(
     watcher: Watcher, notes: Notes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(processes, "FAILURES_MAX", 2)
+    one_failed = watcher.one_failed
     async with open_system("c", spec(watcher, n0="import sys; sys.exit(1)", n1=ORDERLY)):
         with trio.fail_after(WAIT_S):
-            await watcher.one_failed.wait()
+            await one_failed.wait()
     assert watcher.failed == {"n0": "ended with exit code 1"}
     assert sum("starting it again" in note for note in notes) == 1
 
