@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 SEEDS ?= 200
 WORKERS ?= 2
 FIRST ?= 0
+MODE ?= classic
 SECONDS ?= 60
 BENCH ?= mailbox api catchup appends async memory
 
@@ -15,7 +16,7 @@ help:
 	@echo "make run       three nodes, a feed of real lines, a live view; Ctrl-C stops in order"
 	@echo "make test      all tests, two at a time: WORKERS=2 (interop needs Maven and Java)"
 	@echo "make check     ruff and mypy --strict"
-	@echo "make sim       a sweep of simulated clusters: SEEDS=200 FIRST=0"
+	@echo "make sim       a sweep of simulated clusters: SEEDS=200 FIRST=0 MODE=classic|dledger"
 	@echo "make replay    one simulated cluster again: SEED=7"
 	@echo "make shrink    a failing one, cut to a few lines: SEED=7"
 	@echo "make mutations our own code broken on purpose: which checker notices, at which seed"
@@ -61,17 +62,19 @@ bench: $(VENV)/.test
 	@for one in $(BENCH); do $(BIN)/python tests/bench/bench_$$one.py $(ARGS) || exit; done
 
 sim: $(VENV)/.test
-	$(BIN)/python -m actors.sim sweep --mode classic --seeds $(SEEDS) --first $(FIRST)
+	$(BIN)/python -m actors.sim sweep --mode $(MODE) --seeds $(SEEDS) --first $(FIRST)
 
 replay: $(VENV)/.test
-	$(BIN)/python -m actors.sim replay --seed $(SEED)
+	$(BIN)/python -m actors.sim replay --mode $(MODE) --seed $(SEED)
 
 shrink: $(VENV)/.test
 	@[ -n "$(SEED)" ] || { echo "which one? make shrink SEED=7"; exit 2; }
-	@$(BIN)/python -m actors.sim shrink --seed $(SEED)
+	@$(BIN)/python -m actors.sim shrink --mode $(MODE) --seed $(SEED)
 
 mutations: $(VENV)/.test
+	$(BIN)/python tests/dledger/core_mutations.py
 	$(BIN)/python tests/sim/sim_mutations.py --seeds $(SEEDS) --first $(FIRST)
+	$(BIN)/python tests/sim/sim_mutations.py --mode dledger --seeds 500 --first $(FIRST)
 
 fuzz: $(VENV)/.test
 	$(BIN)/python tests/fuzz/fuzz.py --seconds $(SECONDS) --seed $(or $(SEED),0)

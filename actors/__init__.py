@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from actors.log_types import Message as Message
     from actors.log_types import Receipt as Receipt
     from actors.log_types import Record as Record
-    from actors.node import Node as Node
+    from actors.node.node import Node as Node
     from actors.service import child_spec as child_spec
     from actors.service import open_node as open_node
     from actors.service import serve as serve
+    from actors.state_machine import LogEntry as LogEntry
+    from actors.state_machine import StateMachine as StateMachine
     from actors.version import VERSION as __version__  # noqa: N811
 
 _WHERE = {
@@ -31,11 +33,13 @@ _WHERE = {
     "Batch": ("actors.log_types", "Batch"),
     "ClusterConfig": ("actors.config", "ClusterConfig"),
     "Log": ("actors.log", "Log"),
+    "LogEntry": ("actors.state_machine", "LogEntry"),
     "Message": ("actors.log_types", "Message"),
-    "Node": ("actors.node", "Node"),
+    "Node": ("actors.node.node", "Node"),
     "Reader": ("actors.log", "Reader"),
     "Receipt": ("actors.log_types", "Receipt"),
     "Record": ("actors.log_types", "Record"),
+    "StateMachine": ("actors.state_machine", "StateMachine"),
     "__version__": ("actors.version", "VERSION"),
     "child_spec": ("actors.service", "child_spec"),
     "load_config": ("actors.config", "load"),
@@ -48,11 +52,13 @@ __all__ = [
     "Batch",
     "ClusterConfig",
     "Log",
+    "LogEntry",
     "Message",
     "Node",
     "Reader",
     "Receipt",
     "Record",
+    "StateMachine",
     "__version__",
     "child_spec",
     "load_config",

@@ -32,6 +32,12 @@ class CorruptLog(StorageError):
     """Damage below the synced mark: the start is refused, nothing is cut."""
 
 
+class MachineFailed(TriologError):
+    """A user's state machine raised, or did not do what it must: its state is in doubt, and the
+    member stops.
+    """
+
+
 class NotStored(TriologError):
     """Nothing was written: retry freely.
 

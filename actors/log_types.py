@@ -1,7 +1,8 @@
 """The values that cross every edge of a log: what is appended, what is answered, what is read.
 
 Layer L1, without Trio: the API socket, the embedding API, the client and Spark share them.
-Positions are what the group's log counts in: physical offsets in bytes for a classic group.
+Positions are what the group's log counts in: physical offsets in bytes for a classic group, indexes
+of entries for a DLedger group.
 """
 
 from __future__ import annotations
@@ -87,6 +88,8 @@ class Receipt:
         count: number of records.
         copies: distinct nodes that held all of them when this was answered, the master among them.
         durability: "written" or "synced": what each copy (Java slaves excepted) had done with them.
+        results: what the group's state machine gave for each record; () without one, and from
+            another process.
     """
 
     first: int
@@ -95,6 +98,7 @@ class Receipt:
     count: int
     copies: int
     durability: str
+    results: tuple[object, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -139,8 +143,8 @@ class Batch:
             file's end) and above the asked start (the log's oldest files are gone).
         acknowledged: everything below this position is acknowledged and may be shown.
         end: where this node's log ends.
-        lag_bytes: how much this node knows to be acknowledged and does not hold yet; 0 on the
-            master.
+        lag_bytes: how much this node knows to be acknowledged and does not hold yet, in bytes (in
+            entries for a DLedger group); 0 on the master or leader.
     """
 
     records: tuple[Record, ...]
@@ -158,7 +162,8 @@ class Offsets:
         min: the log's first position.
         written: the end of what is written.
         synced: the end of what is synced.
-        acknowledged: the end of what readers may see; a slave may not hold all of it yet.
+        acknowledged: the end of what readers may see; a slave may not hold all of it yet. Below
+            `min` if files expired that were never acknowledged.
         master: the name of the node that this one takes for the group's master or leader; None:
             unknown.
     """

@@ -34,7 +34,7 @@ from actors.events.sink import ORDERED, EventSink
 from actors.ha.role_board import RoleBoard
 from actors.ha.role_parts import RoleParts, first_view
 from actors.log_types import GroupRecord
-from actors.node import Node
+from actors.node.node import Node
 from actors.runtime import (
     Actor,
     Backoff,
@@ -43,9 +43,10 @@ from actors.runtime import (
     SupervisorSpec,
     open_system,
 )
+from actors.state_machine import Machines
 from actors.storage import event_log
 from actors.storage.identity import NEW_RECORD, NodeDirectory, events_path, open_directory
-from actors.trees.classic import node_tree
+from actors.trees.node import node_tree
 from actors.version import VERSION
 
 Source: TypeAlias = "str | os.PathLike[str] | ClusterConfig"
@@ -55,7 +56,7 @@ CHILD_BACKOFF: Final = Backoff(first_s=0.5, max_s=30.0)
 
 
 def open_node(
-    config: Source, name: str, *, env: Env | None = None
+    config: Source, name: str, *, env: Env | None = None, machines: Machines | None = None
 ) -> AbstractAsyncContextManager[Node]:
     """Run one node for the length of an `async with` block.
 
@@ -63,13 +64,16 @@ def open_node(
         config: a cluster file, or what `actors.config.load` made of one.
         name: which of its nodes this is.
         env: the world it lives in; this machine by default, `actors.sim` for tests.
+        machines: by DLedger group, what makes its state machine (`actors.StateMachine`); all
+            members of a group have one, or none has. What it gives for an appended record stands
+            in `Receipt.results`.
 
     Raises (on entry): ConfigError, one line per problem: the file, an address, a port, a directory
         that is not this node's or in use. CorruptLog if the log is damaged below what was synced.
 
     Error handling: if the node fails, the body is cancelled and an ExceptionGroup is raised.
     """
-    return _OpenNode(config, name, env)
+    return _OpenNode(config, name, env, machines or {})
 
 
 async def serve(
@@ -77,6 +81,7 @@ async def serve(
     name: str,
     *,
     env: Env | None = None,
+    machines: Machines | None = None,
     task_status: trio.TaskStatus[Node] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run one node until it is cancelled, asked to stop, or fails; for `nursery.start`.
@@ -85,13 +90,18 @@ async def serve(
 
     Raises: as `open_node`; an ExceptionGroup if the node fails.
     """
-    async with open_node(config, name, env=env) as node:
+    async with open_node(config, name, env=env, machines=machines) as node:
         task_status.started(node)
         await node.wait_stop_requested()
 
 
 def child_spec(
-    config: Source, name: str, *, env: Env | None = None, backoff: Backoff = CHILD_BACKOFF
+    config: Source,
+    name: str,
+    *,
+    env: Env | None = None,
+    machines: Machines | None = None,
+    backoff: Backoff = CHILD_BACKOFF,
 ) -> ChildSpec:
     """The node as a child of the host's own supervisor, which restarts it with its data.
 
@@ -106,7 +116,7 @@ def child_spec(
     budget_s = source.stop_timeout_s + source.drain_timeout_s + 1.0
     return ChildSpec(
         name=name,
-        start=lambda: NodeService(source, name, env),
+        start=lambda: NodeService(source, name, env, machines or {}),
         shutdown_s=budget_s,
         backoff=backoff,
     )
@@ -128,6 +138,7 @@ class NodeService(Actor[None]):
     _config: ClusterConfig
     _name: str
     _env: Env | None
+    _machines: Machines
     node: Node | None = attrs.field(default=None, init=False)
 
     async def on_start(self) -> None:
@@ -136,7 +147,9 @@ class NodeService(Actor[None]):
         await ready.wait()
 
     async def _run(self, ready: trio.Event) -> None:
-        async with open_node(self._config, self._name, env=self._env) as node:
+        async with open_node(
+            self._config, self._name, env=self._env, machines=self._machines
+        ) as node:
             self.node = node
             ready.set()
             await node.wait_stop_requested()
@@ -144,20 +157,21 @@ class NodeService(Actor[None]):
 
 
 class _OpenNode(AbstractAsyncContextManager[Node]):
-    def __init__(self, config: Source, name: str, env: Env | None) -> None:
+    def __init__(self, config: Source, name: str, env: Env | None, machines: Machines) -> None:
         self._config = config
         self._name = name
         self._env = env
+        self._machines = machines
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Node:
         config = load(self._config)
-        _check_node(config, self._name)
+        _check_node(config, self._name, self._machines)
         env = self._env or real_env()
         async with AsyncExitStack() as stack:
             directory = _take_directory(config, self._name, env)
             stack.callback(directory.close)
-            node = await _start(config, self._name, env, directory, stack)
+            node = await _start(config, self._name, env, directory, self._machines, stack)
             # Last in, first out; and whatever becomes of it, the tree is stopped behind it.
             stack.push_async_callback(_drain, node)
             self._stack = stack.pop_all()
@@ -178,7 +192,7 @@ async def _drain(node: Node) -> None:
         await node.drain()
 
 
-def _check_node(config: ClusterConfig, name: str) -> None:
+def _check_node(config: ClusterConfig, name: str, machines: Machines) -> None:
     if name not in config.nodes:
         known = ", ".join(config.nodes)
         raise ConfigError(f"{config.path or 'the configuration'}: no node {name!r}; it has {known}")
@@ -186,6 +200,13 @@ def _check_node(config: ClusterConfig, name: str) -> None:
         raise ConfigError(
             f"{config.path or 'the configuration'}: node {name!r} is a Java broker, not ours to run"
         )
+    ledgers = [group.name for group in config.ledger_groups_of(name)]
+    for group in machines:
+        if group not in ledgers:
+            raise ConfigError(
+                f"{config.path or 'the configuration'}: a state machine for {group!r}; the dledger"
+                f" groups of {name!r} are: {', '.join(ledgers) or 'none'}"
+            )
 
 
 def _take_directory(config: ClusterConfig, name: str, env: Env) -> NodeDirectory:
@@ -208,6 +229,7 @@ async def _start(
     name: str,
     env: Env,
     directory: NodeDirectory,
+    machines: Machines,
     stack: AsyncExitStack,
 ) -> Node:
     """Build the tree and start it; `stack` gets what must be undone."""
@@ -225,7 +247,7 @@ async def _start(
 
     def build(registry: Registry) -> SupervisorSpec:
         node.attach_groups(registry)
-        return build_tree(node, sink, inner, registry)
+        return build_tree(node, sink, inner, registry, machines)
 
     try:
         system = await stack.enter_async_context(
@@ -269,7 +291,8 @@ def new_node(
     identity = NodeIdentity(cluster=config.name, node=name, boot=boot, groups=groups)
     socket_path = api_socket_path(config.node_dir(name))
     roles = {
-        group.name: _role_parts(config, group, name, directory) for group in config.groups_of(name)
+        group.name: _role_parts(config, group, name, directory)
+        for group in config.classic_groups_of(name)
     }
     return Node(config, identity, socket_path, sink, env.network, env.rng, roles), sink
 
@@ -290,7 +313,9 @@ def _role_parts(
     )
 
 
-def build_tree(node: Node, sink: EventSink, env: Env, registry: Registry) -> SupervisorSpec:
+def build_tree(
+    node: Node, sink: EventSink, env: Env, registry: Registry, machines: Machines | None = None
+) -> SupervisorSpec:
     """All of a node: the event log, which stops last, its groups, and the API. Starts nothing."""
     config, folder = node.config, node.config.node_dir(node.name)
     events = event_log.child_spec(
@@ -298,7 +323,15 @@ def build_tree(node: Node, sink: EventSink, env: Env, registry: Registry) -> Sup
     )
     api = api_child(node, env, config, folder)
     return node_tree(
-        config, node.name, env, registry, roles=node.roles, before=(events,), after=(api,)
+        config,
+        node.name,
+        env,
+        registry,
+        roles=node.roles,
+        boards=node.boards,
+        machines=machines,
+        before=(events,),
+        after=(api,),
     )
 
 

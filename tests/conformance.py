@@ -138,14 +138,11 @@ _DLEDGER_ITEMS: dict[int, str] = {
 
 _DLEDGER_LATER: dict[int, str] = {
     21: "dialect N is not spoken",
-    37: "beside real Java nodes",
+    37: "links cut between real Java nodes and ours",
     38: "real SIGKILLs; loss of unsynced pages is simulated",
 }
 
-_CORE = "with the protocol"
-_OF_CORE = (5, 34)
-
-_DLEDGER_COMING: dict[int, str] = dict.fromkeys(_OF_CORE, _CORE)
+_DLEDGER_COMING: dict[int, str] = {}
 
 CHECKLISTS = {
     "classic": Checklist(_CLASSIC_ITEMS, _CLASSIC_LATER, {}),

@@ -1,4 +1,4 @@
-"""What a member may say of itself, for tests of whoever hears it."""
+"""What a member may say of itself, and what is wished of three, for tests of whoever hears it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,19 @@ from typing import Any
 
 import attrs
 
+from actors.ha.core.promotion import Wish
 from actors.log_types import GroupState, Reign
 
 R0 = Reign(0, 11, "n0", 0)
+WISH = Wish(
+    group="orders",
+    members=("n0", "n1", "n2"),
+    file_master="n0",
+    counting=("n0", "n1", "n2"),
+    copies=2,
+    synced=True,
+)
+"""A promotion of the furthest of n0, n1 and n2."""
 
 
 def slave(node: str, end: int = 0, **changes: Any) -> GroupState:

@@ -22,6 +22,7 @@ LEVELS = {
     "actors.log_types": 0,
     "actors.version": 0,
     "actors.quiet_imports": 0,
+    "actors.state_machine": 0,
     "actors.config": 1,
     "actors.events": 1,
     "actors.env": 1,
@@ -35,10 +36,6 @@ LEVELS = {
     "actors.service": 6,
     "actors.log": 6,
     "actors.node": 6,
-    "actors.node_part": 6,
-    "actors.node_append": 6,
-    "actors.node_roles": 6,
-    "actors.node_status": 6,
     "actors.api": 6,
     "actors.client": 7,
     "actors.cluster": 8,
@@ -46,7 +43,11 @@ LEVELS = {
     "actors.pipeline": 8,
 }
 COMMAND_LEVEL = 8  # a package's __main__, and what it hands its words to
-COMMAND_LINES = ("actors.storage.command_line",)
+COMMAND_LINES = (
+    "actors.storage.command_copies",
+    "actors.storage.command_line",
+    "actors.storage.command_steps",
+)
 """Those of rooms below 8: they ask a running node, as any command does."""
 ROOM_OF_6 = frozenset(room for room, level in LEVELS.items() if level == 6)
 """Level 6 is one room in the style page, "service.py api/": node and log are parts of it."""

@@ -1,10 +1,12 @@
-"""Upstream's traps: known bugs and complaints of RocketMQ's classic HA, each as a script that runs.
+"""Upstream's traps: known bugs and complaints of RocketMQ's classic HA (T) and of DLedger (B, V),
+each as a script that runs.
 
 `python tests/traps.py` prints the table trap -> script -> outcome with `compat = "upstream"` and
 without. `python tests/traps.py T3` plays a script and prints it; `--write` writes what the scripts
 print now into them, for a look at the difference. The scripts are in `tests/scripts/upstream/`;
 `scripts/test_scripts.py` plays them all, and refuses a trap without a script or a reason. Beside
-them, in `guarantees/`, is a crash for each row of the guarantees table, under our rules only.
+them, under our rules only, are a crash for each row of the guarantees table, in `guarantees/`, and
+the decisions of DLedger's pure classes, in `dledger/`.
 """
 
 from __future__ import annotations
@@ -16,13 +18,16 @@ from pathlib import Path
 SCRIPTS = Path(__file__).parent / "scripts"
 FOLDER = SCRIPTS / "upstream"
 GUARANTEES = SCRIPTS / "guarantees"
+DLEDGER = SCRIPTS / "dledger"
 OURS = ("ours", "ours")
 sys.path.append(str(SCRIPTS))
 
-from script_format import Script, parse, render  # noqa: E402
-from script_runner import play  # noqa: E402
+import dledger_bugs  # noqa: E402
+import dledger_stage  # noqa: E402
+import script_runner  # noqa: E402
+from script_format import SETTINGS, Script, parse, render  # noqa: E402
 
-TRAPS: dict[int, str] = {
+_CLASSIC: dict[int, str] = {
     1: "a master at another offset: the slave retries for ever",
     2: "a slave behind the master's first file never gets on",
     3: "a slave ahead of its master is believed",
@@ -57,10 +62,9 @@ TRAPS: dict[int, str] = {
     32: "the list of connections is read without its lock",
     33: "a frame of negative size moves the slave's write position back",
 }
-"""Numbers and subjects as in the specification's list."""
 
 NO_METADATA = "topics, groups and consumer offsets are not synchronised here: no such subject"
-WITHOUT: dict[int, str] = {
+_WITHOUT: dict[int, str] = {
     15: "the client is built with its master's address: there is no moment without one",
     17: "nothing is advertised: each node's one address stands in the cluster file",
     21: NO_METADATA,
@@ -69,12 +73,31 @@ WITHOUT: dict[int, str] = {
     28: "tasks wait for the socket: there is no selector to spin on",
     32: "the list has one owner, an actor; nothing is shared",
 }
+TRAPS = {f"T{number}": title for number, title in _CLASSIC.items()} | dledger_bugs.BUGS
+"""Numbers and subjects as in the specifications' lists."""
+WITHOUT = {f"T{number}": why for number, why in _WITHOUT.items()} | dledger_bugs.WITHOUT
 """Traps without a script, and why."""
 
 
-def paths() -> dict[int, Path]:
+def trap_of(path: Path) -> str:
+    """`T3` for `T03_slave_ahead.txt`."""
+    return f"{path.name[0]}{int(path.name[1:3])}"
+
+
+def paths() -> dict[str, Path]:
     """The scripts, by trap."""
-    return {int(path.name[1:3]): path for path in sorted(FOLDER.glob("T*.txt"))}
+    return {trap_of(path): path for path in sorted(FOLDER.glob("*.txt"))}
+
+
+def play(path: Path) -> Script:
+    """A script with the outputs that it has now: a trap's under both settings."""
+    script = parse(path.read_text())
+    if path.parent == FOLDER and path.name.startswith("T"):
+        return script_runner.play(script)
+    if path.parent == GUARANTEES:
+        return script_runner.play(script, OURS)
+    settings = SETTINGS if path.parent == FOLDER else OURS
+    return script_runner.play(script, settings, dledger_stage.outputs)
 
 
 def table() -> str:
@@ -84,39 +107,37 @@ def table() -> str:
         '| Trap | Script | With `compat = "upstream"` | Without |',
         "|---|---|---|---|",
     ]
-    for number, title in TRAPS.items():
-        if number not in found:
-            rows.append(f"| T{number}: {title} | - | {WITHOUT.get(number, '')} | |")
+    for trap, title in TRAPS.items():
+        if trap not in found:
+            rows.append(f"| {trap}: {title} | - | {WITHOUT.get(trap, '')} | |")
             continue
-        script = parse(found[number].read_text())
+        script = parse(found[trap].read_text())
         both = script.says("both")
         outcome = f"the same: {both} | " if both else f"{script.says('upstream')} | "
-        rows.append(
-            f"| T{number}: {title} | `{found[number].name}` | {outcome}{script.says('ours')} |"
-        )
+        rows.append(f"| {trap}: {title} | `{found[trap].name}` | {outcome}{script.says('ours')} |")
     return "\n".join(rows)
 
 
 def main(words: list[str]) -> int:
     """Print the table, or play scripts."""
     parser = argparse.ArgumentParser(description="Upstream's traps as scripts.")
-    parser.add_argument("trap", nargs="*", help="T3: play this one and print it")
+    parser.add_argument("trap", nargs="*", help="T3 or B1: play this one and print it")
     parser.add_argument("--write", action="store_true", help="write what they print now into them")
     args = parser.parse_args(words)
     if not args.trap and not args.write:
         print(table())
         return 0
-    wanted = {int(name.lstrip("Tt")) for name in args.trap} or set(paths())
-    for number, path in paths().items():
-        if number not in wanted:
+    wanted = {name.upper() for name in args.trap} or set(paths())
+    for trap, path in paths().items():
+        if trap not in wanted:
             continue
-        played: Script = play(parse(path.read_text()))
         if args.write:
-            path.write_text(render(played))
+            path.write_text(render(play(path)))
         else:
-            print(render(played))
-    for path in sorted(GUARANTEES.glob("*.txt")) if args.write and not args.trap else ():
-        path.write_text(render(play(parse(path.read_text()), OURS)))
+            print(render(play(path)))
+    others = [*sorted(GUARANTEES.glob("*.txt")), *sorted(DLEDGER.glob("*.txt"))]
+    for path in others if args.write and not args.trap else ():
+        path.write_text(render(play(path)))
     return 0
 
 

@@ -1,7 +1,6 @@
 """Frames of a node's API socket: what clients and other nodes ask a node, and what it answers.
 
-There is no upstream for this protocol; RocketMQ's remoting commands and name server are a different
-door.
+There is no upstream for this protocol; RocketMQ's remoting and name server are a different door.
 
 Carrier: WebSocket messages. A binary message is one MessagePack map, a text message one JSON object
 with the same keys and values (bytes as Base64). The node answers in the encoding of the `hello`;
@@ -39,8 +38,9 @@ Requests, and what answers each (`failed` is possible for all):
 | get_group | group | group: what the node is in that group, see `wire.api_group` |
 | watch_group | group | group, at once and when the node's part changes, not for growth alone |
 | fence | group, number, on | group: the master takes no appends until the promotion is over |
-| record | group, number, master, force | group, once the node acts by that promotion |
+| record | group, number, master, token, force | group, once the node acts by that promotion |
 | resync | group | resynced: one free-form value |
+| transfer | group, node (null: the furthest) | transferred: one free-form value, by the leader |
 | get_status, get_tree | | status, tree: one free-form value |
 | tail_events | credit_lines | events, many: lines as they stand in the event log |
 | promote | group, node (null: the furthest), force | promoted: one free-form value |
@@ -69,6 +69,8 @@ from wire.api_group import Record as Record
 from wire.api_group import Reign as Reign
 from wire.api_group import Resync as Resync
 from wire.api_group import Resynced as Resynced
+from wire.api_group import Transfer as Transfer
+from wire.api_group import Transferred as Transferred
 from wire.api_group import WatchGroup as WatchGroup
 from wire.errors import LocalProtocolError, RemoteProtocolError
 
@@ -326,6 +328,7 @@ Request: TypeAlias = (
     | Fence
     | Record
     | Resync
+    | Transfer
 )
 Answer: TypeAlias = (
     Welcome
@@ -341,6 +344,7 @@ Answer: TypeAlias = (
     | Failed
     | Group
     | Resynced
+    | Transferred
 )
 
 _ENCODE_BINARY = msgspec.msgpack.Encoder().encode

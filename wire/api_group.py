@@ -55,19 +55,33 @@ class Fence(Frame, frozen=True, kw_only=True, tag="fence"):
 
 class Record(Frame, frozen=True, kw_only=True, tag="record"):
     """`master` is the group's master by promotion `number`. `force`: to that master itself: open
-    without hearing anybody, whatever was lost.
+    without hearing anybody, whatever was lost. `token`: of the claim that it comes from.
     """
 
     id: Id
     group: Name
     number: Annotated[int, Meta(ge=1, le=POSITION_MAX)]
     master: Name
+    token: Count = 0
     force: bool = False
 
 
 class Resync(Frame, frozen=True, kw_only=True, tag="resync"):
     id: Id
     group: Name
+
+
+class Transfer(Frame, frozen=True, kw_only=True, tag="transfer"):
+    """`node` is to lead a DLedger group; null: the member that has most of the log."""
+
+    id: Id
+    group: Name
+    node: Name | None = None
+
+
+class Transferred(Frame, frozen=True, kw_only=True, tag="transferred"):
+    id: Id
+    value: dict[str, Any]
 
 
 class Group(Frame, frozen=True, kw_only=True, tag="group"):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from wire.tolerant_json import Int, Long, always
+
 
 class Body(
     Struct,
@@ -25,3 +27,17 @@ class Body(
 
     None is a key that is left out, and what Java calls null.
     """
+
+
+class BaseFields(Body, frozen=True, kw_only=True):
+    """Base of the bodies whose own keys, if any, come behind those that every body has.
+
+    The others name all of their fields: only so are they in the order of their keys.
+    """
+
+    code: Int = always(200)
+    group: str | None = None
+    leader_id: str | None = None
+    local_id: str | None = None
+    remote_id: str | None = None
+    term: Long = always(-1)

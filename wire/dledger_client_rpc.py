@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from wire.dledger_body import Body
+from wire.dledger_body import BaseFields, Body
 from wire.dledger_entry import Entry
 from wire.tolerant_json import Int, Long, always
 
 
-class MetadataRequest(Body, frozen=True, kw_only=True):
+class MetadataRequest(BaseFields, frozen=True, kw_only=True):
     """Who leads, and who is in the group?"""
-
-    code: Int = always(200)
-    group: str | None = None
-    leader_id: str | None = None
-    local_id: str | None = None
-    remote_id: str | None = None
-    term: Long = always(-1)
 
 
 class MetadataResponse(Body, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wire.dledger_body import Body
+from wire.dledger_body import BaseFields, Body
 from wire.dledger_codes import VoteResult
 from wire.tolerant_json import Int, Long, always
 
@@ -20,41 +20,21 @@ class VoteRequest(Body, frozen=True, kw_only=True):
     term: Long = always(-1)
 
 
-class VoteResponse(Body, frozen=True, kw_only=True):
+class VoteResponse(BaseFields, frozen=True, kw_only=True):
     """`vote_result`: None for a name that is none of these, for 0.1 spells one of them otherwise.
 
     `term` is the voter's, or that of its last entry; the other base fields are the request's.
     """
 
-    code: Int = always(200)
-    group: str | None = None
-    leader_id: str | None = None
-    local_id: str | None = None
-    remote_id: str | None = None
-    term: Long = always(-1)
     vote_result: VoteResult | None = always(VoteResult.UNKNOWN)
 
 
-class HeartBeatRequest(Body, frozen=True, kw_only=True):
+class HeartBeatRequest(BaseFields, frozen=True, kw_only=True):
     """The leader of `term` lives."""
 
-    code: Int = always(200)
-    group: str | None = None
-    leader_id: str | None = None
-    local_id: str | None = None
-    remote_id: str | None = None
-    term: Long = always(-1)
 
-
-class HeartBeatResponse(Body, frozen=True, kw_only=True):
+class HeartBeatResponse(BaseFields, frozen=True, kw_only=True):
     """Java fills in `code` and, with 401, 402 and 403, its own `term`."""
-
-    code: Int = always(200)
-    group: str | None = None
-    leader_id: str | None = None
-    local_id: str | None = None
-    remote_id: str | None = None
-    term: Long = always(-1)
 
 
 class LeadershipTransferRequest(Body, frozen=True, kw_only=True):
@@ -76,12 +56,5 @@ class LeadershipTransferRequest(Body, frozen=True, kw_only=True):
     transferee_id: str | None = None
 
 
-class LeadershipTransferResponse(Body, frozen=True, kw_only=True):
+class LeadershipTransferResponse(BaseFields, frozen=True, kw_only=True):
     """Java fills in `code` and `term`."""
-
-    code: Int = always(200)
-    group: str | None = None
-    leader_id: str | None = None
-    local_id: str | None = None
-    remote_id: str | None = None
-    term: Long = always(-1)

@@ -76,6 +76,8 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 Place: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 ENTRY_HEAD = struct.Struct(">iiqqqiiii")
+ENTRY_PLACE = struct.Struct(">4xiq")
+"""Of a head, size and index."""
 INDEX_RECORD = struct.Struct(">iqiqq")
 _BLANK = struct.Struct(">ii")
 
@@ -265,6 +267,40 @@ def decode_entry(buf: Buffer, at: int = 0, end: int | None = None) -> Entry:
         size=size,
         term=term,
     )
+
+
+def decode_entries(buf: bytes) -> list[Entry]:
+    """Whole entries that lie one after the other, from the first byte to the last.
+
+    Raises: as `decode_entry`.
+    """
+    found: list[Entry] = []
+    add, unpack, limit, at = found.append, ENTRY_HEAD.unpack_from, len(buf), 0
+    while at < limit:
+        if limit - at < ENTRY_HEAD_BYTES:
+            decode_entry(buf, at)  # says what is missing
+        magic, size, index, term, pos, channel, chain_crc, body_crc, body_bytes = unpack(buf, at)
+        behind = at + size
+        good = magic == MAGIC_NORMAL and size == ENTRY_HEAD_BYTES + body_bytes
+        if not good or body_bytes < 0 or size > ENTRY_BYTES_MAX or behind > limit:
+            decode_entry(buf, at)
+        if index < 0 or term < 0 or pos < 0:
+            decode_entry(buf, at)
+        add(
+            Entry(
+                body=buf[at + ENTRY_HEAD_BYTES : behind],
+                body_crc=body_crc,
+                chain_crc=chain_crc,
+                channel=channel,
+                index=index,
+                magic=magic,
+                pos=pos,
+                size=size,
+                term=term,
+            )
+        )
+        at = behind
+    return found
 
 
 def encode_index(entries: Sequence[Entry]) -> bytes:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from msgspec.structs import force_setattr
 
-from wire.dledger_body import Body
+from wire.dledger_body import BaseFields, Body
 from wire.dledger_codes import PushType
 from wire.dledger_entry import Entry
 from wire.tolerant_json import Int, Long, always
@@ -102,11 +102,15 @@ class PushEntryResponse(Body, frozen=True, kw_only=True):
 
 
 class InstallSnapshotRequest(Body, frozen=True, kw_only=True):
-    """Dialect N's, as 0.4.0 writes it; sent here between our own nodes only.
+    """Dialect N's; sent here between our own nodes only. A small snapshot goes as 0.4.0 writes it,
+    in `data`; a larger one in several requests, one piece each, by keys that 0.4.0 does not know:
+    without `data` it refuses them (411), so that it never takes a piece for the whole.
 
     Attributes:
-        data: the snapshot, not empty. In JSON it takes 4/3 of its bytes, in one frame.
+        data: the whole snapshot, not empty. In JSON it takes 4/3 of its bytes, in one frame.
         last_included_index, last_included_term: of the last entry that it stands for.
+        piece, piece_at: bytes of it, and where they belong; pieces come one after the other.
+        total_bytes, total_crc: of the whole snapshot, in every piece; CRC-32.
     """
 
     code: Int = always(200)
@@ -116,16 +120,13 @@ class InstallSnapshotRequest(Body, frozen=True, kw_only=True):
     last_included_term: Long = always(0)
     leader_id: str | None = None
     local_id: str | None = None
+    piece: bytes | None = None
+    piece_at: Long | None = None
     remote_id: str | None = None
     term: Long = always(-1)
+    total_bytes: Long | None = None
+    total_crc: Long | None = None
 
 
-class InstallSnapshotResponse(Body, frozen=True, kw_only=True):
+class InstallSnapshotResponse(BaseFields, frozen=True, kw_only=True):
     """The outcome is `code`."""
-
-    code: Int = always(200)
-    group: str | None = None
-    leader_id: str | None = None
-    local_id: str | None = None
-    remote_id: str | None = None
-    term: Long = always(-1)

@@ -98,6 +98,7 @@ __all__ = [
     "encode_body",
     "request_code",
     "request_code_of",
+    "response_class",
 ]
 
 Request: TypeAlias = (
@@ -150,6 +151,11 @@ def request_code(code: int) -> RequestCode | None:
 def request_code_of(request: Request) -> RequestCode:
     """The code under which `request` is sent."""
     return _CODE_OF_CLASS[type(request)]
+
+
+def response_class(code: RequestCode) -> type[Response]:
+    """The class of what answers a request of `code`, which `request_code` gave."""
+    return _CLASSES[code][1]
 
 
 def encode_body(body: Request | Response) -> bytes:

@@ -73,7 +73,7 @@ class RecordEncoder:
 
     __slots__ = (
         "_append_property_crc", "_body_bytes_max", "_born", "_fixed_bytes", "_host_bits", "_magic",
-        "_pack", "_record_bytes_max", "_store", "_topic", "topic", "version",
+        "_pack", "_record_bytes_max", "_store", "_topic", "_topic_alone", "topic", "version",
     )  # fmt: skip
 
     def __init__(
@@ -88,6 +88,7 @@ class RecordEncoder:
         assert 0 < body_bytes_max < 2**31 - RECORD_OVERHEAD_MAX
         self.topic = topic
         self.version, self._topic = encode_topic(topic)
+        self._topic_alone = self._topic + bytes(2)  # and no properties behind it
         self._magic = MAGIC_V1 if self.version == 1 else MAGIC_V2
         self._born, self._store = encode_host(born_host), encode_host(store_host)
         which = (len(self._born) > HOST_BYTES_IPV4) + 2 * (len(self._store) > HOST_BYTES_IPV4)
@@ -161,6 +162,9 @@ class RecordEncoder:
         start = len(out)
         out += head
         out += body
+        if not properties_bytes:
+            out += self._topic_alone
+            return size
         out += self._topic
         out += properties_bytes.to_bytes(2, "big")
         out += properties

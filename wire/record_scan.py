@@ -82,6 +82,7 @@ _HEAD_BYTES: Final = 88
 _SCAN = struct.Struct(">iI20xqi44xi")
 _HEADS = struct.Struct(">iI4xi4xqqi16xq20xi")
 _SIZE_MAGIC = struct.Struct(">iI")
+_PLAIN_TAIL_MAX: Final = 1 + TOPIC_BYTES_MAX_V1 + 2
 _INT = struct.Struct(">i")
 _LONG = struct.Struct(">q")
 _CRC_AT: Final = 8
@@ -169,6 +170,7 @@ def scan_heads(
     found: list[RecordHead] = []
     unpack = _HEADS.unpack_from
     topics: dict[bytes, str] = {}
+    plain: dict[bytes, str] = {}  # topics by all that follows the body of a record without more
     new = tuple.__new__  # half the time of calling RecordHead, for the same object
     pos = start
     while limit - pos >= RECORD_BYTES_MIN:
@@ -178,6 +180,16 @@ def scan_heads(
         if not RECORD_BYTES_MIN <= size <= size_max or size > limit - pos:
             break
         body_at = pos + _HEAD_BYTES
+        tail_bytes = size - _HEAD_BYTES - body_length
+        is_plain = not sys_flag & 0x30 and magic == MAGIC_V1 and body_length >= 0
+        if is_plain and 0 < tail_bytes <= _PLAIN_TAIL_MAX:
+            known = plain.get(bytes(buf[pos + size - tail_bytes : pos + size]))
+            if known is not None and (shift is None or physical == pos + shift):
+                found.append(new(RecordHead, (
+                    physical, size, known, queue_id, queue_offset, sys_flag, store_ts, 0, "", "",
+                )))  # fmt: skip
+                pos += size
+                continue
         if sys_flag & 0x30:
             if size < RECORD_BYTES_MIN + _IPV6_MORE[sys_flag >> 4 & 3]:
                 break
@@ -193,23 +205,13 @@ def scan_heads(
         topic = topics.get(topic_bytes)
         if topic is None:
             topic = topics[topic_bytes] = topic_text(topic_bytes)
-        if properties_at == record_end:
-            head = (
-                physical, size, topic, queue_id, queue_offset, sys_flag, store_ts, 0, "", "",
-            )  # fmt: skip
-        else:
+        more: tuple[int, str, str] = (0, "", "")
+        if properties_at < record_end:
             framed = b"\2" + buf[properties_at:record_end]
-            tags = find_value(framed, _TAGS_START)
-            keys = find_value(framed, _KEYS_START)
-            uniq_key = find_value(framed, _UNIQ_KEY_START)
-            code = tags_code_of_bytes(tags) if tags else 0
-            if topic == SCHEDULE_TOPIC:
-                code = _schedule_code(framed, store_ts, delay_levels_ms, code)
-            head = (
-                physical, size, topic, queue_id, queue_offset, sys_flag, store_ts, code,
-                keys.decode("utf-8", "replace") if keys else "",
-                uniq_key.decode("utf-8", "replace") if uniq_key else "",
-            )  # fmt: skip
+            more = _from_properties(framed, topic, store_ts, delay_levels_ms)
+        elif is_plain:
+            plain[bytes(buf[topic_at - 1 : record_end])] = topic
+        head = (physical, size, topic, queue_id, queue_offset, sys_flag, store_ts, *more)
         found.append(new(RecordHead, head))
         pos = record_end
     return found, _why(buf, pos, limit, shift, False, False, size_max)
@@ -241,6 +243,23 @@ def _body_crc_fits(buf: Buffer, pos: int, body_at: int, body_length: int) -> boo
     (crc,) = _INT.unpack_from(buf, pos + _CRC_AT)
     body = buf[body_at : body_at + body_length]
     return bool(zlib.crc32(body) & CRC_MASK == crc)
+
+
+def _from_properties(
+    framed: bytes, topic: str, store_ts: int, delay_levels_ms: Sequence[int]
+) -> tuple[int, str, str]:
+    """Tags code, keys and unique key of the head."""
+    tags = find_value(framed, _TAGS_START)
+    keys = find_value(framed, _KEYS_START)
+    uniq_key = find_value(framed, _UNIQ_KEY_START)
+    code = tags_code_of_bytes(tags) if tags else 0
+    if topic == SCHEDULE_TOPIC:
+        code = _schedule_code(framed, store_ts, delay_levels_ms, code)
+    return (
+        code,
+        keys.decode("utf-8", "replace") if keys else "",
+        uniq_key.decode("utf-8", "replace") if uniq_key else "",
+    )
 
 
 def _schedule_code(framed: bytes, store_ts: int, delay_levels_ms: Sequence[int], code: int) -> int:

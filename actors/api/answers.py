@@ -20,6 +20,7 @@ Slow: TypeAlias = (
     | api.Fence
     | api.Record
     | api.Resync
+    | api.Transfer
 )
 
 
@@ -65,10 +66,13 @@ async def answer(handle: NodeHandle, request: Slow, *, text: bool) -> api.Answer
             return from_group_state(request.id, state)
         case api.Record():
             state = await handle.record(
-                request.group, request.number, request.master, request.force
+                request.group, request.number, request.master, request.token, request.force
             )
             return from_group_state(request.id, state)
         case api.Resync():
             return api.Resynced(id=request.id, value=await handle.resync(request.group))
+        case api.Transfer():
+            moved = await handle.transfer_leader(request.group, request.node)
+            return api.Transferred(id=request.id, value=moved)
         case _:
             assert_never(request)

@@ -23,6 +23,7 @@ from actors.api.budget import Answering, Budget, Reading
 from actors.api.failures import RequestRefused
 from actors.api.frame_socket import FrameSocket, SocketClosed
 from actors.api.handle import AppendOutcome, NodeHandle
+from actors.api.in_flight import InFlight
 from actors.api.limits import ApiLimits
 from actors.api.outbox import Outbox
 from actors.api.subscription import Credit, Subscribe
@@ -107,12 +108,7 @@ class Connection(Actor[_Inbox]):
     _text: bool = False
     _reason: str = ""
     _requests: int = 0
-    _in_flight: dict[int, int] = attrs.field(factory=dict)  # request -> bytes of its frame
-    _unread: int = 0  # requests told to this actor and not yet handled
-    _unread_bytes: int = 0
-    _arrived_bytes: int = 0  # of a message that is not yet told
-    _in_flight_bytes: int = 0
-    _room: trio.Event = attrs.field(factory=trio.Event)
+    _in_flight: InFlight = attrs.field(init=False)
     _running: dict[int, _Running] = attrs.field(factory=dict)
     _outbox: Outbox = attrs.field(init=False)
     _filled: bool = False  # the actor has been told that something waits there
@@ -120,7 +116,8 @@ class Connection(Actor[_Inbox]):
     def __attrs_post_init__(self) -> None:
         self._reading = Reading(self._budget.received, self._limits.send_timeout_s)
         self._answering = Answering(self._budget.read)
-        self._outbox = Outbox(self._encoded, self._release, self._answering.end)
+        self._in_flight = InFlight(self._limits, self._reading)
+        self._outbox = Outbox(self._encoded, self._in_flight.release, self._answering.end)
 
     async def on_start(self) -> None:
         self.ctx.timers.start("hello", self._limits.hello_timeout_s, _HelloTimedOut())
@@ -168,7 +165,7 @@ class Connection(Actor[_Inbox]):
                 while True:
                     data = await frames.receive()
                     await self._reading.received(len(data))
-                    self._arrived_bytes = len(data)
+                    self._in_flight.arrived(len(data))
                     try:
                         requests = api_gather.decode_requests(data)
                     except RemoteProtocolError as error:
@@ -183,16 +180,7 @@ class Connection(Actor[_Inbox]):
         self, requests: tuple[api.Request, ...], size_bytes: int, text: bool
     ) -> None:
         """Tell the actor, once there is room; a single message above the bounds may go, alone."""
-        limits = self._limits
-        while (taken := len(self._in_flight) + self._unread) and (
-            taken + len(requests) > limits.in_flight_requests
-            or self._in_flight_bytes + self._unread_bytes + size_bytes > limits.in_flight_bytes
-        ):
-            self._room = trio.Event()
-            await self._room.wait()
-        self._unread += len(requests)
-        self._unread_bytes += size_bytes
-        self._arrived_bytes = 0
+        await self._in_flight.room(len(requests), size_bytes)
         received = _Received(requests=requests, size_bytes=size_bytes, text=text)
         await self.ctx.self_ref.tell(received)
 
@@ -200,8 +188,7 @@ class Connection(Actor[_Inbox]):
         each_bytes, first_more = divmod(message.size_bytes, len(message.requests))
         for number, request in enumerate(message.requests):
             size_bytes = each_bytes if number else each_bytes + first_more
-            self._unread -= 1
-            self._unread_bytes -= size_bytes
+            self._in_flight.read(size_bytes)
             self._requests += 1
             if self._client is None:
                 await self._hello(request, message.text)
@@ -209,7 +196,7 @@ class Connection(Actor[_Inbox]):
                 await self._dispatch(request, size_bytes)
             if self._reason:
                 return  # nothing after what ended the connection is looked at
-        self._make_room()
+        self._in_flight.make_room()
 
     async def _hello(self, request: api.Request, text: bool) -> None:
         self._text = text
@@ -246,7 +233,7 @@ class Connection(Actor[_Inbox]):
                 text = "hello is the first request, and only the first"
                 await self._fail(request.id, RequestRefused(api.ERROR_BAD_REQUEST, text))
             case api.Append():
-                self._take(request.id, size_bytes)
+                self._in_flight.take(request.id, size_bytes)
                 await self._append(request)
             case api.Tail() | api.WatchOffsets() | api.WatchGroup() | api.TailEvents():
                 await self._subscribe(request)
@@ -254,7 +241,7 @@ class Connection(Actor[_Inbox]):
                 await self._send(api.Stopping(id=request.id))
                 self._handle.request_stop()
             case _:  # Slow: mypy sees that nothing else is left
-                self._take(request.id, size_bytes)
+                self._in_flight.take(request.id, size_bytes)
                 self.ctx.spawn(self._answer, request)
 
     async def _append(self, request: api.Append) -> None:
@@ -347,18 +334,6 @@ class Connection(Actor[_Inbox]):
             await self._send(api.Ended(id=message.request))
 
     # Sending and ending.
-
-    def _take(self, request: int, size_bytes: int) -> None:
-        self._in_flight[request] = size_bytes
-        self._in_flight_bytes += size_bytes
-
-    def _release(self, request: int) -> None:
-        self._in_flight_bytes -= self._in_flight.pop(request)
-        self._make_room()
-
-    def _make_room(self) -> None:
-        self._reading.keep(self._in_flight_bytes + self._unread_bytes + self._arrived_bytes)
-        self._room.set()
 
     async def _fail(self, request: int, error: Exception) -> None:
         await self._send(self._failed(request, error))

@@ -98,16 +98,26 @@ class NodeHandle(Protocol):
             holds another coordinator's claim.
         """
 
-    async def record(self, group: str, number: int, master: str, force: bool) -> GroupState:
+    async def record(
+        self, group: str, number: int, master: str, token: int, force: bool
+    ) -> GroupState:
         """`master` is master by promotion `number`; return once this node acts by it.
 
         A master by it need not be open yet. With `force` it opens without hearing anybody.
+        `token` is that of the coordinator's claim.
         Raises: RequestRefused(ERROR_BAD_REQUEST) if this node knows a higher promotion, or another
-            master by the same, or if `master` is no Python member.
+            master by the same, or holds another claim, or is to be master and holds none; if
+            `master` is no Python member.
         """
 
     async def resync(self, group: str) -> dict[str, Any]:
         """Set aside what this node's log has beyond its master's, and follow."""
+
+    async def transfer_leader(self, group: str, node: str | None) -> dict[str, Any]:
+        """Have `node` (None: who has most of the log) lead a DLedger group that this node leads.
+
+        Raises: NotMaster, with who leads; RequestRefused: why it did not come to that.
+        """
 
     def request_stop(self) -> None:
         """Begin the ordered stop; returns at once."""

@@ -25,7 +25,9 @@ class OwnPart(Protocol):
 
     async def group_state(self, group: str) -> GroupState: ...
     async def fence(self, group: str, claim: Claim, on: bool) -> GroupState: ...
-    async def record(self, group: str, number: int, master: str, force: bool) -> GroupState: ...
+    async def record(
+        self, group: str, number: int, master: str, token: int, force: bool
+    ) -> GroupState: ...
 
 
 RECORD_TIMEOUT_S = 30.0
@@ -61,11 +63,15 @@ class Members:
         request = from_claim(1, self.group, claim, on=on)
         return await self._ask(node, request)
 
-    async def record(self, node: str, number: int, master: str, force: bool) -> GroupState:
+    async def record(
+        self, node: str, number: int, master: str, token: int, force: bool
+    ) -> GroupState:
         """See `NodeHandle.record`."""
         if node == self._name:
-            return await self.own.record(self.group, number, master, force)
-        request = api.Record(id=1, group=self.group, number=number, master=master, force=force)
+            return await self.own.record(self.group, number, master, token, force)
+        request = api.Record(
+            id=1, group=self.group, number=number, master=master, token=token, force=force
+        )
         return await self._ask(node, request, RECORD_TIMEOUT_S)
 
     @property

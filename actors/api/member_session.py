@@ -115,6 +115,20 @@ async def ask_acknowledged(
             return answer.acknowledged
 
 
+async def ask_fresh(
+    network: Network, door: MasterDoor, *, node: str, master: str, group: str
+) -> int:
+    """What a leader has committed at this moment, by a read that it proves its leadership for."""
+    with trio.fail_after(door.answer_timeout_s):
+        async with member_session(network, door, node=node, master=master) as session:
+            nothing = api.Read(id=1, group=group, start=api.POSITION_MAX, max_bytes=1, fresh=True)
+            await session.frames.send(api.encode(nothing))
+            answer = await session.answer()
+            if not isinstance(answer, api.Batch):
+                raise SocketClosed(f"unexpected answer: {answer!r}")
+            return answer.acknowledged
+
+
 async def ask_group(
     network: Network, door: MasterDoor, *, node: str, master: str, group: str
 ) -> GroupState:

@@ -11,8 +11,8 @@
 
 Nothing here is kept: the members remember. Up to 4 nothing has happened, and the claim is taken
 back; if the coordinator dies there, it ends by itself. From 4 on it stays: the promotion is a fact
-as soon as one member has heard of it, members tell each other, and nobody can know that none of
-them has. If the coordinator dies there and nobody has, the old master says what to type.
+as soon as the chosen one has heard of it, and members tell each other. If the coordinator dies
+there, the chosen one's word settles it; while that one is silent, the old master says what to type.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ class Asks(Protocol):
 
     async def state(self, node: str) -> GroupState: ...
     async def fence(self, node: str, claim: Claim, on: bool) -> GroupState: ...
-    async def record(self, node: str, number: int, master: str, force: bool) -> GroupState: ...
+    async def record(
+        self, node: str, number: int, master: str, token: int, force: bool
+    ) -> GroupState: ...
 
 
 @attrs.define
@@ -219,13 +221,14 @@ class Promotion:
         # old master may have come back in between, without its fence.
         force = self.wish.force and not (plan.hand_over and not plan.losses)
         try:
-            await self.asks.record(plan.chosen, plan.number, plan.chosen, force)
-        except RequestRefused:
-            raise
+            await self.asks.record(plan.chosen, plan.number, plan.chosen, self.token, force)
+        except RequestRefused as error:
+            raise RequestRefused(error.error, f"{error}; nothing was done") from error
         except LOST as error:
             raise OutcomeUnknown(
                 f"nobody knows whether {plan.chosen} has heard of promotion {plan.number}"
-                f" ({lost_text(error)}): promote again"
+                f" ({lost_text(error)}): see that {plan.chosen} runs, and `status` says who is"
+                f" master; while it cannot run, type `promote {self.wish.group}`"
             ) from error
 
     async def _take_back(self, plan: Plan, claim: Claim) -> None:
@@ -251,7 +254,9 @@ class Promotion:
             nursery.start_soon(
                 self._each,
                 others,
-                lambda node: self.asks.record(node, plan.number, plan.chosen, force=False),
+                lambda node: self.asks.record(
+                    node, plan.number, plan.chosen, self.token, force=False
+                ),
             )
             opened = await self._see_open(plan)
         if isinstance(opened, str):
@@ -260,11 +265,18 @@ class Promotion:
                 f"{plan.chosen} is master of {self.wish.group} by promotion {plan.number}, but"
                 f" takes no appends: {opened}",
             )
+        if opened.number > plan.number:
+            raise RequestRefused(
+                api.ERROR_NOT_AVAILABLE,
+                f"{plan.chosen} became master of {self.wish.group} by promotion {plan.number}, and"
+                f" then a newer promotion came: {opened.master} is master by promotion"
+                f" {opened.number}",
+            )
         now, lost = await self._ask(tuple(states))
         return _answer(plan, opened, now, silent | lost)
 
     async def _see_open(self, plan: Plan) -> GroupState | str:
-        """The chosen one's state once it is open; a text: why it is not."""
+        """The chosen one's state once it is open, or acts by a newer one; a text: why it is not."""
         why = "it does not answer"
         with trio.move_on_after(OPEN_TIMEOUT_S):
             while True:
@@ -273,9 +285,8 @@ class Promotion:
                 except LOST as error:
                     why = lost_text(error)
                 else:
-                    if state.number > plan.number:
-                        return f"{state.master} is master by promotion {state.number}"
-                    if state.number == plan.number and state.state == "open":
+                    is_open = state.number == plan.number and state.state == "open"
+                    if is_open or state.number > plan.number:
                         return state
                     why = f"{state.state}: {state.reason}"
                 await trio.sleep(LOOK_S)

@@ -57,7 +57,7 @@ def api_child(handle: NodeHandle, env: Env, config: ClusterConfig, node_dir: str
             retry_s=group.reconnect_interval_s,
             board=partial(handle.board, group.name),
         )
-        for group in config.groups_of(node)
+        for group in config.classic_groups_of(node)
         for member in group.members
         if member != node and member not in group.java_nodes
     )
@@ -110,7 +110,7 @@ def api_spec(
             network=network,
             endpoint=endpoint,
             make_child=make_child,
-            next_name=lambda: f"c{next(numbers)}",
+            next_connection=numbers.__next__,
         )
 
     children = [ChildSpec(name="connections", start=DynamicSpec(children_max=limits.connections))]

@@ -27,11 +27,10 @@ from actors.client.progress import Bar
 from actors.client.targets import Target, connect_target, parse_target, pick_group
 from actors.config.command_line import OutputFailed, complain, stop_signals, with_output
 from actors.errors import ConfigError, TriologError
+from actors.quiet_imports import INTERRUPTED
 from wire import api
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
-INTERRUPTED = 130
-"""What a shell gives a program that Ctrl-C ended before it could end in order."""
 OUTPUT = 1
 
 
@@ -174,9 +173,9 @@ async def _read(client: Client, group: str, command: Read) -> int:
     )
     if reading.knows_nothing(last):
         complain(
-            f"triolog: {client.identity.node} holds {last.end} bytes of {group}, but does not know "
-            "what of them is acknowledged: a slave learns it from its master, a master from its "
-            "slaves"
+            f"triolog: {client.identity.node} holds {group} up to position {last.end}, but does not"
+            " know what of it is acknowledged: who follows learns it from its master or leader, and"
+            " these from who follows"
         )
         return EXIT_FAILED
     return EXIT_OK

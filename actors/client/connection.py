@@ -207,6 +207,19 @@ class Client:
         )
         return answer.value
 
+    async def transfer_leader(self, group: str, node: str | None = None) -> dict[str, Any]:
+        """Have `node` (None: who has most of the log) lead a DLedger group that this node leads.
+
+        Raises: NotMaster, with who leads; NodeStopped if the connection ends first: it may have
+            happened.
+        """
+        answer = await self.requests.ask(
+            api.Transferred,
+            lambda number: api.Transfer(id=number, group=group, node=node),
+            in_doubt=True,
+        )
+        return answer.value
+
     async def stop(self) -> None:
         """Ask the node to stop in order; return when it has begun to."""
         await self.requests.ask(api.Stopping, lambda number: api.Stop(id=number))

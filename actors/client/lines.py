@@ -81,6 +81,7 @@ async def read_lines(
     limit: str = "the group's max_message_bytes",
     skip: int = 0,
     repeat: bool = False,
+    empty: bool = True,
 ) -> None:
     """Send every line to every target; the slowest sets the pace. Closes what it was given.
 
@@ -89,6 +90,7 @@ async def read_lines(
         line_bytes_max: a longer line ends it.
         limit: whose limit that is, in words.
         skip: so many lines are left out, counted over all repetitions.
+        empty: whether empty lines count at all.
 
     Raises: LineTooLong; OSError of the read.
     """
@@ -107,6 +109,8 @@ async def read_lines(
             )
             reading = False
             lines = splitter.take(data) if data else splitter.end()
+            if not empty:
+                lines = list(filter(None, lines))
             lines_in_file += 0 if known else len(lines)
             dropped = min(left, len(lines))
             left -= dropped

@@ -16,13 +16,15 @@ from actors.log_types import Record
 
 CONNECTED = "transfer"
 """A slave's state while its link is up; its last error is then history."""
+_LEDGER_COLUMNS = ("term", "first", "written", "synced", "committed")
+_LEDGER_KEYS = ("term", "begin_index", "written_index", "synced_index", "committed_index")
 BENCH_COLUMNS = ("window", "appends/s", "records/s", "MB/s", "p50 ms", "p99 ms", "max ms")
 
 
 def error_text(error: BaseException) -> str:
     """One line of an error's words; with who is master, if it is about that."""
     text = " ".join(str(error).split())
-    if isinstance(error, NotMaster) and error.hint is not None:
+    if isinstance(error, NotMaster) and error.hint is not None and error.hint not in text:
         return f"{text}; its master is {error.hint}"
     if isinstance(error, OSError) and error.strerror:
         text = error.strerror if not error.filename else f"{error.filename}: {error.strerror}"
@@ -77,16 +79,43 @@ def _bench_row(one: Figures) -> tuple[str, ...]:
 
 
 def status_lines(status: dict[str, Any]) -> list[str]:
-    """What a node says of itself: a line for it, a table of its groups, one of their slaves."""
+    """What a node says of itself: a line, and for each kind of group a table and its followers."""
     head = f"node {status.get('node')} of {status.get('cluster')}, {status.get('state')}"
     lines = [f"{head}, boot {status.get('boot')}"]
     groups: dict[str, dict[str, Any]] = status.get("groups", {})
     if not groups:
         return [*lines, "no groups"]
+    ledgers = {name: group for name, group in groups.items() if group.get("mode") == "dledger"}
+    classic = {name: group for name, group in groups.items() if name not in ledgers}
+    return [*lines, *_classic_lines(classic), *_ledger_lines(ledgers)]
+
+
+def _ledger_lines(groups: dict[str, dict[str, Any]]) -> list[str]:
+    if not groups:
+        return []
+    rows: list[tuple[str, ...]] = [("group", "role", "leader", *_LEDGER_COLUMNS, "durability")]
+    for name, group in groups.items():
+        leader = group.get("leader") or None
+        cells = (group.get("role"), leader, *(group.get(key) for key in _LEDGER_KEYS))
+        rows.append((name, *map(_cell, (*cells, group.get("durability")))))
+    lines = ["", *columns(rows, left=3)]
+    peers = [
+        (name, str(peer["node"]), str(peer["matched_index"]))
+        for name, group in groups.items()
+        for peer in group["peers"]
+    ]
+    if peers:
+        lines += ["", *columns([("group", "peer", "matched"), *peers], left=2)]
+    return lines
+
+
+def _classic_lines(groups: dict[str, dict[str, Any]]) -> list[str]:
+    if not groups:
+        return []
     names = ("group", "role", "master", "first", "written", "synced", "acknowledged", "copies")
     rows: list[tuple[str, ...]] = [(*names, "durability")]
     rows += [_group_row(name, group) for name, group in groups.items()]
-    lines += ["", *columns(rows, left=3)]
+    lines = ["", *columns(rows, left=3)]
     slaves = [
         _slave_row(name, slave) for name, group in groups.items() for slave in group["slaves"]
     ]

@@ -17,7 +17,7 @@ import attrs
 
 from actors.api.socket_file import read_pointer
 from actors.client.connection import CONNECT_TIMEOUT_S, Client, connect
-from actors.config import ClusterConfig, load
+from actors.config import ClassicGroup, ClusterConfig, load
 from actors.config.strict import suggestion
 from actors.env.local_disk import LocalDisk
 from actors.env.protocols import Address, Disk, Network
@@ -104,8 +104,8 @@ def node_order(config: ClusterConfig, group: str | None, *, master_only: bool) -
 
     Raises: ConfigError if only a master will do and the cluster file's is a Java broker.
     """
-    if group is not None and master_only:
-        master = config.groups[group].master
+    if master_only and group is not None and group in config.classic_groups:
+        master = config.classic_groups[group].master
         if master not in config.python_nodes:
             raise ConfigError(
                 f"{config.path}: key groups.{group}.master: expected a node with an API socket,"
@@ -113,7 +113,8 @@ def node_order(config: ClusterConfig, group: str | None, *, master_only: bool) -
             )
     wanted = [config.groups[group]] if group is not None else list(config.groups.values())
     members = [node for one in wanted for node in one.members]
-    nodes = dict.fromkeys([*(one.master for one in wanted), *members])
+    masters = [one.master for one in wanted if isinstance(one, ClassicGroup)]
+    nodes = dict.fromkeys([*masters, *members])
     return tuple(node for node in nodes if node in config.python_nodes)
 
 
@@ -185,14 +186,15 @@ async def connect_target(
 async def find_master(
     nodes: tuple[str, ...], group: str, connect_to: Connect
 ) -> AsyncIterator[Client]:
-    """Connect to the node that takes itself for the group's master; the others name it.
+    """Connect to the node that takes itself for the group's master or leader; the others name it.
 
     Args:
         nodes: to ask, the likeliest first.
 
-    Raises: OSError: none of those that can be reached is master; it says which cannot.
+    Raises: OSError: none of those that can be reached is master; it says which cannot, and whom
+        the others take for it.
     """
-    left, failures = list(nodes), []
+    left, failures, answers = list(nodes), [], []
     while left:
         node = left.pop(0)
         async with AsyncExitStack() as stack:
@@ -205,8 +207,11 @@ async def find_master(
             if master == node:
                 yield client
                 return
+            answers.append(f"{node} runs, but {master or 'nobody that it knows'} leads {group}")
             left.sort(key=lambda other: other != master)
-    raise ConnectionError("; ".join(failures) or f"no node of {group} is its master now")
+    if not failures:
+        raise ConnectionError(f"no node of {group} is its master now")
+    raise ConnectionError("; ".join((*answers, *failures)))
 
 
 @asynccontextmanager

@@ -6,15 +6,17 @@ import argparse
 import math
 import re
 from collections.abc import Sequence
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias, cast, get_args
 
 import attrs
 
 from actors.config.command_line import Parser
 from actors.errors import ConfigError
 
-Command: TypeAlias = Literal["run", "check", "status", "stop", "promote", "resync"]
-COMMANDS: tuple[Command, ...] = ("run", "check", "status", "stop", "promote", "resync")
+Command: TypeAlias = Literal[
+    "run", "check", "status", "stop", "promote", "resync", "transfer-leader"
+]
+COMMANDS: tuple[Command, ...] = get_args(Command)
 DURATION_S_MAX = 366 * 86_400.0
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "": 1.0}
 
@@ -27,7 +29,9 @@ Run a cluster of replicated logs, or look at one.
   stop    stop the running nodes in order
   promote GROUP [NODE]   make NODE, or the furthest slave, the group's master: a master that answers
           hands over and nothing is lost; what might be lost is refused, unless by --force
-  resync NODE [GROUP]    set aside what NODE's log has beyond its master's, and let it follow"""
+  resync NODE [GROUP]    set aside what NODE's log has beyond its master's, and let it follow
+  transfer-leader GROUP [NODE]   have NODE, or who has most of the log, lead a dledger group;
+          nothing is lost, and appends wait meanwhile"""
 EPILOG = """\
 The first Ctrl-C or SIGTERM is an ordered stop, the second hurries.
 Exit codes: 0 done, 1 ran and failed, 2 wrong usage or configuration."""
@@ -40,8 +44,8 @@ class Arguments:
     Attributes:
         file: the cluster file, as typed.
         command: what to do.
-        group: of promote and resync; None: all groups of the node.
-        member: the node of promote and resync; None: the furthest.
+        group: of promote, resync and transfer-leader; None: all groups of the node.
+        member: the node of these; None: the furthest.
         force: promote although something may be lost.
         nodes: only these; () = all.
         processes: one supervised process for each node.
@@ -98,7 +102,7 @@ def parse(words: Sequence[str]) -> Arguments:
         nargs="*",
         default=[],
         metavar="NAME",
-        help="GROUP [NODE] of promote, NODE [GROUP] of resync",
+        help="GROUP [NODE] of promote and transfer-leader, NODE [GROUP] of resync",
     )
     add("--node", action="append", default=[], metavar="NAME", help="only this node; repeatable")
     add("--processes", action="store_true", help="one supervised process for each node")
@@ -132,11 +136,11 @@ def _names(command: str, names: list[str]) -> tuple[str | None, str | None]:
     """Group and node of a command that takes them. Raises: ConfigError."""
     first, second = (*names, None, None)[:2]
     match command:
-        case "promote" | "resync" if not 1 <= len(names) <= 2:
-            expected = "GROUP [NODE]" if command == "promote" else "NODE [GROUP]"
+        case "promote" | "resync" | "transfer-leader" if not 1 <= len(names) <= 2:
+            expected = "NODE [GROUP]" if command == "resync" else "GROUP [NODE]"
             found = " ".join(names) or "nothing"
             raise ConfigError(f"{command}: expected {expected}, found {found} (see --help)")
-        case "promote":
+        case "promote" | "transfer-leader":
             return first, second
         case "resync":
             return second, first

@@ -15,7 +15,7 @@ from actors.config.check import ports
 from actors.env.local_disk import lock_holder
 from actors.env.tcp import TcpNetwork
 from actors.errors import ConfigError
-from actors.node import Node
+from actors.node.node import Node
 from actors.runtime import State, System, open_system
 from actors.service import open_node
 
@@ -26,7 +26,7 @@ STOP_EXTRA_S = 10.0
 
 def start_order(config: ClusterConfig, nodes: tuple[str, ...]) -> tuple[str, ...]:
     """Masters last, so that they stop first and can still send their slaves what these lack."""
-    masters = [group.master for group in config.groups.values()]
+    masters = [group.master for group in config.classic_groups.values()]
     return tuple(sorted(nodes, key=masters.count))
 
 

@@ -1,4 +1,4 @@
-"""What `python -m actors.cluster FILE [run|check|status|stop|promote|resync]` does.
+"""What `python -m actors.cluster FILE [COMMAND ...]` does.
 
 A user's mistake is one line on stderr and exit code 2; what ran and failed has exit code 1.
 """
@@ -22,14 +22,14 @@ from actors.cluster.links import LOST, connect_own
 from actors.cluster.processes import die_with_parent
 from actors.cluster.session import run_session
 from actors.cluster.trees import trees_of
-from actors.config import ClusterConfig, load
+from actors.config import ClusterConfig, DLedgerGroup, Group, load
 from actors.config.command_line import OutputFailed, complain, say, with_output
 from actors.config.strict import suggestion
 from actors.env.local_disk import LocalDisk
 from actors.errors import ConfigError
+from actors.quiet_imports import INTERRUPTED
 
-INTERRUPTED = 130
-"""What a shell gives a program that Ctrl-C ended before it could stop in order."""
+SWITCHES = ("promote", "resync", "transfer-leader")
 
 
 def run_command_line(words: Sequence[str] | None) -> int:
@@ -71,7 +71,7 @@ def _run(words: Sequence[str]) -> int:
 
 def _is_answer(error: Exception, arguments: Arguments | None) -> bool:
     """Whether a node said this, or was lost, when it was asked to switch: no fault of ours."""
-    switches = arguments is not None and arguments.command in ("promote", "resync")
+    switches = arguments is not None and arguments.command in SWITCHES
     return switches and isinstance(error, LOST)
 
 
@@ -96,7 +96,7 @@ def _do(arguments: Arguments, config: ClusterConfig) -> int:
             answer = trio.run(ask)
         case "stop":
             answer = trio.run(commands.stop, config, nodes, partial(connect_own, config))
-        case "promote" | "resync":
+        case "promote" | "resync" | "transfer-leader":
             answer = trio.run(_switch, arguments, config)
         case _:
             assert_never(arguments.command)
@@ -110,21 +110,43 @@ async def _switch(arguments: Arguments, config: ClusterConfig) -> commands.Answe
     group, node = arguments.group, arguments.member
     if group is not None:
         _check_name("GROUP", group, tuple(config.groups))
-    if arguments.command == "promote":
+        _check_kind(arguments.command, config.groups[group])
+    if arguments.command in ("promote", "transfer-leader"):
         assert group is not None
         if node is not None:
             _check_name("NODE", node, config.groups[group].members)
+        if arguments.command == "transfer-leader":
+            return await switching.transfer_leader(
+                config, group, node, connect, as_json=arguments.json
+            )
         asked = switching.promote(
             config, group, node, connect, force=arguments.force, as_json=arguments.json
         )
         return await asked
     assert node is not None
     _check_name("NODE", node, config.python_nodes)
-    groups = tuple(one.name for one in config.groups_of(node))
+    groups = tuple(one.name for one in config.classic_groups_of(node))
+    if not groups:
+        raise ConfigError(f"NODE: expected a member of a classic group, found {node}")
     if group is not None:
         _check_name("GROUP", group, groups)
         groups = (group,)
     return await switching.resync(config, node, groups, connect, as_json=arguments.json)
+
+
+def _check_kind(command: str, group: Group) -> None:
+    """Who is master is an operator's word; who leads, and what a follower drops, is not."""
+    ledger = isinstance(group, DLedgerGroup)
+    expected = "dledger" if command == "transfer-leader" else "classic"
+    if (expected == "dledger") == ledger:
+        return
+    instead = {
+        "promote": f"its members elect their leader, `transfer-leader {group.name}` changes it",
+        "resync": "a follower's log is made like its leader's by itself",
+        "transfer-leader": f"`promote {group.name}` changes its master",
+    }[command]
+    found = f"{group.name}, a {group.mode} group: {instead}"
+    raise ConfigError(f"{command}: expected a {expected} group, found {found}")
 
 
 def _check_name(what: str, name: str, known: tuple[str, ...]) -> None:

@@ -12,12 +12,16 @@ import trio
 from actors.api.limits import limits_of
 from actors.api.socket_file import api_socket_path
 from actors.cluster.explain import EXIT_FAILED, EXIT_OK
+from actors.cluster.ledger_view import LEADER
 from actors.cluster.links import LOST, Connect, NodeApi
 from actors.cluster.terminal import node_lines
-from actors.cluster.view import NodeView, groups_view, tree_view
+from actors.cluster.view import NodeView, groups_view, ledgers_view, tree_view
 from actors.config import ClusterConfig, changes, settings
 from actors.config.check import MemoryBound, memory, ports, render, warnings
 from actors.config.guarantees import guarantee_of
+from actors.dledger import rpc_connection, rpc_peer
+from actors.dledger.rpc_server import CONNECTIONS_MAX
+from actors.env.pipes import CONNECTION_BYTES_MAX
 from actors.env.protocols import Disk
 from actors.errors import ConfigError
 from actors.ha.ha_client import PENDING_BYTES
@@ -70,16 +74,42 @@ def fixed_memory(config: ClusterConfig) -> tuple[MemoryBound, ...]:
     """The bounds on record bytes that no key of the file sets."""
     bounds = []
     for node in config.python_nodes:
-        for group in config.groups_of(node):
+        for group in config.classic_groups_of(node):
             if group.master == node:
-                what, held = "a batch being encoded", GROUP_BYTES + group.max_message_bytes
+                rows = {"a batch being encoded": GROUP_BYTES + group.max_message_bytes}
             else:
-                what, held = "received, waiting and in work", 2 * PENDING_BYTES
-            bounds.append(MemoryBound(node=node, what=f"{group.name}: {what}", size_bytes=held))
+                rows = {
+                    "received, in hand, waiting and in work": 3 * PENDING_BYTES,
+                    "the system's pipes from socket to file": CONNECTION_BYTES_MAX,
+                }
+            bounds += [
+                MemoryBound(node=node, what=f"{group.name}: {what}", size_bytes=held)
+                for what, held in rows.items()
+            ]
+        bounds += _ledger_memory(config, node)
         limits = limits_of(config, node)
         what = f"API, {limits.connections} clients that all send and read the most"
         bounds.append(MemoryBound(node=node, what=what, size_bytes=limits.memory_bytes()))
     return tuple(bounds)
+
+
+def _ledger_memory(config: ClusterConfig, node: str) -> list[MemoryBound]:
+    """Of the connections between the members of DLedger groups, and from their clients."""
+    bounds, ports = [], dict[int, None]()
+    for group in config.ledger_groups_of(node):
+        ports[group.port] = None
+        peers = len(group.members) - 1
+        connections = peers if group.compat else 2 * peers
+        if connections:
+            what = f"{group.name}: {connections} connections to peers, waiting and unsent"
+            held = connections * (rpc_peer.PENDING_BYTES + rpc_peer.UNSENT_BYTES_MAX)
+            bounds.append(MemoryBound(node=node, what=what, size_bytes=held))
+    each_bytes = rpc_connection.UNANSWERED_BYTES_MAX + rpc_connection.UNSENT_BYTES_MAX
+    for port in ports:
+        what = f"port {port}, {CONNECTIONS_MAX} connections that all send and read the most"
+        held = CONNECTIONS_MAX * each_bytes
+        bounds.append(MemoryBound(node=node, what=what, size_bytes=held))
+    return bounds
 
 
 def _changed(config: ClusterConfig, disk: Disk) -> dict[str, tuple[str, ...]]:
@@ -147,14 +177,18 @@ async def status(
             continue
         state = str(answer[0].get("state", "running"))
         view = NodeView(
-            node=node, state=state, groups=groups_view(answer[0]), tree=tree_view(answer[1])
+            node=node,
+            state=state,
+            groups=groups_view(answer[0]),
+            ledgers=ledgers_view(answer[0]),
+            tree=tree_view(answer[1]),
         )
         lines += [f"  {line}" for line in node_lines(view)]
     return Answer("\n".join(lines), code)
 
 
 async def stop(config: ClusterConfig, nodes: tuple[str, ...], connect: Connect) -> Answer:
-    """Ask the running nodes to stop, present masters first, and wait until they have.
+    """Ask the running nodes to stop, present masters and leaders first, and wait until they have.
 
     Nodes that share a process may go together. Exit code 1 if one did not stop in its time.
 
@@ -163,8 +197,9 @@ async def stop(config: ClusterConfig, nodes: tuple[str, ...], connect: Connect) 
     """
 
     async def roles(node: str, api: NodeApi) -> int:
-        groups = groups_view(await api.status()).values()
-        return sum(group.role == "master" for group in groups)
+        status = await api.status()
+        led = sum(group.role == "master" for group in groups_view(status).values())
+        return led + sum(group.role == LEADER for group in ledgers_view(status).values())
 
     greeted = await _each(config, nodes, connect, roles)
     if all(isinstance(found, BaseException) for found in greeted.values()):

@@ -1,13 +1,14 @@
 """The feeder of one group: lines in, appends out, each line until it is acknowledged.
 
 It stands outside the nodes and uses the master's API like any other client. Appends are pipelined.
-Whoever is master is found anew after each failure (`heed`), so that it goes on after a promotion.
+Whoever is master, or leads a DLedger group, is found anew after each failure (`heed`), so that it
+goes on after a promotion or an election.
 Every line is in the log at least once, in order as long as nothing fails.
 
 - Not stored: sent again, after a pause that doubles.
 - Stored by the master and not copied in time: not sent again while the connection lives. A master
-  that lives, and is master by the same promotion, keeps what it has, so the feed waits until all
-  that it had is acknowledged.
+  that lives, and is master by the same promotion (leads in the same term), keeps what it has, so
+  the feed waits until all that it had is acknowledged.
 - Outcome unknown otherwise, as after the loss of the connection: sent again, but only once the
   group has its copies, and one batch at a time until a receipt comes. An outage can therefore
   write twice what was in flight when it began, and one batch for each further loss.
@@ -29,11 +30,11 @@ import trio
 from actors.client.lines import Chunk
 from actors.cluster.explain import flat
 from actors.cluster.feed_record import FeedRecord
-from actors.cluster.view import FeedView, GroupView, groups_view
+from actors.cluster.leads import Lead, said_by
+from actors.cluster.view import FeedView
 from actors.errors import (
     NodeStopped,
     NotEnoughReplicas,
-    NotMaster,
     NotStored,
     OutcomeUnknown,
     ReplicationTimeout,
@@ -95,6 +96,8 @@ class Feed:
     """One group's feed. `run` returns when the source has ended and all is acknowledged, or after
     `stop` when all that is in flight is answered.
 
+    A group that `takes_empty` records gets the source's empty lines too.
+
     Attributes:
         started_s, ended_s: Trio's time of the first append and the last answer; NaN before.
     """
@@ -108,7 +111,8 @@ class Feed:
     _rate_per_s: int = 0
     _heed: Callable[[Sequence[Exception]], None] = lambda failures: None
     _watch: Callable[[int], Awaitable[None]] | None = None
-    _promotion: int = 0
+    _takes_empty: bool = True
+    _reign: int = 0
     _queue: deque[_Batch] = attrs.field(factory=deque)
     _in_flight: dict[int, _Batch] = attrs.field(factory=dict)
     _in_flight_bytes: int = 0
@@ -195,9 +199,9 @@ class Feed:
         self._failures = []
         try:
             async with self._connect() as door, trio.open_nursery() as nursery:
-                self._promotion = (await self._master(door)).promotion
+                self._reign = (await self._master(door)).reign
                 if self._watch is not None:
-                    nursery.start_soon(self._watch, self._promotion)
+                    nursery.start_soon(self._watch, self._reign)
                 if self._in_doubt:
                     await self._see_copies(door)
                 self._state = "feeding"
@@ -235,8 +239,8 @@ class Feed:
         The connection has seen no end since they were stored, so the master still has them, and
         they are acknowledged when everything is that it had after them.
         """
-        end_bytes = await self._see_copies(door)
-        if end_bytes is None:
+        end = await self._see_copies(door)
+        if end is None:
             return
         settled, self._uncopied = self._uncopied, []
         learnt = [error for _, error in settled]
@@ -249,7 +253,7 @@ class Feed:
                 Receipt(
                     first=error.first,
                     last=error.last,
-                    next=end_bytes,
+                    next=end,
                     count=len(batch.records),
                     copies=0,
                     durability="",
@@ -264,27 +268,23 @@ class Feed:
 
         Raises: as `_master`. NotEnoughReplicas: it takes no appends, or is promoted anew.
         """
-        end_bytes: int | None = None
+        end: int | None = None
         with self._interruptible():
             while True:
                 found = await self._master(door)
-                if found.promotion != self._promotion or found.part == "fenced":
-                    by = f"by promotion {found.promotion}, {found.part} {found.reason}"
+                if found.reign != self._reign or found.closed:
+                    by = f"by promotion or term {found.reign} {found.closed}".rstrip()
                     raise NotEnoughReplicas(f"the master is another one now: {by}")
-                end_bytes = found.written_bytes if end_bytes is None else end_bytes
-                if found.has_copied(end_bytes):
-                    return end_bytes
+                end = found.end if end is None else end
+                if found.has_copied(end):
+                    return end
                 self._state = f"waits for copies, {found.copies_count} of {found.copies}"
                 await self._wait_a_while()
         return None
 
-    async def _master(self, door: AppendDoor) -> GroupView:
+    async def _master(self, door: AppendDoor) -> Lead:
         """What the node says of the group. Raises: NotMaster, with whom it takes for the master."""
-        found = groups_view(await door.status()).get(self.group)
-        if found is None or found.role != "master":
-            hint = found.master if found is not None and found.master else None
-            raise NotMaster("the node is not the group's master", hint=hint)
-        return found
+        return said_by(await door.status(), self.group)
 
     def _interruptible(self) -> trio.CancelScope:
         """A scope for waits that `stop` and a failure end; never around an append."""
@@ -321,7 +321,9 @@ class Feed:
         while not self._queue and not self._source_ended:
             if not self._pending:
                 try:
-                    self._pending.extend(await self._lines.receive())
+                    chunk = await self._lines.receive()
+                    self._pending.extend(chunk if self._takes_empty else filter(None, chunk))
+                    continue
                 except trio.EndOfChannel:
                     self._source_ended = True
                     return

@@ -14,7 +14,8 @@ import trio
 
 from actors.client import Client, connect_node
 from actors.cluster.feed import AppendDoor
-from actors.cluster.view import NodeView, groups_view, newest_master, tree_view
+from actors.cluster.leads import end_of, newest_lead
+from actors.cluster.view import NodeView, groups_view, ledgers_view, tree_view
 from actors.config import ClusterConfig
 from actors.errors import TriologError
 
@@ -38,6 +39,7 @@ class NodeApi(AppendDoor, Protocol):
         self, group: str, node: str | None = None, *, force: bool = False
     ) -> dict[str, Any]: ...
     async def resync(self, group: str) -> dict[str, Any]: ...
+    async def transfer_leader(self, group: str, node: str | None = None) -> dict[str, Any]: ...
 
 
 Connect: TypeAlias = Callable[[str], AbstractAsyncContextManager[NodeApi]]
@@ -146,6 +148,7 @@ class Links:
             node=name,
             state=str(status.get("state", "running")),
             groups=groups_view(status),
+            ledgers=ledgers_view(status),
             tree=tree_view(tree),
         )
         self._answered[name] = asked
@@ -171,7 +174,7 @@ def caught_up(
     groups: Mapping[str, tuple[str, ...]],
     expected: Callable[[str], bool],
 ) -> bool:
-    """Whether every slave that can be waited for has all that its master has written.
+    """Whether every slave, or follower, that can be waited for has all that its master has written.
 
     Args:
         groups: with the members of each.
@@ -179,20 +182,24 @@ def caught_up(
             has caught up, unless its log has diverged; others only while they are connected.
     """
     for name, members in groups.items():
-        found = {view.node: view.groups[name] for view in views if name in view.groups}
-        states = {view.node: view.state for view in views}
-        newest = newest_master(views, name)
-        if newest is None or states[newest[0]] not in ANSWERING:
+        found = {view.node: view for view in views}
+        newest = newest_lead(views, name)
+        if newest is None or found[newest[0]].state not in ANSWERING:
             continue
-        _, group = newest
-        if any(slave.acked_bytes is not None and slave.lag_bytes for slave in group.slaves):
+        first, lead = newest
+        master = found[first].groups.get(name)
+        slaves = master.slaves if master is not None else ()
+        if any(slave.acked_bytes is not None and slave.lag_bytes for slave in slaves):
             return False
         for node in members:
-            own = found.get(node)
-            if node not in states or not expected(node) or (own and own.diverged):
+            if node not in found or not expected(node) or _has_diverged(found[node], name):
                 continue
-            if own is None or states[node] not in ANSWERING:
-                return False
-            if own.written_bytes < group.written_bytes:
+            end = end_of(found[node], name)
+            if end is None or found[node].state not in ANSWERING or end < lead.end:
                 return False
     return True
+
+
+def _has_diverged(node: NodeView, group: str) -> bool:
+    """A slave's log that no master's is like; a follower's is made like its leader's."""
+    return group in node.groups and node.groups[group].diverged

@@ -1,4 +1,5 @@
-"""Whom a feed talks to: the group's master, as the nodes say it. It follows every promotion.
+"""Whom a feed talks to: the group's master or leader, as the nodes say it. It follows every
+promotion and every election.
 
 Two sources: what the last node said that was no master (its hint), and what the run's links see.
 When neither helps, as for nodes that other machines run, the members are tried in turn.
@@ -13,7 +14,8 @@ import attrs
 import trio
 
 from actors.cluster.feed import AppendDoor
-from actors.cluster.view import GroupView, NodeView, newest_master
+from actors.cluster.leads import Lead, newest_lead
+from actors.cluster.view import NodeView
 from actors.errors import NotMaster
 
 LOOK_S = 0.5
@@ -42,21 +44,21 @@ class MasterFinder:
         """A connection to whoever is taken for the master."""
         return self._connect(self.current)
 
-    async def watch(self, promotion: int) -> None:
-        """Raise NotMaster once another node has been master by a later promotion for SUPERSEDED_S:
-        a master that has fallen silent does not say so itself.
+    async def watch(self, reign: int) -> None:
+        """Raise NotMaster once another node has been master by a later promotion, or has led in a
+        later term, for SUPERSEDED_S: who has fallen silent does not say so itself.
         """
         seen_s = 0.0
         while seen_s < SUPERSEDED_S:
             await trio.sleep(LOOK_S)
             found = self._newest()
             later = found is not None and found[0] != self.current
-            later = later and found is not None and found[1].promotion > promotion
+            later = later and found is not None and found[1].reign > reign
             seen_s = seen_s + LOOK_S if later else 0.0
-        raise NotMaster(f"{self.current} is silent, another node is master by a later promotion")
+        raise NotMaster(f"{self.current} is silent, another node leads by now")
 
-    def _newest(self) -> tuple[str, GroupView] | None:
-        return newest_master((each for each in self.views() if each.state != "away"), self.group)
+    def _newest(self) -> tuple[str, Lead] | None:
+        return newest_lead((each for each in self.views() if each.state != "away"), self.group)
 
     def heed(self, failures: Iterable[Exception]) -> None:
         """A connection has ended with these: who is to be tried next?"""

@@ -18,10 +18,11 @@ import trio
 
 from actors.cluster.explain import EXIT_USAGE, explain
 from actors.cluster.feed import Feed
+from actors.cluster.ledger_summary import LedgerSummary, ledger_summary
 from actors.cluster.links import Links, caught_up
-from actors.cluster.summary import Summary, fenced, group_summary, refusals
+from actors.cluster.summary import GroupSummary, Summary, fenced, group_summary, refusals
 from actors.cluster.view import ClusterView
-from actors.config import ClusterConfig
+from actors.config import ClusterConfig, DLedgerGroup
 from actors.config.command_line import stop_signals
 
 ANSWERS_EXTRA_S = 2.0
@@ -284,7 +285,7 @@ class Run:
         for feed in self._feeds:
             feed.stop()
         groups = {name: group.members for name, group in self.config.groups.items()}
-        append_s = max(group.slave_timeout_s for group in self.config.groups.values())
+        append_s = max(group.append_timeout_s for group in self.config.groups.values())
         with trio.move_on_after(append_s + ANSWERS_EXTRA_S):
             await self._fed.wait()
         with trio.move_on_after(self.config.drain_timeout_s):
@@ -296,18 +297,22 @@ class Run:
 
     def _summary(self) -> Summary:
         view = self._last_view or self.view()
-        groups = []
+        groups: list[GroupSummary | LedgerSummary] = []
         for group in self.config.groups.values():
             members = tuple(node for node in group.members if node in self.links.names)
-            if members:
-                seconds = sum(feed.seconds for feed in self._feeds if feed.group == group.name)
-                found = group_summary(view, group.name, members, group.master, seconds)
-                groups.append(found)
-                if self.judges:
-                    self._failures += [
-                        f"triolog: {group.name}: slave {node} is refused: {reason}"
-                        for node, reason in found.refused
-                    ]
+            seconds = sum(feed.seconds for feed in self._feeds if feed.group == group.name)
+            if not members:
+                continue
+            if isinstance(group, DLedgerGroup):
+                groups.append(ledger_summary(view, group.name, members, seconds))
+                continue
+            found = group_summary(view, group.name, members, group.master, seconds)
+            groups.append(found)
+            if self.judges:
+                self._failures += [
+                    f"triolog: {group.name}: slave {node} is refused: {reason}"
+                    for node, reason in found.refused
+                ]
         self._failures += self._not_acknowledged()
         return Summary(
             cluster=self.config.name,

@@ -26,7 +26,7 @@ from actors.cluster.painter import Painter
 from actors.cluster.run import Feeding, Reader, Run
 from actors.cluster.terminal import frame, plain_lines
 from actors.cluster.view import ClusterView, RateMeter, Rates
-from actors.config import ClassicGroup, ClusterConfig
+from actors.config import ClusterConfig, DLedgerGroup, Group
 from actors.config.command_line import complain, say
 from actors.config.guarantees import guarantee_of
 from actors.env.local_disk import LocalDisk
@@ -144,8 +144,11 @@ def promises(config: ClusterConfig) -> tuple[str, ...]:
 def feeding_of(
     arguments: Arguments, config: ClusterConfig, nodes: tuple[str, ...], links: Links
 ) -> Feeding | None:
-    """The feeds of a run of these nodes: of each group whose master is one of them, the present one
-    or the file's; wherever the master is, the feed goes there.
+    """The feeds of a run of these nodes; each goes to whoever takes its group's appends, wherever.
+
+    Of each classic group whose master is one of them, the present one or the file's; of each
+    DLedger group that has a member here, and for the file's own feed its first member, so that of
+    several runs one feeds it.
 
     Raises: ConfigError: a feed is asked for, and there is none.
     """
@@ -153,15 +156,18 @@ def feeding_of(
     if arguments.feed is None and demo is None:
         return None
     present = present_masters(config, nodes, LocalDisk())
-    groups = []
-    for group in config.groups.values():
-        if group.master in nodes or present[group.name] in nodes:
-            groups.append(group)
+    places = {
+        group.name: place
+        for group in config.groups.values()
+        if (place := _fed_from(config, group, nodes, present, arguments.feed is not None))
+    }
+    groups = tuple(group for group in config.groups.values() if group.name in places)
     if not groups:
         if arguments.feed is None:
             return None
+        who = "master" if len(config.classic_groups) == len(config.groups) else "master or member"
         raise ConfigError(
-            f"--feed: expected a group's master among the nodes that run here, found"
+            f"--feed: expected a group's {who} among the nodes that run here, found"
             f" {', '.join(nodes)}"
         )
     if arguments.feed is not None:
@@ -173,11 +179,23 @@ def feeding_of(
     descriptors = tuple(
         open_source(source, where) for _ in (groups[:1] if source == STDIN else groups)
     )
-    plan = _FeedPlan(config, tuple(groups), source, rate, repeat, descriptors, links, present)
-    first = [
-        present[group.name] if present[group.name] in nodes else group.master for group in groups
-    ]
-    return Feeding(tuple(dict.fromkeys(first)), plan.open)
+    plan = _FeedPlan(config, groups, source, rate, repeat, descriptors, links, places | present)
+    return Feeding(tuple(dict.fromkeys(places.values())), plan.open)
+
+
+def _fed_from(
+    config: ClusterConfig,
+    group: Group,
+    nodes: tuple[str, ...],
+    present: Mapping[str, str],
+    anywhere: bool,
+) -> str | None:
+    """The node that has to answer before the group is fed from here; None: it is not."""
+    if isinstance(group, DLedgerGroup):
+        members = [node for node in group.members if node in config.python_nodes]
+        wanted = members if anywhere else members[:1]
+        return next((node for node in wanted if node in nodes), None)
+    return next((node for node in (present[group.name], group.master) if node in nodes), None)
 
 
 def present_masters(config: ClusterConfig, nodes: tuple[str, ...], disk: Disk) -> dict[str, str]:
@@ -185,7 +203,7 @@ def present_masters(config: ClusterConfig, nodes: tuple[str, ...], disk: Disk) -
 
     Raises: ConfigError: an identity file that is none.
     """
-    newest = {group.name: (0, group.master) for group in config.groups.values()}
+    newest = {group.name: (0, group.master) for group in config.classic_groups.values()}
     for node in nodes:
         identity = None
         with suppress(OSError):  # the node's start says it
@@ -199,16 +217,20 @@ def present_masters(config: ClusterConfig, nodes: tuple[str, ...], disk: Disk) -
 
 @attrs.frozen
 class _FeedPlan:
-    """The feeds to open once the masters answer."""
+    """The feeds to open once the masters answer.
+
+    Attributes:
+        first: by group, whom its feed talks to first.
+    """
 
     config: ClusterConfig
-    groups: tuple[ClassicGroup, ...]
+    groups: tuple[Group, ...]
     source: str
     rate_per_s: int
     repeat: bool
     descriptors: tuple[int, ...]
     links: Links
-    present: Mapping[str, str]
+    first: Mapping[str, str]
 
     def open(self) -> tuple[tuple[Feed, ...], tuple[Reader, ...]]:
         feeds, targets, lines = [], [], []
@@ -229,13 +251,15 @@ class _FeedPlan:
                     record=record,
                     first_line=line,
                     rate_per_s=self.rate_per_s,
+                    takes_empty=_takes_empty(group),
                 )
             )
             targets.append(send)
             lines.append(line)
         shared = len(self.descriptors) < len(targets)
         sharing = [targets] if shared else [[target] for target in targets]
-        longest = min(group.max_message_bytes for group in self.groups)
+        empty = [shared or _takes_empty(group) for group in self.groups]
+        longest = min(group.body_bytes_max for group in self.groups)
         readers: list[Reader] = [
             partial(
                 read_lines,
@@ -244,17 +268,23 @@ class _FeedPlan:
                 line_bytes_max=longest,
                 skip=lines[number],
                 repeat=self.repeat,
+                empty=empty[number],
             )
             for number, (descriptor, to) in enumerate(zip(self.descriptors, sharing, strict=True))
         ]
         return tuple(feeds), tuple(readers)
 
-    def _finder(self, group: ClassicGroup) -> MasterFinder:
+    def _finder(self, group: Group) -> MasterFinder:
         members = tuple(node for node in group.members if node in self.config.python_nodes)
         return MasterFinder(
             group=group.name,
             members=members,
-            current=self.present[group.name],
+            current=self.first[group.name],
             connect=self.links.connect,
             views=self.links.views,
         )
+
+
+def _takes_empty(group: Group) -> bool:
+    """Whether an empty record is one: where it opens a term, readers pass it over."""
+    return not isinstance(group, DLedgerGroup) or group.opens_term_with != "empty"

@@ -7,11 +7,13 @@ from typing import Any
 
 import attrs
 
-from actors.cluster.view import ClusterView, FeedView, GroupView
-from actors.config.check import size
+from actors.cluster.group_run import GroupRun, group_run, run_line
+from actors.cluster.ledger_summary import LedgerSummary
+from actors.cluster.view import ClusterView, GroupView
 from actors.ha.core.slave_table import TOLD
 from actors.ha.core.states import OFFSET_REFUSALS
-from actors.node_part import PASSING
+from actors.node.classic import PASSING
+from actors.storage.expiry import NO_ROOM
 
 REFUSED_BY_MASTER = tuple(reason.value for reason in TOLD)
 REFUSED_BY_SLAVE = tuple(reason.value for reason in OFFSET_REFUSALS)
@@ -40,34 +42,26 @@ class NodeOffsets:
 
 @attrs.frozen(kw_only=True)
 class GroupSummary:
-    """One group's run.
+    """One classic group's run.
 
     Attributes:
-        appended: records that the feed handed to the master.
-        acknowledged: of these, records whose receipt came.
-        outcome_unknown: records of appends whose outcome was never learnt; sent again, so that they
-            may stand in the log twice.
-        size_bytes: bodies acknowledged.
-        seconds: from the first append to the last answer.
-        unanswered: nodes that did not answer at the end.
         refused: slaves whose log does not fit the master's, with the reason.
         promotion: number of the promotion that made the master, 0 for the cluster file's word.
         fenced: masters that take no appends until somebody does something, with the reason.
+        without_room: slaves that stopped copying as their disk has no room, with the reason.
     """
 
-    group: str
+    run: GroupRun
     master: str
-    appended: int
-    acknowledged: int
-    outcome_unknown: int
-    size_bytes: int
-    seconds: float
-    restarts: int
     nodes: tuple[NodeOffsets, ...]
-    unanswered: tuple[str, ...]
     refused: tuple[tuple[str, str], ...] = ()
     promotion: int = 0
     fenced: tuple[tuple[str, str], ...] = ()
+    without_room: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def group(self) -> str:
+        return self.run.group
 
     @property
     def behind(self) -> tuple[NodeOffsets, ...]:
@@ -88,7 +82,7 @@ class Summary:
     cluster: str
     reason: str
     seconds: float
-    groups: tuple[GroupSummary, ...]
+    groups: tuple[GroupSummary | LedgerSummary, ...]
     failures: tuple[str, ...] = ()
     damaged: bool = False
 
@@ -124,22 +118,14 @@ def group_summary(
                 restarts=node.restarts_of(group),
             )
         )
-    feeds = [feed for feed in view.feeds if feed.group == group]
-    answered = {node.node for node in nodes}
     return GroupSummary(
-        group=group,
+        run=group_run(view, group, members, {node.node for node in nodes}, seconds),
         master=current[0] if current else master,
-        appended=_sum(feeds, "sent_count"),
-        acknowledged=_sum(feeds, "acknowledged_count"),
-        outcome_unknown=_sum(feeds, "unknown_count"),
-        size_bytes=_sum(feeds, "acknowledged_bytes"),
-        seconds=seconds,
-        restarts=sum(found[name].restarts_of(group) for name in members if name in found),
         nodes=tuple(nodes),
-        unanswered=tuple(name for name in members if name not in answered),
         refused=tuple(refusals(view, group).items()),
         promotion=current[1].promotion if current else 0,
         fenced=tuple(fenced(view, group).items()),
+        without_room=tuple(without_room(view, group).items()),
     )
 
 
@@ -174,13 +160,22 @@ def fenced(view: ClusterView, group: str) -> dict[str, str]:
     return found
 
 
+def without_room(view: ClusterView, group: str) -> dict[str, str]:
+    """The slaves that copy nothing more as their disks are full: node -> reason, as they say it."""
+    found = {}
+    for node in view.nodes:
+        own = node.groups.get(group)
+        if own is None or node.state == "away" or own.role != "slave" or own.state == CONNECTED:
+            continue
+        _, sign, reason = own.last_error.partition(NO_ROOM)
+        if sign:
+            found[node.node] = f"{sign}{reason}"
+    return found
+
+
 def _refuses(own: GroupView) -> bool:
     lost = own.role == "slave" and own.state != CONNECTED
     return lost and own.last_error.startswith(REFUSED_BY_SLAVE)
-
-
-def _sum(feeds: list[FeedView], field: str) -> int:
-    return sum(getattr(feed, field) for feed in feeds)
 
 
 def as_json(summary: Summary) -> str:
@@ -189,32 +184,37 @@ def as_json(summary: Summary) -> str:
 
 
 def _plain(summary: Summary) -> dict[str, Any]:
-    groups = {}
-    for group in summary.groups:
-        nodes = {}
-        for node in group.nodes:
-            fields = attrs.asdict(node)
-            nodes[fields.pop("node")] = fields
-        groups[group.group] = {
-            "master": group.master,
-            "promotion": group.promotion,
-            "appended": group.appended,
-            "acknowledged": group.acknowledged,
-            "outcome_unknown": group.outcome_unknown,
-            "bytes": group.size_bytes,
-            "seconds": round(group.seconds, 3),
-            "restarts": group.restarts,
-            "offsets": nodes,
-            "unanswered": list(group.unanswered),
-            "refused": dict(group.refused),
-            "fenced": dict(group.fenced),
-        }
     return {
         "cluster": summary.cluster,
         "reason": summary.reason,
         "seconds": round(summary.seconds, 3),
-        "groups": groups,
+        "groups": {
+            group.group: group.plain() if isinstance(group, LedgerSummary) else _plain_group(group)
+            for group in summary.groups
+        },
         "failures": list(summary.failures),
+    }
+
+
+def _plain_group(group: GroupSummary) -> dict[str, Any]:
+    nodes, run = {}, group.run
+    for node in group.nodes:
+        fields = attrs.asdict(node)
+        nodes[fields.pop("node")] = fields
+    return {
+        "master": group.master,
+        "promotion": group.promotion,
+        "appended": run.appended,
+        "acknowledged": run.acknowledged,
+        "outcome_unknown": run.outcome_unknown,
+        "bytes": run.size_bytes,
+        "seconds": round(run.seconds, 3),
+        "restarts": run.restarts,
+        "offsets": nodes,
+        "unanswered": list(run.unanswered),
+        "refused": dict(group.refused),
+        "fenced": dict(group.fenced),
+        "without_room": dict(group.without_room),
     }
 
 
@@ -222,21 +222,22 @@ def as_text(summary: Summary) -> str:
     """A few lines for people; who is behind is named."""
     lines = [f"{summary.cluster}: {summary.reason} after {summary.seconds:.1f} s"]
     for group in summary.groups:
-        rate = group.acknowledged / group.seconds if group.seconds > 0 else 0.0
-        fed = f"{group.acknowledged} of {group.appended} records acknowledged"
-        lines.append(
-            f"  {group.group}: {fed}, {size(group.size_bytes)}, {rate:.0f} records/s"
-            f", {group.outcome_unknown} with unknown outcome, {group.restarts} restarts"
-        )
-        if group.promotion:
-            lines.append(f"    {group.master} is master by promotion {group.promotion}")
-        for node in group.nodes:
-            behind = f", behind by {node.behind_bytes} bytes" if node.behind_bytes else ""
-            lines.append(
-                f"    {node.node} {node.role}: {node.min_bytes} to {node.written_bytes}"
-                f", synced to {node.synced_bytes}{behind}"
-            )
-        lines += [f"    {name}: did not answer" for name in group.unanswered]
-        lines += [f"    {name}: refused: {reason}" for name, reason in group.refused]
-        lines += [f"    {name}: takes no appends: {reason}" for name, reason in group.fenced]
+        lines += group.lines() if isinstance(group, LedgerSummary) else _lines(group)
     return "\n".join(lines)
+
+
+def _lines(group: GroupSummary) -> list[str]:
+    lines = [run_line(group.run)]
+    if group.promotion:
+        lines.append(f"    {group.master} is master by promotion {group.promotion}")
+    for node in group.nodes:
+        behind = f", behind by {node.behind_bytes} bytes" if node.behind_bytes else ""
+        lines.append(
+            f"    {node.node} {node.role}: {node.min_bytes} to {node.written_bytes}"
+            f", synced to {node.synced_bytes}{behind}"
+        )
+    lines += [f"    {name}: did not answer" for name in group.run.unanswered]
+    lines += [f"    {name}: refused: {reason}" for name, reason in group.refused]
+    lines += [f"    {name}: takes no appends: {reason}" for name, reason in group.fenced]
+    lines += [f"    {name}: copies nothing: {reason}" for name, reason in group.without_room]
+    return lines

@@ -14,6 +14,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from actors.cluster.cells import STATE_NARROW_CHARS, STATE_WIDE_CHARS, STYLES, clock, line, offset
+from actors.cluster.ledger_terminal import ledger_line, ledger_lines, ledger_table
 from actors.cluster.view import (
     ClusterView,
     FeedView,
@@ -32,7 +34,6 @@ WIDE_CHARS = 110
 CATCHING_UP_BYTES = 1 << 20
 """A lag above this gets a progress bar; less is data on its way."""
 BAR_CHARS = 10
-STATE_WIDE_CHARS, STATE_NARROW_CHARS = 40, 24
 MANY_CLIENTS = "/api/connections"
 """Clients come and go: the picture counts them."""
 NOTES_SHOWN = 5
@@ -41,7 +42,6 @@ PROMISES_WHOLE = 2
 CONNECTED = "TRANSFER"
 """A slave's state while its link is up; its last error is then history."""
 NO_CONNECTION = "SHUTDOWN"
-_STYLES = {"running": "green", "starting": "yellow", "stopping": "yellow", "away": "bold red"}
 
 
 def frame(
@@ -60,10 +60,10 @@ def frame(
     """
     parts: list[RenderableType] = [_head(view, width >= WIDE_CHARS)]
     whole = len(promises) <= PROMISES_WHOLE
-    parts += [Text(each, "dim") if whole else _line(each, "dim") for each in promises]
-    parts.append(_groups(view, rates, width >= WIDE_CHARS))
-    parts += [_line(_feed_words(feed)) for feed in view.feeds]
-    parts += [_line(note, "yellow") for note in view.notes[-NOTES_SHOWN:]]
+    parts += [Text(each, "dim") if whole else line(each, "dim") for each in promises]
+    parts += _tables(view, rates, width >= WIDE_CHARS)
+    parts += [line(_feed_words(feed)) for feed in view.feeds]
+    parts += [line(note, "yellow") for note in view.notes[-NOTES_SHOWN:]]
     parts.append(_trees(view, width))
     console = Console(
         file=io.StringIO(),
@@ -83,22 +83,13 @@ def frame(
     return "\n".join(lines)
 
 
-def _clock(seconds: float) -> str:
-    whole = int(seconds)
-    return f"{whole // 3600:d}:{whole // 60 % 60:02d}:{whole % 60:02d}"
-
-
-def _line(words: str, style: str = "") -> Text:
-    return Text(words, style=style, no_wrap=True, overflow="ellipsis")
-
-
 def _head(view: ClusterView, wide: bool) -> Text:
-    text = _line("")
+    text = line("")
     text.append(f"triolog {view.cluster}", style="bold")
-    text.append(f"  {view.phase} {_clock(view.at_s)}  ")
+    text.append(f"  {view.phase} {clock(view.at_s)}  ")
     for node in view.nodes:
         again = f" x{node.process_restarts}" if node.process_restarts else ""
-        text.append(f" {node.node} {node.state}{again} ", style=_STYLES.get(node.state, ""))
+        text.append(f" {node.node} {node.state}{again} ", style=STYLES.get(node.state, ""))
     if wide:
         hint = "Ctrl-C again hurries" if view.phase == "stopping" else "Ctrl-C stops in order"
         text.append(f"  {hint}", style="dim")
@@ -109,35 +100,32 @@ _LEFT = ("group", "node", "role")
 _OFFSETS = ("first", "written", "synced", "acked", "lag")
 _RATES = ("rec/s", "MB/s")
 _ONLY_WIDE = ("first", "synced")
-_LETTERS = "KMGT"
 
 
-def _groups(view: ClusterView, rates: Mapping[str, Rates], wide: bool) -> Table:
+def _tables(view: ClusterView, rates: Mapping[str, Rates], wide: bool) -> list[Table]:
+    """One for each kind of group, as their positions are no like numbers."""
+    ledgers = [group for group in view.groups if view.is_ledger(group)]
+    classic = [group for group in view.groups if group not in ledgers]
+    tables = [_groups(view, classic, rates, wide)] if classic or not ledgers else []
+    return [*tables, ledger_table(view, ledgers, rates, wide)] if ledgers else tables
+
+
+def _groups(view: ClusterView, groups: list[str], rates: Mapping[str, Rates], wide: bool) -> Table:
     gap = 2 if wide else 1
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, gap, 0, 0))
     shown = [name for name in _OFFSETS if wide or name not in _ONLY_WIDE]
     for name in (*_LEFT, *shown, *_RATES):
         table.add_column(name, justify="left" if name in _LEFT else "right", no_wrap=True)
-    # Words give way to numbers.
     state_chars = STATE_WIDE_CHARS if wide else STATE_NARROW_CHARS
     table.add_column("state", no_wrap=True, max_width=state_chars)
-    for group in view.groups:
+    for group in groups:
         for position, node in enumerate(_in_order(view, group)):
             found = node.groups[group]
             cells = _cells(view, group, node, rates.get(group, Rates()))
-            offsets = [_offset(cells.offsets.get(name), wide) for name in shown]
+            offsets = [offset(cells.offsets.get(name), wide) for name in shown]
             head = group if position == 0 else ""
             table.add_row(head, node.node, found.role, *offsets, *cells.rates, cells.state)
     return table
-
-
-def _offset(count_bytes: int | None, wide: bool) -> str:
-    if count_bytes is None:
-        return ""
-    if wide or count_bytes < 1 << 10:
-        return str(count_bytes)
-    power = min(len(_LETTERS), (count_bytes.bit_length() - 1) // 10)
-    return f"{count_bytes / (1 << 10 * power):.1f}{_LETTERS[power - 1]}"
 
 
 def _in_order(view: ClusterView, group: str) -> list[NodeView]:
@@ -166,15 +154,15 @@ def _cells(view: ClusterView, group: str, node: NodeView, rates: Rates) -> _Cell
         offsets["acked"] = found.acknowledged_bytes
         speed = (f"{rates.records_per_s:.0f}", f"{rates.bytes_per_s / 1e6:.2f}")
         if node.state == "running" and found.part in ("asking", "fenced"):
-            return _Cells(offsets, speed, _line(f"{found.part}: {found.reason}", "yellow"))
-        return _Cells(offsets, speed, _line(node.state, _STYLES.get(node.state, "")))
+            return _Cells(offsets, speed, line(f"{found.part}: {found.reason}", "yellow"))
+        return _Cells(offsets, speed, line(node.state, STYLES.get(node.state, "")))
     master = view.master_of(group)
     slave = _slave_of(master[1], node.node) if master else None
     if master is None or slave is None:
-        return _Cells(offsets, ("", ""), _line(_own_words(node, found)))
+        return _Cells(offsets, ("", ""), line(_own_words(node, found)))
     offsets |= {"acked": slave.acked_bytes, "lag": slave.lag_bytes}
     speed = ("", f"{slave.bytes_per_s / 1e6:.2f}")
-    state = _progress(master[1], slave) or _line(_words(node, found, slave))
+    state = _progress(master[1], slave) or line(_words(node, found, slave))
     return _Cells(offsets, speed, state)
 
 
@@ -276,7 +264,11 @@ def plain_lines(view: ClusterView, rates: Mapping[str, Rates]) -> list[str]:
     lines = []
     for group in view.groups:
         speed = rates.get(group, Rates())
-        words = [f"{_clock(view.at_s)} {group}:"]
+        words = [f"{clock(view.at_s)} {group}:"]
+        if view.is_ledger(group):
+            words += [ledger_line(view, group), f"{speed.records_per_s:.0f} records/s"]
+            lines.append(" ".join(words))
+            continue
         master = view.master_of(group)
         if master is None:
             words.append("no master answers;")
@@ -320,6 +312,8 @@ def node_lines(node: NodeView) -> list[str]:
         role = f"{group.role}{_part_words(group)}"
         lines.append(f"  {name}: {role}, {offsets}{acknowledged}{own}{why}")
         lines += [f"    {_plain_slave(slave)}" for slave in group.slaves]
+    for name, ledger in node.ledgers.items():
+        lines += ledger_lines(name, ledger)
     if node.tree is not None:
-        lines += [f"  {line}" for line in _tree(node.tree).plain.split("\n")]
+        lines += [f"  {each}" for each in _tree(node.tree).plain.split("\n")]
     return lines

@@ -11,6 +11,10 @@ from typing import Any
 
 import attrs
 
+from actors.cluster.ledger_view import LEADER, LedgerView, ledger_view
+
+LEDGER_MODE = "dledger"
+
 
 @attrs.frozen(kw_only=True)
 class SlaveView:
@@ -33,7 +37,7 @@ class SlaveView:
 
 @attrs.frozen(kw_only=True)
 class GroupView:
-    """One group on one node.
+    """One classic group on one node.
 
     Attributes:
         role: "master" or "slave".
@@ -110,6 +114,8 @@ class NodeView:
 
     Attributes:
         state: "starting", "running", "stopping" or "away" (does not answer).
+        groups: the classic ones.
+        ledgers: those that elect a leader.
         process_restarts: how often its process was started again.
         detail: why it is away, if known.
     """
@@ -118,6 +124,7 @@ class NodeView:
     state: str
     groups: Mapping[str, GroupView]
     tree: TreeView | None
+    ledgers: Mapping[str, LedgerView] = attrs.field(factory=dict)
     process_restarts: int = 0
     detail: str = ""
 
@@ -176,10 +183,35 @@ class ClusterView:
         """The node that says it is the group's master, with its answer."""
         return newest_master(self.nodes, group)
 
+    def leader_of(self, group: str) -> tuple[str, LedgerView] | None:
+        """The node that says it leads the group in the newest term, with its answer."""
+        found = [
+            (node, node.ledgers[group])
+            for node in self.nodes
+            if group in node.ledgers and node.ledgers[group].role == LEADER
+        ]
+        if not found:
+            return None
+        node, own = max(found, key=lambda pair: (pair[1].term, pair[0].state != "away"))
+        return node.node, own
+
+    def named_leader_of(self, group: str) -> tuple[str, int] | None:
+        """Whom the members of the newest term name, with that term, also if it is none of ours."""
+        found = [node.ledgers[group] for node in self.nodes if group in node.ledgers]
+        named = [own for own in found if own.leader]
+        if not named:
+            return None
+        own = max(named, key=lambda each: each.term)
+        return own.leader, own.term
+
+    def is_ledger(self, group: str) -> bool:
+        """Whether some node has said that the group elects its leader."""
+        return any(group in node.ledgers for node in self.nodes)
+
     @property
     def groups(self) -> tuple[str, ...]:
         """Every group that some node has answered for, or that is fed."""
-        named = dict.fromkeys(name for node in self.nodes for name in node.groups)
+        named = dict.fromkeys(name for node in self.nodes for name in (*node.groups, *node.ledgers))
         return tuple(named | dict.fromkeys(feed.group for feed in self.feeds))
 
 
@@ -240,8 +272,21 @@ def _slave_view(found: Mapping[str, Any]) -> SlaveView:
 
 
 def groups_view(status: Mapping[str, Any]) -> dict[str, GroupView]:
-    """Read a status answer."""
-    return {name: group_view(name, found) for name, found in status.get("groups", {}).items()}
+    """The classic groups of a status answer."""
+    return {
+        name: group_view(name, found)
+        for name, found in status.get("groups", {}).items()
+        if found.get("mode") != LEDGER_MODE
+    }
+
+
+def ledgers_view(status: Mapping[str, Any]) -> dict[str, LedgerView]:
+    """The DLedger groups of a status answer."""
+    return {
+        name: ledger_view(name, found)
+        for name, found in status.get("groups", {}).items()
+        if found.get("mode") == LEDGER_MODE
+    }
 
 
 def tree_view(found: Mapping[str, Any]) -> TreeView:
@@ -279,7 +324,9 @@ class RateMeter:
             return {group: Rates() for group in view.groups}
         elapsed_s = view.at_s - before.at_s
         return {
-            group: _rates(before.master_of(group), view.master_of(group), elapsed_s)
+            group: _ledger_rates(before, view, group, elapsed_s)
+            if view.is_ledger(group)
+            else _rates(before.master_of(group), view.master_of(group), elapsed_s)
             for group in view.groups
         }
 
@@ -294,3 +341,15 @@ def _rates(
         bytes_per_s=max(0, found.written_bytes - then.written_bytes) / elapsed_s,
         records_per_s=max(0, found.acknowledged_count - then.acknowledged_count) / elapsed_s,
     )
+
+
+def _ledger_rates(before: ClusterView, now: ClusterView, group: str, elapsed_s: float) -> Rates:
+    """What was committed, whoever led; an entry is a record, and its bytes are not counted."""
+    ends = [
+        max(node.ledgers[group].committed_index for node in view.nodes if group in node.ledgers)
+        for view in (before, now)
+        if view.is_ledger(group)
+    ]
+    if len(ends) < 2:  # what is there when it is first seen is no rate
+        return Rates()
+    return Rates(records_per_s=max(0, ends[1] - ends[0]) / elapsed_s)

@@ -1,32 +1,37 @@
 """The cluster file: read strictly, checked completely, explained before anything starts.
 
-Names for other rooms: `load`, `loads`, `validate`, the classes of `model`, and `guarantee_of`.
+Names for other rooms: `load`, `loads`, `validate`, the classes of `classic`, `dledger` and `model`,
+and `guarantee_of`.
 """
 
 from __future__ import annotations
 
+from actors.config.classic import ClassicGroup, Durability
+from actors.config.dledger import DLedgerGroup
 from actors.config.load import load, loads, validate
-from actors.config.members import MasterNode, NodeKind, SlaveNode
+from actors.config.members import MasterNode, MemberNode, NodeKind, SlaveNode
 from actors.config.model import (
-    ClassicGroup,
     ClusterConfig,
     DemoConfig,
-    Durability,
     EventsConfig,
     EventsPolicy,
     FeedConfig,
+    Group,
 )
 from actors.config.settings import changes, settings
 
 __all__ = [
     "ClassicGroup",
     "ClusterConfig",
+    "DLedgerGroup",
     "DemoConfig",
     "Durability",
     "EventsConfig",
     "EventsPolicy",
     "FeedConfig",
+    "Group",
     "MasterNode",
+    "MemberNode",
     "NodeKind",
     "SlaveNode",
     "changes",

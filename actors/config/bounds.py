@@ -41,6 +41,11 @@ PENDING_BYTES_MAX = 16 << 30
 RATE_BYTES_MAX = 1 << 40
 RATE_RECORDS_MAX = 100_000_000
 GAP_BYTES_MAX = 1 << 62
+ENTRIES_MAX = 1_000_000
+"""Of a DLedger group, that wait for something; each costs some hundred bytes."""
+SNAPSHOT_ENTRIES_MAX = 1 << 40
+SNAPSHOTS_MAX = 100
+LEAKS_MAX = 1000
 
 INTERVAL_S_MIN = 0.001
 INTERVAL_S_MAX = 86_400.0

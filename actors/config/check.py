@@ -11,8 +11,10 @@ from ipaddress import ip_address
 import attrs
 
 from actors.config.bounds import RECONNECT_FIRST_S
+from actors.config.classic import ClassicGroup
+from actors.config.dledger import DLedgerGroup
 from actors.config.guarantees import guarantee_of
-from actors.config.model import ClassicGroup, ClusterConfig
+from actors.config.model import ClusterConfig, Group
 from wire import api
 
 _UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
@@ -66,8 +68,15 @@ def ports(config: ClusterConfig) -> tuple[PortUse, ...]:
     for node in config.python_nodes:
         wanted = [
             (group.port, f"slaves of {group.name}", f"groups.{group.name}.port")
-            for group in config.groups_of(node)
+            for group in config.classic_groups_of(node)
             if group.master == node
+        ]
+        shared: dict[int, list[str]] = {}
+        for ledger in config.ledger_groups_of(node):
+            shared.setdefault(ledger.port, []).append(ledger.name)
+        wanted += [
+            (port, f"members and clients of {', '.join(names)}", f"groups.{names[0]}.port")
+            for port, names in shared.items()
         ]
         if config.api_port is not None:
             wanted.append((config.api_port, "API, for the members' addresses only", "api_port"))
@@ -86,12 +95,15 @@ def memory(config: ClusterConfig) -> tuple[MemoryBound, ...]:
     bounds = []
     for node in config.python_nodes:
         for group in config.groups_of(node):
-            if group.master == node:
-                what, held = "append_pending_bytes", group.append_pending_bytes
-            else:
-                what, held = "receive_pending_bytes", group.receive_pending_bytes
-            what = f"{group.name}: {what}, waiting and in work"
-            bounds.append(MemoryBound(node=node, what=what, size_bytes=2 * held))
+            append = isinstance(group, DLedgerGroup) or group.master == node
+            receive = isinstance(group, DLedgerGroup) or group.master != node
+            for key, held in (
+                ("append_pending_bytes", append and group.append_pending_bytes),
+                ("receive_pending_bytes", receive and group.receive_pending_bytes),
+            ):
+                if held:
+                    what = f"{group.name}: {key}, waiting and in work"
+                    bounds.append(MemoryBound(node=node, what=what, size_bytes=2 * held))
     return tuple(bounds)
 
 
@@ -103,7 +115,7 @@ def warnings(config: ClusterConfig) -> tuple[str, ...]:
         for note in guarantee_of(group).notes
     ]
     for group in config.groups.values():
-        if group.max_message_bytes > api.BODY_BYTES_MAX:
+        if group.body_bytes_max > api.BODY_BYTES_MAX:
             lines.append(
                 f"group {group.name}: the API takes and shows records of"
                 f" {size(api.BODY_BYTES_MAX)}; larger ones are for programs that embed the node,"
@@ -131,7 +143,7 @@ def render(
         more: bounds that no key of the file sets.
     """
     blocks = [_head(config)]
-    blocks += [_group(config, group) for group in config.groups.values()]
+    blocks += [_group(group) for group in config.groups.values()]
     blocks += [_ports(config, sockets), _memory((*memory(config), *more))]
     found = warnings(config)
     if found:
@@ -152,10 +164,7 @@ def _columns(rows: Iterable[tuple[str, ...]]) -> list[str]:
 def _head(config: ClusterConfig) -> str:
     rows = []
     for node, address in config.nodes.items():
-        roles = [
-            f"{'master' if group.master == node else 'slave'} of {group.name}"
-            for group in config.groups_of(node)
-        ]
+        roles = [f"{_role(group, node)} of {group.name}" for group in config.groups_of(node)]
         kind = "" if node in config.python_nodes else "Java, not run here: "
         rows.append((node, address, kind + (", ".join(roles) or "in no group")))
     return "\n".join(
@@ -172,14 +181,56 @@ def _head(config: ClusterConfig) -> str:
     )
 
 
-def _group(config: ClusterConfig, group: ClassicGroup) -> str:
+def _role(group: Group, node: str) -> str:
+    if isinstance(group, DLedgerGroup):
+        return "member"
+    return "master" if group.master == node else "slave"
+
+
+def _group(group: Group) -> str:
     promise = guarantee_of(group)
-    limit = group.max_ha_transfer_bytes_per_s
     rows = [
         ("kind", promise.mode),
         ("an append returns when", promise.returns_when),
         ("and then survives", promise.holds_after),
-        ("an append waits", f"at most {group.slave_timeout_s:g} s, then its outcome is unknown"),
+        ("an append waits", f"at most {group.append_timeout_s:g} s, then its outcome is unknown"),
+        *(_ledger_rows(group) if isinstance(group, DLedgerGroup) else _classic_rows(group)),
+        ("a record", f"holds at most {size(group.body_bytes_max)}"),
+    ]
+    return "\n".join([f"group {group.name}", *_columns(rows)])
+
+
+def _ledger_rows(group: DLedgerGroup) -> list[tuple[str, str]]:
+    leak_s = group.heartbeat_interval_s * group.heartbeat_leaks
+    quota = group.push_quota_bytes_per_s
+    return [
+        (
+            "a leader",
+            f"sends a heartbeat every {group.heartbeat_interval_s:g} s; after {leak_s:g} s without"
+            " one, members elect another",
+        ),
+        (
+            "a campaign",
+            f"begins {group.vote_interval_min_s:g} to {group.vote_interval_max_s:g} s later",
+        ),
+        (
+            "pushes",
+            f"at most {group.pending_max} unanswered to each member, "
+            + (f"{size(quota)}/s to one far behind" if quota else "no rate limit"),
+        ),
+        (
+            "files",
+            f"{size(group.data_file_bytes)} each, deleted {group.file_reserved_time_h} h after the"
+            " last write"
+            if group.store == "file"
+            else "none: the log is in memory",
+        ),
+    ]
+
+
+def _classic_rows(group: ClassicGroup) -> list[tuple[str, str]]:
+    limit = group.max_ha_transfer_bytes_per_s
+    return [
         (
             "an idle link",
             f"has a heartbeat every {group.ha_send_heartbeat_interval_s:g} s"
@@ -199,9 +250,7 @@ def _group(config: ClusterConfig, group: ClassicGroup) -> str:
             f"{size(group.segment_bytes)} each, deleted {group.file_reserved_time_h} h after the"
             f" last write; appends are refused above {group.disk_full_ratio:.0%} of the disk",
         ),
-        ("a record", f"holds at most {size(group.max_message_bytes)}"),
     ]
-    return "\n".join([f"group {group.name}", *_columns(rows)])
 
 
 def _again(interval_s: float) -> str:

@@ -6,9 +6,11 @@ neither can promise more than the other.
 
 from __future__ import annotations
 
-import attrs
-
-from actors.config.model import ClassicGroup, Durability
+from actors.config.classic import ClassicGroup, Durability
+from actors.config.dledger import DLedgerGroup
+from actors.config.dledger_guarantees import Guarantee as Guarantee
+from actors.config.dledger_guarantees import ledger_guarantee, ledger_rows
+from actors.config.model import Group
 
 _COMPAT = (
     "as RocketMQ's: every report is believed, so what one slave alone has, or nobody, may have been"
@@ -16,27 +18,12 @@ _COMPAT = (
 )
 
 
-@attrs.frozen(kw_only=True)
-class Guarantee:
-    """One promise.
-
-    Attributes:
-        mode: which groups it is for.
-        returns_when: what has happened when an append returns.
-        holds_after: what may happen then without losing the record.
-        notes: what an operator has to know besides, one sentence each.
-        judges: the checkers of `actors.sim` that a group which breaks it does not pass.
-    """
-
-    mode: str
-    returns_when: str
-    holds_after: str
-    notes: tuple[str, ...] = ()
-    judges: tuple[str, ...] = ()
-
-
-def guarantee_of(group: ClassicGroup) -> Guarantee:
+def guarantee_of(group: Group) -> Guarantee:
     """The promise of one configured group."""
+    return ledger_guarantee(group) if isinstance(group, DLedgerGroup) else _classic(group)
+
+
+def _classic(group: ClassicGroup) -> Guarantee:
     notes = _notes(group)
     if group.master_node.kind == "java":
         return Guarantee(
@@ -71,7 +58,7 @@ def table() -> tuple[Guarantee, ...]:
                     judges=_judges(copies, durability),
                 )
             )
-    return (*rows, *_upstream_rows())
+    return (*rows, *_upstream_rows(), *ledger_rows())
 
 
 def _upstream_rows() -> tuple[Guarantee, ...]:

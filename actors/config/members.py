@@ -39,6 +39,24 @@ class MasterNode:
     kind: NodeKind = "python"
 
 
+@attrs.frozen
+class MemberNode:
+    """One member of a DLedger group, with the same two forms as a slave.
+
+    Attributes:
+        node: a name from `[nodes]`.
+        kind: "java" is a DLedger or RocketMQ node that the operator runs. It acknowledges and votes
+            before it has flushed.
+    """
+
+    node: str
+    kind: NodeKind = "python"
+
+
+def member_nodes(values: Iterable[MemberNode | str]) -> tuple[MemberNode, ...]:
+    return tuple(MemberNode(value) if isinstance(value, str) else value for value in values)
+
+
 def master_node(value: MasterNode | str) -> MasterNode:
     return MasterNode(value) if isinstance(value, str) else value
 

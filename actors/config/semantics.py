@@ -13,10 +13,13 @@ from itertools import combinations, pairwise
 import attrs
 
 from actors.config.bounds import GROUPS_MAX, NODES_MAX
-from actors.config.model import ClassicGroup, ClusterConfig
+from actors.config.classic import ClassicGroup
+from actors.config.dledger import DLedgerGroup
+from actors.config.dledger_rules import ledger_problems
+from actors.config.model import ClusterConfig
 from actors.config.strict import KeyPath, Problem, describe, suggestion
 
-RESERVED_GROUPS = ("api", "event_log", "events")
+RESERVED_GROUPS = ("api", "event_log", "events", "roles", "rpc")
 """Names of a node's own children in the supervision tree."""
 RESERVED_NODES = ("feed",)
 """The feeder's folder beside the nodes' folders."""
@@ -47,7 +50,7 @@ def _reserved(config: ClusterConfig) -> Iterator[Problem]:
 
 def _members(config: ClusterConfig) -> Iterator[Problem]:
     known = ", ".join(config.nodes)
-    for group in config.groups.values():
+    for group in config.classic_groups.values():
         base = ("groups", group.name)
         places: list[tuple[KeyPath, str]] = [((*base, "master"), group.master)]
         places += [((*base, "slaves", i), slave.node) for i, slave in enumerate(group.slaves)]
@@ -71,7 +74,7 @@ def _members(config: ClusterConfig) -> Iterator[Problem]:
 
 
 def _copies(config: ClusterConfig) -> Iterator[Problem]:
-    for group in config.groups.values():
+    for group in config.classic_groups.values():
         if group.master_node.kind == "java":
             continue  # the Java master decides; the key says nothing here
         base = ("groups", group.name)
@@ -103,7 +106,7 @@ _POLICY_KEYS = {
 
 def _policies(config: ClusterConfig) -> Iterator[Problem]:
     """A key that the chosen policy does not read is a mistake, not something to pass over (T31)."""
-    for group in config.groups.values():
+    for group in config.classic_groups.values():
         base = ("groups", group.name)
         for policy, keys in _POLICY_KEYS.items():
             for key in keys:
@@ -140,7 +143,7 @@ def _in_sync_keys(group: ClassicGroup) -> Iterator[Problem]:
 
 
 def _addresses(config: ClusterConfig) -> Iterator[Problem]:
-    for group in config.groups.values():
+    for group in config.classic_groups.values():
         base = ("groups", group.name)
         nodes = [node for node in dict.fromkeys(group.members) if node in config.nodes]
         for one, other in combinations(nodes, 2):
@@ -161,7 +164,8 @@ def _ports(config: ClusterConfig) -> Iterator[Problem]:
     groups = list(config.groups.values())
     for first, second in combinations(groups, 2):
         shared = [node for node in first.members if node in second.members]
-        if shared and first.port == second.port:
+        told_apart = isinstance(first, DLedgerGroup) and isinstance(second, DLedgerGroup)
+        if shared and first.port == second.port and not told_apart:
             yield Problem(
                 ("groups", second.name, "port"),
                 f"a port of its own on node {shared[0]}",
@@ -192,7 +196,7 @@ def _api_addresses(config: ClusterConfig) -> Iterator[Problem]:
 
 
 def _group_limits(config: ClusterConfig) -> Iterator[Problem]:
-    for group in config.groups.values():
+    for group in config.classic_groups.values():
         yield from _limits_of(group)
 
 
@@ -232,6 +236,12 @@ def _limits_of(group: ClassicGroup) -> Iterator[Problem]:
             )
 
 
+def _ledgers(config: ClusterConfig) -> Iterator[Problem]:
+    for group in config.groups.values():
+        if isinstance(group, DLedgerGroup):
+            yield from ledger_problems(group, config.nodes)
+
+
 _RULES: tuple[Callable[[ClusterConfig], Iterator[Problem]], ...] = (
     _sizes,
     _reserved,
@@ -242,4 +252,5 @@ _RULES: tuple[Callable[[ClusterConfig], Iterator[Problem]], ...] = (
     _ports,
     _api_addresses,
     _group_limits,
+    _ledgers,
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from actors.config.members import MasterNode, SlaveNode
+from actors.config.members import MasterNode, MemberNode, SlaveNode
 from actors.config.model import ClusterConfig
 from actors.config.strict import dotted
 
@@ -36,7 +36,7 @@ def changes(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, .
 
 
 def _flatten(value: Any, key: tuple[str, ...], flat: dict[str, str]) -> None:
-    if isinstance(value, MasterNode | SlaveNode | tuple):
+    if isinstance(value, MasterNode | MemberNode | SlaveNode | tuple):
         flat[dotted(key)] = _text(value)
     elif attrs.has(type(value)):
         for field in attrs.fields(type(value)):
@@ -50,7 +50,7 @@ def _flatten(value: Any, key: tuple[str, ...], flat: dict[str, str]) -> None:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, MasterNode | SlaveNode):
+    if isinstance(value, MasterNode | MemberNode | SlaveNode):
         return value.node if value.kind == "python" else f"{value.node} ({value.kind})"
     if isinstance(value, tuple):
         return "[" + ", ".join(_text(one) for one in value) + "]"

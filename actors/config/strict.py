@@ -33,20 +33,15 @@ from actors.config.bounds import (
     Rule,
     address_of,
 )
-from actors.config.members import MasterNode, SlaveNode
-from actors.config.model import (
-    ClassicGroup,
-    ClusterConfig,
-    DemoConfig,
-    EventsConfig,
-    FeedConfig,
-)
+from actors.config.classic import ClassicGroup
+from actors.config.dledger import DLedgerGroup
+from actors.config.members import MasterNode, MemberNode, SlaveNode
+from actors.config.model import ClusterConfig, DemoConfig, EventsConfig, FeedConfig, Group
 
 KeyPath = tuple[str | int, ...]
 NOTHING = object()
 """What is found where a required key is missing."""
 
-DLEDGER_EXPECTED = '"classic" ("dledger" comes with a later version of triolog)'
 MEMBER_EXPECTED = 'a node\'s name or { node = "NAME", kind = "java" }'
 _KINDS: dict[type, str] = {
     int: "an integer",
@@ -54,6 +49,8 @@ _KINDS: dict[type, str] = {
     bool: "true or false",
     str: "a string",
 }
+_MEMBERS = (MasterNode, MemberNode, SlaveNode)
+_MODES: dict[str, type[Group]] = {"classic": ClassicGroup, "dledger": DLedgerGroup}
 _SELF_NAME = "name "
 """Stands for a key `name` inside a group, which is none: the group's name is its table's key."""
 
@@ -154,7 +151,7 @@ class _Strict:
             register(scalar, _scalar(scalar))
         self.converter.register_structure_hook_func(lambda kind: origin(kind) is Literal, _literal)
         self.converter.register_structure_hook_func(lambda kind: origin(kind) is tuple, self._tuple)
-        for cls in (SlaveNode, MasterNode, ClassicGroup, EventsConfig, FeedConfig, DemoConfig):
+        for cls in (*_MEMBERS, *_MODES.values(), EventsConfig, FeedConfig, DemoConfig):
             register(cls, self._table(cls))
         register(
             ClusterConfig,
@@ -189,9 +186,9 @@ class _Strict:
         return structure
 
     def _member(self, value: Any, kind: Any) -> Any:
-        if kind in (MasterNode, SlaveNode) and isinstance(value, str):
+        if kind in _MEMBERS and isinstance(value, str):
             return kind(value)
-        if kind in (MasterNode, SlaveNode) and not isinstance(value, dict):
+        if kind in _MEMBERS and not isinstance(value, dict):
             raise Mismatch(MEMBER_EXPECTED, value)
         return self.converter.structure(value, kind)
 
@@ -208,22 +205,23 @@ class _Strict:
 
         return dict(_each(_require_table(value).items(), str, node))
 
-    def _groups(self, value: Any, _: Any) -> dict[str, ClassicGroup]:
-        def group(name: str, table: Any) -> tuple[str, ClassicGroup]:
+    def _groups(self, value: Any, _: Any) -> dict[str, Group]:
+        def group(name: str, table: Any) -> tuple[str, Group]:
             NAME(None, None, name)
             return name, self._group(name, dict(_require_table(table)))
 
         return dict(_each(_require_table(value).items(), ClassicGroup, group))
 
-    def _group(self, name: str, table: dict[str, Any]) -> ClassicGroup:
-        if table.get("mode") == "dledger":
-            error = Mismatch(DLEDGER_EXPECTED, "dledger")
+    def _group(self, name: str, table: dict[str, Any]) -> Group:
+        mode = table.get("mode", "classic")
+        if not isinstance(mode, str) or mode not in _MODES:
+            expected = " or ".join(describe(known) for known in _MODES)
+            hint = suggestion(mode, _MODES) if isinstance(mode, str) else ""
+            error = Mismatch(expected + hint, mode)
             error.add_note(AttributeValidationNote("mode", "mode", str))
             raise ClassValidationError("mode", [error], ClassicGroup)
         given = {_SELF_NAME: table.pop("name")} if "name" in table else {}
-        group: ClassicGroup = self.converter.structure(
-            {**table, **given, "name": name}, ClassicGroup
-        )
+        group: Group = self.converter.structure({**table, **given, "name": name}, _MODES[mode])
         return group
 
 
@@ -264,15 +262,7 @@ def problems_of(error: BaseException, key: KeyPath = ()) -> list[Problem]:
     """Walk what the converter raised: one problem for each leaf."""
     match error:
         case ForbiddenExtraKeysError():
-            known = _keys_of(error.cl) if error.cl else set()
-            return [
-                Problem(
-                    key=(*key, extra.strip()),
-                    expected="a known key" + suggestion(extra, known),
-                    found="an unknown one",
-                )
-                for extra in sorted(error.extra_fields)
-            ]
+            return [_unknown(key, extra, error.cl) for extra in sorted(error.extra_fields)]
         case BaseValidationError():
             out: list[Problem] = []
             for one in error.exceptions:
@@ -282,6 +272,17 @@ def problems_of(error: BaseException, key: KeyPath = ()) -> list[Problem]:
             return [Problem(key=key, expected=error.expected, found=describe(error.found))]
         case _:
             raise error
+
+
+def _unknown(table: KeyPath, extra: str, cls: type[Any] | None) -> Problem:
+    """A key that `cls` does not have; one that only groups of another mode have is called so."""
+    key = (*table, extra.strip())
+    for mode, owner in _MODES.items():
+        if cls in _MODES.values() and cls is not owner and extra in _keys_of(owner):
+            here = next(name for name, group in _MODES.items() if group is cls)
+            return Problem(key, f"a key of {here} groups", f"one of {mode} groups")
+    known = _keys_of(cls) if cls else set()
+    return Problem(key, "a known key" + suggestion(extra, known), "an unknown one")
 
 
 def _noted(error: Exception, parent: BaseException, key: KeyPath) -> list[Problem]:
@@ -299,7 +300,7 @@ def _noted(error: Exception, parent: BaseException, key: KeyPath) -> list[Proble
 
 
 def _keys_of(cls: type[Any]) -> set[str]:
-    hidden = {ClassicGroup: "name", ClusterConfig: "path"}.get(cls)
+    hidden = {ClassicGroup: "name", DLedgerGroup: "name", ClusterConfig: "path"}.get(cls)
     return {field.alias for field in attrs.fields(cls)} - {hidden}
 
 

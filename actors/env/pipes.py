@@ -12,6 +12,7 @@ import errno
 import fcntl
 import os
 import resource
+from typing import Final
 
 import attrs
 
@@ -20,6 +21,8 @@ PIPE_BYTES = 1 << 20
 is also the most that one can take; fewer bytes fill it if they lie scattered."""
 PIPES_MAX = 16
 """Of one connection: two descriptors each. Bytes that find none free are received into memory."""
+CONNECTION_BYTES_MAX: Final = PIPES_MAX * PIPE_BYTES
+"""What the pipes of one connection take of the system's memory, which is not the program's own."""
 DESCRIPTORS_SHARE = 2
 """Pipes are opened among the first half of the descriptors that the process may have: without a
 pipe bytes are copied, but without a descriptor for its next file the store ends the node."""
@@ -62,8 +65,7 @@ class PipedBytes:
             raise
         self._size -= size
         if not self._size:
-            fds, self._read_fd, self._write_fd = (self._read_fd, self._write_fd), -1, -1
-            self._pool.give_back(fds)
+            self.give_back()
 
     def _move(self, file_fd: int, offset: int, size: int) -> int:
         try:
@@ -86,6 +88,12 @@ class PipedBytes:
                 raise OSError(errno.EIO, f"{len(data) - done} bytes were left to be written")
             done += count
         return done
+
+    def give_back(self) -> None:
+        """It was not needed: nothing is in it."""
+        assert not self._size
+        fds, self._read_fd, self._write_fd = (self._read_fd, self._write_fd), -1, -1
+        self._pool.give_back(fds)
 
     def discard(self) -> None:
         """Let go of the bytes. Harmless when there are none."""

@@ -196,6 +196,9 @@ class ReceiveHalf(Protocol):
         They can be written when the stream is closed, and to files of the same system only.
         """
 
+    def receive_now(self, max_bytes: int, *, held: bool = False) -> bytes | Held | None:
+        """As `receive_some` or `receive_held`, but None instead of waiting."""
+
     async def aclose(self) -> None: ...
 
 

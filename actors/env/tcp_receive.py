@@ -51,8 +51,23 @@ class TcpReceiveHalf:
             if held is None:
                 return await self._stream.socket.recv(min(max_bytes, RECEIVE_MAX_BYTES))
             await trio.lowlevel.checkpoint()
-            await self._fill(held, max_bytes)
+            while not self._fill(held, max_bytes):
+                await trio.lowlevel.wait_readable(self._stream.socket)
         return held if len(held) else b""
+
+    def receive_now(self, max_bytes: int, *, held: bool = False) -> bytes | Held | None:
+        assert max_bytes > 0, max_bytes
+        with self._receiving():
+            pipe = self._stream.pipes.take() if held else None
+            if pipe is None:
+                data = self._read_now(min(max_bytes, RECEIVE_MAX_BYTES))
+                self._drained = data is None
+                return data
+            self._drained = not self._fill(pipe, max_bytes)
+        if self._drained:
+            pipe.give_back()
+            return None
+        return pipe if len(pipe) else b""
 
     async def aclose(self) -> None:
         if not self._closed:
@@ -74,22 +89,25 @@ class TcpReceiveHalf:
     async def _wait_and_read(self, max_bytes: int) -> bytes | None:
         """Wait first: a third of the work of `recv`, which tries first. None: there was nothing."""
         await trio.lowlevel.wait_readable(self._stream.socket)
+        return self._read_now(max_bytes)
+
+    def _read_now(self, max_bytes: int) -> bytes | None:
         try:
             return os.read(self._stream.socket.fileno(), max_bytes)
         except BlockingIOError:
             return None
 
-    async def _fill(self, held: PipedBytes, max_bytes: int) -> None:
-        """Take what is there now; wait only for the first byte."""
-        while len(held) < max_bytes:
-            if self._stream.closed:
-                raise trio.ClosedResourceError("this half was closed")
+    def _fill(self, held: PipedBytes, max_bytes: int) -> bool:
+        """Take what is there now. False if that is nothing; at the end of the stream it is True."""
+        if self._stream.closed:
+            raise trio.ClosedResourceError("this half was closed")
+        size = 0
+        while size < max_bytes:
             try:
-                count = held.fill(self._stream.socket.fileno(), max_bytes - len(held))
+                count = held.fill(self._stream.socket.fileno(), max_bytes - size)
             except BlockingIOError:
-                if len(held):
-                    return
-                await trio.lowlevel.wait_readable(self._stream.socket)
-                continue
+                return size > 0
             if count == 0:
-                return
+                return True
+            size += count
+        return True

@@ -54,3 +54,158 @@ class CommittedRose:
 
     session: int
     index: int
+
+
+@attrs.frozen(kw_only=True)
+class SnapshotSaved:
+    """A snapshot is on the disk: this member's own, or (`installed`) one that the leader sent. By
+    state_machine_caller.
+
+    Checkers: CommittedIndex reached `index` before; indexes rise within a boot.
+    """
+
+    index: int
+    term: int
+    size_bytes: int
+    installed: bool
+
+
+@attrs.frozen(kw_only=True)
+class SnapshotLoaded:
+    """The state machine is what a snapshot says, up to `index`. By state_machine_caller."""
+
+    index: int
+    term: int
+
+
+@attrs.frozen(kw_only=True)
+class SnapshotFailed:
+    """A snapshot could not be taken, sent or received, or is damaged and passed over; the member
+    goes on without it. By state_machine_caller and entry_dispatcher.
+
+    `index`: of the last entry that it stands for, -1 if it is not known.
+    """
+
+    index: int
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
+class SnapshotRefused:
+    """A member needs a snapshot and cannot get it: a Java member from us, or we from a leader that
+    sends none. By entry_dispatcher and entry_handler; once a minute, once a session.
+
+    `peer`: who is concerned beside us; `index`: where its log, or ours, would have to begin.
+    """
+
+    peer: str
+    index: int
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
+class RPCListening:
+    """A node takes connections of members and clients. By rpc_server."""
+
+    address: str
+    port: int
+
+
+@attrs.frozen(kw_only=True)
+class RPCConnectionOpened:
+    """A stream from a member's address has an actor. By rpc_connection.
+
+    Checkers: one RPCConnectionClosed follows, unless the boot ends.
+    """
+
+    connection: int
+    address: str
+
+
+@attrs.frozen(kw_only=True)
+class RPCConnectionRefused:
+    """Streams were closed at once; told for the 1st, 2nd, 4th, 8th ... of them. By rpc_server."""
+
+    address: str
+    reason: str
+    count: int
+
+
+@attrs.frozen(kw_only=True)
+class RPCConnectionClosed:
+    """An accepted connection has ended. By rpc_connection.
+
+    Attributes:
+        requests: frames that asked for something.
+        refused: those of them, and other frames, that reached no part of a member.
+        tolerated: frames that were read only as fastjson reads them.
+        unanswered: requests whose answers came too late for it.
+    """
+
+    connection: int
+    reason: str
+    requests: int
+    refused: int
+    tolerated: int
+    unanswered: int
+
+
+@attrs.frozen(kw_only=True)
+class RPCFrameRefused:
+    """A frame reached no part of a member: junk, an unknown code, a wrong addressee. Told for the
+    1st, 2nd, 4th, 8th ... of a connection. By rpc_connection.
+
+    Attributes:
+        code: of the frame's header.
+        count: of them on this connection so far.
+    """
+
+    connection: int
+    code: int
+    reason: str
+    count: int
+
+
+@attrs.frozen(kw_only=True)
+class RPCPeerConnected:
+    """A connection to a peer was made. By rpc_peer."""
+
+    peer: str
+    address: str
+
+
+@attrs.frozen(kw_only=True)
+class RPCPeerLost:
+    """A connection to a peer has ended, or could not be made; of failures in a row the 1st, 2nd,
+    4th, 8th ... are told. By rpc_peer.
+
+    Attributes:
+        unanswered: calls that it took with it.
+        failures: since a peer last answered.
+        pause_s: until the next call may connect; calls before it fail at once.
+    """
+
+    peer: str
+    reason: str
+    unanswered: int
+    failures: int
+    pause_s: float
+
+
+@attrs.frozen(kw_only=True)
+class RPCAnswerRefused:
+    """What a peer sent is no answer: a failure of its remoting layer, junk, or to nobody's call.
+    Told for the 1st, 2nd, 4th, 8th ... of a connection. By rpc_peer."""
+
+    peer: str
+    reason: str
+    count: int
+
+
+@attrs.frozen(kw_only=True)
+class RPCCallRefused:
+    """A call could not be sent, by our own mistake: its request fits no frame. By rpc_peer."""
+
+    peer: str
+    request: str
+    reason: str

@@ -47,6 +47,17 @@ class PromotionRecorded:
 
 
 @attrs.frozen(kw_only=True)
+class PromotionVoid:
+    """A promotion whose coordinator fell silent has not taken place, and never will: who was to be
+    master by it has said so. By role_keeper.
+    """
+
+    number: int
+    master: str
+    by: str
+
+
+@attrs.frozen(kw_only=True)
 class SlaveVerified:
     """A slave's log is a part of its master's: it may report. By role_keeper, per connection.
 

@@ -84,18 +84,28 @@ class SegmentExpired:
     Attributes:
         min_bytes: the log's first offset now.
         reason: "age", or "usage" if the disk was too full to wait.
+        undispatched_bytes: so much of its end had no units and index entries, or none that would
+            have outlasted a crash: the disk had no room to wait for the dispatcher.
     """
 
     min_bytes: int
     reason: str
+    undispatched_bytes: int = 0
 
 
 @attrs.frozen(kw_only=True)
 class DiskUsageChanged:
-    """The disk became too full for appends, or is not any more. By store."""
+    """A log finds no room for what is appended or received, or does again. By store.
+
+    Attributes:
+        is_full: no room, as more is used than `disk_full_ratio` or as a write found none.
+        used_ratio: of the disk, at the last look.
+        reason: why there is no room, for people.
+    """
 
     is_full: bool
     used_ratio: float
+    reason: str = ""
 
 
 @attrs.frozen(kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import attrs
@@ -30,10 +31,15 @@ class Connected:
 
 @attrs.frozen(kw_only=True)
 class Received:
-    """Feeder: bytes of the master."""
+    """Feeder: bytes of the master, in the order in which they came.
+
+    Attributes:
+        size_bytes: of all pieces.
+    """
 
     session: int
-    data: bytes | Held
+    pieces: tuple[bytes | Held, ...]
+    size_bytes: int
 
 
 @attrs.frozen(kw_only=True)
@@ -78,18 +84,27 @@ Inbox: TypeAlias = (
 
 
 def size_of(message: Inbox) -> int:
-    return len(message.data) if isinstance(message, Received) else 0
+    return message.size_bytes if isinstance(message, Received) else 0
 
 
-def raw_append(session: int, piece: Append, held: Held | None) -> store.AppendRaw:
-    """What the store is told of a piece; `held`: the bytes that were kept, if it has none."""
-    data = held if piece.data is None else piece.data
+def received(session: int, pieces: tuple[bytes | Held, ...]) -> Received:
+    return Received(session=session, pieces=pieces, size_bytes=sum(map(len, pieces)))
+
+
+def raw_append(session: int, appends: Sequence[Append], held: Held | None) -> store.AppendRaw:
+    """What the store is told of pieces that follow each other; `held`: the bytes that were kept,
+    for the one piece that has none.
+    """
+    first = appends[0]
+    data = held if first.data is None else first.data
     assert data is not None  # KeptByWhoSaidSo
+    if len(appends) > 1:
+        data = b"".join(piece.data for piece in appends if piece.data is not None)
     return store.AppendRaw(
         session=session,
-        offset_bytes=piece.offset_bytes,
+        offset_bytes=first.offset_bytes,
         data=data,
-        ends_frame=piece.ends_frame,
+        ends_frame=any(piece.ends_frame for piece in appends),
     )
 
 

@@ -7,12 +7,17 @@ Differs from upstream, which gathers each frame in a buffer of 4 MiB and copies 
 from __future__ import annotations
 
 import attrs
+import trio
 
 from actors.env.protocols import Held, ReceiveHalf
 from wire.ha_classic import FrameMeter
 
 RECEIVE_BYTES = 256 << 10
 """One read into memory. The bytes go on to the store as they came."""
+TURN_BYTES = 4 << 20
+"""Handed over at once, if so much is there: each hand-over has its price, whatever its size. Of
+bytes in memory it is at most one more read.
+"""
 
 
 @attrs.define
@@ -21,20 +26,51 @@ class FrameReader:
 
     _receive: ReceiveHalf
     _meter: FrameMeter
+    _failed: Exception | None = None
 
-    async def receive(self) -> bytes | Held:
-        """The next bytes, b"" at the end; held ones belong to one body. Raises: as `ReceiveHalf`.
+    async def receive(self) -> tuple[bytes | Held, ...]:
+        """What is there, or comes next; () at the end. Held bytes belong to one body.
+
+        Raises: as `ReceiveHalf`, once all that came before has been given.
+        """
+        if self._failed is not None:
+            raise self._failed
+        pieces: list[bytes | Held] = []
+        size_bytes = 0
+        piece: bytes | Held | None = await self._wait()
+        while piece:
+            pieces.append(piece)
+            size_bytes += len(piece)
+            self._passed(piece)
+            piece = self._look() if size_bytes < TURN_BYTES else None
+        return tuple(pieces)
+
+    def _wanted(self) -> tuple[int, bool]:
+        """How much to read, and whether to hold it.
 
         Behind a large frame another one is expected, so that just its header is read.
         """
-        meter, receive = self._meter, self._receive
-        large = meter.body_bytes >= receive.hold_from_bytes
-        if large and meter.rest_bytes:
-            data = await receive.receive_held(meter.rest_bytes)
-            if data:
-                meter.body_passed(len(data))
-            return data
-        size = meter.header_bytes if large else RECEIVE_BYTES
-        received = await receive.receive_some(size)
-        meter.passed(received)
-        return received
+        meter = self._meter
+        if meter.body_bytes < self._receive.hold_from_bytes:
+            return RECEIVE_BYTES, False
+        return (meter.rest_bytes, True) if meter.rest_bytes else (meter.header_bytes, False)
+
+    async def _wait(self) -> bytes | Held:
+        size_bytes, held = self._wanted()
+        if held:
+            return await self._receive.receive_held(size_bytes)
+        return await self._receive.receive_some(size_bytes)
+
+    def _look(self) -> bytes | Held | None:
+        size_bytes, held = self._wanted()
+        try:
+            return self._receive.receive_now(size_bytes, held=held)
+        except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            self._failed = error
+            return None
+
+    def _passed(self, piece: bytes | Held) -> None:
+        if isinstance(piece, bytes):
+            self._meter.passed(piece)
+        else:
+            self._meter.body_passed(len(piece))

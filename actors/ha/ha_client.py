@@ -37,6 +37,7 @@ from actors.ha.client_messages import (
     StreamEnded,
     Tick,
     raw_append,
+    received,
     size_of,
 )
 from actors.ha.client_messages import SetMaster as SetMaster
@@ -47,13 +48,13 @@ from actors.ha.core.rate_limiter import RateLimiter
 from actors.ha.core.reconnect import Reconnect
 from actors.ha.core.slave_progress import SlaveProgress
 from actors.ha.core.states import DIVERGED_AFTER, OFFSET_REFUSALS, Lost
-from actors.ha.frame_reader import FrameReader
+from actors.ha.frame_reader import RECEIVE_BYTES, TURN_BYTES, FrameReader
 from actors.ha.role_messages import HIGH_WATER_S, HighWater, MasterLeft, Verified, Verify
 from actors.ha.settings import ClientSettings
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage import store
 
-PENDING_BYTES = 4 << 20
+PENDING_BYTES = TURN_BYTES + RECEIVE_BYTES
 """Received bytes that wait for this actor; the store's mailbox bounds what waits for the disk."""
 REPORT_TIMEOUT_S = 5.0
 """A master that does not take 8 bytes for so long is not reading."""
@@ -97,11 +98,9 @@ class HAClient(Actor[Inbox]):
     _left: int | None = None  # a session whose end the role keeper has not been told of
 
     async def on_start(self) -> None:
-        settings = self._settings
-        self._master = settings.master
-        self._reconnect = Reconnect(
-            interval_s=settings.reconnect_interval_s, upstream=settings.dialect.upstream
-        )
+        self._master, upstream = self._settings.master, self._settings.dialect.upstream
+        interval_s = self._settings.reconnect_interval_s
+        self._reconnect = Reconnect(interval_s=interval_s, upstream=upstream)
         await self._store.tell(store.Subscribe(subscriber=self.ctx.self_ref, name=self.ctx.path))
         self.ctx.timers.start("tick", 0.0, Tick())
 
@@ -165,8 +164,8 @@ class HAClient(Actor[Inbox]):
         await self.ctx.self_ref.tell(Connected(session=session))
         try:
             reader = FrameReader(receive, settings.dialect.frame_meter())
-            while data := await reader.receive():
-                await self.ctx.self_ref.tell(Received(session=session, data=data))
+            while pieces := await reader.receive():
+                await self.ctx.self_ref.tell(received(session, pieces))
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
             await self._tell_ended(session, Lost.BROKEN, str(error))
         else:
@@ -256,21 +255,23 @@ class HAClient(Actor[Inbox]):
         connection = self._connection
         if connection is None or message.session != self._session:
             return
-        now_s = self.ctx.now_s()
-        connection.received_bytes += len(message.data)
-        connection.meter.count(len(message.data), now_s)
-        progress = connection.progress
+        now_s, progress = self.ctx.now_s(), connection.progress
+        connection.received_bytes += message.size_bytes
+        connection.meter.count(message.size_bytes, now_s)
         if progress is None:
             self._lose(Lost.BAD_FRAME, "bytes came before the first report")
             return
-        accepted_before = progress.frames_accepted
-        if isinstance(message.data, bytes):
-            effects, held = progress.received(message.data, now_s), None
-        else:
-            effects, held = progress.body_kept(len(message.data), now_s), message.data
-        if progress.frames_accepted > accepted_before:
-            self._reconnect.frame_accepted()
-        await self._carry_out(connection, effects, held)
+        for piece in message.pieces:
+            accepted_before, held = progress.frames_accepted, None
+            if isinstance(piece, bytes):
+                effects = progress.received(piece, now_s)
+            else:
+                held, effects = piece, progress.body_kept(len(piece), now_s)
+            if progress.frames_accepted > accepted_before:
+                self._reconnect.frame_accepted()
+            await self._carry_out(connection, effects, held)
+            if self._connection is None:
+                return  # lost: nothing more of it counts
 
     async def _grew(self, message: store.LogGrew) -> None:
         connection = self._connection
@@ -299,8 +300,8 @@ class HAClient(Actor[Inbox]):
         self, connection: Connection, effects: slave_progress.Effects, held: Held | None = None
     ) -> None:
         """In this order: give the bytes to the store, report what it has taken, leave."""
-        for piece in effects.append:
-            await self._store.tell(raw_append(self._session, piece, held))
+        if effects.append:
+            await self._store.tell(raw_append(self._session, effects.append, held))
         if effects.report_bytes is not None:
             await self._report(connection, effects.report_bytes)
         if effects.lost is not None:

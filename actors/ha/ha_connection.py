@@ -7,7 +7,9 @@ stream.
 
 from __future__ import annotations
 
-from actors.env.protocols import Stream
+from collections.abc import Callable
+
+from actors.env.protocols import SendHalf, Stream
 from actors.ha import connection_state, group_transfer
 from actors.ha.core.rate_limiter import RateLimiter
 from actors.ha.core.sent_mark import SentMark
@@ -38,28 +40,10 @@ def ha_connection(
     """
     receive, send = stream.halves()
     name = connection_state.connection_name(slave, connection)
-    path = f"{settings.connections_path}/{name}"
     mark = SentMark()
 
     def write_socket() -> WriteSocket:
-        return WriteSocket(
-            connection=connection,
-            send=send,
-            dialect=settings.dialect,
-            synced=settings.synced,
-            poll_s=settings.poll_s,
-            progress=TransferProgress(
-                frame_bytes=min(settings.frame_bytes, settings.dialect.frame_body_max_bytes),
-                header_bytes=settings.dialect.frame_header_bytes,
-                segment_bytes=settings.segment_bytes,
-                heartbeat_s=settings.heartbeat_s,
-                mark=mark,
-                upstream=settings.dialect.upstream,
-                limiter=RateLimiter(settings.rate_bytes_per_s),
-            ),
-            log=LogReader(settings.disk, settings.log_folder, settings.segment_bytes),
-            connection_state=settings.connection_state,
-        )
+        return _write_socket(settings, send, connection, mark)
 
     def read_socket() -> ReadSocket:
         return ReadSocket(
@@ -73,7 +57,7 @@ def ha_connection(
             synced=settings.synced,
             mark=mark,
             store=settings.store,
-            write_socket=settings.registry.ref(f"{path}/write_socket"),
+            write_socket=settings.registry.ref(f"{settings.connections_path}/{name}/write_socket"),
             group_transfer=settings.group_transfer,
             connection_state=settings.connection_state,
         )
@@ -84,23 +68,48 @@ def ha_connection(
         settings.group_transfer.offer(group_transfer.SlaveGone(slave=slave, connection=connection))
         settings.connection_state.offer(connection_state.Ended(connection=connection))
 
-    sockets = tuple(
-        ChildSpec(
-            name=socket,
-            start=start,
-            restart=Restart.TEMPORARY,
-            significant=True,
-            shutdown_s=SOCKET_SHUTDOWN_S,
-        )
-        for socket, start in (("write_socket", write_socket), ("read_socket", read_socket))
-    )
     return ChildSpec(
         name=name,
         restart=Restart.TEMPORARY,
         start=SupervisorSpec(
             strategy=Strategy.ONE_FOR_ONE,
-            children=sockets,
+            children=(_socket("write_socket", write_socket), _socket("read_socket", read_socket)),
             auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
             on_exit=on_exit,
         ),
+    )
+
+
+def _write_socket(
+    settings: ConnectionSettings, send: SendHalf, connection: int, mark: SentMark
+) -> WriteSocket:
+    dialect = settings.dialect
+    return WriteSocket(
+        connection=connection,
+        send=send,
+        dialect=dialect,
+        synced=settings.synced,
+        poll_s=settings.poll_s,
+        progress=TransferProgress(
+            frame_bytes=min(settings.frame_bytes, dialect.frame_body_max_bytes),
+            header_bytes=dialect.frame_header_bytes,
+            segment_bytes=settings.segment_bytes,
+            heartbeat_s=settings.heartbeat_s,
+            mark=mark,
+            upstream=dialect.upstream,
+            limiter=RateLimiter(settings.rate_bytes_per_s),
+        ),
+        log=LogReader(settings.disk, settings.log_folder, settings.segment_bytes),
+        connection_state=settings.connection_state,
+    )
+
+
+def _socket(name: str, start: Callable[[], WriteSocket | ReadSocket]) -> ChildSpec:
+    """The first of the two to end takes the other along."""
+    return ChildSpec(
+        name=name,
+        start=start,
+        restart=Restart.TEMPORARY,
+        significant=True,
+        shutdown_s=SOCKET_SHUTDOWN_S,
     )

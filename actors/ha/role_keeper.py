@@ -100,7 +100,7 @@ class RoleKeeper(Actor[_Inbox]):
                 effects = rules.fence(message.claim, on=message.on, now_s=now_s)
             case Record():
                 promotion = Promotion(message.number, message.master)
-                effects = rules.recorded(promotion, now_s, force=message.force)
+                effects = rules.recorded(promotion, now_s, token=message.token, force=message.force)
             case Resync():
                 effects = rules.resync(message.number, message.cut_bytes)
             case store.StoreStarted():

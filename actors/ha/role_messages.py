@@ -102,6 +102,7 @@ class Record:
 
     number: int
     master: str
+    token: int
     force: bool
     reply_to: ReplyTo[Done]
 

@@ -60,6 +60,8 @@ class Life:
         ended: set when its task has left `scope`.
         error: what it ended with.
         asked: its supervisor asked it to stop before it ended.
+        stop_deadline_s: by then it has to have ended, if it was asked.
+        renewed: that deadline was set anew, for the whole process had stood still.
     """
 
     incarnation: int
@@ -71,6 +73,7 @@ class Life:
     asked: bool = False
     started_s: float = 0.0
     stop_deadline_s: float = 0.0
+    renewed: bool = False
 
     def request_stop(self, own_s: float) -> None:
         """Ask in order. The time it may take runs from the first request."""
@@ -79,6 +82,13 @@ class Life:
             self.asked = True
             self.stop_deadline_s = trio.current_time() + self.process.shutdown_s(own_s)
         self.process.request_stop()
+
+    def renew_stop(self, own_s: float) -> None:
+        """Give the time of a stop that goes on once more, but never twice."""
+        if self.asked and not self.renewed and not self.ended.is_set():
+            assert self.process is not None  # OnlyReadyChildrenAreAsked
+            self.renewed = True
+            self.stop_deadline_s = trio.current_time() + self.process.shutdown_s(own_s)
 
     def kill(self) -> None:
         """Cancel the whole subtree.

@@ -24,6 +24,7 @@ from actors.runtime.actor import StopReason
 from actors.runtime.child import Child, Exit, Launch, Life
 from actors.runtime.errors import describe
 from actors.runtime.parking import Parker
+from actors.runtime.process import LAG_S
 from actors.runtime.registry import Registry
 from actors.runtime.spec import ChildSpec
 from actors.runtime.tree import State, TreeNode
@@ -146,8 +147,7 @@ class Lives:
             return
         child.state = State.STOPPING
         life.request_stop(child.spec.shutdown_s)
-        with trio.move_on_at(life.stop_deadline_s):
-            await life.ended.wait()
+        await self._wait_ended(life)
         if not life.ended.is_set():
             self._registry.emit(
                 child.path,
@@ -158,6 +158,20 @@ class Lives:
             await life.ended.wait()
         child.life = None
         child.state = State.STOPPED
+
+    async def _wait_ended(self, life: Life) -> None:
+        """Wait until it has ended or its time is over. A process that stood still (SIGSTOP, a
+        debugger) has given nobody their time, so all that are stopping get it once more.
+        """
+        for _ in range(2):
+            due_s = max(life.stop_deadline_s, trio.current_time())
+            with trio.move_on_at(due_s):
+                await life.ended.wait()
+            if trio.current_time() - due_s <= LAG_S:
+                return
+            for child in self._children:
+                if child.life is not None:
+                    child.life.renew_stop(child.spec.shutdown_s)
 
     def _shutdown_times_s(self) -> list[float]:
         return [

@@ -100,6 +100,24 @@ class ActorRef(Generic[M_contra]):
         mailbox.refused += 1
         return False
 
+    def post(self, message: M_contra) -> bool:
+        """Send without waiting: what finds no room waits for it in line, in this sender's place.
+
+        For who bounds by other means what it has under way. False if nobody is there, or if the
+        mailbox refuses what finds no room.
+        """
+        mailbox = self.mailbox
+        if mailbox is None:
+            self.registry.dead_letter(self.path, message)
+            return False
+        if mailbox.offer(message):
+            return True
+        if mailbox.waits:
+            mailbox.enqueue(message)
+            return True
+        mailbox.refused += 1
+        return False
+
     def leave(self, message: M_contra, *, within_s: float = math.inf) -> bool:
         """Put the message in without waking the actor for it. Never waits.
 

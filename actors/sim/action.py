@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 import attrs
 
 from actors.sim.script import Fault
 
 if TYPE_CHECKING:
-    from actors.sim.fault_runner import FaultRunner
+    from actors.sim.runner import Runner
+
+R_contra = TypeVar("R_contra", bound="Runner", contravariant=True)
+"""What carries it out: any runner, or one of a mode."""
 
 FIRST_S = 0.5
 """No fault before: the cluster has just started."""
@@ -32,11 +35,15 @@ class Ground:
         duration_s: when the last fault may begin.
         spare_power: nodes that keep their power: the master of a `written` group promises nothing
             after a power loss.
+        expires: log files are deleted when they are old.
+        places: parts of paths, of which disk errors hit one.
     """
 
     names: tuple[str, ...]
     duration_s: float
     spare_power: tuple[str, ...] = ()
+    expires: bool = False
+    places: tuple[str, ...] = ("",)
 
     @property
     def unsteady(self) -> tuple[str, ...]:
@@ -44,7 +51,7 @@ class Ground:
         return tuple(name for name in self.names if name not in self.spare_power)
 
 
-class Action(ABC):
+class Action(ABC, Generic[R_contra]):
     """One kind of line.
 
     Attributes:
@@ -73,7 +80,7 @@ class Action(ABC):
         """Its own number."""
         return 0.0
 
-    def where(self, rng: random.Random) -> str:
+    def where(self, rng: random.Random, ground: Ground) -> str:
         """Which files."""
         return ""
 
@@ -87,15 +94,15 @@ class Action(ABC):
             others=self.others(rng, ground, node),
             for_s=round(rng.choice([rng.uniform(0.01, SHORT_S), rng.uniform(SHORT_S, LONG_S)]), 3),
             extra=round(self.extra(rng), 4),
-            where=self.where(rng),
+            where=self.where(rng, ground),
         )
 
     @abstractmethod
-    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+    async def act(self, runner: R_contra, fault: Fault) -> None:
         """Do it, wait, mend it. Calls `runner.began` if it takes effect."""
 
 
-class PairAction(Action):
+class PairAction(Action[R_contra]):
     """Between two nodes."""
 
     def others(self, rng: random.Random, ground: Ground, node: str) -> tuple[str, ...]:

@@ -15,15 +15,13 @@ import trio
 
 from actors.sim.action import LONG_S, SHORT_S, Action, Ground
 from actors.sim.disk_faults import DiskFaults, Operation
-from actors.sim.fault_runner import FaultRunner
+from actors.sim.runner import Runner
 from actors.sim.script import Fault
 
-PLACES = ("commitlog", "commitlog", "consumequeue", "index", "/events/", "synced", "checkpoint", "")
-"""Parts of paths; the log counts twice."""
 SKIP_MAX = 20
 
 
-class SlowSync(Action):
+class SlowSync(Action[Runner]):
     """Every sync takes `extra` seconds longer."""
 
     name = "slow_sync"
@@ -31,13 +29,13 @@ class SlowSync(Action):
     def extra(self, rng: random.Random) -> float:
         return rng.uniform(0.05, 4.0)
 
-    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+    async def act(self, runner: Runner, fault: Fault) -> None:
         runner.began(fault)
         runner.cluster.world.node(fault.node).disk.faults.slow_syncs(fault.extra, fault.for_s)
         await trio.lowlevel.checkpoint()
 
 
-class FailingDisk(Action):
+class FailingDisk(Action[Runner]):
     """One operation on certain files fails, after `extra` that still worked. The node ends itself,
     or says so and goes on; it is started again.
     """
@@ -51,14 +49,14 @@ class FailingDisk(Action):
     def extra(self, rng: random.Random) -> float:
         return float(rng.choice([0, rng.randrange(SKIP_MAX)]))
 
-    def where(self, rng: random.Random) -> str:
-        return rng.choice(PLACES)
+    def where(self, rng: random.Random, ground: Ground) -> str:
+        return rng.choice(ground.places)
 
     @abstractmethod
     def arm(self, faults: DiskFaults, fault: Fault) -> None:
         """Make the disk fail so."""
 
-    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+    async def act(self, runner: Runner, fault: Fault) -> None:
         disk = runner.cluster.world.node(fault.node).disk
         before = sum(disk.faults.counts.values())
         self.arm(disk.faults, fault)
@@ -124,14 +122,14 @@ class DiskFull(FailingDisk):
     def extra(self, rng: random.Random) -> float:
         return 0.0
 
-    def where(self, rng: random.Random) -> str:
+    def where(self, rng: random.Random, ground: Ground) -> str:
         return ""
 
     def arm(self, faults: DiskFaults, fault: Fault) -> None:
         faults.fill(fault.for_s)
 
 
-class BitRot(Action):
+class BitRot(Action[Runner]):
     """A bit of a record flips, on the disk and in the cache. A node that meets it ends, or does not
     start, until it is put back.
     """
@@ -139,7 +137,7 @@ class BitRot(Action):
     name = "bit_rot"
     most = 2
 
-    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+    async def act(self, runner: Runner, fault: Fault) -> None:
         where = runner.atlas.flip_bit(fault.node, runner.rng(fault))
         if where is not None:
             runner.began(fault)
@@ -150,7 +148,7 @@ class BitRot(Action):
             await runner.up(fault.node)
 
 
-class OldSector(Action):
+class OldSector(Action[Runner]):
     """The machine loses power, and a page that had been synced is the old one again."""
 
     name = "old_sector"
@@ -159,7 +157,7 @@ class OldSector(Action):
     def nodes(self, ground: Ground) -> tuple[str, ...]:
         return ground.unsteady
 
-    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+    async def act(self, runner: Runner, fault: Fault) -> None:
         if not runner.is_on(fault.node):
             return
         await runner.cluster.power_loss(fault.node)

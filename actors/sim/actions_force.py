@@ -20,7 +20,7 @@ from actors.sim.world import SimEvent
 LAG_MAX_S = 4.0
 
 
-class ForcePromote(Action):
+class ForcePromote(Action[FaultRunner]):
     """A slave is cut off for `extra` seconds, in which the others go on; then all others are lost
     at once, and the operator makes it the master, with `--force` as it is refused without. The
     others are back `for_s` later, and are resynced.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from typing import Final
+from typing import Any, Final
 
 import trio
 
 from actors.sim.action import Action, Ground, PairAction
-from actors.sim.cluster import SimCluster
 from actors.sim.fault_runner import FaultRunner
+from actors.sim.machines import SimMachines
+from actors.sim.runner import Runner
 from actors.sim.script import Fault
 from wire.ha_classic import encode_report
 
@@ -21,16 +22,16 @@ LISTEN_S: Final = 5.0
 REPORT_BYTES: Final = 8
 
 
-class Cut(PairAction):
+class Cut(PairAction[Runner]):
     """Nothing passes between two nodes, either way."""
 
     name = "cut"
 
-    def cut(self, cluster: SimCluster, fault: Fault) -> None:
+    def cut(self, cluster: SimMachines[Any], fault: Fault) -> None:
         """Begin it."""
         cluster.cut(fault.node, fault.others[0])
 
-    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+    async def act(self, runner: Runner, fault: Fault) -> None:
         runner.began(fault)
         self.cut(runner.cluster, fault)
         await trio.sleep(fault.for_s)
@@ -43,16 +44,16 @@ class CutOneWay(Cut):
 
     name = "cut_one_way"
 
-    def cut(self, cluster: SimCluster, fault: Fault) -> None:
+    def cut(self, cluster: SimMachines[Any], fault: Fault) -> None:
         cluster.cut_one_way(fault.node, fault.others[0])
 
 
-class Isolate(Action):
+class Isolate(Action[Runner]):
     """Nothing passes between one node and all others."""
 
     name = "isolate"
 
-    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+    async def act(self, runner: Runner, fault: Fault) -> None:
         runner.began(fault)
         runner.cluster.cut(fault.node)
         await trio.sleep(fault.for_s)
@@ -60,18 +61,18 @@ class Isolate(Action):
         runner.mended("heal", fault.node)
 
 
-class Reset(PairAction):
+class Reset(PairAction[Runner]):
     """All connections between two nodes break, once."""
 
     name = "reset"
 
-    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+    async def act(self, runner: Runner, fault: Fault) -> None:
         if runner.cluster.reset(fault.node, fault.others[0]):
             runner.began(fault)
         await trio.lowlevel.checkpoint()
 
 
-class HalfOpen(Action):
+class HalfOpen(Action[Runner]):
     """A slave's machine forgets its connections to the first master; the master hears nothing."""
 
     name = "half_open"
@@ -83,24 +84,24 @@ class HalfOpen(Action):
     def others(self, rng: random.Random, ground: Ground, node: str) -> tuple[str, ...]:
         return ground.names[:1]
 
-    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+    async def act(self, runner: Runner, fault: Fault) -> None:
         if runner.cluster.forget(fault.node, fault.others[0]):
             runner.began(fault)
         await trio.lowlevel.checkpoint()
 
 
-class Clog(PairAction):
+class Clog(PairAction[Runner]):
     """One direction delays everything."""
 
     name = "clog"
 
-    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+    async def act(self, runner: Runner, fault: Fault) -> None:
         runner.began(fault)
         runner.cluster.world.network.clog(fault.node, fault.others[0], fault.for_s)
         await trio.lowlevel.checkpoint()
 
 
-class FalseReport(Action):
+class FalseReport(Action[FaultRunner]):
     """Another process on a slave's machine connects to the master's replication port, and reports
     an offset that cannot be: so far above the master's end (`extra` bytes; below zero: a negative
     one).
@@ -125,7 +126,7 @@ class FalseReport(Action):
         await knock(runner, fault, fault.node, report)
 
 
-class Stranger(Action):
+class Stranger(Action[FaultRunner]):
     """A machine that is no member connects to the replication port and reports an empty log."""
 
     name = "stranger"

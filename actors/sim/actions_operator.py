@@ -14,8 +14,8 @@ import trio
 
 from actors.errors import TriologError
 from actors.ha.core.role_effects import Fence, RoleState, RoleView
-from actors.log_types import Claim
-from actors.node import Node
+from actors.log_types import Claim, Offsets
+from actors.node.node import Node
 from actors.runtime import ActorError
 from actors.sim.action import Action, Ground
 from actors.sim.fault_runner import FaultRunner
@@ -32,7 +32,7 @@ NEEDED = (Fence.SLAVE_AHEAD, Fence.SHORTER_THAN_MARK, Fence.ABANDONED)
 """What a master waits for an operator in."""
 
 
-class HandOverCalledOff(Action):
+class HandOverCalledOff(Action[FaultRunner]):
     """A hand-over begins, which fences the master, and is given up after a while, or its lease
     ends: the master takes appends again.
     """
@@ -69,7 +69,7 @@ class HandOverCalledOff(Action):
         runner.mended("unfenced", name)
 
 
-class Promote(Action):
+class Promote(Action[FaultRunner]):
     """The operator tells one node (`others`) to make another the master: a hand-over if the old one
     answers; refused if it does not, or the new one, and something could be lost.
     """
@@ -91,7 +91,7 @@ class Promote(Action):
             runner.began(fault)
 
 
-class FailOver(Action):
+class FailOver(Action[FaultRunner]):
     """The master is cut off, and takes appends that nobody copies; the operator makes another node
     the master after `extra` seconds. The old one is back `for_s` later, and the operator does what
     is needed until it follows.
@@ -163,6 +163,28 @@ async def tend(runner: FaultRunner, *, alone: bool = False) -> None:
             await resync(runner, name)
         elif view.fence in fences:
             await promoted(runner, name, None)
+    await refill(runner)
+
+
+async def refill(runner: FaultRunner) -> None:
+    """Whoever needs what its master has deleted for its age is emptied, and copies what is left."""
+    held = await offsets_of(runner, runner.master)
+    for name in runner.cluster.names:
+        own = await offsets_of(runner, name)
+        if held is None or own is None or not 0 < own.written < held.min:
+            continue
+        if runner.is_ready(name) and runner.atlas.may_refill(name):
+            await runner.cluster.kill(name)
+            runner.wipe(name)
+            await runner.up(name)
+
+
+async def offsets_of(runner: FaultRunner, name: str) -> Offsets | None:
+    """How far a node is with the group, if it says so."""
+    if not runner.is_ready(name):
+        return None
+    node = runner.cluster.node(name)
+    return await on_node(node, lambda: runner.cluster.offsets(name, runner.group.name))
 
 
 def view_of(runner: FaultRunner, name: str) -> RoleView | None:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
+from typing import Final
 
 import trio
 
 from actors.sim.action import Action, Ground
-from actors.sim.fault_runner import FaultRunner
+from actors.sim.runner import Runner
 from actors.sim.script import Fault
 
+IN_SYNC_WAIT_S: Final = 10.0
+"""A node that writes nothing for so long keeps its power."""
 
-class Kill(Action):
+
+class Kill(Action[Runner]):
     """SIGKILL, and started again."""
 
     name = "kill"
     restarts = True
 
-    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+    async def act(self, runner: Runner, fault: Fault) -> None:
         if runner.is_on(fault.node):
             runner.began(fault)
             await runner.cluster.kill(fault.node)
@@ -25,7 +30,7 @@ class Kill(Action):
             await runner.up(fault.node)
 
 
-class KillStarting(Action):
+class KillStarting(Action[Runner]):
     """A kill, and again `extra` seconds after the restart has begun."""
 
     name = "kill_starting"
@@ -35,7 +40,7 @@ class KillStarting(Action):
     def extra(self, rng: random.Random) -> float:
         return rng.uniform(0.0, 0.05)
 
-    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+    async def act(self, runner: Runner, fault: Fault) -> None:
         if not runner.is_on(fault.node):
             return
         runner.began(fault)
@@ -49,13 +54,13 @@ class KillStarting(Action):
         await runner.up(fault.node)
 
 
-class Stop(Action):
+class Stop(Action[Runner]):
     """An ordered stop, and started again."""
 
     name = "stop"
     restarts = True
 
-    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+    async def act(self, runner: Runner, fault: Fault) -> None:
         if not runner.is_ready(fault.node):
             return
         runner.began(fault)
@@ -64,7 +69,7 @@ class Stop(Action):
         await runner.up(fault.node)
 
 
-class PowerLoss(Action):
+class PowerLoss(Action[Runner]):
     """Any subset of the nodes loses power at one moment: of what was not synced any part is left,
     and their peers hear nothing (half-open).
     """
@@ -79,7 +84,7 @@ class PowerLoss(Action):
         more = [name for name in ground.unsteady if name != node]
         return tuple(sorted(rng.sample(more, rng.choice([0, 0, rng.randint(0, len(more))]))))
 
-    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+    async def act(self, runner: Runner, fault: Fault) -> None:
         hit = [name for name in fault.nodes if runner.is_on(name)]
         if not hit:
             return
@@ -109,12 +114,47 @@ class PowerLossAll(PowerLoss):
         return tuple(name for name in ground.names if name != node)
 
 
-class Pause(Action):
+class PowerLossInSync(PowerLoss):
+    """Syncs take `extra` seconds longer, and in one of them the machine loses power: not in the
+    first, so that what was written during it is on its way to the disk.
+    """
+
+    name = "power_loss_in_sync"
+    chance = 0.4
+
+    def others(self, rng: random.Random, ground: Ground, node: str) -> tuple[str, ...]:
+        return ()
+
+    def extra(self, rng: random.Random) -> float:
+        return rng.uniform(0.2, 2.0)
+
+    async def act(self, runner: Runner, fault: Fault) -> None:
+        disk, begun = runner.cluster.world.node(fault.node).disk, trio.Event()
+        syncs = 0
+
+        def see(paths: Sequence[str]) -> None:
+            nonlocal syncs
+            syncs += any(runner.log_part in path for path in paths)
+            if syncs > 1:
+                begun.set()
+
+        disk.on_sync = see
+        disk.faults.slow_syncs(fault.extra, IN_SYNC_WAIT_S)
+        with trio.move_on_after(IN_SYNC_WAIT_S):
+            await begun.wait()
+        if disk.on_sync is see:
+            disk.on_sync = lambda paths: None
+        if begun.is_set():
+            await trio.sleep(runner.rng(fault).uniform(0.0, fault.extra))
+            await super().act(runner, fault)
+
+
+class Pause(Action[Runner]):
     """SIGSTOP, and later SIGCONT."""
 
     name = "pause"
 
-    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+    async def act(self, runner: Runner, fault: Fault) -> None:
         if runner.is_ready(fault.node):
             runner.began(fault)
             runner.cluster.pause(fault.node)
@@ -123,7 +163,7 @@ class Pause(Action):
             runner.mended("resume", fault.node)
 
 
-class ClockJump(Action):
+class ClockJump(Action[Runner]):
     """The machine's wall clock is suddenly `extra` seconds off, and for a while."""
 
     name = "clock_jump"
@@ -133,7 +173,7 @@ class ClockJump(Action):
     def extra(self, rng: random.Random) -> float:
         return float(rng.choice([-3600, -60, -1, 1, 60, 3600]))
 
-    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+    async def act(self, runner: Runner, fault: Fault) -> None:
         runner.began(fault)
         node = runner.cluster.world.node(fault.node)
         jump_ms = int(fault.extra * 1000)

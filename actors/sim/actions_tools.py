@@ -14,7 +14,7 @@ from actors.storage.tools.steps import finish
 from actors.storage.tools.target import find_target, one_store
 
 
-class CheckRunning(Action):
+class CheckRunning(Action[FaultRunner]):
     """The store of a running node is checked, at one moment: damage is found where a script has
     done some, and nowhere else.
     """

@@ -118,8 +118,10 @@ class FaultAtlas:
             base = damage.start - damage.start % self.group.segment_bytes
             path = self._path(node, base)
             disk = self._disk(node)
-            if good and disk.exists(path):
-                disk.inode(path).patch(good, damage.start - base)
+            expired = self.cluster.expired.own(node, self.group.name, base)
+            file = disk.inode(path) if disk.exists(path) else expired
+            if good and file is not None:
+                file.patch(good, damage.start - base)
                 told.append(f"{damage.start} to {damage.end}")
         return told
 
@@ -155,12 +157,20 @@ class FaultAtlas:
         return segment_bases(self._disk(node), self._layout(node).commit_log)
 
     def _mark(self, node: str) -> int:
-        """What the synced mark would say after a power loss now."""
-        data = self._disk(node).durable(self._layout(node).synced)
-        if data is None or len(data) < SLOT_BYTES * SLOT_COUNT:
-            return 0
-        copy = SimDisk(random.Random(0))
-        file = copy.open("/mark", "x")
-        file.pwrite(data, 0)
-        _, values = SideFile.open(copy, "/mark", 1)
-        return values[0] if values else 0
+        return synced_mark(self._disk(node), self._layout(node).synced, 1)
+
+
+def synced_mark(disk: SimDisk, path: str, values_count: int) -> int:
+    """What a store's synced mark would say after a power loss now.
+
+    Args:
+        values_count: of the mark's file; the first is the end.
+    """
+    data = disk.durable(path)
+    if data is None or len(data) < SLOT_BYTES * SLOT_COUNT:
+        return 0
+    copy = SimDisk(random.Random(0))
+    file = copy.open("/mark", "x")
+    file.pwrite(data, 0)
+    _, values = SideFile.open(copy, "/mark", values_count)
+    return values[0] if values else 0

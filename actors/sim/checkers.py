@@ -155,13 +155,17 @@ class ReadsOnlyAcknowledged:
 @attrs.define(kw_only=True)
 class ReadsAgree:
     """One position holds one record for ever, on every node, unless a forced promotion gives it up;
-    and a read leaves none out: before its first record lies at most the filler of one file.
+    and a read leaves none out: before its first record lies at most the filler of one file, or what
+    was deleted for its age.
     """
 
     segment_bytes: int
     _known: dict[int, tuple[int, bytes]] = attrs.field(factory=dict, init=False)
+    _begins: dict[int, None] = attrs.field(factory=dict, init=False)  # of logs, once files went
 
     def see(self, seen: Observation) -> Iterator[str]:
+        if isinstance(seen, SimEvent) and isinstance(seen.event, store.SegmentExpired):
+            self._begins[seen.event.min_bytes] = None
         if (end := given_up(seen)) is not None:
             self._known = {at: known for at, known in self._known.items() if known[0] <= end}
         if not isinstance(seen, RecordsRead):
@@ -172,7 +176,8 @@ class ReadsAgree:
             if self._known.setdefault(record.position, here) != here:
                 yield f"{seen.node} shows another record at {record.position} than was read before"
             filled = expected - expected % -self.segment_bytes
-            if record.position != expected and (number or record.position != filled):
+            first = (filled, *(begin for begin in self._begins if begin > expected))
+            if record.position != expected and (number or record.position not in first):
                 yield f"{seen.node} left out {expected} to {record.position}"
             expected = record.next_position
 

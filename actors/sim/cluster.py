@@ -20,16 +20,18 @@ import trio
 from actors.config import ClassicGroup, ClusterConfig, SlaveNode, validate
 from actors.env.protocols import Env
 from actors.errors import Closed, NodeStopped, TriologError
+from actors.events import dledger as ledgers
 from actors.events import roles
 from actors.log import AppendOutcome, Log
 from actors.log_types import Batch, NewRecord, Offsets, Receipt
-from actors.node import Node
+from actors.node.node import Node
 from actors.service import open_node
-from actors.sim.world import NodeState, SimEvent, World
+from actors.sim.expired_files import ExpiredFiles
+from actors.sim.machines import DATA_DIR, SimMachines, SimProcess
+from actors.sim.world import SimEvent, World
 
 R = TypeVar("R")
 
-DATA_DIR: Final = "/data"
 API_PORT: Final = 8790
 LOOK_S: Final = 0.1
 """How often `converged` looks: virtual time, which costs nothing while nothing happens."""
@@ -74,25 +76,7 @@ def classic_config(
     return config
 
 
-@attrs.define(eq=False)
-class SimProcess:
-    """One start of a node.
-
-    Attributes:
-        node: the real one.
-        killed: from then on nobody hears it any more.
-    """
-
-    name: str
-    node: Node
-    killed: bool = False
-
-    def death(self) -> NodeStopped | None:
-        """What a caller learns instead of an answer, if it was killed or lost power."""
-        return NodeStopped(f"{self.name} died before it answered") if self.killed else None
-
-
-class SimCluster:
+class SimCluster(SimMachines[Node]):
     """The nodes of one configuration in a world.
 
     Args:
@@ -103,38 +87,37 @@ class SimCluster:
     Attributes:
         world: see above.
         config: see above.
+        expired: log files that were deleted for their age.
     """
 
     def __init__(
         self, world: World, config: ClusterConfig, *, skews_ms: Mapping[str, int] | None = None
     ) -> None:
-        self.world = world
-        self.config = config
-        self._processes: dict[str, SimProcess] = {}
-        self._masters = {name: group.master for name, group in config.groups.items()}
-        world.on_event.append(self._saw)
-        skews = skews_ms or {}
-        for name in config.python_nodes:
-            world.add_node(name, config.nodes[name], skew_ms=skews.get(name, 0))
+        super().__init__(world, config, skews_ms=skews_ms)
+        self._masters = {
+            name: group.master if isinstance(group, ClassicGroup) else group.members[0]
+            for name, group in config.groups.items()
+        }
+        self.expired = ExpiredFiles(world, config)
+        world.on_event += [self._saw, self.expired.see]
 
     # ---- nodes ----
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The nodes' names, in the configuration's order."""
-        return self.config.python_nodes
-
     def master_of(self, group: str) -> str:
-        """Who took appends last; at first as the configuration says."""
+        """Who took appends last; at first as the configuration says, or any member.
+
+        Of a DLedger group: the last that was elected.
+        """
         return self._masters[group]
 
     def _saw(self, seen: SimEvent) -> None:
-        if isinstance(seen.event, roles.GroupOpened):
-            self._masters[seen.path.rpartition("/")[2]] = seen.node
-
-    def runs(self, name: str) -> bool:
-        """Whether the node's process runs; a paused one does."""
-        return self.world.node(name).state is not NodeState.OFF
+        match seen.event:
+            case roles.GroupOpened():
+                self._masters[seen.path.rpartition("/")[2]] = seen.node
+            case ledgers.RoleChanged(role="LEADER"):
+                self._masters[seen.path.split("/")[2]] = seen.node
+            case _:
+                pass
 
     async def start(self, *names: str) -> None:
         """Start these nodes, all that are off if none is named; return when they are ready.
@@ -144,80 +127,10 @@ class SimCluster:
 
         Raises: what `open_node` raises for the first that cannot start.
         """
-        for name in names or [each for each in self.names if not self.runs(each)]:
-            await self.world.start_node(name, self._main(name))
+        await super().start(*names)
         with trio.move_on_after(OPEN_S):
             for group in self.config.groups:
                 await self._wait_open(group)
-
-    async def stop(self, *names: str) -> None:
-        """SIGTERM: an ordered stop, one after the other (all if none is named)."""
-        for name in names or [each for each in self.names if self.runs(each)]:
-            await self.world.stop_node(name)
-
-    async def kill(self, name: str) -> None:
-        """SIGKILL: nothing of it has an effect any more; what it wrote stays."""
-        self._killed(name)
-        await self.world.kill_node(name)
-
-    async def power_loss(self, name: str) -> None:
-        """The machine loses power: of what was not synced, any part survives."""
-        self._killed(name)
-        await self.world.power_loss(name)
-
-    async def restart(self, name: str) -> None:
-        """Kill it if it runs, then start it."""
-        if self.runs(name):
-            await self.kill(name)
-        await self.start(name)
-
-    def pause(self, name: str) -> None:
-        """SIGSTOP, until `resume`."""
-        self.world.pause_node(name)
-
-    def resume(self, name: str) -> None:
-        """SIGCONT. Harmless if it is not paused."""
-        self.world.resume_node(name)
-
-    def node(self, name: str) -> Node:
-        """The running node itself. Raises: Closed, if it is off."""
-        return self.process(name).node
-
-    def running(self, name: str) -> Node | None:
-        """The same; None if it is off, or still starting."""
-        process = self._processes.get(name)
-        return None if process is None else process.node
-
-    # ---- network ----
-
-    def cut(self, name: str, other: str | None = None) -> None:
-        """Nothing passes between `name` and `other` (None: everybody else), either way."""
-        for each in self._others(name, other):
-            self.world.network.cut_both(name, each)
-
-    def cut_one_way(self, source: str, target: str) -> None:
-        """Nothing gets from `source` to `target`; the other way is not touched."""
-        self.world.network.cut(source, target)
-
-    def heal(self, name: str | None = None, other: str | None = None) -> None:
-        """Undo the cuts of a node, between two, or (None) all that is wrong with the network."""
-        if name is None:
-            self.world.network.heal_all()
-            return
-        for each in self._others(name, other):
-            self.world.network.heal_both(name, each)
-
-    def reset(self, one: str, other: str) -> int:
-        """Break all connections between two nodes. Returns how many there were."""
-        return self.world.network.reset(one, other)
-
-    def forget(self, one: str, other: str) -> int:
-        """Break the first node's ends of the connections between two. Returns how many."""
-        return self.world.network.forget(one, other)
-
-    def _others(self, name: str, other: str | None) -> list[str]:
-        assert name in self.names, f"no node {name!r}"
-        return [other] if other is not None else [each for each in self.names if each != name]
 
     # ---- logs ----
 
@@ -248,7 +161,7 @@ class SimCluster:
                 members = [n for n in self.config.groups[group].members if self.runs(n)]
                 try:
                     found = {name: await self.offsets(name, group) for name in members}
-                except Closed:  # its group is just being started again, in another role perhaps
+                except (Closed, NodeStopped):  # it, or its group, is just being started again
                     found = {}
                 master = self.master_of(group)
                 if _equal(found, master, synced):
@@ -261,40 +174,30 @@ class SimCluster:
     async def _wait_open(self, group: str) -> None:
         members = [each for each in self.config.groups[group].members if each in self.names]
         while nodes := [self.running(each) for each in members]:
-            if None in nodes or any(node and node.board(group).is_open for node in nodes):
+            if None in nodes or any(node and node.is_open(group) for node in nodes):
                 return
             await trio.sleep(OPEN_LOOK_S)
 
-    def _main(self, name: str) -> Callable[[Env, trio.TaskStatus[Any]], Awaitable[object]]:
+    def main(self, name: str) -> Callable[[Env, trio.TaskStatus[Any]], Awaitable[object]]:
         async def main(env: Env, task_status: trio.TaskStatus[Any]) -> None:
             try:
                 async with open_node(self.config, name, env=env) as node:
-                    self._processes[name] = SimProcess(name, node)
+                    self.began(name, node)
                     task_status.started(node)
                     await node.wait_stop_requested()
             finally:
-                self._processes.pop(name, None)
+                self.ended(name)
 
         return main
-
-    def _killed(self, name: str) -> None:
-        process = self._processes.pop(name, None)
-        if process is not None:
-            process.killed = True
-
-    def process(self, name: str) -> SimProcess:
-        """What runs on the node now. Raises: Closed, if it is off."""
-        process = self._processes.get(name)
-        if process is None:
-            raise Closed(f"{name} does not run")
-        return process
 
 
 class NotConverged(Exception):
     """The members still differ though they had time. The text says how far each is."""
 
-    def __init__(self, group: str, within_s: float, found: Mapping[str, Offsets]) -> None:
-        each = "; ".join(
+    def __init__(
+        self, group: str, within_s: float, found: Mapping[str, Offsets], said: str = ""
+    ) -> None:
+        each = said or "; ".join(
             f"{name}: written {offsets.written}, synced {offsets.synced},"
             f" acknowledged {offsets.acknowledged}"
             for name, offsets in found.items()
@@ -329,7 +232,7 @@ class NodeBackend:
     async def wait_offsets(self, group: str, known: Offsets | None) -> Offsets:
         return await self._heard(group, lambda node: node.wait_offsets(group, known))
 
-    def _process(self, group: str) -> SimProcess:
+    def _process(self, group: str) -> SimProcess[Node]:
         return self._cluster.process(self._name or self._cluster.master_of(group))
 
     async def _heard(self, group: str, call: Callable[[Node], Awaitable[R]]) -> R:

@@ -23,16 +23,24 @@ from pathlib import Path
 from actors.client.lines import open_missing_streams
 from actors.config.command_line import OutputFailed, Parser, complain, with_output
 from actors.errors import ConfigError
+from actors.quiet_imports import INTERRUPTED
 from actors.sim import history
+from actors.sim.dledger.marks import LEDGER_EXPECTED
+from actors.sim.dledger.plan import LedgerPlan
+from actors.sim.plan import Outcome, Plan
+from actors.sim.running import PLANS, draw, run_plan, run_seed
 from actors.sim.scheduler import UnsupportedTrio, check_trio
 from actors.sim.script_file import dump_plan, load_plan
 from actors.sim.shrink import TRIES_MAX, shrink
-from actors.sim.simulation import Outcome, Plan, draw_plan, run_plan
-from actors.sim.sweep import counts_text, failure_text, sweep, versions
+from actors.sim.simulation import ClassicPlan
+from actors.sim.sweep import CLASSIC, counts_text, failure_text, sweep, versions
 
-MODES = ("classic",)
-EXIT_USAGE, INTERRUPTED = 2, 130
+MODES = tuple(PLANS)
+EXPECTED = {ClassicPlan.mode: CLASSIC, LedgerPlan.mode: LEDGER_EXPECTED}
+EXIT_USAGE = 2
 DIGITS_MAX = 18
+PROGRESS_SEEDS = 25
+"""Without a terminal, a sweep says after each so many how far it is."""
 
 
 def run_command_line(arguments: Sequence[str] | None = None) -> int:
@@ -116,7 +124,7 @@ def _count(text: str) -> int:
 def _plan(args: argparse.Namespace) -> Plan:
     """The run that is asked for. Raises: ConfigError if the file is none."""
     if args.script is None:
-        return draw_plan(args.seed)
+        return draw(args.mode, args.seed)
     try:
         return load_plan(Path(args.script).read_text(encoding="utf-8"))[0]
     except (OSError, ValueError) as error:
@@ -178,15 +186,18 @@ def _report(outcome: Outcome) -> int:
 
 def _sweep(args: argparse.Namespace) -> int:
     begin_s = _now_s()
+    done = failed = 0
 
     def on_run(outcome: Outcome) -> None:
+        nonlocal done, failed
+        done, failed = done + 1, failed + bool(outcome.violations)
         if outcome.violations:
             print(failure_text(outcome), flush=True)
-        elif sys.stderr.isatty():
-            print(f"\r{outcome.plan.seed} good ", end="", file=sys.stderr, flush=True)
+        _show_progress(done, args.seeds, failed, _now_s() - begin_s)
 
     seeds = range(args.first, args.first + args.seeds)
-    result = sweep(map(str, seeds), on_run)
+    run = partial(run_seed, mode=args.mode)
+    result = sweep(map(str, seeds), on_run, run, EXPECTED[args.mode])
     real_s = _now_s() - begin_s
     print(f"{result.seeds} seeds from {args.first} on, {len(result.failed)} failed; {versions()}")
     print(counts_text(result.counts))
@@ -199,6 +210,15 @@ def _sweep(args: argparse.Namespace) -> int:
     return 0 if result.good else 1
 
 
+def _show_progress(done: int, seeds: int, failed: int, real_s: float) -> None:
+    """One line that a terminal shows anew after each run; a file gets one for every 25."""
+    text = f"{done} of {seeds} seeds, {failed} failed, {done / max(real_s, 0.001):.2f} seeds/s"
+    if sys.stderr.isatty():
+        print(f"\r{text} ", end="" if done < seeds else "\n", file=sys.stderr, flush=True)
+    elif done % PROGRESS_SEEDS == 0:
+        print(text, file=sys.stderr, flush=True)
+
+
 def _now_s() -> float:
-    """Seconds of the machine's own clock; only for the figure at the end."""
+    """Seconds of the machine's own clock; only for figures that are printed."""
     return os.times().elapsed

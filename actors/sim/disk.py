@@ -179,6 +179,7 @@ class SimSyncer:
 
     async def _sync(self, files: list[tuple[str, Inode]]) -> None:
         begun = [(path, inode, inode.begin_sync()) for path, inode in files]
+        self._disk.on_sync([path for path, _ in files])
         with trio.CancelScope(shield=True):
             await trio.sleep(self._disk.sync_duration_s())
         for path, inode, state in begun:
@@ -204,6 +205,8 @@ class SimDisk:
 
     Attributes:
         faults: what goes wrong, and how often each kind took effect.
+        unlinked: by path, the file that last bore a name that was removed.
+        on_sync: told of the paths of each sync that takes time, as it begins.
         life: raised whenever the process that uses the disk ends.
     """
 
@@ -215,6 +218,8 @@ class SimDisk:
     ) -> None:
         self.options = options or DiskOptions()
         self.faults = DiskFaults(rng)
+        self.unlinked: dict[str, Inode] = {}
+        self.on_sync: Callable[[Sequence[str]], None] = lambda paths: None
         self.life = 1
         self.wall_clock_ms = wall_clock_ms
         self._rng = rng
@@ -258,6 +263,7 @@ class SimDisk:
         self._names.rename(source, target)
 
     def unlink(self, path: str) -> None:
+        self.unlinked[path] = self._names.file(path)
         self._names.unlink(path)
 
     def rmtree(self, path: str) -> None:

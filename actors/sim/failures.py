@@ -24,6 +24,9 @@ API_CLIENT: Final = "/api/connections/"
 DISK_WORDS: Final = (os.strerror(errno.EIO), os.strerror(errno.ENOSPC), "[Errno 5]")
 """What a failure says that comes from a disk fault."""
 DAMAGE_WORD: Final = "CorruptLog"
+"""What a start says that finds damage."""
+DAMAGE_WORDS: Final = (DAMAGE_WORD, "expected entry", "is not what was written")
+"""What a failure says that comes from damage."""
 
 
 def speaks_of_disk(text: str) -> bool:
@@ -58,11 +61,13 @@ class Excuses:
         """Whether the node may fail like this now."""
         if node in self._disk and speaks_of_disk(error):
             return True
-        return (node in self._damaged or node in self._mended) and DAMAGE_WORD in error
+        return (node in self._damaged or node in self._mended) and any(
+            word in error for word in DAMAGE_WORDS
+        )
 
     def disk_failed(self, node: str) -> bool:
-        """Whether a disk error has struck this life of the node."""
-        return node in self._disk
+        """Whether a disk error or damage may have struck this life of the node."""
+        return node in self._disk or node in self._damaged or node in self._mended
 
 
 @attrs.define

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from actors.sim.action import Action, Ground
 from actors.sim.actions_disk import (
@@ -17,6 +17,7 @@ from actors.sim.actions_disk import (
     ShortWrite,
     SlowSync,
 )
+from actors.sim.actions_expiry import Expire
 from actors.sim.actions_force import ForcePromote
 from actors.sim.actions_network import (
     Clog,
@@ -36,15 +37,18 @@ from actors.sim.actions_process import (
     Pause,
     PowerLoss,
     PowerLossAll,
+    PowerLossInSync,
     Stop,
 )
+from actors.sim.actions_replace import NewDisk
 from actors.sim.actions_tools import CheckRunning
+from actors.sim.fault_runner import FaultRunner
 from actors.sim.script import Script
 
 FAULTS_MIN: Final = 5
 """A run with fewer faults is not worth its time."""
 
-ACTIONS: Final[Mapping[str, Action]] = {
+ACTIONS: Final[Mapping[str, Action[FaultRunner]]] = {
     action.name: action
     for action in (
         Cut(),
@@ -60,6 +64,7 @@ ACTIONS: Final[Mapping[str, Action]] = {
         Stop(),
         PowerLoss(),
         PowerLossAll(),
+        PowerLossInSync(),
         Pause(),
         ClockJump(),
         SlowSync(),
@@ -74,6 +79,8 @@ ACTIONS: Final[Mapping[str, Action]] = {
         Promote(),
         CheckRunning(),
         ForcePromote(),
+        NewDisk(),
+        Expire(),
         FailOver(),
     )
 }
@@ -83,18 +90,25 @@ STEADY: Final = ("kill", "stop", "cut", "isolate", "pause", "reset")
 """What fills a script up that would be too short: what takes effect nearly always."""
 
 
-def draw_script(seed: str, ground: Ground) -> Script:
-    """Draw a script of at least FAULTS_MIN faults, one of them a restart.
+def draw_script(
+    seed: str, ground: Ground, actions: Mapping[str, Action[Any]] | None = None
+) -> Script:
+    """Draw a script of at least FAULTS_MIN faults, one of them a restart if processes may end.
+
+    Args:
+        actions: what may be in it, STEADY ones among them; None: ACTIONS.
 
     Every action has a stream of its own, so a new one adds lines and changes none.
     """
-    assert len(ground.names) > 1
+    actions = ACTIONS if actions is None else actions
+    steady = [name for name in STEADY if name in actions]
+    ends = [name for name in ("kill", "stop") if name in actions] or steady
     rng = random.Random(f"{seed}:faults")
-    script = [ACTIONS[rng.choice(("kill", "stop"))].draw(rng, ground)]
-    for action in ACTIONS.values():
+    script = [actions[rng.choice(ends)].draw(rng, ground)]
+    for action in actions.values():
         own = random.Random(f"{seed}:faults:{action.name}")
         if own.random() < action.chance and action.nodes(ground):
             script += [action.draw(own, ground) for _ in range(own.randint(1, action.most))]
     while len(script) < FAULTS_MIN:
-        script.append(ACTIONS[rng.choice(STEADY)].draw(rng, ground))
+        script.append(actions[rng.choice(steady)].draw(rng, ground))
     return tuple(sorted(script, key=lambda fault: fault.at_s))

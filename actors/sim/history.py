@@ -19,12 +19,15 @@ VIOLATIONS_MAX = 20
 
 @attrs.frozen(kw_only=True)
 class AppendAsked:
-    """A client hands over a batch. `operation` numbers all appends of the run."""
+    """A client hands over a batch. `operation` numbers all appends of the run; `group`: of which
+    group's log, where there may be several.
+    """
 
     at_s: float
     client: str
     operation: int
     bodies: tuple[bytes, ...]
+    group: str = ""
 
 
 @attrs.frozen(kw_only=True)
@@ -64,6 +67,8 @@ class RecordsRead:
     Attributes:
         boot: counts the starts of the node.
         asked: how many observations there were when it was asked: reads overlap.
+        group: as for an append.
+        fresh: it had to know all that was acknowledged before it was asked.
     """
 
     at_s: float
@@ -72,17 +77,20 @@ class RecordsRead:
     asked: int
     start: int
     batch: Batch
+    group: str = ""
+    fresh: bool = False
 
 
 @attrs.frozen(kw_only=True)
 class OffsetsSeen:
-    """A node said how far it is. `boot` and `asked` as for a read."""
+    """A node said how far it is. `boot`, `asked` and `group` as for a read."""
 
     at_s: float
     node: str
     boot: int
     asked: int
     offsets: Offsets
+    group: str = ""
 
 
 @attrs.frozen(kw_only=True)
@@ -93,9 +101,10 @@ class FaultInjected:
         kind: the action's name; or "heal", "start", "resume", "clock set", "repaired", "wiped"
             (NODE); "armed" (a disk fault waits), "felt" (NODE: an operation failed), "damaged"
             (NODE, from, to), "died", "start failed", "refused to start", "promoting",
-            "not promoted", "resync", "resynced", "damage found", "not checked" (NODE); "lost"
-            (NODE, from: a forced promotion opened the log here, and what was acknowledged behind
-            that place before is given up).
+            "not promoted", "resync", "resynced", "damage found", "not checked" (NODE);
+            "transferred" (NODE from NODE: leadership was handed over); "lost" (NODE, from: a
+            forced promotion opened the log here, and what was acknowledged behind that place
+            before is given up).
         where: to whom, the node's name first.
     """
 
@@ -215,7 +224,7 @@ def line(seen: Observation) -> str:
         what = f"{seen.node}#{seen.boot} {_fields(seen.offsets)}"
     elif isinstance(seen, NodeLooked):
         groups = [
-            f"{name} {each['role']} written={each['written_bytes']}"
+            f"{name} {each['role']} written={each.get('written_bytes', each.get('written_index'))}"
             for name, each in seen.status["groups"].items()
         ]
         what = f"{seen.node}#{seen.boot} looks: {', '.join(groups)}"

@@ -13,9 +13,9 @@ import trio
 from actors.config import ClassicGroup
 from actors.errors import TriologError
 from actors.runtime.errors import ActorError
-from actors.sim.cluster import SimCluster
 from actors.sim.history import NodeLooked, Observation
-from actors.sim.world import NodeState
+from actors.sim.machine import NodeState
+from actors.sim.machines import SimMachines
 
 LOOK_EVERY_S: Final = 2.0
 LOOK_TIMEOUT_S: Final = 1.0
@@ -29,7 +29,7 @@ WAITING_MAX: Final = 5000
 """Tasks that wait for room in one mailbox."""
 
 
-async def look_around(cluster: SimCluster, add: Callable[[Observation], None]) -> None:
+async def look_around(cluster: SimMachines[Any], add: Callable[[Observation], None]) -> None:
     """Ask every running node for its status and tree, again and again, until cancelled."""
     while True:
         await trio.sleep(LOOK_EVERY_S)

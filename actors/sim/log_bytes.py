@@ -9,7 +9,8 @@ import attrs
 from actors.config import ClassicGroup
 from actors.sim.cluster import SimCluster
 from actors.sim.disk import SimDisk
-from actors.storage.commit_log import segment_path
+from actors.sim.pages import Inode
+from actors.storage.commit_log import segment_bases, segment_path
 from actors.storage.layout import StoreLayout
 from wire.record_encoder import BLANK_BYTES
 
@@ -44,7 +45,9 @@ def common_end(logs: LogBytes, one: str, other: str) -> int:
 
 @attrs.frozen
 class DiskLogBytes:
-    """`LogBytes` of one group of a cluster in a world."""
+    """`LogBytes` of one group of a cluster in a world. What a node has deleted for its age, or
+    never had because its master had, counts as still there.
+    """
 
     cluster: SimCluster
     group: ClassicGroup
@@ -67,12 +70,26 @@ class DiskLogBytes:
         while start < end:
             base = start - start % size
             stop = min(end, base + size)
-            part = _part(disk, segment_path(folder, base), start - base, stop - base, durable)
+            path = segment_path(folder, base)
+            file = None if disk.exists(path) else self._expired(node, folder, base)
+            if file is None:
+                part = _part(disk, path, start - base, stop - base, durable)
+            elif durable:
+                part = file.durable_range(start - base, stop - base)
+            else:
+                part = file.read(start - base, stop - start)
             parts.append(part)
             if len(part) < stop - start:
                 break
             start = stop
         return b"".join(parts)
+
+    def _expired(self, node: str, folder: str, base: int) -> Inode | None:
+        """A file before the node's first one, as it was when it was deleted for its age."""
+        bases = segment_bases(self.cluster.world.node(node).disk, folder)
+        if not bases or base > bases[0]:
+            return None
+        return self.cluster.expired.of(node, self.group.name, base)
 
 
 def _part(disk: SimDisk, path: str, start: int, end: int, durable: bool) -> bytes:

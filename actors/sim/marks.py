@@ -75,10 +75,10 @@ class _Tally:
                 yield "acknowledged records", self._asked[number]
             case AppendUnknown(operation=number, error=error):
                 yield "unknown records", self._asked[number]
-                yield f"mark append unknown: {_class_of(error)}", 1
+                yield f"mark append unknown: {class_of(error)}", 1
             case AppendRefused(operation=number, error=error):
                 yield "refused records", self._asked[number]
-                yield f"mark append refused: {_class_of(error)}", 1
+                yield f"mark append refused: {class_of(error)}", 1
             case RecordsRead(batch=batch):
                 yield "read records", len(batch.records)
             case FaultInjected(kind=kind):
@@ -100,14 +100,18 @@ class _Tally:
                 yield f"mark fenced: {reason}", 1
             case roles.LogDiverged(how=how):
                 yield f"mark slave refused: {how}", 1
-            case ha.HATransferStarted(start_bytes=start):
+            case ha.HATransferStarted(report_bytes=report, start_bytes=start):
                 yield from self._transfer(start, self._ends.get(node, 0))
+                yield "mark catch-up from what had not expired", report == 0 < start
+            case ha.HAConnectionClosed(reason=reason):
+                yield "mark file expired while it was sent", reason.startswith(Lost.EXPIRED.value)
             case ha.AppendsTimedOut():
                 yield "time-outs", 1
             case ha.SlaveNotAvailable():
                 yield "mark SLAVE_NOT_AVAILABLE", 1
-            case ha.HAReportRefused():
+            case ha.HAReportRefused(reason=reason):
                 yield "refused reports", 1
+                yield "mark slave needs what expired", reason == Lost.REPORT_BELOW_MIN.value
             case ha.HAConnectionRefused():
                 yield "refused connections", 1
             case ha.MasterLost(reason=reason):
@@ -155,6 +159,6 @@ class _Tally:
                 yield "mark sync failed", 1
 
 
-def _class_of(error: str) -> str:
+def class_of(error: str) -> str:
     """Of an error's repr."""
     return error.partition("(")[0]

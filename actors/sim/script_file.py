@@ -3,6 +3,7 @@
 TOML. What is left out is as quiet as it can be: no skew, the default network and disk, no tells
 that yield, tasks in the order in which they became runnable. `seed` decides what is left to chance.
 
+    mode = "classic"                # which kind of groups; left out: this one
     expect = "LogsEqual"            # the checker that objected; "" if nobody may
     seed = "17"
     nodes = 3
@@ -25,8 +26,9 @@ import attrs
 
 from actors.sim.disk import DiskOptions
 from actors.sim.network import NetworkOptions
+from actors.sim.plan import FAULTS_S, Plan
+from actors.sim.running import PLANS
 from actors.sim.script import dump_fault, parse_fault
-from actors.sim.simulation import FAULTS_S, Plan
 from actors.sim.workload import WorkloadOptions
 
 NO_LIMIT: Final = "none"
@@ -42,6 +44,7 @@ def dump_plan(plan: Plan, *, expect: str = "", comment: str = "") -> str:
     """
     lines = [f"# {line}".rstrip() for line in comment.splitlines()]
     lines += [
+        f"mode = {_value(plan.mode)}",
         f"expect = {_value(expect)}",
         f"seed = {_value(plan.seed)}",
         f"nodes = {plan.nodes}",
@@ -73,9 +76,10 @@ def load_plan(text: str) -> tuple[Plan, str]:
     """
     try:
         found = tomllib.loads(text)
+        plan_class = PLANS[str(found.pop("mode", "classic"))]
         expect = str(found.pop("expect", ""))
         tables = {name: _plain(found.pop(name, {})) for name in _TABLES}
-        plan = Plan(
+        plan = plan_class(
             seed=str(found.pop("seed")),
             nodes=int(found.pop("nodes")),
             settings=tables["settings"],
@@ -122,4 +126,5 @@ def _value(value: Any) -> str:
 
 
 def _plain(table: dict[str, Any]) -> dict[str, Any]:
-    return {key: None if value == NO_LIMIT else value for key, value in table.items()}
+    values = {key: None if value == NO_LIMIT else value for key, value in table.items()}
+    return {key: tuple(it) if isinstance(it, list) else it for key, it in values.items()}

@@ -1,28 +1,26 @@
 """Cuts a failing run down to a few lines that still fail in the same way.
 
-First the script: halves, quarters, ... single lines are left out (delta debugging, Zeller and
-Hildebrandt 2002), as long as the same checker objects. Then what is left is made simpler: fewer
-nodes, a shorter run, shorter faults, the default network and disk, no yields, and tasks in order
-instead of a drawn order; the schedule's chance is confined to a stretch of it if it is needed.
+First the script: lines are left out (`fewer.py`), as long as the same checker objects. Then what is
+left is made simpler: fewer nodes, a shorter run, shorter faults, the default network and disk, no
+yields, and tasks in order instead of a drawn order; the schedule's chance is confined to a stretch
+of it if it is needed.
 
 Runs with other parts are other histories, so each try is judged only by the checker that objects.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Final
 
 import attrs
 
 from actors.sim.disk import DiskOptions
+from actors.sim.fewer import fewest
 from actors.sim.network import NetworkOptions
+from actors.sim.plan import Plan
 from actors.sim.script import Fault
-from actors.sim.simulation import Plan
 from actors.sim.workload import WorkloadOptions
-
-T = TypeVar("T")
 
 TRIES_MAX: Final = 300
 """Runs; one takes about a second."""
@@ -92,25 +90,10 @@ class Shrinker:
         return True
 
     def _fewer_lines(self) -> None:
-        parts = 2
-        while self.best.script:
-            script = self.best.script
-            parts = min(parts, len(script))
-            for without in _leave_out(script, parts):
-                if self._try(attrs.evolve(self.best, script=without)):
-                    parts = max(parts - 1, 2)
-                    break
-            else:
-                if parts == len(script):
-                    return
-                parts = min(2 * parts, len(script))
-
-
-def _leave_out(items: Sequence[T], parts: int) -> Iterator[tuple[T, ...]]:
-    """All but one of `parts` parts, each in turn, the last part first."""
-    bounds = [len(items) * number // parts for number in range(parts + 1)]
-    for low, high in reversed(list(itertools.pairwise(bounds))):
-        yield (*items[:low], *items[high:])
+        fewest(
+            self.best.script,
+            lambda script: self._try(attrs.evolve(self.best, script=script)),
+        )
 
 
 def _simpler(plan: Plan) -> Iterator[Callable[[Plan], Plan]]:
@@ -175,7 +158,7 @@ def _earlier(plan: Plan) -> Plan:
 def _fewer_nodes(plan: Plan) -> Plan:
     last = f"n{plan.nodes - 1}"
     used = any(last in fault.nodes for fault in plan.script)
-    if used or plan.nodes <= 2 or plan.settings.get("copies", 2) >= plan.nodes:
+    if used or not plan.can_shrink_to(plan.nodes - 1):
         return plan
     skews = {name: skew for name, skew in plan.skews_ms.items() if name != last}
     return attrs.evolve(plan, nodes=plan.nodes - 1, skews_ms=skews)

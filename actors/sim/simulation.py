@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import attrs
 import trio
-import trio.testing
 
 from actors.config import ClusterConfig
 from actors.sim import workload
@@ -23,22 +22,23 @@ from actors.sim.actions_operator import keep_tending
 from actors.sim.checkers import invariants
 from actors.sim.cluster import NotConverged, SimCluster, classic_config
 from actors.sim.disk import DiskOptions
+from actors.sim.expiry_checker import OnlyOldExpires
 from actors.sim.fault_runner import FaultRunner
 from actors.sim.faults import ACTIONS, draw_script
-from actors.sim.history import History, Observation, Violation
+from actors.sim.history import History, Observation
 from actors.sim.liveness import look_around
 from actors.sim.log_bytes import DiskLogBytes
+from actors.sim.machines import SimMachines
 from actors.sim.marks import counted
 from actors.sim.network import NetworkOptions
+from actors.sim.plan import FAULTS_S, Outcome, Plan
+from actors.sim.runner import Runner
 from actors.sim.scheduler import InOrder, Policy, Priorities, RandomOrder, Starve, Within
-from actors.sim.script import Script, dump_fault
 from actors.sim.validations import validate
-from actors.sim.workload import Workload, WorkloadOptions
+from actors.sim.workload import Workload
 from actors.sim.world import open_world
 
 GROUP: Final = "orders"
-FAULTS_S: Final = 60.0
-"""Virtual time in which faults begin."""
 SCRIPT_EXTRA_S: Final = 600.0
 """An action that has not ended so long after the run's end never does."""
 CONVERGE_S: Final = 60.0
@@ -46,68 +46,45 @@ CONVERGE_S: Final = 60.0
 there: a connection that died silently is given up after housekeeping (20 s by default), then a
 reconnect, then the data."""
 NODES_MAX: Final = 5
+EXPIRY_SHARE: Final = 0.15
+EXPIRY: Final[dict[str, Any]] = {
+    "file_reserved_time_h": 1,
+    "delete_when_hours": tuple(range(24)),
+    "clean_resource_interval_s": 1.0,
+    "segment_bytes": 16 << 10,
+    "consume_queue_bytes": 20 * 50,
+    "index_units_count": 200,
+}
+"""Groups of so many runs delete files of an hour's age, and have small ones."""
+PLACES: Final = (
+    *("commitlog", "commitlog", "consumequeue", "index", "/events/", "synced", "checkpoint", ""),
+)
+"""Parts of paths; the log counts twice."""
 
 
 @attrs.frozen(kw_only=True)
-class Plan:
-    """Everything about a run that is drawn before it begins."""
+class ClassicPlan(Plan):
+    """One group of a master and its slaves."""
 
-    seed: str
-    nodes: int
-    settings: dict[str, Any]
-    skews_ms: dict[str, int]
-    network: NetworkOptions
-    disk: DiskOptions
-    policy: str
-    tell_yields: float
-    load: WorkloadOptions
-    script: Script
-    duration_s: float = FAULTS_S
+    mode: ClassVar[str] = "classic"
 
     @property
     def config(self) -> ClusterConfig:
-        """The cluster that runs."""
         return classic_config(nodes=self.nodes, group=GROUP, **self.settings)
 
-    def describe(self) -> list[str]:
-        """For a person who looks at a run."""
-        group = self.config.groups[GROUP]
-        return [
+    def kind(self) -> str:
+        group = self.config.classic_groups[GROUP]
+        return (
             f"{self.nodes} nodes, {group.ack_policy}: {group.sure_copies} copies,"
             f" {group.durability},"
-            f" segments of {group.segment_bytes} bytes, frames of {group.frame_bytes}",
-            f"{self.network}",
-            f"{self.disk}",
-            f"scheduling: {self.policy}, {self.tell_yields:.0%} of tells yield,"
-            f" skews in ms: {self.skews_ms}",
-            f"{self.load}",
-            *map(dump_fault, self.script),
-        ]
+            f" segments of {group.segment_bytes} bytes, frames of {group.frame_bytes}"
+        )
+
+    def can_shrink_to(self, nodes: int) -> bool:
+        return nodes >= 2 and self.settings.get("copies", 2) <= nodes
 
 
-@attrs.frozen(kw_only=True)
-class Outcome:
-    """What became of a run.
-
-    Attributes:
-        plan: what it was.
-        fingerprint: of all scheduling decisions.
-        digest: of all observations.
-        violations: the first of them; empty for a good run.
-        counts: what happened in it.
-        virtual_s, steps: how long it was.
-    """
-
-    plan: Plan
-    fingerprint: str
-    digest: str
-    violations: tuple[Violation, ...]
-    counts: dict[str, int]
-    virtual_s: float
-    steps: int
-
-
-def draw_plan(seed: str) -> Plan:
+def draw_plan(seed: str) -> ClassicPlan:
     """The run that belongs to a seed."""
     rng = random.Random(f"{seed}:plan")
     nodes = rng.randint(2, NODES_MAX)
@@ -122,27 +99,32 @@ def draw_plan(seed: str) -> Plan:
         "reconnect_interval_s": rng.choice([0.5, 1.0, 5.0]),
         "connect_timeout_s": rng.choice([2.0, 5.0]),
     }
+    expires = random.Random(f"{seed}:plan:expiry").random() < EXPIRY_SHARE
+    if expires:
+        settings |= EXPIRY
     policy = _draw_ack_policy(random.Random(f"{seed}:plan:ack"), nodes)
     if policy:
         del settings["copies"]
         settings |= policy
     names = tuple(classic_config(nodes=nodes, group=GROUP, **settings).nodes)
-    return Plan(
+    return ClassicPlan(
         seed=seed,
         nodes=nodes,
         settings=settings,
         skews_ms={name: rng.choice([0, 0, rng.randint(-60_000, 60_000)]) for name in names},
-        network=_draw_network(random.Random(f"{seed}:plan:network")),
-        disk=_draw_disk(random.Random(f"{seed}:plan:disk")),
+        network=draw_network(random.Random(f"{seed}:plan:network")),
+        disk=draw_disk(random.Random(f"{seed}:plan:disk")),
         policy=_draw_policy(random.Random(f"{seed}:plan:policy")),
         tell_yields=random.Random(f"{seed}:plan:tell").choice([0.0, 0.05, 0.3]),
-        load=workload.draw_options(random.Random(f"{seed}:plan:load")),
+        load=workload.draw_options(random.Random(f"{seed}:plan:load"), busy=expires),
         script=draw_script(
             seed,
             Ground(
                 names=names,
                 duration_s=FAULTS_S,
                 spare_power=names[:1] if durability == "written" else (),
+                expires=expires,
+                places=PLACES,
             ),
         ),
     )
@@ -168,7 +150,7 @@ def _draw_ack_policy(rng: random.Random, nodes: int) -> dict[str, Any]:
             return {**five, "all_ack_in_sync_state_set": True, "min_in_sync_replicas": least}
 
 
-def _draw_network(rng: random.Random) -> NetworkOptions:
+def draw_network(rng: random.Random) -> NetworkOptions:
     return NetworkOptions(
         latency_mean_s=rng.choice([0.0005, 0.0005, 0.02]),
         fragment_share=rng.choice([0.0, 0.1, 0.5]),
@@ -178,7 +160,7 @@ def _draw_network(rng: random.Random) -> NetworkOptions:
     )
 
 
-def _draw_disk(rng: random.Random) -> DiskOptions:
+def draw_disk(rng: random.Random) -> DiskOptions:
     return DiskOptions(sync_mean_s=rng.choice([0.0003, 0.001, 0.03]))
 
 
@@ -207,7 +189,7 @@ def make_policy(name: str) -> Policy:
     return Starve(starved)
 
 
-async def simulate(plan: Plan, tell: Callable[[Observation], None] | None = None) -> Outcome:
+async def simulate(plan: ClassicPlan, tell: Callable[[Observation], None] | None = None) -> Outcome:
     """Run a plan. Needs a Trio run with an autojump clock; `run_plan` brings one along."""
     world_opened = open_world(
         plan.seed,
@@ -218,13 +200,14 @@ async def simulate(plan: Plan, tell: Callable[[Observation], None] | None = None
     )
     async with world_opened as world:
         config = plan.config
-        group = config.groups[GROUP]
+        group = config.classic_groups[GROUP]
         cluster = SimCluster(world, config, skews_ms=plan.skews_ms)
         world.network.add_host(STRANGER, STRANGER_ADDRESS)
         logs = DiskLogBytes(cluster, group)
-        history = History(invariants(group, logs), tell)
+        old = OnlyOldExpires(group=group, cluster=cluster)
+        history = History((*invariants(group, logs), old), tell)
         world.on_event.append(history.add)
-        faults = FaultRunner(cluster, group, history, ACTIONS)
+        faults = FaultRunner(cluster=cluster, group=group, history=history, actions=ACTIONS)
         await cluster.start()
         load = Workload(cluster, GROUP, history, plan.load, world.rng("load"))
         async with trio.open_nursery() as nursery:
@@ -255,29 +238,19 @@ async def simulate(plan: Plan, tell: Callable[[Observation], None] | None = None
             violations=tuple(history.violations),
             counts={
                 **counted(history.observations, group.segment_bytes),
-                **_fault_counts(faults),
-                **_restarts(cluster),
+                **fault_counts(faults),
+                **restarts(cluster),
             },
             virtual_s=trio.current_time(),
             steps=world.fingerprint.steps,
         )
 
 
-def run_plan(plan: Plan, tell: Callable[[Observation], None] | None = None) -> Outcome:
-    """The whole run, on a virtual clock of its own."""
-    clock = trio.testing.MockClock(autojump_threshold=0)
-    outcome: Outcome = trio.run(simulate, plan, tell, clock=clock)
-    return outcome
-
-
-def run_seed(seed: str, tell: Callable[[Observation], None] | None = None) -> Outcome:
-    """The run that belongs to a seed."""
-    return run_plan(draw_plan(seed), tell)
-
-
-def _fault_counts(faults: FaultRunner) -> dict[str, int]:
+def fault_counts(faults: Runner) -> dict[str, int]:
+    """How often each action took effect, under the names of a sweep."""
     return {f"fault {kind}": count for kind, count in faults.counts.items()}
 
 
-def _restarts(cluster: SimCluster) -> dict[str, int]:
+def restarts(cluster: SimMachines[Any]) -> dict[str, int]:
+    """How often nodes were started again, likewise."""
     return {"restarts": sum(max(0, node.boots - 1) for node in cluster.world.nodes)}

@@ -91,20 +91,23 @@ class Endpoint:
     async def receive_some(self, max_bytes: int) -> bytes:
         assert max_bytes > 0, max_bytes
         await trio.lowlevel.checkpoint()
-        while True:
-            if self.receive_closed:
-                raise trio.ClosedResourceError("this half is closed")
-            if self._inbox:
-                count = self.host.net.fragment(min(len(self._inbox), max_bytes))
-                data = bytes(self._inbox[:count])
-                del self._inbox[:count]
-                self.inward.credit(count)
-                return data
-            if self._errno:
-                raise trio.BrokenResourceError(f"{self.remote}: {os.strerror(self._errno)}")
-            if self._ended:
-                return b""
+        while (data := self.receive_now(max_bytes)) is None:
             await self._reader.park()
+        return data
+
+    def receive_now(self, max_bytes: int) -> bytes | None:
+        """None if nothing is there."""
+        if self.receive_closed:
+            raise trio.ClosedResourceError("this half is closed")
+        if self._inbox:
+            count = self.host.net.fragment(min(len(self._inbox), max_bytes))
+            data = bytes(self._inbox[:count])
+            del self._inbox[:count]
+            self.inward.credit(count)
+            return data
+        if self._errno:
+            raise trio.BrokenResourceError(f"{self.remote}: {os.strerror(self._errno)}")
+        return b"" if self._ended else None
 
     async def wait_for_room(self) -> None:
         """Return when something can be sent. Raises as `send_all` does."""
@@ -177,6 +180,10 @@ class SimReceiveHalf:
     async def receive_held(self, max_bytes: int) -> bytes | Held:
         data = await self._end.receive_some(max_bytes)
         return SimHeld(data) if data else data
+
+    def receive_now(self, max_bytes: int, *, held: bool = False) -> bytes | Held | None:
+        data = self._end.receive_now(max_bytes)
+        return SimHeld(data) if data and held else data
 
     async def aclose(self) -> None:
         self._end.close_receiving()

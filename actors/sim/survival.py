@@ -8,16 +8,19 @@ from collections.abc import Iterator
 
 import attrs
 
-from actors.config import ClassicGroup
+from actors.config import ClassicGroup, Group
 from actors.events import ha, store
 from actors.sim.history import FaultInjected, Observation, given_up
 from actors.sim.log_bytes import LogBytes
 from actors.sim.world import SimEvent
 
-POWER_LOSSES = ("power_loss", "power_loss_all", "old_sector")
+POWER_LOSSES = ("power_loss", "power_loss_all", "power_loss_in_sync", "old_sector")
+
+LOOKED_AT = ("kill", "power_loss", "power_loss_all", "power_loss_in_sync", "heal")
+"""When `FurthestHolds` looks."""
 
 
-def is_of(group: ClassicGroup, seen: SimEvent) -> bool:
+def is_of(group: Group, seen: SimEvent) -> bool:
     """Whether an event is about this group."""
     parts = seen.path.split("/")
     return len(parts) > 2 and parts[2] == group.name
@@ -139,7 +142,7 @@ class FurthestHolds:
         match seen:
             case SimEvent(event=ha.AppendsAcknowledged(next_bytes=end)) if is_of(self.group, seen):
                 self._acknowledged = max(self._acknowledged, end)
-            case FaultInjected(kind="kill" | "power_loss" | "power_loss_all" | "heal"):
+            case FaultInjected(kind=kind) if kind in LOOKED_AT:
                 yield from self._check()
 
     def _check(self) -> Iterator[str]:

@@ -16,8 +16,9 @@ import attrs
 
 from actors.ha.core.states import Lost
 from actors.sim.faults import ACTIONS
+from actors.sim.plan import Expected, Outcome
+from actors.sim.running import run_seed
 from actors.sim.scheduler import TRIO_VERSION
-from actors.sim.simulation import Outcome, run_seed
 from actors.version import VERSION
 
 SENSIBLE_SEEDS: Final = 30
@@ -28,6 +29,7 @@ RARE: Final = (
     "promote",
     "fail_over",
     "force_promote",
+    "expire",
     "false_report",
     "stranger",
 )
@@ -68,6 +70,9 @@ MARKS: Final = (
     "mark tail cut at a bad record",
     "mark catch-up over files",
     "mark catch-up from nothing",
+    "mark file deleted: age",
+    "mark slave needs what expired",
+    "mark catch-up from what had not expired",
     "mark dispatch went on behind the end",
     "mark write failed",
     "mark sync failed",
@@ -89,6 +94,7 @@ MARKS: Final = (
     ),
 )
 """What a thorough one has to have seen as well."""
+CLASSIC: Final = Expected(always=EXPECTED, thorough=MARKS)
 
 
 @attrs.frozen(kw_only=True)
@@ -98,20 +104,22 @@ class SweepResult:
     Attributes:
         seeds: how many were run.
         failed: the runs with violations.
-        counts: the sum of all runs' counts, every name of EXPECTED and MARKS included.
+        counts: the sum of all runs' counts, every name of `expected` included.
         virtual_s: the sum of their lengths.
+        expected: see there.
     """
 
     seeds: int
     failed: tuple[Outcome, ...]
     counts: dict[str, int]
     virtual_s: float
+    expected: Expected = CLASSIC
 
     @property
     def zeros(self) -> tuple[str, ...]:
         """What never happened though it should have."""
-        expected = EXPECTED if self.seeds >= SENSIBLE_SEEDS else ()
-        marks = MARKS if self.seeds >= THOROUGH_SEEDS else ()
+        expected = self.expected.always if self.seeds >= SENSIBLE_SEEDS else ()
+        marks = self.expected.thorough if self.seeds >= THOROUGH_SEEDS else ()
         return tuple(name for name in (*expected, *marks) if not self.counts[name])
 
     @property
@@ -123,6 +131,7 @@ def sweep(
     seeds: Iterable[str],
     on_run: Callable[[Outcome], None] = lambda outcome: None,
     run: Callable[[str], Outcome] = run_seed,
+    expected: Expected = CLASSIC,
 ) -> SweepResult:
     """Run all seeds, also behind one that fails.
 
@@ -130,8 +139,9 @@ def sweep(
         seeds: any text is a seed.
         on_run: told of each run as it ends.
         run: runs one seed.
+        expected: what has to happen.
     """
-    counts = dict.fromkeys((*EXPECTED, *MARKS), 0)
+    counts = dict.fromkeys((*expected.always, *expected.thorough), 0)
     failed: list[Outcome] = []
     virtual_s, number = 0.0, 0
     for seed in seeds:
@@ -143,7 +153,9 @@ def sweep(
         if outcome.violations:
             failed.append(outcome)
         on_run(outcome)
-    return SweepResult(seeds=number, failed=tuple(failed), counts=counts, virtual_s=virtual_s)
+    return SweepResult(
+        seeds=number, failed=tuple(failed), counts=counts, virtual_s=virtual_s, expected=expected
+    )
 
 
 def failure_text(outcome: Outcome) -> str:
@@ -155,7 +167,7 @@ def failure_text(outcome: Outcome) -> str:
             *(f"  {text}" for text in outcome.plan.describe()),
             f"  {versions()}",
             f"  events {outcome.digest}, fingerprint {outcome.fingerprint}",
-            f"  make replay SEED={outcome.plan.seed}",
+            f"  make replay SEED={outcome.plan.seed} MODE={outcome.plan.mode}",
         ]
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import TypeAlias
 
 import attrs
@@ -26,12 +27,14 @@ from actors.sim.history import (
     given_up,
 )
 from actors.sim.log_bytes import LogBytes
+from actors.sim.underived import Unit, first_wrong, underived, unit_fits
+from actors.storage.commit_log import segment_bases
 from actors.storage.event_reader import BootSummary, read_events, summarize
 from actors.storage.index_files import is_index_name
 from actors.storage.layout import StoreLayout
 from actors.storage.queue_files import list_queues
 from wire.commitlog import Record, Stop, decode_record, scan_heads
-from wire.consume_queue import decode_units
+from wire.consume_queue import FILLER_UNIT, UNIT_BYTES, decode_units, is_filler
 from wire.errors import RemoteProtocolError
 from wire.index_file import (
     HEADER_BYTES,
@@ -46,8 +49,8 @@ from wire.index_file import (
 )
 from wire.record_scan import RecordHead
 
-Units: TypeAlias = Mapping[tuple[str, int], Sequence[tuple[int, int, int]]]
-"""By topic and queue: offset, size and tags code of each unit, from queue offset 0 on."""
+Units: TypeAlias = Mapping[tuple[str, int], Sequence[Unit]]
+"""By topic and queue: its units, from queue offset 0 on."""
 
 
 @attrs.define(kw_only=True)
@@ -86,6 +89,7 @@ def validate(cluster: SimCluster, group: ClassicGroup, history: History, logs: L
     done = operations(history.observations)
     kept = without_given_up(done, history.observations)
     members = {name: decode_log(group, logs, name) for name in group.members}
+    lacks = underived(group, history.observations)
     for name, stored in members.items():
         note("LogIsWhole", [f"{name}: {stored.problem}"] if stored.problem else [])
         note("AcknowledgedSurvives", (f"{name}: {t}" for t in acknowledged_survives(kept, stored)))
@@ -93,9 +97,16 @@ def validate(cluster: SimCluster, group: ClassicGroup, history: History, logs: L
         layout = StoreLayout(cluster.config.group_dir(name, group.name))
         disk = cluster.world.node(name).disk
         queues = queue_units(disk, layout.consume_queue)
-        note("QueuesFitLog", (f"{name}: {text}" for text in queues_fit(stored, queues)))
+        begin = min(segment_bases(disk, layout.commit_log), default=0)
+        note(
+            "QueuesFitLog",
+            (f"{name}: {text}" for text in queues_fit(stored, queues, begin, lacks[name])),
+        )
         index = index_files(disk, layout.index, group.index_slots_count)
-        note("IndexFitsLog", (f"{name}: {text}" for text in index_fits(stored, index)))
+        note(
+            "IndexFitsLog",
+            (f"{name}: {text}" for text in index_fits(stored, index, begin, lacks[name])),
+        )
     end = max(stored.end for stored in members.values())
     end += -end % group.segment_bytes
     note("LogsEqual", logs_equal({name: logs.written(name, 0, end) for name in members}))
@@ -176,15 +187,17 @@ def decode_log(group: ClassicGroup, logs: LogBytes, node: str) -> StoredLog:
 
 
 def queue_units(disk: SimDisk, folder: str) -> Units:
-    """All consume queues of a store, as far as their units are used."""
+    """All consume queues of a store, as far as their units are used; fillers for deleted files."""
     found: dict[tuple[str, int], list[tuple[int, int, int]]] = {}
     for topic, queue_id in list_queues(disk, folder):
+        names = disk.listdir(f"{folder}/{topic}/{queue_id}")
         data = b"".join(
             disk.inode(path).read(0, disk.stat(path).size_bytes)
-            for name in disk.listdir(f"{folder}/{topic}/{queue_id}")
+            for name in names
             for path in [f"{folder}/{topic}/{queue_id}/{name}"]
         )
-        units = list(decode_units(data))
+        gone = int(names[0]) // UNIT_BYTES if names else 0
+        units = list(decode_units(FILLER_UNIT * gone + data))
         while units and units[-1][1] == 0:
             units.pop()
         found[topic, queue_id] = units
@@ -314,8 +327,10 @@ def logs_equal(logs: Mapping[str, bytes]) -> Iterator[str]:
         yield f"{names[0]} and {name} differ at {place} (sizes {len(one)}, {len(other)})"
 
 
-def queues_fit(stored: StoredLog, queues: Units) -> Iterator[str]:
-    """Each queue has exactly the units of its records, at their queue offsets."""
+def queues_fit(stored: StoredLog, queues: Units, begin: int = 0, lacks: int = 0) -> Iterator[str]:
+    """Each queue has exactly the units of its records, at their queue offsets. Files with those of
+    records below `begin` alone may have gone; any below `lacks` may be missing.
+    """
     expected: dict[tuple[str, int], list[tuple[int, int, int]]] = {}
     for head in stored.heads:
         units = expected.setdefault((head.topic, head.queue_id), [])
@@ -327,23 +342,28 @@ def queues_fit(stored: StoredLog, queues: Units) -> Iterator[str]:
         units.append((head.physical_offset, head.size, head.tags_code))
     for topic, queue_id in sorted({**expected, **queues}):
         want, got = expected.get((topic, queue_id), []), list(queues.get((topic, queue_id), []))
-        if want != got:
-            pairs = enumerate(zip(want, got, strict=False))
-            place = next((at for at, (a, b) in pairs if a != b), min(len(want), len(got)))
+        gone = next((at for at, unit in enumerate(got) if not is_filler(*unit)), len(got))
+        pairs = enumerate(zip_longest(want, got))
+        limits = ((at, pair, begin if at < gone else lacks) for at, pair in pairs)
+        place = next((at for at, pair, limit in limits if not unit_fits(*pair, limit)), None)
+        if place is not None:
             yield f"{topic}/{queue_id}: unit {place} is wrong ({len(got)} units, {len(want)} due)"
 
 
-def index_fits(stored: StoredLog, files: Sequence[IndexFileContent]) -> Iterator[str]:
-    """The index has exactly the keys of the records, in log order, and each can be found."""
+def index_fits(
+    stored: StoredLog, files: Sequence[IndexFileContent], begin: int = 0, lacks: int = 0
+) -> Iterator[str]:
+    """The index has exactly the keys of the records, in log order, and each can be found. Its first
+    files may have gone with records below `begin`; any entry below `lacks` may be missing.
+    """
     expected = [
         (key_hash(key), head.physical_offset)
         for head in stored.heads
         for key in index_keys(head.topic, head.keys, head.uniq_key)
     ]
     got = [(unit.key_hash, unit.physical_offset) for file in files for unit in file.units]
-    if got != expected:
-        pairs = enumerate(zip(expected, got, strict=False))
-        place = next((at for at, (a, b) in pairs if a != b), min(len(expected), len(got)))
+    place = first_wrong(expected, got, begin, lacks)
+    if place is not None:
         yield f"index: entry {place} is wrong ({len(got)} entries, {len(expected)} due)"
     for file in files:
         newest = dict.fromkeys(range(len(file.slots)), 0)

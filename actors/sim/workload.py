@@ -62,9 +62,9 @@ class WorkloadOptions:
     read_pause_mean_s: float = 0.7
 
 
-def draw_options(rng: random.Random) -> WorkloadOptions:
-    """A workload of another character for every seed."""
-    return WorkloadOptions(
+def draw_options(rng: random.Random, *, busy: bool = False) -> WorkloadOptions:
+    """A workload of another character for every seed. `busy`: files fill up soon."""
+    options = WorkloadOptions(
         appenders=rng.randint(1, 3),
         pause_mean_s=rng.choice([0.5, 1.0, 2.0]),
         batch_max=rng.choice([1, 3, 8]),
@@ -74,6 +74,9 @@ def draw_options(rng: random.Random) -> WorkloadOptions:
         readers=rng.randint(1, 3),
         property_bytes=rng.choice([0, 0, 0, 400]),
     )
+    if not busy:
+        return options
+    return attrs.evolve(options, appenders=3, pause_mean_s=0.5, batch_max=8, body_mean_bytes=1200)
 
 
 @attrs.define(eq=False)

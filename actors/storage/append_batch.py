@@ -61,6 +61,7 @@ class AppendEncoder:
         segment_bytes: size of a segment.
         body_bytes_max: largest body.
         next_offsets: next queue offset by topic and queue id.
+        first_offset: that of a queue's first record if it is not among them.
     """
 
     default_topic: str
@@ -68,6 +69,7 @@ class AppendEncoder:
     segment_bytes: int
     body_bytes_max: int
     next_offsets: dict[QueueKey, int]
+    first_offset: int = 0
     _encoders: dict[str, RecordEncoder] = attrs.field(factory=dict, init=False)
 
     def begin(self, at_bytes: int) -> AppendBatch:
@@ -114,7 +116,7 @@ class AppendEncoder:
         room = rest - BLANK_BYTES
         first = last = -1
         queue_key: QueueKey | None = None
-        queue_offset = 0
+        queue_offset = empty_size = 0
         for record in records:
             if isinstance(record, Message):
                 key = (record.topic or self.default_topic, record.queue_id)
@@ -125,8 +127,10 @@ class AppendEncoder:
                 if queue_key is not None:
                     self.next_offsets[queue_key] = queue_offset
                 encoder, queue_offset = self._queue(key, undo)
-                queue_key = key
-            size = encoder.record_size(len(body), properties)
+                queue_key, empty_size = key, encoder.record_size(0)
+            size = empty_size + len(body)
+            if properties:
+                size = encoder.record_size(len(body), properties)
             if size > room:
                 if size + BLANK_BYTES > self.segment_bytes:
                     raise TooLarge(f"record of {size} bytes, a segment has {self.segment_bytes}")
@@ -172,7 +176,7 @@ class AppendEncoder:
             if len(self._encoders) >= ENCODERS_MAX:
                 del self._encoders[next(iter(self._encoders))]
             self._encoders[topic] = encoder
-        return encoder, offset or 0
+        return encoder, self.first_offset if offset is None else offset
 
     def _restore(self, offsets: dict[QueueKey, int | None]) -> None:
         for key, offset in offsets.items():

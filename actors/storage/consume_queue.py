@@ -124,18 +124,20 @@ class ConsumeQueues:
         if queue is None:
             queue = self._create(key, heads[0].queue_offset)
         out = bytearray()
+        expected = queue.next_bytes
         try:
             for head in heads:
                 at = head.queue_offset * UNIT_BYTES
-                expected = queue.next_bytes + len(out)
                 if at < expected:
                     continue
                 if at > expected:
                     self._write(queue, out)
                     out = bytearray()
                     self._skip(key, queue, at)
-                out += encode_unit(head.physical_offset, head.size, head.tags_code)
-                queue.end_bytes = head.physical_offset + head.size
+                physical_offset, size = head.physical_offset, head.size
+                out += encode_unit(physical_offset, size, head.tags_code)
+                queue.end_bytes = physical_offset + size
+                expected = at + UNIT_BYTES
         finally:
             self._write(queue, out)
 

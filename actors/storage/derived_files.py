@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack
-from itertools import groupby
 
 import attrs
 
@@ -54,12 +53,15 @@ class DerivedFiles:
 
     Attributes:
         flushed_bytes: `dispatched_bytes` of the last flush.
+        durable_bytes: the same as it surely outlasts a crash: behind it units may be cut then, so
+            the log has to keep its records.
     """
 
     env: Env
     layout: StoreLayout
     group: ClassicGroup
     flushed_bytes: int = attrs.field(default=0, init=False)
+    durable_bytes: int = attrs.field(default=0, init=False)
     queues: ConsumeQueues = attrs.field(init=False)
     index: IndexFiles = attrs.field(init=False)
     _side: SideFile = attrs.field(init=False)
@@ -141,10 +143,12 @@ class DerivedFiles:
     def _note(self, state: DispatchState) -> None:
         """Write down what may be trusted at most from now on. Synced."""
         self.flushed_bytes = state.dispatched_bytes
+        self.durable_bytes = min(self.durable_bytes, state.dispatched_bytes)
         if state != self._state:
             self._side.write(state.values())
             self._side.sync()
             self._state = state
+            self.durable_bytes = state.dispatched_bytes
 
     @property
     def queue_count(self) -> int:
@@ -156,19 +160,21 @@ class DerivedFiles:
         Raises: QueueGap: units were lost: `rebuild_queue`. OSError.
         """
         refused = []
-        fitting = []
-        safe: dict[str, bool] = {}
+        by_queue: dict[tuple[str, int], list[RecordHead]] = {}
+        topic, queue_id, is_safe = "", -1, False
+        group: list[RecordHead] = []
         for head in heads:
-            topic = head.topic
-            if topic not in safe:
-                safe[topic] = is_safe_topic(topic)
-            if not safe[topic] or not _has_place(head):
+            if head.queue_id != queue_id or head.topic != topic:
+                topic, queue_id = head.topic, head.queue_id
+                is_safe = queue_id >= 0 and is_safe_topic(topic)
+                group = by_queue.setdefault((topic, queue_id), [])
+            if not is_safe or not 0 <= head.queue_offset < QUEUE_OFFSET_MAX:
                 refused.append(head)
             elif has_queue_unit(head.sys_flag):
-                fitting.append(head)
-        by_queue = sorted(fitting, key=_queue_key)  # stable: log order within a queue
-        for (topic, queue_id), group in groupby(by_queue, key=_queue_key):
-            self.queues.put(topic, queue_id, list(group))
+                group.append(head)
+        for key in sorted(by_queue):
+            if by_queue[key]:
+                self.queues.put(*key, by_queue[key])
         self.index.put(heads)
         if heads:
             self._last_ts = heads[-1].store_ts
@@ -184,7 +190,7 @@ class DerivedFiles:
         """
         state = self._state_at(at_bytes, seen_bytes)
         paths = (*self.queues.take_dirty(), *self.index.take_dirty())
-        if state == self._state and not paths and not self._checkpoint_due:
+        if not (state != self._state or paths or self._checkpoint_due or self._keeps_files):
             return None
         last_ts = self._last_ts
         checkpoint = Checkpoint(
@@ -195,6 +201,12 @@ class DerivedFiles:
         if self._state is not None:
             paths = (*paths, self._side.path)  # of the flush before
         return Flush(paths=paths, state=state, checkpoint=checkpoint)
+
+    @property
+    def _keeps_files(self) -> bool:
+        """Whether the log has to keep a file only because the last flush's state is not synced."""
+        size = self.group.segment_bytes
+        return self.durable_bytes // size < self.flushed_bytes // size
 
     def _state_at(self, at_bytes: int, seen_bytes: int) -> DispatchState:
         name, header = self.index.newest()
@@ -219,7 +231,8 @@ class DerivedFiles:
         return (*self.queues.take_gone(), *self.index.take_gone())
 
     def end_flush(self, flush: Flush) -> None:
-        """Its paths are durable: write it down."""
+        """Its paths are durable: write it down. So is the state before, which is one of them."""
+        self.durable_bytes = self.flushed_bytes
         self._side.write(flush.state.values())
         self._state = flush.state
         self.flushed_bytes = flush.state.dispatched_bytes
@@ -289,12 +302,3 @@ def adopt(
     side.write(state.values())
     side.sync()
     side.close()
-
-
-def _has_place(head: RecordHead) -> bool:
-    """In a queue of its topic, if that can have one."""
-    return head.queue_id >= 0 and 0 <= head.queue_offset < QUEUE_OFFSET_MAX
-
-
-def _queue_key(head: RecordHead) -> tuple[str, int]:
-    return head.topic, head.queue_id

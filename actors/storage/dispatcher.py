@@ -10,9 +10,10 @@ Differs:
 - Woken soon after the log's growth, without a poll; only synced bytes in a `synced` group.
 - How far everything is flushed is written down (`dispatch_state`).
 
-Messages: store.LogGrew; LookupQueue, LookupKey, GetDispatched from anybody. It asks the store for
-its range at its start and tells nobody. A restart loads the files anew; a disk error is final, as
-for the store, and the supervisor has to end the group; but a full disk is waited for.
+Messages: see `dispatcher_messages`; the store tells it LogGrew, anybody may ask the rest. It asks
+the store for its range at its start, and tells it SetFloor. A restart loads the files anew; a disk
+error is final, as for the store, and the supervisor has to end the group; but a full disk is waited
+for.
 """
 
 from __future__ import annotations
@@ -27,15 +28,22 @@ from actors.env import Env
 from actors.env.protocols import Syncer
 from actors.errors import CorruptLog, StorageError
 from actors.events import store as events
-from actors.runtime import Actor, ActorDown, ActorRef, AskTimeout, MailboxSpec, ReplyTo, StopReason
+from actors.runtime import Actor, ActorDown, ActorRef, AskTimeout, MailboxSpec, StopReason
 from actors.storage.commit_log import NO_ROOM
 from actors.storage.consume_queue import QueueGap
 from actors.storage.derived_files import DerivedFiles, Flush
+from actors.storage.dispatcher_messages import Dispatched as Dispatched
+from actors.storage.dispatcher_messages import GetDispatched as GetDispatched
+from actors.storage.dispatcher_messages import KeyMatches as KeyMatches
+from actors.storage.dispatcher_messages import LookupKey as LookupKey
+from actors.storage.dispatcher_messages import LookupQueue as LookupQueue
+from actors.storage.dispatcher_messages import Message as Message
+from actors.storage.dispatcher_messages import QueueUnits as QueueUnits
 from actors.storage.layout import StoreLayout
 from actors.storage.log_reader import LogReader, OffsetGone
 from actors.storage.pacing import DISPATCH_WITHIN_S, STOP_DISPATCH_S, Pacing
 from actors.storage.stepping import stepped
-from actors.storage.store_messages import GetRange, LogGrew, LogRange, Subscribe
+from actors.storage.store_messages import GetRange, LogGrew, LogRange, SetFloor, Subscribe
 from actors.storage.store_messages import Message as StoreMessage
 from wire.commitlog import RecordHead, Scanned, Stop, scan_heads
 
@@ -47,74 +55,6 @@ STOP_ASK_TIMEOUT_S = 1.0
 LOOKUP_COUNT_MAX = 1024
 NO_ROOM_PAUSE_S = 1.0
 """A full disk stays so for a while: the log is cleaned, or somebody makes room."""
-
-
-@attrs.frozen(kw_only=True)
-class QueueUnits:
-    """Part of a consume queue.
-
-    Attributes:
-        min_offset, next_offset: the queue's range.
-        first_offset: queue offset of the first unit given; at least the one asked for.
-        units: physical offset, size and tags code of each.
-    """
-
-    min_offset: int
-    next_offset: int
-    first_offset: int
-    units: tuple[tuple[int, int, int], ...]
-
-
-@attrs.frozen(kw_only=True)
-class LookupQueue:
-    """Where the records of a queue are, from queue offset `position` on."""
-
-    topic: str
-    queue_id: int
-    position: int
-    count: int
-    reply_to: ReplyTo[QueueUnits]
-
-
-@attrs.frozen(kw_only=True)
-class KeyMatches:
-    """Physical offset and size of the records that have the key, newest first."""
-
-    matches: tuple[tuple[int, int], ...]
-
-
-@attrs.frozen(kw_only=True)
-class LookupKey:
-    """Which records of a topic have a key, at most `count`. UNIQ_KEY counts as a key."""
-
-    topic: str
-    key: str
-    count: int
-    reply_to: ReplyTo[KeyMatches]
-
-
-@attrs.frozen(kw_only=True)
-class Dispatched:
-    """How far the dispatcher is.
-
-    Attributes:
-        dispatched_bytes: all records that end at or below it can be looked up.
-        flushed_bytes: and need not be dispatched again after a crash.
-        limit_bytes: the log's end as it may be dispatched.
-        queue_count: consume queues.
-    """
-
-    dispatched_bytes: int
-    flushed_bytes: int
-    limit_bytes: int
-    queue_count: int
-
-
-@attrs.frozen(kw_only=True)
-class GetDispatched:
-    """Answered at once."""
-
-    reply_to: ReplyTo[Dispatched]
 
 
 @attrs.frozen(kw_only=True)
@@ -134,7 +74,6 @@ class _Flushed:
     flush: Flush
 
 
-Message: TypeAlias = LogGrew | LookupQueue | LookupKey | GetDispatched
 _Inbox: TypeAlias = Message | _GoOn | _FlushDue | _Flushed
 
 
@@ -157,6 +96,7 @@ class Dispatcher(Actor[_Inbox]):
     _wanted_bytes: int = attrs.field(default=0, init=False)
     _syncer: Syncer = attrs.field(init=False)
     _in_flight: Flush | None = attrs.field(default=None, init=False)
+    _floor_bytes: int = attrs.field(default=0, init=False)
 
     async def on_start(self) -> None:
         """Load the files; dispatching itself begins with the first LogGrew."""
@@ -174,6 +114,7 @@ class Dispatcher(Actor[_Inbox]):
         )
         me, name = self.ctx.self_ref, self.ctx.path
         await self.store.tell(Subscribe(subscriber=me, name=name, within_s=DISPATCH_WITHIN_S))
+        await self._tell_floor()
         self.ctx.timers.start("flush", FLUSH_INTERVAL_S, _FlushDue())
 
     async def on_stop(self, reason: StopReason) -> None:
@@ -224,6 +165,7 @@ class Dispatcher(Actor[_Inbox]):
             case _Flushed():
                 self._in_flight = None
                 self._files.end_flush(message.flush)
+                await self._tell_floor()
             case LookupQueue():
                 message.reply_to.send(self._units(message))
             case LookupKey():
@@ -248,6 +190,14 @@ class Dispatcher(Actor[_Inbox]):
             self._syncer.forget(self._files.take_gone())
         self._at_bytes = max(self._at_bytes, self._min_bytes)
         await self._go_on()
+
+    async def _tell_floor(self) -> None:
+        """The store keeps what a crash could take from us; only whole files are news to it."""
+        floor = self._files.durable_bytes
+        floor -= floor % self._reader.segment_bytes
+        if floor != self._floor_bytes:
+            self._floor_bytes = floor
+            await self.store.tell(SetFloor(offset_bytes=floor))
 
     async def _go_on(self) -> None:
         """One slice; then everybody has a turn, so that what copies shows how fast it can."""

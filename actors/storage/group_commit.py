@@ -50,14 +50,14 @@ class Group:
         taken: appends dealt with, from the first on.
         written: those in the log now, in log order.
         rolled: first offsets of the segments that were begun.
-        no_room: the disk had none, so nothing of it was written.
+        no_room: the disk had none, so that nothing of it was written.
         failed: the disk's error; the log's end is unknown then.
     """
 
     taken: int
     written: list[Placed]
     rolled: tuple[int, ...] = ()
-    no_room: bool = False
+    no_room: NoRoom | None = None
     failed: OSError | None = None
 
 
@@ -115,9 +115,9 @@ class GroupCommit:
             self.encoder.take_back(batch)
             for each in placed:
                 each.append.reply_to.fail(LogFull(f"no room up to {batch.next_bytes}: {error}"))
-            no_room = isinstance(error, NoRoom)
-            failed = None if no_room else error
-            return Group(taken=taken, written=[], no_room=no_room, failed=failed)
+            if isinstance(error, NoRoom):
+                return Group(taken=taken, written=[], no_room=error)
+            return Group(taken=taken, written=[], failed=error)
         try:
             for number, part in enumerate(batch.parts):
                 if number:

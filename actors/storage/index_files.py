@@ -13,62 +13,35 @@ Differs:
 from __future__ import annotations
 
 import datetime
-import struct
-from array import array
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 
 import attrs
 
-from actors.env.protocols import Disk, File
+from actors.env.protocols import Disk
 from actors.errors import ConfigError
 from actors.storage.dispatch_state import DispatchState
+from actors.storage.index_file import IndexDamaged as IndexDamaged
+from actors.storage.index_file import IndexFile
 from actors.storage.small_files import create_sized
 from wire.commitlog import RecordHead
 from wire.errors import RemoteProtocolError
 from wire.index_file import (
     HEADER_BYTES,
-    INDEX_UNIT_BYTES,
     NO_UNIT,
     IndexHeader,
-    IndexUnit,
     decode_index_header,
-    decode_index_unit,
-    decode_slot,
     encode_index_header,
-    encode_index_unit,
-    encode_slot,
     index_file_bytes,
     index_key,
     index_keys,
     key_hash,
-    seconds_since,
-    slot_position,
-    unit_position,
 )
 from wire.message_record import SYS_FLAG_TRANSACTION, TRANSACTION_ROLLBACK
 
 NAME_DIGITS = 17
-CHUNK_BYTES = 4 << 20
 STEPS_MAX = 65_536
 """Units that one lookup follows: a slot's chain is as long as many keys share it."""
-_UNIT = struct.Struct(">iqii")
-_NO_ENTRY = (0, 0, 0, 0)
 _LONG_MAX = 2**63 - 1
-
-
-class IndexDamaged(Exception):
-    """What a file says cannot be: the index has to be built anew."""
-
-
-@attrs.define
-class _IndexFile:
-    name: int
-    file: File
-    header: IndexHeader
-
-    @property
-    def path(self) -> str:
-        return self.file.path
 
 
 @attrs.define
@@ -86,7 +59,7 @@ class IndexFiles:
     slots: int
     units: int
     wall_clock_ms: Callable[[], int]
-    _files: list[_IndexFile] = attrs.field(factory=list, init=False)
+    _files: list[IndexFile] = attrs.field(factory=list, init=False)
     _dirty: dict[str, None] = attrs.field(factory=dict, init=False)
     _gone: list[str] = attrs.field(factory=list, init=False)
 
@@ -139,7 +112,7 @@ class IndexFiles:
         )
         # Also where the header says the same: a crash may have come between slots and header.
         changed, newest.header = newest.header != covered, covered
-        yield from self._cut_units(newest, changed=changed)
+        yield from newest.cut_units(changed=changed)
         return False
 
     def cut(self, log_end_bytes: int) -> Generator[None, None, None]:
@@ -147,12 +120,12 @@ class IndexFiles:
         while self._files and self._files[-1].header.end_offset >= log_end_bytes:
             newest = self._files[-1]
             unit = newest.header.units_next
-            while unit > 1 and self._unit(newest, unit - 1).physical_offset >= log_end_bytes:
+            while unit > 1 and newest.unit(unit - 1).physical_offset >= log_end_bytes:
                 unit -= 1
             if unit == 1:
                 self._remove(self._files.pop())
                 continue
-            last = self._unit(newest, unit - 1)
+            last = newest.unit(unit - 1)
             if min(last.physical_offset, last.seconds) < 0:
                 raise IndexDamaged(f"{newest.path}: unit {unit - 1}: {last} cannot be")
             newest.header = attrs.evolve(
@@ -161,15 +134,17 @@ class IndexFiles:
                 end_offset=last.physical_offset,
                 end_ts=min(newest.header.begin_ts + 1000 * last.seconds, _LONG_MAX),
             )
-            yield from self._cut_units(newest, changed=True, cutting=True)
+            yield from newest.cut_units(changed=True, cutting=True)
 
     def put(self, heads: Sequence[RecordHead]) -> None:
         """Add the keys of records, in log order; those that are there already are left out."""
         last = self.end_offset
         for head in heads:
+            if not head.keys and not head.uniq_key:
+                continue
             if head.sys_flag & SYS_FLAG_TRANSACTION == TRANSACTION_ROLLBACK:
                 continue
-            if head.physical_offset < last or not (head.keys or head.uniq_key):
+            if head.physical_offset < last:
                 continue
             keys = list(index_keys(head.topic, head.keys, head.uniq_key))
             if head.physical_offset == last:
@@ -190,10 +165,10 @@ class IndexFiles:
         found: list[int] = []
         steps = 0
         for each in reversed(self._files):
-            unit = self._slot(each, wanted % self.slots)
+            unit = each.slot(wanted % self.slots)
             while unit != NO_UNIT and steps < STEPS_MAX and len(found) < count:
                 steps += 1
-                entry = self._unit(each, unit)
+                entry = each.unit(unit)
                 if entry.key_hash == wanted and entry.physical_offset >= 0:
                     found.append(entry.physical_offset)
                 unit = entry.previous if entry.previous < unit else NO_UNIT
@@ -242,105 +217,25 @@ class IndexFiles:
         except RemoteProtocolError as error:
             file.close()
             raise IndexDamaged(f"{path}: {error}") from error
-        self._files.append(_IndexFile(name, file, header))
+        self._files.append(IndexFile(name, file, header, self.slots, self.units))
         if header.units_next > self.units:
             raise IndexDamaged(f"{path}: {header} cannot be")
 
-    def _remove(self, each: _IndexFile) -> None:
+    def _remove(self, each: IndexFile) -> None:
         self._dirty.pop(each.path, None)
         self._gone.append(each.path)
         each.file.close()
         self._disk.unlink(each.path)
         self._disk.sync_dir(self.folder)
 
-    def _cut_units(
-        self, each: _IndexFile, *, changed: bool, cutting: bool = False
-    ) -> Generator[None, None, None]:
-        """Make every slot point below the header's `units_next`. Synced.
-
-        The slots of entries behind it are looked for anew too: a write may have ended in one.
-
-        Args:
-            changed: the header is not what the file says.
-            cutting: the dispatch state still covers the entries behind, so they stay as they are:
-                a start after a crash has to see what they belong to, to cut them again.
-        """
-        units_next = each.header.units_next
-        slots = array("i")
-        slots.frombytes(each.file.pread(HEADER_BYTES, 4 * self.slots))
-        slots.byteswap()
-        yield
-        stale = yield from self._entries_behind(each)
-        if not changed and not stale and min(slots) >= 0 and max(slots) < units_next:
-            return
-        wrong = {slot: NO_UNIT for slot, unit in enumerate(slots) if not 0 <= unit < units_next}
-        wrong.update(dict.fromkeys(stale, NO_UNIT))
-        yield
-        if wrong:
-            for unit, hashed in self._hashes(each, units_next):
-                if hashed % self.slots in wrong:
-                    wrong[hashed % self.slots] = unit
-                if unit % 100_000 == 0:
-                    yield
-            for slot, unit in wrong.items():
-                each.file.pwrite(encode_slot(unit), slot_position(slot))
-                slots[slot] = unit
-        if not cutting:
-            at = unit_position(units_next, self.slots)
-            end = at + len(stale) * INDEX_UNIT_BYTES
-            # The last first: after a crash in between, the first gap is still behind them all.
-            for position in reversed(range(at, end, CHUNK_BYTES)):
-                each.file.pwrite(bytes(min(CHUNK_BYTES, end - position)), position)
-                yield
-        used = self.slots - slots.count(NO_UNIT)
-        each.header = attrs.evolve(each.header, slots_used=used)
-        each.file.pwrite(encode_index_header(each.header), 0)
-        each.file.sync()
-
-    def _entries_behind(self, each: _IndexFile) -> Generator[None, None, list[int]]:
-        """The slots of the entries that lie behind the header's `units_next`, up to the first gap.
-
-        As many as were put since the last flush. Yields every 4 MiB.
-        """
-        found: list[int] = []
-        for data in self._chunks(each, each.header.units_next, self.units):
-            for unit in _UNIT.iter_unpack(data):
-                if unit == _NO_ENTRY:
-                    return found
-                found.append(unit[0] % self.slots)
-            yield
-        return found
-
-    def _hashes(self, each: _IndexFile, units_next: int) -> Iterator[tuple[int, int]]:
-        """Number and key hash of all units below `units_next`, ascending."""
-        number = 1
-        for data in self._chunks(each, number, units_next):
-            for unit in _UNIT.iter_unpack(data):
-                yield number, unit[0]
-                number += 1
-
-    def _chunks(self, each: _IndexFile, first: int, end: int) -> Iterator[bytes]:
-        """The units from `first` on and before `end`, in pieces of at most CHUNK_BYTES."""
-        per_chunk = CHUNK_BYTES // INDEX_UNIT_BYTES
-        for number in range(first, end, per_chunk):
-            count = min(per_chunk, end - number)
-            yield each.file.pread(unit_position(number, self.slots), count * INDEX_UNIT_BYTES)
-
     # ---- units ----
-
-    def _slot(self, each: _IndexFile, slot: int) -> int:
-        unit = decode_slot(each.file.pread(slot_position(slot), 4))
-        return unit if unit < each.header.units_next else NO_UNIT
-
-    def _unit(self, each: _IndexFile, unit: int) -> IndexUnit:
-        return decode_index_unit(each.file.pread(unit_position(unit, self.slots), INDEX_UNIT_BYTES))
 
     def _count_of(self, physical_offset: int) -> int:
         """How many of the newest entries are of this record; they may lie in two files."""
         count = 0
         for each in reversed(self._files):
             unit = each.header.units_next - 1
-            while unit > 0 and self._unit(each, unit).physical_offset == physical_offset:
+            while unit > 0 and each.unit(unit).physical_offset == physical_offset:
                 count += 1
                 unit -= 1
             if unit > 0:
@@ -351,27 +246,8 @@ class IndexFiles:
         if not self._files or self._files[-1].header.units_next >= self.units:
             self._create()
         newest = self._files[-1]
-        header = newest.header
-        unit, hashed = header.units_next, key_hash(key)
-        slot = hashed % self.slots
-        previous = self._slot(newest, slot)
-        entry = IndexUnit(
-            key_hash=hashed,
-            physical_offset=head.physical_offset,
-            seconds=seconds_since(header.begin_ts, head.store_ts),
-            previous=previous,
-        )
-        newest.file.pwrite(encode_index_unit(entry), unit_position(unit, self.slots))
-        newest.file.pwrite(encode_slot(unit), slot_position(slot))
+        newest.add(key_hash(key), head)
         self._dirty[newest.path] = None
-        newest.header = IndexHeader(
-            begin_ts=head.store_ts if unit == 1 else header.begin_ts,
-            end_ts=head.store_ts,
-            begin_offset=head.physical_offset if unit == 1 else header.begin_offset,
-            end_offset=head.physical_offset,
-            slots_used=header.slots_used + (previous == NO_UNIT),
-            units_next=unit + 1,
-        )
 
     def _create(self) -> None:
         """A new file, named by the local time, after the newest one if the clock went back."""
@@ -383,7 +259,7 @@ class IndexFiles:
             name = max(name, newest.name + 1)
         size_bytes = index_file_bytes(self.slots, self.units)
         file = create_sized(self._disk, f"{self.folder}/{name:017d}", size_bytes)
-        self._files.append(_IndexFile(name, file, IndexHeader()))
+        self._files.append(IndexFile(name, file, IndexHeader(), self.slots, self.units))
 
 
 def is_index_name(name: str) -> bool:

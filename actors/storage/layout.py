@@ -56,6 +56,11 @@ class StoreLayout:
         return f"{self.root}/dispatched"
 
     @property
+    def given_up(self) -> str:
+        """Side file: what was deleted before it was dispatched. See `given_up`."""
+        return f"{self.root}/given_up"
+
+    @property
     def truncating(self) -> str:
         """Side file: a truncation that has begun."""
         return f"{self.root}/truncating"
@@ -78,5 +83,5 @@ class StoreLayout:
     @property
     def files(self) -> tuple[str, ...]:
         """All that are files."""
-        ours = (self.synced, self.dispatched, self.truncating)
+        ours = (self.synced, self.dispatched, self.given_up, self.truncating)
         return (self.checkpoint, self.abort, self.lock, *ours)

@@ -25,19 +25,16 @@ from actors.storage.commit_log import CommitLog
 from actors.storage.derived_files import adopt
 from actors.storage.dispatch_state import DispatchState
 from actors.storage.found_bytes import sync_file, sync_found, write_again
+from actors.storage.given_up import GivenUp
 from actors.storage.layout import StoreLayout
-from actors.storage.log_reader import LogReader
 from actors.storage.queue_files import list_queues, scan_queue
+from actors.storage.queue_heads import NextOffsets, add_offsets
 from actors.storage.side_file import SideFile, SideFileDamaged
 from actors.storage.small_files import create_abort, read_checkpoint, remove_abort
-from wire.commitlog import Checkpoint, Stop, scan_heads
-from wire.message_record import has_queue_unit
+from wire.commitlog import Checkpoint
 
-READ_BYTES = 4 << 20
 NEVER = -1
 NO_LIMIT = 1 << 62
-
-NextOffsets = dict[tuple[str, int], int]
 
 
 @attrs.frozen(kw_only=True)
@@ -52,6 +49,7 @@ class OpenedStore:
         kept_bytes: bytes that were cut and are in `cut/` now.
         last_store_ts: no later record may have an earlier store timestamp.
         next_offsets: next queue offset by topic and queue id; empty on a slave.
+        first_offset: where other queues begin.
     """
 
     log: CommitLog
@@ -61,6 +59,7 @@ class OpenedStore:
     kept_bytes: int
     last_store_ts: int
     next_offsets: NextOffsets
+    first_offset: int
 
     def events(self) -> tuple[object, ...]:
         """What to emit about it."""
@@ -138,6 +137,7 @@ def _open(
         kept_bytes=kept,
         last_store_ts=max(found.last_store_ts, checkpoint.log_ts),
         next_offsets=offsets,
+        first_offset=0 if group.compat else GivenUp.read(disk, layout.given_up).next_offset,
     )
 
 
@@ -254,6 +254,7 @@ def next_offsets(
     (5.3.3, and `compat`: T22). If queues are missing, the whole log says it.
     """
     offsets: NextOffsets = {}
+    unsure: NextOffsets = {}  # of queues whose newest records may have been given up
     queues = list_queues(disk, layout.consume_queue)
     if group.compat is not None:
         for topic, queue_id in queues:
@@ -262,9 +263,11 @@ def next_offsets(
             yield
             offsets[topic, queue_id] = 0 if queue is None else queue.next_offset
         return offsets
+    behind: NextOffsets = {}
     if state is None or len(queues) < state.queue_count:
-        yield from _add_offsets(disk, log, log.min_bytes, offsets)
-        return offsets
+        yield from add_offsets(disk, log, log.min_bytes, log.written_bytes, behind)
+        return behind
+    given_up = GivenUp.read(disk, layout.given_up)
     start = trusted = min(max(state.dispatched_bytes, log.min_bytes), log.written_bytes)
     for topic, queue_id in queues:
         folder = f"{layout.consume_queue}/{topic}/{queue_id}"
@@ -272,30 +275,10 @@ def next_offsets(
         yield
         if queue is None:
             start = log.min_bytes
-        else:
-            offsets[topic, queue_id] = queue.next_offset
-    yield from _add_offsets(disk, log, start, offsets)
-    return offsets
-
-
-def _add_offsets(
-    disk: Disk, log: CommitLog, start: int, offsets: NextOffsets
-) -> Generator[None, None, None]:
-    reader = LogReader(disk, log.folder, log.segment_bytes)
-    at, size = start, READ_BYTES
-    try:
-        while at < log.written_bytes:
-            data = reader.read(at, size, log.written_bytes)
-            heads, stopped = scan_heads(data, physical_offset=at)
-            for head in heads:
-                if has_queue_unit(head.sys_flag):
-                    key = (head.topic, head.queue_id)
-                    offsets[key] = max(offsets.get(key, 0), head.queue_offset + 1)
-            yield
-            at += stopped.end + stopped.blank_bytes
-            if stopped.stop in (Stop.CORRUPT, Stop.UNWRITTEN):
-                raise CorruptLog(f"{log.path_of(at)}: offset {at}: no record begins there")
-            short = stopped.stop is Stop.INCOMPLETE and not heads
-            size = len(data) + stopped.missing_bytes if short else READ_BYTES
-    finally:
-        reader.close()
+            continue
+        offsets[topic, queue_id] = queue.next_offset
+        if queue.end_bytes <= given_up.end_bytes:
+            unsure[topic, queue_id] = max(queue.next_offset, given_up.next_offset)
+    yield from add_offsets(disk, log, start, log.written_bytes, behind)
+    known = {key: max(offset, offsets.get(key, 0)) for key, offset in behind.items()}
+    return {**offsets, **unsure, **known}

@@ -18,64 +18,22 @@ from typing import Final, TypeAlias, assert_never
 import attrs
 
 from actors.env import Disk
-from actors.errors import Overloaded
 from actors.log_types import Offsets
-from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo
+from actors.runtime import Actor, ActorRef, MailboxSpec
 from actors.storage import store
 from actors.storage.log_reader import LogReader, OffsetGone
+from actors.storage.pull_messages import HELD_MAX as HELD_MAX
+from actors.storage.pull_messages import NEWS_WITHIN_S as NEWS_WITHIN_S
+from actors.storage.pull_messages import READ_BYTES_MAX as READ_BYTES_MAX
+from actors.storage.pull_messages import NotARecord as NotARecord
+from actors.storage.pull_messages import Pulled as Pulled
+from actors.storage.pull_messages import Read as Read
+from actors.storage.pull_messages import Watches
+from actors.storage.pull_messages import WatchOffsets as WatchOffsets
 from wire.record_scan import Stop, scan
 
-# Watches that may wait at once; more are refused.
-HELD_MAX: Final = 10_000
-NEWS_WITHIN_S: Final = 0.005
-"""A watch is answered so much later at the latest: readers wake for many appends at once. Who reads
-sees all at once."""
-READ_BYTES_MAX: Final = 8 << 20
 _SIZE_BYTES: Final = 4
 _ASK_TIMEOUT_S: Final = 5.0
-
-
-@attrs.frozen(kw_only=True)
-class Pulled:
-    """Whole records, and how far the log is.
-
-    Attributes:
-        start: position of the first byte of `data`; above what was asked where a file ended.
-        next: where to read on; above the end of `data` where a file ends with a blank.
-        data: whole records, one after the other; empty if nothing acknowledged follows `start`.
-    """
-
-    start: int
-    next: int
-    data: bytes
-    offsets: Offsets
-
-
-class NotARecord(ValueError):
-    """The asked position is not where a record begins: the asker's fault."""
-
-
-@attrs.frozen(kw_only=True)
-class Read:
-    """Request: acknowledged records from `start` on.
-
-    Attributes:
-        start: a position below the log's first one is moved to it.
-        max_bytes: most log bytes; a larger first record is answered alone.
-    """
-
-    start: int
-    max_bytes: int
-    reply_to: ReplyTo[Pulled]
-
-
-@attrs.frozen(kw_only=True)
-class WatchOffsets:
-    """Request: answered once the offsets differ from `known` and a read at `above` gives any."""
-
-    known: Offsets | None = None
-    above: int = -1
-    reply_to: ReplyTo[Offsets]
 
 
 @attrs.frozen(kw_only=True)
@@ -125,7 +83,7 @@ class PullService(Actor[Message]):
     _reader: LogReader = attrs.field(init=False)
     _log: store.LogGrew = attrs.field(init=False)
     _acknowledged: int = attrs.field(default=0, init=False)
-    _watching: list[WatchOffsets] = attrs.field(factory=list, init=False)
+    _watches: Watches = attrs.field(factory=Watches, init=False)
 
     async def on_start(self) -> None:
         held = await self.store_ref.ask(
@@ -176,7 +134,7 @@ class PullService(Actor[Message]):
             min=self._log.min_bytes,
             written=self._log.written_bytes,
             synced=self._log.synced_bytes,
-            acknowledged=max(shown, self._log.min_bytes),
+            acknowledged=shown,
             master=self.master,
         )
 
@@ -222,24 +180,11 @@ class PullService(Actor[Message]):
         return start, start, b""
 
     def _watch(self, request: WatchOffsets) -> None:
-        if len(self._watching) >= HELD_MAX:
-            self._watching = [held for held in self._watching if not held.reply_to.answered]
-        if len(self._watching) >= HELD_MAX:
-            request.reply_to.fail(Overloaded(f"{HELD_MAX} readers wait already"))
-            return
-        self._watching.append(request)
+        self._watches.add(request)
         self._tell_watchers()
 
     def _tell_watchers(self) -> None:
-        if not self._watching:
-            return
-        now = self._offsets()
-        readable = min(now.acknowledged, self._held_here)
-        kept: list[WatchOffsets] = []
-        for held in self._watching:
+        if self._watches:
+            now = self._offsets()
             # What is acknowledged and not here yet wakes nobody: a read would come back empty.
-            if readable > held.above and now != held.known:
-                held.reply_to.send(now)
-            elif not held.reply_to.answered:
-                kept.append(held)
-        self._watching = kept
+            self._watches.tell(now, min(now.acknowledged, self._held_here))

@@ -313,7 +313,7 @@ def _refuse_damage(
         file = disk.open(path, "r")
         have = file.pread(end % size, min(mark - end, record_bytes_max))
         file.close()
-    if len(have) == mark - end and _is_beginning(have, end, size - end % size, record_bytes_max):
+    if len(have) == mark - end and is_beginning(have, end, size - end % size, record_bytes_max):
         return
     reason = found.reason or "nothing is written there"
     raise CorruptLog(
@@ -322,13 +322,23 @@ def _refuse_damage(
     )
 
 
-def _is_beginning(have: bytes, offset: int, rest: int, record_bytes_max: int) -> bool:
-    """Whether `have` is a good beginning of a record, or of the filler of `rest` bytes."""
+def is_beginning(have: bytes, offset: int, rest: int, record_bytes_max: int) -> bool:
+    """Whether `have` is a good beginning of a record, or of the filler of `rest` bytes.
+
+    Args:
+        have: log bytes from `offset` on, as far as they are vouched for; at least one.
+        rest: bytes from `offset` to the end of its file.
+        record_bytes_max: largest record that is taken for one.
+
+    A record all of which `have` holds is no beginning: its size says another end than its lengths.
+    """
     _, result = scan(have, physical_offset=offset, size_max=record_bytes_max)
     if result.stop is Stop.BLANK:
         return result.blank_bytes == rest
     if result.stop is not Stop.INCOMPLETE:
         return False
+    if len(have) < BLANK_BYTES:  # a filler's too, which leaves no room for another
+        return rest >= BLANK_BYTES
     if len(have) + result.missing_bytes + BLANK_BYTES > rest:
         return False
     if len(have) < _HEAD_BYTES_MIN:

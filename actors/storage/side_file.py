@@ -30,6 +30,8 @@ SLOT_BYTES = 512
 SLOT_COUNT = 2
 MAGIC = 0x54524C4E
 VALUES_MAX = (SLOT_BYTES - 16) // 8
+NEVER_WRITTEN = 0
+"""The sequence of a new file's first slot; its values mean nothing."""
 SEQUENCE_MAX = 1 << 62
 """Nobody writes so often; behind a larger one there would soon be no next."""
 
@@ -52,24 +54,19 @@ class SideFile:
         """Open or create; gives the file and its newest values (None: it is new or was never
         written).
 
-        Raises: SideFileDamaged. Effects: a new file is created with its full size and its name
-        synced.
+        Raises: SideFileDamaged. Effects: a new file, and its name, are synced.
         """
         assert 0 < count <= VALUES_MAX
-        if not disk.exists(path):
-            file = disk.open(path, "x")
-            file.resize(SLOT_BYTES * SLOT_COUNT)
-            file.sync()
-            disk.sync_dir(path.rpartition("/")[0])
-        else:
-            file = disk.open(path, "w")
         layout = struct.Struct(f">Q{count}q")
+        if not disk.exists(path):
+            _create(disk, path, layout, count)
+        file = disk.open(path, "w")
         try:
             newest = _newest(file, layout)
         except SideFileDamaged:
             file.close()
             raise
-        if newest is None:
+        if newest is None or newest[0] == NEVER_WRITTEN:
             file.resize(SLOT_BYTES * SLOT_COUNT)
             return cls(path=path, file=file, layout=layout, sequence=0), None
         sequence, *values = newest
@@ -78,8 +75,7 @@ class SideFile:
     def write(self, values: tuple[int, ...]) -> None:
         """Write to the older slot. Not synced: `sync`, or a Syncer that is given `path`."""
         self._sequence += 1
-        body = self._layout.pack(self._sequence, *values)
-        raw = struct.pack(">II", MAGIC, zlib.crc32(body)) + body
+        raw = _encode(self._layout, self._sequence, values)
         self._file.pwrite(raw, SLOT_BYTES * (self._sequence % SLOT_COUNT))
 
     def sync(self) -> None:
@@ -101,7 +97,30 @@ def read_side_file(disk: Disk, path: str, count: int) -> tuple[int, ...] | None:
         newest = _newest(file, struct.Struct(f">Q{count}q"))
     finally:
         file.close()
-    return None if newest is None else newest[1:]
+    return None if newest is None or newest[0] == NEVER_WRITTEN else newest[1:]
+
+
+def _create(disk: Disk, path: str, layout: struct.Struct, count: int) -> None:
+    """With one whole slot, and under another name until that is synced: a first write that breaks
+    off leaves a file that was never written, not one that nobody can read.
+    """
+    temporary = f"{path}.tmp"
+    if disk.exists(temporary):
+        disk.unlink(temporary)
+    file = disk.open(temporary, "x")
+    try:
+        file.resize(SLOT_BYTES * SLOT_COUNT)
+        file.pwrite(_encode(layout, NEVER_WRITTEN, (0,) * count), 0)
+        file.sync()
+    finally:
+        file.close()
+    disk.rename(temporary, path)
+    disk.sync_dir(path.rpartition("/")[0])
+
+
+def _encode(layout: struct.Struct, sequence: int, values: tuple[int, ...]) -> bytes:
+    body = layout.pack(sequence, *values)
+    return struct.pack(">II", MAGIC, zlib.crc32(body)) + body
 
 
 def _newest(file: File, layout: struct.Struct) -> tuple[int, ...] | None:

@@ -27,13 +27,14 @@ from actors.env import Env
 from actors.errors import LogFull, NotEnoughReplicas, NotStored, StorageError
 from actors.events import store as events
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
-from actors.storage import expiry, store_messages
+from actors.storage import expiry, given_up, store_messages
 from actors.storage.append_batch import AppendEncoder
-from actors.storage.commit_log import CommitLog, NoRoom, OffsetMismatch
+from actors.storage.commit_log import CommitLog, NoRoom
 from actors.storage.group_commit import GroupCommit, Placed
 from actors.storage.growth import Growth
 from actors.storage.layout import StoreLayout
 from actors.storage.opening import close_store, open_store
+from actors.storage.raw_session import RawSession, Refused
 from actors.storage.set_aside import set_aside
 from actors.storage.side_file import SideFile
 from actors.storage.stepping import stepped
@@ -109,9 +110,8 @@ class Store(Actor[_Inbox]):
     _unsynced: dict[str, None] = attrs.field(factory=dict, init=False)
     _told: LogGrew | None = attrs.field(default=None, init=False)
     _growth: Growth = attrs.field(factory=Growth, init=False)
-    _session: int = attrs.field(default=-1, init=False)
-    _source: ActorRef[RawRefused] | None = attrs.field(default=None, init=False)
-    _in_frame: bool = attrs.field(default=False, init=False)
+    _raw: RawSession = attrs.field(factory=RawSession, init=False)
+    _in_frame: bool = attrs.field(default=False, init=False)  # what is not told is part of one
     _cleaning: bool = attrs.field(default=False, init=False)
     _admission: str = attrs.field(default="", init=False)
     _closed: GateClosed | None = attrs.field(default=None, init=False)
@@ -123,7 +123,9 @@ class Store(Actor[_Inbox]):
             capacity=MAILBOX_CAPACITY,
             capacity_bytes=pending,
             size_of=store_messages.size_of,
-            conflate={SyncDone: lambda message: None, SetAdmission: lambda message: None},
+            conflate=dict.fromkeys(
+                (SyncDone, SetAdmission, store_messages.SetFloor), lambda message: None
+            ),
             control=(OpenSession, SetGate),
         )
         at_start = store_messages.closed_at_start
@@ -154,14 +156,15 @@ class Store(Actor[_Inbox]):
                 segment_bytes=self.group.segment_bytes,
                 body_bytes_max=self.group.max_message_bytes,
                 next_offsets=opened.next_offsets,
+                first_offset=opened.first_offset,
             ),
             wall_clock_ms=self.env.wall_clock_ms,
             last_ts=opened.last_store_ts,
         )
-        self._cleaner = expiry.Cleaner(
-            env=self.env, log=opened.log, rules=expiry.Expiry.of(self.group)
+        self._cleaner = expiry.Cleaner.of(
+            self.env, opened.log, self.group, node=self.node, root=layout.root, emit=self.ctx.emit
         )
-        self._look_at_disk()
+        self._cleaner.look()
         first_s = self._cleaner.first_round_s(self.group.clean_resource_interval_s)
         self.ctx.timers.start("clean", first_s, _CleanDue(deleted=0))
         for event in opened.events():
@@ -185,26 +188,35 @@ class Store(Actor[_Inbox]):
     async def handle_batch(self, messages: list[_Inbox]) -> None:
         """Appends are collected and written together, before whatever comes behind them."""
         appends: list[Append] = []
+        received: list[AppendRaw] = []
         for message in messages:
             if isinstance(message, Append):
                 appends.append(message)
                 continue
-            if appends:
-                await self._append_all(appends)
-                appends = []
+            if isinstance(message, AppendRaw):
+                received.append(message)
+                continue
+            await self._write(appends, received)
+            appends, received = [], []
             await self._other(message)
+        await self._write(appends, received)
+        await self._publish()
+
+    async def _write(self, appends: list[Append], received: list[AppendRaw]) -> None:
+        """A master has appends, a slave received bytes; what is not its part it refuses."""
         if appends:
             await self._append_all(appends)
-        await self._publish()
+        if received:
+            await self._append_raw(received)
 
     async def _other(self, message: _Inbox) -> None:
         match message:
-            case AppendRaw():
-                await self._append_raw(message)
             case SyncDone():
                 self._sync_done(message.offset_bytes)
             case SetAdmission():
                 self._admission = message.refusal
+            case store_messages.SetFloor():
+                self._cleaner.floor_bytes = message.offset_bytes
             case GetRange():
                 message.reply_to.send(self._range())
             case Subscribe():
@@ -212,8 +224,7 @@ class Store(Actor[_Inbox]):
             case Unsubscribe():
                 self._growth.unsubscribe(message.name)
             case OpenSession():
-                if message.session > self._session:
-                    self._session, self._source = message.session, message.source
+                if self._raw.open(message):
                     self._in_frame = False
             case SetGate():
                 if message.life == self.ctx.incarnation:
@@ -222,9 +233,9 @@ class Store(Actor[_Inbox]):
                 self._unsynced[self._mark.path] = None
                 self._offer_written()
             case _CleanDue():
-                self._clean(message.deleted)
-            case Append():
-                await self._append_all([message])
+                await self._clean(message.deleted)
+            case Append() | AppendRaw():
+                raise AssertionError(message)  # handle_batch has taken these
             case _:
                 assert_never(message)
 
@@ -268,11 +279,12 @@ class Store(Actor[_Inbox]):
             taken += group.taken
             for base in group.rolled:
                 self.ctx.emit(events.SegmentRolled(base_bytes=base))
-            if group.no_room:
-                self._clean_now()
+            if group.no_room is not None:
+                self._clean_now(group.no_room)
             if group.failed is not None:
                 raise self._write_failed(group.failed) from group.failed
             if group.written:
+                self._cleaner.wrote()
                 await self._tell_written(start, group.written)
                 await self._publish()
 
@@ -282,7 +294,7 @@ class Store(Actor[_Inbox]):
             return self._closed.error()
         if self._admission:
             return NotEnoughReplicas(self._admission)
-        return LogFull(self._cleaner.full_text(self.layout.root)) if self._cleaner.is_full else None
+        return LogFull(self._cleaner.full_text()) if self._cleaner.is_full else None
 
     def _write_failed(self, error: OSError) -> StorageError:
         offset = self._log.written_bytes
@@ -309,44 +321,37 @@ class Store(Actor[_Inbox]):
 
     # ---- a slave's received bytes ----
 
-    async def _append_raw(self, message: AppendRaw) -> None:
-        if message.session != self._session or self._source is None:
-            return  # the fence: a session that was replaced, or refused
-        log = self._log
-        first = log.written_bytes if not log.is_empty else message.offset_bytes
-        try:
-            if self.is_master:
-                raise OffsetMismatch(f"{self.node} is the master of {self.group.name}")
-            if self._cleaner.is_full:
-                raise OffsetMismatch(self._cleaner.full_text(self.layout.root))
-            log.append_raw(message.offset_bytes, message.data)
-        except OffsetMismatch as error:
-            await self._refuse(message, str(error))
-            return
-        except OSError as error:
-            await self._refuse(message, str(error))
-            if isinstance(error, NoRoom):
-                self._clean_now()
-                return
-            raise self._write_failed(error) from error
-        self._in_frame = not message.ends_frame
-        self._offer_written()
-        self.ctx.emit(
-            events.BytesReceived(
-                session=message.session, first_bytes=first, next_bytes=log.written_bytes
-            )
-        )
+    async def _append_raw(self, messages: list[AppendRaw]) -> None:
+        """What was written is told as one; what is refused, behind it."""
+        before = self._grown()
+        done = self._raw.write(self._log, messages, self._raw_refusal())
+        if done.first_bytes is not None:
+            self._cleaner.wrote()
+            if done.ends_frame:
+                self._in_frame = False
+            elif before == self._told:
+                self._in_frame = True
+            self._offer_written()
+            session, first, end = self._raw.session, done.first_bytes, self._log.written_bytes
+            told = events.BytesReceived(session=session, first_bytes=first, next_bytes=end)
+            self.ctx.emit(told)
+        if done.refused is not None:
+            await self._refuse(done.refused)
 
-    async def _refuse(self, message: AppendRaw, reason: str) -> None:
-        source, self._source = self._source, None
-        assert source is not None
-        self._in_frame = False
-        self.ctx.emit(
-            events.RawAppendRefused(
-                session=message.session, offset_bytes=message.offset_bytes, reason=reason
-            )
-        )
-        await source.tell(RawRefused(session=message.session, reason=reason))
+    def _raw_refusal(self) -> str:
+        if self.is_master:
+            return f"{self.node} is the master of {self.group.name}"
+        return self._cleaner.full_text() if self._cleaner.is_full else ""
+
+    async def _refuse(self, refused: Refused) -> None:
+        session, offset = refused.message.session, refused.message.offset_bytes
+        self._in_frame, error = False, refused.error
+        reason = self._clean_now(error) if isinstance(error, NoRoom) else str(error)
+        told = events.RawAppendRefused(session=session, offset_bytes=offset, reason=reason)
+        self.ctx.emit(told)
+        await refused.source.tell(RawRefused(session=session, reason=reason))
+        if isinstance(error, OSError) and not isinstance(error, NoRoom):
+            raise self._write_failed(error) from error
 
     # ---- durability ----
 
@@ -371,28 +376,24 @@ class Store(Actor[_Inbox]):
 
     # ---- expiry ----
 
-    def _clean_now(self) -> None:
+    def _clean_now(self, error: NoRoom) -> str:
         """The disk filled up between two looks. A round that goes on is not hurried."""
         if not self._cleaning:
             self._cleaning = True
             self.ctx.timers.start("clean", 0.0, _CleanDue(deleted=0))
+        return self._cleaner.no_room(error)
 
-    def _clean(self, deleted: int) -> None:
+    async def _clean(self, deleted: int) -> None:
         """Delete at most one file, then look again soon, or in the next round."""
-        self._look_at_disk()
+        self._cleaner.look()
         goes_on = deleted < expiry.FILES_PER_ROUND_MAX
-        reason = self._cleaner.delete_one(self._synced_bytes) if goes_on else None
+        reason = self._cleaner.due(self._synced_bytes) if goes_on else None
         self._cleaning = reason is not None
         if reason is None:
             after_s = self.group.clean_resource_interval_s
             self.ctx.timers.start("clean", after_s, _CleanDue(deleted=0))
             return
+        at, lost = await stepped(given_up.delete_first(self.layout, self._cleaner))
         self._offer_written()  # so that the syncer lets go of the file
-        self.ctx.emit(events.SegmentExpired(min_bytes=self._log.min_bytes, reason=reason))
+        self.ctx.emit(events.SegmentExpired(min_bytes=at, reason=reason, undispatched_bytes=lost))
         self.ctx.timers.start("clean", expiry.BETWEEN_FILES_S, _CleanDue(deleted=deleted + 1))
-
-    def _look_at_disk(self) -> None:
-        was_full = self._cleaner.is_full
-        used = self._cleaner.look()
-        if self._cleaner.is_full != was_full:
-            self.ctx.emit(events.DiskUsageChanged(is_full=self._cleaner.is_full, used_ratio=used))

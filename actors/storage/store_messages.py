@@ -44,7 +44,7 @@ class AppendRaw:
     """Bytes received from the master, exactly at the log's end. Not answered; see RawRefused.
 
     Attributes:
-        ends_frame: `data` is the last piece of a frame, so the growth is to be told.
+        ends_frame: a frame ends in `data`, so the growth is to be told.
     """
 
     session: int
@@ -78,6 +78,15 @@ class SetAdmission:
     """
 
     refusal: str
+
+
+@attrs.frozen(kw_only=True)
+class SetFloor:
+    """By the dispatcher: files with bytes from here on do not expire, for those below alone are
+    dispatched, durably. Conflated; none do before it, but on a disk that is too full to wait.
+    """
+
+    offset_bytes: int
 
 
 @attrs.frozen(kw_only=True)
@@ -240,6 +249,7 @@ Message: TypeAlias = (
     | OpenSession
     | SyncDone
     | SetAdmission
+    | SetFloor
     | Subscribe
     | Unsubscribe
     | GetRange

@@ -119,6 +119,15 @@ def truncate(disk: Disk, layout: CutLayout, log: CommitLog, end_bytes: int) -> N
     log.set_end(end_bytes)
 
 
+def set_end_only(disk: Disk, log: CommitLog, end_bytes: int) -> None:
+    """Upstream's truncation: later files go, what lies behind the end in its own file stays."""
+    log.forget_behind(end_bytes)
+    for base in segment_bases(disk, log.folder):
+        if base >= end_bytes and base > log.min_bytes:
+            disk.unlink(segment_path(log.folder, base))
+    log.set_end(end_bytes)
+
+
 def finish_interrupted(disk: Disk, layout: CutLayout) -> int | None:
     """Before a load: end a truncation that a crash interrupted. Gives its offset, or None."""
     if not disk.exists(layout.truncating):

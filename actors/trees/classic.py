@@ -1,4 +1,4 @@
-"""The trees of classic groups and of a node, built by pure functions and printable before they run.
+"""The trees of classic groups, built by pure functions and printable before they run.
 
 A group is rest_for_one, the listener last, so that the door closes first:
 
@@ -18,11 +18,10 @@ Upstream: apache/rocketmq store/ha/DefaultHAService.java and DefaultMessageStore
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 
-from actors.config import ClassicGroup, ClusterConfig
-from actors.env import Address, Env
+from actors.config import ClassicGroup
+from actors.env import Address
 from actors.ha.accept_socket import AcceptSocket
 from actors.ha.connection_state import ConnectionState
 from actors.ha.core.acceptance import UNIDENTIFIED_MAX
@@ -33,16 +32,12 @@ from actors.ha.core.transfer_wait import TransferWait
 from actors.ha.group_transfer import GROWTH_WITHIN_S, GroupTransfer
 from actors.ha.ha_client import HAClient
 from actors.ha.ha_connection import ha_connection
-from actors.ha.role_keeper import RoleKeeper
-from actors.ha.role_parts import RoleParts, role_rules
 from actors.ha.settings import ClientSettings, ConnectionSettings
 from actors.runtime import (
     AutoShutdown,
     Backoff,
     ChildSpec,
     DynamicSpec,
-    LazySpec,
-    Registry,
     Restart,
     Strategy,
     SupervisorSpec,
@@ -54,6 +49,7 @@ from actors.storage.store import Store
 from actors.storage.syncer import Syncer
 from actors.trees.places import GroupPaths as GroupPaths
 from actors.trees.places import GroupPlace as GroupPlace
+from actors.trees.storage import STORAGE_SHUTDOWN_S, storage_child
 
 CLIENT_BACKOFF = Backoff(first_s=1.0, max_s=30.0)
 """Between crashes of ha_client itself; lost connections it handles alone, without a crash."""
@@ -61,9 +57,6 @@ CLIENT_BACKOFF = Backoff(first_s=1.0, max_s=30.0)
 
 UPSTREAM_POLL_S = 0.1
 """An idle writer of upstream's ASYNC_MASTER looks for new bytes so often (T19)."""
-
-STORAGE_SHUTDOWN_S = 10.0
-"""A last sync may take its time; what is killed here is recovered at the next start."""
 
 
 def group_tree(place: GroupPlace) -> SupervisorSpec:
@@ -84,88 +77,6 @@ def group_tree(place: GroupPlace) -> SupervisorSpec:
             *(master_ha(place) if is_master else slave_ha(place)),
         ),
         auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
-    )
-
-
-def node_tree(
-    config: ClusterConfig,
-    node: str,
-    env: Env,
-    registry: Registry,
-    *,
-    roles: Mapping[str, RoleParts] | None = None,
-    before: tuple[ChildSpec, ...] = (),
-    after: tuple[ChildSpec, ...] = (),
-) -> SupervisorSpec:
-    """All of one node: `before` (the event log), its roles, its groups, `after` (the API).
-
-    A group that crashes too often is started again from its files; one whose storage failed ends
-    the node. A group's tree is built for the role that it has at the moment.
-
-    Args:
-        roles: by group; None: the cluster file alone says who is master, and nobody is asked.
-    """
-    places = [
-        GroupPlace(config=config, node=node, group=group, env=env, registry=registry)
-        for group in config.groups_of(node)
-    ]
-    keepers = () if roles is None else (_roles(places, roles),)
-    groups = tuple(
-        ChildSpec(
-            name=place.group.name,
-            start=LazySpec(partial(_group_now, place, roles)),
-            restart=Restart.TRANSIENT,
-            significant=True,
-        )
-        for place in places
-    )
-    return SupervisorSpec(
-        strategy=Strategy.ONE_FOR_ONE,
-        children=(*before, *keepers, *groups, *after),
-        auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
-        takes_requests=True,
-    )
-
-
-def _group_now(place: GroupPlace, roles: Mapping[str, RoleParts] | None) -> SupervisorSpec:
-    if roles is None:
-        return group_tree(place)
-    parts = roles[place.group.name]
-    return group_tree(place.led_by(parts.promotion, parts.record().cut_bytes))
-
-
-def _roles(places: list[GroupPlace], roles: Mapping[str, RoleParts]) -> ChildSpec:
-    """The role keepers. What one has remembered is in doubt when it crashes: the node ends."""
-    return ChildSpec(
-        name="roles",
-        start=SupervisorSpec(
-            children=tuple(
-                ChildSpec(
-                    name=place.group.name,
-                    start=partial(_role_keeper, place, roles[place.group.name]),
-                    restart=Restart.TEMPORARY,
-                    significant=True,
-                )
-                for place in places
-            ),
-            auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
-        ),
-        restart=Restart.TEMPORARY,
-        significant=True,
-    )
-
-
-def _role_keeper(place: GroupPlace, parts: RoleParts) -> RoleKeeper:
-    registry, paths, group = place.registry, place.paths, place.group
-    return RoleKeeper(
-        group=group.name,
-        rules=role_rules(place.config, group, place.node, parts.record(), place.env.rng),
-        board=parts.board,
-        remember=parts.remember,
-        root=registry.ref(f"/{place.node}"),
-        store_ref=registry.ref(paths.store),
-        transfer_ref=registry.ref(paths.group_transfer),
-        link=lambda member: registry.ref(paths.link(member)),
     )
 
 
@@ -262,25 +173,7 @@ def _storage(place: GroupPlace, *, is_master: bool) -> ChildSpec:
         waits_within_s=GROWTH_WITHIN_S if isinstance(ack_policy(place.group), Copies) else 0.0,
         guard=place.guard,
     )
-    return ChildSpec(
-        name="storage",
-        start=SupervisorSpec(
-            strategy=Strategy.ONE_FOR_ALL,
-            children=tuple(
-                ChildSpec(
-                    name=name,
-                    start=start,
-                    restart=Restart.TEMPORARY,
-                    significant=True,
-                    shutdown_s=STORAGE_SHUTDOWN_S,
-                )
-                for name, start in (("syncer", syncer), ("store", store))
-            ),
-            auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
-        ),
-        restart=Restart.TEMPORARY,
-        significant=True,
-    )
+    return storage_child(syncer, store)
 
 
 def _pull_service(place: GroupPlace) -> PullService:

@@ -234,14 +234,22 @@ class MemoryNode:
         self.calls.append(("fence", claim, on))
         return await self.group_state(group)
 
-    async def record(self, group: str, number: int, master: str, force: bool) -> GroupState:
+    async def record(
+        self, group: str, number: int, master: str, token: int, force: bool
+    ) -> GroupState:
         self.check(group)
-        self.calls.append(("record", number, master, force))
+        self.calls.append(("record", number, master, token, force))
         return await self.group_state(group)
 
     async def resync(self, group: str) -> dict[str, Any]:
         self.check(group)
         self.calls.append(("resync",))
+        await trio.lowlevel.checkpoint()
+        return {"group": group}
+
+    async def transfer_leader(self, group: str, node: str | None) -> dict[str, Any]:
+        self.check(group)
+        self.calls.append(("transfer", node))
         await trio.lowlevel.checkpoint()
         return {"group": group}
 

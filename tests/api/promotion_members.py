@@ -7,20 +7,13 @@ from typing import Any
 
 import attrs
 import trio
+from group_states import WISH
 
 from actors.api.promotion import Promotion
-from actors.ha.core.promotion import Wish
 from actors.log_types import Claim, GroupState, Reign
 
-WISH = Wish(
-    group="orders",
-    members=("n0", "n1", "n2"),
-    file_master="n0",
-    counting=("n0", "n1", "n2"),
-    copies=2,
-    synced=True,
-)
 DRAIN_S = 6.0
+TOKEN = 77
 GONE = ConnectionRefusedError("connection refused")
 
 
@@ -79,7 +72,10 @@ class Group:
         self.after(word)
         return self.states[node]
 
-    async def record(self, node: str, number: int, master: str, force: bool) -> GroupState:
+    async def record(
+        self, node: str, number: int, master: str, token: int, force: bool
+    ) -> GroupState:
+        assert token == TOKEN
         word = f"record {node} {number} {master}{' force' if force else ''}"
         await self._met(node, word)
         state = attrs.evolve(self.states[node], number=number, master=master)
@@ -101,4 +97,4 @@ def group(*states: GroupState, **keys: Any) -> Group:
 
 def of(found: Group, **wish: object) -> Promotion:
     changed = attrs.evolve(WISH, **wish)  # type: ignore[arg-type]
-    return Promotion(changed, found, drain_timeout_s=DRAIN_S, by="n1", token=77)
+    return Promotion(changed, found, drain_timeout_s=DRAIN_S, by="n1", token=TOKEN)

@@ -9,9 +9,10 @@ from typing import Any
 import attrs
 import trio
 
-from actors.api.accept_socket import START_TIMEOUT_S, UNOWNED_MAX, AcceptSocket, UnixEndpoint
+from actors.api.accept_socket import AcceptSocket, UnixEndpoint
 from actors.env import Stream
 from actors.runtime import Actor, ChildSpec, SupervisorSpec, open_system
+from actors.runtime.accepting import START_TIMEOUT_S, UNOWNED_MAX
 from actors.sim.network import NetworkOptions, SimNetwork
 
 SOCKET = "/data/n0/api.sock"
@@ -45,7 +46,7 @@ async def test_a_flood_waits_in_the_backlog(autojump_clock: object) -> None:
                 network=host,
                 endpoint=UnixEndpoint(path=SOCKET),
                 make_child=never_started,
-                next_name=lambda: f"c{next(numbers)}",
+                next_connection=numbers.__next__,
             )
 
         spec = SupervisorSpec(

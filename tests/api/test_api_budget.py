@@ -177,5 +177,5 @@ def test_the_bound_is_what_a_person_accepts(connections: int) -> None:
 
 
 def test_a_node_of_the_example_holds_less_than_256_mib() -> None:
-    config = load(Path(__file__).resolve().parents[2] / "examples" / "3node.toml")
+    config = load(Path(__file__).resolve().parents[2] / "tests" / "three_nodes.toml")
     assert max(limits_of(config, node).memory_bytes() for node in config.nodes) <= 256 << 20

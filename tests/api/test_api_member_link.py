@@ -23,8 +23,8 @@ from actors.api import frame_socket, socket_file
 from actors.api.limits import CLIENTS
 from actors.api.member_session import MasterDoor
 from actors.api.server import api_child
+from actors.config import ClassicGroup, ClusterConfig
 from actors.config.members import SlaveNode
-from actors.config.model import ClassicGroup, ClusterConfig
 from actors.env.protocols import Address, Env, Network
 from actors.errors import ConfigError
 from actors.runtime import ChildSpec, SupervisorSpec, System, open_system

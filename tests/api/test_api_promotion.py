@@ -136,8 +136,12 @@ async def test_a_chosen_one_that_may_have_heard_it_keeps_the_fence(
             raise trio.BrokenResourceError("the connection broke")
 
     found.before = lose
-    with pytest.raises(OutcomeUnknown, match="nobody knows whether n1 has heard of promotion 1"):
+    with pytest.raises(OutcomeUnknown) as unknown:
         await of(found).run()
+    assert str(unknown.value) == (
+        "nobody knows whether n1 has heard of promotion 1 (the connection broke): see that n1 runs,"
+        " and `status` says who is master; while it cannot run, type `promote orders`"
+    )
     assert found.log == ["fence n0 1"]
     found.before = lambda word: None
     assert (await of(found).run())["master"] == "n0"  # fenced, and the first of the furthest
@@ -165,8 +169,12 @@ async def test_a_later_promotion_by_somebody_else_is_named(autojump_clock: trio.
         found.states["n1"] = attrs.evolve(found.states["n1"], number=5, master="n2")
 
     found.after = overtake
-    with pytest.raises(RequestRefused, match="n2 is master by promotion 5"):
+    with pytest.raises(RequestRefused) as refused:
         await of(found).run()
+    assert str(refused.value) == (
+        "n1 became master of orders by promotion 1, and then a newer promotion came: n2 is master"
+        " by promotion 5"
+    )
 
 
 @pytest.mark.parametrize("when", ["fence n0 1", "record n1 1 n1"])

@@ -80,11 +80,20 @@ async def test_a_member_asks_for_and_changes_a_node_s_part(
         claim = Claim(number=3, token=5, by="n1", master="n2", again=True, kept=True, force=True)
         fenced = await client.ask(from_claim(2, "orders", claim, on=True))
         assert fenced == from_group_state(2, node.state)
-        recorded = await client.ask(api.Record(id=3, group="orders", number=3, master="n1"))
+        recorded = await client.ask(
+            api.Record(id=3, group="orders", number=3, master="n1", token=5)
+        )
         assert recorded == from_group_state(3, node.state)
         resynced = await client.ask(api.Resync(id=4, group="orders"))
         assert resynced == api.Resynced(id=4, value={"group": "orders"})
-    assert node.calls == [("fence", claim, True), ("record", 3, "n1", False), ("resync",)]
+        moved = await client.ask(api.Transfer(id=5, group="orders", node="n2"))
+        assert moved == api.Transferred(id=5, value={"group": "orders"})
+    assert node.calls == [
+        ("fence", claim, True),
+        ("record", 3, "n1", 5, False),
+        ("resync",),
+        ("transfer", "n2"),
+    ]
 
 
 async def test_welcome_tells_the_node_and_its_limits(autojump_clock: MockClock) -> None:

@@ -10,7 +10,9 @@ ours and syncs as ours do: `synced`, one sync at a time behind the writes and a 
 `written`, a report behind each frame and a sync every half second.
 
 MB/s are bytes until the last slave has reported the log's end, counted from its first report;
-consumable_s is the time until its consume queues reach there too.
+consumable_s is the time until its consume queues reach there too. Nobody's start counts as copying:
+while our slaves and RocketMQ's start, their master stands still (SIGSTOP), and goes on when they
+wait for it and the machine is settled. The C program has forked its own before the first report.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ from bench_kit import (
     master_with_log,
     settle,
     show_versions,
+    standing_still,
     workplace,
 )
 from interop_processes import Processes, wait_for
@@ -66,7 +69,8 @@ def ours(
     names = list(NODES[1 : slaves + 1])
     master.ask("forget")
     master.begin("copied", slaves=names, end=end)
-    nodes = [Node.start(processes, cluster, name) for name in names]
+    with standing_still(master.process, end * slaves):
+        nodes = [Node.start(processes, cluster, name) for name in names]
     copied = master.answer()
     consumable_s = max(node.ask("dispatched", end=end) for node in nodes) - copied["began_s"]
     for node in nodes:
@@ -98,7 +102,6 @@ class Place:
             settle(self.end * slaves)
             seconds = c_program(self.program, self.log, self.folder, self.end, slaves, how)
             self.add(figures, "C", slaves, seconds)
-            settle(self.end * slaves)
             seconds, consumable_s = ours(self.processes, master, cluster, self.end, slaves)
             self.add(figures, "ours", slaves, seconds, consumable_s=consumable_s)
             if self.java is not None and slaves == 1 and how == "written":
@@ -114,7 +117,6 @@ class Place:
         """Upstream's slave answers before it syncs, so this stands beside `written`."""
         for frame_bytes, row in JAVA_FRAMES.items():
             set_batch(pair.master, frame_bytes)
-            settle(self.end)
             seconds, consumable_s = java_catch_up(pair, self.log, self.end)
             self.add(figures, row, 1, seconds, consumable_s=consumable_s)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from bench_kit import HERE, SEGMENT_BYTES
+from bench_kit import HERE, SEGMENT_BYTES, standing_still
 from interop_processes import Processes, wait_for
 from interop_remoting import GET_BROKER_RUNTIME_INFO, UPDATE_BROKER_CONFIG, call
 from interop_rocketmq import (
@@ -110,7 +110,10 @@ def catch_up(pair: JavaPair, source: Path, end: int) -> tuple[float, float]:
     """
     first_bytes = int.from_bytes((source / f"{0:020}").open("rb").read(4), "big")
     seed(source, pair.slave, first_bytes)
-    process = pair.slave.start()
+    master = pair.master.process
+    assert master is not None
+    with standing_still(master, end):
+        process = pair.slave.start()
     until_s = time.monotonic() + CONNECT_TIMEOUT_S
     nudge_s = began_s = 0.0
     while not began_s:

@@ -178,6 +178,19 @@ def settle(copies_bytes: int = 0) -> None:
         mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE).close()
 
 
+@contextlib.contextmanager
+def standing_still(process: Process, copies_bytes: int) -> Iterator[None]:
+    """In the block others start, who need `process`; it is stopped meanwhile, and goes on when the
+    machine is settled. So neither their start nor what it does to the machine is measured.
+    """
+    process.pause()
+    try:
+        yield
+        settle(copies_bytes)
+    finally:
+        process.resume()
+
+
 def make_log(commitlog: Path, size_bytes: int, record_bytes: int, topic: str = GROUP) -> int:
     """Write a commit log of bodies of `record_bytes`; returns where it ends."""
     log = CommitLog.load(LocalDisk(), str(commitlog), SEGMENT_BYTES)

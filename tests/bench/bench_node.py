@@ -24,7 +24,7 @@ from bench_load import load_producer, load_tasks
 from actors import open_node
 from actors.env.real import real_env
 from actors.events import ha, store
-from actors.node import Node
+from actors.node.node import Node
 from actors.storage.dispatcher import Dispatched, GetDispatched
 from actors.trees.classic import GroupPaths
 

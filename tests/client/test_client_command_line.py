@@ -116,7 +116,7 @@ async def test_read_from_a_node_that_was_told_nothing(tmp_path: Path) -> None:
     async with place(tmp_path, node) as at:
         code, out, error = await at.run(at.file, "read")
     assert (code, out) == (1, b"")
-    assert error.startswith("triolog: n0 holds 200 bytes of orders, but does not know ")
+    assert error.startswith("triolog: n0 holds orders up to position 200, but does not know ")
     assert error.count("\n") == 1
 
 

@@ -229,3 +229,44 @@ def test_append_summary(found: Summary, expected: list[str]) -> None:
 )
 def test_error_text(error: Exception, text: str) -> None:
     assert report.error_text(error) == text
+
+
+LEDGER: dict[str, Any] = {
+    "mode": "dledger",
+    "role": "leader",
+    "leader": "n0",
+    "term": 3,
+    "durability": "synced",
+    "begin_index": 0,
+    "written_index": 900,
+    "synced_index": 890,
+    "committed_index": 880,
+    "peers": [{"node": "n1", "matched_index": 885}, {"node": "n2", "matched_index": -1}],
+}
+
+
+def test_status_of_dledger_groups() -> None:
+    alone = LEDGER | {"role": "candidate", "leader": "", "peers": []}
+    only = STATUS | {"groups": {"ledger": LEDGER, "other": alone}}
+    found = report.status_lines(only)
+    assert found == [
+        "node n0 of demo, running, boot 3",
+        "",
+        "group   role       leader  term  first  written  synced  committed  durability",
+        "ledger  leader     n0         3      0      900     890        880      synced",
+        "other   candidate  -          3      0      900     890        880      synced",
+        "",
+        "group   peer  matched",
+        "ledger  n1        885",
+        "ledger  n2         -1",
+    ]
+    both = STATUS | {"groups": {**STATUS["groups"], "ledger": LEDGER}}
+    lines = report.status_lines(both)
+    assert lines[: len(report.status_lines(STATUS))] == report.status_lines(STATUS)
+    assert lines[-3:] == found[-3:]
+    assert report.status_lines(STATUS | {"groups": {"other": alone}})[-1].startswith("other")
+
+
+def test_a_leader_that_is_named_is_not_named_twice() -> None:
+    error = NotMaster("n1 does not lead ledger: n0 does", "n0")
+    assert report.error_text(error) == "n1 does not lead ledger: n0 does"

@@ -215,20 +215,34 @@ async def test_an_error_in_the_block_tries_no_further_door(
     assert entered == 2
 
 
-NAMED = {
+NAMED: dict[str, tuple[dict[str, str | None], list[str], str]] = {
     "the cluster file's": ({"n0": "n0", "n1": "n0", "n2": "n0"}, ["n0"], "n0"),
     "promoted": ({"n0": "n2", "n1": "n2", "n2": "n2"}, ["n0", "n2"], "n2"),
     "promoted, and the first one is dead": ({"n1": "n2", "n2": "n2"}, ["n0", "n1", "n2"], "n2"),
     "named wrongly": ({"n0": "n1", "n1": "n2", "n2": "n2"}, ["n0", "n1", "n2"], "n2"),
-    "dead": ({"n1": "n0", "n2": "n0"}, ["n0", "n1", "n2"], "cannot reach n0"),
-    "dead, unlike the first one": ({"n0": "n2", "n1": "n2"}, ["n0", "n2", "n1"], "cannot reach n2"),
+    "dead": (
+        {"n1": "n0", "n2": "n0"},
+        ["n0", "n1", "n2"],
+        "n1 runs, but n0 leads a; n2 runs, but n0 leads a; cannot reach n0",
+    ),
+    "dead, unlike the first one": (
+        {"n0": "n2", "n1": "n2"},
+        ["n0", "n2", "n1"],
+        "n0 runs, but n2 leads a; n1 runs, but n2 leads a; cannot reach n2",
+    ),
+    "without a majority": (
+        {"n0": None},
+        ["n0", "n1", "n2"],
+        "n0 runs, but nobody that it knows leads a; cannot reach n1; cannot reach n2",
+    ),
+    "all dead": ({}, ["n0", "n1", "n2"], "cannot reach n0; cannot reach n1; cannot reach n2"),
     "unknown": ({"n0": "x", "n1": "x", "n2": "x"}, ["n0", "n1", "n2"], "no node of a is its"),
 }
 
 
 @pytest.mark.parametrize(("masters", "asked", "expected"), NAMED.values(), ids=NAMED)
 async def test_the_master_of_the_moment_is_found(
-    masters: dict[str, str], asked: list[str], expected: str
+    masters: dict[str, str | None], asked: list[str], expected: str
 ) -> None:
     tried: list[str] = []
 
@@ -253,7 +267,7 @@ class Says:
     """A client of a node that takes some node for the master."""
 
     node: str
-    master: str
+    master: str | None
 
     def __str__(self) -> str:
         return self.node

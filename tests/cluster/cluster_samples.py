@@ -1,4 +1,4 @@
-"""Answers of three nodes, shaped as `actors.node_status` shapes them, and views made of them."""
+"""Answers of three nodes, shaped as `actors.node.status` shapes them, and views made of them."""
 
 from __future__ import annotations
 

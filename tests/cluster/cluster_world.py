@@ -20,7 +20,7 @@ from actors.errors import CorruptLog
 from actors.log import AppendOutcome
 from actors.log_types import NewRecord, Receipt
 
-CONFIG = load(Path(__file__).parents[2] / "examples" / "3node.toml")
+CONFIG = load(Path(__file__).parents[2] / "tests" / "three_nodes.toml")
 NODES = ("n0", "n1", "n2")
 
 

@@ -12,7 +12,7 @@ from actors.config import load
 from actors.env.protocols import LockedByOther, LockedByUs
 from actors.errors import ConfigError, CorruptLog
 
-CONFIG = attrs.evolve(load(Path(__file__).parents[2] / "examples" / "3node.toml"), path="f.toml")
+CONFIG = attrs.evolve(load(Path(__file__).parents[2] / "tests" / "three_nodes.toml"), path="f.toml")
 
 
 def test_mistakes_inside_groups_and_causes() -> None:

@@ -135,6 +135,7 @@ def wait_boot(folder: Path, node: str, boot: int) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.timeout(300)  # seven starts of processes, on a machine that may be busy
 def test_nothing_acknowledged_is_missing_after_five_kills_of_a_slave(
     tmp_path: Path, commands: list[subprocess.Popen[str]]
 ) -> None:

@@ -74,7 +74,7 @@ async def test_signal_while_nodes_start(autojump_clock: trio.abc.Clock, world: W
     assert found[0].reason == "interrupted"
     assert found[0].seconds < 1
     assert world.log == ["closed"]
-    assert found[0].groups[0].unanswered == NODES
+    assert found[0].groups[0].run.unanswered == NODES
 
 
 async def test_node_that_is_asked_to_stop_stops_all(
@@ -128,7 +128,7 @@ async def test_fed_to_the_end(autojump_clock: trio.abc.Clock, world: World) -> N
     summary = await run.run(world.open)
     assert summary.reason == "the feed has ended"
     assert world.nodes["n0"].appended == [b"a", b"b"] * 3
-    [group] = summary.groups
+    group = summary.groups[0].run
     assert (group.appended, group.acknowledged, group.size_bytes) == (6, 6, 6)
     assert group.seconds == pytest.approx(0.3, abs=0.1)
     assert record.ended
@@ -141,7 +141,7 @@ async def test_endless_feed_is_stopped_with_its_answers(
     record = MemoryRecord()
     run = make(world, feeding=feeding(world, None, record), for_s=10.0)
     summary = await run.run(world.open)
-    [group] = summary.groups
+    group = summary.groups[0].run
     assert group.appended == group.acknowledged == len(world.nodes["n0"].appended) > 100
     assert record.noted == group.acknowledged
     assert not record.ended
@@ -154,7 +154,7 @@ async def test_answers_are_waited_for_only_so_long(
     run = make(world, feeding=feeding(world, 1, MemoryRecord()), for_s=1.0)
     summary = await run.run(world.open)
     assert summary.seconds == pytest.approx(1 + 3 + 2, abs=1)
-    assert (summary.groups[0].appended, summary.groups[0].acknowledged) == (2, 0)
+    assert (summary.groups[0].run.appended, summary.groups[0].run.acknowledged) == (2, 0)
 
 
 async def test_feed_waits_for_its_master(autojump_clock: trio.abc.Clock, world: World) -> None:
@@ -165,7 +165,7 @@ async def test_feed_waits_for_its_master(autojump_clock: trio.abc.Clock, world: 
         await trio.sleep(20)
         assert found == []
         world.nodes["n0"].up = True
-    assert found[0].groups[0].acknowledged == 2
+    assert found[0].groups[0].run.acknowledged == 2
 
 
 async def test_feed_whose_master_never_came_is_not_opened(

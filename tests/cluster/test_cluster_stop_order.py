@@ -1,16 +1,27 @@
-"""`stop`: whoever is master now goes first, so that it can still send its slaves what they lack."""
+"""`stop`: whoever leads a group goes first, so that it can still send others what they lack."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
+import pytest
 import trio
 from cluster_samples import master, slave_group
 from cluster_world import CONFIG, NODES, Node, three_nodes
+from ledger_samples import follower, leader
 
 from actors.cluster import commands
 
 
-async def test_the_present_masters_stop_first(autojump_clock: trio.abc.Clock) -> None:
+@pytest.mark.parametrize(
+    ("leads", "follows"),
+    [(master(promotion=1), slave_group(promotion=1)), (leader(leader="n2"), follower(leader="n2"))],
+    ids=["classic", "dledger"],
+)
+async def test_whoever_leads_stops_first(
+    leads: dict[str, Any], follows: dict[str, Any], autojump_clock: trio.abc.Clock
+) -> None:
     world = three_nodes()
     stopped: list[str] = []
 
@@ -20,9 +31,9 @@ async def test_the_present_masters_stop_first(autojump_clock: trio.abc.Clock) ->
             stopped.append(self.name)
             await super().stop()
 
-    world.nodes["n0"] = Noted("n0", slave_group(promotion=1))
-    world.nodes["n1"] = Noted("n1", slave_group(promotion=1))
-    world.nodes["n2"] = Noted("n2", master(promotion=1))
+    world.nodes["n0"] = Noted("n0", follows)
+    world.nodes["n1"] = Noted("n1", follows)
+    world.nodes["n2"] = Noted("n2", leads)
     answer = await commands.stop(CONFIG, NODES, world.connect)  # type: ignore[arg-type]
     assert answer == commands.Answer("n2: stopped\nn0: stopped\nn1: stopped", 0)
     assert stopped == ["n2", "n0", "n1"]

@@ -67,6 +67,7 @@ def test_for_machines() -> None:
                 "unanswered": ["n2"],
                 "refused": {},
                 "fenced": {},
+                "without_room": {},
             }
         },
         "failures": ["triolog: x"],
@@ -89,7 +90,7 @@ def test_for_people() -> None:
 def test_nothing_was_fed_and_nobody_is_master() -> None:
     view = cluster(nodes=(node("n1", slave_group()),), feeds=())
     found = group_summary(view, "orders", ("n1",), "n0", 0.0)
-    assert (found.master, found.appended, found.behind) == ("n0", 0, ())
+    assert (found.master, found.run.appended, found.behind) == ("n0", 0, ())
     assert ", 0 records/s" in as_text(summary(groups=(found,)))
 
 
@@ -166,3 +167,14 @@ def test_the_refused_are_named() -> None:
     found = summary(groups=(group_summary(view, "orders", ("n0", "n1"), "n0", 0.0),))
     assert as_text(found).split("\n")[-1] == f"    n1: refused: {AHEAD}"
     assert json.loads(as_json(found))["groups"]["orders"]["refused"] == {"n1": AHEAD}
+
+
+@pytest.mark.parametrize(("state", "told"), [("READY", True), ("TRANSFER", False)])
+def test_a_slave_whose_disk_is_full_is_named(state: str, told: bool) -> None:
+    reason = "no room: the disk of /data is more than 90% full"
+    client = {"state": state, "last_error": f"the local log refused the bytes: {reason}"}
+    view = cluster(nodes=(node("n0", master()), node("n1", slave_group(client=client))))
+    found = summary(groups=(group_summary(view, "orders", ("n0", "n1"), "n0", 0.0),))
+    assert (f"    n1: copies nothing: {reason}" in as_text(found).split("\n")) is told
+    without_room = json.loads(as_json(found))["groups"]["orders"]["without_room"]
+    assert without_room == ({"n1": reason} if told else {})

@@ -19,7 +19,7 @@ from actors.cluster.command_line import run_command_line
 from actors.config import load
 from actors.errors import ConfigError, NodeStopped, OutcomeUnknown
 
-FILE = Path(__file__).parents[2] / "examples" / "3node.toml"
+FILE = Path(__file__).parents[2] / "tests" / "three_nodes.toml"
 CONFIG = load(FILE)
 PROMOTED = {
     "group": "orders",
@@ -156,7 +156,9 @@ def test_a_node_s_no_is_one_line(
     nodes = Nodes(error=error)
     monkeypatch.setattr(command_line, "connect_own", lambda config, name: nodes.connect(name))
     assert run_command_line([str(FILE), *words.split()]) == 1
-    assert capsys.readouterr().err == f"triolog: {error}\n"
+    said = capsys.readouterr().err
+    assert said.startswith(f"triolog: {error}")
+    assert said.count("\n") == 1
     assert caplog.records == []  # which would be a traceback
 
 
@@ -165,6 +167,18 @@ async def promoted(nodes: Nodes, node: str | None = None, **keys: bool) -> str:
     answer = await switching.promote(CONFIG, "orders", node, nodes.connect, **asked)
     assert answer.exit_code == 0
     return answer.text
+
+
+async def test_a_node_that_is_lost_meanwhile_leaves_words_what_to_do(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    nodes = Nodes(error=NodeStopped("the connection to n0 ended before the answer: reset"))
+    with pytest.raises(OutcomeUnknown) as unknown:
+        await promoted(nodes)
+    assert str(unknown.value) == (
+        "the connection to n0 ended before the answer: reset; `status` says who is master of"
+        " orders: while nobody is, type `promote orders` again"
+    )
 
 
 async def test_whoever_answers_carries_it_out(autojump_clock: trio.abc.Clock) -> None:

@@ -17,22 +17,25 @@ from actors.config import bounds, load, loads, members, model, validate
 from actors.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
-EXAMPLE = ROOT / "examples" / "3node.toml"
+EXAMPLE = ROOT / "tests" / "three_nodes.toml"
+MAKE_RUN = ROOT / "examples" / "3node.toml"
 
 
 def test_example() -> None:
-    found = load(EXAMPLE)
-    orders = found.groups["orders"]
+    found = load(MAKE_RUN)
+    orders, ledger = found.groups["orders"], found.groups["ledger"]
     assert found.data_dir == str(ROOT / "var" / "demo")
     assert dict(found.nodes) == {"n0": "127.0.0.1", "n1": "127.0.0.2", "n2": "127.0.0.3"}
     assert (orders.name, orders.master, orders.members) == ("orders", "n0", ("n0", "n1", "n2"))
     assert (orders.copies, orders.durability, orders.port) == (2, "synced", 10912)
     assert orders.segment_bytes == 64 << 20
     assert found.demo.feed == config.FeedConfig(file=str(ROOT / "README.md"), rate_per_s=2000)
-    assert found.path == str(EXAMPLE)
+    assert found.path == str(MAKE_RUN)
     assert found.node_dir("n1") == str(ROOT / "var" / "demo" / "n1")
     assert found.group_dir("n1", "orders") == str(ROOT / "var/demo/n1/groups/orders")
-    assert found.groups_of("n2") == (orders,)
+    assert found.groups_of("n2") == (orders, ledger)
+    assert (ledger.mode, ledger.members, ledger.port) == ("dledger", ("n0", "n1", "n2"), 20911)
+    assert (ledger.durability, ledger.opens_term_with) == ("synced", "empty")
 
 
 def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -177,16 +177,24 @@ def test_reserved_node_name() -> None:
     ]
 
 
-def test_dledger_is_refused_by_its_own_name() -> None:
-    assert group('[groups.ledger]\nmode = "dledger"\nmembers = ["n0"]\nport = 20911\n') == [
-        'f.toml: key groups.ledger.mode: expected "classic" ("dledger" comes with a later '
-        'version of triolog), found "dledger"'
+def test_a_key_of_the_other_mode_is_called_so() -> None:
+    ledger = '[groups.ledger]\nmode = "dledger"\nmembers = ["n0"]\n'
+    assert group(ledger + 'master = "n0"\nsegment_bytes = 4096\n') == [
+        "f.toml: key groups.ledger.master: expected a key of dledger groups, "
+        "found one of classic groups",
+        "f.toml: key groups.ledger.segment_bytes: expected a key of dledger groups, "
+        "found one of classic groups",
+    ]
+    assert group("heartbeat_leaks = 3\n") == [
+        "f.toml: key groups.orders.heartbeat_leaks: expected a key of classic groups, "
+        "found one of dledger groups"
     ]
 
 
 def test_unknown_mode() -> None:
     assert lines(BASE.replace('"classic"', '"clasic"')) == [
-        'f.toml: key groups.orders.mode: expected "classic" (did you mean classic?), found "clasic"'
+        'f.toml: key groups.orders.mode: expected "classic" or "dledger" (did you mean'
+        ' classic?), found "clasic"'
     ]
 
 

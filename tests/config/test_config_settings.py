@@ -8,7 +8,7 @@ import attrs
 
 from actors.config import changes, load, loads, settings
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "3node.toml"
+EXAMPLE = Path(__file__).parents[2] / "tests" / "three_nodes.toml"
 
 
 def test_every_setting_is_kept_as_text() -> None:

@@ -149,9 +149,10 @@ def own_entries_count_before_the_sync(patch: Patch) -> None:
     """The leader counts itself for what it has only written."""
     real = quorum.Quorum.waiting
 
-    def waiting(self: Any, wait: Any) -> Any:
-        self._indexes[self.self_id] = wait.last
-        return real(self, wait)
+    def waiting(self: Any, *waits: Any) -> Any:
+        if waits:
+            self._indexes[self.self_id] = waits[-1].last
+        return real(self, *waits)
 
     patch.setattr(quorum.Quorum, "waiting", waiting)
 

@@ -46,12 +46,16 @@ class Member(Life):
             self_id=self.name, members=world.names, vote=self.disk.vote, end=self.disk.end
         )
         rng = Random(world.rng.getrandbits(32))
-        self.election = Election(settings=world.election, state=state, rng=rng)
-        self.intake = Intake(settings=world.push, ledger=self.disk, waiting_max=1024)
+        compat = world.compat
+        self.election = Election(settings=world.election, state=state, rng=rng, compat=compat)
+        self.intake = Intake(settings=world.push, ledger=self.disk, waiting_max=1024, compat=compat)
         peers = state.peers
-        self.quorum = quorum.Quorum(self_id=self.name, peers=peers, settings=AckSettings())
+        self.quorum = quorum.Quorum(
+            self_id=self.name, peers=peers, settings=AckSettings(), compat=compat
+        )
         self.dispatches = {
-            peer: Dispatch(peer=peer, settings=world.push, sizes=self.disk) for peer in peers
+            peer: Dispatch(peer=peer, settings=world.push, sizes=self.disk, compat=compat)
+            for peer in peers
         }
         self.role_effects(self.election.started(world.now_s))
 
@@ -155,7 +159,8 @@ class Member(Life):
                         committed=self.quorum.committed,
                     ),
                 )
-            self.append(f"term{role.term}-{self.name}-{self.life}-{session}")
+            if self.world.compat.term_entry != "none":
+                self.append(f"term{role.term}-{self.name}-{self.life}-{session}")
         self.later(
             0.001, lambda: self.role_effects(self.election.fenced(self.world.now_s, session, end))
         )
@@ -243,7 +248,7 @@ class Member(Life):
     def sync(self, then: Callable[[int], None]) -> None:
         """All that is written by now is on the disk a little later, and known still later."""
         session, until = self.session, len(self.disk.log)
-        world = self.world
+        world, compat = self.world, self.world.compat
 
         def known(synced: int) -> None:
             if session == self.session:
@@ -258,6 +263,8 @@ class Member(Life):
                 self.later(world.rng.uniform(0.0, 0.002), lambda: known(synced))
 
         self.later(world.rng.uniform(0.0, world.faults.sync_max_s), done)
+        if compat.ack_unsynced:
+            self.later(0.0, lambda: known(compat.stored_index(end=until, synced=0)))
 
     def quorum_effects(self, effects: quorum.QuorumEffects[Append]) -> None:
         world = self.world
@@ -323,8 +330,9 @@ class Member(Life):
         for change in effects.changes:
             self._store(change)
         if effects.committed is not None:
-            assert self.intake.matched is not None  # CommitWithinMatch
-            assert effects.committed <= self.intake.matched, "committed beyond what matches"
+            matched = -1 if self.intake.matched is None else self.intake.matched
+            within = effects.committed <= matched or world.compat.commit_to_end
+            assert within, "committed beyond what matches"  # CommitWithinMatch
             self.quorum.followed(effects.committed)
             world.committed(self, effects.committed)
         for token, answer in effects.answers:
@@ -339,7 +347,8 @@ class Member(Life):
     def _store(self, change: StoreChange) -> None:
         disk, first = self.disk, change.entries[0].index
         if change.cut_from is not None:
-            assert change.cut_from > self.committed, "what is committed was cut"
+            kept = change.cut_from > self.committed or self.world.compat.cut_committed
+            assert kept, "what is committed was cut"
             self.world.count("cuts")
             del disk.log[change.cut_from :]
             disk.synced = min(disk.synced, change.cut_from)

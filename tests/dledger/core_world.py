@@ -18,7 +18,12 @@ from core_member import Member
 from actors.dledger.core.election_effects import RoleChanged
 from actors.dledger.core.member_state import Role
 from actors.dledger.core.push_effects import Push
-from actors.dledger.core.settings import ElectionSettings, PushSettings
+from actors.dledger.core.settings import (
+    STRICT,
+    CompatSettings,
+    ElectionSettings,
+    PushSettings,
+)
 from wire.dledger_codes import ResponseCode
 from wire.dledger_entry import Entry
 
@@ -37,14 +42,22 @@ class Faults:
 
 @attrs.define(eq=False)
 class World:
-    """See the module's text."""
+    """See the module's text.
+
+    Attributes:
+        broken: what did not hold is written down here; None: it is raised.
+        steps: events so far.
+    """
 
     seed: int
     size: int = 3
     faults: Faults = Faults()
     election: ElectionSettings = attrs.field(factory=ElectionSettings)
     push: PushSettings = attrs.field(factory=PushSettings)
+    compat: CompatSettings = STRICT
+    broken: list[str] | None = None
     now_s: float = 0.0
+    steps: int = attrs.field(default=0, init=False)
     rng: Random = attrs.field(init=False)
     names: tuple[str, ...] = attrs.field(init=False)
     members: dict[str, Member] = attrs.field(factory=dict, init=False)
@@ -74,6 +87,7 @@ class World:
         while self._heap and self._heap[0][0] <= until_s:
             time_s, _, step = heapq.heappop(self._heap)
             self.now_s = max(self.now_s, time_s)
+            self.steps += 1
             step()
         self.now_s = until_s
 
@@ -118,29 +132,38 @@ class World:
     def count(self, what: str) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1
 
+    def promise(self, holds: bool, what: str) -> None:
+        """Raises: AssertionError, unless `broken` takes it down."""
+        if holds:
+            return
+        if self.broken is None:
+            raise AssertionError(what)
+        self.broken.append(what)
+
     def saw_role(self, name: str, role: RoleChanged) -> None:
         self.count(role.role.name)
         if role.role is Role.LEADER:
             first = self.leaders.setdefault(role.term, name)
-            assert first == name, f"ElectionSafety: {first} and {name} lead {role.term}"
+            self.promise(first == name, f"ElectionSafety: {first} and {name} lead {role.term}")
             disk = self.members[name].disk
             known, chosen = disk.log[disk.begin :], self.chosen[disk.begin :]
-            assert known[: len(chosen)] == chosen, f"LeaderCompleteness: {name} in {role.term}"
+            holds = known[: len(chosen)] == chosen
+            self.promise(holds, f"LeaderCompleteness: {name} in {role.term}")
 
     def made(self, leader: Member, entry: Entry) -> None:
         """A leader appends it."""
         key = entry.index, entry.term
-        assert key not in self.entries, f"LogMatching: two entries {key}"
+        self.promise(key not in self.entries, f"LogMatching: two entries {key}")
         log = leader.disk.log
         self.entries[key] = entry, log[-1].term if log else -1
 
     def took(self, member: Member, entry: Entry) -> None:
         """A follower writes it: what is before it is what was before it where it was made."""
         made, before_term = self.entries[entry.index, entry.term]
-        assert made == entry, "LogMatching: another entry of the same index and term"
+        self.promise(made == entry, "LogMatching: another entry of the same index and term")
         if entry.index > member.disk.begin:
             before = member.disk.log[entry.index - 1]
-            assert before.term == before_term, f"LogMatching: before {entry.index}"
+            self.promise(before.term == before_term, f"LogMatching: before {entry.index}")
 
     def committed(self, member: Member, index: int) -> None:
         disk, old = member.disk, member.committed
@@ -148,7 +171,8 @@ class World:
         assert index > old, "CommittedIndexMonotonic"
         first = max(old + 1, disk.begin)
         known, chosen = disk.log[first : index + 1], self.chosen[first : index + 1]
-        assert known[: len(chosen)] == chosen, f"StateMachineSafety: {member.name} at {index}"
+        holds = known[: len(chosen)] == chosen
+        self.promise(holds, f"StateMachineSafety: {member.name} at {index}")
         member.committed = index
         self.chosen.extend(disk.log[len(self.chosen) : index + 1])
         if member.election.state.role is Role.LEADER:
@@ -158,7 +182,7 @@ class World:
                 m.disk.begin <= index < m.disk.synced and m.disk.log[index] == entry
                 for m in self.members.values()
             )
-            assert held > self.size // 2, f"CommittedIsOnQuorum: {index} on {held}"
+            self.promise(held > self.size // 2, f"CommittedIsOnQuorum: {index} on {held}")
 
     def answered(self, wait: Append, outcome: str) -> None:
         assert wait.name not in self.outcomes, "answered twice"
@@ -166,7 +190,7 @@ class World:
         self.count(outcome)
         if outcome == "done":
             body = self.chosen[wait.last].body
-            assert body.startswith(f"{wait.name}.".encode()), "done and not committed"
+            self.promise(body.startswith(f"{wait.name}.".encode()), "done and not committed")
 
     # ---- what a test says ----
 

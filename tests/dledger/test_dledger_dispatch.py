@@ -294,6 +294,34 @@ def test_a_caught_up_peer_hears_of_commits_each_second() -> None:
     kit.one(P.COMMIT, -1)
 
 
+def test_news_of_a_commit_waits_only_shortly_for_a_push_to_carry_it() -> None:
+    kit = Kit(commit_news_s=0.01)
+    kit.append_state()
+    kit.grow()
+    kit.now_s = 0.005
+    kit.answer(kit.one(P.APPEND, 10))
+    kit.did(kit.dispatch.committed(0.005, 10))
+    kit.take()
+    kit.tick()
+    assert kit.now_s == pytest.approx(0.01)
+    assert kit.one(P.COMMIT, -1).commit_index == 10
+    kit.tick()
+    assert kit.now_s == pytest.approx(1.01)  # nothing new since
+    kit.one(P.COMMIT, -1)
+
+
+def test_a_push_that_follows_carries_the_news() -> None:
+    kit = Kit(commit_news_s=0.01)
+    kit.append_state()
+    kit.grow()
+    kit.answer(kit.one(P.APPEND, 10))
+    kit.did(kit.dispatch.committed(0.0, 10))
+    kit.grow()
+    assert kit.one(P.APPEND, 11).commit_index == 10
+    kit.tick()
+    assert kit.now_s == pytest.approx(1.0)
+
+
 def test_a_full_window_does_not_keep_commits_back_and_never_spins() -> None:
     kit = Kit(pending_max=2, push_timeout_s=5.0)
     kit.append_state()

@@ -198,3 +198,23 @@ def test_with_a_state_machine_appends_are_answered_when_applied() -> None:
     assert (effects.committed, effects.done) == (10, ())
     assert quorum.applied(9).done == ()
     assert quorum.applied(10).done == (wait,)
+
+
+def test_a_new_leader_does_not_know_what_older_ones_answered_before_it_has_committed() -> None:
+    """ReadIndex: with its own entry all that is before it."""
+    quorum = leading(committed=7)
+    assert both(quorum, 9, "n1").committed is None
+    assert quorum.read_index is None
+    both(quorum, 10, "n1")
+    assert quorum.read_index == 10
+    quorum.rest()
+    assert quorum.read_index is None
+
+
+def test_a_leader_that_counts_older_entries_knows_once_all_it_began_with_are_committed() -> None:
+    quorum = leading(committed=7, count_older=True)
+    assert quorum.read_index is None
+    assert both(quorum, 9, "n1").committed == 9
+    assert quorum.read_index == 9
+    assert leading(committed=9, count_older=True).read_index == 9
+    assert leading(end=-1, end_term=-1, count_older=True).read_index == -1

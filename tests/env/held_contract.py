@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import trio
 from network_contract import PAYLOAD, Case, Kit, end, pair, read
 
@@ -37,6 +38,40 @@ async def held_bytes_go_into_files_in_parts(kit: Kit) -> None:
     await send.aclose()
     assert await receive.receive_held(10) == b""
     file.close()
+    await end(listener, client, server)
+
+
+@case
+async def what_is_there_is_received_without_waiting(kit: Kit) -> None:
+    listener, client, server = await pair(kit)
+    receive, _ = server.halves()
+    _, send = client.halves()
+    assert receive.receive_now(10) is None
+    assert receive.receive_now(10, held=True) is None
+    await send.send_all(b"abcdefghij")
+    assert await read(receive, 1) == b"a"  # so the rest is there as well, on every network
+    assert await read(receive, 1) == b"b"
+    data = receive.receive_now(4)
+    assert isinstance(data, bytes)
+    assert b"cdef".startswith(data)
+    rest = b"cdefghij"[len(data) :]
+    held = receive.receive_now(len(rest), held=True)
+    assert held is not None
+    assert not isinstance(held, bytes)
+    file = kit.disk.open(f"{kit.folder}/now", "x")
+    file.pwrite_held(held, 0, size := len(held))
+    assert file.pread(0, 10) == rest[:size]
+    file.close()
+    assert await read(receive, len(rest) - size) == rest[size:]
+    assert receive.receive_now(10) is None
+    await send.aclose()
+    assert await receive.receive_some(10) == b""
+    assert receive.receive_now(10) == b""
+    assert receive.receive_now(10, held=True) == b""
+    await receive.aclose()
+    for held_or_not in (False, True):
+        with pytest.raises(trio.ClosedResourceError):
+            receive.receive_now(10, held=held_or_not)
     await end(listener, client, server)
 
 

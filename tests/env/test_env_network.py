@@ -9,15 +9,13 @@ import socket
 import stat
 from pathlib import Path
 
-import held_contract
+import network_cases
 import network_contract
 import pytest
 import trio
 
 from actors.env.local_disk import LocalDisk
 from actors.env.tcp import TcpNetwork
-
-NETWORK_CASES = network_contract.CASES + held_contract.CASES
 
 pytestmark = pytest.mark.real_io
 
@@ -32,7 +30,7 @@ def real_kit(folder: Path) -> network_contract.Kit:
     )
 
 
-@pytest.mark.parametrize("case", NETWORK_CASES, ids=lambda case: case.__name__)
+@pytest.mark.parametrize("case", network_cases.CASES, ids=lambda case: case.__name__)
 async def test_real_network_keeps_the_contract(case: network_contract.Case, tmp_path: Path) -> None:
     with trio.fail_after(60):
         await case(real_kit(tmp_path))

@@ -1,4 +1,4 @@
-"""The two ways to sync beside the loop, and which of them is taken. See test_env_disk for files."""
+"""The two ways to sync beside the loop, and which is taken. See test_env_disk_syncer for files."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import disk_contract
-import held_contract
+import network_cases
 import network_contract
 import pytest
 import trio
@@ -21,11 +21,9 @@ OPTIONS = {
     "clogged": NetworkOptions(clog_share=0.2, bandwidth_bytes_per_s=20e6),
 }
 
-NETWORK_CASES = network_contract.CASES + held_contract.CASES
-
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-@pytest.mark.parametrize("case", NETWORK_CASES, ids=lambda case: case.__name__)
+@pytest.mark.parametrize("case", network_cases.CASES, ids=lambda case: case.__name__)
 async def test_simulated_network_keeps_the_contract(
     case: network_contract.Case, options: NetworkOptions, autojump_clock: trio.abc.Clock
 ) -> None:

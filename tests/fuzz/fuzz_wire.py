@@ -159,7 +159,7 @@ _REQUESTS = (
     api.Hello(id=0, version=2, name="c"),
     api.Append(id=7, group="orders", records=(b"a", api.NewMessage(b"b", "t", "x", ("k",)))),
     api.Tail(id=1, group="orders", start=None, max_bytes=1, credit_bytes=1),
-    api.Record(id=1, group="orders", number=1, master="n0", force=True),
+    api.Record(id=1, group="orders", number=1, master="n0", token=2**53, force=True),
 )
 _REIGN = api.Reign(number=1, token=5, master="n0", start=0)
 _ANSWERS = (

@@ -15,7 +15,8 @@ from actors.runtime import Registry, SupervisorSpec, System, open_system
 from actors.sim.world import World
 from actors.storage import pull_service, store
 from actors.storage.commit_log import segment_bases, segment_path
-from actors.trees.classic import GroupPaths, node_tree
+from actors.trees.node import node_tree
+from actors.trees.places import GroupPaths
 
 NODES = {"n0": "127.0.0.1", "n1": "127.0.0.2", "n2": "127.0.0.3"}
 

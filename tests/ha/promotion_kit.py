@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from actors.ha.core.promotion import Plan, Refusal, Wish
-
-WISH = Wish(
-    group="orders",
-    members=("n0", "n1", "n2"),
-    file_master="n0",
-    counting=("n0", "n1", "n2"),
-    copies=2,
-    synced=True,
-)
+from actors.ha.core.promotion import Plan, Refusal
 
 
 def planned(found: Plan | Refusal) -> Plan:

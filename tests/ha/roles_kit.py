@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import attrs
 import group_states
 
 from actors.ha.core.extent import LogExtent
 from actors.ha.core.role_effects import Effects, Fence, RoleState
 from actors.ha.core.role_rules import RoleRules
-from actors.log_types import GroupRecord, GroupState, Reign
+from actors.log_types import Claim, GroupRecord, GroupState, Promotion, Reign
 
 A = Reign(0, 1, "n0", 0)
 B = Reign(0, 2, "n0", 100)
@@ -43,6 +44,20 @@ def start(found: RoleRules, end: int = 0, now_s: float = 0.0, **more: Any) -> Ef
 
 def said(node: str, end: int = 0, *history: Reign, **changes: Any) -> GroupState:
     return group_states.slave(node, end, **{"state": "connecting", "history": history, **changes})
+
+
+def claim(number: int = 1, **changes: Any) -> Claim:
+    return attrs.evolve(Claim(number=number, token=77, by="n2", master="n1"), **changes)
+
+
+def promoted(
+    found: RoleRules, promotion: Promotion, now_s: float, *, force: bool = False
+) -> Effects:
+    """Claimed, confirmed and recorded, as a coordinator does."""
+    by = claim(promotion.number, master=promotion.master)
+    assert found.fence(by, on=True, now_s=now_s).refused == ""
+    assert found.fence(attrs.evolve(by, kept=True), on=True, now_s=now_s).refused == ""
+    return found.recorded(promotion, now_s, token=by.token, force=force)
 
 
 def opened(effects: Effects) -> bool:

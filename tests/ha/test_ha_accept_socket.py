@@ -15,8 +15,9 @@ from ha_peer import Peer
 
 from actors.env import Stream
 from actors.events.ha import HAConnectionOpened, HAConnectionRefused
-from actors.ha.accept_socket import START_TIMEOUT_S, UNOWNED_MAX, AcceptSocket
+from actors.ha.accept_socket import AcceptSocket
 from actors.runtime import Actor, ChildSpec, Registry, SupervisorSpec, System, open_system
+from actors.runtime.accepting import START_TIMEOUT_S, UNOWNED_MAX
 from actors.sim.network import NetworkOptions, SimNetwork
 
 

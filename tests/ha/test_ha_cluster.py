@@ -14,7 +14,7 @@ from actors.env import Env
 from actors.errors import NodeStopped, OutcomeUnknown, ReplicationTimeout, StorageError
 from actors.runtime import ActorDown, Registry, SupervisorSpec, open_system, render_spec
 from actors.sim.world import open_world
-from actors.trees.classic import node_tree
+from actors.trees.node import node_tree
 
 
 def opened(seed: int = 1) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import attrs
+from group_states import slave
 
 from actors.ha.core.claims import CLAIM_LEASE_S, Claims
 from actors.log_types import Claim
@@ -93,3 +94,23 @@ def test_a_promotion_settles_what_was_claimed_up_to_it() -> None:
     assert (claims.abandoned, claims.live) == (None, later)
     claims.recorded(3)
     assert (claims.live, claims.number) == (None, 0)
+
+
+def test_what_force_puts_aside_stays_open_beside_what_comes_after_it() -> None:
+    """Two chosen ones may have been told: each speaks for itself."""
+    claims = Claims("n0")
+    claims.take(A, 0.0)
+    claims.take(KEPT, 0.1)
+    later = attrs.evolve(B, number=2, force=True)
+    assert claims.take(later, 1.0) == ""
+    assert claims.take(attrs.evolve(later, kept=True), 1.1) == ""
+    claims.pass_time(1.1 + CLAIM_LEASE_S)
+    assert claims.number == 2
+    assert claims.questions(7.0, 40) == (("n2", 41), ("n1", 42))
+    void = claims.heard("n1", slave("n1"), 42, 7.1)
+    assert void is not None
+    assert void.token == B.token
+    assert claims.abandoned == KEPT
+    assert claims.heard("n2", slave("n2"), 40, 7.2) is None, "asked before it was abandoned"
+    assert claims.heard("n2", slave("n2"), 42, 7.3) == KEPT
+    assert (claims.abandoned, claims.deadline_s) == (None, None)

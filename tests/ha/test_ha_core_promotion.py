@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import attrs
-from group_states import R0, master, slave
-from promotion_kit import WISH, planned
+from group_states import R0, WISH, master, slave
+from promotion_kit import planned
 
 from actors.ha.core.promotion import Plan, Refusal, decide, handed_over
 from actors.log_types import GroupState, Reign

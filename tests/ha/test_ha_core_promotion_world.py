@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import attrs
 import pytest
-from group_states import slave
+from group_states import WISH, slave
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from promotion_kit import WISH, planned
+from promotion_kit import planned
 
 from actors.ha.core.promotion import Refusal, Wish, decide
 from actors.ha.core.reigns import Kind, adopt, begin, compare, cut

@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 import pytest
-from roles_kit import A, B, P, fenced, opened, rules, said, slave, start
+from roles_kit import A, B, P, fenced, opened, promoted, rules, said, slave, start
 
 from actors.events import roles as events
 from actors.ha.core.ahead_reports import PLAUSIBLE_BYTES
@@ -212,7 +212,7 @@ def test_a_java_slave_is_ahead_when_it_says_so_twice() -> None:
 def test_a_promotion_is_remembered_and_the_tree_restarted_by_it() -> None:
     one = rules()
     start(one)
-    effects = one.recorded(Promotion(1, "n1"), 1.0)
+    effects = one.recorded(Promotion(1, "n1"), 1.0, token=77)
     assert effects.record == GroupRecord(promotion_number=1, promotion_master="n1")
     assert effects.restart
     assert effects.gate is not None
@@ -226,7 +226,7 @@ def test_a_promotion_is_remembered_and_the_tree_restarted_by_it() -> None:
 
 def test_a_tree_built_by_an_older_promotion_is_not_taken_for_the_new_one() -> None:
     one = rules(members=())
-    one.recorded(Promotion(1, "n0"), 1.0)
+    promoted(one, Promotion(1, "n0"), 1.0)
     assert one.started(Promotion(0, "n0"), LogExtent(0, 0, 0), 1.0) == Effects()
     assert not one.acts
     assert opened(start(one))
@@ -236,10 +236,10 @@ def test_a_tree_built_by_an_older_promotion_is_not_taken_for_the_new_one() -> No
 def test_an_older_or_contradicting_promotion_is_refused(promotion: Promotion) -> None:
     one = rules(promotion_number=2, promotion_master="n1")
     start(one)
-    effects = one.recorded(promotion, 1.0)
+    effects = one.recorded(promotion, 1.0, token=77)
     assert effects.refused
     assert effects.record is None
-    assert one.recorded(Promotion(2, "n1"), 1.0) == Effects(), "the same again is no news"
+    assert one.recorded(Promotion(2, "n1"), 1.0, token=77) == Effects(), "the same again is no news"
 
 
 def test_a_promotion_is_heard_from_a_member() -> None:
@@ -255,7 +255,7 @@ def test_force_opens_without_hearing_anybody_whatever_was_lost() -> None:
     start(one, 90)
     one.heard("n1", said("n1", 100, A), 1.0)
     assert fenced(one) is Fence.SLAVE_AHEAD
-    assert one.recorded(Promotion(1, "n0"), 2.0, force=True).restart
+    assert promoted(one, Promotion(1, "n0"), 2.0, force=True).restart
     assert opened(start(one, 90))
     assert one.record.high_water_bytes == 90
     assert one.record.history[-1] == Reign(1, 1001, "n0", 90)

@@ -12,6 +12,7 @@ import attrs
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from roles_kit import promoted
 
 from actors.ha.core.extent import LogExtent
 from actors.ha.core.reigns import Kind, compare, cut
@@ -251,7 +252,12 @@ class Roles(RuleBasedStateMachine):
     def record_at(self, at: str, number: int, master: str) -> None:
         node = self.nodes[at]
         if node.rules is not None:
-            self.carry_out(node, node.rules.recorded(Promotion(number, master), self.now_s))
+            promotion = Promotion(number, master)
+            if at == master:
+                effects = promoted(node.rules, promotion, self.now_s)
+            else:
+                effects = node.rules.recorded(promotion, self.now_s, token=77)
+            self.carry_out(node, effects)
 
     @rule(name=nodes)
     def drop_foreign_tail(self, name: str) -> None:

@@ -80,7 +80,7 @@ class Kit:
         return await self.keeper.ask(
             Done,
             lambda reply: role_messages.Record(
-                number=number, master=master, force=False, reply_to=reply
+                number=number, master=master, token=77, force=False, reply_to=reply
             ),
             timeout_s=60.0,
         )

@@ -14,7 +14,7 @@ import pytest
 from interop_processes import Processes
 from interop_rocketmq import Driver, NameServer, fetch_jars, what_is_missing
 
-pytest.register_assert_rewrite("interop_checks", "interop_logs", "interop_nodes")
+pytest.register_assert_rewrite("interop_checks", "interop_ledger", "interop_logs", "interop_nodes")
 
 INTEROP = "interop"
 

@@ -81,15 +81,22 @@ def fetch_jars() -> Path:
     return folder
 
 
-def _java(jars: Path, home: Path, options: tuple[str, ...] = JAVA_OPTIONS) -> list[str | Path]:
-    """The command up to the main class. Logs go to the folder `home`."""
+def java_command(
+    jars: Path, home: Path, options: tuple[str, ...] = JAVA_OPTIONS, classes: Path | None = None
+) -> list[str | Path]:
+    """The command up to the main class, or the program's source. Logs go to the folder `home`.
+
+    Args:
+        classes: a folder of compiled classes.
+    """
+    class_path = [JAVA / "classpath", jars / "*", *([] if classes is None else [classes])]
     return [
         "java",
         *options,
         f"-Duser.home={home}",
         f"-Drocketmq.home.dir={home}",
         "-cp",
-        f"{JAVA / 'classpath'}:{jars}/*",
+        ":".join(map(str, class_path)),
     ]
 
 
@@ -108,7 +115,12 @@ class NameServer:
         port = free_ports()
         conf = folder / "conf"
         _write_properties(conf, {"listenPort": port, "kvConfigPath": folder / "kv.json"})
-        command = [*_java(jars, folder), "org.apache.rocketmq.namesrv.NamesrvStartup", "-c", conf]
+        command = [
+            *java_command(jars, folder),
+            "org.apache.rocketmq.namesrv.NamesrvStartup",
+            "-c",
+            conf,
+        ]
         process = processes.start("name server", command, folder)
         wait_for(
             lambda: port_answers("127.0.0.1", port),
@@ -160,7 +172,7 @@ class Broker:
         conf = self.folder / "conf"
         _write_properties(conf, self._properties())
         command = [
-            *_java(self.jars, self.folder, self.java_options),
+            *java_command(self.jars, self.folder, self.java_options),
             "org.apache.rocketmq.broker.BrokerStartup",
             "-c",
             conf,
@@ -254,7 +266,7 @@ class Driver:
         java_options: tuple[str, ...] = JAVA_OPTIONS,
     ) -> Driver:
         """Returns when it takes commands. `program` talks as Driver.java does."""
-        command = [*_java(jars, folder, java_options), program, f"127.0.0.1:{namesrv_port}"]
+        command = [*java_command(jars, folder, java_options), program, f"127.0.0.1:{namesrv_port}"]
         pipe = subprocess.PIPE
         driver = cls(processes.start("driver", command, folder, stdin=pipe, stdout=pipe))
         list(driver.answers())

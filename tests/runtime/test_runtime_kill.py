@@ -1,5 +1,6 @@
 """Kills, the time a child gets to stop, and the budget of the whole stop."""
 
+import attrs
 import pytest
 import trio
 from runtime_probe import Crash, Events, Hang, Log, settle
@@ -7,8 +8,10 @@ from runtime_probe import Crash, Events, Hang, Log, settle
 from actors.events import runtime as events
 from actors.runtime import (
     ChildSpec,
+    DynamicSpec,
     Strategy,
     SupervisorSpec,
+    dynamic,
     open_system,
 )
 
@@ -96,6 +99,61 @@ async def test_a_child_asked_twice_gets_its_time_once(autojump_clock):
             await trio.sleep_forever()
     assert log[2:] == ["-a crashed", "-b killed"]
     assert trio.current_time() == pytest.approx(5.0)
+
+
+async def test_a_process_that_stood_still_gives_those_that_stop_their_time_again(autojump_clock):
+    """A pause (SIGSTOP) in the middle of a stop is nobody's slowness; a hung child still ends."""
+    log, seen = Log(), Events()
+    slow = {"stop_s": 3.0}
+    children = (log.child("hung"), log.child("b", probe=slow))
+    spec = SupervisorSpec(children=(nest("inner", *children),))
+    async with open_system("n0", spec, events=seen) as system:
+        await system.ref("/n0/inner/hung").tell(Hang())
+        await settle()
+        log.new()
+        system.request_stop()
+        await trio.sleep(1.0)
+        assert log.new() == ["-b shutdown"]
+        autojump_clock.jump(20.0)  # inner's time is over too
+        began_s = trio.current_time()
+        await system.wait_ended()
+    assert log.new() == ["-hung killed"]
+    assert seen.of(events.ChildKilled) == [events.ChildKilled(shutdown_s=5.0)]
+    assert trio.current_time() - began_s == pytest.approx(5.0)
+
+
+async def test_no_child_gets_its_time_a_third_time(mock_clock):
+    log, seen = Log(), Events()
+    spec = SupervisorSpec(children=(log.child("a", shutdown_s=2.0),))
+    async with open_system("n0", spec, events=seen) as system:
+        await system.ref("/n0/a").tell(Hang())
+        await settle()
+        system.request_stop()
+        for pause_s in (5.0, 1.0, 5.0):
+            await settle()
+            assert seen.of(events.ChildKilled) == []
+            mock_clock.jump(pause_s)
+        await system.wait_ended()
+    assert seen.of(events.ChildKilled) == [events.ChildKilled(shutdown_s=2.0)]
+
+
+async def test_children_stopped_together_all_get_their_time_again(autojump_clock):
+    log, seen = Log(), Events()
+    slow = log.child("x", probe={"stop_s": 3.0})
+    spec = SupervisorSpec(children=(ChildSpec(name="d", start=DynamicSpec()),))
+    async with open_system("n0", spec, events=seen) as system:
+        for name in ("d1", "d2"):
+            child = attrs.evolve(slow, name=name)
+            await system.ref("/n0/d").ask(
+                dynamic.Started,
+                lambda reply_to, child=child: dynamic.StartChild(child=child, reply_to=reply_to),
+                timeout_s=5.0,
+            )
+        system.request_stop()
+        await trio.sleep(1.0)
+        autojump_clock.jump(20.0)
+        await system.wait_ended()
+    assert seen.of(events.ChildKilled) == []
 
 
 async def test_hurry_uses_up_the_budget_at_once(autojump_clock):

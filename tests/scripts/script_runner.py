@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import attrs
 import trio
 import trio.testing
@@ -12,6 +14,8 @@ from actors.sim.disk import DiskOptions
 from actors.sim.world import open_world
 
 SEED = "traps"
+Outputs = Callable[[Script, str], list[list[str]]]
+"""What each command of a script prints under a setting."""
 
 
 async def _play(script: Script, setting: str) -> list[list[str]]:
@@ -28,14 +32,16 @@ async def _play(script: Script, setting: str) -> list[list[str]]:
     return outputs
 
 
-def play(script: Script, settings: tuple[str, str] = SETTINGS) -> Script:
+def on_cluster(script: Script, setting: str) -> list[list[str]]:
+    """What each command prints under a setting, on a simulated cluster."""
+    return trio.run(_play, script, setting, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def play(
+    script: Script, settings: tuple[str, str] = SETTINGS, outputs: Outputs = on_cluster
+) -> Script:
     """The script with the outputs that it has now; with one setting twice it is played once."""
-    played = {
-        setting: trio.run(
-            _play, script, setting, clock=trio.testing.MockClock(autojump_threshold=0)
-        )
-        for setting in dict.fromkeys(settings)
-    }
+    played = {setting: outputs(script, setting) for setting in dict.fromkeys(settings)}
     upstream, ours = (played[setting] for setting in settings)
     return attrs.evolve(
         script,

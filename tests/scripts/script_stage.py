@@ -15,6 +15,7 @@ import attrs
 import trio
 from script_core import CoreCommands
 from script_raw import ADDRESSES, BODY_BYTES, LOOK_S, PORT, QUIET_S, RawCommands
+from script_words import Options, split
 
 from actors.config import ClassicGroup, ClusterConfig, MasterNode, SlaveNode, loads, validate
 from actors.env.protocols import Address
@@ -30,20 +31,6 @@ from wire.commitlog import RecordHead, scan_heads
 
 GROUP = "orders"
 READ_BYTES = 1 << 20
-
-Options = dict[str, Any]
-
-
-def value_of(text: str) -> Any:
-    """A word of a script as TOML would read it; names need no quotes."""
-    if text in ("true", "false"):
-        return text == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
 
 
 @attrs.define(eq=False)
@@ -69,7 +56,7 @@ class Stage:
 
     async def play(self, line: str) -> list[str]:
         """Carry out one command. Gives what it prints."""
-        words, options = self._split(line)
+        words, options = split(line, self.setting)
         name, *rest = words
         if self._raw.knows(name):
             return await self._raw.play(name, *rest)
@@ -80,21 +67,6 @@ class Stage:
 
     def _who(self) -> tuple[object, ...]:
         return self, self._raw, self._core
-
-    def _split(self, line: str) -> tuple[list[str], Options]:
-        """Words, and options; `upstream.key=value` and `ours.key=value` are for one setting."""
-        words: list[str] = []
-        options: Options = {}
-        for word in line.split():
-            key, given, text = word.partition("=")
-            who, dot, only = key.partition(".")
-            if not given:
-                words.append(word)
-            elif not dot:
-                options.setdefault(key, value_of(text))
-            elif who == self.setting:
-                options[only] = value_of(text)
-        return words, options
 
     def _compat(self) -> Options:
         return {"compat": "upstream"} if self.setting == "upstream" else {}

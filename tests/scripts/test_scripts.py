@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from script_format import differs, parse, render, side_by_side
-from script_runner import play
 
 from actors.config import guarantees
 
@@ -19,20 +18,20 @@ _spec.loader.exec_module(traps)
 
 SCRIPTS = sorted(traps.FOLDER.glob("*.txt"))
 GUARANTEES = sorted(traps.GUARANTEES.glob("*.txt"))
+DLEDGER = sorted(traps.DLEDGER.glob("*.txt"))
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_a_script_prints_what_it_says(path: Path) -> None:
     """If the new output is right: `python tests/traps.py --write`, and look at the difference."""
-    text = path.read_text()
-    assert render(play(parse(text))) == text
+    assert render(traps.play(path)) == path.read_text()
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_a_script_s_head_fits_its_outputs(path: Path) -> None:
     """Outcomes that differ are told for each setting; equal ones with the reason."""
     script = parse(path.read_text())
-    assert script.head[0].startswith(f"T{int(path.name[1:3])}: ")
+    assert script.head[0].startswith(f"{traps.trap_of(path)}: ")
     told = {who for who in ("upstream", "ours", "both") if script.says(who)}
     assert told == ({"upstream", "ours"} if differs(script) else {"both"})
 
@@ -40,15 +39,23 @@ def test_a_script_s_head_fits_its_outputs(path: Path) -> None:
 @pytest.mark.parametrize("path", GUARANTEES, ids=lambda path: path.stem)
 def test_a_crash_leaves_what_the_guarantee_says(path: Path) -> None:
     """If the new output is right: `python tests/traps.py --write`, and look at the difference."""
-    text = path.read_text()
-    assert render(play(parse(text), traps.OURS)) == text
+    assert render(traps.play(path)) == path.read_text()
+
+
+@pytest.mark.parametrize("path", DLEDGER, ids=lambda path: path.stem)
+def test_a_decision_of_dledger_is_as_it_was(path: Path) -> None:
+    """If the new output is right: `python tests/traps.py --write`, and look at the difference."""
+    assert render(traps.play(path)) == path.read_text()
 
 
 def test_every_guarantee_has_its_crash() -> None:
-    """But for upstream's looser rules, which have the traps."""
+    """But for upstream's looser rules, which have the traps, and for DLedger's groups, whose
+    crashes are drawn only (`tests/sim/test_sim_ledger_mutations.py`).
+    """
     shown = [parse(path.read_text()).says("row") for path in GUARANTEES]
     promised = [row.mode for row in guarantees.table()]
-    assert sorted(shown) == sorted(row for row in promised if "compat" not in row)
+    classic = [row for row in promised if not row.startswith("dledger")]
+    assert sorted(shown) == sorted(row for row in classic if "compat" not in row)
 
 
 def test_every_trap_has_a_script_or_a_reason() -> None:
@@ -57,7 +64,8 @@ def test_every_trap_has_a_script_or_a_reason() -> None:
     assert scripts.keys() <= traps.TRAPS.keys()
     assert not scripts.keys() & traps.WITHOUT.keys()
     assert scripts.keys() | traps.WITHOUT.keys() == traps.TRAPS.keys()
-    assert list(traps.TRAPS) == list(range(1, 34))
+    kinds = ("T", 33), ("B", 14), ("V", 15)
+    assert list(traps.TRAPS) == [f"{kind}{n + 1}" for kind, count in kinds for n in range(count)]
 
 
 def test_the_table_has_a_row_for_every_trap(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,34 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any
 
 import attrs
 import pytest
 import trio
 
-from actors.config import loads
 from actors.errors import NodeStopped, NotEnoughReplicas, ReplicationTimeout
-from actors.ha.role_board import RoleBoard
+from actors.log import AppendOutcome
 from actors.log_types import Receipt
-from actors.node_append import AppendReply
-from actors.node_part import GroupPart
-from actors.runtime import Actor, ChildSpec, SupervisorSpec, open_system
+from actors.node.classic import ClassicReply
+from actors.node.part import GroupCounts
+from actors.runtime import Actor, ActorRef, ChildSpec, SupervisorSpec, open_system
 from actors.storage import store
 
-CLUSTER: Final = """
-version = 1
-name = "one"
-data_dir = "unused"
-[nodes]
-n0 = "127.0.0.1"
-[groups.orders]
-mode = "classic"
-master = "n0"
-port = 10912
-"""
 APPENDED = store.Appended(
     first_bytes=100, last_bytes=300, next_bytes=400, copies=2, durability="synced"
 )
@@ -45,18 +33,27 @@ class Silent(Actor[object]):
         pass
 
 
+@attrs.frozen
+class Asked:
+    """Somebody to ask, and what is counted."""
+
+    store: ActorRef[Any]
+    counts: GroupCounts = attrs.field(factory=GroupCounts)
+
+    def reply(self, on_done: Callable[[AppendOutcome], None] | None = None) -> ClassicReply:
+        return ClassicReply(self.counts, self.store, 3, "n0", on_done)
+
+
 @asynccontextmanager
-async def running() -> AsyncIterator[GroupPart]:
-    group = loads(CLUSTER, "one.toml").groups["orders"]
+async def running() -> AsyncIterator[Asked]:
     spec = SupervisorSpec(children=(ChildSpec(name="store", start=Silent),))
     async with open_system("n0", spec) as system:
-        part = GroupPart.of(group, "n0", RoleBoard(view=None), system.registry)  # type: ignore[arg-type]
-        yield attrs.evolve(part, store=system.ref("/n0/store"))
+        yield Asked(system.ref("/n0/store"))
 
 
 async def test_the_waiting_task_gets_the_receipt(autojump_clock: Any) -> None:
     async with running() as part, trio.open_nursery() as nursery:
-        reply = AppendReply(part, 3, "n0")
+        reply = part.reply()
         outcomes: list[object] = []
 
         async def wait() -> None:
@@ -75,7 +72,7 @@ async def test_the_waiting_task_gets_the_receipt(autojump_clock: Any) -> None:
 
 async def test_an_answer_that_comes_before_the_wait_is_kept(autojump_clock: Any) -> None:
     async with running() as part:
-        reply = AppendReply(part, 3, "n0")
+        reply = part.reply()
         reply.send(APPENDED)
         assert await reply.wait() == RECEIPT
 
@@ -88,7 +85,7 @@ async def test_an_error_is_counted_by_its_outcome(
     autojump_clock: Any, error: Exception, unknown: int, refused: int
 ) -> None:
     async with running() as part:
-        reply = AppendReply(part, 3, "n0")
+        reply = part.reply()
         reply.fail(error)
         assert await reply.wait() is error
         assert (part.counts.outcome_unknown, part.counts.refused) == (unknown, refused)
@@ -96,7 +93,7 @@ async def test_an_error_is_counted_by_its_outcome(
 
 async def test_a_store_that_ends_leaves_the_outcome_unknown(autojump_clock: Any) -> None:
     async with running() as part:
-        reply = AppendReply(part, 3, "n0")
+        reply = part.reply()
     outcome = await reply.wait()
     assert isinstance(outcome, NodeStopped)
     assert part.counts.outcome_unknown == 3
@@ -110,14 +107,14 @@ async def test_a_callback_that_raises_is_logged_and_harms_nobody(
 
     async with running() as part:
         with caplog.at_level(logging.ERROR, "triolog.node"):
-            assert AppendReply(part, 3, "n0", raises).send(APPENDED)
+            assert part.reply(raises).send(APPENDED)
         assert "the callback of an append raised" in caplog.text
 
 
 async def test_a_callback_gets_the_outcome_once(autojump_clock: Any) -> None:
     async with running() as part:
         outcomes: list[object] = []
-        reply = AppendReply(part, 3, "n0", outcomes.append)
+        reply = part.reply(outcomes.append)
         reply.send(APPENDED)
         reply.fail(ReplicationTimeout("late"))
         assert outcomes == [RECEIPT]

@@ -29,6 +29,7 @@ from actors.errors import (
 )
 from actors.events.node import NodeStopped
 from actors.events.runtime import ActorCrashed
+from actors.log_types import Claim
 from actors.runtime import SupervisorSpec, open_system
 from actors.service import NodeService
 from actors.storage.event_reader import read_events
@@ -143,8 +144,11 @@ async def test_damage_met_by_a_promotion_ends_the_node_at_once_and_in_one_line(
         async with actors.open_node(config, "n1") as slave:
             data[data.index(b"one")] ^= 1
             segment.write_bytes(data)
+            claim = Claim(number=1, token=7, by="n0", master="n1")
+            await slave.fence("orders", claim, True)
+            await slave.fence("orders", attrs.evolve(claim, kept=True), True)
             with pytest.raises(Closed):
-                await slave.record("orders", 1, "n1", False)
+                await slave.record("orders", 1, "n1", claim.token, False)
             await trio.sleep_forever()
     explained = explain(caught.value)
     (line,) = explained.lines

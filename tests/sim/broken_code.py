@@ -28,6 +28,7 @@ from broken_store import (
     show_what_is_not_acknowledged,
     syncs_one_file_only,
     torn_record_kept,
+    young_files_expire,
 )
 
 from actors.ha.core import report_progress, slave_progress
@@ -235,6 +236,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     failed_sync_at_a_stop,
     names_are_not_synced,
     received_twice,
+    young_files_expire,
     checkpoint_ahead,
     dispatcher_ahead_of_log,
     conflation_in_place,

@@ -13,6 +13,7 @@ from actors.storage.commit_log import CommitLog
 from actors.storage.consume_queue import ConsumeQueues
 from actors.storage.derived_files import DerivedFiles
 from actors.storage.dispatcher import Dispatcher
+from actors.storage.expiry import Expiry
 from actors.storage.group_commit import GroupCommit
 from actors.storage.pull_service import PullService
 from actors.storage.queue_files import list_queues, scan_queue
@@ -123,6 +124,11 @@ def received_twice(patch: Patch) -> None:
         return group
 
     patch.setattr(GroupCommit, "_write", write)
+
+
+def young_files_expire(patch: Patch) -> None:
+    """A full file is deleted whatever its age."""
+    patch.setattr(Expiry, "reason_to_delete", lambda *args, **given: "age")
 
 
 # ---- derived files, readers, the runtime ----

@@ -1,6 +1,7 @@
 """Our own code, broken on purpose, one rule at a time: which checker notices, and at which seed.
 
-    python tests/sim/sim_mutations.py [--seeds 200] [--first 0] [--at 7,9] [--shrink] [NAME ...]
+    python tests/sim/sim_mutations.py [--mode dledger] [--seeds 200] [--first 0] [--at 7,9]
+        [--shrink] [NAME ...]
 
 prints a table mutation -> checker -> seed -> the guarantee of the group that it was caught in; exit
 code 1 if one is caught at none of the seeds. A mutation is a function that patches; a seed at which
@@ -22,14 +23,21 @@ import attrs
 import pytest
 from broken_code import MUTATIONS, Mutation
 
+sys.path.append(str(Path(__file__).parents[1] / "dledger"))
+
+from broken_actors import LEDGER_MUTATIONS
+
 from actors.config.guarantees import guarantee_of
+from actors.sim.plan import Outcome, Plan
+from actors.sim.running import draw, run_plan
 from actors.sim.script_file import dump_plan
 from actors.sim.shrink import shrink
-from actors.sim.simulation import GROUP, Outcome, Plan, draw_plan, run_plan
+from actors.sim.simulation import ClassicPlan
 from actors.sim.sweep import versions
 
 SCRIPTS = Path(__file__).parents[1] / "scripts" / "mutations"
 SHRINK_TRIES = 8
+OF_MODE = {"classic": MUTATIONS, "dledger": LEDGER_MUTATIONS}
 
 
 @attrs.frozen
@@ -41,11 +49,13 @@ class Found:
     seed: int
     text: str = ""
     at_s: float = 0.0
+    mode: str = ClassicPlan.mode
 
     @property
     def group(self) -> str:
         """The row of the guarantees' table that the run belongs to."""
-        return guarantee_of(draw_plan(str(self.seed)).config.groups[GROUP]).mode
+        groups = draw(self.mode, str(self.seed)).config.groups.values()
+        return guarantee_of(next(iter(groups))).mode
 
 
 def run_broken(mutation: Mutation, plan: Plan) -> Outcome:
@@ -55,17 +65,17 @@ def run_broken(mutation: Mutation, plan: Plan) -> Outcome:
         return run_plan(plan)
 
 
-def hunt(mutation: Mutation, seeds: Iterable[int]) -> Found:
+def hunt(mutation: Mutation, seeds: Iterable[int], mode: str = ClassicPlan.mode) -> Found:
     """Run the broken code until somebody objects."""
     last = -1
     for seed in seeds:
         last = seed
-        plan = draw_plan(str(seed))
+        plan = draw(mode, str(seed))
         violations = run_broken(mutation, plan).violations
         if violations and not run_plan(plan).violations:
             first = violations[0]
-            return Found(mutation, first.checker, seed, first.text, first.at_s)
-    return Found(mutation, "", last)
+            return Found(mutation, first.checker, seed, first.text, first.at_s, mode)
+    return Found(mutation, "", last, mode=mode)
 
 
 def keep_script(found: Found) -> None:
@@ -75,7 +85,7 @@ def keep_script(found: Found) -> None:
         violations = run_broken(found.mutation, plan).violations
         return found.checker in {violation.checker for violation in violations}
 
-    plan = draw_plan(str(found.seed))
+    plan = draw(found.mode, str(found.seed))
     small = shrink(plan, fails, tries_max=SHRINK_TRIES, until_s=found.at_s)
     what = (found.mutation.__doc__ or "").split("\n\n")[0]
     comment = f"{what}\n{found.checker}: {found.text}\nFound with seed {found.seed}; {versions()}"
@@ -87,6 +97,7 @@ def keep_script(found: Found) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Hunt all, or those that are named. Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--mode", choices=OF_MODE, default=ClassicPlan.mode)
     parser.add_argument("--seeds", type=int, default=200, help="how many at most (200)")
     parser.add_argument("--first", type=int, default=0, help="the first one (0)")
     parser.add_argument("--at", help="these seeds only, with commas between")
@@ -100,11 +111,11 @@ def main(arguments: list[str] | None = None) -> int:
         seeds = [int(word) for word in args.at.split(",")]
     missed = 0
     print("| Mutation | Caught by | Seed | In a group | Seconds |\n|---|---|---|---|---|")
-    for mutation in MUTATIONS:
+    for mutation in OF_MODE[args.mode]:
         if args.names and mutation.__name__ not in args.names:
             continue
         begin_s = os.times().elapsed
-        found = hunt(mutation, seeds)
+        found = hunt(mutation, seeds, args.mode)
         seconds = os.times().elapsed - begin_s
         missed += not found.checker
         what = found.checker or "nobody"

@@ -8,10 +8,12 @@ import pytest
 import trio
 
 from actors.errors import Closed, NodeStopped, NotMaster
+from actors.log_types import Offsets
 from actors.sim.cluster import NotConverged, SimCluster, classic_config
 from actors.sim.log_bytes import DiskLogBytes
+from actors.sim.machine import EndedWhileStarting
 from actors.sim.scheduler import Starve
-from actors.sim.world import EndedWhileStarting, World, open_world
+from actors.sim.world import World, open_world
 
 
 def cluster_in(world: World, **settings: Any) -> SimCluster:
@@ -170,3 +172,21 @@ async def test_a_group_that_is_started_again_is_waited_for(autojump_clock: objec
                 await cluster.converged("orders")
         assert cluster.master_of("orders") == "n1"
         await cluster.stop()
+
+
+async def test_who_dies_while_it_is_asked_is_asked_again(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_world(1) as world:
+        cluster = cluster_in(world)
+        await cluster.start()
+        real, errors = cluster.offsets, [NodeStopped("n1 died before it answered")]
+
+        async def offsets(name: str, group: str) -> Offsets:
+            if name == "n1" and errors:
+                raise errors.pop()
+            return await real(name, group)
+
+        monkeypatch.setattr(cluster, "offsets", offsets)
+        await cluster.converged("orders")
+        assert errors == []

@@ -12,8 +12,10 @@ import pytest
 
 from actors.sim import command_line as command
 from actors.sim.history import Violation
+from actors.sim.plan import Outcome
+from actors.sim.running import run_seed
 from actors.sim.script import dump_fault
-from actors.sim.simulation import Outcome, draw_plan, make_policy, run_seed
+from actors.sim.simulation import draw_plan, make_policy
 from actors.sim.survival import POWER_LOSSES
 from actors.sim.sweep import EXPECTED, MARKS, SENSIBLE_SEEDS, THOROUGH_SEEDS, failure_text, sweep
 
@@ -139,7 +141,7 @@ def test_exit_codes_of_the_commands(
     given = violated(outcome) if broken else outcome
     monkeypatch.setattr(command, "run_plan", lambda plan: given)
     monkeypatch.setattr(
-        command, "sweep", lambda seeds, on_run: sweep(seeds, on_run, run=lambda seed: given)
+        command, "sweep", lambda seeds, on_run, *_: sweep(seeds, on_run, run=lambda seed: given)
     )
     assert command.run_command_line(["run", "--seed", "1"]) == int(broken)
     assert command.run_command_line(
@@ -149,6 +151,29 @@ def test_exit_codes_of_the_commands(
     assert f"2 seeds from 7 on, {2 * broken} failed" in told
     assert "seeds/s" in told
     assert ("make replay" in told) == broken
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_sweep_tells_how_far_it_is(
+    terminal: bool,
+    outcome: Outcome,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def run(seed: str) -> Outcome:
+        return violated(outcome) if seed == "20" else outcome
+
+    monkeypatch.setattr(command, "sweep", lambda seeds, on_run, *_: sweep(seeds, on_run, run=run))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    command.run_command_line(["sweep", "--seeds", "60"])
+    told = capsys.readouterr().err
+    if terminal:
+        assert told.count("\r") == 60
+        assert told.endswith("\n")
+        assert "\r60 of 60 seeds, 1 failed, " in told
+    else:
+        starts = [line.rsplit(",", 1)[0] for line in told.splitlines()]
+        assert starts == ["25 of 60 seeds, 1 failed", "50 of 60 seeds, 1 failed"]
 
 
 @pytest.mark.parametrize(

@@ -32,8 +32,9 @@ def opened(node: str, number: int) -> Observation:
     return told_by(node, event, "roles/orders")
 
 
-def transfer(start: int) -> Observation:
-    event = ha.HATransferStarted(slave="n1", connection=1, report_bytes=start, start_bytes=start)
+def transfer(start: int, report: int | None = None) -> Observation:
+    said = start if report is None else report
+    event = ha.HATransferStarted(slave="n1", connection=1, report_bytes=said, start_bytes=start)
     return told_by("n0", event, "orders/connections/n1-1/read_socket")
 
 
@@ -78,6 +79,10 @@ def outcome(kind: type[AppendRefused | AppendUnknown], error: str) -> Observatio
         ([appended(0, 9000), transfer(8192)], {"catch-ups": 1}),
         ([appended(0, 9000), transfer(5000)], {"catch-ups": 1, "mark catch-up over files": 1}),
         ([appended(0, 900), transfer(0)], {"catch-ups": 1, "mark catch-up from nothing": 1}),
+        (
+            [appended(0, 9000), transfer(8192, report=0)],
+            {"catch-ups": 1, "mark catch-up from what had not expired": 1},
+        ),
         ([recovered("n1", 9)], {"recoveries after a crash": 1}),
         (
             [opened("n0", 0), cut("n1")],
@@ -131,6 +136,22 @@ def test_what_happened_is_counted(seen: list[Observation], expected: dict[str, i
             ),
             ["refused reports"],
         ),
+        (
+            ha.HAReportRefused(
+                slave="n1",
+                connection=1,
+                reason=Lost.REPORT_BELOW_MIN.value,
+                report_bytes=1,
+                min_bytes=5,
+                max_bytes=9,
+            ),
+            ["refused reports", "mark slave needs what expired"],
+        ),
+        (
+            ha.HAConnectionClosed(slave="n1", connection=1, reason=f"{Lost.EXPIRED.value}: 7"),
+            ["mark file expired while it was sent"],
+        ),
+        (ha.HAConnectionClosed(slave="n1", connection=1, reason=Lost.BROKEN.value), []),
         (ha.HAConnectionRefused(address="1.2.3.4", reason="x", count=1), ["refused connections"]),
         (store.SegmentRolled(base_bytes=0), ["roll-overs"]),
         (store.SegmentExpired(min_bytes=9, reason="age"), ["mark file deleted: age"]),

@@ -19,9 +19,11 @@ from actors.config.guarantees import guarantee_of
 from actors.sim.disk import DiskOptions
 from actors.sim.fault_runner import FaultRunner
 from actors.sim.history import Violation
+from actors.sim.plan import Plan
+from actors.sim.running import run_plan
 from actors.sim.script import parse_fault
 from actors.sim.script_file import dump_plan, load_plan
-from actors.sim.simulation import GROUP, Plan, draw_plan, run_plan
+from actors.sim.simulation import GROUP, draw_plan
 from actors.sim.workload import WorkloadOptions
 
 SEEDS_MAX = 12
@@ -103,10 +105,18 @@ def test_every_script_belongs_to_a_mutation() -> None:
     assert all(mutation.__doc__ for mutation in MUTATIONS)
 
 
+def test_the_table_that_was_written_down_names_all() -> None:
+    text = (SCRIPTS / "README.md").read_text(encoding="utf-8")
+    classic = text.partition("## Classic HA")[2].partition("## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in classic.splitlines()[4:] if line]
+    assert [row[0] for row in rows] == NAMES
+    assert all(row[1] != "nobody" and int(row[2]) < 200 for row in rows)
+
+
 def test_the_table(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     seeds: list[int] = []
 
-    def found(mutation: Mutation, given: range) -> Found:
+    def found(mutation: Mutation, given: range, mode: str) -> Found:
         seeds.extend(given)
         return Found(mutation, "" if mutation is MUTATIONS[1] else "LogsEqual", 7)
 

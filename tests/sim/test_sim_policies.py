@@ -9,8 +9,10 @@ import pytest
 
 from actors.ha.core.ack_policy import FurthestSlave, InSyncReplicas
 from actors.sim.disk import DiskOptions
+from actors.sim.plan import Plan
+from actors.sim.running import run_plan
 from actors.sim.script import parse_fault
-from actors.sim.simulation import Plan, draw_plan, run_plan
+from actors.sim.simulation import draw_plan
 from actors.sim.workload import WorkloadOptions
 
 SCRIPT = (

@@ -2,66 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-from collections.abc import Generator
-from typing import Any
-
 import attrs
 import pytest
 import trio
+from node_roles_kit import CLAIM, GROUP, becomes, cluster_in, emitted, promote, started, state
 
 from actors.api.failures import RequestRefused
-from actors.errors import Closed, NodeStopped, NotEnoughReplicas, NotMaster, OutcomeUnknown
+from actors.errors import NotEnoughReplicas, NotMaster
 from actors.events import roles as events
-from actors.log_types import Claim, GroupState
-from actors.sim.cluster import SimCluster, classic_config
 from actors.sim.world import World, open_world
-from actors.storage.identity import identity_path
-from actors.storage.set_aside import set_aside
-
-GROUP = "orders"
-CLAIM = Claim(number=1, token=7, by="n2", master="n1")
-
-
-def cluster_in(world: World, **settings: Any) -> SimCluster:
-    return SimCluster(world, classic_config(**settings))
-
-
-async def state(cluster: SimCluster, name: str) -> GroupState:
-    return await cluster.node(name).group_state(GROUP)
-
-
-async def becomes(
-    cluster: SimCluster, name: str, wanted: str, within_s: float = 60.0
-) -> GroupState:
-    """Wait until the node's part in the group is in that state."""
-    found = await state(cluster, name)
-    with trio.move_on_after(within_s):
-        while found.state != wanted:
-            found = await cluster.node(name).wait_group_state(GROUP, found)
-        return found
-    raise AssertionError(f"{name} is no {wanted} after {within_s} s: {found}")
-
-
-async def promote(cluster: SimCluster, number: int, name: str, *others: str) -> None:
-    """What an operator's command does in the end: record it, the chosen one first."""
-    for each in (name, *others):
-        await cluster.node(each).record(GROUP, number, name, False)
-
-
-def emitted(world: World, kind: type[Any]) -> list[Any]:
-    return [seen.event for seen in world.events if isinstance(seen.event, kind)]
 
 
 async def test_a_promoted_slave_takes_over_and_the_old_master_follows_it(
     autojump_clock: object,
 ) -> None:
     async with open_world(1) as world:
-        cluster = cluster_in(world)
-        await cluster.start()
-        await cluster.log(GROUP).append([b"one"])
-        await cluster.converged(GROUP)
+        cluster = await started(world)
         await cluster.kill("n0")
         await promote(cluster, 1, "n2", "n1")
         opened = await becomes(cluster, "n2", "open")
@@ -84,170 +40,11 @@ async def test_a_promoted_slave_takes_over_and_the_old_master_follows_it(
         assert [record.body for record in batch.records] == [b"one", b"two", b"four"]
 
 
-async def test_an_old_master_with_a_tail_of_its_own_is_refused_whatever_its_length(
-    autojump_clock: object,
-) -> None:
-    async with open_world(2) as world:
-        cluster = cluster_in(world, slave_timeout_s=0.5)
-        await cluster.start()
-        await cluster.log(GROUP).append([b"one"])
-        shared = (await cluster.converged(GROUP)).written
-        cluster.cut("n0")
-        with pytest.raises(OutcomeUnknown):
-            await cluster.log(GROUP).append([b"a tail that nobody else holds"])
-        await promote(cluster, 1, "n1", "n2")
-        await becomes(cluster, "n1", "open")
-        await cluster.log(GROUP, "n1").append([b"x"])
-        cluster.heal()
-        refused = await becomes(cluster, "n0", "diverged")
-        assert f"equal up to {shared} only" in refused.reason
-        for _ in range(50):
-            await cluster.log(GROUP, "n1").append([b"the new master outgrows the tail"])
-        await trio.sleep(120.0)
-        assert (await state(cluster, "n0")).state == "diverged"
-        batch = await cluster.log(GROUP, "n0").read(0)
-        assert batch.records == (), "nobody knows what of it is still true"
-
-
-async def diverged(world: World, tail: int = 1) -> SimCluster:
-    """n1 is master; n0 holds `tail` records of 20 KB that nobody else has."""
-    cluster = cluster_in(world, slave_timeout_s=0.5)
-    await cluster.start()
-    await cluster.log(GROUP).append([b"one"])
-    await cluster.converged(GROUP)
-    cluster.cut("n0")
-    for _ in range(tail):
-        with pytest.raises(OutcomeUnknown):
-            await cluster.log(GROUP).append([b"t" * 20_000])
-    await promote(cluster, 1, "n1", "n2")
-    await becomes(cluster, "n1", "open")
-    await cluster.log(GROUP, "n1").append([b"two"])
-    cluster.heal()
-    await becomes(cluster, "n0", "diverged")
-    return cluster
-
-
-@pytest.mark.parametrize("tail", [1, 9])  # within a file, and over several
-async def test_resync_sets_the_tail_aside_and_follows(tail: int, autojump_clock: object) -> None:
-    async with open_world(10) as world:
-        cluster = await diverged(world, tail)
-        before = await state(cluster, "n0")
-        shared = (await state(cluster, "n1")).history[-1].start_bytes
-        result = await cluster.node("n0").resync(GROUP)
-        assert result == {
-            "group": GROUP,
-            "node": "n0",
-            "master": "n1",
-            "end_bytes": before.written,
-            "cut_bytes": shared,
-        }
-        await becomes(cluster, "n0", "following")
-        await trio.sleep(2.0)
-        batch = await cluster.log(GROUP, "n0").read(0)
-        assert [record.body for record in batch.records] == [b"one", b"two"]
-        assert (await cluster.node("n0").resync(GROUP))["cut_bytes"] is None
-        disk, root = world.node("n0").disk, cluster.config.group_dir("n0", GROUP)
-        (folder,) = disk.listdir(f"{root}/aside")
-        kept = b""
-        for name in disk.listdir(f"{root}/aside/{folder}"):
-            file = disk.open(f"{root}/aside/{folder}/{name}", "r")
-            kept += file.pread(0, file.size_bytes)
-            file.close()
-        assert kept.count(b"t" * 20_000) == tail
-        await cluster.kill("n0")
-        await cluster.start("n0")
-        await becomes(cluster, "n0", "following")
-        record = cluster.node("n0").roles[GROUP].record()
-        assert record.cut_bytes is None
-
-
-@pytest.mark.parametrize("steps", [0, 1, 2, 3, 4, 16, 64])
-async def test_a_power_loss_in_a_resync_is_made_up_for(
-    steps: int, monkeypatch: pytest.MonkeyPatch, autojump_clock: object
-) -> None:
-    """So many rounds of the scheduler after the store began to set the tail aside."""
-    begun = trio.Event()
-
-    def watched(*arguments: Any) -> Generator[None, None, None]:
-        if arguments[-1] is not None:
-            begun.set()
-        yield  # the node may die before the first step
-        yield from set_aside(*arguments)
-
-    monkeypatch.setattr("actors.storage.store.set_aside", watched)
-    async with open_world(20 + steps) as world:
-        cluster = await diverged(world, 5)
-        async with trio.open_nursery() as nursery:
-
-            async def resync() -> None:
-                with contextlib.suppress(Closed, NodeStopped):
-                    await cluster.node("n0").resync(GROUP)
-
-            nursery.start_soon(resync)
-            await begun.wait()
-            for _ in range(steps):
-                await trio.lowlevel.checkpoint()
-            to_be_cut = cluster.node("n0").roles[GROUP].record().cut_bytes is not None
-            assert to_be_cut or steps > 2, "the power goes before it is done"
-            await cluster.power_loss("n0")
-            nursery.cancel_scope.cancel()
-        await cluster.start("n0")
-        await becomes(cluster, "n0", "following")
-        await cluster.log(GROUP, "n1").append([b"three"])
-        await trio.sleep(2.0)
-        batch = await cluster.log(GROUP, "n0").read(0)
-        assert [record.body for record in batch.records] == [b"one", b"two", b"three"]
-
-
-async def test_a_log_that_shares_nothing_is_set_aside_as_a_whole(autojump_clock: object) -> None:
-    async with open_world(30) as world:
-        cluster = cluster_in(world)
-        await cluster.start()
-        await cluster.log(GROUP).append([b"one"])
-        await cluster.converged(GROUP)
-        await cluster.stop("n2")
-        path = identity_path(cluster.config.node_dir("n2"))
-        disk = world.node("n2").disk
-        file = disk.open(path, "r")
-        identity = json.loads(file.pread(0, file.size_bytes))
-        file.close()
-        identity["records"][GROUP]["history"][0]["token"] += 1
-        disk.unlink(path)
-        file = disk.open(path, "x")
-        file.pwrite(json.dumps(identity).encode(), 0)
-        file.close()
-        await cluster.start("n2")
-        refused = await becomes(cluster, "n2", "diverged")
-        assert "unrelated" in refused.reason
-        assert (await cluster.node("n2").resync(GROUP))["cut_bytes"] == 0
-        await becomes(cluster, "n2", "following")
-        await trio.sleep(2.0)
-        batch = await cluster.log(GROUP, "n2").read(0)
-        assert [record.body for record in batch.records] == [b"one"]
-        folder = f"{cluster.config.group_dir('n2', GROUP)}/aside/{0:020d}.1"
-        assert "commitlog" in disk.listdir(folder)
-
-
-async def test_a_resync_that_makes_no_sense_is_refused(autojump_clock: object) -> None:
-    async with open_world(31) as world:
-        cluster = cluster_in(world)
-        await cluster.start()
-        with pytest.raises(RequestRefused, match="n0 is the master"):
-            await cluster.node("n0").resync(GROUP)
-        await cluster.node("n1").record(GROUP, 1, "n2", False)
-        cluster.cut("n1")
-        with pytest.raises(RequestRefused, match="n2 does not answer"):
-            await cluster.node("n1").resync(GROUP)
-
-
 async def test_a_restarted_master_hears_of_a_promotion_before_it_takes_appends(
     autojump_clock: object,
 ) -> None:
     async with open_world(3) as world:
-        cluster = cluster_in(world, copies=1, slave_timeout_s=0.5)
-        await cluster.start()
-        await cluster.log(GROUP).append([b"one"])
-        await cluster.converged(GROUP)
+        cluster = await started(world, copies=1, slave_timeout_s=0.5)
         await cluster.kill("n0")
         await promote(cluster, 1, "n1", "n2")
         cluster.cut("n0")
@@ -263,10 +60,7 @@ async def test_a_restarted_master_hears_of_a_promotion_before_it_takes_appends(
 
 async def test_a_promotion_recorded_at_one_member_only_spreads(autojump_clock: object) -> None:
     async with open_world(4) as world:
-        cluster = cluster_in(world)
-        await cluster.start()
-        await cluster.log(GROUP).append([b"one"])
-        await cluster.converged(GROUP)
+        cluster = await started(world)
         await promote(cluster, 1, "n1")  # and the operator's command is killed
         await becomes(cluster, "n1", "open")
         for name in ("n0", "n2"):
@@ -276,15 +70,12 @@ async def test_a_promotion_recorded_at_one_member_only_spreads(autojump_clock: o
         recorded = emitted(world, events.PromotionRecorded)
         assert [each.number for each in recorded] == [1, 1, 1]
         with pytest.raises(RequestRefused, match="promotion 1 made n1 master already"):
-            await cluster.node("n2").record(GROUP, 1, "n2", False)
+            await cluster.node("n2").record(GROUP, 1, "n2", CLAIM.token, False)
 
 
 async def test_whoever_lacks_what_was_acknowledged_does_not_open(autojump_clock: object) -> None:
     async with open_world(5) as world:
-        cluster = cluster_in(world)
-        await cluster.start()
-        await cluster.log(GROUP).append([b"one"])
-        await cluster.converged(GROUP)
+        cluster = await started(world)
         cluster.cut("n0", "n2")
         await cluster.log(GROUP).append([b"two"])
         await promote(cluster, 1, "n2", "n1")
@@ -344,10 +135,7 @@ async def test_a_hand_over_that_is_given_up_goes_on_as_before(autojump_clock: ob
 @pytest.mark.checklist(8)
 async def test_a_master_restored_from_an_older_copy_stays_closed(autojump_clock: object) -> None:
     async with open_world(8) as world:
-        cluster = cluster_in(world)
-        await cluster.start()
-        await cluster.log(GROUP).append([b"one"])
-        await cluster.converged(GROUP)
+        cluster = await started(world)
         await cluster.stop("n0")
         disk = world.node("n0").disk
         root = cluster.config.group_dir("n0", GROUP)
@@ -383,10 +171,7 @@ async def test_a_master_restored_with_its_memory_is_told_of_by_who_lost_its_log(
 ) -> None:
     """n1 has all, and is away; n2 has nothing any more, but knows how far n0 once was."""
     async with open_world(8) as world:
-        cluster = cluster_in(world)
-        await cluster.start()
-        await cluster.log(GROUP).append([b"one"])
-        await cluster.converged(GROUP)
+        cluster = await started(world)
         await cluster.stop("n0")
         copy = files_of(world, "n0", cluster.config.node_dir("n0"))
         for line in (b"two", b"three"):
@@ -416,10 +201,7 @@ async def test_a_master_restored_with_its_memory_is_told_of_by_who_lost_its_log(
 
 async def test_what_is_remembered_survives_a_power_loss(autojump_clock: object) -> None:
     async with open_world(9) as world:
-        cluster = cluster_in(world)
-        await cluster.start()
-        await cluster.log(GROUP).append([b"one"])
-        await cluster.converged(GROUP)
+        cluster = await started(world)
         await promote(cluster, 3, "n2", "n0", "n1")
         before = await becomes(cluster, "n2", "open")
         await trio.sleep(2.0)

@@ -10,8 +10,9 @@ from actors.sim import faults
 from actors.sim.action import Ground
 from actors.sim.faults import ACTIONS, FAULTS_MIN, draw_script
 from actors.sim.script import Fault, dump_fault, parse_fault
+from actors.sim.survival import POWER_LOSSES
 
-GROUND = Ground(names=("n0", "n1", "n2"), duration_s=60.0)
+GROUND = Ground(names=("n0", "n1", "n2"), duration_s=60.0, expires=True)
 WRITTEN = Ground(names=("n0", "n1", "n2"), duration_s=60.0, spare_power=("n0",))
 
 
@@ -61,7 +62,7 @@ def test_scripts_are_long_enough_and_restart_somebody() -> None:
 def test_power_stays_where_nothing_is_promised_without_it() -> None:
     for seed in range(100):
         for fault in draw_script(str(seed), WRITTEN):
-            if fault.kind in ("power_loss", "power_loss_all", "old_sector"):
+            if fault.kind in POWER_LOSSES:
                 assert "n0" not in fault.nodes
 
 

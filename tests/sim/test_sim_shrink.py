@@ -13,10 +13,12 @@ from test_sim_mutations import short_plan
 
 from actors.sim import command_line
 from actors.sim.history import Violation
+from actors.sim.plan import Outcome, Plan
+from actors.sim.running import run_plan
 from actors.sim.scheduler import InOrder, Within
 from actors.sim.script_file import dump_plan, load_plan
 from actors.sim.shrink import PASSES_MIN, TAIL_S, shrink
-from actors.sim.simulation import Outcome, Plan, draw_plan, make_policy, run_plan
+from actors.sim.simulation import draw_plan, make_policy
 
 
 def kinds(plan: Plan) -> list[str]:

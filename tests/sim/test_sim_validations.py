@@ -172,6 +172,20 @@ def index_of(log: StoredLog) -> IndexFileContent:
     return IndexFileContent(name="1", units=tuple(units), slots=tuple(slots))
 
 
+def test_units_of_what_expired_may_be_missing() -> None:
+    log, filler = stored(b"a", b"b", b"c"), (0, 0x7FFFFFFF, 0)
+    heads = log.heads
+    units = [(head.physical_offset, head.size, head.tags_code) for head in heads]
+    key = (heads[0].topic, heads[0].queue_id)
+    begin = heads[1].physical_offset
+    for fine in (units, [filler, *units[1:]]):
+        assert texts(validations.queues_fit(log, {key: fine}, begin)) == ""
+    for wrong in ([filler, filler, units[2]], units[:2], [(7, 7, 7), *units[1:]]):
+        assert "is wrong" in texts(validations.queues_fit(log, {key: wrong}, begin))
+    assert "is wrong" in texts(validations.queues_fit(log, {}, log.end))
+    assert texts(validations.queues_fit(log, {}, log.end, lacks=log.end)) == ""
+
+
 def test_index_fits() -> None:
     log = stored(b"a", b"b", keys="red blue")
     good = index_of(log)

@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, TypeAlias
 
 import attrs
 import trio
+from store_tree import Machine, store_tree
 
 from actors.config import ClassicGroup
 from actors.env.protocols import Disk, Env, Held
-from actors.errors import TriologError
 from actors.log_types import NewRecord, Promotion
 from actors.runtime import (
     Actor,
-    ActorDown,
     ActorRef,
-    AutoShutdown,
     ChildSpec,
     MailboxSpec,
     Registry,
     ReplyTo,
-    Restart,
-    Strategy,
     SupervisorSpec,
     System,
     open_system,
 )
-from actors.sim.disk import EPOCH_MS, SimDisk
+from actors.sim.disk import EPOCH_MS, DiskOptions, SimDisk
 from actors.sim.fence import FencedDisk
 from actors.storage import dispatcher, store
 from actors.storage.dispatcher import Dispatcher
@@ -94,10 +90,9 @@ class Listener(Actor[Heard]):
 
 
 @attrs.define
-class Kit:
+class Kit(Machine):
     """A running group of actors, and what it said."""
 
-    disk: Disk
     group: ClassicGroup
     layout: StoreLayout
     events: list[Any]
@@ -106,21 +101,7 @@ class Kit:
     grown: store.LogGrew | None = None
     started: list[store.StoreStarted] = attrs.field(factory=list)
     system: System = attrs.field(init=False)
-    registry: Registry = attrs.field(init=False)
-    fence: FencedDisk = attrs.field(init=False)
     wall_ms: int = EPOCH_MS
-
-    def kill(self) -> None:
-        """The process ends: nothing that it still does has an effect."""
-        self.fence.fence()
-        assert isinstance(self.disk, SimDisk)
-        self.disk.kill()
-
-    def power_loss(self) -> None:
-        """The machine loses power under the process."""
-        self.fence.fence()
-        assert isinstance(self.disk, SimDisk)
-        self.disk.power_loss()
 
     @property
     def store(self) -> ActorRef[store.Message]:
@@ -234,37 +215,19 @@ def tree(
             guard=store.Guard(registry.ref("/n0/keeper"), Promotion(3, "n7")) if guarded else None,
         ),
     )
-    children = tuple(
-        ChildSpec(name=name, start=start, restart=Restart.TEMPORARY, significant=True)
-        for name, start in zip(("syncer", "store"), storage, strict=True)
+    keeper = (ChildSpec(name="keeper", start=lambda: Keeper(kit)),) if guarded else ()
+    derived = partial(
+        Dispatcher,
+        env=env,
+        layout=kit.layout,
+        group=kit.group,
+        store=registry.ref("/n0/storage/store"),
     )
-    return SupervisorSpec(
-        strategy=Strategy.REST_FOR_ONE,
-        children=(
-            *((ChildSpec(name="keeper", start=lambda: Keeper(kit)),) if guarded else ()),
-            ChildSpec(
-                name="storage",
-                start=SupervisorSpec(
-                    strategy=Strategy.ONE_FOR_ALL,
-                    children=children,
-                    auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
-                ),
-                restart=Restart.TEMPORARY,
-                significant=True,
-            ),
-            ChildSpec(
-                name="dispatcher",
-                start=lambda: Dispatcher(
-                    env=env,
-                    layout=kit.layout,
-                    group=kit.group,
-                    store=registry.ref("/n0/storage/store"),
-                ),
-            ),
-            ChildSpec(name="listener", start=lambda: Listener(kit)),
-        ),
-        auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
+    behind = (
+        ChildSpec(name="dispatcher", start=derived),
+        ChildSpec(name="listener", start=lambda: Listener(kit)),
     )
+    return store_tree(*storage, before=keeper, behind=behind)
 
 
 @asynccontextmanager
@@ -297,6 +260,19 @@ async def running(
         yield kit
 
 
+class FullDisk(SimDisk):
+    """A disk that is as full as the test says."""
+
+    used = 0.5
+
+    def usage(self, path: str) -> float:
+        return self.used
+
+
+def full_disk() -> FullDisk:
+    return FullDisk(random.Random(1), DiskOptions())
+
+
 def sim_disk(seed: int = 2) -> SimDisk:
     return SimDisk(random.Random(seed))
 
@@ -317,23 +293,3 @@ async def until(condition: Any) -> None:
             return
         await trio.sleep(0.001)
     raise AssertionError("it did not happen within 100 s")
-
-
-def leaves(error: BaseException) -> list[BaseException]:
-    """The errors of nested groups."""
-    if isinstance(error, BaseExceptionGroup):
-        return [leaf for each in error.exceptions for leaf in leaves(each)]
-    return [error]
-
-
-@contextmanager
-def dying() -> Iterator[None]:
-    """What a block raises whose machine may die under it."""
-    try:
-        yield
-    except (OSError, TriologError):
-        pass
-    except BaseExceptionGroup as group:
-        others = [e for e in leaves(group) if not isinstance(e, OSError | TriologError | ActorDown)]
-        if others:
-            raise

@@ -14,7 +14,7 @@ from actors.storage import truncation
 from actors.storage.commit_log import OffsetMismatch
 from actors.storage.layout import StoreLayout
 from actors.storage.log_reader import HANDLES_MAX, LogReader, OffsetGone
-from actors.storage.side_file import SideFile, SideFileDamaged
+from actors.storage.side_file import SideFile, SideFileDamaged, read_side_file
 
 pytestmark = pytest.mark.real_io
 S = 4096
@@ -339,6 +339,27 @@ def test_side_file_survives_a_torn_write(tmp_path: pathlib.Path) -> None:
     pathlib.Path(path).write_bytes(raw)
     with pytest.raises(SideFileDamaged):
         SideFile.open(disk, path, 2)
+
+
+@pytest.mark.parametrize("kept", [0, 4, 8, 23, 24])
+def test_a_first_write_that_breaks_off_leaves_a_side_file_never_written(
+    tmp_path: pathlib.Path, kept: int
+) -> None:
+    disk, path = LocalDisk(), f"{tmp_path}/mark"
+    pathlib.Path(f"{path}.tmp").write_bytes(b"of a creation that was killed")
+    side, _ = SideFile.open(disk, path, 1)
+    side.write((7,))
+    side.close()
+    raw = pathlib.Path(path).read_bytes()
+    pathlib.Path(path).write_bytes(raw[: 512 + kept] + bytes(512 - kept))
+    wanted = (7,) if kept == 24 else None
+    assert read_side_file(disk, path, 1) == wanted
+    side, values = SideFile.open(disk, path, 1)
+    assert values == wanted
+    side.write((8,))
+    side.close()
+    assert read_side_file(disk, path, 1) == (8,)
+    assert [each.name for each in tmp_path.iterdir()] == ["mark"]
 
 
 def test_a_side_file_whose_sequence_has_no_next_is_damaged(tmp_path: pathlib.Path) -> None:

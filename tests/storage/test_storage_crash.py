@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import trio
 from storage_kit import finish, record
-from store_kit import ROOT, Kit, dying, leaves, local_reply, running, sim_disk, small_group
+from store_kit import ROOT, Kit, local_reply, running, sim_disk, small_group
+from store_tree import dying, leaves
 
 from actors.errors import CorruptLog, TriologError
 from actors.events import store as events

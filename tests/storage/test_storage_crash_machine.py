@@ -316,8 +316,8 @@ def live_index(machine: DerivedMachine) -> list[tuple[Any, ...]]:
     found: list[tuple[Any, ...]] = []
     for each in index._files:
         header = each.header
-        slots = [index._slot(each, slot) for slot in range(index.slots)]
-        units = [index._unit(each, unit) for unit in range(1, header.units_next)]
+        slots = [each.slot(slot) for slot in range(index.slots)]
+        units = [each.unit(unit) for unit in range(1, header.units_next)]
         found.append((header.begin_ts, header.begin_offset, header.end_offset, slots, units))
         assert header.slots_used == sum(slot > 0 for slot in slots)
     return found

@@ -13,7 +13,7 @@ from store_kit import ROOT, sim_disk, small_group
 from actors.env import Env
 from actors.sim.disk import EPOCH_MS, SimDisk, SimFile
 from actors.sim.disk_faults import Operation
-from actors.storage import index_files
+from actors.storage import index_file
 from actors.storage.derived_files import DerivedFiles
 from actors.storage.dispatch_state import DispatchState
 from actors.storage.index_files import IndexDamaged, IndexFiles, local_name
@@ -87,7 +87,7 @@ def test_entries_behind_the_last_flush_are_read_in_chunks(
     behind: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There may be twenty million of them: other actors get a turn after each chunk."""
-    monkeypatch.setattr(index_files, "CHUNK_BYTES", 4 * 20)  # four entries
+    monkeypatch.setattr(index_file, "CHUNK_BYTES", 4 * 20)  # four entries
     disk = index_disk()
     made = index(disk, units=40)
     made.put([head(number, 10 * number, keys="k") for number in range(3)])
@@ -105,7 +105,7 @@ def test_entries_behind_the_last_flush_are_read_in_chunks(
 def test_entries_behind_the_last_flush_are_removed_in_chunks_the_last_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(index_files, "CHUNK_BYTES", 4 * 20)
+    monkeypatch.setattr(index_file, "CHUNK_BYTES", 4 * 20)
     disk = index_disk()
     made = index(disk, units=40)
     made.put([head(0, 0, keys="k")])

@@ -8,7 +8,8 @@ import trio
 from dispatcher_kit import received
 from held_kit import HeldDisk
 from storage_kit import record
-from store_kit import ROOT, Kit, leaves, running, sim_disk, small_group
+from store_kit import ROOT, Kit, running, sim_disk, small_group
+from store_tree import leaves
 
 from actors.errors import ConfigError, CorruptLog
 from actors.events import runtime as runtime_events

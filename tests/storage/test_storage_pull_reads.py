@@ -61,8 +61,10 @@ def tree_of(disk: SimDisk, log: CommitLog, refs: dict[str, ActorRef[Any]]) -> Su
 
 
 @asynccontextmanager
-async def pull_on(disk: SimDisk, log: CommitLog) -> AsyncIterator[ActorRef[pull_service.Message]]:
-    """A pull service over this log, all of which is acknowledged."""
+async def pull_on(
+    disk: SimDisk, log: CommitLog, acknowledged: int | None = None
+) -> AsyncIterator[ActorRef[pull_service.Message]]:
+    """A pull service over this log, acknowledged up to there; None: all of it."""
     refs: dict[str, ActorRef[Any]] = {}
     async with open_system(
         "n0",
@@ -71,7 +73,8 @@ async def pull_on(disk: SimDisk, log: CommitLog) -> AsyncIterator[ActorRef[pull_
         ],
     ) as system:
         pull = system.ref("/n0/pull")
-        await pull.tell(pull_service.Acknowledged(offset_bytes=log.written_bytes))
+        end = log.written_bytes if acknowledged is None else acknowledged
+        await pull.tell(pull_service.Acknowledged(offset_bytes=end))
         yield pull
 
 
@@ -122,3 +125,18 @@ async def test_an_idle_reader_lets_go_of_files_that_expired(autojump_clock: Mock
         )
         await trio.sleep(1)
         assert disk.readers() == [log.path_of(2 * S)]
+
+
+async def test_what_expired_without_copies_is_not_called_acknowledged(
+    autojump_clock: MockClock,
+) -> None:
+    """The master's word is every slave's limit, and their logs may begin further below."""
+    disk = SimDisk(random.Random(1))
+    log = CommitLog.load(disk, "/data/commitlog", S)
+    fill(log, [b"%d" % number * 1500 for number in range(6)])
+    log.delete_first()
+    log.delete_first()
+    async with pull_on(disk, log, acknowledged=S) as pull:
+        pulled = await read(pull, 0)
+        assert (pulled.start, pulled.next, pulled.data) == (2 * S, 2 * S, b"")
+        assert (pulled.offsets.min, pulled.offsets.acknowledged) == (2 * S, S)

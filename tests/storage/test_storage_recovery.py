@@ -197,6 +197,18 @@ def test_a_blank_at_the_end(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.checklist(45)
+@pytest.mark.parametrize("rest", [8, 11, 15, 16])
+def test_a_slave_cut_in_mid_filler_starts(tmp_path: pathlib.Path, rest: int) -> None:
+    """Also where the filler is too small for anything but its own head."""
+    log = new_log(tmp_path)
+    log.append(record(0, b"x" * (S - rest - len(record(0, b"")))))
+    assert log.written_bytes == S - rest
+    for at, byte in enumerate(encode_blank(rest)[:7], S - rest):
+        log.append(bytes([byte]))
+        assert find(log, at + 1).end_bytes == S - rest
+
+
+@pytest.mark.checklist(45)
 def test_only_a_blank(tmp_path: pathlib.Path) -> None:
     log = new_log(tmp_path)
     log.append_raw(0, encode_blank(S) + bytes(S - 8))

@@ -1,13 +1,23 @@
 """The store actor and its disk: syncs, failures, no room, expiry."""
 
 import errno
-import random
 from collections.abc import Callable
 from typing import Any, Literal
 
 import pytest
 import trio
-from store_kit import ROOT, Kit, leaves, local_reply, log_of, running, sim_disk, small_group, until
+from store_kit import (
+    ROOT,
+    Kit,
+    full_disk,
+    local_reply,
+    log_of,
+    running,
+    sim_disk,
+    small_group,
+    until,
+)
+from store_tree import leaves
 
 from actors.env import Held
 from actors.errors import (
@@ -16,7 +26,7 @@ from actors.errors import (
     StorageError,
 )
 from actors.events import store as events
-from actors.sim.disk import EPOCH_MS, DiskOptions, SimDisk, SimHeld
+from actors.sim.disk import EPOCH_MS, SimHeld
 from actors.storage import expiry, store
 from actors.storage.side_file import SideFile
 
@@ -187,19 +197,6 @@ async def test_another_error_before_a_write_stops(autojump_clock: Any) -> None:
 
 
 # ---- disk usage and expiry ----
-
-
-class FullDisk(SimDisk):
-    """A disk that is as full as the test says."""
-
-    used = 0.5
-
-    def usage(self, path: str) -> float:
-        return self.used
-
-
-def full_disk() -> FullDisk:
-    return FullDisk(random.Random(1), DiskOptions())
 
 
 @pytest.mark.checklist(46, 48)

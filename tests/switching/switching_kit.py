@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 import trio
@@ -13,6 +13,8 @@ from actors.api.failures import RequestRefused
 from actors.errors import NotMaster, NotStored, OutcomeUnknown, TriologError
 from actors.log_types import GroupState
 from actors.sim.cluster import SimCluster
+
+T = TypeVar("T")
 
 GROUP = "orders"
 WAIT_S = 120.0
@@ -90,6 +92,11 @@ async def refused(cluster: SimCluster, by: str, node: str | None = None) -> str:
 
 async def state(cluster: SimCluster, name: str) -> GroupState:
     return await cluster.node(name).group_state(GROUP)
+
+
+def emitted(cluster: SimCluster, kind: type[T]) -> list[T]:
+    """The events of that kind, of all nodes."""
+    return [seen.event for seen in cluster.world.events if isinstance(seen.event, kind)]
 
 
 async def until(cluster: SimCluster, name: str, wanted: Callable[[GroupState], bool]) -> GroupState:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import attrs
 import pytest
@@ -17,6 +18,7 @@ from switching_kit import (
     GROUP,
     Ledger,
     check,
+    emitted,
     lines_on,
     load,
     promote,
@@ -29,7 +31,8 @@ from switching_kit import (
 from actors.api import member_requests
 from actors.api.failures import RequestRefused
 from actors.errors import NotEnoughReplicas, OutcomeUnknown, TriologError
-from actors.ha.core.claims import CLAIM_LEASE_S
+from actors.events.roles import PromotionVoid
+from actors.ha.core.claims import ASK_CHOSEN_S, CLAIM_LEASE_S
 from actors.log_types import Claim, GroupState
 from actors.sim.cluster import SimCluster
 
@@ -88,11 +91,11 @@ async def killed_promotion(
         return await killer.meet(word, lambda: fence(self, name, claim, on))  # type: ignore[arg-type]
 
     async def recorded(
-        self: object, name: str, number: int, master: str, force: bool
+        self: object, name: str, number: int, master: str, token: int, force: bool
     ) -> GroupState:
         return await killer.meet(
             f"record {name}",
-            lambda: record(self, name, number, master, force),  # type: ignore[arg-type]
+            lambda: record(self, name, number, master, token, force),  # type: ignore[arg-type]
         )
 
     with monkeypatch.context() as patch:
@@ -258,26 +261,81 @@ async def test_a_coordinator_that_dies_while_it_waits_leaves_nothing_behind(
     await all_is_there(cluster, ledger)
 
 
-async def test_a_coordinator_that_dies_as_it_tells_leaves_a_fence_that_says_what_to_do(
+async def test_a_coordinator_that_dies_as_it_tells_leaves_what_the_chosen_one_ends(
     cluster: SimCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """n1 may be master, for all that n0 can know: it has to wait for an operator."""
+    """n1 may be master, for all that n0 can know; so n0 asks it."""
     async with load(cluster, pause_s=0.2) as ledger:
         await trio.sleep(1.0)
         killer = Killer(cluster, "n2", "record n1", after=False, coordinator="n2")
         await killed_promotion(monkeypatch, killer, "n1")
         said = await refused(cluster, "n1", "n1")
         assert "promotion 1 makes n1 master, by n2, since " in said
-        await trio.sleep(CLAIM_LEASE_S)
-        fenced = await state(cluster, "n0")
-        assert fenced.state == "fenced"
-        assert "n2 fell silent making n1 master by number 1: `promote orders` ends it" in (
-            fenced.reason
-        )
-        with pytest.raises(NotEnoughReplicas, match="`promote orders` ends it"):
-            await cluster.log(GROUP, "n0").append([b"nobody waits for this"])
+        assert (await state(cluster, "n0")).state == "fenced"
+        before = len(ledger.acknowledged)
+        await trio.sleep(CLAIM_LEASE_S + ASK_CHOSEN_S + 1.0)
+        assert (await state(cluster, "n0")).state == "open"
+        assert len(ledger.acknowledged) > before
+        (void,) = emitted(cluster, PromotionVoid)
+        assert (void.number, void.master, void.by) == (1, "n1", "n2")
         answer = await promote(cluster, "n0", "n1")
-        assert (answer["number"], answer["handed_over"], answer["losses"]) == (2, True, [])
+        assert (answer["number"], answer["handed_over"], answer["losses"]) == (1, True, [])
         await with_everybody_back(cluster)
         await trio.sleep(2.0)
     await all_is_there(cluster, ledger)
+
+
+@pytest.mark.parametrize("how", ["comes back", "promoted"])
+async def test_a_chosen_one_that_dies_as_it_is_told_leaves_a_fence_that_says_what_to_do(
+    cluster: SimCluster, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """n1 may have heard of it, and be silent: no time makes that safe."""
+    async with load(cluster, pause_s=0.2) as ledger:
+        await trio.sleep(1.0)
+        killer = Killer(cluster, "n1", "record n1", after=False, coordinator="n2")
+        await killed_promotion(monkeypatch, killer, "n1")
+        await trio.sleep(60.0)
+        fenced = await state(cluster, "n0")
+        assert fenced.state == "fenced"
+        told = (
+            "n2 went away while it made n1 master by promotion 1; n1 knows whether it is, and has"
+            " not answered: start n1, or type `promote orders`"
+        )
+        assert fenced.reason.endswith(told)
+        with pytest.raises(NotEnoughReplicas, match="start n1, or type `promote orders`"):
+            await cluster.log(GROUP, "n0").append([b"nobody waits for this"])
+        if how == "comes back":
+            await cluster.start("n1")
+            await until_part(cluster, "n0", "open")
+            assert [each.number for each in emitted(cluster, PromotionVoid)] == [1]
+        else:
+            answer = await promote(cluster, "n0")
+            assert (answer["number"], answer["losses"]) == (2, [])
+        await with_everybody_back(cluster)
+        await trio.sleep(2.0)
+    await all_is_there(cluster, ledger)
+
+
+async def test_a_chosen_one_that_started_anew_refuses_and_the_old_master_goes_on(
+    cluster: SimCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its coordinator stands still between its confirmation and the promotion."""
+    record = member_requests.Members.record
+
+    async def late(self: member_requests.Members, name: str, *args: Any) -> GroupState:
+        await cluster.kill("n1")
+        await cluster.start("n1")
+        return await record(self, name, *args)
+
+    monkeypatch.setattr(member_requests.Members, "record", late)
+    async with load(cluster, pause_s=0.2) as ledger:
+        await trio.sleep(1.0)
+        said = await refused(cluster, "n2", "n1")
+        assert said == "n1: promotion 1 is not claimed here any more; nothing was done"
+        before = len(ledger.acknowledged)
+        await trio.sleep(1.0)
+        assert len(ledger.acknowledged) > before, "nobody waits for anything to end"
+    for name in cluster.names:
+        found = await until(cluster, name, lambda found: found.acknowledged == found.written)
+        assert (found.number, found.master) == (0, "n0")
+    check(ledger, await lines_on(cluster, "n0"))

@@ -104,6 +104,7 @@ requests = st.one_of(
         force=st.booleans(),
     ),
     st.builds(api.Resync, id=ids, group=names),
+    st.builds(api.Transfer, id=ids, group=names, node=st.none() | names),
 )
 answers = st.one_of(
     st.builds(
@@ -175,6 +176,7 @@ answers = st.one_of(
         unanswered=positions,
     ),
     st.builds(api.Resynced, id=ids, value=objects),
+    st.builds(api.Transferred, id=ids, value=objects),
     st.builds(api.Status, id=ids, value=objects),
     st.builds(api.Tree, id=ids, value=objects),
     st.builds(api.Events, id=ids, lines=texts, missed=positions),

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from inspect import get_annotations
 from typing import Any
 
 import golden_dledger as golden
@@ -157,6 +158,16 @@ SAMPLES: list[tuple[RequestCode, bytes, Request | Response]] = [
             data=b"\0\1", last_included_index=8, last_included_term=2, **BASE,
         ),
     ),
+    (
+        RequestCode.INSTALL_SNAPSHOT,
+        b'{"code":200,"group":"g","lastIncludedIndex":8,"lastIncludedTerm":2,'
+        b'"leaderId":"n1","localId":"n1","piece":"AAE=","pieceAt":4,"remoteId":"n0","term":3,'
+        b'"totalBytes":6,"totalCrc":7}',
+        InstallSnapshotRequest(
+            piece=b"\0\1", piece_at=4, total_bytes=6, total_crc=7,
+            last_included_index=8, last_included_term=2, **BASE,
+        ),
+    ),
 ]  # fmt: skip
 
 
@@ -310,9 +321,9 @@ def test_wrong_values_of_every_field_are_refused(cls: type[Request]) -> None:
     decode: Callable[[RequestCode, bytes], Any] = (
         decode_request if cls is classes(code)[0] else decode_response
     )
-    hints = dict(zip(cls.__struct_encode_fields__, cls.__struct_fields__, strict=True))
-    for key, name in hints.items():
-        text = repr(cls.__annotations__[name])
+    hints = {name: hint for each in cls.__mro__ for name, hint in get_annotations(each).items()}
+    for key, name in zip(cls.__struct_encode_fields__, cls.__struct_fields__, strict=True):
+        text = hints[name]
         if key in getattr(cls, "UNREAD", ()):
             continue
         bad = ["[[]]", "1.5", "true", "12345678901234567890"]

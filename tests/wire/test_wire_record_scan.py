@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from wire.hosts import Host
 from wire.properties import encode_properties
 from wire.record_encoder import RecordEncoder, encode_blank
-from wire.record_scan import Scanned, Stop, scan, scan_heads
+from wire.record_scan import RecordHead, Scanned, Stop, scan, scan_heads
 
 HOST: Host = ("127.0.0.1", 10911)
 
@@ -110,6 +110,45 @@ def test_damage_in_the_middle_keeps_what_is_before() -> None:
     found, scanned = scan(data)
     assert found == spans[:3]
     assert (scanned.end, scanned.stop) == (spans[3][0], Stop.CORRUPT)
+
+
+def one_by_one(data: bytes) -> tuple[list[RecordHead], Scanned]:
+    """Each record by a scan of its own, which can rely on none before it."""
+    found: list[RecordHead] = []
+    at = 0
+    while True:
+        heads, scanned = scan_heads(data, at)
+        if not heads:
+            return found, scanned
+        found.append(heads[0])
+        at += heads[0].size
+
+
+def test_what_a_scan_has_seen_before_changes_nothing() -> None:
+    tags = encode_properties({"TAGS": "a", "KEYS": "k"})
+    mixed = log(3) + log(2, topic="U") + log(2, properties=tags) + log(2, topic="V" * 200) + log(2)
+    assert scan_heads(mixed) == one_by_one(mixed)
+    assert len(scan_heads(mixed)[0]) == 11
+    data = log(6)
+    (start, size), (end, _) = scan(data)[0][3:5]
+    assert start + size == end
+    for at in range(start, end):
+        for flip in (1, 0x10, 0x80, 0xFF):
+            damaged = bytearray(data)
+            damaged[at] ^= flip
+            assert scan_heads(damaged) == one_by_one(bytes(damaged)), (at - start, flip)
+
+
+@given(st.integers(-200, 200), st.integers(-200, 200), st.sampled_from([0, 0x10, 0x20, 0x30]))
+def test_no_lengths_deceive_a_scan_that_has_seen_such_a_record(
+    more: int, body_more: int, sys_flag: int
+) -> None:
+    data = bytearray(log(4) + bytes(400))
+    (at, size), _ = scan(data)[0][2:4]
+    struct.pack_into(">i", data, at, size + more)
+    struct.pack_into(">i", data, at + 36, sys_flag)
+    struct.pack_into(">i", data, at + 84, 2 + body_more)
+    assert scan_heads(data) == one_by_one(bytes(data))
 
 
 def test_heads_of_delayed_records_have_the_delivery_time() -> None:

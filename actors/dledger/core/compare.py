@@ -46,6 +46,11 @@ class Search:
     _differs: int | None = attrs.field(default=None, init=False)  # the lowest known to differ
     _step: int = attrs.field(default=1, init=False)
 
+    @property
+    def agrees(self) -> bool:
+        """Some entry that was compared is the same on both sides."""
+        return self._same is not None
+
     def judge(self, answer: PushAnswer, begin: int, end: int) -> Found | None:
         """An answer to the COMPARE of `at`; None: compare the new `at`.
 

@@ -3,52 +3,36 @@
 Source: openmessaging/dledger, DLedgerEntryPusher.java (EntryDispatcher), 0.3.1.2, dialect L;
 specification 6.1 and 6.2.
 
-Inputs: `lead`, `rest`, `grew`, `committed`, `answered`, `unreadable`, `tick`. Each gives
-DispatchEffects. An answer to a push of an earlier session is not given in.
+INSTALL_SNAPSHOT is dialect N's (0.4.0), between our own members: a peer that has nothing in common
+with a log whose beginning is gone gets a snapshot, and then the entry at its index by TRUNCATE.
+
+Inputs: `lead`, `rest`, `grew`, `committed`, `answered`, `unreadable`, `installed`,
+`install_failed`, `tick`. Each gives DispatchEffects. An answer to a push of an earlier session is
+not given in.
 
 Differs from upstream:
 - Pushes follow the log's growth, nothing polls.
-- Three resends without progress lead back to COMPARE (bug V2), as does a follower that says in a
-  COMMIT's answer that its log ends below what it had acknowledged when the COMMIT left (bug V8).
-  What it acknowledged before that is not counted any more.
+- Three resends without progress lead back to COMPARE (bug V2; `CompatSettings.pushes_stick`), as
+  does a follower that says in a COMMIT's answer that its log ends below what it had acknowledged
+  when the COMMIT left (bug V8; `commits_unread`). What it acknowledged before that is not counted
+  any more.
 - An acknowledgement takes all pushes up to it from the pending ones at once.
 - An answer to a push from before the last COMPARE is not looked at.
 """
 
 from __future__ import annotations
 
-import enum
 from collections import deque
-from typing import Protocol, assert_never
+from typing import assert_never
 
 import attrs
 
 from actors.dledger.core.compare import Found, Search
-from actors.dledger.core.push_effects import DispatchEffects, Push, PushAnswer
-from actors.dledger.core.settings import PushSettings
+from actors.dledger.core.push_effects import DispatchEffects, LedgerSizes, Push, PushAnswer
+from actors.dledger.core.push_effects import DispatcherState as DispatcherState
+from actors.dledger.core.settings import STRICT, CompatSettings, PushSettings
 from actors.events import dledger as events
 from wire.dledger_codes import PushType, ResponseCode
-
-
-class DispatcherState(enum.IntEnum):
-    """Upstream's names and ordinals (EntryDispatcherState)."""
-
-    COMPARE = 0
-    TRUNCATE = 1
-    APPEND = 2
-
-
-class LedgerSizes(Protocol):
-    """What a dispatcher knows of entries besides their number."""
-
-    def fits(self, first: int, last_max: int, bytes_max: int) -> int:
-        """The last of the entries from `first` whose sizes together are at most `bytes_max`.
-
-        At least `first`, at most `last_max`.
-        """
-
-    def bytes_from(self, first: int) -> int:
-        """Bytes from that entry to the log's end."""
 
 
 @attrs.define(kw_only=True)
@@ -67,6 +51,7 @@ class Dispatch:
 
     Attributes:
         peer: whom this is about.
+        compat: upstream's looser rules.
         search_by_one: `compare.Search.by_one`.
         state: meaningful while `leading`.
         matched: the peer holds the log up to there, in this session; -1: nothing known. Falls only
@@ -76,7 +61,10 @@ class Dispatch:
     peer: str
     settings: PushSettings
     sizes: LedgerSizes
-    search_by_one: bool = False
+    compat: CompatSettings = STRICT
+    search_by_one: bool = attrs.field(
+        default=attrs.Factory(lambda dispatch: dispatch.compat.compare_by_one, takes_self=True)
+    )
     state: DispatcherState = attrs.field(default=DispatcherState.COMPARE, init=False)
     leading: bool = attrs.field(default=False, init=False)
     matched: int = attrs.field(default=-1, init=False)
@@ -84,6 +72,7 @@ class Dispatch:
     _begin: int = attrs.field(default=-1, init=False)
     _end: int = attrs.field(default=-1, init=False)
     _committed: int = attrs.field(default=-1, init=False)
+    _said: int = attrs.field(default=-1, init=False)  # the committed index of the last push
     _write: int = attrs.field(default=0, init=False)  # the next entry to append
     _pending: deque[_Pending] = attrs.field(factory=deque, init=False)
     _in_flight_bytes: int = attrs.field(default=0, init=False)
@@ -98,6 +87,7 @@ class Dispatch:
     _second: int = attrs.field(default=0, init=False)  # of the quota
     _second_bytes: int = attrs.field(default=0, init=False)
     _number: int = attrs.field(default=0, init=False)
+    _install: bool = attrs.field(default=False, init=False)  # to be asked for
     _pushes: list[Push] = attrs.field(factory=list, init=False)
     _events: list[object] = attrs.field(factory=list, init=False)
 
@@ -107,7 +97,8 @@ class Dispatch:
         self, now_s: float, *, term: int, begin: int, end: int, committed: int
     ) -> DispatchEffects:
         """This member leads `term` from now on; nothing is known of the peer's log."""
-        self.leading, self._term, self._committed = True, term, committed
+        self.leading, self._term = True, term
+        self._committed, self._said = committed, -1
         self._begin, self._end, self.matched = begin, end, -1
         self._last_push_s = self._pause_s = now_s
         self._to_compare("a new session")
@@ -161,6 +152,20 @@ class Dispatch:
             self._to_compare(f"entry {push.first} has expired")
         return self._effects(now_s, None)
 
+    def installed(self, now_s: float, index: int) -> DispatchEffects:
+        """The peer has a snapshot that stands for all up to there; its log is to begin there."""
+        if self.leading and self.state is DispatcherState.INSTALL_SNAPSHOT:
+            self._change(DispatcherState.TRUNCATE, f"to {index}, whose snapshot the peer has")
+            self._search = Search(at=index)
+        return self._effects(now_s, None)
+
+    def install_failed(self, now_s: float, why: str) -> DispatchEffects:
+        """It has not."""
+        if self.leading and self.state is DispatcherState.INSTALL_SNAPSHOT:
+            self._to_compare(why)
+            self._pause_s = now_s + self.settings.error_pause_s
+        return self._effects(now_s, None)
+
     def tick(self, now_s: float) -> DispatchEffects:
         """`DispatchEffects.deadline_s` has come."""
         if self._probe is not None and now_s >= self._probe_s:
@@ -180,6 +185,8 @@ class Dispatch:
             self._to_compare("the peer refused an entry")
 
     def _commit_answered(self, push: Push, answer: PushAnswer) -> None:
+        if self.compat.commits_unread:
+            return
         number, floor = self._asked
         if answer.code is ResponseCode.INCONSISTENT_STATE:
             self._to_compare("the peer has compared nothing")
@@ -201,14 +208,32 @@ class Dispatch:
             return
         found = search.judge(answer, self._begin, self._end)
         if found is not None:
-            self._found(found)
+            self._found(now_s, found, anew=not search.agrees)
 
-    def _found(self, found: Found) -> None:
-        if found.truncate:
+    def _found(self, now_s: float, found: Found, *, anew: bool) -> None:
+        if anew and found.index > 0 and self.settings.snapshots != "none":
+            self._needs_snapshot(now_s, found.index)
+        elif found.truncate:
             self._change(DispatcherState.TRUNCATE, f"to {found.index}")
             self._search = Search(at=found.index)
         else:
             self._to_append(found.index)
+
+    def _needs_snapshot(self, now_s: float, begin: int) -> None:
+        if self.settings.snapshots == "install":
+            self._change(DispatcherState.INSTALL_SNAPSHOT, f"the log begins at {begin}")
+            self._install = True
+            return
+        self._to_compare("the peer takes no snapshot")
+        self._pause_s = now_s + self.settings.refusal_pause_s
+        self._events.append(
+            events.SnapshotRefused(
+                peer=self.peer,
+                index=begin,
+                reason=f"the log begins at {begin}, and a Java member takes no snapshot: "
+                "give it a copy of a member's data folder",
+            )
+        )
 
     # ---- states ----
 
@@ -246,6 +271,8 @@ class Dispatch:
     def _send(self, now_s: float, type_: PushType, first: int, last: int) -> Push:
         self._number += 1
         self._last_push_s = now_s
+        if type_ is not PushType.COMPARE:  # a follower looks for nothing else in that
+            self._said = self._committed
         push = Push(
             number=self._number,
             type=type_,
@@ -259,6 +286,8 @@ class Dispatch:
     def _work(self, now_s: float) -> None:
         if now_s < self._pause_s or self._end < 0:
             return
+        if self.state is DispatcherState.INSTALL_SNAPSHOT:
+            return  # who sends it says how it ended
         if self.state is DispatcherState.APPEND:
             self._append(now_s)
         if self.state is not DispatcherState.APPEND and self._probe is None:
@@ -280,10 +309,16 @@ class Dispatch:
         if self._pending and now_s >= self._pending[0].sent_s + settings.push_timeout_s:
             self._resend(now_s)
         self._append_more(now_s)
-        idle = now_s >= self._last_push_s + settings.commit_push_s
-        if idle and self.state is DispatcherState.APPEND:
+        if now_s >= self._commit_due_s and self.state is DispatcherState.APPEND:
             number = self._send(now_s, PushType.COMMIT, -1, -1).number
             self._asked = number, self.matched
+
+    @property
+    def _commit_due_s(self) -> float:
+        """When the committed index is sent by itself."""
+        settings = self.settings
+        news = self._committed > self._said
+        return self._last_push_s + (settings.commit_news_s if news else settings.commit_push_s)
 
     def _append_more(self, now_s: float) -> None:
         """What is not sent yet, as far as the bounds allow."""
@@ -311,7 +346,7 @@ class Dispatch:
     def _resend(self, now_s: float) -> None:
         """The push after the watermark again: it, or its answer, was lost."""
         self._resends += 1
-        if self._resends > self.settings.resends_max:
+        if self._resends > self.settings.resends_max and not self.compat.pushes_stick:
             self._to_compare(f"{self.settings.resends_max} resends without an answer")
             return
         head = self._pending[0]
@@ -334,14 +369,14 @@ class Dispatch:
         return True
 
     def _deadline_s(self, now_s: float) -> float | None:
-        if not self.leading or self._end < 0:
+        if not self.leading or self._end < 0 or self.state is DispatcherState.INSTALL_SNAPSHOT:
             return None
         if self._probe is not None:
             return self._probe_s
         if now_s < self._pause_s:
             return self._pause_s
         assert self.state is DispatcherState.APPEND
-        due = [self._last_push_s + self.settings.commit_push_s]
+        due = [self._commit_due_s]
         if self._pending:
             due.append(self._pending[0].sent_s + self.settings.push_timeout_s)
         return min(due)
@@ -353,6 +388,11 @@ class Dispatch:
         assert self.matched == before
         pushes, self._pushes = tuple(self._pushes), []
         said, self._events = tuple(self._events), []
+        install, self._install = self._install, False
         return DispatchEffects(
-            matched=matched, pushes=pushes, events=said, deadline_s=self._deadline_s(now_s)
+            matched=matched,
+            pushes=pushes,
+            install=install,
+            events=said,
+            deadline_s=self._deadline_s(now_s),
         )

@@ -4,17 +4,17 @@ Source: openmessaging/dledger, DLedgerLeaderElector.java, 0.3.1.2; specification
 4.5; Raft sections 5.1 and 5.2. What single requests and rounds come to is decided in `votes`,
 `heartbeats` and `transfer`; `roles` has the steps from one role to another.
 
-Inputs: `started`, `fenced`, `grew`, `vote_requested`, `vote_answered`, `heartbeat`,
-`heartbeat_answered`, `saw_term`, `lead_allowed`, `tick`, and those of a transfer:
-`transfer_requested`, `held`, `transfer_answered`, `look_for_preferred`. Each gives Effects. `now_s`
-never goes back.
+Inputs: `started`, `renew`, `fenced`, `grew`, `vote_requested`, `vote_answered`, `heartbeat`,
+`heartbeat_answered`, `saw_term`, `lead_allowed`, `proof_requested`, `tick`, and those of a
+transfer: `transfer_requested`, `held`, `transfer_answered`, `look_for_preferred`. Each gives
+Effects. `now_s` never goes back.
 
 Differs from upstream:
 - A larger term is taken at once, also in the middle of a round of votes; upstream's candidate first
   waits the round out.
 - A candidate asks for votes only once the store has said the end of the log for this session.
 - A leader whose disk is full or fails steps down; such a member neither campaigns nor takes
-  leadership over (bug V10).
+  leadership over (bug V10; `CompatSettings.lead_without_disk`).
 - A member that starts with its own vote in the present term takes the next one before it campaigns.
   It may have led, and its peers may hold what a kill took from it: leading the same term again, it
   would give the same index and term to another entry.
@@ -28,6 +28,7 @@ import attrs
 
 from actors.dledger.core.election_effects import Effects, HeartbeatAnswer, SendTransfer
 from actors.dledger.core.heartbeats import Heard, RoundOutcome, judge_heartbeat
+from actors.dledger.core.leader_proof import Proven
 from actors.dledger.core.member_state import LedgerEnd, Role
 from actors.dledger.core.roles import Roles
 from actors.dledger.core.settings import REVOTE_PAUSE_S
@@ -49,8 +50,17 @@ class Election(Roles):
     def started(self, now_s: float) -> Effects:
         """The log was recovered; the group is joined as a candidate."""
         self.now_s = now_s
-        self.to_candidate(self.state.term)
+        self.begin()
         self.raise_term = self.state.vote.voted_for == self.state.self_id
+        return self.effects()
+
+    def renew(self, now_s: float) -> Effects:
+        """A part has forgotten what it did in this session: one of the same role and term begins.
+
+        A candidate's parts rest; there is nothing to forget.
+        """
+        self.now_s = now_s
+        self.enter_again()
         return self.effects()
 
     def fenced(self, now_s: float, session: int, end: LedgerEnd) -> Effects:
@@ -75,7 +85,11 @@ class Election(Roles):
         """A candidate's request; `Effects.vote` is the answer."""
         self.now_s = now_s
         judgement = judge(
-            self.state, asked, internal=False, taking_leadership=self.takes_leadership
+            self.state,
+            asked,
+            internal=False,
+            taking_leadership=self.takes_leadership,
+            beside_leader=self.compat.votes_beside_leader,
         )
         if judgement.raise_to is not None:
             self.to_candidate(judgement.raise_to)
@@ -120,17 +134,22 @@ class Election(Roles):
             self.dead.add(peer)
         else:
             self.dead.discard(peer)
-        if code is ResponseCode.EXPIRED_TERM:
+        if code is ResponseCode.EXPIRED_TERM and not self.compat.quorum_hides_terms:
             self.larger_term(term)  # of whichever round: late, and true all the same
         if self.beats is None or self.beats.number != number:
             return self.effects()
-        match self.beats.answered(peer, code):
+        match self.beats.answered(peer, code, term):
             case RoundOutcome.QUORUM:
                 self.sign_s = max(self.sign_s, self.beats.sent_s)
+                self.draft.proven += self.proof.quorum(number)
+                if self.proof.wants_round:
+                    self.send_heartbeats()
             case RoundOutcome.AGAIN:
                 self.beat_s = min(self.beat_s, now_s + REVOTE_PAUSE_S)
             case RoundOutcome.OTHER_LEADER:
                 self.to_candidate(self.state.term)
+            case RoundOutcome.OPEN if self.beats.all_answered:
+                self.larger_term(self.beats.term_max)
             case RoundOutcome.OPEN:
                 pass
         return self.effects()
@@ -138,12 +157,14 @@ class Election(Roles):
     def saw_term(self, now_s: float, term: int) -> Effects:
         """A push or its answer bore that term."""
         self.now_s = now_s
-        self.larger_term(term)
+        if not self.compat.quorum_hides_terms:
+            self.larger_term(term)
         return self.effects()
 
     def lead_allowed(self, now_s: float, allowed: bool) -> Effects:
         """Whether the store takes appends. Who cannot append neither leads nor campaigns."""
         self.now_s = now_s
+        allowed = allowed or self.compat.lead_without_disk
         self.may_lead = allowed
         if not allowed:
             self.round = None
@@ -151,6 +172,15 @@ class Election(Roles):
                 self.end_take_over(ResponseCode.TAKE_LEADERSHIP_FAILED)
             if self.state.role is Role.LEADER:
                 self.to_candidate(self.state.term)
+        return self.effects()
+
+    def proof_requested(self, now_s: float, token: int) -> Effects:
+        """Whether this member leads now; answered by `Effects.proven`, sooner or later."""
+        self.now_s = now_s
+        if self.state.role is not Role.LEADER:
+            self.draft.proven.append(Proven(token, False))
+        elif self.proof.asked(token):
+            self.send_heartbeats()
         return self.effects()
 
     def tick(self, now_s: float) -> Effects:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+from actors.dledger.core.leader_proof import Proven
 from actors.dledger.core.member_state import LedgerEnd, Role, SavedVote
 from actors.dledger.core.votes import VoteAnswer
 from wire.dledger_codes import ResponseCode
@@ -81,6 +82,7 @@ class Effects:
         vote: the answer to the vote request that was the input.
         heartbeat: the answer to the heartbeat that was the input.
         transfers: answers to transfer requests.
+        proven: answers to `Election.proof_requested`.
         ask_votes, send_heartbeats, send_transfer: requests.
         events: to emit.
         deadline_s: when to call `tick`; never later than any earlier one that is still due.
@@ -92,6 +94,7 @@ class Effects:
     vote: VoteAnswer | None = None
     heartbeat: HeartbeatAnswer | None = None
     transfers: tuple[TransferAnswer, ...] = ()
+    proven: tuple[Proven, ...] = ()
     ask_votes: AskVotes | None = None
     send_heartbeats: SendHeartbeats | None = None
     send_transfer: SendTransfer | None = None

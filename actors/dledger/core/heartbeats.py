@@ -5,7 +5,7 @@ specification 4.4.
 
 Differs from upstream:
 - A larger term in any answer ends the leadership, also when a quorum is happy (bug V1: a member
-  that raised its term alone could never come back).
+  that raised its term alone could never come back; `CompatSettings.quorum_hides_terms`).
 - The clock of the last quorum starts at the election, not at -1: a new leader whose first round
   fails goes on until the leak.
 - A round is judged as soon as each answer comes; nothing waits for the slowest.
@@ -76,18 +76,25 @@ class HeartbeatRound:
         number: answers to another number are not of this round.
         peers: how many were asked.
         sent_s: when it was sent; the quorum's time is this one, not that of the answers.
+        term_max: the largest that an answer said, -1 if none said any.
     """
 
     number: int
     peers: int
     quorum: int
     sent_s: float
+    term_max: int = attrs.field(default=-1, init=False)
     _answers: dict[str, ResponseCode] = attrs.field(factory=dict, init=False)
 
-    def answered(self, peer: str, code: ResponseCode) -> RoundOutcome:
+    def answered(self, peer: str, code: ResponseCode, term: int = -1) -> RoundOutcome:
         """One peer's answer; NETWORK_ERROR if none can be expected any more."""
         self._answers.setdefault(peer, code)
+        self.term_max = max(self.term_max, term)
         return self.outcome
+
+    @property
+    def all_answered(self) -> bool:
+        return len(self._answers) == self.peers
 
     def _count(self, *codes: ResponseCode) -> int:
         return sum(code in codes for code in self._answers.values())
@@ -100,7 +107,6 @@ class HeartbeatRound:
             return RoundOutcome.QUORUM
         if successes + self._count(ResponseCode.TERM_NOT_READY) >= self.quorum:
             return RoundOutcome.AGAIN
-        all_answered = len(self._answers) == self.peers
-        if all_answered and self._count(ResponseCode.INCONSISTENT_LEADER):
+        if self.all_answered and self._count(ResponseCode.INCONSISTENT_LEADER):
             return RoundOutcome.OTHER_LEADER
         return RoundOutcome.OPEN

@@ -17,12 +17,16 @@ Differs from upstream:
   member.
 - TRUNCATE to an entry that is not held begins the log anew with it: the leader found nothing in
   common, so what comes before the entry here is not known to be what came before it there. Upstream
-  keeps it.
-- The committed index is capped by the session match index, not by the log's end (bug B14).
+  keeps it. Where a state machine lacks what comes before it, it is refused.
+- The committed index is capped by the session match index, not by the log's end (bug B14), and by
+  what the store has still to take away: readers would be shown the old entries.
 - A duplicate is answered from the log at once; a newer duplicate of a push that waits takes its
   place (bug V2). Every push that waits too long is answered, and forgotten.
 - What vouches for an entry (a 200 to APPEND, COMPARE or TRUNCATE) is sent only once the log is
   stored up to it, and on the disk in a synced group.
+
+`CompatSettings` takes single ones of these back: `match_is_end` (what an empty log shares is still
+not known before a TRUNCATE), `cut_committed`, `commit_to_end`, `pushes_stick`.
 """
 
 from __future__ import annotations
@@ -34,12 +38,13 @@ from typing import assert_never
 import attrs
 
 from actors.dledger.core.intake_effects import IntakeEffects, LedgerView, Pushed, StoreChange
+from actors.dledger.core.machine_guard import MachineGuard
 from actors.dledger.core.member_state import INDEX_NONE
 from actors.dledger.core.push_effects import PushAnswer
-from actors.dledger.core.settings import PushSettings
+from actors.dledger.core.settings import STRICT, CompatSettings, PushSettings
 from actors.events import dledger as events
 from wire.dledger_codes import PushType, ResponseCode
-from wire.dledger_entry import Entry, entry_problem
+from wire.dledger_entry import Entry
 
 
 @attrs.define(kw_only=True)
@@ -47,21 +52,25 @@ class Intake:
     """See the module's text.
 
     Attributes:
+        compat: upstream's looser rules.
         waiting_max: pushes that wait for those before them, and as many that wait for the disk; a
             further one is refused with PUSH_REQUEST_IS_FULL.
         committed: the highest index known to be committed; -1: none.
         begin, end: of the own log, with all that was asked of the store.
         stored: the log is kept up to there: on the disk, in a synced group.
         matched: see the module's text; None: nothing was compared in this session.
+        machine: refuses what its state machine cannot go on with.
     """
 
     settings: PushSettings
     ledger: LedgerView
     waiting_max: int
+    compat: CompatSettings = STRICT
     committed: int = INDEX_NONE
     begin: int = INDEX_NONE
     end: int = INDEX_NONE
     stored: int = INDEX_NONE
+    machine: MachineGuard = attrs.field(factory=MachineGuard)
     matched: int | None = attrs.field(default=None, init=False)
     _session: int = attrs.field(default=0, init=False)
     _term: int = attrs.field(default=-1, init=False)
@@ -70,6 +79,7 @@ class Intake:
     _cut_seen: bool = attrs.field(default=False, init=False)  # a TRUNCATE came in this session
     _waiting: dict[int, tuple[float, Pushed]] = attrs.field(factory=dict, init=False)
     _vouching: list[tuple[int, int, Pushed]] = attrs.field(factory=list, init=False)  # a heap
+    _told: set[int] = attrs.field(factory=set, init=False)  # answered, and waiting all the same
     _order: int = attrs.field(default=0, init=False)  # of those of one index
     _changed: int = attrs.field(default=0, init=False)  # number of the last change
     _cut: int = attrs.field(default=0, init=False)  # number of the last one that took entries away
@@ -77,6 +87,8 @@ class Intake:
     _changes: list[StoreChange] = attrs.field(factory=list, init=False)
     _events: list[object] = attrs.field(factory=list, init=False)
     _committed_new: int | None = attrs.field(default=None, init=False)
+    _leader_committed: int = attrs.field(default=INDEX_NONE, init=False)  # in this session
+    _leaving: int | None = attrs.field(default=None, init=False)  # from there on, not yet done
     _alarm: str = attrs.field(default="", init=False)
 
     # ---- inputs ----
@@ -93,7 +105,8 @@ class Intake:
         self._following, self._session, self._term, self._leader = True, session, term, leader
         self.begin, self.end, self.stored = begin, end, end
         self.committed = max(self.committed, committed)
-        self.matched, self._cut_seen = None, False
+        self.matched, self._cut_seen = self._unknown(), False
+        self._leader_committed, self._leaving = INDEX_NONE, None
         return self._effects()
 
     def rest(self, *, session: int, term: int) -> IntakeEffects:
@@ -119,8 +132,9 @@ class Intake:
                 self._truncate(pushed)
             case PushType.COMMIT:
                 self._commit(pushed.commit_index)
-                compared = self.matched is not None  # otherwise a leader of ours compares
-                code = ResponseCode.SUCCESS if compared else ResponseCode.INCONSISTENT_STATE
+                # Who has compared nothing says so, and a leader of ours compares.
+                good = self.matched is not None or self.compat.commit_to_end
+                code = ResponseCode.SUCCESS if good else ResponseCode.INCONSISTENT_STATE
                 self._answer(pushed, code)
             case _:
                 assert_never(pushed.type)
@@ -134,6 +148,8 @@ class Intake:
         if session == self._session and number >= self._cut:
             assert stored <= self.end
             self.stored = max(self.stored, stored)
+            self._leaving = None
+            self._raise_committed()
             while self._vouching and self._vouching[0][0] <= stored:
                 self._answer(heapq.heappop(self._vouching)[2], ResponseCode.SUCCESS)
         return self._effects()
@@ -147,7 +163,8 @@ class Intake:
         if session == self._session:
             self.begin, self.end = begin, end
             self.stored = min(self.stored, end)
-            self.matched = None
+            self.matched = self._unknown()
+            self._leader_committed, self._leaving = INDEX_NONE, None
             self._drop_all(ResponseCode.INCONSISTENT_STATE)
         return self._effects()
 
@@ -162,12 +179,16 @@ class Intake:
         leader has to compare for."""
         late = [
             first
-            for first, (since_s, _) in self._waiting.items()
-            if now_s >= since_s + self.settings.gap_s
+            for first, (since_s, pushed) in self._waiting.items()
+            if now_s >= since_s + self.settings.gap_s and pushed.token not in self._told
         ]
         for first in late:
-            _, pushed = self._waiting.pop(first)
+            pushed = self._waiting[first][1]
             self._answer(pushed, ResponseCode.INCONSISTENT_STATE)
+            if self.compat.pushes_stick:
+                self._told.add(pushed.token)
+            else:
+                del self._waiting[first]
         return self._effects()
 
     # ---- kinds ----
@@ -180,22 +201,11 @@ class Intake:
             return ResponseCode.NOT_FOLLOWER
         if pushed.leader != self._leader:
             return ResponseCode.INCONSISTENT_LEADER
-        entries = pushed.entries
-        match pushed.type:
-            case PushType.COMMIT:
-                good = not entries
-            case PushType.APPEND:
-                good = len(entries) > 0
-            case PushType.COMPARE | PushType.TRUNCATE:
-                good = len(entries) == 1
-            case _:
-                assert_never(pushed.type)
-        row = all(entry.index == index for index, entry in enumerate(entries, pushed.first))
-        terms = all(one.term <= two.term for one, two in itertools.pairwise(entries))
-        good = good and not any(map(entry_problem, entries))
-        if good and row and terms and (not entries or entries[-1].term <= pushed.term):
-            return None
-        return ResponseCode.UNEXPECTED_ARGUMENT
+        return None if pushed.is_well_formed else ResponseCode.UNEXPECTED_ARGUMENT
+
+    def _unknown(self) -> int | None:
+        """What matches before anything was compared."""
+        return self.end if self.compat.match_is_end and self.end >= 0 else None
 
     def _append(self, now_s: float, pushed: Pushed) -> None:
         if self.matched is None:
@@ -208,6 +218,9 @@ class Intake:
                 self._take(self._waiting.pop(first)[1])
 
     def _keep(self, now_s: float, pushed: Pushed) -> None:
+        if self.compat.pushes_stick and pushed.first in self._waiting:
+            self._answer(pushed, ResponseCode.REPEATED_PUSH)
+            return
         older = self._waiting.pop(pushed.first, None)
         if older is not None:
             self._answer(older[1], ResponseCode.REPEATED_PUSH)
@@ -250,7 +263,8 @@ class Intake:
 
     def _may_leave(self, first: int) -> bool:
         """Whether an entry that differs from the leader's is not committed."""
-        if first <= self.committed:
+        there = min(self.committed, self.end)  # the store may have refused what was to come
+        if first <= there and not self.compat.cut_committed:
             self._alarm = f"entry {first} is committed and differs from the leader's"
         return not self._alarm
 
@@ -263,6 +277,7 @@ class Intake:
             events.LedgerTruncated(session=self._session, index=first, end=self.end)
         )
         self._cut = self._changed + 1
+        self._leaving = first if self._leaving is None else min(first, self._leaving)
 
     def _change(
         self, entries: tuple[Entry, ...], *, cut_from: int | None = None, restart: bool = False
@@ -281,17 +296,24 @@ class Intake:
         entry = pushed.entries[0]
         self._drop_waiting()
         if self._holds(entry):
-            self.matched, self._cut_seen = entry.index, False
+            known = self._unknown()
+            self.matched, self._cut_seen = entry.index if known is None else known, False
             self._vouch(pushed, entry.index)
         else:
-            self.matched = None
+            self.matched = self._unknown()
             self._answer(pushed, ResponseCode.INCONSISTENT_STATE)
 
     def _truncate(self, pushed: Pushed) -> None:
         """The entry is to be the leader's; what follows it is not believed any more."""
         entry = pushed.entries[0]
         self._drop_waiting()
-        if not self._holds(entry) and not self._restart(entry):
+        if self.compat.match_is_end and 0 <= self.begin <= entry.index <= self.end + 1:
+            last = entry.index == self.end and self._holds(entry)
+            if not last and not self._write((entry,)):
+                return
+        elif not self._holds(entry) and not self._restart(entry):
+            if not self._alarm:
+                self._answer(pushed, ResponseCode.INCONSISTENT_STATE)
             return
         self.matched, self._cut_seen = entry.index, True
         self._commit(pushed.commit_index)
@@ -301,16 +323,27 @@ class Intake:
         """The log begins with the entry. Whether that could be done."""
         if not self._may_leave(entry.index):
             return False
+        if self.machine.lacks(entry.index):
+            self._events += self.machine.said(self._session, self._leader, entry.index)
+            return False
         if self.begin >= 0:
             self._take_away(self.begin)
+            self._leaving = 0
         self.begin = self.end = entry.index
         self.stored = entry.index - 1
         self._change((entry,), restart=True)
         return True
 
     def _commit(self, commit_index: int) -> None:
-        # CommitWithinMatch, CommittedIndexMonotonic
-        index = min(commit_index, self.matched if self.matched is not None else INDEX_NONE)
+        self._leader_committed = max(self._leader_committed, commit_index)
+        self._raise_committed()
+
+    def _raise_committed(self) -> None:
+        # CommitWithinMatch, CommittedNeverLeaves, CommittedIndexMonotonic
+        matched = self.matched if self.matched is not None else INDEX_NONE
+        index = min(self._leader_committed, self.end if self.compat.commit_to_end else matched)
+        if self._leaving is not None:
+            index = min(index, self._leaving - 1)
         if index > self.committed:
             self.committed = self._committed_new = index
             self._events.append(events.CommittedRose(session=self._session, index=index))
@@ -327,19 +360,14 @@ class Intake:
             heapq.heappush(self._vouching, (index, self._order, pushed))
 
     def _answer(self, pushed: Pushed, code: ResponseCode) -> None:
+        if pushed.token in self._told:
+            self._told.remove(pushed.token)
+            return
         end = self.end
         if pushed.type is not PushType.COMPARE and self._cut_seen and self.matched is not None:
             end = self.matched
         term = self._term if code is ResponseCode.EXPIRED_TERM else pushed.term
-        answer = PushAnswer(
-            code=code,
-            term=term,
-            index=pushed.first,
-            count=len(pushed.entries),
-            begin=self.begin,
-            end=end,
-        )
-        self._answers.append((pushed.token, answer))
+        self._answers.append((pushed.token, pushed.answer(code, term, self.begin, end)))
 
     def _drop_waiting(self) -> None:
         """What waited for entries before it belongs to the time before the comparison."""
@@ -360,7 +388,8 @@ class Intake:
         changes, self._changes = tuple(self._changes), []
         said, self._events = tuple(self._events), []
         committed, self._committed_new = self._committed_new, None
-        since_s = next((since for since, _ in self._waiting.values()), None)  # the oldest is first
+        waiting = (since for since, one in self._waiting.values() if one.token not in self._told)
+        since_s = next(waiting, None)  # the oldest is first
         return IntakeEffects(
             alarm=self._alarm,
             changes=changes,

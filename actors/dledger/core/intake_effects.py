@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import itertools
+from typing import Protocol, assert_never
 
 import attrs
 
 from actors.dledger.core.member_state import INDEX_NONE
 from actors.dledger.core.push_effects import PushAnswer
-from wire.dledger_codes import PushType
-from wire.dledger_entry import Entry
+from wire.dledger_codes import PushType, ResponseCode
+from wire.dledger_entry import Entry, entry_problem
 
 
 class LedgerView(Protocol):
@@ -43,6 +44,35 @@ class Pushed:
     @property
     def last(self) -> int:
         return self.entries[-1].index if self.entries else INDEX_NONE
+
+    def answer(self, code: ResponseCode, term: int, begin: int, end: int) -> PushAnswer:
+        """To it. Args: as in PushAnswer."""
+        return PushAnswer(
+            code=code,
+            term=term,
+            index=self.first,
+            count=len(self.entries),
+            begin=begin,
+            end=end,
+        )
+
+    @property
+    def is_well_formed(self) -> bool:
+        """Whether a leader may send it: as many entries as its type has, one after the other."""
+        entries = self.entries
+        match self.type:
+            case PushType.COMMIT:
+                good = not entries
+            case PushType.APPEND:
+                good = len(entries) > 0
+            case PushType.COMPARE | PushType.TRUNCATE:
+                good = len(entries) == 1
+            case _:
+                assert_never(self.type)
+        row = all(entry.index == index for index, entry in enumerate(entries, self.first))
+        terms = all(one.term <= two.term for one, two in itertools.pairwise(entries))
+        good = good and not any(map(entry_problem, entries))
+        return good and row and terms and (not entries or entries[-1].term <= self.term)
 
 
 @attrs.frozen(kw_only=True)

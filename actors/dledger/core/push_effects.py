@@ -2,9 +2,34 @@
 
 from __future__ import annotations
 
+import enum
+from typing import Protocol
+
 import attrs
 
 from wire.dledger_codes import PushType, ResponseCode
+
+
+class DispatcherState(enum.IntEnum):
+    """Upstream's names and ordinals (EntryDispatcherState)."""
+
+    COMPARE = 0
+    TRUNCATE = 1
+    APPEND = 2
+    INSTALL_SNAPSHOT = 3
+
+
+class LedgerSizes(Protocol):
+    """What a dispatcher knows of entries besides their number."""
+
+    def fits(self, first: int, last_max: int, bytes_max: int) -> int:
+        """The last of the entries from `first` whose sizes together are at most `bytes_max`.
+
+        At least `first`, at most `last_max`.
+        """
+
+    def bytes_from(self, first: int) -> int:
+        """Bytes from that entry to the log's end."""
 
 
 @attrs.frozen(kw_only=True)
@@ -58,6 +83,7 @@ class DispatchEffects:
         matched: the peer is known to hold the log up to there, in this session; None: no news.
         larger_term: the peer has this term.
         pushes: to send, in order.
+        install: send the peer the newest snapshot; then call `installed` or `install_failed`.
         events: to emit.
         deadline_s: when to call `tick`; None: not needed.
     """
@@ -65,5 +91,6 @@ class DispatchEffects:
     matched: int | None = None
     larger_term: int | None = None
     pushes: tuple[Push, ...] = ()
+    install: bool = False
     events: tuple[object, ...] = ()
     deadline_s: float | None = None

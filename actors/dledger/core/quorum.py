@@ -10,7 +10,8 @@ Differs from upstream:
 - An entry is committed by counting only from the first entry of the leader's session on
   (bug B1, Figure 8); `count_older` (`compat`, or `term_entry = "none"`) is upstream's rule.
 - All appends that wait are answered when the leadership ends (bug V11), and at their deadline, and
-  then leave the count that `waiting_max` bounds.
+  then leave the count that `waiting_max` bounds. With `CompatSettings.deposed_waits` they wait for
+  the next leadership of this member, and who timed out keeps its place until it is committed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Generic, Protocol, TypeVar
 import attrs
 
 from actors.dledger.core.member_state import INDEX_NONE
-from actors.dledger.core.settings import AckSettings
+from actors.dledger.core.settings import STRICT, AckSettings, CompatSettings
 from actors.events import dledger as events
 
 
@@ -71,6 +72,8 @@ class Quorum(Generic[W]):
     """See the module's text.
 
     Attributes:
+        compat: upstream's looser rules.
+        count_older: entries of older terms are committed by counting.
         by_applied: appends are answered when they are applied, not when they are committed.
         committed: as far as known; it survives the sessions.
     """
@@ -78,47 +81,69 @@ class Quorum(Generic[W]):
     self_id: str
     peers: tuple[str, ...]
     settings: AckSettings
-    count_older: bool = False
+    compat: CompatSettings = STRICT
+    count_older: bool = attrs.field(
+        default=attrs.Factory(lambda quorum: quorum.compat.count_older, takes_self=True)
+    )
     by_applied: bool = False
     committed: int = INDEX_NONE
     leading: bool = attrs.field(default=False, init=False)
     _session: int = attrs.field(default=0, init=False)
     _first: int = attrs.field(default=0, init=False)  # what may be committed by counting
+    _led_from: int = attrs.field(default=INDEX_NONE, init=False)  # the log's end then
     _indexes: dict[str, int] = attrs.field(factory=dict, init=False)
     _applied: int = attrs.field(default=INDEX_NONE, init=False)
     _open: dict[int, W] = attrs.field(factory=dict, init=False)  # by number
     _queue: deque[tuple[int, W]] = attrs.field(factory=deque, init=False)  # in index order
     _deadlines: list[tuple[float, int]] = attrs.field(factory=list, init=False)  # a heap
     _number: int = attrs.field(default=0, init=False)
+    _late: set[int] = attrs.field(factory=set, init=False)  # timed out, and counted
+
+    @property
+    def open_count(self) -> int:
+        """Appends that wait, or are counted as if they did."""
+        return len(self._open) + len(self._late)
 
     @property
     def full(self) -> bool:
         """Whether a further append is refused (LEADER_PENDING_FULL)."""
-        return len(self._open) > self.settings.waiting_max
+        return self.open_count > self.settings.waiting_max
+
+    def copies(self, index: int) -> int:
+        """Members that are known to hold all up to there."""
+        return sum(held >= index for held in self._indexes.values())
 
     @property
     def watermarks(self) -> dict[str, int]:
         """By peer: the highest index that it acknowledged in this session."""
         return {peer: self._indexes.get(peer, INDEX_NONE) for peer in self.peers}
 
+    @property
+    def read_index(self) -> int | None:
+        """Of a leader: all that was ever answered is at or below; None: that is not known yet.
+
+        What older leaders answered is below the first entry of this one, or, where older entries
+        are counted, in what its log was when it began to lead.
+        """
+        known = self.committed >= (self._led_from if self.count_older else self._first)
+        return self.committed if self.leading and known else None
+
     # ---- inputs ----
 
     def lead(self, *, session: int, term: int, end: int, end_term: int) -> QuorumEffects[W]:
         """This member leads from now on; its log ends there, and is stored as a whole."""
-        assert not self._open
+        lost = self._drop_all()  # what an earlier leadership left waiting, with `deposed_waits`
         self.leading, self._session = True, session
         self._indexes = {self.self_id: end}
-        self._first = end if end_term == term else end + 1
-        return self._settle()
+        self._first, self._led_from = end if end_term == term else end + 1, end
+        return attrs.evolve(self._settle(), lost=lost)
 
     def rest(self) -> QuorumEffects[W]:
         """This member leads no more."""
         self.leading = False
-        lost = tuple(wait for number, wait in self._queue if number in self._open)
-        self._open.clear()
-        self._queue.clear()
-        self._deadlines.clear()
-        return QuorumEffects(lost=lost)
+        if self.compat.deposed_waits:
+            return QuorumEffects()
+        return QuorumEffects(lost=self._drop_all())
 
     def stored(self, session: int, end: int) -> QuorumEffects[W]:
         """The leader's own log is kept up to there: on its disk, in a synced group."""
@@ -129,14 +154,17 @@ class Quorum(Generic[W]):
         assert peer in self.peers
         return self._reached(session, peer, index)
 
-    def waiting(self, wait: W) -> QuorumEffects[W]:
-        """An append, whose entries were given to the store after those of every earlier one."""
+    def waiting(self, *waits: W) -> QuorumEffects[W]:
+        """Appends, whose entries were given to the store after those of every earlier one."""
         assert self.leading
-        assert not self._queue or wait.last >= self._queue[-1][1].last
-        self._number += 1
-        self._open[self._number] = wait
-        self._queue.append((self._number, wait))
-        heapq.heappush(self._deadlines, (wait.deadline_s, self._number))
+        last = self._queue[-1][1].last if self._queue else INDEX_NONE
+        for wait in waits:
+            assert wait.last >= last
+            last = wait.last
+            self._number += 1
+            self._open[self._number] = wait
+            self._queue.append((self._number, wait))
+            heapq.heappush(self._deadlines, (wait.deadline_s, self._number))
         return self._settle()
 
     def applied(self, index: int) -> QuorumEffects[W]:
@@ -150,15 +178,28 @@ class Quorum(Generic[W]):
 
     def tick(self, now_s: float) -> QuorumEffects[W]:
         """`QuorumEffects.deadline_s` has come. What is committed is answered, however late."""
+        if not self.leading:
+            return QuorumEffects()
         timed_out = []
         while self._deadlines and self._deadlines[0][0] <= now_s:
             _, number = heapq.heappop(self._deadlines)
             wait = self._open.pop(number, None)
             if wait is not None:
                 timed_out.append(wait)
+                if self.compat.deposed_waits:
+                    self._late.add(number)
         return attrs.evolve(self._settle(), timed_out=tuple(timed_out))
 
     # ---- rules ----
+
+    def _drop_all(self) -> tuple[W, ...]:
+        """Nothing waits any more. Gives what did, in index order."""
+        lost = tuple(wait for number, wait in self._queue if number in self._open)
+        self._open.clear()
+        self._late.clear()
+        self._queue.clear()
+        self._deadlines.clear()
+        return lost
 
     def _reached(self, session: int, member: str, index: int) -> QuorumEffects[W]:
         if self.leading and session == self._session:
@@ -175,14 +216,18 @@ class Quorum(Generic[W]):
         self.committed = index
         return index
 
+    def _is_gone(self, number: int) -> bool:
+        return number not in self._open and number not in self._late
+
     def _settle(self) -> QuorumEffects[W]:
+        if not self.leading:
+            return QuorumEffects()  # nothing waits, or nobody looks
         committed = self._commit()
         held = min(self.committed, self._applied) if self.by_applied else self.committed
         done = []
-        while self._queue and (
-            self._queue[0][1].last <= held or self._queue[0][0] not in self._open
-        ):
+        while self._queue and (self._queue[0][1].last <= held or self._is_gone(self._queue[0][0])):
             number, wait = self._queue.popleft()
+            self._late.discard(number)
             if self._open.pop(number, None) is not None:
                 done.append(wait)
         while self._deadlines and self._deadlines[0][1] not in self._open:

@@ -20,12 +20,15 @@ from actors.dledger.core.election_effects import (
     TransferAnswer,
 )
 from actors.dledger.core.heartbeats import HeartbeatRound
+from actors.dledger.core.leader_proof import LeaderProof, Proven
 from actors.dledger.core.member_state import MemberState, Role, SavedVote
 from actors.dledger.core.settings import (
     BEHIND_PAUSE_S,
     LEADER_SEEN_LEAKS,
     REVOTE_PAUSE_S,
+    STRICT,
     TRANSFER_TIMEOUT_S,
+    CompatSettings,
     ElectionSettings,
 )
 from actors.dledger.core.transfer import TakeOver, TransferOut, reached, take_over_code
@@ -44,6 +47,7 @@ class Draft:
     vote: VoteAnswer | None = None
     heartbeat: HeartbeatAnswer | None = None
     transfers: list[TransferAnswer] = attrs.field(factory=list)
+    proven: list[Proven] = attrs.field(factory=list)
     ask_votes: AskVotes | None = None
     send_heartbeats: SendHeartbeats | None = None
     send_transfer: SendTransfer | None = None
@@ -56,10 +60,12 @@ class Roles:
 
     Attributes:
         rng: for the pauses between campaigns.
+        compat: upstream's looser rules.
         now_s: of the input that is worked on.
         may_lead: the store takes appends.
         raise_term: the next campaign is in the term after the present one.
         campaign_s: when a candidate's next campaign is due.
+        number: of the last request; a member's later life begins above all that it ever sent.
         round: the votes that a candidate waits for.
         beats: a leader's newest round of heartbeats.
         beat_s: when the next one is due.
@@ -67,11 +73,13 @@ class Roles:
         dead: peers whose last heartbeat failed.
         out: the transfer that this leader runs.
         taking: the transfer that this member is the transferee of.
+        proof: who asks whether this member still leads.
     """
 
     settings: ElectionSettings
     state: MemberState
     rng: Random
+    compat: CompatSettings = STRICT
     now_s: float = attrs.field(default=0.0, init=False)
     may_lead: bool = attrs.field(default=True, init=False)
     raise_term: bool = attrs.field(default=False, init=False)
@@ -80,13 +88,30 @@ class Roles:
     beats: HeartbeatRound | None = attrs.field(default=None, init=False)
     beat_s: float = attrs.field(default=0.0, init=False)
     sign_s: float = attrs.field(default=0.0, init=False)
-    number: int = attrs.field(default=0, init=False)
+    number: int = 0
     dead: set[str] = attrs.field(factory=set, init=False)
     out: TransferOut | None = attrs.field(default=None, init=False)
     taking: TakeOver | None = attrs.field(default=None, init=False)
+    proof: LeaderProof = attrs.field(factory=LeaderProof, init=False)
     draft: Draft = attrs.field(factory=Draft, init=False)
 
     # ---- roles ----
+
+    def begin(self) -> None:
+        """As a candidate of the remembered term, in a session after all earlier ones."""
+        self._enter(Role.CANDIDATE, "")
+        self.state.end_final = False
+        self.campaign_s = self.now_s + self.pause(Pause.RANDOM)
+
+    def enter_again(self) -> None:
+        """A leader or follower goes on in a new session; a transfer of the old one has failed."""
+        state = self.state
+        if state.role is Role.CANDIDATE:
+            return
+        if self.out is not None:
+            self.answer_out(ResponseCode.TAKE_LEADERSHIP_FAILED)
+        self._enter(state.role, state.leader)
+        state.end_final = False
 
     def to_candidate(self, term: int) -> None:
         """Of that term, which is the present one or larger. A larger one is taken at once."""
@@ -97,7 +122,7 @@ class Roles:
             self.save(SavedVote(term=term))
             self.raise_term = False
         self.round, self.beats = None, None
-        if state.role is not Role.CANDIDATE or changed or not state.session:
+        if state.role is not Role.CANDIDATE or changed:
             self._enter(Role.CANDIDATE, "")
             state.end_final = False
         self.campaign_s = self.now_s + self.pause(Pause.RANDOM)
@@ -126,6 +151,7 @@ class Roles:
         state = self.state
         state.role, state.leader = role, leader
         state.session += 1
+        self.draft.proven += self.proof.lost()
         changed = RoleChanged(session=state.session, role=role, term=state.term, leader=leader)
         self.draft.role = changed
         self.draft.events.append(
@@ -245,8 +271,10 @@ class Roles:
             number=number, peers=len(state.peers), quorum=state.quorum, sent_s=self.now_s
         )
         self.beat_s = self.now_s + self.settings.heartbeat_interval_s
+        self.proof.began(number)
         if len(state.members) == 1:
             self.sign_s = self.now_s
+            self.draft.proven += self.proof.quorum(number)
         else:
             self.draft.send_heartbeats = SendHeartbeats(number=number, term=state.term)
 
@@ -273,7 +301,9 @@ class Roles:
     def answer_out(self, code: ResponseCode) -> None:
         """The transfer is over; who asked for it is answered."""
         assert self.out is not None
-        if self.out.token is not None:
+        failed = code is not ResponseCode.SUCCESS
+        silent = self.compat.transfer_unanswered and self.state.role is not Role.LEADER and failed
+        if self.out.token is not None and not silent:
             self.answer_transfer(self.out.token, code)
         self.out = None
 
@@ -330,6 +360,7 @@ class Roles:
             vote=draft.vote,
             heartbeat=draft.heartbeat,
             transfers=tuple(draft.transfers),
+            proven=tuple(draft.proven),
             ask_votes=draft.ask_votes,
             send_heartbeats=draft.send_heartbeats,
             send_transfer=draft.send_transfer,

@@ -6,7 +6,7 @@ specification section 10.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 import attrs
 
@@ -20,8 +20,93 @@ LEADER_SEEN_LEAKS: Final = 3
 """Heartbeat intervals that a candidate adds to its pause when somebody reports a leader."""
 BEHIND_PAUSE_S: Final = 1.0
 """What a candidate adds to its pause when too many have a longer log."""
+NUMBERS_OF_A_LIFE: Final = 1 << 40
+"""So many numbers each life of a state maintainer has for its requests: an answer may come to the
+next life, where a vote for an older term would count in a newer one."""
 TRANSFER_TIMEOUT_S: Final = 3.0
 """A transfer's request is answered within so long, upstream's limit for calls between members."""
+
+
+@attrs.frozen(kw_only=True)
+class CompatSettings:
+    """Which of upstream's looser rules hold, each by itself; none by default.
+
+    The names in brackets are those of the known bugs (specification, section 11), each of which a
+    script under `tests/scripts/upstream/` shows. `upstream` has them all.
+
+    Attributes:
+        term_entry: how a leader opens its term: "empty" and "message": with an entry, below which
+            older ones are committed; "none": with nothing.
+        count_older: entries of older terms are committed by counting (B1); must be with "none",
+            for an idle leader would never know what is committed.
+        cut_stays: what was cut comes back after a restart (B6).
+        vote_unsynced: a vote is told before it is on the disk (B8).
+        ack_unsynced: an entry counts on a member that has written it (B9); a group with
+            `durability = "written"` says so without `compat`, too.
+        match_is_end: a follower takes its end for what it shares with its leader: it appends there
+            without a comparison, and TRUNCATE takes what is behind at once (B11).
+        cut_committed: committed entries that differ from the leader's leave like others, and the
+            committed index stays where it was, above the end (B12).
+        read_uncommitted: readers see the log's end (B13).
+        commit_to_end: a follower commits what it has, compared or not (B14).
+        quorum_hides_terms: a leader with a happy quorum looks at no larger term (V1).
+        pushes_stick: a push that was refused for a gap stays in the follower's way, and its leader
+            sends it for ever (V2).
+        commits_unread: a leader does not look at answers to COMMIT (V8).
+        votes_beside_leader: a follower that has its vote still gives it away (V9).
+        lead_without_disk: a full disk ends no leadership (V10).
+        deposed_waits: a leader's appends that wait are left waiting when its leadership ends, and
+            those that timed out keep their places (V11).
+        compare_by_one: the search for the common part goes down by one (V12).
+        shared_connection: heartbeats stand behind pushes (V14).
+        transfer_unanswered: who asked for a transfer hears nothing if it fails after the leadership
+            ended (V15).
+    """
+
+    term_entry: Literal["empty", "message", "none"] = "empty"
+    count_older: bool = False
+    cut_stays: bool = False
+    vote_unsynced: bool = False
+    ack_unsynced: bool = False
+    match_is_end: bool = False
+    cut_committed: bool = False
+    read_uncommitted: bool = False
+    commit_to_end: bool = False
+    quorum_hides_terms: bool = False
+    pushes_stick: bool = False
+    commits_unread: bool = False
+    votes_beside_leader: bool = False
+    lead_without_disk: bool = False
+    deposed_waits: bool = False
+    compare_by_one: bool = False
+    shared_connection: bool = False
+    transfer_unanswered: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        assert self.count_older or self.term_entry != "none"
+
+    @classmethod
+    def upstream(cls, term_entry: Literal["empty", "message", "none"] = "none") -> CompatSettings:
+        """All of them."""
+        flags = {each.name: True for each in attrs.fields(cls) if each.type == "bool"}
+        return cls(term_entry=term_entry, **flags)
+
+    def stored_index(self, *, end: int, synced: int) -> int:
+        """Up to where a member's log counts as stored.
+
+        Args:
+            end: of what is written.
+            synced: of what is on the disk.
+        """
+        return end if self.ack_unsynced else synced
+
+    def readable_index(self, *, end: int, committed: int) -> int:
+        """Up to where a member shows its log to readers."""
+        return end if self.read_uncommitted else committed
+
+
+STRICT: Final = CompatSettings()
+"""None of upstream's looser rules."""
 
 
 @attrs.frozen(kw_only=True)
@@ -75,6 +160,7 @@ class PushSettings:
         push_timeout_s: age at which the push after the watermark is sent again:
             maxPushTimeOutMs, 1000.
         commit_push_s: idle time after which the committed index is sent by itself: 1.0.
+        commit_news_s: the same if it has risen since the last push: `commit_push_s` in upstream.
         error_pause_s: pause after a failed COMPARE or TRUNCATE: 0.5.
         reply_timeout_s: COMPARE and TRUNCATE are waited for so long: 3.0.
         batch: several entries to a push: enableBatchPush. A peer of ours takes them in any case.
@@ -85,12 +171,18 @@ class PushSettings:
         gap_s: how long a follower keeps a push that does not fit its end yet: 1.0.
         resends_max: resends without progress after which the leader compares again: 3 (upstream
             goes on for ever, bug V2).
+        snapshots: what a peer gets that has nothing in common with a log whose beginning is gone:
+            "none": the log from where it begins; there is no state machine. "install": a snapshot,
+            and the log from there on. "refuse": nothing, for it is a Java member of dialect L,
+            which takes no snapshot.
+        refusal_pause_s: between two looks at a peer that is refused: 60.
     """
 
     pending_max: int = 1000
     in_flight_bytes_max: int = 32 << 20
     push_timeout_s: float = 1.0
     commit_push_s: float = 1.0
+    commit_news_s: float = 1.0
     error_pause_s: float = 0.5
     reply_timeout_s: float = 3.0
     batch: bool = False
@@ -100,6 +192,8 @@ class PushSettings:
     throttle_entries: int = 1000
     gap_s: float = 1.0
     resends_max: int = 3
+    snapshots: Literal["none", "install", "refuse"] = "none"
+    refusal_pause_s: float = 60.0
 
 
 @attrs.frozen(kw_only=True)

@@ -5,7 +5,8 @@ handleTakeLeadership, TakeLeadershipTask) and DLedgerServer.java (checkPreferred
 specification 4.5.
 
 Differs from upstream:
-- The transferee waits without blocking anything (bug V15).
+- The transferee waits without blocking anything, and a leader that leads no more when the transfer
+  fails still answers who asked for it (bug V15; `CompatSettings.transfer_unanswered`).
 - The leader stops taking appends first and names the log's end after that, so that nothing is
   appended which the transferee need not have.
 - A leader refuses to hand over to itself, as to one that is no member.

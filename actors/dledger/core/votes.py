@@ -5,8 +5,9 @@ specification 4.2 and 4.3, whose rows and lines are named below. Raft section 5.
 
 Differs from upstream:
 - Row 6 also holds where this member has not voted in the term but follows its leader: upstream
-  gives such a vote away, which elects nobody and disturbs a healthy group (bug V9). It does not
-  hold where the leader itself asks: it leads no more, and row 7 or 11 decides.
+  gives such a vote away, which elects nobody and disturbs a healthy group (bug V9;
+  `CompatSettings.votes_beside_leader`). It does not hold where the leader itself asks: it leads no
+  more, and row 7 or 11 decides.
 - Before row 11 a vote is put off with REJECT_TERM_NOT_READY until the store has said the end of the
   log for this session. Such an answer is asked again at once by candidates of either kind. A
   follower becomes a candidate first: its leader, or whom it voted for, asks for votes, so nobody
@@ -62,13 +63,19 @@ class Judgement:
 
 
 def judge(
-    state: MemberState, asked: VoteAsked, *, internal: bool, taking_leadership: bool
+    state: MemberState,
+    asked: VoteAsked,
+    *,
+    internal: bool,
+    taking_leadership: bool,
+    beside_leader: bool = False,
 ) -> Judgement:
     """The table of specification 4.2, first matching row.
 
     Args:
         internal: this member asks itself, in memory.
         taking_leadership: this member is itself taking leadership over in the present term.
+        beside_leader: `CompatSettings.votes_beside_leader`.
     """
     own, term = state.end, state.term
 
@@ -85,9 +92,11 @@ def judge(
         return refuse(VoteResult.REJECT_SMALL_LEDGER_END_INDEX)  # row 4
     if asked.term < term:
         return refuse(VoteResult.REJECT_EXPIRED_VOTE_TERM)  # row 5
-    if asked.term == term and state.leader not in ("", asked.candidate):
+    voted = state.vote.voted_for not in ("", asked.candidate)
+    led = state.leader not in ("", asked.candidate)
+    if asked.term == term and led and (voted or not beside_leader):
         return refuse(VoteResult.REJECT_ALREADY_HAS_LEADER)  # row 6
-    if asked.term == term and state.vote.voted_for not in ("", asked.candidate):
+    if asked.term == term and voted:
         return refuse(VoteResult.REJECT_ALREADY_VOTED)  # row 7
     if asked.term > term:
         answer = VoteAnswer(result=VoteResult.REJECT_TERM_NOT_READY, term=term)
@@ -97,7 +106,7 @@ def judge(
     even = asked.end.term == own.term and own.index >= asked.end.index
     if not internal and taking_leadership and even:
         return refuse(VoteResult.REJECT_TAKING_LEADERSHIP)  # row 10
-    if not state.end_final:
+    if not state.end_final and not beside_leader:
         fence = term if state.role is not Role.CANDIDATE else None
         answer = VoteAnswer(result=VoteResult.REJECT_TERM_NOT_READY, term=term)
         return Judgement(answer=answer, raise_to=fence)

@@ -10,25 +10,36 @@ A master takes no appends while it holds a claim. The claim goes through two sta
   here. So it ends by itself, CLAIM_LEASE_S after its coordinator was last heard, and the master
   takes appends again. What has ended is not held again: the log may have grown since.
 - confirmed, where it fences and at the chosen one, just before the chosen one is told. From then on
-  the chosen one may be master, also a silent one, so that nothing but the coordinator's own word or
-  another promotion ends the fence. When the coordinator has not been heard for CLAIM_LEASE_S the
-  claim is `abandoned`: the fence stays, and the next coordinator may take a higher number.
+  the chosen one may be master, also a silent one, so that no time ends the fence. When the
+  coordinator has not been heard for CLAIM_LEASE_S the claim is `abandoned`: the fence stays, and
+  the next coordinator may take a higher number.
+
+The promotion itself carries the claim's token. The chosen one believes it only while it holds that
+claim, confirmed: so a coordinator that stood still, or whose chosen one has started anew since, is
+refused, and cannot give a number to a second master.
+
+So the chosen one knows: what it neither holds nor has remembered never takes place. Whoever holds
+an abandoned claim asks it, again and again, and its word ends the fence too. Only an answer to a
+question asked since counts: the chosen one held the claim before anybody confirmed it.
 
 There is no upstream: RocketMQ's controller is one place that decides.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import attrs
 
 from actors.ha.core.role_effects import Fence
-from actors.log_types import Claim
+from actors.log_types import Claim, GroupState, Promotion
 
 CLAIM_LEASE_S: Final = 5.0
 """A coordinator says every `api.promotion.RENEW_S` that it still is at it. Five times that: a busy
 node is late, and what waits for this are appends behind a coordinator that has died."""
+ASK_CHOSEN_S: Final = CLAIM_LEASE_S
+"""How often the chosen one is asked: a claim that it holds itself ends within that time."""
 
 
 @attrs.frozen(kw_only=True)
@@ -45,21 +56,42 @@ class _Held:
     heard_s: float
 
 
+@attrs.define(kw_only=True)
+class _Doubt:
+    """An abandoned claim.
+
+    Attributes:
+        question: number of the first question that the chosen one was asked since, 0 for none.
+        ask_s: when to ask it next.
+    """
+
+    claim: Claim
+    ask_s: float
+    question: int = 0
+
+
 @attrs.define
 class Claims:
     """What one member holds. Nothing of it is remembered: a node that starts again hears members.
 
     Attributes:
-        abandoned: a confirmed claim whose coordinator went away, or was put aside by force.
+        node: this member. Of a claim that makes itself master nothing is left once it ends.
     """
 
+    node: str = ""
     _held: _Held | None = None
-    abandoned: Claim | None = None
+    _doubts: dict[str, _Doubt] = attrs.field(factory=dict)  # by chosen one, so by member
 
     @property
     def live(self) -> Claim | None:
         """The claim of a coordinator that is at work."""
         return None if self._held is None else self._held.claim
+
+    @property
+    def abandoned(self) -> Claim | None:
+        """Of the confirmed claims whose coordinators went away, or were put aside, the highest."""
+        claims = (doubt.claim for doubt in self._doubts.values())
+        return max(claims, key=lambda claim: claim.number, default=None)
 
     @property
     def number(self) -> int:
@@ -68,13 +100,16 @@ class Claims:
 
     @property
     def deadline_s(self) -> float | None:
-        """When to call `pass_time`."""
-        return None if self._held is None else self._held.heard_s + CLAIM_LEASE_S
+        """When to call `pass_time`, and `questions`."""
+        times = [doubt.ask_s for doubt in self._doubts.values()]
+        if self._held is not None:
+            times.append(self._held.heard_s + CLAIM_LEASE_S)
+        return min(times, default=None)
 
     def pass_time(self, now_s: float) -> None:
         """A coordinator that has not been heard for too long is gone."""
         if self._held is not None and now_s >= self._held.heard_s + CLAIM_LEASE_S:
-            self._put_aside()
+            self._put_aside(now_s)
 
     def take(self, claim: Claim, now_s: float) -> str:
         """Hold a claim, or hear of it again. Returns: why not, "" if it is held."""
@@ -95,28 +130,81 @@ class Claims:
         unknown = held.claim if held is not None and held.claim.kept else self.abandoned
         if unknown is not None and claim.number <= unknown.number:
             return f"promotion {unknown.number} may have taken place: ask again"
-        self._put_aside()
+        self._put_aside(now_s)
         self._held = _Held(claim=claim, since_s=now_s, heard_s=now_s)
+        return ""
+
+    def why_not_recorded(self, promotion: Promotion, token: int, *, chosen: bool) -> str:
+        """Why a new promotion is not believed, "" if it is.
+
+        Args:
+            token: of the claim that it comes from.
+            chosen: this node is to be master. It settles what the promotion is: any other member
+                hears only of what the chosen one has taken, also if it holds no claim any more.
+        """
+        live = self.live
+        if live is not None and live.token != token:
+            if chosen or live.number >= promotion.number:
+                return f"promotion {live.number} of {live.master} is under way"
+        elif chosen and (live is None or not live.kept):
+            return f"promotion {promotion.number} is not claimed here any more"
         return ""
 
     def drop(self, token: int) -> None:
         """Its coordinator gives it up: it told nobody, or the chosen one has refused."""
         if self._held is not None and self._held.claim.token == token:
             self._held = None
-        if self.abandoned is not None and self.abandoned.token == token:
-            self.abandoned = None
+        self._settle(lambda claim: claim.token == token)
 
     def recorded(self, number: int) -> None:
         """Promotion `number` is known here: what was to come up to it has been settled."""
         if self._held is not None and self._held.claim.number <= number:
             self._held = None
-        if self.abandoned is not None and self.abandoned.number <= number:
-            self.abandoned = None
+        self._settle(lambda claim: claim.number <= number)
 
-    def _put_aside(self) -> None:
+    def questions(self, now_s: float, last: int) -> tuple[tuple[str, int], ...]:
+        """Whom to ask now what has become of abandoned claims, with the question's number.
+
+        Args:
+            last: the number of the last question that anybody was asked.
+        """
+        asked = []
+        for chosen, doubt in self._doubts.items():
+            if now_s >= doubt.ask_s:
+                last += 1
+                doubt.question = doubt.question or last
+                doubt.ask_s = now_s + ASK_CHOSEN_S
+                asked.append((chosen, last))
+        return tuple(asked)
+
+    def heard(self, member: str, state: GroupState, asked: int, now_s: float) -> Claim | None:
+        """A member says what it is.
+
+        Args:
+            asked: the number of the question that it answers.
+
+        Returns: an abandoned claim that has turned out never to take place.
+        """
+        doubt = self._doubts.get(member)
+        if doubt is None:
+            return None
+        if not 0 < doubt.question <= asked:
+            doubt.ask_s = now_s  # it is there: an answer comes soon
+            return None
+        claim = doubt.claim
+        if max(state.number, state.claimed) >= claim.number:
+            return None
+        del self._doubts[member]
+        return claim
+
+    def _settle(self, is_over: Callable[[Claim], bool]) -> None:
+        kept = self._doubts.items()
+        self._doubts = {name: doubt for name, doubt in kept if not is_over(doubt.claim)}
+
+    def _put_aside(self, now_s: float) -> None:
         held, self._held = self._held, None
-        if held is not None and held.claim.kept:
-            self.abandoned = held.claim
+        if held is not None and held.claim.kept and held.claim.master != self.node:
+            self._doubts[held.claim.master] = _Doubt(claim=held.claim, ask_s=now_s)
 
 
 def why_claimed(group: str, claims: Claims) -> tuple[Fence, str] | None:
@@ -126,6 +214,10 @@ def why_claimed(group: str, claims: Claims) -> tuple[Fence, str] | None:
         return Fence.HANDING_OVER, f"{claim.by} makes {claim.master} master by {claim.number}"
     claim = claims.abandoned
     if claim is not None:
-        text = f"{claim.by} fell silent making {claim.master} master by number {claim.number}"
-        return Fence.ABANDONED, f"{text}: `promote {group}` ends it"
+        text = (
+            f"{claim.by} went away while it made {claim.master} master by promotion"
+            f" {claim.number}; {claim.master} knows whether it is, and has not answered: start"
+            f" {claim.master}, or type `promote {group}`"
+        )
+        return Fence.ABANDONED, text
     return None

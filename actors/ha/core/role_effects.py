@@ -42,7 +42,8 @@ class RoleView:
 
     Attributes:
         fence: why a master is fenced; None if it is not.
-        claimed: the highest number that a promotion was begun with, 0 for none under way.
+        claimed: the highest number that a promotion was begun with, or that is known and not acted
+            by yet; 0 for none under way.
     """
 
     role: Role

@@ -35,7 +35,7 @@ class RolePart:
     record: GroupRecord
     _acts_by: Promotion | None = None  # None: no tree runs by the newest promotion
     _opened: bool = False
-    _claims: Claims = attrs.field(factory=Claims)
+    _claims: Claims = attrs.Factory(lambda self: Claims(self.node), takes_self=True)
     _state: RoleState = RoleState.CONNECTING
     _reason: str = ""
     _fence: Fence | None = None
@@ -60,6 +60,7 @@ class RolePart:
         """What others may know. Between two promotions it is still the old one's, and closed."""
         by = self._acts_by or self.promotion
         role = Role.MASTER if by.master == self.node else Role.SLAVE
+        known = self.promotion.number if by.number < self.promotion.number else 0
         return RoleView(
             role=role,
             state=self._state,
@@ -70,7 +71,7 @@ class RolePart:
             master=by.master,
             history=self.record.history,
             high_water=self.record.high_water_bytes,
-            claimed=self._claims.number,
+            claimed=max(self._claims.number, known),
         )
 
     # ---- for the rules ----

@@ -101,11 +101,17 @@ class RoleRules(RolePart):
             return self._adopt(by)
         if member in self.members:
             self._heard[member] = state
+        void = self._claims.heard(member, state, asked, now_s)
         if not self.acts:
-            return Effects()
-        if self.role is Role.MASTER:
-            return self._ask(now_s)
-        return self._judge(member, state, asked)
+            effects = Effects()
+        elif self.role is Role.MASTER:
+            effects = self._ask(now_s)
+        else:
+            effects = self._judge(member, state, asked)
+        if void is not None:
+            told = events.PromotionVoid(number=void.number, master=void.master, by=void.by)
+            effects = attrs.evolve(effects, events=(told, *effects.events))
+        return self._with_claims(effects, now_s)
 
     def reported_ahead(self, slave: str, offset_bytes: int, now_s: float) -> Effects:
         """A slave that cannot be asked reported more than this log holds."""
@@ -142,6 +148,8 @@ class RoleRules(RolePart):
         """A promotion is about to take place, or is not after all."""
         if claim.number <= self.promotion.number:
             return Effects(refused=self._known_already())
+        if not self._knows(claim.master):
+            return Effects(refused=f"{claim.master} is no Python member of the group")
         refused = ""
         if on:
             refused = self._claims.take(claim, now_s)
@@ -149,8 +157,10 @@ class RoleRules(RolePart):
             self._claims.drop(claim.token)
         return attrs.evolve(self.tick(now_s), refused=refused)
 
-    def recorded(self, promotion: Promotion, now_s: float, *, force: bool = False) -> Effects:
-        """An operator's promotion."""
+    def recorded(
+        self, promotion: Promotion, now_s: float, *, token: int, force: bool = False
+    ) -> Effects:
+        """An operator's promotion, from the coordinator whose claim bears that token."""
         known = self.promotion
         if not self._knows(promotion.master):
             return Effects(refused=f"{promotion.master} is no Python member of the group")
@@ -159,12 +169,11 @@ class RoleRules(RolePart):
         ):
             return Effects(refused=self._known_already())
         self._claims.pass_time(now_s)
-        live = self._claims.live
-        if live is not None and (
-            live.number > promotion.number
-            or (live.number == promotion.number and live.master != promotion.master)
-        ):
-            return Effects(refused=f"promotion {live.number} of {live.master} is under way")
+        if promotion.number > known.number:
+            chosen = promotion.master == self.node
+            refused = self._claims.why_not_recorded(promotion, token, chosen=chosen)
+            if refused:
+                return Effects(refused=refused)
         if force and promotion.master == self.node:
             self._force = promotion.number
         if promotion.number > known.number:
@@ -191,7 +200,15 @@ class RoleRules(RolePart):
         self._claims.pass_time(now_s)
         if self.acts and self.role is Role.MASTER:
             return self._ask(now_s)
-        return Effects(deadline_s=self._claims.deadline_s)
+        return self._with_claims(Effects(), now_s)
+
+    def _with_claims(self, effects: Effects, now_s: float) -> Effects:
+        """The same, with what claims ask for."""
+        asked = self._claims.questions(now_s, self._questions)
+        self._questions += len(asked)
+        times = (effects.deadline_s, self._claims.deadline_s)
+        deadline_s = min((each for each in times if each is not None), default=None)
+        return attrs.evolve(effects, ask=effects.ask + asked, deadline_s=deadline_s)
 
     # ---- promotions ----
 
@@ -223,10 +240,7 @@ class RoleRules(RolePart):
     def _ask(self, now_s: float) -> Effects:
         """Open, or stay closed and say why."""
         self._claims.pass_time(now_s)
-        effects = self._settle(now_s)
-        until_s = (effects.deadline_s, self._claims.deadline_s)
-        deadline_s = min((each for each in until_s if each is not None), default=None)
-        return attrs.evolve(effects, deadline_s=deadline_s)
+        return self._with_claims(self._settle(now_s), now_s)
 
     def _settle(self, now_s: float) -> Effects:
         found = self._why_fenced()

@@ -20,6 +20,7 @@ from actors.storage.dledger.ledger import (
 )
 from actors.storage.dledger.sums import CHECK_MASK, SUM_RECORD
 from wire.dledger_entry import (
+    BLANK_BYTES,
     ENTRY_HEAD,
     ENTRY_HEAD_BYTES,
     INDEX_RECORD,
@@ -173,46 +174,54 @@ def of_entries(
     out = _Builder(end_bytes)
     size_max = entry_bytes_max(file_bytes)
     pos, file_end = end_bytes, end_bytes - end_bytes % file_bytes + file_bytes
+    add_part, add_record, add_sum = out.parts.append, out.records.append, out.sums.append
+    add_position = out.positions.append
+    pack, pack_record, pack_sum = ENTRY_HEAD.pack, INDEX_RECORD.pack, SUM_RECORD.pack
     first_index = index
     for entry in entries:
-        problem = entry_problem(entry)
-        if problem is not None:
-            raise EntryRefused(problem)
-        if entry.size > size_max:
-            raise EntryRefused(f"entry {entry.index} of {entry.size} bytes, at most {size_max}")
+        body, size = entry.body, entry.size
+        body_bytes = len(body)
+        if entry.magic != MAGIC_NORMAL or size != ENTRY_HEAD_BYTES + body_bytes or size > size_max:
+            raise EntryRefused(
+                entry_problem(entry) or f"entry {entry.index} of {size} bytes, at most {size_max}"
+            )
         if entry.index != index:
             raise NotInSequence(f"entry {entry.index} where {index} belongs")
         if entry.term < term:
             raise NotInSequence(f"entry {index} of term {entry.term} behind term {term}")
-        if entry.pos != pos or not fits_in_file(entry.size, file_end - pos):
+        if entry.pos != pos or size + BLANK_BYTES > file_end - pos:
             if entry.pos != file_end:
                 raise WrongPlace(f"entry {index} at {entry.pos}, our log goes on at {pos}")
             pos, file_end = file_end, file_end + file_bytes
             out.roll(pos)
-        head = ENTRY_HEAD.pack(
-            MAGIC_NORMAL, entry.size, index, entry.term, pos,
-            entry.channel, entry.chain_crc, entry.body_crc, len(entry.body),
-        )  # fmt: skip
-        out.parts += (head, entry.body)
-        crc = crc32(entry.body, crc32(head))
-        out.sums.append(SUM_RECORD.pack(crc, crc ^ CHECK_MASK))
-        out.records.append(INDEX_RECORD.pack(MAGIC_NORMAL, pos, entry.size, index, entry.term))
-        out.positions.append(pos)
-        if entry.body and not entry.body[-1]:
-            out.risky = True
-        pos += entry.size
-        index += 1
         term = entry.term
+        head = pack(
+            MAGIC_NORMAL, size, index, term, pos,
+            entry.channel, entry.chain_crc, entry.body_crc, body_bytes,
+        )  # fmt: skip
+        add_part(head)
+        add_part(body)
+        crc = crc32(body, crc32(head))
+        add_sum(pack_sum(crc, crc ^ CHECK_MASK))
+        add_record(pack_record(MAGIC_NORMAL, pos, size, index, term))
+        add_position(pos)
+        if body_bytes and not body[-1]:
+            out.risky = True
+        pos += size
+        index += 1
     return out.batch(first_index, term)
 
 
 def may_be_torn(data: bytes | memoryview, pos: int) -> bool:
-    """Whether a piece of this whole entry at `pos` may never have come: a granule's part is zeros.
+    """Whether a piece of this whole entry at `pos` may never have come: a granule's part is zeros,
+    or the last byte of its body is.
 
-    What a power loss takes reads as zeros, and comes and goes by granules. The head says by itself
-    whether it is there.
+    What a power loss takes reads as zeros, and comes and goes by granules. A write that the system
+    broke off may end at any byte, and zeros follow. The head says by itself whether it is there.
     """
     size = len(data)
+    if size > ENTRY_HEAD_BYTES and data[-1] == 0:
+        return True
     start = GRANULE_BYTES - pos % GRANULE_BYTES
     piece_start = 0
     while piece_start < size:

@@ -72,13 +72,14 @@ class FileLedger:
         self.opened = opened
         self._disk = env.disk
         self._layout = layout
+        self._settings = settings
         self._log: CommitLog = opened.log
         self._index: PerIndexFiles = opened.index
         self._sums: PerIndexFiles = opened.sums
         self._logs = (opened.log, opened.index.log, opened.sums.log)
         self._mark: Mark = opened.mark
         self._reader = EntryReader.of(env.disk, layout, settings)
-        self._cleaner = Cleaner(env=env, log=opened.log, rules=settings.expiry())
+        self._cleaner = Cleaner(env=env, log=opened.log, rules=settings.expiry(), root=layout.root)
         self._cleaner.look()
         found = opened.found
         self._begin, self._end, self._end_term = opened.begin_index, found.end_index, found.end_term
@@ -165,7 +166,7 @@ class FileLedger:
     def _append(self, batch: Batch) -> None:
         """Effects order: room for all of it, entries, index records; synced by `begin_sync`."""
         if self._cleaner.is_full:
-            raise LogFull(self._cleaner.full_text(self._layout.root))
+            raise LogFull(self._cleaner.full_text())
         with self._changing("the append"):
             if self._end < 0 and batch.runs[0][0] != self._log.written_bytes:
                 self._log.restart_at(batch.runs[0][0])  # A log's first file begins with an entry.
@@ -191,18 +192,22 @@ class FileLedger:
 
     def truncate(self, index: int) -> Generator[None, None, None]:
         check_there(index, self._begin, self._end)
-        check_uncommitted(index, self._committed)
+        self._check_uncommitted(index)
         record = self._reading(lambda: self._reader.record(max(index - 1, self._begin)))
         cuts_all = index == self._begin
         end = record.pos if cuts_all else record.pos + record.size
-        yield from self._keep_aside(end)
+        if not self._settings.cut_stays:
+            yield from self._keep_aside(end)
         if cuts_all:
             self._drop_all(index, record.pos)
             return
         with self._changing(f"the truncation at {index}"):
             self._mark.lower(end)
             self._reader.forget()
-            truncation.truncate(self._disk, self._layout, self._log, end)
+            if self._settings.cut_stays:
+                truncation.set_end_only(self._disk, self._log, end)
+            else:
+                truncation.truncate(self._disk, self._layout, self._log, end)
             self._index.cut(index)
             self._sums.cut(index)
         self._end, self._end_term, self._next = index - 1, record.term, index
@@ -210,7 +215,7 @@ class FileLedger:
         self._synced_bytes = min(self._synced_bytes, end)
 
     def restart_at(self, index: int, pos_bytes: int) -> Generator[None, None, None]:
-        check_uncommitted(index, self._committed)
+        self._check_uncommitted(index)
         yield
         self._drop_all(index, pos_bytes)
 
@@ -243,14 +248,15 @@ class FileLedger:
             self._failed = str(error)
             raise StorageError(f"{self._layout.root}: keeping aside failed: {error}") from error
 
-    def delete_expired(self, floor_index: int) -> str | None:
+    def delete_expired(self, floor_index: int, *, snapshot: bool = False) -> str | None:
         self._cleaner.look()
         keep = min(floor_index, self._committed, self._end)
         if keep < max(self._begin, 0):
             return None
         pos = self._reading(lambda: self._reader.record(keep).pos)
         with self._changing("deleting the oldest file"):
-            reason = self._cleaner.delete_one(min(pos, self._synced_bytes))
+            why = "snapshot" if snapshot else None
+            reason = self._cleaner.delete_one(min(pos, self._synced_bytes), reason=why)
             if reason is not None:
                 head = first_of_log(self._disk, self._log)
                 if head is None:
@@ -266,7 +272,8 @@ class FileLedger:
     def save_vote(self, vote: TermVote) -> None:
         check_vote(self._vote, vote)
         with self._changing(f"saving the vote in term {vote.term}"):
-            write_term(self._disk, self._layout.term, vote)
+            unsynced = self._settings.vote_unsynced
+            write_term(self._disk, self._layout.term, vote, unsynced=unsynced)
         self._vote = vote
 
     def commit(self, index: int) -> None:
@@ -362,6 +369,10 @@ class FileLedger:
         return compare.equal_count(entries, self._begin, self._end, self.read)
 
     # ---- checks ----
+
+    def _check_uncommitted(self, index: int) -> None:
+        if not self._settings.cuts_committed:
+            check_uncommitted(index, self._committed)
 
     @property
     def _held_bytes(self) -> int:

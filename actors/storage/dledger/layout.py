@@ -38,6 +38,11 @@ class LedgerLayout:
         return f"{self.root}/checkpoint"
 
     @property
+    def snapshot(self) -> str:
+        """Folder of the state machine's snapshots, see `snapshots`; as 0.4.0's."""
+        return f"{self.root}/snapshot"
+
+    @property
     def lock(self) -> str:
         return f"{self.root}/lock"
 
@@ -66,7 +71,7 @@ class LedgerLayout:
     @property
     def folders(self) -> tuple[str, ...]:
         """All that are folders, the root first."""
-        return (self.root, self.commit_log, self.index, self.sums, self.cut)
+        return (self.root, self.commit_log, self.index, self.sums, self.snapshot, self.cut)
 
     @property
     def files(self) -> tuple[str, ...]:

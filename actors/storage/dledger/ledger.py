@@ -213,11 +213,12 @@ class LedgerStore(Protocol):
             StorageError: as `append_as_leader`.
         """
 
-    def delete_expired(self, floor_index: int) -> str | None:
+    def delete_expired(self, floor_index: int, *, snapshot: bool = False) -> str | None:
         """Delete the oldest file if it is to go by age or by room; gives the reason.
 
         Args:
             floor_index: entries from here on are kept, and from the committed one on in any case.
+            snapshot: a snapshot stands for all before it: they go whatever their age.
         """
 
     def save_vote(self, vote: TermVote) -> None:

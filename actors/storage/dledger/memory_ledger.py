@@ -12,6 +12,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Generator, Sequence
 
+import attrs
+
 from actors.errors import LogFull
 from actors.storage.dledger import batches, compare
 from actors.storage.dledger.batches import Batch
@@ -31,49 +33,101 @@ MEMORY_BYTES_MAX = 1 << 30
 """An append beyond it is refused."""
 
 
+@attrs.define(eq=False)
+class MemoryEntries:
+    """The entries that a `MemoryLedger` holds. It alone writes them; as files would be, they are
+    there for readers of the same node.
+
+    Attributes:
+        first: index of the first entry, or of the next one if there is none.
+        entries, records: of each entry, its bytes and its index record.
+    """
+
+    first: int = 0
+    entries: list[bytes] = attrs.field(factory=list)
+    records: list[IndexRecord] = attrs.field(factory=list)
+
+
+@attrs.frozen
+class MemoryReader:
+    """One reader's view of a `MemoryLedger`; `entry_window.EntrySource`."""
+
+    _held: MemoryEntries
+    _file_bytes: int = DATA_FILE_BYTES
+
+    def record(self, index: int) -> IndexRecord:
+        """See `reader.EntryReader.record`."""
+        held = self._held
+        check_there(index, held.first, held.first + len(held.records) - 1)
+        return held.records[index - held.first]
+
+    def read(self, index: int, end_index: int, bytes_max: int) -> bytes:
+        """See `reader.EntryReader.read`."""
+        held = self._held
+        check_there(index, held.first, held.first + len(held.records) - 1)
+        first, behind = index - held.first, end_index + 1 - held.first
+        start = held.records[first].pos
+        file_end = start - start % self._file_bytes + self._file_bytes
+        limit = min(start + bytes_max, file_end)
+        fitting = bisect_right(
+            held.records, limit, lo=first, hi=behind, key=lambda each: each.pos + each.size
+        )
+        return b"".join(held.entries[first : max(fitting, first + 1)])
+
+    def forget(self) -> None:
+        """Nothing of the log is held here."""
+
+
 class MemoryLedger:
     """`LedgerStore` of `ledger`, in memory.
 
     Args:
         file_bytes: size that data files would have: it decides about positions.
         bytes_max: room for entries.
+        held: where the entries are; what is in it is forgotten.
     """
 
     def __init__(
-        self, *, file_bytes: int = DATA_FILE_BYTES, bytes_max: int = MEMORY_BYTES_MAX
+        self,
+        *,
+        file_bytes: int = DATA_FILE_BYTES,
+        bytes_max: int = MEMORY_BYTES_MAX,
+        held: MemoryEntries | None = None,
     ) -> None:
         self._file_bytes = file_bytes
         self._bytes_max = bytes_max
-        self._entries: list[bytes] = []
-        self._records: list[IndexRecord] = []
+        self._held = held if held is not None else MemoryEntries()
+        self._held.entries.clear()
+        self._held.records.clear()
+        self._held.first = 0
+        self._reader = MemoryReader(self._held, file_bytes)
         self._held_bytes = 0
-        self._first = 0  # index of the first entry, or of the next one if there is none
         self._end_bytes = 0
         self._committed = NONE
         self._vote = TermVote()
 
     @property
     def begin_index(self) -> int:
-        return self._first if self._entries else NONE
+        return self._held.first if self._held.entries else NONE
 
     @property
     def begin_bytes(self) -> int:
-        return self._records[0].pos if self._records else self._end_bytes
+        return self._held.records[0].pos if self._held.records else self._end_bytes
 
     def opening_events(self) -> tuple[object, ...]:
         return ()
 
     @property
     def end_index(self) -> int:
-        return self.next_index - 1 if self._entries else NONE
+        return self.next_index - 1 if self._held.entries else NONE
 
     @property
     def end_term(self) -> int:
-        return self._records[-1].term if self._entries else NONE
+        return self._held.records[-1].term if self._held.entries else NONE
 
     @property
     def next_index(self) -> int:
-        return self._first + len(self._entries)
+        return self._held.first + len(self._held.entries)
 
     @property
     def end_bytes(self) -> int:
@@ -119,35 +173,43 @@ class MemoryLedger:
         at = 0
         joined = b"".join(data for _, data in batch.runs)
         for record in decode_index(batch.records):
-            self._entries.append(joined[at : at + record.size])
-            self._records.append(record)
+            self._held.entries.append(joined[at : at + record.size])
+            self._held.records.append(record)
             at += record.size
         self._held_bytes += size
         self._end_bytes = batch.end_bytes
         return batch.appended()
 
     def truncate(self, index: int) -> Generator[None, None, None]:
-        check_there(index, self._first, self.end_index)
+        check_there(index, self._held.first, self.end_index)
         check_uncommitted(index, self._committed)
         yield
-        kept = index - self._first
-        self._end_bytes = self._records[0].pos
+        kept = index - self._held.first
+        self._end_bytes = self._held.records[0].pos
         if kept:
-            self._end_bytes = self._records[kept - 1].pos + self._records[kept - 1].size
-        del self._entries[kept:], self._records[kept:]
-        self._held_bytes = sum(record.size for record in self._records)
+            self._end_bytes = self._held.records[kept - 1].pos + self._held.records[kept - 1].size
+        del self._held.entries[kept:], self._held.records[kept:]
+        self._held_bytes = sum(record.size for record in self._held.records)
 
     def restart_at(self, index: int, pos_bytes: int) -> Generator[None, None, None]:
         check_uncommitted(index, self._committed)
         if 0 < pos_bytes % self._file_bytes < ENTRY_HEAD_BYTES:
             raise WrongPlace(f"entry {index} cannot lie at {pos_bytes}")
         yield
-        self._entries.clear()
-        self._records.clear()
-        self._held_bytes, self._first, self._end_bytes = 0, index, pos_bytes
+        self._held.entries.clear()
+        self._held.records.clear()
+        self._held_bytes, self._held.first, self._end_bytes = 0, index, pos_bytes
 
-    def delete_expired(self, floor_index: int) -> str | None:
-        return None
+    def delete_expired(self, floor_index: int, *, snapshot: bool = False) -> str | None:
+        """Nothing has an age here; what a snapshot stands for goes entry by entry."""
+        held = self._held
+        count = min(floor_index, self._committed, self.end_index) - held.first
+        if not snapshot or count <= 0:
+            return None
+        self._held_bytes -= sum(record.size for record in held.records[:count])
+        del held.entries[:count], held.records[:count]
+        held.first += count
+        return "snapshot"
 
     def save_vote(self, vote: TermVote) -> None:
         check_vote(self._vote, vote)
@@ -167,18 +229,11 @@ class MemoryLedger:
         return False  # all is as durable as it gets
 
     def read(self, index: int, bytes_max: int) -> bytes:
-        check_there(index, self._first, self.end_index)
-        first = index - self._first
-        start = self._records[first].pos
-        file_end = start - start % self._file_bytes + self._file_bytes
-        limit = min(start + bytes_max, file_end)
-        records = self._records
-        behind = bisect_right(records, limit, lo=first, key=lambda each: each.pos + each.size)
-        return b"".join(self._entries[first : max(behind, first + 1)])
+        return self._reader.read(index, self.end_index, bytes_max)
 
     def term_at(self, index: int) -> int:
-        check_there(index, self._first, self.end_index)
-        return self._records[index - self._first].term
+        check_there(index, self._held.first, self.end_index)
+        return self._held.records[index - self._held.first].term
 
     def equal_count(self, entries: Sequence[Entry]) -> int:
         return compare.equal_count(entries, self.begin_index, self.end_index, self.read)

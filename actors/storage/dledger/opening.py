@@ -28,7 +28,7 @@ from actors.storage.dledger.recovery import Found, OnHeads
 from actors.storage.dledger.settings import LedgerSettings
 from actors.storage.dledger.sums import (
     SUM_BYTES,
-    UNKNOWN,
+    all_known,
     stored_sums,
     sums_file_bytes,
     sums_of,
@@ -39,6 +39,7 @@ from actors.storage.dledger.term_files import (
     read_term,
     settle_term,
     write_checkpoint,
+    write_term,
 )
 from actors.storage.found_bytes import sync_found, write_again
 from wire.dledger_entry import INDEX_BYTES, encode_blank
@@ -111,7 +112,10 @@ def open_files(
         files.callback(sums.close, remove_spare=False)
         mark = Mark.open(disk, layout.synced)
         files.callback(mark.close)
-        opened = yield from _Opening(disk, layout, log, index, sums, mark).run()
+        if settings.cut_stays:
+            mark.values = None
+        opening = _Opening(disk, layout, log, index, sums, mark, settings.vote_unsynced)
+        opened = yield from opening.run()
         files.pop_all()
     return opened
 
@@ -126,6 +130,7 @@ class _Opening:
     _index: PerIndexFiles
     _sums: PerIndexFiles
     _mark: Mark
+    _vote_unsynced: bool
 
     def run(self) -> Generator[None, None, OpenedLedger]:
         disk, log, was = self._disk, self._log, self._mark.values
@@ -133,6 +138,9 @@ class _Opening:
         vote = self._vote(found)
         if vote is not None:
             settle_term(disk, self._layout.term, vote)  # What is believed is on the disk first.
+        elif not self._vote_unsynced:
+            # Who votes for nobody in its first term, and follows, has a log all the same.
+            write_term(disk, self._layout.term, TermVote(max(found.end_term, 0)))
         is_clean = was is not None and was.is_clean and was.end_bytes == found.end_bytes
         kept = 0
         if not is_clean:
@@ -195,7 +203,7 @@ class _Opening:
         return found, compared.agrees
 
     def _vote(self, found: Found) -> TermVote | None:
-        vote = read_term(self._disk, self._layout.term)
+        vote = read_term(self._disk, self._layout.term, unsynced=self._vote_unsynced)
         if vote is None and self._mark.values is not None and found.end_index >= 0:
             raise CorruptLog(
                 f"{self._layout.term}: there is none, but the log holds entries. "
@@ -271,11 +279,10 @@ class _Opening:
         if whole and is_clean:
             sums.set_next(end)
             return
-        if whole and not (yield from sums.used_behind(end)):
-            known = stored_sums(sums, first, count)
-            if all(known[at : at + SUM_BYTES] != UNKNOWN for at in range(0, len(known), SUM_BYTES)):
-                sums.set_next(end)
-                return
+        is_used = whole and (yield from sums.used_behind(end))
+        if whole and not is_used and all_known(stored_sums(sums, first, count)):
+            sums.set_next(end)
+            return
         if whole:
             sums.cut(first)
         else:

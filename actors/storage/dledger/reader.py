@@ -19,7 +19,7 @@ from actors.errors import StorageError
 from actors.storage.dledger.layout import LedgerLayout
 from actors.storage.dledger.ledger import IndexGone
 from actors.storage.dledger.settings import LedgerSettings
-from actors.storage.dledger.sums import SUM_BYTES, UNKNOWN, sums_at, sums_file_bytes
+from actors.storage.dledger.sums import SUM_BYTES, all_known, sums_at, sums_file_bytes
 from actors.storage.log_reader import LogReader, OffsetGone
 from wire.dledger_entry import (
     ENTRY_BYTES_MAX,
@@ -124,7 +124,7 @@ class EntryReader:
             return
         for record, number in zip(records, range(0, len(known), SUM_BYTES), strict=False):
             said = known[number : number + SUM_BYTES]
-            if said not in (UNKNOWN, wanted[number : number + SUM_BYTES]):
+            if said != wanted[number : number + SUM_BYTES] and all_known(said):
                 raise StorageError(
                     f"{self._data.folder}: offset {record.pos}: entry {record.index} is not what "
                     "was written"

@@ -27,7 +27,7 @@ from actors.errors import CorruptLog
 from actors.storage.commit_log import CommitLog, segment_path
 from actors.storage.dledger.batches import may_be_torn
 from actors.storage.dledger.per_index import PerIndexFiles
-from actors.storage.dledger.sums import SUM_BYTES, UNKNOWN, stored_sums, sums_of
+from actors.storage.dledger.sums import SUM_BYTES, all_known, stored_sums, sums_of
 from wire.dledger_entry import (
     BLANK_BYTES,
     BLANK_MAGIC,
@@ -273,7 +273,7 @@ class _Scan:
             record = known[at : at + SUM_BYTES]
             if record == wanted[at : at + SUM_BYTES]:
                 continue
-            if record != UNKNOWN:
+            if all_known(record):
                 return number, BAD_SUM
             is_unsure = offset + end > self._mark and not self._was_clean
             if is_unsure and may_be_torn(data[head.at : end], head.pos):

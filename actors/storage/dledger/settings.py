@@ -39,6 +39,10 @@ class LedgerSettings:
         disk_force_clean: whether they do: enableDiskForceClean, true.
         checkpoint_interval_s: how often the committed index is written down: checkPointInterval,
             3000 ms.
+        vote_unsynced: with `compat`, bug B8: `term_files` says how.
+        cut_stays: with `compat`, bug B6: a truncation leaves the bytes where they are, and a start
+            believes what looks like an entry, without mark and checksums.
+        cuts_committed: with `compat`, bug B12: committed entries may be cut.
     """
 
     data_file_bytes: int = DATA_FILE_BYTES
@@ -49,6 +53,9 @@ class LedgerSettings:
     disk_clean_ratio: float = 0.85
     disk_force_clean: bool = True
     checkpoint_interval_s: float = 3.0
+    vote_unsynced: bool = False
+    cut_stays: bool = False
+    cuts_committed: bool = False
 
     def __attrs_post_init__(self) -> None:
         assert self.data_file_bytes >= max(DATA_FILE_BYTES_MIN, ENTRY_HEAD_BYTES + BLANK_BYTES)

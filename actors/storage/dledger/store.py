@@ -21,22 +21,28 @@ from typing import TypeAlias, assert_never
 
 import attrs
 
-from actors.errors import LogFull, Overloaded, TooLarge
+from actors.errors import LogFull, Overloaded, StorageError, TooLarge
 from actors.events import store as events
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage.dledger import store_messages
 from actors.storage.dledger.ledger import EntryRefused, IndexNotThere, LedgerStore, SyncWork
+from actors.storage.dledger.store_messages import COMMITS as COMMITS
+from actors.storage.dledger.store_messages import NO_SESSION as NO_SESSION
+from actors.storage.dledger.store_messages import SYNCS as SYNCS
 from actors.storage.dledger.store_messages import Append as Append
 from actors.storage.dledger.store_messages import AppendedAt as AppendedAt
 from actors.storage.dledger.store_messages import Change as Change
 from actors.storage.dledger.store_messages import Changed as Changed
 from actors.storage.dledger.store_messages import Commit as Commit
+from actors.storage.dledger.store_messages import Condemn as Condemn
+from actors.storage.dledger.store_messages import DropBelow as DropBelow
+from actors.storage.dledger.store_messages import GetMember as GetMember
 from actors.storage.dledger.store_messages import LedgerGrew as LedgerGrew
+from actors.storage.dledger.store_messages import MemberRecord as MemberRecord
 from actors.storage.dledger.store_messages import Message as Message
 from actors.storage.dledger.store_messages import OpenSession as OpenSession
 from actors.storage.dledger.store_messages import SaveVote as SaveVote
 from actors.storage.dledger.store_messages import SessionOpened as SessionOpened
-from actors.storage.dledger.store_messages import SetFloor as SetFloor
 from actors.storage.dledger.store_messages import StaleSession as StaleSession
 from actors.storage.dledger.store_messages import Subscribe as Subscribe
 from actors.storage.dledger.store_messages import Unsubscribe as Unsubscribe
@@ -57,7 +63,6 @@ CLEAN_S = 10.0
 BETWEEN_FILES_S = 0.1
 FILES_PER_ROUND_MAX = 10
 SUBSCRIBERS_MAX = 1024
-NO_SESSION = -1
 
 
 @attrs.frozen(kw_only=True)
@@ -78,7 +83,7 @@ class _CleanDue:
 
 
 _Inbox: TypeAlias = Message | _WholeDue | _CheckpointDue | _CleanDue
-_Write: TypeAlias = Append | Change
+_Write: TypeAlias = Append | Change | GetMember
 
 
 @attrs.define(kw_only=True)
@@ -91,6 +96,7 @@ class Store(Actor[_Inbox]):
         data_file_bytes: of every data file: it bounds an entry.
         checkpoint_interval_s: how often the committed index is written down, if it has risen.
         pending_bytes: of writes that wait.
+        by_snapshot: entries leave by DropBelow alone; otherwise committed ones expire by age.
     """
 
     start: Callable[[], Generator[None, None, LedgerStore]]
@@ -98,18 +104,19 @@ class Store(Actor[_Inbox]):
     data_file_bytes: int
     checkpoint_interval_s: float
     pending_bytes: int
+    by_snapshot: bool = False
     mailbox: MailboxSpec = attrs.field(init=False)  # type: ignore[misc]
     _ledger: LedgerStore = attrs.field(init=False)
     _session: int = attrs.field(default=NO_SESSION, init=False)
     _term: int = attrs.field(default=0, init=False)
-    _floor: int = attrs.field(default=0, init=False)
+    _floor: int = attrs.field(default=0, init=False)  # a snapshot stands for all below
     _cuts: int = attrs.field(default=0, init=False)
     _cleaning: bool = attrs.field(default=False, init=False)
     _held: list[_Write] = attrs.field(factory=list, init=False)
     _work: SyncWork | None = attrs.field(default=None, init=False)
     _sync_number: int = attrs.field(default=0, init=False)
     _whole_due: bool = attrs.field(default=False, init=False)
-    _subscribers: dict[str, ActorRef[LedgerGrew]] = attrs.field(factory=dict, init=False)
+    _subscribers: dict[str, Subscribe] = attrs.field(factory=dict, init=False)
     _told: LedgerGrew | None = attrs.field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -117,7 +124,7 @@ class Store(Actor[_Inbox]):
             capacity=MAILBOX_CAPACITY,
             capacity_bytes=self.pending_bytes,
             size_of=store_messages.size_of,
-            conflate={Commit: lambda message: None, SetFloor: lambda message: None},
+            conflate=dict.fromkeys((Commit, DropBelow), lambda message: None),
             control=(OpenSession, SaveVote, SyncDone),
         )
 
@@ -154,8 +161,10 @@ class Store(Actor[_Inbox]):
 
     async def _other(self, message: _Inbox) -> None:
         match message:
-            case Append() | Change():
+            case Append() | Change() | GetMember():
                 await self._write(message)
+            case Condemn():
+                raise StorageError(message.reason)
             case SyncDone():
                 await self._sync_done(message.offset_bytes)
             case OpenSession():
@@ -164,8 +173,9 @@ class Store(Actor[_Inbox]):
                 self._save_vote(message)
             case Commit():
                 self._commit(message)
-            case SetFloor():
+            case DropBelow():
                 self._floor = message.index
+                self._clean_now()
             case Subscribe():
                 await self._subscribe(message)
             case Unsubscribe():
@@ -232,18 +242,19 @@ class Store(Actor[_Inbox]):
         )
 
     async def _subscribe(self, message: Subscribe) -> None:
-        living = {name: ref for name, ref in self._subscribers.items() if ref.alive}
-        self._subscribers = living | {message.name: message.subscriber}  # the killed say no goodbye
+        living = {name: one for name, one in self._subscribers.items() if one.subscriber.alive}
+        self._subscribers = living | {message.name: message}  # the killed say no goodbye
         assert len(self._subscribers) <= SUBSCRIBERS_MAX
         await message.subscriber.tell(self._grown())
 
     async def _publish(self) -> None:
         now = self._grown()
-        if now == self._told:
+        changed = store_messages.changes(self._told, now)
+        if not changed:
             return
         self._told = now
-        for subscriber in tuple(self._subscribers.values()):
-            await subscriber.tell(now)
+        for one in tuple(self._subscribers.values()):
+            await one.tell(now, changed)
 
     # ---- writes ----
 
@@ -256,10 +267,15 @@ class Store(Actor[_Inbox]):
             else:
                 message.reply_to.fail(Overloaded("too much waits behind a removal of entries"))
             return
-        if isinstance(message, Append):
-            self._append_all([message])
-        else:
-            await self._change(message)
+        match message:
+            case Append():
+                self._append_all([message])
+            case Change():
+                await self._change(message)
+            case GetMember():
+                message.reply_to.send(MemberRecord.of(self._ledger, self._session))
+            case _:
+                assert_never(message)
 
     def _append_all(self, appends: list[Append]) -> None:
         """In groups of bounded size, each written by one call."""
@@ -369,7 +385,12 @@ class Store(Actor[_Inbox]):
     def _clean(self, deleted: int) -> None:
         """Delete at most one file, then look again soon, or in the next round."""
         goes_on = deleted < FILES_PER_ROUND_MAX
-        reason = self._ledger.delete_expired(self._floor) if goes_on else None
+        reason = None
+        if goes_on:
+            ledger = self._ledger
+            reason = ledger.delete_expired(self._floor, snapshot=True)
+            if reason is None and not self.by_snapshot:
+                reason = ledger.delete_expired(ledger.committed_index + 1)
         self._cleaning = reason is not None
         if reason is None:
             self.ctx.timers.start("clean", CLEAN_S, _CleanDue(deleted=0))

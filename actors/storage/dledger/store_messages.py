@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 
 from actors.errors import NotStored
 from actors.runtime import ActorRef, ReplyTo
+from actors.storage.dledger.ledger import LedgerStore
 from actors.storage.dledger.term_files import TermVote
 from actors.storage.syncer import SyncDone
 from wire.dledger_entry import ENTRY_HEAD_BYTES, Entry
+
+NO_SESSION = -1
+"""None was opened yet."""
 
 
 class StaleSession(NotStored):
@@ -40,6 +44,56 @@ class OpenSession:
     session: int
     term: int
     reply_to: ReplyTo[SessionOpened]
+
+
+@attrs.frozen(kw_only=True)
+class MemberRecord:
+    """What a member remembers, and what its log is, behind all writes that came before.
+
+    Attributes:
+        vote: as saved last.
+        session: the newest that was opened in this life of the store, NO_SESSION without one.
+        begin, end, end_term: of the log, -1 if it is empty.
+        stored: all up to here is on the disk.
+        committed: as last said, -1: not known.
+    """
+
+    vote: TermVote
+    session: int
+    begin: int
+    end: int
+    end_term: int
+    stored: int
+    committed: int
+
+    @classmethod
+    def of(cls, ledger: LedgerStore, session: int) -> MemberRecord:
+        """What a store that is in `session` answers."""
+        return cls(
+            vote=ledger.vote,
+            session=session,
+            begin=ledger.begin_index,
+            end=ledger.end_index,
+            end_term=ledger.end_term,
+            stored=ledger.synced_index,
+            committed=ledger.committed_index,
+        )
+
+
+@attrs.frozen(kw_only=True)
+class GetMember:
+    """Request. Waits for the writes before it."""
+
+    reply_to: ReplyTo[MemberRecord]
+
+
+@attrs.frozen(kw_only=True)
+class Condemn:
+    """The log contradicts what is committed: no write mends that. The store fails, and so does the
+    node.
+    """
+
+    reason: str
 
 
 @attrs.frozen(kw_only=True)
@@ -111,8 +165,11 @@ class Commit:
 
 
 @attrs.frozen(kw_only=True)
-class SetFloor:
-    """Entries from here on do not expire, however old they are. Conflated; none do before it."""
+class DropBelow:
+    """A snapshot stands for all entries below `index`: files that hold nothing else go at once.
+
+    Entries from there on stay, however old they are. Conflated.
+    """
 
     index: int
 
@@ -139,12 +196,48 @@ class LedgerGrew:
     cuts: int
 
 
+COMMITS: Final = frozenset({"committed_index"})
+SYNCS: Final = frozenset({"synced_index"})
+"""For `Subscribe.minor`."""
+MINOR_WITHIN_S: Final = 0.005
+_GREW_FIELDS: Final = frozenset(field.name for field in attrs.fields(LedgerGrew))
+
+
+def changes(older: LedgerGrew | None, newer: LedgerGrew) -> frozenset[str]:
+    """The fields in which they differ: all of them if there is no older one."""
+    if older is None:
+        return _GREW_FIELDS
+    return frozenset(name for name in _GREW_FIELDS if getattr(older, name) != getattr(newer, name))
+
+
+def _fields_of_grew(_: object, __: object, names: frozenset[str]) -> None:
+    assert names <= _GREW_FIELDS, f"not fields of LedgerGrew: {names - _GREW_FIELDS}"
+
+
 @attrs.frozen(kw_only=True)
 class Subscribe:
-    """Be told LedgerGrew, at once and at every change. A second of that name replaces the first."""
+    """Be told LedgerGrew, at once and at every change. A second of that name replaces the first.
+
+    Attributes:
+        within_s: so much later at the latest, with whatever else wakes the subscriber; 0.0: at
+            once.
+        minor: fields of LedgerGrew; where nothing else has changed, it comes within
+            MINOR_WITHIN_S, as with `within_s`. Each is a wake-up less for every append that is
+            alone.
+    """
 
     subscriber: ActorRef[LedgerGrew]
     name: str
+    within_s: float = 0.0
+    minor: frozenset[str] = attrs.field(default=frozenset(), validator=_fields_of_grew)
+
+    async def tell(self, grew: LedgerGrew, changed: frozenset[str]) -> None:
+        """Tell the subscriber; `changed` says in what it is news."""
+        within_s = self.within_s or (MINOR_WITHIN_S if changed <= self.minor else 0.0)
+        if within_s:
+            self.subscriber.leave(grew, within_s=within_s)
+        else:
+            await self.subscriber.tell(grew)
 
 
 @attrs.frozen(kw_only=True)
@@ -156,11 +249,13 @@ class Unsubscribe:
 
 Message: TypeAlias = (
     OpenSession
+    | GetMember
     | SaveVote
+    | Condemn
     | Append
     | Change
     | Commit
-    | SetFloor
+    | DropBelow
     | Subscribe
     | Unsubscribe
     | SyncDone

@@ -7,11 +7,12 @@ Record of an entry, at `index * SUM_BYTES` of the files in `sums/`:
 | Offset | Width | Type | Field | Meaning                                                   |
 |--------|-------|------|-------|-----------------------------------------------------------|
 | 0      | 4     | uint | crc   | CRC-32 of the whole entry as it lies in its data file     |
-| 4      | 4     | uint | check | crc xor CHECK_MASK, so that zeros say: nothing known      |
+| 4      | 4     | uint | check | crc xor CHECK_MASK, so that neither zeros nor half of one |
+|        |       |      |       | whose write broke off say anything                        |
 
-Size: SUM_BYTES = 8. Like the index it is synced once a second; a record is there or is zeros. An
-entry without one (another program appended it, or the record's page was lost) is believed as far as
-its head goes.
+Size: SUM_BYTES = 8. Like the index it is synced once a second; a record is there, or is zeros, or
+begins with a part of itself. An entry without a whole one (another program appended it, or the
+record's page was lost) is believed as far as its head goes.
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ from wire.dledger_scan import EntryHead
 
 SUM_BYTES: Final = 8
 CHECK_MASK: Final = 0xA5C35A3C
-UNKNOWN: Final = bytes(SUM_BYTES)
 SUM_RECORD = struct.Struct(">II")
 
 
@@ -46,6 +46,11 @@ def sums_at(data: bytes, spans: Sequence[tuple[int, int]]) -> bytes:
     view = memoryview(data)
     crcs = [zlib.crc32(view[start:end]) for start, end in spans]
     return b"".join([SUM_RECORD.pack(crc, crc ^ CHECK_MASK) for crc in crcs])
+
+
+def all_known(records: bytes) -> bool:
+    """Whether each of these records is whole, and so says something."""
+    return all(check == crc ^ CHECK_MASK for crc, check in SUM_RECORD.iter_unpack(records))
 
 
 def stored_sums(files: PerIndexFiles, index: int, count: int) -> bytes:

@@ -12,6 +12,8 @@ Differs:
 - A `currterm` that is there and cannot be read refuses the start. Upstream begins in term 0.
 - If there is none, what an interrupted write of upstream's left (`.tmp`, `.bak`) is taken.
 - No `.bak` is written. The new name of a checkpoint is synced only at a stop: it may be old.
+
+`write_term(unsynced=True)` and `read_term(unsynced=True)` are upstream's way, for `compat`.
 """
 
 from __future__ import annotations
@@ -59,8 +61,11 @@ def _decode(data: bytes) -> TermVote:
     return TermVote(max(value.term, 0), (value.vote_leader or "") if value.term >= 0 else "")
 
 
-def read_term(disk: Disk, path: str) -> TermVote | None:
+def read_term(disk: Disk, path: str, *, unsynced: bool = False) -> TermVote | None:
     """What the file says; None if nothing was ever written.
+
+    Args:
+        unsynced: None, too, if it cannot be read or only its replacement is there.
 
     Raises: CorruptLog: it is there and cannot be read.
     """
@@ -68,10 +73,14 @@ def read_term(disk: Disk, path: str) -> TermVote | None:
         try:
             return _decode(_read(disk, path))
         except RemoteProtocolError as error:
+            if unsynced:
+                return None
             raise CorruptLog(
                 f"{path}: the term and the vote cannot be read: {error}. "
                 "A node that forgets its vote may vote twice in one term, so it does not start"
             ) from None
+    if unsynced:
+        return None
     left = []
     for other in (f"{path}.bak", f"{path}.tmp"):
         if disk.exists(other):
@@ -82,14 +91,20 @@ def read_term(disk: Disk, path: str) -> TermVote | None:
     return max(left, key=lambda vote: (vote.term, vote.voted_for != ""), default=None)
 
 
-def write_term(disk: Disk, path: str, vote: TermVote) -> None:
+def write_term(disk: Disk, path: str, vote: TermVote, *, unsynced: bool = False) -> None:
     """Have it on the disk when this returns.
+
+    Args:
+        unsynced: have it in the page cache only, and for a moment no file of that name (B8).
 
     Raises: LogFull: no room, the old one stays. OSError: then it or the old one is there, whole.
     """
     assert 0 <= vote.term <= TERM_MAX
     value = TermAndVote(term=vote.term, vote_leader=vote.voted_for or None)
-    _replace(disk, path, encode_currterm(value), synced=True)
+    if unsynced:
+        _replace_unsynced(disk, path, encode_currterm(value))
+    else:
+        _replace(disk, path, encode_currterm(value), synced=True)
 
 
 def settle_term(disk: Disk, path: str, vote: TermVote) -> None:
@@ -133,7 +148,7 @@ def _read(disk: Disk, path: str) -> bytes:
 def _replace(disk: Disk, path: str, data: bytes, *, synced: bool) -> None:
     temporary = f"{path}.tmp"
     try:
-        _write_synced(disk, temporary, data)
+        _write(disk, temporary, data)
     except OSError as error:
         if error.errno in NO_ROOM:
             raise LogFull(f"no room: {error}") from error
@@ -143,11 +158,21 @@ def _replace(disk: Disk, path: str, data: bytes, *, synced: bool) -> None:
         disk.sync_dir(path.rpartition("/")[0])
 
 
-def _write_synced(disk: Disk, path: str, data: bytes) -> None:
+def _replace_unsynced(disk: Disk, path: str, data: bytes) -> None:
+    """Upstream's order: temporary file, copy of the old one, deletion, rename."""
+    _write(disk, f"{path}.tmp", data, synced=False)
+    if disk.exists(path):
+        _write(disk, f"{path}.bak", _read(disk, path), synced=False)
+        disk.unlink(path)
+    disk.rename(f"{path}.tmp", path)
+
+
+def _write(disk: Disk, path: str, data: bytes, *, synced: bool = True) -> None:
     file = disk.open(path, "w" if disk.exists(path) else "x")
     try:
         file.resize(0)
         file.pwrite(data, 0)
-        file.sync()  # Before the name leads to it: no power loss leaves a name without its text.
+        if synced:  # Before the name leads to it: no power loss leaves a name without its text.
+            file.sync()
     finally:
         file.close()

@@ -57,7 +57,7 @@ def check_fit(seed: Seed, config: ClusterConfig) -> None:
     """Whether the cluster file has a place for it. Raises: ConfigError, one line per problem."""
     problems = []
     for name, group in seed.groups:
-        found = config.groups.get(name)
+        found = config.classic_groups.get(name)
         key = f"{config.path}: key groups.{name}"
         if found is None:
             problems.append(f"{key}: expected the group of the backup (or --group), found none")

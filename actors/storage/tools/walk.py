@@ -13,6 +13,7 @@ import attrs
 
 from actors.env.protocols import Disk
 from actors.storage.commit_log import segment_path
+from actors.storage.recovery import is_beginning
 from wire.commitlog import RECORD_BYTES_MAX, Scanned, Stop, scan
 
 READ_BYTES = 4 << 20
@@ -24,7 +25,7 @@ class Ending(enum.Enum):
     FULL = enum.auto()  # the last record ends where the file does
     BLANK = enum.auto()  # a filler of the right size
     UNWRITTEN = enum.auto()  # nothing was ever written behind it
-    LIMIT = enum.auto()  # the caller's limit, perhaps within a record
+    LIMIT = enum.auto()  # the caller's limit, perhaps within a record that is good so far
     BAD = enum.auto()  # damage, or a torn end
 
 
@@ -84,7 +85,8 @@ def read_file(
 
     Raises: OSError, FileNotFoundError among them: it has expired.
     """
-    end = base + segment_bytes if limit is None else min(base + segment_bytes, limit)
+    file_end = base + segment_bytes
+    end = file_end if limit is None else min(file_end, limit)
     at, want = base if start is None else start, READ_BYTES
     file = disk.open(segment_path(folder, base), "r")
     try:
@@ -103,19 +105,32 @@ def read_file(
                 want = READ_BYTES
             elif stopped.stop is Stop.INCOMPLETE and at + rest < end and len(data) >= want:
                 want = max(READ_BYTES, rest + stopped.missing_bytes)
+            elif stopped.stop is Stop.INCOMPLETE and at + rest == end < file_end:
+                return _at_limit(data[stopped.end :], base, at, file_end, record_bytes_max)
             else:
-                return _ending(stopped, base, at, segment_bytes, limit)
-        if at == base + segment_bytes:
+                return _ending(stopped, base, at, segment_bytes)
+        if at == file_end:
             return FileEnd(base=base, at_bytes=at, ending=Ending.FULL)
         if limit is not None and at >= limit:
             return FileEnd(base=base, at_bytes=at, ending=Ending.LIMIT)
-        reason = f"the file ends {base + segment_bytes - at} bytes too early"
+        reason = f"the file ends {file_end - at} bytes too early"
         return FileEnd(base=base, at_bytes=at, ending=Ending.BAD, reason=reason)
     finally:
         file.close()
 
 
-def _ending(stopped: Scanned, base: int, at: int, segment_bytes: int, limit: int | None) -> FileEnd:
+def _at_limit(have: bytes, base: int, at: int, file_end: int, record_bytes_max: int) -> FileEnd:
+    """`have`, all from `at` to the limit, says that more belongs to it: is that so?
+
+    Without the question, a damaged size hides whatever stands between it and the limit.
+    """
+    if is_beginning(have, at, file_end - at, record_bytes_max):
+        return FileEnd(base=base, at_bytes=at, ending=Ending.LIMIT)
+    reason = "a record whose size is not what its lengths say"
+    return FileEnd(base=base, at_bytes=at, ending=Ending.BAD, reason=reason)
+
+
+def _ending(stopped: Scanned, base: int, at: int, segment_bytes: int) -> FileEnd:
     left = base + segment_bytes - at
     match stopped.stop:
         case Stop.BLANK if stopped.blank_bytes == left:
@@ -124,8 +139,6 @@ def _ending(stopped: Scanned, base: int, at: int, segment_bytes: int, limit: int
             reason = f"a BLANK of {stopped.blank_bytes} bytes where {left} are left"
         case Stop.UNWRITTEN:
             return FileEnd(base=base, at_bytes=at, ending=Ending.UNWRITTEN)
-        case Stop.INCOMPLETE if limit is not None and limit < base + segment_bytes:
-            return FileEnd(base=base, at_bytes=at, ending=Ending.LIMIT)
         case Stop.INCOMPLETE:
             reason = "a record that reaches over the end of its file"
         case _:

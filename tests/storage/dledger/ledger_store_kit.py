@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
 import attrs
 import trio
 from ledger_kit import FILE, LAYOUT, env_of, saved_term, small
+from store_tree import Machine, store_tree
 
-from actors.errors import TriologError
 from actors.runtime import (
     Actor,
-    ActorDown,
-    AutoShutdown,
     ChildSpec,
     MailboxSpec,
     Registry,
-    Restart,
-    Strategy,
     SupervisorSpec,
     open_system,
 )
@@ -47,24 +43,11 @@ class Listener(Actor[store.LedgerGrew]):
 
 
 @attrs.define
-class Kit:
+class Kit(Machine):
     """One store on one disk."""
 
-    disk: SimDisk
-    registry: Registry = attrs.field(init=False)
-    fence: FencedDisk = attrs.field(init=False)
     grown: list[store.LedgerGrew] = attrs.field(factory=list)
     events: list[Any] = attrs.field(factory=list)
-
-    def kill(self) -> None:
-        """The process ends: nothing that it still does has an effect."""
-        self.fence.fence()
-        self.disk.kill()
-
-    def power_loss(self) -> None:
-        """The machine loses power under the process."""
-        self.fence.fence()
-        self.disk.power_loss()
 
     @property
     def store(self) -> Any:
@@ -105,7 +88,7 @@ def tree(kit: Kit, registry: Registry) -> SupervisorSpec:
     kit.registry = registry
     kit.fence = FencedDisk(kit.disk)
     env = env_of(kit.fence)
-    storage = (
+    return store_tree(
         partial(Syncer, disk=kit.fence, store=registry.ref("/n0/storage/store"), interval_s=0.0),
         partial(
             Store,
@@ -115,27 +98,7 @@ def tree(kit: Kit, registry: Registry) -> SupervisorSpec:
             checkpoint_interval_s=3.0,
             pending_bytes=64 << 20,
         ),
-    )
-    children = tuple(
-        ChildSpec(name=name, start=start, restart=Restart.TEMPORARY, significant=True)
-        for name, start in zip(("syncer", "store"), storage, strict=True)
-    )
-    return SupervisorSpec(
-        strategy=Strategy.REST_FOR_ONE,
-        children=(
-            ChildSpec(
-                name="storage",
-                start=SupervisorSpec(
-                    strategy=Strategy.ONE_FOR_ALL,
-                    children=children,
-                    auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
-                ),
-                restart=Restart.TEMPORARY,
-                significant=True,
-            ),
-            ChildSpec(name="listener", start=lambda: Listener(kit)),
-        ),
-        auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
+        behind=(ChildSpec(name="listener", start=lambda: Listener(kit)),),
     )
 
 
@@ -150,16 +113,3 @@ async def running(disk: SimDisk, kit: Kit | None = None) -> AsyncIterator[Kit]:
         events=lambda path, incarnation, event: kit.events.append(event),
     ):
         yield kit
-
-
-@contextmanager
-def dying() -> Iterator[None]:
-    """What a block raises whose machine may die under it."""
-    try:
-        yield
-    except (OSError, TriologError):
-        pass
-    except BaseExceptionGroup as group:
-        _, others = group.split((OSError, TriologError, ActorDown))
-        if others is not None:
-            raise

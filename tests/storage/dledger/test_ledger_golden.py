@@ -178,7 +178,7 @@ def test_a_store_without_its_vote_begins_with_nothing_else(tmp_path: pathlib.Pat
     ledger = opened(disk)
     assert ledger.vote == TermVote(0, "")
     assert not ledger.opened.vote_found
-    assert disk.listdir(ROOT) == ["data", "index", "sums", "synced"]
+    assert disk.listdir(ROOT) == ["currterm", "data", "index", "sums", "synced"]
 
 
 def test_what_java_appended_after_our_stop_is_believed() -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import trio
 from ledger_kit import model, opened, sim_disk
-from ledger_store_kit import Kit, dying, running
+from ledger_store_kit import Kit, running
+from store_tree import dying
 
 from actors.sim.disk import SimDisk
 from wire.dledger_entry import new_entry, place

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ledger_kit import FILE, LAYOUT, chain, entries_of, finish, fresh, model, opened, sim_disk, sync
 
-from actors.errors import CorruptLog
+from actors.errors import CorruptLog, StorageError
 from actors.sim.disk import SimDisk
 from actors.storage.dledger import batches, recovery
 from actors.storage.dledger.ledger import TermVote
@@ -231,6 +231,38 @@ def test_an_entry_with_a_lost_piece_is_seen_or_the_piece_was_zeros(
     if batches.may_be_torn(data, pos):
         batch = batches.of_entries([entry], index=0, term=0, end_bytes=pos, file_bytes=1 << 20)
         assert batch.risky
+
+
+@pytest.mark.parametrize("pos", [0, 500, 4000])
+@pytest.mark.parametrize("left", range(1, 117, 5))
+def test_an_entry_whose_write_broke_off_anywhere_is_seen(pos: int, left: int) -> None:
+    data = encode_entry(chain([b"b" * 69], pos=pos, file_bytes=1 << 20)[0])
+    torn = data[:left] + bytes(len(data) - left)
+    heads, _ = recovery.scan(torn, pos=pos)
+    assert not heads or batches.may_be_torn(torn, pos)
+
+
+def test_a_write_that_broke_off_leaves_no_entry_of_other_bytes() -> None:
+    disk = sim_disk()
+    ledger = fresh(disk)
+    ledger.append_as_leader([b"a" * 69], 1)
+    sync(ledger, disk)
+    disk.faults.shorten_write(path_part="/data/")
+    with pytest.raises(StorageError, match="of 117 bytes"):
+        ledger.append_as_leader([b"b" * 69], 1)
+    disk.kill()
+    assert [entry[0] for entry in model(opened(disk))] == [0]
+
+
+def test_a_member_that_has_not_voted_starts_again() -> None:
+    disk = sim_disk()
+    ledger = opened(disk)
+    ledger.append_as_follower(chain([b"a"]))
+    sync(ledger, disk)
+    disk.power_loss()
+    again = opened(disk)
+    assert [entry[0] for entry in model(again)] == [0]
+    assert again.vote == TermVote(0, "")
 
 
 def test_a_scan_begins_at_upstreams_third_file_without_a_mark() -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
+import attrs
 import pytest
 import trio
 from ledger_kit import FILE, LAYOUT, chain, model, opened, sim_disk
 from ledger_store_kit import running
 
-from actors.errors import LogFull, TooLarge
+from actors.errors import LogFull, StorageError, TooLarge
 from actors.events import store as events
 from actors.runtime import (
     ActorDown,
@@ -18,6 +19,7 @@ from actors.runtime import (
 from actors.sim.disk import DiskOptions, SimDisk
 from actors.storage.dledger import store
 from actors.storage.dledger.ledger import NotInSequence, TermVote
+from actors.storage.dledger.store_messages import MINOR_WITHIN_S, changes
 from actors.storage.dledger.term_files import read_checkpoint
 
 
@@ -190,6 +192,114 @@ def sim_copy(disk: SimDisk) -> SimDisk:
     return copy
 
 
+async def test_who_need_not_know_at_once_is_told_a_little_later(autojump_clock: Any) -> None:
+    async with running(sim_disk()) as kit:
+        await kit.open(1)
+        listener = kit.registry.ref("/n0/listener")
+        await kit.store.tell(store.Subscribe(subscriber=listener, name="listener", within_s=1.0))
+        await trio.sleep(0.1)
+        known = len(kit.grown)
+        await kit.append(1, b"a")
+        await kit.append(1, b"b")
+        await trio.sleep(0.5)
+        assert len(kit.grown) == known
+        await trio.sleep(1.0)
+        assert [grown.end_index for grown in kit.grown[known:]] == [1], "the newest alone"
+
+
+@attrs.define
+class Told:
+    """Stands for a subscriber: how each news came."""
+
+    ways: list[tuple[str, int]] = attrs.field(factory=list)
+
+    async def tell(self, news: store.LedgerGrew) -> None:
+        self.ways.append(("at once", news.committed_index))
+
+    def leave(self, news: store.LedgerGrew, *, within_s: float) -> None:
+        assert within_s == MINOR_WITHIN_S
+        self.ways.append(("later", news.committed_index))
+
+
+async def test_where_only_what_is_minor_has_changed_nobody_is_woken() -> None:
+    told = Told()
+    minor = store.COMMITS | store.SYNCS
+    listener = store.Subscribe(subscriber=cast("Any", told), name="listener", minor=minor)
+    news = [
+        store.LedgerGrew(
+            session=1,
+            begin_index=0,
+            end_index=end,
+            end_term=1,
+            synced_index=synced,
+            committed_index=committed,
+            cuts=0,
+        )
+        for end, synced, committed in ((0, -1, -1), (0, -1, 0), (0, 0, 0), (1, 0, 1), (1, 1, 2))
+    ]
+    for older, newer in zip([None, *news], news, strict=False):
+        await listener.tell(newer, changes(older, newer))
+    assert told.ways == [
+        ("at once", -1), ("later", 0), ("later", 0), ("at once", 1), ("later", 2)
+    ]  # fmt: skip
+
+
+async def test_a_commit_is_heard_of_a_little_later_where_it_is_minor(autojump_clock: Any) -> None:
+    async with running(sim_disk()) as kit:
+        await kit.open(1)
+        await kit.append(1, b"a")
+        await trio.sleep(2.0)
+        listener = kit.registry.ref("/n0/listener")
+        subscription = store.Subscribe(subscriber=listener, name="listener", minor=store.COMMITS)
+        await kit.store.tell(subscription)
+        await trio.sleep(0.1)
+        known = len(kit.grown)
+        await kit.store.tell(store.Commit(session=1, index=0))
+        await trio.sleep(2 * MINOR_WITHIN_S)
+        assert [grown.committed_index for grown in kit.grown[known:]] == [0]
+
+
+def test_only_fields_that_there_are_can_be_minor() -> None:
+    with pytest.raises(AssertionError, match="commited"):
+        store.Subscribe(
+            subscriber=cast("Any", None), name="listener", minor=frozenset({"commited"})
+        )
+
+
+async def test_a_member_is_what_the_writes_before_have_made_it(autojump_clock: Any) -> None:
+    async with running(sim_disk()) as kit:
+
+        async def member() -> store.MemberRecord:
+            found: store.MemberRecord = await kit.store.ask(
+                store.MemberRecord,
+                lambda reply_to: store.GetMember(reply_to=reply_to),
+                timeout_s=9.0,
+            )
+            return found
+
+        found = await member()
+        assert (found.session, found.vote.term) == (store.NO_SESSION, 1)
+        assert (found.begin, found.end, found.end_term, found.stored) == (-1, -1, -1, -1)
+        await kit.open(4, term=3)
+        await kit.append(4, b"a", b"b", b"c")
+        await kit.store.tell(
+            store.Change(session=4, cut_from=1, reply_to=ReplyTo.local(lambda _: None))
+        )
+        found = await member()
+        assert (found.session, found.begin, found.end, found.end_term) == (4, 0, 0, 3)
+        assert found.stored == 0, "a removal is on the disk"
+        assert found.committed == -1
+
+
+async def test_a_condemned_log_ends_the_store(autojump_clock: Any) -> None:
+    with pytest.RaisesGroup(
+        pytest.RaisesExc(StorageError, match="entry 3 differs"), flatten_subgroups=True
+    ):
+        async with running(sim_disk()) as kit:
+            await kit.store.tell(store.Condemn(reason="entry 3 differs"))
+            await trio.sleep(1)
+
+
 async def test_a_failed_write_ends_the_store(autojump_clock: Any) -> None:
     disk = sim_disk()
     with pytest.raises(BaseExceptionGroup) as caught:
@@ -231,17 +341,16 @@ async def test_what_was_cut_at_the_start_is_told(autojump_clock: Any) -> None:
 
 
 async def test_old_files_leave_and_a_full_disk_hurries_it(autojump_clock: Any) -> None:
-    """Nothing leaves before somebody has said down to where all is kept."""
+    """What is not committed stays, however old it is."""
     disk = sim_disk()
     async with running(disk) as kit:
         await kit.open(1)
         await kit.append(1, *[b"x" * 900] * 12)
         await kit.synced(11)
-        await kit.store.tell(store.Commit(session=1, index=11))
         await trio.sleep(25)
         assert kit.grown[-1].begin_index == 0
         disk.options = DiskOptions(capacity_bytes=disk._reserved_pages * 4096)  # it is full now
-        await kit.store.tell(store.SetFloor(index=9))
+        await kit.store.tell(store.Commit(session=1, index=8))
         disk.faults.fail("prepare", 28, path_part="data/")
         with pytest.raises(LogFull):
             await kit.append(1, *[b"y" * 900] * 4)

@@ -28,16 +28,17 @@ from actors.ha.core.role_effects import RoleView
 from actors.ha.role_board import RoleBoard
 from actors.ha.role_parts import TOKEN_MAX
 from actors.log_types import Claim, GroupState, Offsets
-from actors.node_part import GroupPart
-from actors.runtime import ActorError, ActorRef, ReplyTo
+from actors.node.classic import ClassicPart
+from actors.node.ledger import LedgerPart
+from actors.node.part import STATE_LOOK_S, Part, asked
+from actors.node.transfer import transfer_leader
+from actors.runtime import ReplyTo
 from actors.storage import pull_service, store
 from wire import api
 
 R = TypeVar("R")
 
 STATE_TIMEOUT_S: Final = 5.0
-STATE_LOOK_S: Final = 0.02
-"""A tree that is being restarted has no log to ask; whoever asks for the state waits for it."""
 
 
 class NodeRoles:
@@ -49,26 +50,31 @@ class NodeRoles:
         self.config = config
         self._rng = rng
         self._network = network
-        self._parts: dict[str, GroupPart] = {}
+        self._parts: dict[str, Part] = {}
+        self._classic: dict[str, ClassicPart] = {}
 
     def board(self, group: str) -> RoleBoard:
         """See `NodeHandle.board`."""
-        return self._part(group).board
+        return self._classic_part(group).board
 
     async def group_state(self, group: str) -> GroupState:
         """See `NodeHandle.group_state`."""
-        part = self._part(group)
+        part = self._classic_part(group)
         deadline_s = trio.current_time() + STATE_TIMEOUT_S
         while True:
             view = part.board.view
             try:
-                offsets = await self._asked(
+                offsets = await asked(
+                    self.identity.node,
                     part.pull,
                     lambda reply: pull_service.WatchOffsets(reply_to=reply),
                     Offsets,
                 )
-                held = await self._asked(
-                    part.store, lambda reply: store.GetRange(reply_to=reply), store.LogRange
+                held = await asked(
+                    self.identity.node,
+                    part.store,
+                    lambda reply: store.GetRange(reply_to=reply),
+                    store.LogRange,
                 )
             except Closed:
                 if trio.current_time() >= deadline_s:
@@ -80,7 +86,7 @@ class NodeRoles:
 
     async def wait_group_state(self, group: str, known: GroupState | None) -> GroupState:
         """See `NodeHandle.wait_group_state`."""
-        board = self._part(group).board
+        board = self._classic_part(group).board
         while known is not None and _is_as_known(board.view, known):
             await board.wait_changed(board.view)
         return await self.group_state(group)
@@ -92,19 +98,21 @@ class NodeRoles:
         )
         return await self.group_state(group)
 
-    async def record(self, group: str, number: int, master: str, force: bool) -> GroupState:
+    async def record(
+        self, group: str, number: int, master: str, token: int, force: bool
+    ) -> GroupState:
         """See `NodeHandle.record`."""
         await self._change(
             group,
             lambda reply: role_messages.Record(
-                number=number, master=master, force=force, reply_to=reply
+                number=number, master=master, token=token, force=force, reply_to=reply
             ),
         )
         return await self.group_state(group)
 
     async def resync(self, group: str) -> dict[str, Any]:
         """See `NodeHandle.resync`."""
-        part, node = self._part(group), self.identity.node
+        part, node = self._classic_part(group), self.identity.node
         if part.is_master:
             raise RequestRefused(api.ERROR_BAD_REQUEST, f"{node} is the master of {group}")
         said = await self._ask_master(part)
@@ -127,8 +135,8 @@ class NodeRoles:
 
     async def promote(self, group: str, node: str | None, force: bool) -> dict[str, Any]:
         """See `NodeHandle.promote`."""
-        self._part(group)
-        found = self.config.groups[group]
+        self._classic_part(group)
+        found = self.config.classic_groups[group]
         java = found.java_nodes
         wish = Wish(
             group=group,
@@ -145,7 +153,15 @@ class NodeRoles:
         who, token = self.identity.node, self._rng.randint(1, TOKEN_MAX)
         return await Promotion(wish, members, self.config.drain_timeout_s, who, token).run()
 
-    async def _ask_master(self, part: GroupPart) -> GroupState:
+    async def transfer_leader(self, group: str, node: str | None) -> dict[str, Any]:
+        """See `NodeHandle.transfer_leader`."""
+        part = self._part(group)
+        if not isinstance(part, LedgerPart):
+            text = f"{group} is a classic group: `promote` changes its master"
+            raise RequestRefused(api.ERROR_BAD_REQUEST, text)
+        return await transfer_leader(part, node)
+
+    async def _ask_master(self, part: ClassicPart) -> GroupState:
         """What the master says of itself now. Raises: RequestRefused: it is none, or silent."""
         group, master = part.file_group, part.master
         if master in group.java_nodes:
@@ -165,12 +181,14 @@ class NodeRoles:
         return said
 
     async def _change(self, group: str, make: Callable[[ReplyTo[role_messages.Done]], Any]) -> None:
-        done = await self._asked(self._part(group).keeper, make, role_messages.Done)
+        done = await asked(
+            self.identity.node, self._classic_part(group).keeper, make, role_messages.Done
+        )
         if done.refused:
             raise RequestRefused(api.ERROR_BAD_REQUEST, f"{self.identity.node}: {done.refused}")
 
     def _state(
-        self, group: str, part: GroupPart, held: store.LogRange, offsets: Offsets
+        self, group: str, part: ClassicPart, held: store.LogRange, offsets: Offsets
     ) -> GroupState:
         identity, view = self.identity, part.board.view
         return GroupState(
@@ -194,32 +212,19 @@ class NodeRoles:
             claimed=view.claimed,
         )
 
-    async def _asked(
-        self, ref: ActorRef[Any], make: Callable[[ReplyTo[R]], Any], kind: type[R]
-    ) -> R:
-        """Ask without a deadline: the caller's cancel scope bounds it."""
-        answered = trio.Event()
-        answers: list[R | Exception] = []
+    def _classic_part(self, group: str) -> ClassicPart:
+        """Raises: RequestRefused: no such group here, or one whose members elect their leader."""
+        part = self._classic.get(group)
+        if part is None:
+            self._part(group)
+            text = (
+                f"{group} is a dledger group: its members elect their leader, and `transfer-leader`"
+                " changes who leads"
+            )
+            raise RequestRefused(api.ERROR_BAD_REQUEST, text)
+        return part
 
-        def settle(answer: R | Exception) -> None:
-            answers.append(answer)
-            answered.set()
-
-        reply: ReplyTo[R] = ReplyTo.local(settle, asked=ref)
-        try:
-            await ref.tell(make(reply))
-            await answered.wait()
-        finally:
-            reply.abandon()
-        (answer,) = answers
-        if isinstance(answer, ActorError):
-            raise Closed(f"{self.identity.node}: {answer}") from answer
-        if isinstance(answer, Exception):
-            raise answer
-        assert isinstance(answer, kind)
-        return answer
-
-    def _part(self, group: str) -> GroupPart:
+    def _part(self, group: str) -> Part:
         part = self._parts.get(group)
         if part is None:
             raise RequestRefused(

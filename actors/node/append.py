@@ -3,50 +3,58 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Any
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, TypeVar
 
 import trio
 
 from actors.api.handle import AppendOutcome
 from actors.errors import NodeStopped, OutcomeUnknown, TriologError
 from actors.log_types import Receipt
-from actors.node_part import GroupPart
-from actors.runtime import ReplyTo
+from actors.node.part import GroupCounts
+from actors.runtime import ActorRef, ReplyTo
 from actors.runtime.parking import Parker
-from actors.storage import store
+
+A = TypeVar("A")
 
 _LOGGER = logging.getLogger("triolog.node")
 
 
-class AppendReply(ReplyTo[store.Appended]):
+class AppendReply(ReplyTo[A], Generic[A]):
     """Settles one append of `count` records, in the task of the actor that answers.
 
     There is one for each append, so it is one object with the waiting task in it: a closure and a
-    `trio.Event` for each cost a tenth of what an append costs.
+    `trio.Event` for each cost a tenth of what an append costs. A kind of group has its subclass.
 
     Attributes:
+        count: records.
         outcome: what the appender learns; None until then.
     """
 
-    __slots__ = ("_count", "_node", "_on_done", "_parker", "_part", "outcome")
+    __slots__ = ("_counts", "_node", "_on_done", "_parker", "count", "outcome")
 
     def __init__(
         self,
-        part: GroupPart,
+        counts: GroupCounts,
+        asked: ActorRef[Any],
         count: int,
         node: str,
         on_done: Callable[[AppendOutcome], None] | None = None,
     ) -> None:
         """`on_done`: called with the outcome; without it somebody waits."""
         super().__init__()
-        self._part = part
-        self._count = count
+        self._counts = counts
+        self.count = count
         self._node = node
         self._on_done = on_done
         self._parker = Parker()
         self.outcome: AppendOutcome | None = None
-        self.bound_to(part.store)
+        self.bound_to(asked)
+
+    @abstractmethod
+    def receipt(self, answer: A) -> Receipt:
+        """What the answer means to who appended."""
 
     async def wait(self) -> AppendOutcome:
         """Return the outcome; a checkpoint."""
@@ -57,8 +65,28 @@ class AppendReply(ReplyTo[store.Appended]):
         assert self.outcome is not None
         return self.outcome
 
+    async def carried_by(self, telling: Awaitable[object]) -> Receipt:
+        """Return the receipt once `telling` has handed the append over and it is answered.
+
+        Raises: what it ended with. Who is cancelled here has the unknown outcome.
+        """
+        try:
+            await telling
+            outcome = await self.wait()
+        finally:
+            if not self.answered:
+                self.abandon()
+                self._counts.outcome_unknown += self.count
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
     def _settle(self, value: Any, error: Exception | None) -> None:
-        self.outcome = self._failed(error) if error is not None else self._receipt(value)
+        if error is None:
+            self._counts.acknowledged += self.count
+            self.outcome = self.receipt(value)
+        else:
+            self.outcome = self._failed(error)
         if self._on_done is None:
             self._parker.wake()
             return
@@ -67,25 +95,13 @@ class AppendReply(ReplyTo[store.Appended]):
         except Exception:
             _LOGGER.exception("the callback of an append raised")
 
-    def _receipt(self, answer: store.Appended) -> Receipt:
-        self._part.counts.acknowledged += self._count
-        return Receipt(
-            first=answer.first_bytes,
-            last=answer.last_bytes,
-            next=answer.next_bytes,
-            count=self._count,
-            copies=answer.copies,
-            durability=answer.durability,
-        )
-
     def _failed(self, error: Exception) -> TriologError:
-        counts = self._part.counts
         if not isinstance(error, TriologError):
             stopped = NodeStopped(f"{self._node} stopped while the records were in flight")
             stopped.__cause__ = error
             error = stopped
         if isinstance(error, OutcomeUnknown):
-            counts.outcome_unknown += self._count
+            self._counts.outcome_unknown += self.count
         else:
-            counts.refused += self._count
+            self._counts.refused += self.count
         return error

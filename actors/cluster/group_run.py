@@ -1,0 +1,75 @@
+"""What a run has done in one group, of whichever kind: what was fed, and how it went."""
+
+from __future__ import annotations
+
+import attrs
+
+from actors.cluster.view import ClusterView, FeedView
+from actors.config.check import size
+
+
+@attrs.frozen(kw_only=True)
+class GroupRun:
+    """One group's run.
+
+    Attributes:
+        appended: records that the feed handed to the master or leader.
+        acknowledged: of these, records whose receipt came.
+        outcome_unknown: records of appends whose outcome was never learnt; sent again, so that they
+            may stand in the log twice.
+        size_bytes: bodies acknowledged.
+        seconds: from the first append to the last answer.
+        restarts: of the nodes' processes and of the group's actors.
+        unanswered: nodes that did not answer at the end.
+    """
+
+    group: str
+    appended: int
+    acknowledged: int
+    outcome_unknown: int
+    size_bytes: int
+    seconds: float
+    restarts: int
+    unanswered: tuple[str, ...]
+
+
+def group_run(
+    view: ClusterView,
+    group: str,
+    members: tuple[str, ...],
+    answered: set[str],
+    seconds: float,
+) -> GroupRun:
+    """Read one group's end from the last view.
+
+    Args:
+        members: the group's nodes that this run has.
+        answered: those that have said something of the group.
+        seconds: of the feed.
+    """
+    found = {node.node: node for node in view.nodes}
+    feeds = [feed for feed in view.feeds if feed.group == group]
+    return GroupRun(
+        group=group,
+        appended=_sum(feeds, "sent_count"),
+        acknowledged=_sum(feeds, "acknowledged_count"),
+        outcome_unknown=_sum(feeds, "unknown_count"),
+        size_bytes=_sum(feeds, "acknowledged_bytes"),
+        seconds=seconds,
+        restarts=sum(found[name].restarts_of(group) for name in members if name in found),
+        unanswered=tuple(name for name in members if name not in answered),
+    )
+
+
+def run_line(run: GroupRun) -> str:
+    """For people."""
+    rate = run.acknowledged / run.seconds if run.seconds > 0 else 0.0
+    fed = f"{run.acknowledged} of {run.appended} records acknowledged"
+    return (
+        f"  {run.group}: {fed}, {size(run.size_bytes)}, {rate:.0f} records/s"
+        f", {run.outcome_unknown} with unknown outcome, {run.restarts} restarts"
+    )
+
+
+def _sum(feeds: list[FeedView], field: str) -> int:
+    return sum(getattr(feed, field) for feed in feeds)

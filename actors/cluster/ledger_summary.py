@@ -1,0 +1,124 @@
+"""What a run has done in one DLedger group: for people, and for machines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from actors.cluster.group_run import GroupRun, group_run, run_line
+from actors.cluster.view import ClusterView
+
+
+@attrs.frozen(kw_only=True)
+class MemberEnd:
+    """How far one member was when the run ended. Indexes of entries, -1 for none.
+
+    Attributes:
+        behind: entries that the leader had and this member had not.
+        restarts: of its process and of the group's actors.
+    """
+
+    node: str
+    role: str
+    term: int
+    begin_index: int
+    written_index: int
+    synced_index: int
+    committed_index: int
+    behind: int
+    restarts: int
+
+
+@attrs.frozen(kw_only=True)
+class LedgerSummary:
+    """One group's run.
+
+    Attributes:
+        leader: of the newest term in which some member leads or names a leader; "" without one.
+        term: of that leader; -1 without one.
+        members: of those that this run has.
+    """
+
+    run: GroupRun
+    leader: str
+    term: int
+    members: tuple[MemberEnd, ...]
+
+    @property
+    def group(self) -> str:
+        return self.run.group
+
+    @property
+    def behind(self) -> tuple[MemberEnd, ...]:
+        """The members that lack something."""
+        return tuple(member for member in self.members if member.behind)
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON."""
+        members = {}
+        for member in self.members:
+            fields = attrs.asdict(member)
+            members[fields.pop("node")] = fields
+        return {
+            "leader": self.leader,
+            "term": self.term,
+            "appended": self.run.appended,
+            "acknowledged": self.run.acknowledged,
+            "outcome_unknown": self.run.outcome_unknown,
+            "bytes": self.run.size_bytes,
+            "seconds": round(self.run.seconds, 3),
+            "restarts": self.run.restarts,
+            "indexes": members,
+            "unanswered": list(self.run.unanswered),
+        }
+
+    def lines(self) -> list[str]:
+        """For people; who is behind is named."""
+        who = f"{self.leader} leads in term {self.term}" if self.leader else "nobody leads"
+        lines = [run_line(self.run), f"    {who}"]
+        for member in self.members:
+            behind = f", behind by {member.behind} entries" if member.behind else ""
+            lines.append(
+                f"    {member.node} {member.role}: {member.begin_index} to {member.written_index}"
+                f", synced to {member.synced_index}, committed to {member.committed_index}{behind}"
+            )
+        return [*lines, *(f"    {name}: did not answer" for name in self.run.unanswered)]
+
+
+def ledger_summary(
+    view: ClusterView, group: str, members: tuple[str, ...], seconds: float
+) -> LedgerSummary:
+    """Read one group's end from the last view.
+
+    Args:
+        members: the group's nodes that this run has.
+        seconds: of the feed.
+    """
+    current = view.leader_of(group)
+    end_index = current[1].written_index if current is not None else -1
+    ends = []
+    for node in view.nodes:
+        own = node.ledgers.get(group)
+        if own is None or node.node not in members:
+            continue
+        ends.append(
+            MemberEnd(
+                node=node.node,
+                role=own.role,
+                term=own.term,
+                begin_index=own.begin_index,
+                written_index=own.written_index,
+                synced_index=own.synced_index,
+                committed_index=own.committed_index,
+                behind=max(0, end_index - own.written_index),
+                restarts=node.restarts_of(group),
+            )
+        )
+    named = view.named_leader_of(group) or ("", -1)
+    return LedgerSummary(
+        run=group_run(view, group, members, {end.node for end in ends}, seconds),
+        leader=current[0] if current is not None else named[0],
+        term=current[1].term if current is not None else named[1],
+        members=tuple(ends),
+    )

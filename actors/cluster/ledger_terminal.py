@@ -1,0 +1,102 @@
+"""DLedger groups in the live view, in plain lines and in `status`. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from rich.table import Table
+
+from actors.cluster.cells import STATE_NARROW_CHARS, STATE_WIDE_CHARS, STYLES, line
+from actors.cluster.ledger_view import LEADER, LedgerView
+from actors.cluster.view import ClusterView, NodeView, Rates
+
+_COLUMNS = ("group", "node", "role", "term", "first", "written", "synced", "committed", "matched")
+_ONLY_WIDE = ("first", "synced")
+_WORDS = ("group", "node", "role")
+
+
+def ledger_table(
+    view: ClusterView, groups: Iterable[str], rates: Mapping[str, Rates], wide: bool
+) -> Table:
+    """A row for each member: indexes of entries; `matched` is what the leader knows of a peer."""
+    table = Table(
+        box=None, pad_edge=False, header_style="bold", padding=(0, 2 if wide else 1, 0, 0)
+    )
+    shown = [name for name in _COLUMNS if wide or name not in _ONLY_WIDE]
+    for name in (*shown, "rec/s"):
+        table.add_column(name, justify="left" if name in _WORDS else "right", no_wrap=True)
+    state_chars = STATE_WIDE_CHARS if wide else STATE_NARROW_CHARS
+    table.add_column("state", no_wrap=True, max_width=state_chars)
+    for group in groups:
+        for position, node in enumerate(_in_order(view, group)):
+            own = node.ledgers[group]
+            cells = {
+                "group": group if position == 0 else "",
+                "node": node.node,
+                "role": own.role,
+                "term": str(own.term),
+                "first": str(own.begin_index),
+                "written": str(own.written_index),
+                "synced": str(own.synced_index),
+                "committed": str(own.committed_index),
+                "matched": _matched(view, group, node.node),
+            }
+            speed = f"{rates.get(group, Rates()).records_per_s:.0f}" if own.is_open else ""
+            state = line(_state(node, own), STYLES.get(node.state, ""))
+            table.add_row(*(cells[name] for name in shown), speed, state)
+    return table
+
+
+def ledger_line(view: ClusterView, group: str) -> str:
+    """One group for logs and pipes, without time and rate."""
+    found = view.leader_of(group)
+    if found is None:
+        named = view.named_leader_of(group)
+        if named is None:
+            return "nobody leads;"
+        ours = [node for node in view.nodes if group in node.ledgers]
+        words = [f"{named[0]} leads in term {named[1]};"]
+        return " ".join([*words, *(f"{_end(node, group)};" for node in ours)])
+    node, own = found
+    words = [f"{node} {own.words} at {own.written_index} committed {own.committed_index};"]
+    return " ".join([*words, *(f"{peer};" for peer in _peers(own))])
+
+
+def ledger_lines(name: str, own: LedgerView) -> list[str]:
+    """One group of one node, for `status`."""
+    indexes = f"{own.begin_index} to {own.written_index}, synced to {own.synced_index}"
+    head = f"  {name}: {own.words}, {indexes}, committed to {own.committed_index}"
+    return [head, *(f"    {peer}" for peer in _peers(own))]
+
+
+def _end(node: NodeView, group: str) -> str:
+    own = node.ledgers[group]
+    return f"{node.node} at {own.written_index} committed {own.committed_index}"
+
+
+def _peers(own: LedgerView) -> list[str]:
+    return [
+        f"{peer.node} at {peer.matched_index} behind {own.written_index - peer.matched_index}"
+        for peer in own.peers
+    ]
+
+
+def _matched(view: ClusterView, group: str, node: str) -> str:
+    found = view.leader_of(group)
+    peers = found[1].peers if found is not None else ()
+    return next((str(peer.matched_index) for peer in peers if peer.node == node), "")
+
+
+def _state(node: NodeView, own: LedgerView) -> str:
+    if node.state != "running":
+        return node.state
+    if own.role == LEADER:
+        return "running" if own.is_open else "takes no appends yet"
+    return f"follows {own.leader}" if own.leader else "knows no leader"
+
+
+def _in_order(view: ClusterView, group: str) -> list[NodeView]:
+    """The leader first."""
+    members = [node for node in view.nodes if group in node.ledgers]
+    found = view.leader_of(group)
+    return sorted(members, key=lambda node: found is None or node.node != found[0])

@@ -1,0 +1,272 @@
+"""A group with `mode = "classic"` as a frozen class: one master and the slaves that copy its log.
+
+Upstream: apache/rocketmq 5.3.3, `store/.../config/MessageStoreConfig.java`.
+Differs: units stand in the names; every value is checked; `copies` and `durability` say directly
+what upstream spreads over brokerRole, totalReplicas, inSyncReplicas and flushDiskType.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import attrs
+
+from actors.config import bounds
+from actors.config.bounds import INTERVAL, PORT, EachWithin, Within
+from actors.config.members import MasterNode, SlaveNode, master_node, slave_nodes
+from wire.message_record import RECORD_BYTES_MAX, RECORD_OVERHEAD_MAX
+
+Durability: TypeAlias = Literal["synced", "written"]
+AckPolicyName: TypeAlias = Literal["copies", "4.x", "5.x"]
+
+MIB = 1 << 20
+MESSAGE_BYTES_DEFAULT = 4 * MIB
+
+
+def _default_copies(group: Any) -> int:
+    return 2 if group.slaves else 1
+
+
+def _default_message_bytes(group: Any) -> int:
+    half: int = group.segment_bytes // 2
+    return min(MESSAGE_BYTES_DEFAULT, half)
+
+
+@attrs.frozen(kw_only=True)
+class ClassicGroup:
+    """`[groups.NAME]` with `mode = "classic"`: one master, any number of slaves, one commit log.
+
+    Attributes:
+        name: the table's name; also the topic of plain records, and the folder under `groups/`.
+        mode: "classic".
+        master_node: key `master`; where appends go. Upstream: brokerRole, brokerId 0.
+        slaves: who copies the log. Upstream: brokerRole = SLAVE, brokerId > 0; haMasterAddress
+            follows from `master`.
+        copies: nodes, the master among them, that hold an append before it is answered. 1 =
+            asynchronous. Default 2 with slaves, else 1. Upstream: brokerRole and inSyncReplicas (1,
+            so SYNC_MASTER waits for nobody: T13).
+        durability: "synced": every copy that counts is on the disk; "written": in the page cache,
+            synced every `flush_interval_s`. Upstream: flushDiskType = ASYNC_FLUSH, on the master
+            only.
+        port: where the master listens for slaves. Upstream: haListenPort, 10912.
+        compat: "upstream" turns on RocketMQ 5.3.3's looser rules, for comparison and to see its
+            known bugs run (`python tests/traps.py`; in brackets the specification's traps): bytes
+            leave the master before its sync, slaves and Java slaves count by what they have
+            written, and report bytes when they hand them to the store, not when it has them (T4,
+            T6); a failed sync is told as an event only and counts as done (T26); every report that
+            is not negative is believed (T2, T3, T8), and a master keeps no mark of what it
+            acknowledged (T30); each connection of a slave is a copy (T12), also of a slave that
+            lacks the beginning, and an empty one starts with the master's last file (T14); a slave
+            waits in vain for a frame that is too large (T10), retries at one pace, is never called
+            diverged (T1), and keeps its connection when the master's address changes (T16);
+            `ack_policy = "4.x"` never forgets the furthest report (T7); a deadline is looked at
+            before the offset (T11); an asynchronous master's idle writer looks every 100 ms (T19);
+            a master counts on from its consume queues alone (T22); reads may show what is not
+            acknowledged yet (T27); recovery cuts at the first bad record.
+        ack_policy: when an append is answered. "copies": that many distinct nodes hold it. "4.x":
+            the furthest slave holds it; with none, or one too far behind, it ends at once with
+            SLAVE_NOT_AVAILABLE, stored. "5.x": `in_sync_replicas` and the keys below it. (Upstream:
+            brokerRole = SYNC_MASTER of 4.9.8 and of 5.3.3.)
+        ha_slave_fallbehind_max_bytes: "4.x": the lag at which a slave is too far behind. Upstream:
+            haSlaveFallbehindMax, 256 MiB.
+        in_sync_replicas: "5.x": nodes that hold an append, the master included. Upstream:
+            inSyncReplicas, 1.
+        enable_slave_acting_master: "5.x": refuse an append, nothing written, while fewer nodes are
+            in sync than it needs (`ha_max_gap_not_in_sync_bytes`). Upstream:
+            enableSlaveActingMaster, false, of which only this is here.
+        enable_auto_in_sync_replicas: with it: need no more than are in sync. Upstream:
+            enableAutoInSyncReplicas, false.
+        all_ack_in_sync_state_set: "5.x": need all slaves that are in sync. Upstream:
+            allAckInSyncStateSet, false, with a controller only.
+        min_in_sync_replicas: with either of the two: need at least so many. Upstream:
+            minInSyncReplicas, 1.
+        frame_bytes: most log bytes in one frame. Upstream: haTransferBatchSize, 32 KiB.
+        ha_send_heartbeat_interval_s: an idle link says so this often. Upstream:
+            haSendHeartbeatInterval, 5000 ms.
+        ha_housekeeping_interval_s: silence that ends a connection. Upstream:
+            haHousekeepingInterval, 20000 ms.
+        slave_timeout_s: how long an append waits for its copies (and its sync) before its outcome
+            is unknown. Upstream: slaveTimeout, 3000 ms; syncFlushTimeout, 5000 ms.
+        reconnect_interval_s: a slave's longest pause between attempts; the first is 0.2 s, each
+            next one twice as long. Upstream: a constant in HAClient, 5000 ms, from the first on.
+        connect_timeout_s: for one attempt. Upstream: a constant in HAClient, 5000 ms.
+        ha_max_gap_not_in_sync_bytes: a slave further behind is shown as not in sync. Upstream:
+            haMaxGapNotInSync, 256 MiB (4.x: haSlaveFallbehindMax).
+        max_ha_transfer_bytes_per_s: a limit for each connection; 0 = none. Upstream:
+            haFlowControlEnable false, maxHaTransferByteInSecond 100 MiB.
+        segment_bytes: size of one commit log file; equal on all nodes of a group. Upstream:
+            mappedFileSizeCommitLog, 1 GiB.
+        consume_queue_bytes: size of one consume queue file. Upstream: mappedFileSizeConsumeQueue, 6
+            000 000.
+        index_slots_count: hash slots of one index file. Upstream: maxHashSlotNum, 5 000 000.
+        index_units_count: units of one index file. Upstream: maxIndexNum, 20 000 000.
+        max_message_bytes: largest body of a record. Upstream: maxMessageSize, 4 MiB. Default: that,
+            or half a segment.
+        flush_interval_s: how often a `written` group syncs behind the answers. Upstream:
+            flushIntervalCommitLog, 500 ms.
+        check_crc_on_recover: check each record's CRC at start. Upstream: checkCRCOnRecover, true.
+        file_reserved_time_h: age at which a full segment expires. Upstream: fileReservedTime, 72 h.
+        delete_when_hours: local hours in which expired segments are deleted. Upstream: deleteWhen,
+            "04".
+        disk_max_used_ratio: above it they are deleted at any hour. Upstream: diskMaxUsedSpaceRatio,
+            75 %.
+        disk_clean_forcibly_ratio: above it the oldest go before they expire. Upstream: 0.85.
+        disk_full_ratio: above it appends are refused. Upstream: 0.90; ours also stops a slave's
+            copying.
+        clean_resource_interval_s: how often the disk is looked at. Upstream: cleanResourceInterval,
+            10000 ms.
+        append_pending_bytes: bodies that may wait unwritten in the master; above it callers wait or
+            are refused.
+        receive_pending_bytes: received log bytes that may wait unwritten in a slave; above it TCP
+            pushes back.
+    """
+
+    name: str = attrs.field(validator=bounds.NAME)
+    mode: Literal["classic"] = "classic"
+    master_node: MasterNode = attrs.field(alias="master", converter=master_node)
+    slaves: tuple[SlaveNode, ...] = attrs.field(default=(), converter=slave_nodes)
+    copies: int = attrs.field(
+        default=attrs.Factory(_default_copies, takes_self=True),
+        validator=Within(1, bounds.NODES_MAX),
+    )
+    durability: Durability = "synced"
+    port: int = attrs.field(default=10_912, validator=PORT)
+    compat: Literal["upstream"] | None = None
+
+    ack_policy: AckPolicyName = "copies"
+    ha_slave_fallbehind_max_bytes: int = attrs.field(
+        default=256 * MIB, validator=Within(1, bounds.GAP_BYTES_MAX)
+    )
+    in_sync_replicas: int = attrs.field(default=1, validator=Within(1, bounds.NODES_MAX))
+    min_in_sync_replicas: int = attrs.field(default=1, validator=Within(1, bounds.NODES_MAX))
+    enable_slave_acting_master: bool = False
+    enable_auto_in_sync_replicas: bool = False
+    all_ack_in_sync_state_set: bool = False
+
+    frame_bytes: int = attrs.field(
+        default=1 << 20, validator=Within(bounds.FRAME_BYTES_MIN, bounds.FRAME_BYTES_MAX)
+    )
+    ha_send_heartbeat_interval_s: float = attrs.field(default=5.0, validator=INTERVAL)
+    ha_housekeeping_interval_s: float = attrs.field(default=20.0, validator=INTERVAL)
+    slave_timeout_s: float = attrs.field(default=3.0, validator=INTERVAL)
+    reconnect_interval_s: float = attrs.field(default=5.0, validator=INTERVAL)
+    connect_timeout_s: float = attrs.field(default=5.0, validator=INTERVAL)
+    ha_max_gap_not_in_sync_bytes: int = attrs.field(
+        default=256 * MIB, validator=Within(1, bounds.GAP_BYTES_MAX)
+    )
+    max_ha_transfer_bytes_per_s: int = attrs.field(
+        default=0, validator=Within(0, bounds.RATE_BYTES_MAX)
+    )
+
+    segment_bytes: int = attrs.field(
+        default=1 << 30,
+        validator=Within(
+            bounds.SEGMENT_BYTES_MIN, bounds.SEGMENT_BYTES_MAX, bounds.SEGMENT_STEP_BYTES
+        ),
+    )
+    consume_queue_bytes: int = attrs.field(
+        default=6_000_000,
+        validator=Within(
+            bounds.CONSUME_QUEUE_BYTES_MIN,
+            bounds.CONSUME_QUEUE_BYTES_MAX,
+            bounds.CONSUME_QUEUE_UNIT_BYTES,
+        ),
+    )
+    index_slots_count: int = attrs.field(
+        default=5_000_000, validator=Within(bounds.INDEX_COUNT_MIN, bounds.INDEX_COUNT_MAX)
+    )
+    index_units_count: int = attrs.field(
+        default=20_000_000, validator=Within(bounds.INDEX_COUNT_MIN, bounds.INDEX_COUNT_MAX)
+    )
+    max_message_bytes: int = attrs.field(
+        default=attrs.Factory(_default_message_bytes, takes_self=True),
+        validator=Within(bounds.MESSAGE_BYTES_MIN, bounds.MESSAGE_BYTES_MAX),
+    )
+    flush_interval_s: float = attrs.field(default=0.5, validator=INTERVAL)
+    check_crc_on_recover: bool = True
+
+    file_reserved_time_h: int = attrs.field(default=72, validator=Within(1, bounds.HOURS_MAX))
+    delete_when_hours: tuple[int, ...] = attrs.field(
+        default=(4,), validator=EachWithin(0, 23, "hours")
+    )
+    disk_max_used_ratio: float = attrs.field(
+        default=0.75, validator=Within(bounds.RATIO_MIN, bounds.RATIO_MAX)
+    )
+    disk_clean_forcibly_ratio: float = attrs.field(
+        default=0.85, validator=Within(bounds.RATIO_MIN, bounds.RATIO_MAX)
+    )
+    disk_full_ratio: float = attrs.field(
+        default=0.90, validator=Within(bounds.RATIO_MIN, bounds.RATIO_MAX)
+    )
+    clean_resource_interval_s: float = attrs.field(default=10.0, validator=INTERVAL)
+
+    append_pending_bytes: int = attrs.field(
+        default=64 * MIB, validator=Within(bounds.PENDING_BYTES_MIN, bounds.PENDING_BYTES_MAX)
+    )
+    receive_pending_bytes: int = attrs.field(
+        default=16 * MIB, validator=Within(bounds.PENDING_BYTES_MIN, bounds.PENDING_BYTES_MAX)
+    )
+
+    @property
+    def master(self) -> str:
+        """The master's node name."""
+        return self.master_node.node
+
+    @property
+    def append_timeout_s(self) -> float:
+        """How long an append waits before its outcome is unknown."""
+        return self.slave_timeout_s
+
+    @property
+    def body_bytes_max(self) -> int:
+        """The largest record."""
+        return self.max_message_bytes
+
+    @property
+    def sure_copies(self) -> int:
+        """Nodes that hold whatever was answered, at least, the master included."""
+        if self.ack_policy == "copies":
+            return self.copies
+        if self.ack_policy == "4.x":
+            return 2
+        varies = self.all_ack_in_sync_state_set or self.enable_auto_in_sync_replicas
+        return self.min_in_sync_replicas if varies else self.in_sync_replicas
+
+    @property
+    def strict_sync(self) -> bool:
+        """Whether every copy that counts, and every byte that leaves, was synced before."""
+        return self.durability == "synced" and self.compat is None
+
+    @property
+    def record_bytes_max(self) -> int:
+        """Largest record that is taken for one: the configured body, or upstream's default."""
+        return max(RECORD_BYTES_MAX, self.max_message_bytes + RECORD_OVERHEAD_MAX)
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Every node of the group, the master first."""
+        return (self.master, *(slave.node for slave in self.slaves))
+
+    def led_by(self, node: str) -> ClassicGroup:
+        """The same group with another of its Python members as master, the old one in its place."""
+        if node == self.master:
+            return self
+        slaves = tuple(
+            SlaveNode(self.master, self.master_node.kind) if slave.node == node else slave
+            for slave in self.slaves
+        )
+        assert len(slaves) == len(self.slaves)
+        return attrs.evolve(self, master=MasterNode(node), slaves=slaves)
+
+    @property
+    def java_nodes(self) -> tuple[str, ...]:
+        """The members that are Java brokers."""
+        slaves = tuple(slave.node for slave in self.slaves if slave.kind == "java")
+        return (self.master, *slaves) if self.master_node.kind == "java" else slaves
+
+    @property
+    def counting_nodes(self) -> tuple[str, ...]:
+        """The members that can count towards `copies`, the master first."""
+        counts = not self.strict_sync
+        slaves = tuple(s.node for s in self.slaves if counts or s.kind == "python")
+        return (self.master, *slaves)

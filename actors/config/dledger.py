@@ -1,0 +1,208 @@
+"""A group with `mode = "dledger"` as a frozen class: a log that a majority of its members commits.
+
+Upstream: openmessaging/dledger, DLedgerConfig.java, dledger-all-0.3.1.2.
+Differs: one file for the whole cluster; units stand in the names; every value is checked;
+`durability`, `term_entry` and `compat` say what upstream leaves to its flush threads and to chance.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import attrs
+
+from actors.config import bounds
+from actors.config.bounds import INTERVAL, PORT, EachWithin, Within
+from actors.config.classic import MIB, Durability
+from actors.config.members import MemberNode, member_nodes
+from wire.dledger_entry import (
+    BLANK_BYTES,
+    DATA_FILE_BYTES,
+    ENTRY_BYTES_MAX,
+    ENTRY_HEAD_BYTES,
+    INDEX_BYTES,
+    INDEX_FILE_BYTES,
+)
+
+StoreType: TypeAlias = Literal["file", "memory"]
+TermEntry: TypeAlias = Literal["empty", "message", "none"]
+
+
+@attrs.frozen(kw_only=True)
+class DLedgerGroup:
+    """`[groups.NAME]` with `mode = "dledger"`: equal members, one of which leads.
+
+    Attributes:
+        name: the table's name; also the group's name on the wire, and the folder under `groups/`.
+        mode: "dledger".
+        member_nodes: key `members`; every node of the group. Upstream: peers.
+        durability: "synced": an entry counts on a member once it is on its disk; "written": in its
+            page cache, synced every `flush_interval_s`. Upstream flushes behind its answers, every
+            10 ms (flushFileInterval).
+        port: where every member listens, for members and clients. Several groups of a node may
+            share one. Upstream: the port in peers.
+        store: "memory" keeps nothing over a restart. Upstream: storeType, FILE.
+        term_entry: how a leader opens its term, so that entries of older terms can be committed
+            safely: "empty": an entry without a body, which our readers skip (its index stays a
+            gap), and Java's deliver; "message": one that a stock RocketMQ broker reads as a message
+            of a topic of its own, which this version does not write and refuses; "none": nothing,
+            and older entries are committed by counting, as upstream does, which can lose what was
+            acknowledged (bug B1). Must be stated where a member is a Java node; else "empty".
+        compat: "upstream" turns on DLedger 0.3.1.2's looser rules, for comparison and to see its
+            known bugs run (`python tests/traps.py`).
+        heartbeat_interval_s: Upstream: heartBeatTimeIntervalMs, 2000.
+        heartbeat_leaks: intervals of silence after which a follower campaigns, and without a
+            quorum's answers after which a leader steps down. Upstream: maxHeartBeatLeak, 3.
+        vote_interval_min_s, vote_interval_max_s: the pause before a campaign is drawn from here.
+            Upstream: minVoteIntervalMs 300, maxVoteIntervalMs 1000.
+        take_over_interval_min_s, take_over_interval_max_s: the same while this node takes over from
+            a leader. Upstream: minTakeLeadershipVoteIntervalMs 30, maxTakeLeadershipVoteIntervalMs
+            100.
+        transfer_lag_max: entries that a transferee may be behind. Upstream:
+            maxLeadershipTransferWaitIndex, 1000.
+        transfer_wait_s: how long a transferee waits for its log to reach the leader's end.
+            Upstream: leadershipTransferWaitTimeout, 1000 ms.
+        preferred_leaders: members that should lead if they can. Upstream: preferredLeaderId, none.
+        pending_max: pushes to one peer that may be unanswered. Upstream: a constant, 1000.
+        push_timeout_s: age at which the push after the watermark is sent again. Upstream:
+            maxPushTimeOutMs, 1000.
+        batch_push: several entries to a push, also towards Java members; towards ours it is always
+            on. Upstream: enableBatchPush, false.
+        batch_push_bytes: of the entries of one push to a Java member. Upstream: maxBatchPushSize,
+            4096.
+        push_quota_bytes_per_s: to a peer that is far behind; 0 = none. Upstream: peerPushQuota, 20
+            MiB.
+        push_throttle_bytes: how far "far behind" is. Upstream: peerPushThrottlePoint, 300 MiB.
+        waiting_max: appends that may wait for a quorum. Upstream: maxPendingRequestsNum, 10000.
+        append_timeout_s: how long one waits before its outcome is unknown. Upstream:
+            maxWaitAckTimeMs, 2500.
+        data_file_bytes: size of one data file; equal on all members. Upstream:
+            mappedFileSizeForEntryData, 1 GiB.
+        index_file_bytes: size of one index file. Upstream: mappedFileSizeForEntryIndex, 160 MiB.
+        max_entry_bytes: largest body of an entry. Upstream: a buffer of 4 MiB for the whole entry.
+        flush_interval_s: how often a `written` group syncs behind the answers. Upstream:
+            flushFileInterval, 10 ms.
+        checkpoint_interval_s: how often the committed index is written down. Upstream:
+            checkPointInterval, 3000 ms.
+        file_reserved_time_h: age at which a full data file expires. Upstream: fileReservedHours,
+            72 h.
+        delete_when_hours: local hours in which expired files are deleted. Upstream: deleteWhen,
+            "04".
+        disk_check_ratio: above it they are deleted at any hour. Upstream:
+            diskSpaceRatioToCheckExpired, 0.70.
+        disk_clean_ratio: above it the oldest go before they expire; 0.05 more, at most 0.95,
+            refuses appends. Upstream: diskSpaceRatioToForceClean, 0.85.
+        disk_force_clean: whether they do. Upstream: enableDiskForceClean, true.
+        snapshot_entries, snapshot_bytes: of a group with a state machine: a member takes a snapshot
+            of it after so many entries, or so many bytes of bodies, whichever comes first; whole
+            data files before the oldest that is kept are deleted then. Upstream (0.4.0):
+            snapshotThreshold, 1000 entries.
+        snapshot_keep: so many of the newest are kept; a damaged one is passed over for the one
+            before. Upstream: maxSnapshotReservedNum, 3.
+        append_pending_bytes: bodies that may wait unwritten in the leader; above it callers wait or
+            are refused.
+        receive_pending_bytes: pushed bytes that may wait unwritten in a follower.
+    """
+
+    name: str = attrs.field(validator=bounds.NAME)
+    mode: Literal["dledger"] = "dledger"
+    member_nodes: tuple[MemberNode, ...] = attrs.field(alias="members", converter=member_nodes)
+    durability: Durability = "synced"
+    port: int = attrs.field(default=20_911, validator=PORT)
+    store: StoreType = "file"
+    term_entry: TermEntry | None = None
+    compat: Literal["upstream"] | None = None
+
+    heartbeat_interval_s: float = attrs.field(default=2.0, validator=INTERVAL)
+    heartbeat_leaks: int = attrs.field(default=3, validator=Within(1, bounds.LEAKS_MAX))
+    vote_interval_min_s: float = attrs.field(default=0.3, validator=INTERVAL)
+    vote_interval_max_s: float = attrs.field(default=1.0, validator=INTERVAL)
+    take_over_interval_min_s: float = attrs.field(default=0.03, validator=INTERVAL)
+    take_over_interval_max_s: float = attrs.field(default=0.1, validator=INTERVAL)
+    transfer_lag_max: int = attrs.field(default=1000, validator=Within(1, bounds.ENTRIES_MAX))
+    transfer_wait_s: float = attrs.field(default=1.0, validator=INTERVAL)
+    preferred_leaders: tuple[str, ...] = ()
+
+    pending_max: int = attrs.field(default=1000, validator=Within(1, bounds.ENTRIES_MAX))
+    push_timeout_s: float = attrs.field(default=1.0, validator=INTERVAL)
+    batch_push: bool = False
+    batch_push_bytes: int = attrs.field(default=4096, validator=Within(1, ENTRY_BYTES_MAX))
+    push_quota_bytes_per_s: int = attrs.field(
+        default=20 * MIB, validator=Within(0, bounds.RATE_BYTES_MAX)
+    )
+    push_throttle_bytes: int = attrs.field(
+        default=300 * MIB, validator=Within(0, bounds.GAP_BYTES_MAX)
+    )
+    waiting_max: int = attrs.field(default=10_000, validator=Within(1, bounds.ENTRIES_MAX))
+    append_timeout_s: float = attrs.field(default=2.5, validator=INTERVAL)
+
+    data_file_bytes: int = attrs.field(
+        default=DATA_FILE_BYTES,
+        validator=Within(
+            bounds.SEGMENT_BYTES_MIN, bounds.SEGMENT_BYTES_MAX, bounds.SEGMENT_STEP_BYTES
+        ),
+    )
+    index_file_bytes: int = attrs.field(
+        default=INDEX_FILE_BYTES,
+        validator=Within(INDEX_BYTES, bounds.SEGMENT_BYTES_MAX, INDEX_BYTES),
+    )
+    max_entry_bytes: int = attrs.field(
+        default=attrs.Factory(lambda group: group.entry_body_bytes_max, takes_self=True),
+        validator=Within(1, ENTRY_BYTES_MAX - ENTRY_HEAD_BYTES),
+    )
+    flush_interval_s: float = attrs.field(default=0.01, validator=INTERVAL)
+    checkpoint_interval_s: float = attrs.field(default=3.0, validator=INTERVAL)
+    file_reserved_time_h: int = attrs.field(default=72, validator=Within(1, bounds.HOURS_MAX))
+    delete_when_hours: tuple[int, ...] = attrs.field(
+        default=(4,), validator=EachWithin(0, 23, "hours")
+    )
+    disk_check_ratio: float = attrs.field(
+        default=0.70, validator=Within(bounds.RATIO_MIN, bounds.RATIO_MAX)
+    )
+    disk_clean_ratio: float = attrs.field(
+        default=0.85, validator=Within(bounds.RATIO_MIN, bounds.RATIO_MAX)
+    )
+    disk_force_clean: bool = True
+    snapshot_entries: int = attrs.field(
+        default=100_000, validator=Within(1, bounds.SNAPSHOT_ENTRIES_MAX)
+    )
+    snapshot_bytes: int = attrs.field(default=256 * MIB, validator=Within(1, bounds.GAP_BYTES_MAX))
+    snapshot_keep: int = attrs.field(default=2, validator=Within(1, bounds.SNAPSHOTS_MAX))
+    append_pending_bytes: int = attrs.field(
+        default=64 * MIB, validator=Within(bounds.PENDING_BYTES_MIN, bounds.PENDING_BYTES_MAX)
+    )
+    receive_pending_bytes: int = attrs.field(
+        default=64 * MIB, validator=Within(bounds.PENDING_BYTES_MIN, bounds.PENDING_BYTES_MAX)
+    )
+
+    @property
+    def body_bytes_max(self) -> int:
+        """The largest record."""
+        return self.max_entry_bytes
+
+    @property
+    def entry_body_bytes_max(self) -> int:
+        """Of a body that fits a data file and upstream's buffer."""
+        return min(ENTRY_BYTES_MAX, self.data_file_bytes - BLANK_BYTES) - ENTRY_HEAD_BYTES
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Every node of the group, sorted: no one of them is special."""
+        return tuple(sorted(member.node for member in self.member_nodes))
+
+    @property
+    def java_nodes(self) -> tuple[str, ...]:
+        """The members that are Java nodes."""
+        return tuple(one.node for one in self.member_nodes if one.kind == "java")
+
+    @property
+    def quorum(self) -> int:
+        """Members that make a decision."""
+        return len(self.member_nodes) // 2 + 1
+
+    @property
+    def opens_term_with(self) -> TermEntry:
+        """`term_entry`, or what it is when it is not stated; upstream opens a term with nothing."""
+        if self.term_entry is not None:
+            return self.term_entry
+        return "empty" if self.compat is None else "none"

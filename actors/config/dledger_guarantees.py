@@ -1,0 +1,129 @@
+"""What an answered append of a DLedger group means, in words. See `guarantees`."""
+
+from __future__ import annotations
+
+import attrs
+
+from actors.config.classic import Durability
+from actors.config.dledger import DLedgerGroup
+
+_JUDGES = ("CommittedIsOnQuorum", "CommittedNeverLost", "AcknowledgedIsCommitted")
+_MEMORY_JUDGES = ("LogMatching", "AcknowledgedIsCommitted", "ReadsOnlyCommitted")
+"""What such a group holds ends with its processes, so no checker looks for it on disks."""
+
+
+@attrs.frozen(kw_only=True)
+class Guarantee:
+    """One promise.
+
+    Attributes:
+        mode: which groups it is for.
+        returns_when: what has happened when an append returns.
+        holds_after: what may happen then without losing the record.
+        notes: what an operator has to know besides, one sentence each.
+        judges: the checkers of `actors.sim` that a group which breaks it does not pass.
+    """
+
+    mode: str
+    returns_when: str
+    holds_after: str
+    notes: tuple[str, ...] = ()
+    judges: tuple[str, ...] = ()
+
+
+def ledger_guarantee(group: DLedgerGroup) -> Guarantee:
+    """The promise of one configured group."""
+    count = len(group.members)
+    compat = ', compat = "upstream"' if group.compat else ""
+    store = ', store = "memory"' if group.store == "memory" else ""
+    members = "member" if count == 1 else "members"
+    return Guarantee(
+        mode=f'dledger, {count} {members}, durability = "{group.durability}"{store}{compat}',
+        returns_when=_returns_when(f"{group.quorum} of {count} members have", group),
+        holds_after=_holds_after(group, count - group.quorum),
+        notes=_notes(group),
+    )
+
+
+def ledger_rows() -> tuple[Guarantee, ...]:
+    """The promises of every kind of DLedger group, for the README."""
+    sample = DLedgerGroup(name="ledger", members=("n0", "n1", "n2"))
+    kinds = {
+        'dledger, `durability = "synced"`': sample,
+        'dledger, `durability = "written"`': attrs.evolve(sample, durability="written"),
+        'dledger, `store = "memory"`': attrs.evolve(sample, store="memory"),
+        'dledger, `compat = "upstream"`': attrs.evolve(sample, compat="upstream"),
+    }
+    return tuple(
+        Guarantee(
+            mode=mode,
+            returns_when=_returns_when("a majority of the members have", group),
+            holds_after=_holds_after(group, None),
+            judges=_judges(group),
+        )
+        for mode, group in kinds.items()
+    )
+
+
+def _judges(group: DLedgerGroup) -> tuple[str, ...]:
+    if group.compat:
+        return ("tests/traps.py",)
+    return _MEMORY_JUDGES if group.store == "memory" else _JUDGES
+
+
+def _returns_when(who: str, group: DLedgerGroup) -> str:
+    where = {"synced": "on its disk", "written": "in its page cache"}[group.durability]
+    if group.store == "memory":
+        where = "in its memory"
+    elif group.compat:
+        where = "in its page cache"
+    rule = ", and an entry of the leader's own term with it"
+    return f"{who} it, each {where}" + ("" if group.opens_term_with == "none" else rule)
+
+
+def _holds_after(group: DLedgerGroup, minority: int | None) -> str:
+    """Args: minority: how many members may be lost; None: of a group of any size."""
+    if group.compat or group.opens_term_with == "none":
+        return (
+            "as DLedger's: a crash of a minority, but for its known bugs; what a majority holds of"
+            " an older term may be replaced (B1)"
+        )
+    if group.java_nodes:
+        return "crashes of the processes of a minority: Java members answer before they have synced"
+    lost = {None: "any minority of the nodes", 0: "no node", 1: "any one node"}.get(
+        minority, f"any {minority} nodes"
+    )
+    if group.store == "memory":
+        return f"crash of {lost}, as long as it stays away; all are lost with all"
+    return f"loss of {lost}; restarts of all; {_power(group.durability)}"
+
+
+def _power(durability: Durability) -> str:
+    return "power loss of all nodes" if durability == "synced" else "not power loss of all nodes"
+
+
+def _notes(group: DLedgerGroup) -> tuple[str, ...]:
+    notes = [
+        f"{node} is a Java member: it acknowledges and votes before it has synced"
+        for node in group.java_nodes
+    ]
+    if len(group.members) == 2:
+        notes.append("two members: both are needed for every append and every election")
+    elif len(group.members) % 2 == 0:
+        notes.append(
+            f"{len(group.members)} members survive no more failures than {len(group.members) - 1}"
+        )
+    if group.store == "memory":
+        notes.append(
+            'store = "memory": a member that restarts has lost its log and votes all the same; an'
+            " election before it has caught up may lose acknowledged entries"
+        )
+    if group.java_nodes and group.opens_term_with == "empty":
+        notes.append("readers of Java members are shown the empty entry that opens each term")
+    if group.opens_term_with == "none" and not group.compat:
+        notes.append('term_entry = "none": upstream\'s rule, which can lose acknowledged entries')
+    if group.compat == "upstream":
+        notes.append(
+            'compat = "upstream": DLedger\'s looser rules, its known bugs included; for comparison'
+        )
+    return tuple(notes)

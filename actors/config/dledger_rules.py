@@ -1,0 +1,97 @@
+"""What no single key of a DLedger group can show: whether its keys fit together and the nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+
+from actors.config.bounds import NODES_MAX
+from actors.config.dledger import DLedgerGroup
+from actors.config.strict import Problem, describe, suggestion
+
+LOW_HIGH = (
+    ("vote_interval_min_s", "vote_interval_max_s"),
+    ("take_over_interval_min_s", "take_over_interval_max_s"),
+    ("disk_check_ratio", "disk_clean_ratio"),
+    ("max_entry_bytes", "append_pending_bytes"),
+    ("max_entry_bytes", "receive_pending_bytes"),
+)
+"""The first of each pair may not be above the second."""
+
+
+def ledger_problems(group: DLedgerGroup, nodes: Mapping[str, str]) -> Iterator[Problem]:
+    """Every problem of one group.
+
+    Args:
+        nodes: name -> address, of the whole file.
+    """
+    yield from _members(group, nodes)
+    yield from _addresses(group, nodes)
+    yield from _preferred(group)
+    yield from _numbers(group)
+    yield from _term_entry(group)
+
+
+def _members(group: DLedgerGroup, nodes: Mapping[str, str]) -> Iterator[Problem]:
+    base = ("groups", group.name, "members")
+    count = len(group.member_nodes)
+    if not 1 <= count <= NODES_MAX:
+        yield Problem(base, f"from 1 to {NODES_MAX} members", str(count))
+    seen: set[str] = set()
+    for i, member in enumerate(group.member_nodes):
+        if member.node not in nodes:
+            hint = suggestion(member.node, nodes)
+            expected = f"one of the nodes {', '.join(nodes)}{hint}"
+            yield Problem((*base, i), expected, describe(member.node), (("nodes",), base))
+        if member.node in seen:
+            yield Problem((*base, i), "each member once", f"{describe(member.node)} again", (base,))
+        seen.add(member.node)
+    if count and len(group.java_nodes) == count:
+        yield Problem(base, "a member that is not a Java node", "only Java nodes", (base,))
+
+
+def _addresses(group: DLedgerGroup, nodes: Mapping[str, str]) -> Iterator[Problem]:
+    """All listen on the group's port, and a vote of one must not be taken for another's."""
+    known = [name for name in group.members if name in nodes]
+    for one, other in combinations(dict.fromkeys(known), 2):
+        if nodes[one] == nodes[other]:
+            expected = f"another address than {one}'s: both listen on port {group.port}"
+            depends = (("nodes", one), ("groups", group.name, "members"))
+            yield Problem(("nodes", other), expected, describe(nodes[other]), depends)
+
+
+def _preferred(group: DLedgerGroup) -> Iterator[Problem]:
+    key = ("groups", group.name, "preferred_leaders")
+    for i, name in enumerate(group.preferred_leaders):
+        if name not in group.members:
+            expected = f"one of the members {', '.join(group.members)}"
+            hint = suggestion(name, group.members)
+            depends = (("groups", group.name, "members"),)
+            yield Problem((*key, i), expected + hint, describe(name), depends)
+
+
+def _numbers(group: DLedgerGroup) -> Iterator[Problem]:
+    base = ("groups", group.name)
+    for low, high in LOW_HIGH:
+        one, other = getattr(group, low), getattr(group, high)
+        if one > other:
+            yield Problem((*base, low), f"at most {high}, {other:g}", f"{one:g}", ((*base, high),))
+    most = group.entry_body_bytes_max
+    if group.max_entry_bytes > most:
+        expected = f"at most {most}, what fits one of data_file_bytes"
+        depends = ((*base, "data_file_bytes"),)
+        yield Problem((*base, "max_entry_bytes"), expected, str(group.max_entry_bytes), depends)
+
+
+def _term_entry(group: DLedgerGroup) -> Iterator[Problem]:
+    key = ("groups", group.name, "term_entry")
+    if group.term_entry == "message":
+        expected = '"empty" or "none" ("message" is not written by this version)'
+        yield Problem(key, expected, '"message"')
+    if group.java_nodes and group.term_entry is None and group.compat is None:
+        java = ", ".join(group.java_nodes)
+        expected = (
+            f'"empty" or "none", stated: {java} is a Java member, which shows its'
+            " readers the entry that opens a term"
+        )
+        yield Problem(key, expected, "nothing", (("groups", group.name, "members"),))

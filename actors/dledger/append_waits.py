@@ -1,0 +1,128 @@
+"""The appends that a leader has taken: who made each, where it lies, how it is answered."""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeAlias
+
+import attrs
+
+from actors.dledger import outcomes
+from actors.dledger.append_messages import Committed
+from actors.runtime import ReplyTo
+from wire.dledger_codes import ResponseCode
+from wire.dledger_rpc import AppendEntryRequest, AppendEntryResponse, Response
+
+
+class Answers(Protocol):
+    """Who is told how an append ended: in process, or over the wire."""
+
+    @property
+    def answered(self) -> bool:
+        """Nobody waits for it any more."""
+
+    def send(self, value: Committed) -> bool: ...
+    def fail(self, error: Exception) -> bool: ...
+
+
+@attrs.define
+class RPCAnswer:
+    """A client's APPEND over the wire: one entry.
+
+    Attributes:
+        term, leader: of the answer.
+    """
+
+    request: AppendEntryRequest
+    reply_to: ReplyTo[Response]
+    term: int
+    leader: str
+
+    @property
+    def answered(self) -> bool:
+        return self.reply_to.answered
+
+    def send(self, value: Committed) -> bool:
+        return self.reply_to.send(
+            self._response(ResponseCode.SUCCESS, value.first_index, value.positions[0])
+        )
+
+    def fail(self, error: Exception) -> bool:
+        first = getattr(error, "first", None)
+        return self.reply_to.send(
+            self._response(outcomes.code_of(error), -1 if first is None else first, -1)
+        )
+
+    def _response(self, code: ResponseCode, index: int, pos: int) -> AppendEntryResponse:
+        """Upstream's: only where nothing was written it copies all base fields of the request."""
+        request, written = self.request, index >= 0
+        return AppendEntryResponse(
+            code=code,
+            group=request.group,
+            index=index,
+            leader_id=self.leader or None,
+            local_id=None if written else request.local_id,
+            pos=pos,
+            remote_id=None if written else request.remote_id,
+            term=self.term if written else request.term,
+        )
+
+
+AnswerTo: TypeAlias = ReplyTo[Committed] | RPCAnswer
+
+
+@attrs.define
+class AppendWait:
+    """One caller's append.
+
+    Attributes:
+        count: of its entries.
+        first, last: their indexes once the store has said them, -1 before.
+        positions: of each, in bytes.
+    """
+
+    answer_to: AnswerTo
+    count: int
+    deadline_s: float
+    first: int = -1
+    last: int = -1
+    positions: tuple[int, ...] = ()
+
+    def done(self, copies: int, results: tuple[object, ...]) -> None:
+        """It is committed. Args: as in Committed."""
+        self.answer_to.send(
+            Committed(
+                first_index=self.first,
+                last_index=self.last,
+                positions=self.positions,
+                copies=copies,
+                results=results,
+            )
+        )
+
+
+@attrs.define
+class AppliedResults:
+    """What a state machine gave for entries, until the appends that they are of are answered.
+
+    Appends are answered in the order of their entries; what lies before is nobody's any more.
+    """
+
+    _by_index: dict[int, object] = attrs.field(factory=dict)  # in the order of indexes
+
+    def add(self, last: int, results: tuple[object, ...]) -> None:
+        """Args: last: index of the entry that the last of `results` is for."""
+        self._by_index.update(zip(range(last - len(results) + 1, last + 1), results, strict=True))
+
+    def take(self, first: int, last: int) -> tuple[object, ...]:
+        """Of these entries, the next that are asked for; () without a state machine."""
+        held = self._by_index
+        if not held:
+            return ()
+        found = tuple(held.get(index) for index in range(first, last + 1))
+        while held and (lowest := next(iter(held))) <= last:
+            del held[lowest]
+        return found
+
+    def forget(self) -> None:
+        """Nobody waits for any."""
+        self._by_index.clear()

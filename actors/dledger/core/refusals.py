@@ -1,0 +1,29 @@
+"""How a request is refused: the answer of its class, with the base fields of the request.
+
+Source: openmessaging/dledger, DLedgerServer.handle... and RequestOrResponse.copyBaseInfo,
+dledger-all-0.3.1.2; specification sections 2.3 and 2.4.
+"""
+
+from __future__ import annotations
+
+from wire.dledger_codes import ResponseCode
+from wire.dledger_rpc import Request, Response, request_code_of, response_class
+
+
+def refusal(request: Request, code: ResponseCode, leader: str) -> Response:
+    """The answer to a request that was not carried out.
+
+    What it does not say has its default: a PUSH's range is 0 and 0, as upstream's is where an
+    exception made the answer; a VOTE's result is UNKNOWN.
+
+    Args:
+        leader: whom this member knows; "" for nobody.
+    """
+    return response_class(request_code_of(request))(
+        code=code,
+        group=request.group,
+        leader_id=leader or None,
+        local_id=request.local_id,
+        remote_id=request.remote_id,
+        term=request.term,
+    )

@@ -1,0 +1,379 @@
+"""EntryDispatcher: sends the leader's log to one peer.
+
+Upstream: openmessaging/dledger, DLedgerEntryPusher.java (EntryDispatcher), 0.3.1.2; the decisions
+and their differences are in `core.dispatch`.
+
+Differs: entries are read by the hundred and sent as they are asked for; a peer that takes batches
+gets one push for all that has grown.
+
+Messages: LedgerGrew, Answered, and sessions. It calls its peer by rpc_peers, tells the checker
+Matched, the maintainer SawTerm and Rejoin; with a state machine it asks the caller GetSnapshot and
+tells it ReleaseSnapshot. A restart forgets what the peer has, and begins in
+COMPARE as soon as the maintainer has told the session again; its siblings notice nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias, assert_never
+
+import attrs
+
+from actors.dledger.append_messages import Matched
+from actors.dledger.base_fields import Sender
+from actors.dledger.core.dispatch import Dispatch, DispatcherState
+from actors.dledger.core.push_effects import DispatchEffects, Push, PushAnswer
+from actors.dledger.machine_messages import GetSnapshot, NoSnapshot, ReleaseSnapshot
+from actors.dledger.rpc_messages import Answered, Call
+from actors.dledger.session_messages import CONTROL, Following, Leading, Rejoin, Resting, SawTerm
+from actors.dledger.snapshot_sending import PIECE_TIMEOUT_S, SnapshotSending
+from actors.env.protocols import Disk
+from actors.errors import StorageError
+from actors.events import dledger as events
+from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
+from actors.storage.dledger import store
+from actors.storage.dledger.entry_window import EntryWindow
+from actors.storage.dledger.ledger import IndexGone
+from actors.storage.dledger.snapshots import Snapshot
+from wire.dledger_codes import PushType, ResponseCode, response_code
+from wire.dledger_rpc import (
+    InstallSnapshotRequest,
+    InstallSnapshotResponse,
+    PushEntryRequest,
+    PushEntryResponse,
+    Response,
+)
+
+MAILBOX_CAPACITY: Final = 4096
+"""Answers, most of them: one to each push that is under way."""
+SNAPSHOT_TIMEOUT_S: Final = 60.0
+"""The caller may be loading one itself; later it is asked again."""
+
+
+@attrs.frozen
+class _Sent:
+    """A push under way; comes back with its answer, perhaps to a later life of the dispatcher."""
+
+    life: int
+    session: int
+    push: Push
+
+
+@attrs.frozen
+class _SentPiece:
+    """A piece of a snapshot under way; comes back with its answer."""
+
+    number: int
+
+
+@attrs.frozen(kw_only=True)
+class _SnapshotSaid:
+    """What the caller said to GetSnapshot."""
+
+    session: int
+    outcome: Snapshot | Exception
+
+
+@attrs.frozen(kw_only=True)
+class _PieceDue:
+    """Timer: the answer to a piece is not to be waited for any more."""
+
+    number: int
+
+
+@attrs.frozen(kw_only=True)
+class _TickDue:
+    """Timer: `DispatchEffects.deadline_s`."""
+
+
+Message: TypeAlias = store.LedgerGrew | Answered | Resting | Following | Leading
+_Inbox: TypeAlias = Message | _TickDue | _PieceDue | _SnapshotSaid
+
+
+@attrs.define(kw_only=True)
+class EntryDispatcher(Actor[_Inbox]):
+    """See the module's text.
+
+    Attributes:
+        dispatch: decides; its sizes are `window`.
+        timeout_s: a push without an answer so long has none.
+        caller: of a group with a state machine.
+    """
+
+    mailbox = MailboxSpec(
+        capacity=MAILBOX_CAPACITY,
+        conflate={store.LedgerGrew: lambda message: None},
+        control=CONTROL,
+    )
+    sender: Sender
+    dispatch: Dispatch
+    window: EntryWindow
+    timeout_s: float
+    peer_ref: ActorRef[Call]
+    store_ref: ActorRef[store.Message]
+    checker: ActorRef[Matched]
+    maintainer: ActorRef[SawTerm | Rejoin]
+    disk: Disk
+    caller: ActorRef[GetSnapshot | ReleaseSnapshot] | None = None
+    _session: int = attrs.field(default=-1, init=False)
+    _term: int = attrs.field(default=-1, init=False)
+    _cuts: int = attrs.field(default=-1, init=False)
+    _matched: int | None = attrs.field(default=None, init=False)  # not told yet
+    _deadline_s: float | None = attrs.field(default=None, init=False)
+    _sending: SnapshotSending | None = attrs.field(default=None, init=False)
+    _holds: bool = attrs.field(default=False, init=False)  # a snapshot
+    _piece: int = attrs.field(default=0, init=False)  # number of the last one
+
+    # ---- life ----
+
+    async def on_start(self) -> None:
+        if self.ctx.incarnation > 1:
+            self._holds = self.caller is not None  # perhaps, from the life before
+            await self._release()
+            await self.maintainer.tell(Rejoin(part=self.ctx.path, renew=False))
+
+    async def on_stop(self, reason: StopReason) -> None:
+        await self.store_ref.tell(store.Unsubscribe(name=self.ctx.path))
+        self.window.forget()
+        await self._release()
+
+    # ---- messages ----
+
+    async def handle_batch(self, messages: list[_Inbox]) -> None:
+        for message in messages:
+            match message:
+                case Answered(token=_SentPiece()):
+                    await self._piece_answered(message)
+                case Answered():
+                    await self._answered(message)
+                case _SnapshotSaid():
+                    await self._snapshot_said(message)
+                case _PieceDue():
+                    await self._piece_ended(message.number, None)
+                case store.LedgerGrew():
+                    await self._grew(message)
+                case _TickDue():
+                    self._deadline_s = None
+                    await self._carry_out(self.dispatch.tick(self.ctx.now_s()))
+                case Leading():
+                    await self._lead(message)
+                case Resting() | Following():
+                    await self._rest(message.session)
+                case _:
+                    assert_never(message)
+        installs = (DispatcherState.INSTALL_SNAPSHOT, DispatcherState.TRUNCATE)
+        if self._holds and not (self.dispatch.leading and self.dispatch.state in installs):
+            await self._release()
+        if self._matched is not None:
+            index, self._matched = self._matched, None
+            told = Matched(session=self._session, peer=self.dispatch.peer, index=index)
+            await self.checker.tell(told)
+
+    async def _rest(self, session: int) -> None:
+        if session > self._session:
+            self._session = session
+            self._matched = None
+            if self.dispatch.leading:
+                await self.store_ref.tell(store.Unsubscribe(name=self.ctx.path))
+            self.dispatch.rest()
+
+    async def _lead(self, told: Leading) -> None:
+        if told.session < self._session or (
+            told.session == self._session and self.dispatch.leading
+        ):
+            return
+        self._session, self._term, self._matched = told.session, told.term, None
+        self.window.forget()  # what this member had as a follower may have been cut
+        self.window.end = told.end
+        # Entries leave as soon as they are written; commits wait for them anyway.
+        me, name, minor = self.ctx.self_ref, self.ctx.path, store.COMMITS | store.SYNCS
+        await self.store_ref.tell(store.Subscribe(subscriber=me, name=name, minor=minor))
+        await self._carry_out(
+            self.dispatch.lead(
+                self.ctx.now_s(),
+                term=told.term,
+                begin=told.begin,
+                end=told.end,
+                committed=told.committed,
+            )
+        )
+
+    async def _grew(self, log: store.LedgerGrew) -> None:
+        if log.cuts != self._cuts:
+            self._cuts = log.cuts
+            self.window.forget()
+        if log.session != self._session or not self.dispatch.leading:
+            return
+        if log.end_index < self.window.end:
+            return  # from before the session was told
+        self.window.end = log.end_index
+        now_s = self.ctx.now_s()
+        await self._carry_out(self.dispatch.committed(now_s, log.committed_index))
+        await self._carry_out(self.dispatch.grew(now_s, log.begin_index, log.end_index))
+
+    async def _answered(self, answered: Answered) -> None:
+        sent = answered.token
+        assert isinstance(sent, _Sent)
+        if (sent.life, sent.session) == (self.ctx.incarnation, self._session):
+            answer = _answer(answered.response)
+            effects = self.dispatch.answered(self.ctx.now_s(), sent.push, answer)
+            await self._carry_out(effects)
+
+    # ---- what is sent ----
+
+    async def _carry_out(self, effects: DispatchEffects) -> None:
+        for event in effects.events:
+            self.ctx.emit(event)
+        if effects.matched is not None:
+            self._matched = effects.matched
+        if effects.larger_term is not None:
+            await self.maintainer.tell(SawTerm(term=effects.larger_term))
+        gone = None
+        for push in effects.pushes:
+            request = self._request(push)
+            if request is None:
+                gone = push
+                break
+            call = Call(
+                request=request,
+                timeout_s=self.timeout_s,
+                token=_Sent(self.ctx.incarnation, self._session, push),
+                answer_to=self.ctx.self_ref,
+            )
+            await self.peer_ref.tell(call)
+        if effects.deadline_s is not None and (
+            self._deadline_s is None or effects.deadline_s < self._deadline_s
+        ):
+            # A later deadline needs no new timer: the old one finds nothing due and sets the next.
+            self._deadline_s = effects.deadline_s
+            self.ctx.timers.start_at("tick", effects.deadline_s, _TickDue())
+        if effects.install:
+            self._get_snapshot()
+        if gone is not None:
+            await self._carry_out(self.dispatch.unreadable(self.ctx.now_s(), gone))
+
+    def _request(self, push: Push) -> PushEntryRequest | None:
+        """The push with its entries; None if one of them has expired."""
+        base = self.sender.base(self.dispatch.peer, self.sender.self_id, self._term)
+        if push.type is PushType.COMMIT:
+            return PushEntryRequest(type=push.type, commit_index=push.commit_index, **base)
+        try:
+            entries = self.window.entries(push.first, push.last)
+        except IndexGone:
+            return None
+        if len(entries) == 1:
+            entry = entries[0]
+            return PushEntryRequest(
+                type=push.type, commit_index=push.commit_index, entry=entry, **base
+            )
+        return PushEntryRequest(
+            type=push.type, commit_index=push.commit_index, batch_entry=entries, **base
+        )
+
+    # ---- snapshots ----
+
+    def _get_snapshot(self) -> None:
+        assert self.caller is not None, "only a group with a state machine installs"
+        session = self._session
+        self._holds = True
+        self.ctx.ask_later(
+            self.caller,
+            Snapshot,
+            lambda reply_to: GetSnapshot(holder=self.ctx.path, reply_to=reply_to),
+            timeout_s=SNAPSHOT_TIMEOUT_S,
+            on_reply=lambda outcome: _SnapshotSaid(session=session, outcome=outcome),
+        )
+
+    async def _snapshot_said(self, said: _SnapshotSaid) -> None:
+        if said.session != self._session or not self.dispatch.leading:
+            return
+        if isinstance(said.outcome, Exception):
+            named = isinstance(said.outcome, NoSnapshot)
+            await self._install_failed(-1, said.outcome, tells=named)
+            return
+        try:
+            self._sending = SnapshotSending.open(self.disk, said.outcome)
+        except (StorageError, OSError) as error:
+            await self._install_failed(said.outcome.index, error)
+        else:
+            await self._send_piece(self._sending)
+
+    async def _send_piece(self, sending: SnapshotSending) -> None:
+        base = self.sender.base(self.dispatch.peer, self.sender.self_id, self._term)
+        try:
+            request = sending.next_request(self.ctx.now_s(), base)
+        except (StorageError, OSError) as error:
+            await self._install_failed(sending.snapshot.index, error)
+        else:
+            await self._call_piece(request)
+
+    async def _call_piece(self, request: InstallSnapshotRequest) -> None:
+        self._piece += 1
+        call = Call(
+            request=request,
+            timeout_s=PIECE_TIMEOUT_S,
+            token=_SentPiece(self._piece),
+            answer_to=self.ctx.self_ref,
+        )
+        # The connection's actor may forget the call: it may restart.
+        self.ctx.timers.start("piece", PIECE_TIMEOUT_S + 1.0, _PieceDue(number=self._piece))
+        await self.peer_ref.tell(call)
+
+    async def _piece_answered(self, answered: Answered) -> None:
+        assert isinstance(answered.token, _SentPiece)
+        response = answered.response
+        if not isinstance(response, InstallSnapshotResponse):
+            response = None
+        await self._piece_ended(answered.token.number, response)
+
+    async def _piece_ended(self, number: int, response: InstallSnapshotResponse | None) -> None:
+        sending = self._sending
+        if number != self._piece or sending is None:
+            return
+        if response is not None and response.term > self._term:
+            await self.maintainer.tell(SawTerm(term=response.term))
+        code = ResponseCode.NETWORK_ERROR if response is None else response_code(response.code)
+        if code is ResponseCode.SUCCESS and not sending.is_all:
+            await self._send_piece(sending)
+        elif code in (ResponseCode.SUCCESS, ResponseCode.REPEATED_REQUEST):
+            self._close_sending()
+            now_s, index = self.ctx.now_s(), sending.snapshot.index
+            await self._carry_out(self.dispatch.installed(now_s, index))
+        elif response is None and (again := sending.again(self.ctx.now_s())) is not None:
+            await self._call_piece(again)
+        else:
+            error = StorageError(f"{self.dispatch.peer} answered {code.name}")
+            await self._install_failed(sending.snapshot.index, error, tells=False)
+
+    async def _install_failed(self, index: int, error: Exception, *, tells: bool = True) -> None:
+        self._close_sending()
+        if tells:
+            self.ctx.emit(events.SnapshotFailed(index=index, reason=str(error)))
+        why = f"no snapshot: {error}"
+        await self._carry_out(self.dispatch.install_failed(self.ctx.now_s(), why))
+
+    def _close_sending(self) -> None:
+        self.ctx.timers.cancel("piece")
+        self._piece += 1  # an answer that still comes is to nothing
+        if self._sending is not None:
+            self._sending.close()
+            self._sending = None
+
+    async def _release(self) -> None:
+        self._close_sending()
+        if self._holds and self.caller is not None:
+            self._holds = False
+            await self.caller.tell(ReleaseSnapshot(holder=self.ctx.path))
+
+
+def _answer(response: Response | None) -> PushAnswer | None:
+    """What a follower said, as the decisions take it."""
+    if not isinstance(response, PushEntryResponse):
+        return None
+    return PushAnswer(
+        code=response_code(response.code),
+        term=response.term,
+        index=-1 if response.index is None else response.index,
+        count=response.count,
+        begin=response.begin_index,
+        end=response.end_index,
+    )

@@ -1,0 +1,393 @@
+"""EntryHandler: takes the leader's pushes into the own log, and vouches for what is kept.
+
+Upstream: openmessaging/dledger, DLedgerEntryPusher.java (EntryHandler), 0.3.1.2; the decisions and
+their differences are in `core.intake`.
+
+Differs: pushes that have come together are written together; an entry that is committed here and
+differs from the leader's ends the node.
+
+Messages: Asked (PUSH, INSTALL_SNAPSHOT), MachineAt, LedgerGrew, and sessions. It asks the store
+Change and tells it Commit or Condemn; it tells the checker Followed, the maintainer SawTerm,
+StoreTakes and Rejoin. Readers hear of the store what is committed, together with the log that this
+is said of. A restart forgets which entries are known to equal the leader's, and has the session
+renewed.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias, assert_never
+
+import attrs
+
+from actors.dledger.append_messages import Followed
+from actors.dledger.core.intake import Intake
+from actors.dledger.core.intake_effects import IntakeEffects, Pushed, StoreChange
+from actors.dledger.core.push_effects import PushAnswer
+from actors.dledger.core.refusals import refusal
+from actors.dledger.machine_messages import MachineAt
+from actors.dledger.pending_ledger import PendingLedger
+from actors.dledger.rpc_messages import Asked
+from actors.dledger.session_messages import (
+    CONTROL,
+    Following,
+    Leading,
+    Rejoin,
+    Resting,
+    SawTerm,
+    StoreTakes,
+)
+from actors.errors import LogFull
+from actors.runtime import Actor, ActorRef, AskTimeout, MailboxSpec, ReplyTo, StopReason
+from actors.storage.dledger import store
+from wire.dledger_codes import PushType, ResponseCode
+from wire.dledger_rpc import (
+    InstallSnapshotRequest,
+    InstallSnapshotResponse,
+    PushEntryRequest,
+    PushEntryResponse,
+    Response,
+)
+
+MAILBOX_CAPACITY: Final = 1024
+WAITING_MAX: Final = 1024
+"""Pushes that wait for those before them, and as many that wait for the disk: upstream's queue."""
+GROUP_ENTRIES_MAX: Final = 4096
+"""Entries of pushes that came together and are given to the store as one change."""
+NO_ROOM_PAUSE_S: Final = 0.5
+"""A push that found no room is refused so much later: its leader would send it again at once."""
+STORE_TIMEOUT_S: Final = 60.0
+"""A store that answers a change later than this has left its outcome unknown: it is asked."""
+
+
+@attrs.frozen(kw_only=True)
+class _ChangeAnswered:
+    """What the store said to a change, or to several as one: `number` is the last of them."""
+
+    session: int
+    number: int
+    outcome: store.Changed | Exception
+
+
+@attrs.frozen(kw_only=True)
+class _LogSaid:
+    """What the log is, after a change was refused and all behind it were answered."""
+
+    session: int
+    outcome: store.MemberRecord | Exception
+
+
+@attrs.frozen(kw_only=True)
+class _AskLogDue:
+    """Timer: the log is to be asked for after a change that found no room."""
+
+    session: int
+
+
+@attrs.frozen(kw_only=True)
+class _TickDue:
+    """Timer: `IntakeEffects.deadline_s`."""
+
+
+Message: TypeAlias = Asked | MachineAt | store.LedgerGrew | Resting | Following | Leading
+_Inbox: TypeAlias = Message | _ChangeAnswered | _LogSaid | _AskLogDue | _TickDue
+
+
+@attrs.define(kw_only=True)
+class EntryHandler(Actor[_Inbox]):
+    """See the module's text.
+
+    Attributes:
+        intake: decides; its ledger is `ledger`.
+        synced: this member vouches for what is on its disk, not for what is written.
+        pending_bytes: of pushes that wait.
+    """
+
+    mailbox: MailboxSpec = attrs.field(init=False)  # type: ignore[misc]
+    intake: Intake
+    ledger: PendingLedger
+    synced: bool
+    pending_bytes: int
+    store_ref: ActorRef[store.Message]
+    checker: ActorRef[Followed]
+    maintainer: ActorRef[SawTerm | StoreTakes | Rejoin]
+    _session: int = attrs.field(default=-1, init=False)
+    _leader: str = attrs.field(default="", init=False)
+    _followed: int = attrs.field(default=-1, init=False)  # the last session that was told
+    _asked: dict[int, tuple[PushEntryRequest, ReplyTo[Response]]] = attrs.field(
+        factory=dict, init=False
+    )
+    _token: int = attrs.field(default=0, init=False)
+    _changes: list[StoreChange] = attrs.field(factory=list, init=False)  # not given yet
+    _given: int = attrs.field(default=0, init=False)  # number of the last change, dropped or not
+    _answered: int = attrs.field(default=0, init=False)  # all up to there are done
+    _unanswered: int = attrs.field(default=0, init=False)
+    _refused: bool = attrs.field(default=False, init=False)  # the log is not what was decided on
+    _was_full: bool = attrs.field(default=False, init=False)
+    _deadline_s: float | None = attrs.field(default=None, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.mailbox = MailboxSpec(
+            capacity=MAILBOX_CAPACITY,
+            capacity_bytes=self.pending_bytes,
+            size_of=_size_of,
+            conflate={store.LedgerGrew: lambda message: None},
+            control=CONTROL,
+        )
+
+    # ---- life ----
+
+    async def on_start(self) -> None:
+        if self.ctx.incarnation > 1:
+            await self.maintainer.tell(Rejoin(part=self.ctx.path, renew=True))
+
+    async def on_stop(self, reason: StopReason) -> None:
+        await self.store_ref.tell(store.Unsubscribe(name=self.ctx.path))
+        self.ledger.reset(-1)
+
+    # ---- messages ----
+
+    async def handle_batch(self, messages: list[_Inbox]) -> None:
+        """Effects order: what the pushes of a batch change is given to the store at its end."""
+        for message in messages:
+            match message:
+                case Asked():
+                    await self._take(message)
+                case _ChangeAnswered():
+                    await self._change_answered(message)
+                case store.LedgerGrew():
+                    await self._grew(message)
+                case MachineAt():
+                    self.intake.machine.reached(message.index)
+                case _TickDue():
+                    self._deadline_s = None
+                    await self._carry_out(self.intake.tick(self.ctx.now_s()))
+                case _LogSaid():
+                    await self._log_said(message)
+                case _AskLogDue():
+                    if message.session == self._session and self._refused:
+                        self._ask_log()
+                case Resting() | Following() | Leading():
+                    await self._told(message)
+                case _:
+                    assert_never(message)
+        self._give()
+
+    async def _told(self, told: Resting | Following | Leading) -> None:
+        if told.session < self._session or (
+            told.session == self._session and not isinstance(told, Following)
+        ):
+            return
+        if told.session > self._session:
+            self._session, self._leader = told.session, ""
+            self._changes, self._refused = [], False
+            if self._followed >= 0 and not isinstance(told, Following):
+                await self.store_ref.tell(store.Unsubscribe(name=self.ctx.path))
+            await self._carry_out(self.intake.rest(session=told.session, term=told.term))
+        if isinstance(told, Following) and told.session > self._followed:
+            self._followed, self._leader = told.session, told.leader
+            self.ledger.reset(told.end)
+            self._answered = self._given
+            # What is committed it has said itself.
+            minor = store.COMMITS if self.synced else store.COMMITS | store.SYNCS
+            me, name = self.ctx.self_ref, self.ctx.path
+            await self.store_ref.tell(store.Subscribe(subscriber=me, name=name, minor=minor))
+            await self._carry_out(
+                self.intake.follow(
+                    session=told.session,
+                    term=told.term,
+                    leader=told.leader,
+                    begin=told.begin,
+                    end=told.end,
+                    committed=told.committed,
+                )
+            )
+
+    async def _take(self, asked: Asked) -> None:
+        request = asked.request
+        if isinstance(request, InstallSnapshotRequest):
+            asked.reply_to.send(_no_snapshots(request))
+            return
+        assert isinstance(request, PushEntryRequest)
+        if request.type is None:
+            asked.reply_to.send(self._ill_formed(request))
+            return
+        self._token += 1
+        self._asked[self._token] = request, asked.reply_to
+        pushed = Pushed(
+            token=self._token,
+            type=request.type,
+            term=request.term,
+            leader=request.leader_id or "",
+            commit_index=request.commit_index,
+            entries=request.entries,
+        )
+        await self._carry_out(self.intake.pushed(self.ctx.now_s(), pushed))
+
+    def _ill_formed(self, request: PushEntryRequest) -> Response:
+        """As upstream's exception is answered: without the range."""
+        return refusal(request, ResponseCode.UNEXPECTED_ARGUMENT, self._leader)
+
+    async def _grew(self, log: store.LedgerGrew) -> None:
+        if log.session != self._session or log.session != self._followed or self._refused:
+            return
+        intake = self.intake
+        if not self.ledger.pending and intake.begin < log.begin_index <= intake.end:
+            await self._carry_out(intake.expired(log.begin_index))
+        held = log.synced_index if self.synced else log.end_index
+        await self._carry_out(intake.stored_to(log.session, self._answered, held))
+        if log.committed_index < min(intake.committed, log.end_index):
+            # It was told while the entries were on their way to it.
+            await self.store_ref.tell(store.Commit(session=log.session, index=intake.committed))
+
+    # ---- changes ----
+
+    def _give(self) -> None:
+        """To the store: pure appends that follow on each other as one change."""
+        changes, self._changes = self._changes, []
+        group: list[StoreChange] = []
+        count = 0
+        for change in changes:
+            removes = change.restart or change.cut_from is not None
+            if group and (removes or count + len(change.entries) > GROUP_ENTRIES_MAX):
+                self._give_one(group)
+                group, count = [], 0
+            group.append(change)
+            count += len(change.entries)
+        if group:
+            self._give_one(group)
+
+    def _give_one(self, group: list[StoreChange]) -> None:
+        head, number, session = group[0], group[-1].number, self._session
+        entries = head.entries
+        if len(group) > 1:
+            entries = tuple(entry for change in group for entry in change.entries)
+        self._unanswered += 1
+        self.ctx.ask_later(
+            self.store_ref,
+            store.Changed,
+            lambda reply_to: store.Change(
+                session=session,
+                cut_from=head.cut_from,
+                restart=head.restart,
+                entries=entries,
+                reply_to=reply_to,
+            ),
+            timeout_s=STORE_TIMEOUT_S,
+            on_reply=lambda outcome: _ChangeAnswered(
+                session=session, number=number, outcome=outcome
+            ),
+        )
+
+    async def _change_answered(self, answered: _ChangeAnswered) -> None:
+        self._unanswered -= 1
+        outcome = answered.outcome
+        if answered.session != self._session:
+            pass
+        elif not isinstance(outcome, Exception):
+            self.ledger.done(answered.number, outcome.end_index)
+            self._answered = answered.number
+            if self._was_full:
+                await self._tell_takes(takes=True)
+        else:
+            self._refused = True
+            self._changes.clear()
+            if isinstance(outcome, LogFull) and not self._was_full:
+                await self._tell_takes(takes=False)
+        if self._refused and not self._unanswered and self._was_full:
+            due = _AskLogDue(session=self._session)
+            self.ctx.timers.start("ask log", NO_ROOM_PAUSE_S, due)
+        elif self._refused and not self._unanswered:
+            self._ask_log()
+
+    async def _tell_takes(self, *, takes: bool) -> None:
+        self._was_full = not takes
+        await self.maintainer.tell(StoreTakes(session=self._session, takes=takes))
+
+    def _ask_log(self) -> None:
+        session = self._session
+        self.ctx.ask_later(
+            self.store_ref,
+            store.MemberRecord,
+            lambda reply_to: store.GetMember(reply_to=reply_to),
+            timeout_s=STORE_TIMEOUT_S,
+            on_reply=lambda outcome: _LogSaid(session=session, outcome=outcome),
+        )
+
+    async def _log_said(self, said: _LogSaid) -> None:
+        """The decisions go on from what the log is; the leader compares again."""
+        record = said.outcome
+        if said.session != self._session or not self._refused:
+            return
+        if isinstance(record, Exception):
+            if isinstance(record, AskTimeout):
+                self._ask_log()
+            return  # or the node ends
+        self._refused = False
+        self._answered = self._given
+        self.ledger.reset(record.end)
+        await self._carry_out(self.intake.refused(said.session, record.begin, record.end))
+        held = record.stored if self.synced else record.end
+        await self._carry_out(self.intake.stored_to(said.session, self._answered, held))
+
+    # ---- effects ----
+
+    async def _carry_out(self, effects: IntakeEffects) -> None:
+        """Effects order: changes are collected, and what vouches for them waits for the disk."""
+        if effects.alarm:
+            await self.store_ref.tell(store.Condemn(reason=effects.alarm))
+        for change in effects.changes:
+            self._given = change.number
+            if not self._refused:
+                self._changes.append(change)
+                self.ledger.asked(change)
+        if effects.committed is not None:
+            await self._committed(effects.committed)
+        if effects.larger_term is not None:
+            await self.maintainer.tell(SawTerm(term=effects.larger_term))
+        for token, answer in effects.answers:
+            request, reply_to = self._asked.pop(token)
+            good = answer.code is not ResponseCode.UNEXPECTED_ARGUMENT
+            reply_to.send(_response(request, answer) if good else self._ill_formed(request))
+        for event in effects.events:
+            self.ctx.emit(event)
+        if effects.deadline_s is not None and (
+            self._deadline_s is None or effects.deadline_s < self._deadline_s
+        ):
+            # A later deadline needs no new timer: the old one finds nothing due and sets the next.
+            self._deadline_s = effects.deadline_s
+            self.ctx.timers.start_at("tick", effects.deadline_s, _TickDue())
+
+    async def _committed(self, index: int) -> None:
+        """The store takes it behind the changes that it covers."""
+        self._give()
+        await self.store_ref.tell(store.Commit(session=self._session, index=index))
+        await self.checker.tell(Followed(index=index))
+
+
+def _size_of(message: object) -> int:
+    """What a message counts against the bytes that may wait."""
+    if not isinstance(message, Asked) or not isinstance(message.request, PushEntryRequest):
+        return 0
+    request = message.request
+    return request.total_size or (request.entry.size if request.entry is not None else 0)
+
+
+def _response(request: PushEntryRequest, answer: PushAnswer) -> PushEntryResponse:
+    """As upstream answers each kind: a COMMIT names no entry."""
+    names_entry = request.type is not PushType.COMMIT and answer.index >= 0
+    return PushEntryResponse(
+        begin_index=answer.begin,
+        code=answer.code,
+        count=answer.count,
+        end_index=answer.end,
+        group=request.group,
+        index=answer.index if names_entry else None,
+        term=answer.term,
+    )
+
+
+def _no_snapshots(request: InstallSnapshotRequest) -> InstallSnapshotResponse:
+    """Without a state machine there are none, as in dialect L."""
+    return InstallSnapshotResponse(
+        code=ResponseCode.UNSUPPORTED, group=request.group, term=request.term
+    )

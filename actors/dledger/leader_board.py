@@ -1,0 +1,43 @@
+"""What a member's state maintainer has published: read by its node and in refusals.
+
+Like a log's published range it is a value that others may look at without a message: an append
+costs one attribute check more. It outlives the group's tree.
+"""
+
+from __future__ import annotations
+
+import attrs
+import trio
+
+from actors.dledger.core.election_effects import RoleChanged
+
+
+@attrs.define(eq=False)
+class LeaderBoard:
+    """The newest role of one member.
+
+    Attributes:
+        role: None before the first, and after the member's end.
+        is_open: this member leads, and its parts take appends; they have the last word.
+    """
+
+    role: RoleChanged | None = None
+    is_open: bool = False
+    _changed: trio.Event = attrs.field(init=False, factory=trio.Event)
+
+    @property
+    def leader(self) -> str:
+        """Of the present term, "" if none is known."""
+        return "" if self.role is None else self.role.leader
+
+    def publish(self, role: RoleChanged | None, *, is_open: bool = False) -> None:
+        """By the state maintainer."""
+        if (role, is_open) == (self.role, self.is_open):
+            return
+        self.role, self.is_open = role, is_open
+        changed, self._changed = self._changed, trio.Event()
+        changed.set()
+
+    async def wait_changed(self) -> None:
+        """Return once something else is published than now."""
+        await self._changed.wait()

@@ -1,0 +1,64 @@
+"""What a member was asked and answers later: the election knows each question by its token."""
+
+from __future__ import annotations
+
+import attrs
+
+from actors.dledger import election_requests as requests
+from actors.dledger.append_messages import ReadIndex
+from actors.dledger.core.election_effects import Effects
+from actors.dledger.rpc_messages import Asked
+from actors.dledger.session_messages import LeaderProven, ProveLeader
+from actors.runtime import ReplyTo
+
+
+@attrs.define
+class OpenQuestions:
+    """Those of the state maintainer."""
+
+    _transfers: dict[int, Asked] = attrs.field(factory=dict, init=False)
+    _proofs: dict[int, ReplyTo[LeaderProven]] = attrs.field(factory=dict, init=False)
+    _token: int = attrs.field(default=0, init=False)
+
+    def transfer(self, asked: Asked) -> int:
+        """Somebody wants the leadership to be handed over; its token."""
+        self._token += 1
+        self._transfers[self._token] = asked
+        return self._token
+
+    def proof(self, asked: ProveLeader) -> int:
+        """Somebody asks whether this member leads; its token."""
+        self._token += 1
+        self._proofs[self._token] = asked.reply_to
+        return self._token
+
+    def answer(self, effects: Effects) -> None:
+        """All that these effects answer."""
+        for answer in effects.transfers:
+            self._transfers.pop(answer.token).reply_to.send(requests.transfer_response(answer))
+        for proven in effects.proven:
+            self._proofs.pop(proven.token).send(LeaderProven(leads=proven.leads))
+
+
+@attrs.define
+class OpenReads:
+    """Those who ask a leader up to where they have to read."""
+
+    _waiting: list[ReplyTo[ReadIndex]] = attrs.field(factory=list, init=False)
+
+    def add(self, reply_to: ReplyTo[ReadIndex]) -> None:
+        """It waits for the next answer."""
+        self._waiting.append(reply_to)
+
+    def answer(self, index: int | None) -> None:
+        """None: not known yet, they go on waiting."""
+        if index is not None:
+            for reply_to in self._waiting:
+                reply_to.send(ReadIndex(index=index))
+            self._waiting.clear()
+
+    def fail(self, error: Exception) -> None:
+        """This member leads no more."""
+        for reply_to in self._waiting:
+            reply_to.fail(error)
+        self._waiting.clear()

@@ -1,0 +1,108 @@
+"""How an append ends: our errors under upstream's names, and the codes of both.
+
+Upstream: openmessaging/dledger, DLedgerServer.java (handleAppend), DLedgerEntryPusher.java
+(waitAck), 0.3.1.2; specification section 5.
+
+Differs: an append whose leader leads no more ends with EXPIRED_TERM at once; upstream's waits until
+the same node leads again, and ends with TERM_CHANGED then.
+
+`status` of each error is the name of upstream's response code.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeVar
+
+from actors.errors import (
+    LeadershipLost,
+    LogFull,
+    NotMaster,
+    NotStored,
+    OutcomeUnknown,
+    Overloaded,
+    ReplicationTimeout,
+    TooLarge,
+    TriologError,
+)
+from wire.dledger_codes import ResponseCode
+
+E = TypeVar("E", bound=TriologError)
+
+_BY_NAME: Final = {code.name: code for code in ResponseCode}
+
+
+def named(error: E, code: ResponseCode) -> E:
+    """The error under upstream's name for it."""
+    assert hasattr(error, "status")
+    error.status = code.name
+    return error
+
+
+def code_of(error: Exception) -> ResponseCode:
+    """What a peer is answered; what has no code of its own is INTERNAL_ERROR: outcome unknown."""
+    status = getattr(error, "status", "")
+    return _BY_NAME.get(status, ResponseCode.INTERNAL_ERROR)
+
+
+def not_leader(leader: str) -> NotMaster:
+    """Args: leader: as far as known, "" otherwise."""
+    says = f"{leader} leads" if leader else "it knows no leader"
+    error = NotMaster(f"this member does not lead; {says}", hint=leader or None)
+    return named(error, ResponseCode.NOT_LEADER)
+
+
+def transferring() -> NotMaster:
+    """The leader hands over; who leads next is not known yet."""
+    error = NotMaster("the leader hands its leadership over")
+    return named(error, ResponseCode.LEADER_TRANSFERRING)
+
+
+def pending_full(what: str) -> Overloaded:
+    """Args: what: is full, for people."""
+    return named(Overloaded(what), ResponseCode.LEADER_PENDING_FULL)
+
+
+def too_large(size_bytes: int, max_bytes: int) -> TooLarge:
+    """A body above the group's bound."""
+    error = TooLarge(f"a body of {size_bytes} bytes, at most {max_bytes}")
+    return named(error, ResponseCode.UNEXPECTED_ARGUMENT)
+
+
+def no_body() -> TooLarge:
+    """An append of nothing at all; an empty body is something."""
+    return named(TooLarge("an append without a body"), ResponseCode.UNEXPECTED_ARGUMENT)
+
+
+def not_stored(error: Exception) -> NotStored | None:
+    """The store's refusal of an append as its callers learn it; None: it is no refusal."""
+    match error:
+        case LogFull():
+            return named(LogFull(str(error)), ResponseCode.DISK_FULL)
+        case TooLarge():
+            return named(TooLarge(str(error)), ResponseCode.UNEXPECTED_ARGUMENT)
+        case Overloaded():
+            return named(Overloaded(str(error)), ResponseCode.LEADER_PENDING_FULL)
+        case NotStored():
+            return not_leader("")  # of an earlier session: the fence held
+        case _:
+            return None
+
+
+def timed_out(first: int, last: int, committed: int) -> ReplicationTimeout:
+    """Args: first, last: indexes of its entries. committed: the committed index now."""
+    text = f"entries {first} to {last} are written, but no quorum has them in time"
+    error = ReplicationTimeout(f"{text}; committed is {committed}", first, last)
+    return named(error, ResponseCode.WAIT_QUORUM_ACK_TIMEOUT)
+
+
+def leadership_lost(first: int | None, last: int | None) -> LeadershipLost:
+    """Args: first, last: indexes of its entries, None if not known."""
+    error = LeadershipLost("this member leads no more; a quorum may have the entries", first, last)
+    return named(error, ResponseCode.EXPIRED_TERM)
+
+
+def store_silent(error: Exception) -> OutcomeUnknown:
+    """The store did not answer: what was given to it may be written."""
+    unknown = OutcomeUnknown(f"the store did not say what became of an append: {error}")
+    unknown.__cause__ = error
+    return unknown

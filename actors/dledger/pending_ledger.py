@@ -1,0 +1,72 @@
+"""A follower's log as it will be: what is written, under what the store was asked and has not done.
+
+Source: `core.intake_effects.LedgerView`; the decisions run ahead of the disk.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import attrs
+
+from actors.dledger.core.intake_effects import StoreChange
+from actors.storage.dledger.compare import is_equal
+from actors.storage.dledger.entry_window import EntryWindow
+from actors.storage.dledger.ledger import IndexGone
+from wire.dledger_entry import Entry
+
+
+@attrs.define
+class PendingLedger:
+    """See the module's text. `Intake` asks only within the range that it has decided on.
+
+    Attributes:
+        window: of what is written.
+    """
+
+    window: EntryWindow
+    _asked: deque[StoreChange] = attrs.field(factory=deque, init=False)
+    _entries: dict[int, Entry] = attrs.field(factory=dict, init=False)
+
+    @property
+    def pending(self) -> bool:
+        """The store has not answered all that it was asked."""
+        return bool(self._asked)
+
+    def holds(self, entry: Entry) -> bool:
+        """See `LedgerView.holds`."""
+        held = self._entries.get(entry.index)
+        if held is None:
+            if entry.index > self.window.end:
+                return False
+            try:
+                held = self.window.entry(entry.index)
+            except IndexGone:
+                return False
+        return is_equal(held, entry)
+
+    def asked(self, change: StoreChange) -> None:
+        """The store is asked for this, after all before it."""
+        self._asked.append(change)
+        for entry in change.entries:
+            self._entries[entry.index] = entry
+
+    def done(self, number: int, end: int) -> None:
+        """It has carried out all up to that change; the log ended there then."""
+        cuts = False
+        while self._asked and self._asked[0].number <= number:
+            change = self._asked.popleft()
+            cuts = cuts or change.restart or change.cut_from is not None
+            for entry in change.entries:
+                if self._entries.get(entry.index) is entry:
+                    del self._entries[entry.index]
+        if cuts:
+            self.window.forget()
+        self.window.end = end
+
+    def reset(self, end: int) -> None:
+        """Nothing is asked any more; the log ends there."""
+        self._asked.clear()
+        self._entries.clear()
+        self.window.forget()
+        self.window.end = end

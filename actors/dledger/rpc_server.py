@@ -1,0 +1,105 @@
+"""RPCServer: where a node's members of DLedger groups take connections, as a specification.
+
+`rpc_server` is the supervisor of `connections` (dynamic) and `accept`, which stands behind them:
+the door closes first, and a crash of it ends no connection.
+
+Upstream: openmessaging/dledger, DLedgerRpcNettyService.java, proxy/DLedgerProxy.java,
+dledger-all-0.3.1.2; apache/rocketmq, remoting/netty/NettyRemotingServer.java, 4.9.4.
+
+Differs: listens on the node's own address only; an address that is no member's is closed and
+counted; the number of open connections is bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import attrs
+
+from actors.dledger.rpc_connection import RPCConnection
+from actors.dledger.rpc_messages import Services
+from actors.dledger.rpc_routing import Directory
+from actors.env.protocols import Listener, Network, Stream
+from actors.errors import ConfigError
+from actors.events import dledger as events
+from actors.runtime import ChildSpec, DynamicSpec, Restart, Strategy, SupervisorSpec
+from actors.runtime.accepting import Accepting, Admitted
+
+CONNECTIONS_MAX: Final = 256
+"""Two from each peer, the others from clients: one of each client's process."""
+CONNECTION_SHUTDOWN_S: Final = 1.0
+"""A connection has nothing to save, and its stream is aborted."""
+
+
+@attrs.frozen(kw_only=True)
+class RPCServerSettings:
+    """One port of one node.
+
+    Attributes:
+        where: the key that says the port, for who has to change it.
+        addresses: of members, and so of clients; no other address is served.
+        services: the members that share the port.
+        next_connection: the next number; outlives restarts, so that numbers never repeat.
+    """
+
+    network: Network
+    host: str
+    port: int
+    where: str
+    addresses: frozenset[str]
+    services: tuple[Services, ...]
+    next_connection: Callable[[], int]
+
+
+@attrs.define(kw_only=True)
+class RPCServer(Accepting):
+    """See the module's text."""
+
+    settings: RPCServerSettings
+    _directory: Directory = attrs.field(init=False)
+
+    async def listen(self) -> Listener:
+        settings = self.settings
+        self._directory = Directory(settings.services)
+        try:
+            listener = await settings.network.listen(settings.host, settings.port)
+        except OSError as error:
+            raise ConfigError(
+                f"{settings.where}: cannot listen on {settings.host}:{settings.port}: "
+                f"{error.strerror}"
+            ) from error
+        address = listener.address
+        self.ctx.emit(events.RPCListening(address=address.host, port=address.port))
+        return listener
+
+    async def admit(self, stream: Stream) -> Admitted | None:
+        if stream.remote.host not in self.settings.addresses:
+            return None
+        connection = self.settings.next_connection()
+        child = ChildSpec(
+            name=f"connection-{connection}",
+            start=partial(
+                RPCConnection, stream=stream, connection=connection, directory=self._directory
+            ),
+            restart=Restart.TEMPORARY,
+            shutdown_s=CONNECTION_SHUTDOWN_S,
+        )
+        return Admitted(connection=connection, child=child)
+
+    def tell_refused(self, stream: Stream, reason: str, count: int) -> None:
+        self.ctx.emit(
+            events.RPCConnectionRefused(address=str(stream.remote), reason=reason, count=count)
+        )
+
+
+def rpc_server(settings: RPCServerSettings) -> SupervisorSpec:
+    """All that serves one port."""
+    return SupervisorSpec(
+        strategy=Strategy.REST_FOR_ONE,
+        children=(
+            ChildSpec(name="connections", start=DynamicSpec(children_max=CONNECTIONS_MAX)),
+            ChildSpec(name="accept", start=partial(RPCServer, settings=settings)),
+        ),
+    )

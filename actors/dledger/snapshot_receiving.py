@@ -1,0 +1,129 @@
+"""A leader's snapshot as it comes in: in one request, or in pieces.
+
+Upstream: openmessaging/dledger, DLedgerEntryPusher.java, handleInstallSnapshot and
+snapshot/SnapshotManager.java, installSnapshot, tag 0.4.0.
+
+Differs: a piece counts only behind the one before it, and the whole only with its checksum.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from actors.storage.dledger.snapshots import (
+    CHUNK_BYTES,
+    INSTALLED,
+    SNAPSHOT_BYTES_MAX,
+    SnapshotFolder,
+    Writer,
+)
+from wire.dledger_codes import ResponseCode
+from wire.dledger_rpc import InstallSnapshotRequest
+
+
+@attrs.define
+class Coming:
+    """One of which something is here.
+
+    Attributes:
+        index, term: of the last entry that it stands for.
+    """
+
+    index: int
+    term: int
+    leader_term: int
+    total_bytes: int
+    total_crc: int | None
+    writer: Writer
+
+
+@attrs.define
+class SnapshotReceiving:
+    """See the module's text.
+
+    Attributes:
+        coming: what is not complete yet, or was taken by nobody.
+    """
+
+    folder: SnapshotFolder
+    coming: Coming | None = None
+
+    def take(self, request: InstallSnapshotRequest) -> ResponseCode | None:
+        """A request of the leader that is followed. None: `coming` is complete.
+
+        Raises: LogFull: no room; OSError. What was here of it is gone.
+        """
+        piece, at, total, crc = _parts(request)
+        if piece is None or not _fits(request, len(piece), at, total):
+            return ResponseCode.UNEXPECTED_ARGUMENT
+        try:
+            if at == 0:
+                self._begin(request, total, crc)
+            coming = self.coming
+            if coming is None or not _goes_on(coming, request, at, total, crc):
+                return ResponseCode.INSTALL_SNAPSHOT_ERROR
+            for start in range(0, len(piece), CHUNK_BYTES):
+                coming.writer.write(piece[start : start + CHUNK_BYTES])
+        except Exception:
+            self.forget()
+            raise
+        if coming.writer.size_bytes < total:
+            return ResponseCode.SUCCESS
+        if crc is not None and coming.writer.crc != crc:
+            self.forget()
+            return ResponseCode.INSTALL_SNAPSHOT_ERROR
+        return None
+
+    def forget(self) -> None:
+        """Nothing of it is kept. Raises: OSError."""
+        coming, self.coming = self.coming, None
+        if coming is not None:
+            coming.writer.abandon()
+
+    def _begin(self, request: InstallSnapshotRequest, total: int, crc: int | None) -> None:
+        self.forget()
+        self.coming = Coming(
+            index=request.last_included_index,
+            term=request.last_included_term,
+            leader_term=request.term,
+            total_bytes=total,
+            total_crc=crc,
+            writer=self.folder.writer(INSTALLED),
+        )
+
+
+def _parts(request: InstallSnapshotRequest) -> tuple[bytes | None, int, int, int | None]:
+    """What it brings: bytes, where they belong, how many there are in all, their checksum."""
+    if request.data:
+        return request.data, 0, len(request.data), None
+    at, total = request.piece_at, request.total_bytes
+    if at is None or total is None or request.total_crc is None:
+        return None, 0, 0, None
+    return request.piece or None, at, total, request.total_crc
+
+
+def _fits(request: InstallSnapshotRequest, size: int, at: int, total: int) -> bool:
+    return (
+        at >= 0
+        and at + size <= total <= SNAPSHOT_BYTES_MAX
+        and request.last_included_index >= 0
+        and 0 <= request.last_included_term <= request.term
+    )
+
+
+def _goes_on(
+    coming: Coming, request: InstallSnapshotRequest, at: int, total: int, crc: int | None
+) -> bool:
+    return at == coming.writer.size_bytes and (
+        coming.index,
+        coming.term,
+        coming.leader_term,
+        coming.total_bytes,
+        coming.total_crc,
+    ) == (
+        request.last_included_index,
+        request.last_included_term,
+        request.term,
+        total,
+        crc,
+    )

@@ -1,0 +1,398 @@
+"""StateMaintainer: owns a member's role, and tells all its parts by which session they act.
+
+Upstream: openmessaging/dledger, DLedgerLeaderElector.java (StateMaintainer, handleVote,
+handleHeartBeat, handleLeadershipTransfer), MemberState.java, DLedgerServer.java
+(handleMetadata, checkPreferredLeader), 0.3.1.2; the decisions and their differences are in
+`core.election`.
+
+Differs: what is decided is carried out in order, and nothing of it before the vote that it rests on
+is on the disk. A part that lives anew is told the session again, or has it renewed.
+
+Messages: Asked (VOTE, HEART_BEAT, METADATA, LEADERSHIP_TRANSFER), Answered, LedgerGrew, Rejoin,
+SawTerm, StoreTakes, Held, ProveLeader. At its start it asks the store GetMember; later SaveVote
+and OpenSession, and the checker GetWatermarks; it tells all parts Resting, then Following or
+Leading, and the checker HoldAppends. A restart forgets the role: it begins a new session, as a
+candidate.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias, assert_never
+
+import attrs
+
+from actors.dledger import election_requests as requests
+from actors.dledger.append_messages import GetWatermarks, Held, HoldAppends, Watermarks
+from actors.dledger.base_fields import Sender
+from actors.dledger.core.election import Election
+from actors.dledger.core.election_effects import Effects, RoleChanged
+from actors.dledger.core.member_state import LedgerEnd, MemberState, SavedVote
+from actors.dledger.core.settings import NUMBERS_OF_A_LIFE, CompatSettings, ElectionSettings
+from actors.dledger.held_effects import HeldEffects, Job
+from actors.dledger.leader_board import LeaderBoard
+from actors.dledger.open_questions import OpenQuestions
+from actors.dledger.rpc_messages import Answered, Asked, Call
+from actors.dledger.session_messages import (
+    ProveLeader,
+    Rejoin,
+    SawTerm,
+    StoreTakes,
+    Told,
+)
+from actors.dledger.session_telling import SessionTelling
+from actors.dledger.stored_ends import StoredEnds
+from actors.errors import Overloaded
+from actors.runtime import Actor, ActorDown, ActorRef, AskTimeout, MailboxSpec, StopReason
+from actors.storage.dledger import store
+from actors.storage.dledger.term_files import TermVote
+from actors.storage.pull_messages import NEWS_WITHIN_S
+from wire.dledger_rpc import (
+    HeartBeatRequest,
+    LeadershipTransferRequest,
+    MetadataRequest,
+    VoteRequest,
+)
+
+MAILBOX_CAPACITY: Final = 4096
+STORE_TIMEOUT_S: Final = 60.0
+"""A vote, or a session, that the store does not confirm by then is asked for again."""
+SAVE_AGAIN_S: Final = 1.0
+"""A vote that found no room on the disk is saved again after so long; until then nothing that rests
+on it leaves this member."""
+LEAD_AGAIN_S: Final = 10.0
+"""A store that refused an entry for want of room may have some again: it looks at its disk so
+often."""
+UNSENT_MAX: Final = 4096
+"""Inputs whose effects wait for a vote to be saved; requests above it are not answered."""
+ASK_TIMEOUT_S: Final = 5.0
+
+
+@attrs.frozen(kw_only=True)
+class _VoteSaved:
+    """What the store said to SaveVote."""
+
+    vote: SavedVote
+    outcome: TermVote | Exception
+
+
+@attrs.frozen(kw_only=True)
+class _Opened:
+    """What the store said to OpenSession."""
+
+    role: RoleChanged
+    outcome: store.SessionOpened | Exception
+
+
+@attrs.frozen(kw_only=True)
+class _WatermarksSaid:
+    """What the checker said; `asked` is None for the look at preferred leaders."""
+
+    asked: Asked | None
+    outcome: Watermarks | Exception
+
+
+@attrs.frozen(kw_only=True)
+class _TickDue:
+    """Timer: `Effects.deadline_s`."""
+
+
+@attrs.frozen(kw_only=True)
+class _SaveAgainDue:
+    """Timer: the vote is to be saved once more."""
+
+
+@attrs.frozen(kw_only=True)
+class _LeadAgainDue:
+    """Timer: the store may take entries again."""
+
+
+@attrs.frozen(kw_only=True)
+class _LookForPreferred:
+    """Timer: see `Election.look_for_preferred`."""
+
+
+Message: TypeAlias = (
+    Asked | Answered | store.LedgerGrew | Rejoin | SawTerm | StoreTakes | Held | ProveLeader
+)
+_Inbox: TypeAlias = (
+    Message
+    | _VoteSaved
+    | _Opened
+    | _WatermarksSaid
+    | _TickDue
+    | _SaveAgainDue
+    | _LeadAgainDue
+    | _LookForPreferred
+)
+
+
+@attrs.define(kw_only=True)
+class StateMaintainer(Actor[_Inbox]):
+    """See the module's text.
+
+    Attributes:
+        compat: upstream's looser rules.
+        addresses: of each member, as clients reach it: "host:port".
+        synced: the log is what is on the disk.
+        board: where refusals find the leader.
+        parts: all that are told sessions, by path.
+        peers: the connection to each peer that nothing large goes through.
+    """
+
+    mailbox = MailboxSpec(
+        capacity=MAILBOX_CAPACITY, conflate={store.LedgerGrew: lambda message: None}
+    )
+    sender: Sender
+    addresses: dict[str, str]
+    settings: ElectionSettings
+    compat: CompatSettings
+    synced: bool
+    board: LeaderBoard
+    store_ref: ActorRef[store.Message]
+    checker: ActorRef[HoldAppends | GetWatermarks]
+    parts: dict[str, ActorRef[Told]]
+    peers: dict[str, ActorRef[Call]]
+    _election: Election = attrs.field(init=False)
+    _ends: StoredEnds = attrs.field(init=False)
+    _telling: SessionTelling = attrs.field(init=False)
+    _held: HeldEffects = attrs.field(init=False)
+    _questions: OpenQuestions = attrs.field(factory=OpenQuestions, init=False)
+    _deadline_s: float | None = attrs.field(default=None, init=False)
+
+    # ---- life ----
+
+    async def on_start(self) -> None:
+        record = await self.store_ref.ask(
+            store.MemberRecord,
+            lambda reply_to: store.GetMember(reply_to=reply_to),
+            timeout_s=ASK_TIMEOUT_S,
+        )
+        end = LedgerEnd(index=record.end, term=record.end_term)
+        state = MemberState(
+            self_id=self.sender.self_id,
+            members=tuple(sorted(self.addresses)),
+            vote=SavedVote(term=record.vote.term, voted_for=record.vote.voted_for),
+            session=max(record.session, 0),
+            end=end,
+        )
+        self._election = Election(
+            settings=self.settings,
+            state=state,
+            rng=self.ctx.rng,
+            compat=self.compat,
+            number=self.ctx.incarnation * NUMBERS_OF_A_LIFE,
+        )
+        self._ends = StoredEnds(self.synced, end)
+        self._telling = SessionTelling(parts=self.parts, synced=self.synced)
+        self._held = HeldEffects(waits=not self.compat.vote_unsynced)
+        me, name = self.ctx.self_ref, self.ctx.path
+        await self.store_ref.tell(store.Subscribe(subscriber=me, name=name, within_s=NEWS_WITHIN_S))
+        if self.settings.preferred_leaders:
+            self._look_later()
+        await self._carry_out(self._election.started(self.ctx.now_s()))
+
+    async def on_stop(self, reason: StopReason) -> None:
+        self.board.publish(None)
+        await self.store_ref.tell(store.Unsubscribe(name=self.ctx.path))
+
+    # ---- messages ----
+
+    async def handle(self, message: _Inbox) -> None:
+        election, now_s = self._election, self.ctx.now_s()
+        match message:
+            case Asked():
+                await self._asked(message)
+            case Answered():
+                await self._carry_out(requests.answered(election, now_s, message))
+            case store.LedgerGrew():
+                await self._grew(message)
+            case _TickDue():
+                self._deadline_s = None
+                await self._carry_out(election.tick(now_s))
+            case SawTerm():
+                await self._carry_out(election.saw_term(now_s, message.term))
+            case Held():
+                await self._carry_out(election.held(now_s, message.session, message.end))
+            case ProveLeader():
+                token = self._questions.proof(message)
+                await self._carry_out(election.proof_requested(now_s, token))
+            case Rejoin():
+                await self._rejoin(message)
+            case StoreTakes():
+                await self._store_takes(message)
+            case _LeadAgainDue():
+                await self._carry_out(election.lead_allowed(now_s, True))
+            case _Opened():
+                await self._opened(message)
+            case _VoteSaved():
+                await self._vote_saved(message)
+            case _SaveAgainDue():
+                if self._held.saving is not None:
+                    self._save(self._held.saving)
+            case _WatermarksSaid():
+                await self._watermarks_said(message)
+            case _LookForPreferred():
+                self._look_later()
+                self._ask_watermarks(None)
+            case _:
+                assert_never(message)
+
+    async def _asked(self, asked: Asked) -> None:
+        election, request = self._election, asked.request
+        if len(self._held) >= UNSENT_MAX:
+            asked.reply_to.fail(Overloaded("too much waits for a vote to be saved"))
+            return
+        match request:
+            case VoteRequest():
+                vote = requests.vote_asked(request)
+                await self._carry_out(election.vote_requested(self.ctx.now_s(), vote), asked)
+            case HeartBeatRequest():
+                effects = election.heartbeat(
+                    self.ctx.now_s(), request.leader_id or "", request.term
+                )
+                await self._carry_out(effects, asked)
+            case MetadataRequest():
+                asked.reply_to.send(
+                    requests.metadata(request, self._election.state.leader, self.addresses)
+                )
+            case LeadershipTransferRequest():
+                self._ask_watermarks(asked)
+            case _:
+                raise AssertionError(f"not for the maintainer: {type(request).__name__}")
+
+    # ---- the log ----
+
+    async def _grew(self, log: store.LedgerGrew) -> None:
+        end = LedgerEnd(index=log.end_index, term=log.end_term)
+        kept = self._ends.grew(end, log.synced_index)
+        await self._carry_out(self._election.grew(self.ctx.now_s(), log.session, kept))
+        await self._telling.grew(log)
+        self.board.publish(self._telling.role, is_open=self._telling.leads)
+
+    async def _store_takes(self, message: StoreTakes) -> None:
+        if message.takes:
+            self.ctx.timers.cancel("lead again")
+        else:
+            self.ctx.timers.start("lead again", LEAD_AGAIN_S, _LeadAgainDue())
+        await self._carry_out(self._election.lead_allowed(self.ctx.now_s(), message.takes))
+
+    # ---- effects ----
+
+    async def _carry_out(self, effects: Effects, asked: Asked | None = None) -> None:
+        """Effects order: `Effects`; what stands behind an unsaved vote waits for it."""
+        if effects.deadline_s is not None and (
+            self._deadline_s is None or effects.deadline_s < self._deadline_s
+        ):
+            # A later deadline needs no new timer: the old one finds nothing due and sets the next.
+            self._deadline_s = effects.deadline_s
+            self.ctx.timers.start_at("tick", effects.deadline_s, _TickDue())
+        self._held.add(Job(effects=effects, asked=asked))
+        await self._work()
+
+    async def _work(self) -> None:
+        while (due := self._held.next()) is not None:
+            if isinstance(due, SavedVote):
+                self._save(due)
+            else:
+                await self._do(due)
+
+    def _save(self, saved: SavedVote) -> None:
+        vote = TermVote(saved.term, saved.voted_for)
+        self.ctx.ask_later(
+            self.store_ref,
+            TermVote,
+            lambda reply_to: store.SaveVote(vote=vote, reply_to=reply_to),
+            timeout_s=STORE_TIMEOUT_S,
+            on_reply=lambda outcome: _VoteSaved(vote=saved, outcome=outcome),
+        )
+
+    async def _vote_saved(self, saved: _VoteSaved) -> None:
+        if saved.vote != self._held.saving or isinstance(saved.outcome, ActorDown):
+            return  # a late first answer, or the node ends
+        if isinstance(saved.outcome, Exception):
+            self.ctx.timers.start("save again", SAVE_AGAIN_S, _SaveAgainDue())
+            return
+        self._held.saved()
+        await self._work()
+
+    async def _do(self, job: Job) -> None:
+        effects, asked, sender = job.effects, job.asked, self.sender
+        if effects.role is not None:
+            self.board.publish(effects.role)
+            await self._telling.rest(effects.role)
+            self._open(effects.role)
+        role = self._telling.role
+        if effects.hold_appends is not None and role is not None:
+            await self.checker.tell(HoldAppends(session=role.session, on=effects.hold_appends))
+        if effects.vote is not None and asked is not None:
+            asked.reply_to.send(requests.vote_response(asked.request, effects.vote))
+        if effects.heartbeat is not None and asked is not None:
+            asked.reply_to.send(requests.heartbeat_response(effects.heartbeat))
+        self._questions.answer(effects)
+        sent = requests.calls(sender, self.peers, effects, self.settings, self.ctx.self_ref)
+        for peer, call in sent:
+            await self.peers[peer].tell(call)
+        for event in effects.events:
+            self.ctx.emit(event)
+
+    # ---- sessions ----
+
+    def _open(self, role: RoleChanged) -> None:
+        self.ctx.ask_later(
+            self.store_ref,
+            store.SessionOpened,
+            lambda reply_to: store.OpenSession(
+                session=role.session, term=role.term, reply_to=reply_to
+            ),
+            timeout_s=STORE_TIMEOUT_S,
+            on_reply=lambda outcome: _Opened(role=role, outcome=outcome),
+        )
+
+    async def _opened(self, opened: _Opened) -> None:
+        outcome, role = opened.outcome, opened.role
+        if role is not self._telling.role:
+            return
+        if isinstance(outcome, AskTimeout):
+            self._open(role)
+        elif not isinstance(outcome, Exception):
+            end = LedgerEnd(index=outcome.end_index, term=outcome.end_term)
+            effects = self._election.fenced(self.ctx.now_s(), role.session, end)
+            await self._carry_out(effects)
+            if role is self._telling.role:
+                await self._telling.opened(end)
+                self.board.publish(role, is_open=self._telling.leads)
+
+    async def _rejoin(self, rejoin: Rejoin) -> None:
+        before = self._telling.role
+        if rejoin.renew:
+            await self._carry_out(self._election.renew(self.ctx.now_s()))
+        if self._telling.role is before:
+            await self._telling.tell_again(rejoin.part)
+
+    # ---- transfers ----
+
+    def _ask_watermarks(self, asked: Asked | None) -> None:
+        self.ctx.ask_later(
+            self.checker,
+            Watermarks,
+            lambda reply_to: GetWatermarks(reply_to=reply_to),
+            timeout_s=ASK_TIMEOUT_S,
+            on_reply=lambda outcome: _WatermarksSaid(asked=asked, outcome=outcome),
+        )
+
+    async def _watermarks_said(self, said: _WatermarksSaid) -> None:
+        outcome, state = said.outcome, self._election.state
+        known: dict[str, int] = {}
+        if isinstance(outcome, Watermarks) and outcome.session == state.session:
+            known = dict(outcome.indexes)
+        now_s = self.ctx.now_s()
+        if said.asked is None:
+            await self._carry_out(self._election.look_for_preferred(now_s, known))
+            return
+        token = self._questions.transfer(said.asked)
+        asked = requests.transfer_asked(said.asked.request, token)
+        watermark = known.get(asked.transferee, -1)
+        await self._carry_out(self._election.transfer_requested(now_s, asked, watermark))
+
+    def _look_later(self) -> None:
+        self.ctx.timers.start("preferred", self.settings.preferred_check_s, _LookForPreferred())

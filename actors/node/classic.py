@@ -1,0 +1,282 @@
+"""A classic group on a running node: where its actors are, and how they are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import attrs
+import trio
+
+from actors.api.failures import RequestRefused
+from actors.api.handle import AppendOutcome
+from actors.api.member_session import LOST, ask_acknowledged
+from actors.api.server import master_door
+from actors.config import ClassicGroup, ClusterConfig
+from actors.env import Network
+from actors.errors import Closed, NotEnoughReplicas, NotMaster
+from actors.ha import connection_state, role_messages
+from actors.ha.core.role_effects import Fence, Role, RoleState
+from actors.ha.core.states import HAConnectionState
+from actors.ha.role_board import RoleBoard
+from actors.log_types import Batch, NewRecord, Offsets, Receipt
+from actors.node.append import AppendReply
+from actors.node.part import STATE_LOOK_S, STATUS_TIMEOUT_S, GroupCounts, asked
+from actors.node.status import group_status
+from actors.runtime import ActorError, ActorRef, Registry
+from actors.storage import pull_service, store
+from actors.storage.pull_service import Pulled
+from actors.storage.records import to_records
+from actors.trees.classic import GroupPaths
+from wire import api
+
+# Closed for a moment only: the master asks its members, or another one is about to take over.
+PASSING: Final = (Fence.HANDING_OVER, Fence.SUPERSEDED, None)
+
+
+class ClassicReply(AppendReply[store.Appended]):
+    """The store's answer, once the copies are there."""
+
+    __slots__ = ()
+
+    def receipt(self, answer: store.Appended) -> Receipt:
+        return Receipt(
+            first=answer.first_bytes,
+            last=answer.last_bytes,
+            next=answer.next_bytes,
+            count=self.count,
+            copies=answer.copies,
+            durability=answer.durability,
+        )
+
+
+@attrs.define(eq=False, kw_only=True)
+class ClassicPart:
+    """See the module's text; an `actors.node.part.Part`.
+
+    Attributes:
+        file_group: as the cluster file has it.
+        board: what this node is in the group.
+    """
+
+    config: ClusterConfig
+    network: Network
+    file_group: ClassicGroup
+    node: str
+    board: RoleBoard
+    store: ActorRef[store.Message]
+    pull: ActorRef[pull_service.Message]
+    state: ActorRef[connection_state.Message]
+    keeper: ActorRef[role_messages.Message]
+    counts: GroupCounts = attrs.Factory(GroupCounts)
+    _led: dict[str, ClassicGroup] = attrs.Factory(dict)  # by master: at most its members
+    _stopping: bool = False
+
+    @staticmethod
+    def of(
+        config: ClusterConfig,
+        network: Network,
+        group: ClassicGroup,
+        node: str,
+        board: RoleBoard,
+        registry: Registry,
+    ) -> ClassicPart:
+        paths = GroupPaths(f"/{node}/{group.name}")
+        return ClassicPart(
+            config=config,
+            network=network,
+            file_group=group,
+            node=node,
+            board=board,
+            store=registry.ref(paths.store),
+            pull=registry.ref(paths.pull_service),
+            state=registry.ref(paths.connection_state),
+            keeper=registry.ref(paths.role),
+        )
+
+    @property
+    def is_open(self) -> bool:
+        """See `Part`."""
+        return self.board.is_open
+
+    @property
+    def name(self) -> str:
+        return self.file_group.name
+
+    @property
+    def is_master(self) -> bool:
+        """Whether this node is the group's master, open or not."""
+        return self.board.view.role is Role.MASTER
+
+    @property
+    def master(self) -> str:
+        """The group's master, as far as this node acts."""
+        return self.board.view.master
+
+    @property
+    def group(self) -> ClassicGroup:
+        """The group as led by its present master; every append and read looks at it."""
+        master = self.board.view.master
+        led = self._led.get(master)
+        if led is None:
+            led = self._led[master] = self.file_group.led_by(master)
+        return led
+
+    # ---- appending ----
+
+    async def submit(
+        self, records: tuple[NewRecord, ...], on_done: Callable[[AppendOutcome], None]
+    ) -> None:
+        """See `NodeHandle.submit`."""
+        if not self.board.is_open or self._stopping or not self.store.alive:
+            await self._wait_appendable()
+        reply = ClassicReply(self.counts, self.store, len(records), self.node, on_done)
+        await self._tell_append(records, reply)
+
+    async def append(self, records: tuple[NewRecord, ...]) -> Receipt:
+        """See `NodeHandle.append`."""
+        if not self.board.is_open or self._stopping or not self.store.alive:
+            await self._wait_appendable()
+        reply = ClassicReply(self.counts, self.store, len(records), self.node)
+        return await reply.carried_by(self._tell_append(records, reply))
+
+    def end_appends(self) -> None:
+        """The node is stopping."""
+        self._stopping = True
+
+    async def _wait_appendable(self) -> None:
+        """The rare case: something is in the way of an append, or may be."""
+        if self._stopping:
+            raise Closed(f"{self.node} is stopping")
+        await self.wait_open()
+        if self._stopping:
+            raise Closed(f"{self.node} is stopping")
+
+    async def wait_open(self) -> None:
+        """Return once appends are taken here, within the time that an append may wait.
+
+        Raises: NotMaster, NotEnoughReplicas, Closed. Nothing was written.
+        """
+        name, board = self.name, self.board
+        if board.is_open and not self.store.alive:
+            raise Closed(f"{self.node} has no log of {name} open")
+        with trio.move_on_after(self.file_group.slave_timeout_s):
+            while not board.is_open:
+                view = board.view
+                if view.role is Role.SLAVE:
+                    raise NotMaster(f"{self.node} is a slave of {name}", hint=view.master)
+                if view.state is RoleState.FENCED and view.fence not in PASSING:
+                    raise NotEnoughReplicas(f"{self.node} is fenced in {name}: {view.reason}")
+                await board.wait_changed(view)
+            return
+        reason = board.view.reason or "has not opened it yet"
+        raise NotEnoughReplicas(f"{self.node} takes no appends of {name}: {reason}")
+
+    async def _tell_append(self, records: tuple[NewRecord, ...], reply: ClassicReply) -> None:
+        self.counts.appended += len(records)
+        deadline_s = trio.current_time() + self.group.slave_timeout_s
+        await self.store.tell(store.Append(records=records, deadline_s=deadline_s, reply_to=reply))
+
+    # ---- reading ----
+
+    async def read(self, start: int, max_bytes: int, fresh: bool) -> Batch:
+        """See `NodeHandle.read`."""
+        if fresh and not self.is_master:
+            await self._catch_up()
+        try:
+            pulled = await asked(
+                self.node,
+                self.pull,
+                lambda reply: pull_service.Read(start=start, max_bytes=max_bytes, reply_to=reply),
+                Pulled,
+            )
+        except pull_service.NotARecord as error:
+            raise RequestRefused(api.ERROR_BAD_REQUEST, str(error)) from error
+        offsets = pulled.offsets
+        held = offsets.synced if self.group.durability == "synced" else offsets.written
+        return Batch(
+            records=to_records(pulled.data, pulled.start),
+            next=pulled.next,
+            acknowledged=offsets.acknowledged,
+            end=offsets.written,
+            lag_bytes=max(0, offsets.acknowledged - held),
+        )
+
+    async def _catch_up(self) -> None:
+        """Wait until this slave shows what the master has acknowledged at this moment."""
+        master = self.group.master
+        if master not in self.config.python_nodes:
+            raise RequestRefused(
+                api.ERROR_NOT_AVAILABLE, f"{master} is a Java broker: it cannot be asked"
+            )
+        door = master_door(self.config, master, self.config.nodes[self.node])
+        try:
+            acknowledged = await ask_acknowledged(
+                self.network, door, node=self.node, master=master, group=self.name
+            )
+        except LOST as error:
+            raise RequestRefused(
+                api.ERROR_NOT_AVAILABLE, f"{master} does not answer: {error}"
+            ) from error
+        await self.wait_acknowledged(acknowledged - 1)
+
+    async def wait_acknowledged(self, above: int) -> Offsets:
+        """See `NodeHandle.wait_acknowledged`."""
+        return await self._watch(above=above)
+
+    async def wait_offsets(self, known: Offsets | None) -> Offsets:
+        """See `NodeHandle.wait_offsets`."""
+        return await self._watch(known=known)
+
+    async def _watch(self, *, known: Offsets | None = None, above: int = -1) -> Offsets:
+        return await asked(
+            self.node,
+            self.pull,
+            lambda reply: pull_service.WatchOffsets(known=known, above=above, reply_to=reply),
+            Offsets,
+        )
+
+    # ---- looking ----
+
+    async def status(self) -> dict[str, Any]:
+        """What `NodeHandle.status` says of the group."""
+        ha, offsets = await self._looked_at()
+        return group_status(self.group, ha, offsets, self.board.view, attrs.asdict(self.counts))
+
+    async def _looked_at(self) -> tuple[connection_state.HaStatus, Offsets]:
+        """What a group's tree says of itself; one that is being restarted is waited for."""
+        deadline_s = trio.current_time() + STATUS_TIMEOUT_S
+        while True:
+            try:
+                return await self._ha_status(), await self.wait_offsets(None)
+            except (ActorError, Closed) as error:
+                if self._stopping or trio.current_time() >= deadline_s:
+                    raise Closed(f"{self.node}: {self.name} does not answer: {error}") from error
+            await trio.sleep(STATE_LOOK_S)
+
+    async def _ha_status(self) -> connection_state.HaStatus:
+        return await self.state.ask(
+            connection_state.HaStatus,
+            lambda reply: connection_state.GetStatus(reply_to=reply),
+            timeout_s=STATUS_TIMEOUT_S,
+        )
+
+    async def all_sent(self) -> bool:
+        """Whether every connected slave has what this master holds; a slave waits for nobody."""
+        if not (self.is_master and self.state.alive and self.pull.alive):
+            return True
+        try:
+            # The store's answer comes behind all appends that it was given.
+            held = await self.store.ask(
+                store.LogRange,
+                lambda reply: store.GetRange(reply_to=reply),
+                timeout_s=STATUS_TIMEOUT_S,
+            )
+            ha = await self._ha_status()
+        except ActorError:
+            return True  # it fails: there is nobody to wait for
+        return all(
+            slave.ack_bytes is not None and slave.ack_bytes >= held.written_bytes
+            for slave in ha.slaves
+            if slave.state is HAConnectionState.TRANSFER
+        )

@@ -1,0 +1,338 @@
+"""A DLedger group on a running node: where its member's actors are, and how they are asked.
+
+Positions of the log are indexes of entries. A record is an entry's body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import attrs
+import trio
+
+from actors.api.failures import RequestRefused
+from actors.api.handle import AppendOutcome
+from actors.api.member_session import LOST, ask_fresh, lost_text
+from actors.api.server import master_door
+from actors.config import ClusterConfig, DLedgerGroup
+from actors.dledger.append_messages import (
+    Append,
+    Committed,
+    GetReadIndex,
+    GetWatermarks,
+    ReadIndex,
+    Watermarks,
+)
+from actors.dledger.leader_board import LeaderBoard
+from actors.dledger.rpc_messages import Asked
+from actors.dledger.session_messages import LeaderProven, ProveLeader
+from actors.env import Network
+from actors.errors import Closed, NotMaster
+from actors.log_types import Batch, Message, NewRecord, Offsets, Receipt, Record
+from actors.node.append import AppendReply
+from actors.node.part import STATUS_TIMEOUT_S, GroupCounts, asked
+from actors.runtime import ActorError, ActorRef, Registry
+from actors.storage.pull_messages import Pulled, Read, WatchOffsets
+from actors.trees.ledger_places import LedgerPaths
+from wire import api
+from wire.dledger_entry import decode_entries
+
+R = TypeVar("R")
+
+
+class LedgerReply(AppendReply[Committed]):
+    """The checker's answer, once a quorum has the entries.
+
+    Attributes:
+        durability: the group's.
+    """
+
+    __slots__ = ("durability",)
+    durability: str
+
+    def receipt(self, answer: Committed) -> Receipt:
+        return Receipt(
+            first=answer.first_index,
+            last=answer.last_index,
+            next=answer.last_index + 1,
+            count=self.count,
+            copies=answer.copies,
+            durability=self.durability,
+            results=answer.results,
+        )
+
+
+@attrs.define(eq=False, kw_only=True)
+class LedgerPart:
+    """See the module's text; an `actors.node.part.Part`.
+
+    Attributes:
+        board: what this member is in the group.
+        checker: takes appends.
+        maintainer: knows whether this member leads, and hands over.
+        reader: takes reads.
+    """
+
+    config: ClusterConfig
+    network: Network
+    group: DLedgerGroup
+    node: str
+    board: LeaderBoard
+    checker: ActorRef[Append | GetWatermarks | GetReadIndex]
+    maintainer: ActorRef[ProveLeader | Asked]
+    reader: ActorRef[Read | WatchOffsets]
+    counts: GroupCounts = attrs.Factory(GroupCounts)
+    _stopping: bool = False
+
+    @staticmethod
+    def of(
+        config: ClusterConfig,
+        network: Network,
+        group: DLedgerGroup,
+        node: str,
+        board: LeaderBoard,
+        registry: Registry,
+    ) -> LedgerPart:
+        paths = LedgerPaths(f"/{node}/{group.name}")
+        return LedgerPart(
+            config=config,
+            network=network,
+            group=group,
+            node=node,
+            board=board,
+            checker=registry.ref(paths.quorum_ack_checker),
+            maintainer=registry.ref(paths.state_maintainer),
+            reader=registry.ref(paths.entry_reader),
+        )
+
+    @property
+    def is_open(self) -> bool:
+        """See `Part`."""
+        return self.board.is_open
+
+    # ---- appending ----
+
+    async def submit(
+        self, records: tuple[NewRecord, ...], on_done: Callable[[AppendOutcome], None]
+    ) -> None:
+        """See `NodeHandle.submit`."""
+        bodies = self._bodies(records)
+        if not self.board.is_open or self._stopping:
+            await self._wait_leading()
+        await self._tell_append(bodies, self._reply(len(bodies), on_done))
+
+    async def append(self, records: tuple[NewRecord, ...]) -> Receipt:
+        """See `NodeHandle.append`."""
+        bodies = self._bodies(records)
+        if not self.board.is_open or self._stopping:
+            await self._wait_leading()
+        reply = self._reply(len(bodies), None)
+        return await reply.carried_by(self._tell_append(bodies, reply))
+
+    def end_appends(self) -> None:
+        """The node is stopping."""
+        self._stopping = True
+
+    def _reply(self, count: int, on_done: Callable[[AppendOutcome], None] | None) -> LedgerReply:
+        reply = LedgerReply(self.counts, self.checker, count, self.node, on_done)
+        reply.durability = self.group.durability
+        return reply
+
+    def _bodies(self, records: tuple[NewRecord, ...]) -> tuple[bytes, ...]:
+        bodies = tuple(map(self._body, records))
+        if self.group.opens_term_with == "empty" and not all(bodies):
+            raise RequestRefused(
+                api.ERROR_BAD_REQUEST,
+                f"{self.group.name} takes no empty records: readers would take them for the"
+                " entries that open terms",
+            )
+        return bodies
+
+    def _body(self, record: NewRecord) -> bytes:
+        if isinstance(record, bytes):
+            return record
+        if record == Message(None, record.body):
+            return record.body
+        raise RequestRefused(
+            api.ERROR_BAD_REQUEST, f"{self.group.name} is a dledger group: it carries plain bytes"
+        )
+
+    async def _wait_leading(self) -> None:
+        """Return once this member takes appends, within the time that an append may wait.
+
+        Raises: NotMaster: another member leads, or none; Closed. Nothing was written.
+        """
+        name, board = self.group.name, self.board
+        with trio.move_on_after(self.group.append_timeout_s):
+            while not board.is_open and not self._stopping:
+                if board.leader not in ("", self.node):
+                    text = f"{self.node} does not lead {name}: {board.leader} does"
+                    raise NotMaster(text, hint=board.leader)
+                await board.wait_changed()
+        if self._stopping:
+            raise Closed(f"{self.node} is stopping")
+        if not board.is_open:
+            raise NotMaster(f"{name} has no leader that {self.node} knows")
+
+    async def _tell_append(self, bodies: tuple[bytes, ...], reply: LedgerReply) -> None:
+        self.counts.appended += len(bodies)
+        deadline_s = trio.current_time() + self.group.append_timeout_s
+        await self.checker.tell(Append(bodies=bodies, deadline_s=deadline_s, reply_to=reply))
+
+    # ---- reading ----
+
+    async def read(self, start: int, max_bytes: int, fresh: bool) -> Batch:
+        """See `NodeHandle.read`."""
+        if fresh:
+            await self._catch_up()
+        records: tuple[Record, ...] = ()
+        while True:
+            pulled = await self._pulled(start, max_bytes)
+            records = tuple(self._records(pulled.data))
+            if records or not pulled.data:
+                break
+            start = pulled.next  # a term's opening entry, alone at the end of a file
+        offsets = pulled.offsets
+        return Batch(
+            records=records,
+            next=pulled.next,
+            acknowledged=offsets.acknowledged,
+            end=offsets.written,
+            lag_bytes=max(0, offsets.acknowledged - offsets.written),
+        )
+
+    async def _catch_up(self) -> None:
+        """Wait until this member shows whatever was answered, anywhere, before this moment."""
+        with trio.move_on_after(self.group.append_timeout_s):
+            while not self.board.is_open and self.board.leader in ("", self.node):
+                await self.board.wait_changed()
+        leader = self.board.leader
+        if leader == self.node:
+            index = await self._read_index()
+        elif leader in self.group.java_nodes or not leader:
+            text = (
+                f"{leader} is a Java node: it cannot be asked" if leader else "no leader is known"
+            )
+            raise RequestRefused(api.ERROR_NOT_AVAILABLE, text)
+        else:
+            index = await self._ask_leader(leader)
+        await self.wait_acknowledged(index)
+
+    async def _read_index(self) -> int:
+        """As leader. Raises: RequestRefused: it is none, or cannot prove it in time."""
+        try:
+            asked_index = await self.checker.ask(
+                ReadIndex,
+                lambda reply: GetReadIndex(reply_to=reply),
+                timeout_s=self.group.append_timeout_s,
+            )
+            proven = await self.maintainer.ask(
+                LeaderProven,
+                lambda reply: ProveLeader(reply_to=reply),
+                timeout_s=self.group.append_timeout_s,
+            )
+        except (ActorError, NotMaster) as error:
+            text = f"{self.node} cannot say whether it leads {self.group.name}: {error}"
+            raise RequestRefused(api.ERROR_NOT_AVAILABLE, text) from error
+        if not proven.leads:
+            text = f"{self.node} does not lead {self.group.name} any more"
+            raise RequestRefused(api.ERROR_NOT_AVAILABLE, text)
+        return asked_index.index
+
+    async def _ask_leader(self, leader: str) -> int:
+        """As follower: the last index that the leader had committed. Raises: RequestRefused."""
+        door = master_door(self.config, leader, self.config.nodes[self.node])
+        try:
+            following = await ask_fresh(
+                self.network, door, node=self.node, master=leader, group=self.group.name
+            )
+        except LOST as error:
+            text = f"{leader} does not answer: {lost_text(error)}"
+            raise RequestRefused(api.ERROR_NOT_AVAILABLE, text) from error
+        return following - 1
+
+    async def _pulled(self, start: int, max_bytes: int) -> Pulled:
+        return await asked(
+            self.node,
+            self.reader,
+            lambda reply: Read(start=start, max_bytes=max_bytes, reply_to=reply),
+            Pulled,
+        )
+
+    def _records(self, data: bytes) -> Iterator[Record]:
+        skips = self.group.opens_term_with == "empty"
+        for entry in decode_entries(data):
+            if skips and not entry.body:
+                continue  # what opened a term
+            yield Record(
+                position=entry.index,
+                next_position=entry.index + 1,
+                topic=self.group.name,
+                queue_id=0,
+                queue_offset=entry.index,
+                body=entry.body,
+                tags="",
+                keys=(),
+                properties=(),
+                store_timestamp_ms=0,
+                born_timestamp_ms=0,
+            )
+
+    async def wait_acknowledged(self, above: int) -> Offsets:
+        """See `NodeHandle.wait_acknowledged`."""
+        return await self._watch(above=above)
+
+    async def wait_offsets(self, known: Offsets | None) -> Offsets:
+        """See `NodeHandle.wait_offsets`."""
+        return await self._watch(known=known)
+
+    async def _watch(self, *, known: Offsets | None = None, above: int = -1) -> Offsets:
+        return await asked(
+            self.node,
+            self.reader,
+            lambda reply: WatchOffsets(known=known, above=above, reply_to=reply),
+            Offsets,
+        )
+
+    # ---- looking ----
+
+    async def status(self) -> dict[str, Any]:
+        """What `NodeHandle.status` says of the group."""
+        offsets, role = await self.wait_offsets(None), self.board.role
+        return {
+            "mode": self.group.mode,
+            "role": "candidate" if role is None else role.role.name.lower(),
+            "leader": self.board.leader,
+            "open": self.board.is_open,
+            "term": -1 if role is None else role.term,
+            "members": list(self.group.members),
+            "durability": self.group.durability,
+            "begin_index": offsets.min,
+            "written_index": offsets.written - 1,
+            "synced_index": offsets.synced - 1,
+            "committed_index": offsets.acknowledged - 1,
+            "peers": await self._peers(),
+            "counts": attrs.asdict(self.counts),
+        }
+
+    async def _peers(self) -> list[dict[str, Any]]:
+        """How far a leader knows each peer to be."""
+        if not self.board.is_open:
+            return []
+        try:
+            marks = await self.checker.ask(
+                Watermarks,
+                lambda reply: GetWatermarks(reply_to=reply),
+                timeout_s=STATUS_TIMEOUT_S,
+            )
+        except ActorError:
+            return []  # it is being started again
+        return [{"node": peer, "matched_index": index} for peer, index in marks.indexes]
+
+    async def all_sent(self) -> bool:
+        """Whether all that this leader wrote is committed; a follower waits for nobody."""
+        if not (self.board.is_open and self.reader.alive):
+            return True
+        offsets = await self.wait_offsets(None)
+        return offsets.acknowledged >= offsets.written

@@ -1,0 +1,199 @@
+"""One running node: its logs, its status, its tree. `open_node` gives it, the API serves it.
+
+Every call becomes a message to an actor of the node; `Node` keeps nothing but counters.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+import trio
+
+from actors.api.failures import RequestRefused
+from actors.api.handle import AppendOutcome, EventSubscription, NodeIdentity
+from actors.config import ClusterConfig
+from actors.dledger.leader_board import LeaderBoard
+from actors.env import Network
+from actors.events.sink import EventSink
+from actors.ha.role_parts import RoleParts
+from actors.log import Log
+from actors.log_types import Batch, NewRecord, Offsets, Receipt
+from actors.node.classic import ClassicPart
+from actors.node.ledger import LedgerPart
+from actors.node.roles import NodeRoles
+from actors.node.status import tree_json
+from actors.runtime import Registry
+from actors.runtime.system import System
+from wire import api
+
+R = TypeVar("R")
+
+STATUS_TIMEOUT_S: Final = 5.0
+# How often a stop looks whether the slaves have caught up: nobody waits for it but the stop.
+DRAIN_LOOK_S: Final = 0.02
+
+
+class Node(NodeRoles):
+    """A running node. Made by `open_node` and `serve`; implements `actors.api.handle.NodeHandle`.
+
+    Attributes:
+        config: the cluster's configuration.
+        identity: cluster, node, boot number, groups.
+        api_path: the Unix socket that it serves its API on.
+        roles: what each classic group's role keeper is made of.
+        boards: what this node is in each DLedger group.
+    """
+
+    def __init__(
+        self,
+        config: ClusterConfig,
+        identity: NodeIdentity,
+        api_path: str,
+        sink: EventSink,
+        network: Network,
+        rng: random.Random,
+        roles: Mapping[str, RoleParts],
+    ) -> None:
+        super().__init__(config, network, rng)
+        self.identity = identity
+        self.api_path = api_path
+        self._sink = sink
+        self.roles = roles
+        self.boards = {
+            group.name: LeaderBoard() for group in config.ledger_groups_of(identity.node)
+        }
+        self._system: System | None = None
+        self._stopping = False
+        self._stop_requested = trio.Event()
+        self._drain_scope = trio.CancelScope()
+
+    def __repr__(self) -> str:
+        return f"<Node {self.identity.node} of {self.identity.cluster}>"
+
+    @property
+    def name(self) -> str:
+        """The node's name in the cluster file."""
+        return self.identity.node
+
+    def log(self, group: str) -> Log:
+        """The log of a group that this node is a member of.
+
+        Raises: KeyError if it is not.
+        """
+        if group not in self._parts:
+            raise KeyError(f"{self.name} is no member of group {group!r}")
+        return Log(self, group)
+
+    def is_open(self, group: str) -> bool:
+        """Whether this node takes appends of the group at this moment."""
+        return self._part(group).is_open
+
+    # ---- appending ----
+
+    async def submit(
+        self, group: str, records: tuple[NewRecord, ...], on_done: Callable[[AppendOutcome], None]
+    ) -> None:
+        """See `NodeHandle.submit`."""
+        await self._part(group).submit(records, on_done)
+
+    async def append(self, group: str, records: tuple[NewRecord, ...]) -> Receipt:
+        """See `Log.append`."""
+        return await self._part(group).append(records)
+
+    # ---- reading ----
+
+    async def read(self, group: str, start: int, max_bytes: int, fresh: bool) -> Batch:
+        """See `NodeHandle.read`."""
+        return await self._part(group).read(start, max_bytes, fresh)
+
+    async def wait_acknowledged(self, group: str, above: int) -> Offsets:
+        """See `NodeHandle.wait_acknowledged`."""
+        return await self._part(group).wait_acknowledged(above)
+
+    async def wait_offsets(self, group: str, known: Offsets | None) -> Offsets:
+        """See `NodeHandle.wait_offsets`."""
+        return await self._part(group).wait_offsets(known)
+
+    # ---- looking ----
+
+    async def status(self) -> dict[str, Any]:
+        """Roles, offsets, peers and lags per group, ready for JSON."""
+        return {
+            "cluster": self.identity.cluster,
+            "node": self.name,
+            "boot": self.identity.boot,
+            "state": "stopping" if self._stopping else "running",
+            "events_dropped": self._sink.dropped,
+            "groups": {name: await part.status() for name, part in self._parts.items()},
+        }
+
+    async def tree(self) -> dict[str, Any]:
+        """The supervision tree as it is now, ready for JSON."""
+        await trio.lowlevel.checkpoint()
+        assert self._system is not None
+        return tree_json(self._system.tree())
+
+    def subscribe_events(self) -> EventSubscription:
+        """The events from now on; the caller closes it."""
+        try:
+            return self._sink.subscribe()
+        except RuntimeError as error:
+            raise RequestRefused(api.ERROR_NOT_AVAILABLE, str(error)) from error
+
+    # ---- stopping ----
+
+    def request_stop(self) -> None:
+        """Begin the ordered stop; returns at once, any number of times."""
+        self._stop_requested.set()
+
+    async def wait_stop_requested(self) -> None:
+        """Return when a client, or `request_stop`, has asked for the stop."""
+        await self._stop_requested.wait()
+
+    def hurry(self) -> None:
+        """Stop without waiting for anybody."""
+        self._stop_requested.set()
+        self._end_appends()
+        self._drain_scope.cancel()
+        if self._system is not None:
+            self._system.hurry()
+
+    async def drain(self) -> None:
+        """End appends, then wait until every connected peer has what it lacks."""
+        self._end_appends()
+        self._drain_scope.deadline = trio.current_time() + self.config.drain_timeout_s
+        with self._drain_scope:
+            for part in self._parts.values():
+                while not await part.all_sent():  # noqa: ASYNC110
+                    await trio.sleep(DRAIN_LOOK_S)
+
+    def _end_appends(self) -> None:
+        self._stopping = True
+        for part in self._parts.values():
+            part.end_appends()
+
+    # ---- for `actors.service` ----
+
+    def attach_groups(self, registry: Registry) -> None:
+        """The tree is about to start, and with it the API, which may ask at once."""
+        for group in self.config.classic_groups_of(self.name):
+            self._classic[group.name] = ClassicPart.of(
+                self.config,
+                self._network,
+                group,
+                self.name,
+                self.roles[group.name].board,
+                registry,
+            )
+        self._parts |= self._classic
+        for ledger in self.config.ledger_groups_of(self.name):
+            board = self.boards[ledger.name]
+            self._parts[ledger.name] = LedgerPart.of(
+                self.config, self._network, ledger, self.name, board, registry
+            )
+
+    def attach_system(self, system: System) -> None:
+        """The tree runs."""
+        self._system = system

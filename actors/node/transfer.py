@@ -1,0 +1,90 @@
+"""Handing a DLedger group's leadership over on purpose, as the node asks its own member to.
+
+Source: openmessaging/dledger, DLedgerLeaderElector.handleLeadershipTransfer and
+cmdline/LeadershipTransferCommand.java, 0.3.1.2: the same request, without the wire.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from actors.api.failures import RequestRefused
+from actors.dledger.append_messages import GetWatermarks, Watermarks
+from actors.dledger.base_fields import Sender
+from actors.dledger.rpc_messages import Asked
+from actors.dledger.session_messages import ProveLeader
+from actors.errors import NotMaster
+from actors.node.ledger import LedgerPart
+from actors.node.part import STATUS_TIMEOUT_S, asked
+from actors.runtime import ReplyTo
+from wire import api
+from wire.dledger_codes import ResponseCode, response_code
+from wire.dledger_rpc import LeadershipTransferRequest, LeadershipTransferResponse
+
+_NOT_LEADING: Final = (ResponseCode.NOT_LEADER, ResponseCode.INCONSISTENT_TERM)
+
+
+async def transfer_leader(part: LedgerPart, node: str | None) -> dict[str, Any]:
+    """Have `node`, or the member that has most, lead in the next term. Appends wait meanwhile.
+
+    Returns: group, leader, old_leader and term.
+
+    Raises:
+        NotMaster: this member does not lead, with whom it takes for the leader.
+        RequestRefused: no such other member, one too far behind, one that did not take over; the
+            leader that was goes on, or the members elect one.
+    """
+    name, role = part.group.name, part.board.role
+    if not part.board.is_open or role is None:
+        leader = part.board.leader
+        known = f"{leader} does" if leader not in ("", part.node) else "nobody that it knows does"
+        hint = leader if leader != part.node else ""
+        raise NotMaster(f"{part.node} does not lead {name}: {known}", hint=hint or None)
+    if node == part.node:
+        raise RequestRefused(api.ERROR_BAD_REQUEST, f"{node} leads {name} already")
+    chosen = await _furthest(part) if node is None else node
+    request = LeadershipTransferRequest(
+        transfer_id=part.node,
+        transferee_id=chosen,
+        **Sender(group=name, self_id=part.node).base(part.node, part.node, role.term),
+    )
+
+    def ask(reply: ReplyTo[object]) -> ProveLeader | Asked:
+        return Asked(request=request, reply_to=reply)
+
+    answer: object = await asked(part.node, part.maintainer, ask, object)
+    assert isinstance(answer, LeadershipTransferResponse)
+    code = response_code(answer.code)
+    if code is ResponseCode.SUCCESS:
+        return {"group": name, "leader": chosen, "old_leader": part.node, "term": role.term + 1}
+    raise _refusal(part, chosen, code)
+
+
+async def _furthest(part: LedgerPart) -> str:
+    """The peer that has most of the log; of several the first by name."""
+    marks = await part.checker.ask(
+        Watermarks, lambda reply: GetWatermarks(reply_to=reply), timeout_s=STATUS_TIMEOUT_S
+    )
+    if not marks.indexes:
+        text = f"{part.node} is the only member of {part.group.name}"
+        raise RequestRefused(api.ERROR_BAD_REQUEST, text)
+    return min(marks.indexes, key=lambda pair: (-pair[1], pair[0]))[0]
+
+
+def _refusal(part: LedgerPart, node: str, code: ResponseCode) -> Exception:
+    name = part.group.name
+    if code in _NOT_LEADING:
+        leader = part.board.leader
+        text = f"{part.node} does not lead {name} any more"
+        return NotMaster(text, hint=leader if leader not in ("", part.node) else None)
+    match code:
+        case ResponseCode.UNKNOWN_MEMBER:
+            text = f"{node} is no member of {name}"
+            return RequestRefused(api.ERROR_BAD_REQUEST, text)
+        case ResponseCode.FALL_BEHIND_TOO_MUCH:
+            text = f"{node} is {part.group.transfer_lag_max} entries of {name} behind, or more"
+        case ResponseCode.LEADER_TRANSFERRING:
+            text = f"{part.node} is handing {name} over already"
+        case _:
+            text = f"{node} did not take {name} over ({code.name}); `status` says who leads"
+    return RequestRefused(api.ERROR_NOT_AVAILABLE, text)

@@ -1,0 +1,63 @@
+"""Log files grow old, and are deleted while a slave is away."""
+
+from __future__ import annotations
+
+import random
+from typing import Final
+
+import trio
+
+from actors.sim.action import Action, Ground
+from actors.sim.actions_operator import refill
+from actors.sim.fault_runner import FaultRunner
+from actors.sim.script import Fault
+from actors.storage.commit_log import segment_bases, segment_path
+from actors.storage.expiry import HOUR_MS
+from actors.storage.layout import StoreLayout
+
+LAG_MIN_S: Final = 2.0
+LAG_MAX_S: Final = 12.0
+REFUSED_S: Final = 6.0
+"""By then a slave that is back has been refused if it needs what is gone: it tries every 5 s."""
+
+
+class Expire(Action[FaultRunner]):
+    """A slave is cut off. `extra` seconds later every node's log files are an hour older, but for
+    the last, and the slave is back `for_s` later. If it needs what its master has
+    deleted the operator empties it.
+    """
+
+    name = "expire"
+    chance = 0.9
+
+    def nodes(self, ground: Ground) -> tuple[str, ...]:
+        return ground.names[1:] if ground.expires else ()
+
+    def extra(self, rng: random.Random) -> float:
+        return rng.uniform(LAG_MIN_S, LAG_MAX_S)
+
+    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+        if fault.node == runner.master or not runner.is_on(fault.node):
+            return
+        runner.cluster.cut(fault.node)
+        runner.cluster.reset(fault.node, runner.master)  # else it gets what is on its way
+        await trio.sleep(fault.extra)
+        if age(runner):
+            runner.began(fault)
+        await trio.sleep(fault.for_s)
+        runner.cluster.heal(fault.node)
+        runner.mended("heal", fault.node)
+        await trio.sleep(REFUSED_S)
+        await refill(runner)
+
+
+def age(runner: FaultRunner) -> int:
+    """An hour goes by for the full files of all logs. Returns how many there are."""
+    count = 0
+    for name in runner.cluster.names:
+        disk = runner.cluster.world.node(name).disk
+        layout = StoreLayout(runner.cluster.config.group_dir(name, runner.group.name))
+        for base in segment_bases(disk, layout.commit_log)[:-1]:
+            disk.inode(segment_path(layout.commit_log, base)).modified_ms -= HOUR_MS
+            count += 1
+    return count

@@ -1,0 +1,97 @@
+"""A slave that comes back with less than it had said: its disk was replaced."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import trio
+
+from actors.errors import TriologError
+from actors.events import ha
+from actors.sim.action import Action, Ground
+from actors.sim.actions_force import is_whole
+from actors.sim.actions_operator import TEND_LOOK_S, TEND_TIMEOUT_S, tend
+from actors.sim.fault_runner import FaultRunner
+from actors.sim.script import Fault
+from actors.sim.world import SimEvent
+
+SLOW_S: Final = 1.5
+"""Each sync of the new disk takes so much longer, at first."""
+SLOW_FOR_S: Final = 6.0
+HEARD_S: Final = 10.0
+"""By then a slave that was started is connected: two attempts."""
+
+
+class NewDisk(Action[FaultRunner]):
+    """All slaves but one are cut off for `extra` seconds, in which appends wait that this one has
+    reported. Then it gets a new, empty disk, which is slow at first. As soon as its master has
+    heard it the others are back, and have what it lacks: what it said before counts no more.
+
+    Nothing else is broken meanwhile: an operator who empties a node sees that the others are well.
+    """
+
+    name = "new_disk"
+    chance = 0.4
+    alone = True
+
+    def nodes(self, ground: Ground) -> tuple[str, ...]:
+        return ground.names[1:] if len(ground.names) > 2 else ()
+
+    def extra(self, rng: random.Random) -> float:
+        return rng.uniform(0.5, 2.0)
+
+    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+        cluster, node = runner.cluster, fault.node
+        with trio.move_on_after(TEND_TIMEOUT_S):
+            while not is_whole(runner):
+                await tend(runner)
+                await trio.sleep(TEND_LOOK_S)
+        if not is_whole(runner) or node == runner.master or runner.atlas.damaged:
+            return
+        others = [name for name in cluster.names if name not in (node, runner.master)]
+        for name in others:
+            cluster.cut(runner.master, name)
+        await trio.sleep(fault.extra)
+        end = await runner.master_end()
+        if end is not None and runner.is_ready(node) and runner.atlas.may_refill(node):
+            runner.began(fault)
+            await cluster.kill(node)
+            runner.wipe(node)
+            cluster.world.node(node).disk.faults.slow_syncs(SLOW_S, SLOW_FOR_S)
+            with heard(runner, node) as event:
+                await runner.up(node)
+                with trio.move_on_after(HEARD_S):
+                    await event.wait()
+        for name in others:
+            cluster.heal(runner.master, name)
+        runner.mended("heal", " ".join(others))
+        with trio.move_on_after(TEND_TIMEOUT_S):
+            while end is not None and await held_bytes(runner, node) < end:  # noqa: ASYNC110
+                await trio.sleep(TEND_LOOK_S)
+
+
+@contextmanager
+def heard(runner: FaultRunner, node: str) -> Iterator[trio.Event]:
+    """An event that is set when a master has heard a slave's first report and begins to send."""
+    event, events = trio.Event(), runner.cluster.world.on_event
+
+    def see(seen: SimEvent) -> None:
+        if isinstance(seen.event, ha.HATransferStarted) and seen.event.slave == node:
+            event.set()
+
+    events.append(see)
+    try:
+        yield event
+    finally:
+        events.remove(see)
+
+
+async def held_bytes(runner: FaultRunner, node: str) -> int:
+    """How far a node's log is synced; -1 if it does not say."""
+    try:
+        return (await runner.cluster.offsets(node, runner.group.name)).synced
+    except TriologError:
+        return -1

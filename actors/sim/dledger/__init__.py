@@ -1,0 +1,1 @@
+"""The simulation of DLedger groups: what is theirs alone."""

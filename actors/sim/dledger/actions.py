@@ -1,0 +1,264 @@
+"""What can happen to DLedger groups besides what happens to any node: transfers of leadership,
+expired heads, lost disks, and a leader that dies at the worst moment.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import trio
+
+from actors.config import DLedgerGroup
+from actors.env import Address
+from actors.errors import TriologError
+from actors.sim.action import Action, Ground, PairAction
+from actors.sim.actions_disk import (
+    BitRot,
+    DiskFull,
+    EioRead,
+    EioSync,
+    EioWrite,
+    OldSector,
+    ShortWrite,
+    SlowSync,
+)
+from actors.sim.actions_network import Clog, Cut, CutOneWay, Isolate, Reset
+from actors.sim.actions_process import (
+    ClockJump,
+    Kill,
+    KillStarting,
+    Pause,
+    PowerLoss,
+    PowerLossAll,
+    PowerLossInSync,
+    Stop,
+)
+from actors.sim.dledger.members import committed_everywhere
+from actors.sim.dledger.runner import LedgerRunner
+from actors.sim.runner import Runner
+from actors.sim.script import Fault
+from actors.storage.dledger.store import CLEAN_S
+from wire.dledger_codes import RequestCode, ResponseCode
+from wire.dledger_election_rpc import LeadershipTransferRequest
+from wire.dledger_rpc import decode_response, encode_body
+from wire.errors import RemoteProtocolError
+from wire.remoting import NEED_DATA, Decoder, Header, encode_frame
+
+WHOLE_WAIT_S: Final = 40.0
+"""So long an operator waits for all members to be well before a disk is taken from one."""
+LOOK_S: Final = 0.25
+SYNC_WAIT_S: Final = 10.0
+ANSWER_S: Final = 5.0
+
+
+class LedgerHalfOpen(PairAction[Runner]):
+    """One machine forgets its connections to another, which hears nothing."""
+
+    name = "half_open"
+    most = 4
+
+    async def act(self, runner: Runner, fault: Fault) -> None:
+        if runner.cluster.forget(fault.node, fault.others[0]):
+            runner.began(fault)
+        await trio.lowlevel.checkpoint()
+
+
+class TransferLeader(PairAction[LedgerRunner]):
+    """An operator asks whoever leads each group to hand over to the node, from the other's machine:
+    one request of upstream's on the groups' own port.
+    """
+
+    name = "transfer"
+    most = 4
+
+    async def act(self, runner: LedgerRunner, fault: Fault) -> None:
+        for group in runner.ledgers:
+            leader = runner.groups.leader(group.name)
+            if leader is None or leader == fault.node or not runner.is_on(fault.others[0]):
+                continue
+            runner.began(fault)
+            with trio.move_on_after(ANSWER_S):
+                await self._ask(runner, fault, group, leader)
+
+    async def _ask(
+        self, runner: LedgerRunner, fault: Fault, group: DLedgerGroup, leader: str
+    ) -> None:
+        term = runner.terms.get(group.name, 0)
+        request = LeadershipTransferRequest(
+            group=group.name,
+            remote_id=leader,
+            local_id=leader,
+            leader_id=leader,
+            term=term,
+            transfer_id=leader,
+            transferee_id=fault.node,
+        )
+        network = runner.cluster.world.network.open(fault.others[0])
+        address = Address(runner.cluster.config.nodes[leader], group.port)
+        try:
+            stream = await network.connect(address.host, address.port)
+            receive, send = stream.halves()
+            header = Header(code=RequestCode.LEADERSHIP_TRANSFER, opaque=1)
+            await send.send_all(encode_frame(header, encode_body(request)))
+            decoder = Decoder()
+            while (frame := decoder.next_frame()) is NEED_DATA:
+                data = await receive.receive_some(1 << 16)
+                if not data:
+                    return  # it ended without an answer
+                decoder.receive_data(data)
+            response, _ = decode_response(RequestCode.LEADERSHIP_TRANSFER, frame.body)
+            if response.code == ResponseCode.SUCCESS:
+                runner.note("transferred", f"{fault.node} from {leader}")
+        except (OSError, trio.BrokenResourceError, RemoteProtocolError):
+            pass
+        finally:
+            network.end(silently=False)
+
+
+class ExpireHead(Action[LedgerRunner]):
+    """A node lets the head of its logs go, as after a snapshot of all that is committed. If there
+    is another it is down before, for a while: all that run let go of what it lacks.
+    """
+
+    name = "expire"
+    most = 3
+    restarts = True
+
+    def others(self, rng: random.Random, ground: Ground, node: str) -> tuple[str, ...]:
+        more = [name for name in ground.names if name != node]
+        return (rng.choice(more),) if more and rng.random() < 0.6 else ()
+
+    async def act(self, runner: LedgerRunner, fault: Fault) -> None:
+        away = [name for name in fault.others if runner.is_on(name)]
+        for name in away:
+            await runner.cluster.kill(name)
+        await trio.sleep(fault.for_s)
+        dropping = [fault.node] if not away else runner.cluster.names
+        for name in dropping:
+            if runner.is_ready(name):
+                runner.began(fault)
+                await self._drop(runner, name)
+        await trio.sleep(CLEAN_S)
+        for name in away:
+            await runner.up(name)
+
+    async def _drop(self, runner: LedgerRunner, name: str) -> None:
+        for group in runner.ledgers:
+            member = runner.groups.running(name)
+            if member is not None:
+                with trio.move_on_after(ANSWER_S):
+                    await member.drop_below(group.name, runner.chosen[group.name].end)
+
+
+class LoseDisk(Action[LedgerRunner]):
+    """A member gets an empty disk. What it had vouched for is gone with the old one, so an operator
+    does that only while all is well, and waits until the others have all of it.
+    """
+
+    name = "lose_disk"
+    chance = 0.4
+    most = 2
+    alone = True
+    restarts = True
+
+    def nodes(self, ground: Ground) -> tuple[str, ...]:
+        return ground.names if len(ground.names) > 2 else ()
+
+    async def act(self, runner: LedgerRunner, fault: Fault) -> None:
+        if runner.atlas.damaged or not await self._all_well(runner):
+            return
+        runner.began(fault)
+        await runner.cluster.kill(fault.node)
+        ends = {group.name: runner.chosen[group.name].end for group in runner.ledgers}
+        if await self._others_hold(runner, fault.node, ends):
+            runner.wipe(fault.node)
+        await runner.up(fault.node)
+        await self._all_well(runner)
+
+    async def _all_well(self, runner: LedgerRunner) -> bool:
+        with trio.move_on_after(WHOLE_WAIT_S):
+            while True:
+                missing = [
+                    await committed_everywhere(runner.groups, group, -1) for group in runner.ledgers
+                ]
+                if not any(missing):
+                    return True
+                await trio.sleep(LOOK_S)
+        return False
+
+    async def _others_hold(self, runner: LedgerRunner, node: str, ends: Mapping[str, int]) -> bool:
+        """Whether soon each of the others shows more than was committed when the node went."""
+        others = [name for name in runner.cluster.names if name != node]
+        with trio.move_on_after(WHOLE_WAIT_S):
+            while True:
+                try:
+                    shown = [
+                        (await runner.groups.heard(name, lambda m, g=group: m.offsets(g)), end)  # type: ignore[misc]
+                        for name in others
+                        for group, end in ends.items()
+                    ]
+                except TriologError:
+                    return False
+                if all(each.acknowledged > end or each.written == end for each, end in shown):
+                    return True
+                await trio.sleep(LOOK_S)
+        return False
+
+
+class KillAfterSync(Action[LedgerRunner]):
+    """A leader is killed `extra` seconds after a sync of its log has begun, about when it ends and
+    before a quorum can have answered: what it holds may be committed, or not.
+    """
+
+    name = "kill_after_sync"
+    restarts = True
+
+    def extra(self, rng: random.Random) -> float:
+        return rng.uniform(0.0, 0.01)
+
+    async def act(self, runner: LedgerRunner, fault: Fault) -> None:
+        leader = runner.groups.leader(runner.ledgers[0].name)
+        if leader is None:
+            return
+        disk, begun = runner.cluster.world.node(leader).disk, trio.Event()
+
+        def see(paths: Sequence[str]) -> None:
+            if any(runner.log_part in path for path in paths):
+                begun.set()
+
+        disk.on_sync = see
+        with trio.move_on_after(SYNC_WAIT_S):
+            await begun.wait()
+        if disk.on_sync is see:
+            disk.on_sync = lambda paths: None
+        if not begun.is_set():
+            return
+        await trio.sleep(disk.sync_duration_s() * 0.5 + fault.extra)
+        if runner.is_on(leader):
+            runner.began(fault)
+            await runner.cluster.kill(leader)
+            await trio.sleep(fault.for_s)
+            await runner.up(leader)
+
+
+def _table(*actions: Action[Any]) -> dict[str, Action[LedgerRunner]]:
+    return {action.name: action for action in actions}
+
+
+_ANY_NODE: Final[tuple[Action[Any], ...]] = (
+    *(Kill(), KillStarting(), Stop(), PowerLoss(), PowerLossInSync(), Pause(), ClockJump()),
+    *(SlowSync(), EioWrite(), EioSync(), EioRead(), ShortWrite(), DiskFull(), KillAfterSync()),
+    ExpireHead(),
+)
+_NETWORK: Final[tuple[Action[Any], ...]] = (
+    *(Cut(), CutOneWay(), Isolate(), Reset(), LedgerHalfOpen(), Clog(), TransferLeader()),
+)
+
+LEDGER_ACTIONS: Final = _table(
+    *_NETWORK, *_ANY_NODE, PowerLossAll(), BitRot(), OldSector(), LoseDisk()
+)
+"""Everything a script can do to DLedger groups, by name."""
+ONE_NODE_ACTIONS: Final = _table(*_ANY_NODE)
+MEMORY_ACTIONS: Final = _table(*_NETWORK, Pause(), ClockJump())

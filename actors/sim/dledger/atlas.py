@@ -1,0 +1,121 @@
+"""Which bytes of which member's logs were damaged on purpose: never the last good copies, and only
+what is committed, lies on every member, and is vouched for by the member's own synced mark.
+
+Groups of fewer than three members lose their quorum with one copy, so theirs is not damaged.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+import attrs
+
+from actors.sim.atlas import synced_mark
+from actors.sim.dledger.checkers import Chosen
+from actors.sim.dledger.ledger_bytes import LedgerDamage, SimLedgers, place_of
+from actors.sim.pages import PAGE_BYTES
+from actors.storage.commit_log import segment_bases, segment_path
+
+MEMBERS_MIN = 3
+MARK_VALUES = 3
+TRIES_MAX = 8
+
+
+@attrs.define(kw_only=True)
+class LedgerAtlas:
+    """The damage of all groups.
+
+    Attributes:
+        logs: of each group.
+        chosen: by group, what is committed.
+        damaged: by node; the logs know it too.
+    """
+
+    logs: tuple[SimLedgers, ...]
+    chosen: Mapping[str, Chosen]
+    damaged: dict[str, list[LedgerDamage]]
+
+    def flip_bit(self, node: str, rng: random.Random) -> str | None:
+        """Bit rot in one committed entry. Returns where, if anywhere."""
+        log = rng.choice(self.logs)
+        entries = self.chosen[log.group.name].entries
+        for _ in range(TRIES_MAX if entries else 0):
+            entry = rng.choice(entries)
+            start = place_of(entry)
+            if self._may_damage(log, node, [entry], start + len(entry)):
+                at = start + rng.randrange(len(entry))
+                size = log.group.data_file_bytes
+                path = segment_path(log.layout(node).commit_log, at - at % size)
+                inode = log.disk(node).inode(path)
+                good = inode.read(at % size, 1)
+                inode.flip_bit(at % size, rng.randrange(8))
+                log.disk(node).faults.count("bit_rot")
+                return self._note(node, LedgerDamage(path=path, start=at % size, good=good))
+        return None
+
+    def revert_page(self, node: str, rng: random.Random) -> str | None:
+        """One page of a log, whole of committed entries, is again what it was before its last
+        sync. Returns where, if anywhere.
+        """
+        log = rng.choice(self.logs)
+        disk, folder, size = log.disk(node), log.layout(node).commit_log, log.group.data_file_bytes
+        if not disk.exists(folder):
+            return None
+        pages = [
+            (base, page)
+            for base in segment_bases(disk, folder)
+            for page in disk.inode(segment_path(folder, base)).older_pages()
+        ]
+        rng.shuffle(pages)
+        for base, page in pages[:TRIES_MAX]:
+            start = base + page * PAGE_BYTES
+            end = min(start + PAGE_BYTES, base + size)
+            touched = [
+                entry
+                for entry in self.chosen[log.group.name].entries
+                if start < place_of(entry) + len(entry) and place_of(entry) < end
+            ]
+            covered = sum(
+                min(end, place_of(entry) + len(entry)) - max(start, place_of(entry))
+                for entry in touched
+            )
+            if covered < end - start or not self._may_damage(log, node, touched, end):
+                continue
+            path = segment_path(folder, base)
+            good = disk.inode(path).read(start - base, end - start)
+            disk.inode(path).revert_page(page)
+            return self._note(node, LedgerDamage(path=path, start=start - base, good=good))
+        return None
+
+    def repair(self, node: str) -> list[str]:
+        """Put the bytes back. Returns where."""
+        told = []
+        disk = self.logs[0].disk(node)
+        for damage in self.damaged.pop(node, []):
+            if disk.exists(damage.path):
+                disk.inode(damage.path).patch(damage.good, damage.start)
+                told.append(f"{damage.path} at {damage.start}")
+        return told
+
+    # ---- inside ----
+
+    def _may_damage(self, log: SimLedgers, node: str, entries: list[bytes], end: int) -> bool:
+        members = log.group.members
+        if self.damaged or log.group.store == "memory" or len(members) < MEMBERS_MIN:
+            return False
+        if end > self._mark(log, node) or not entries:
+            return False
+        first = place_of(entries[0])
+        return not log.has_let_go(node, first) and all(
+            log.holds(member, entry) and not log.has_let_go(member, first)
+            for member in members
+            for entry in entries
+        )
+
+    def _note(self, node: str, damage: LedgerDamage) -> str:
+        self.damaged.setdefault(node, []).append(damage)
+        return f"{damage.path} at {damage.start}"
+
+    def _mark(self, log: SimLedgers, node: str) -> int:
+        return synced_mark(log.disk(node), log.layout(node).synced, MARK_VALUES)

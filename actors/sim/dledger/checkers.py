@@ -1,0 +1,371 @@
+"""Invariants of a DLedger group: looked at with every observation of a run, each seen to fail by a
+test.
+
+Events say what a member believes, `LedgerBytes` what its disk really has: what guards durability
+never takes a member's word for it. Names and meanings: Ongaro, "Consensus", figure 3.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import attrs
+
+from actors.config import DLedgerGroup
+from actors.events import store
+from actors.events.dledger import CommittedRose, LedgerTruncated, RoleChanged
+from actors.sim.dledger.ledger_bytes import LedgerBytes, body_of, term_of
+from actors.sim.history import (
+    AppendAnswered,
+    AppendAsked,
+    FaultInjected,
+    Invariant,
+    NodeLooked,
+    Observation,
+    OffsetsSeen,
+    RecordsRead,
+)
+from actors.sim.survival import is_of
+from actors.sim.world import SimEvent
+
+LOOKED_AT = ("kill", "power_loss", "power_loss_all", "power_loss_in_sync", "lose_disk", "heal")
+"""Faults at which every committed entry is counted again."""
+WRITTEN_S: Final = 15.0
+"""So long after it called an entry committed a follower has it on its disk: syncs take some seconds
+at most."""
+
+
+def ledger_invariants(chosen: Chosen) -> tuple[Invariant, ...]:
+    """All that hold for a DLedger group in every run, whatever is broken on purpose."""
+    group, logs = chosen.group, chosen.logs
+    return (
+        ElectionSafety(group=group),
+        VoteOnce(group=group, logs=logs),
+        CommittedIndexMonotonic(group=group),
+        chosen,
+        LeaderCompleteness(chosen=chosen),
+        CommittedIsOnQuorum(chosen=chosen),
+        CommittedNeverLost(chosen=chosen),
+        LogMatching(group=group, logs=logs),
+        AcknowledgedIsCommitted(chosen=chosen),
+        ReadsOnlyCommitted(chosen=chosen),
+    )
+
+
+@attrs.define(kw_only=True)
+class ElectionSafety:
+    """A term has at most one leader."""
+
+    group: DLedgerGroup
+    _leaders: dict[int, str] = attrs.field(factory=dict, init=False)
+
+    def see(self, seen: Observation) -> Iterator[str]:
+        match seen:
+            case SimEvent(event=RoleChanged(role="LEADER", term=term)) if is_of(self.group, seen):
+                first = self._leaders.setdefault(term, seen.node)
+                if first != seen.node:
+                    yield f"{first} and {seen.node} lead term {term}"
+
+
+@attrs.define(kw_only=True)
+class VoteOnce:
+    """A member's term never falls, and in one term it votes once: by what its disk says."""
+
+    group: DLedgerGroup
+    logs: LedgerBytes
+    _votes: dict[str, tuple[int, str]] = attrs.field(factory=dict, init=False)
+
+    def see(self, seen: Observation) -> Iterator[str]:
+        match seen:
+            case FaultInjected(kind="wiped", where=node):
+                self._votes.pop(node, None)
+            case SimEvent() if is_of(self.group, seen):
+                yield from self._look(seen.node)
+            case NodeLooked():
+                yield from self._look(seen.node)
+
+    def _look(self, node: str) -> Iterator[str]:
+        vote = self.logs.vote(node)
+        if vote is None:
+            return
+        term, voted_for = self._votes.get(node, (-1, ""))
+        if vote.term < term:
+            yield f"{node} is in term {vote.term} after {term}"
+        elif vote.term == term and voted_for not in ("", vote.voted_for):
+            yield f"{node} votes for {vote.voted_for or 'nobody'} and {voted_for} in {term}"
+        self._votes[node] = vote.term, vote.voted_for
+
+
+@attrs.define(kw_only=True)
+class CommittedIndexMonotonic:
+    """In one life of a member the committed index rises."""
+
+    group: DLedgerGroup
+    _known: dict[str, tuple[int, int]] = attrs.field(factory=dict, init=False)
+
+    def see(self, seen: Observation) -> Iterator[str]:
+        match seen:
+            case SimEvent(event=CommittedRose(index=index)) if is_of(self.group, seen):
+                boot, before = self._known.get(seen.node, (seen.boot, -1))
+                if boot == seen.boot and index <= before:
+                    yield f"{seen.node}#{seen.boot} says {index} is committed after {before}"
+                self._known[seen.node] = seen.boot, index
+
+
+@attrs.frozen
+class _Claim:
+    """A follower has said that all up to `index` is committed."""
+
+    index: int
+    at_s: float
+    boot: int
+
+
+@attrs.define(kw_only=True)
+class Chosen:
+    """What anybody calls committed is one log: each index holds one entry for ever.
+
+    A leader has what it calls committed. A follower may still have to write it, or to remove what
+    differs: its word is judged when it has had time for that.
+
+    Attributes:
+        entries: by index, from 0 on, as they lay where each was first called committed.
+    """
+
+    group: DLedgerGroup
+    logs: LedgerBytes
+    entries: list[bytes] = attrs.field(factory=list, init=False)
+    _same: dict[str, int] = attrs.field(factory=dict, init=False)  # compared below
+    _leads: dict[str, bool] = attrs.field(factory=dict, init=False)
+    _claims: dict[str, _Claim] = attrs.field(factory=dict, init=False)
+
+    def see(self, seen: Observation) -> Iterator[str]:
+        if isinstance(seen, NodeLooked):
+            yield from self._look(seen)
+        if not isinstance(seen, SimEvent) or not is_of(self.group, seen):
+            return
+        match seen.event:
+            case store.RecoveryFinished():
+                self._same.pop(seen.node, None)
+                self._claims.pop(seen.node, None)
+            case RoleChanged(role=role):
+                self._leads[seen.node] = role == "LEADER"
+                self._claims.pop(seen.node, None)
+            case CommittedRose(index=index) if self._leads.get(seen.node):
+                yield from self._learn(seen.node, index)
+            case CommittedRose(index=index):
+                if index >= self.end:
+                    yield f"{seen.node} says that {index} is committed before any leader does"
+                claim = _Claim(index, seen.at_s, seen.boot)
+                self._claims.setdefault(seen.node, claim)
+
+    @property
+    def end(self) -> int:
+        """The index behind the last of them."""
+        return len(self.entries)
+
+    def _learn(self, node: str, index: int) -> Iterator[str]:
+        for at in range(self._same.get(node, 0), index + 1):
+            entry = self.logs.entry(node, at)
+            if at < self.end:
+                # What has expired here was compared elsewhere.
+                if entry and entry != self.entries[at]:
+                    yield f"{node} says that {at} is committed, and it is another entry than before"
+                    return
+            elif entry:
+                self.entries.append(entry)
+            else:
+                yield f"{node} says that {index} is committed, and does not have {at}"
+                return
+        self._same[node] = index + 1
+
+    def _look(self, seen: NodeLooked) -> Iterator[str]:
+        claim = self._claims.get(seen.node)
+        if claim is None or claim.boot != seen.boot or seen.at_s - claim.at_s < WRITTEN_S:
+            return
+        del self._claims[seen.node]
+        for at in range(self._same.get(seen.node, 0), min(claim.index + 1, self.end)):
+            if not self.logs.holds(seen.node, self.entries[at]):
+                yield f"{seen.node} said that {at} is committed, and does not have that entry"
+                return
+        self._same[seen.node] = claim.index + 1
+
+
+@attrs.define(kw_only=True)
+class Holders:
+    """How far each member holds what is committed, by its disk.
+
+    Attributes:
+        chosen: what is committed.
+    """
+
+    chosen: Chosen
+    _below: dict[str, int] = attrs.field(factory=dict, init=False)  # the member holds all that
+
+    def learn(self, seen: Observation) -> None:
+        """Forget what was known of a member whose log may have lost something."""
+        match seen:
+            case SimEvent(event=store.RecoveryFinished() | LedgerTruncated()):
+                self._below.pop(seen.node, None)
+            case FaultInjected(kind=kind) if kind not in ("felt", "start"):
+                self._below.clear()
+
+    def held(self, node: str, end: int) -> bool:
+        """Whether the member holds every committed entry below `end`."""
+        at = self._below.get(node, 0)
+        entries, holds = self.chosen.entries, self.chosen.logs.holds
+        while at < end and holds(node, entries[at]):
+            at += 1
+        self._below[node] = at
+        return at >= end
+
+    def holding(self, end: int) -> list[str]:
+        """Who does."""
+        return [node for node in self.chosen.group.members if self.held(node, end)]
+
+
+@attrs.define(kw_only=True)
+class LeaderCompleteness:
+    """Who leads has every entry that was committed before; its disk may follow."""
+
+    chosen: Chosen
+
+    def see(self, seen: Observation) -> Iterator[str]:
+        chosen = self.chosen
+        match seen:
+            case SimEvent(event=RoleChanged(role="LEADER", term=term)):
+                if not is_of(chosen.group, seen):
+                    return
+                for index, entry in enumerate(chosen.entries):
+                    if chosen.logs.entry(seen.node, index) == entry:
+                        continue
+                    if not chosen.logs.holds(seen.node, entry):
+                        yield f"{seen.node} leads term {term} without {index}, which is committed"
+                        return
+
+
+@attrs.define(kw_only=True)
+class CommittedIsOnQuorum:
+    """When a leader calls an entry committed, a majority has it and all before it."""
+
+    chosen: Chosen
+    _holders: Holders = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._holders = Holders(chosen=self.chosen)
+
+    def see(self, seen: Observation) -> Iterator[str]:
+        self._holders.learn(seen)
+        match seen:
+            case SimEvent(event=CommittedRose(index=index)) if is_of(self.chosen.group, seen):
+                end = min(index + 1, self.chosen.end)
+                holding = self._holders.holding(end)
+                if len(holding) < self.chosen.group.quorum:
+                    yield f"{index} is committed and lies on {', '.join(holding) or 'no disk'}"
+
+
+@attrs.define(kw_only=True)
+class CommittedNeverLost:
+    """At every moment a majority has each committed entry: so whoever is elected has it. Looked at
+    when a log was cut or opened, and when something was taken from members.
+    """
+
+    chosen: Chosen
+    _holders: Holders = attrs.field(init=False)
+    _told: bool = attrs.field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._holders = Holders(chosen=self.chosen)
+
+    def see(self, seen: Observation) -> Iterator[str]:
+        self._holders.learn(seen)
+        match seen:
+            case SimEvent(event=store.RecoveryFinished() | LedgerTruncated()):
+                if is_of(self.chosen.group, seen):
+                    yield from self._count()
+            case FaultInjected(kind=kind) if kind in LOOKED_AT:
+                yield from self._count()
+
+    def _count(self) -> Iterator[str]:
+        if self._told or self.chosen.group.store == "memory":
+            return  # what a memory group holds ends with its processes
+        end = self.chosen.end
+        holding = self._holders.holding(end)
+        if len(holding) < self.chosen.group.quorum:
+            self._told = True
+            yield f"all below {end} is committed, and lies on {', '.join(holding) or 'no disk'}"
+
+
+@attrs.define(kw_only=True)
+class LogMatching:
+    """Entries of the same index and term are the same, and so is what comes before them."""
+
+    group: DLedgerGroup
+    logs: LedgerBytes
+    _made: dict[tuple[int, int], tuple[bytes, int]] = attrs.field(factory=dict, init=False)
+    _read: dict[str, list[bytes]] = attrs.field(factory=dict, init=False)
+
+    def see(self, seen: Observation) -> Iterator[str]:
+        match seen:
+            case SimEvent(event=CommittedRose() | RoleChanged()) if is_of(self.group, seen):
+                yield from self._look(seen.node)
+            case NodeLooked():
+                yield from self._look(seen.node)
+
+    def _look(self, node: str) -> Iterator[str]:
+        read, entry_of = self._read.setdefault(node, []), self.logs.entry
+        while read and entry_of(node, len(read) - 1) != read[-1]:
+            read.pop()  # it was cut
+        while entry := entry_of(node, len(read)):
+            before = term_of(read[-1]) if read else -1
+            key = len(read), term_of(entry)
+            made = self._made.setdefault(key, (entry, before))
+            if made[0] != entry:
+                yield f"{node} has another entry of index {key[0]} and term {key[1]}"
+            elif made[1] != before:
+                yield f"{node} has term {before} before index {key[0]} of term {key[1]}"
+            read.append(entry)
+
+
+@attrs.define(kw_only=True)
+class AcknowledgedIsCommitted:
+    """What an append answers is committed: its bodies, in its order, at the indexes it says."""
+
+    chosen: Chosen
+    _asked: dict[int, tuple[bytes, ...]] = attrs.field(factory=dict, init=False)
+
+    def see(self, seen: Observation) -> Iterator[str]:
+        name = self.chosen.group.name
+        match seen:
+            case AppendAsked(operation=operation, bodies=bodies, group=group) if group == name:
+                self._asked[operation] = bodies
+            case AppendAnswered(operation=operation, receipt=receipt) if operation in self._asked:
+                assert receipt is not None
+                found = self.chosen.entries[receipt.first : receipt.next]
+                if tuple(map(body_of, found)) != self._asked[operation]:
+                    yield (
+                        f"{seen.client} was answered {receipt.first} to {receipt.last}, which is"
+                        f" not what is committed there (below {self.chosen.end})"
+                    )
+
+
+@attrs.define(kw_only=True)
+class ReadsOnlyCommitted:
+    """No member shows an entry, or an end, that is not committed."""
+
+    chosen: Chosen
+
+    def see(self, seen: Observation) -> Iterator[str]:
+        name, chosen = self.chosen.group.name, self.chosen
+        match seen:
+            case OffsetsSeen(offsets=offsets, group=group) if group == name:
+                if offsets.acknowledged > chosen.end:
+                    yield f"{seen.node} shows up to {offsets.acknowledged}, of {chosen.end}"
+            case RecordsRead(batch=batch, group=group) if group == name:
+                if batch.acknowledged > chosen.end or batch.next > max(chosen.end, seen.start):
+                    yield f"{seen.node} shows up to {batch.acknowledged}, of {chosen.end}"
+                    return
+                for record in batch.records:
+                    if body_of(chosen.entries[record.position]) != record.body:
+                        yield f"{seen.node} shows another entry at {record.position}"

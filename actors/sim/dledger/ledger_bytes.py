@@ -1,0 +1,188 @@
+"""The logs of a DLedger group as its members' simulated disks have them, seen from outside."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+import attrs
+
+from actors.config import DLedgerGroup
+from actors.sim.disk import SimDisk
+from actors.sim.dledger.members import SimGroups
+from actors.storage.commit_log import segment_bases, segment_path
+from actors.storage.dledger.layout import LedgerLayout
+from actors.storage.dledger.term_files import FILE_BYTES_MAX, TermVote
+from wire.dledger_entry import (
+    BLANK_MAGIC,
+    ENTRY_HEAD,
+    ENTRY_HEAD_BYTES,
+    INDEX_BYTES,
+    INDEX_RECORD,
+    MAGIC_NORMAL,
+)
+from wire.dledger_files import decode_currterm
+from wire.errors import RemoteProtocolError
+
+BLANK_HEAD_BYTES: Final = 8
+
+
+def index_of(entry: bytes) -> int:
+    """Args: entry: whole, as it lies in a data file."""
+    return int(ENTRY_HEAD.unpack_from(entry)[2])
+
+
+def term_of(entry: bytes) -> int:
+    """Likewise."""
+    return int(ENTRY_HEAD.unpack_from(entry)[3])
+
+
+def place_of(entry: bytes) -> int:
+    """Likewise: the offset of its first byte in the log."""
+    return int(ENTRY_HEAD.unpack_from(entry)[4])
+
+
+def body_of(entry: bytes) -> bytes:
+    """Likewise."""
+    return entry[ENTRY_HEAD_BYTES:]
+
+
+@attrs.frozen(kw_only=True)
+class LedgerDamage:
+    """Bytes of a file that are not what they were.
+
+    Attributes:
+        start: in the file.
+        good: what was there.
+    """
+
+    path: str
+    start: int
+    good: bytes
+
+
+class LedgerBytes(Protocol):
+    """Entries by member. An entry is its bytes in a data file, which name its place."""
+
+    def entry(self, node: str, index: int) -> bytes:
+        """As the member's processes see it; b"" if it is not there."""
+
+    def holds(self, node: str, entry: bytes) -> bool:
+        """Whether the member has it as the group's durability asks, or had let go of it."""
+
+    def vote(self, node: str) -> TermVote | None:
+        """As the member's processes see it; None: it has none."""
+
+
+@attrs.frozen
+class SimLedgers:
+    """`LedgerBytes` of one group in a world; of a memory group, what lives in its processes. What
+    was damaged on purpose counts as it was: other members have it.
+
+    Attributes:
+        damaged: by node.
+    """
+
+    groups: SimGroups
+    group: DLedgerGroup
+    damaged: dict[str, list[LedgerDamage]] = attrs.field(factory=dict)
+    _layouts: dict[str, LedgerLayout] = attrs.field(factory=dict, init=False)
+
+    def entry(self, node: str, index: int) -> bytes:
+        if self.group.store == "memory":
+            return self._in_memory(node, index)
+        size = self.group.index_file_bytes
+        at = index * INDEX_BYTES
+        disk, layout = self.disk(node), self.layout(node)
+        path = segment_path(layout.index, at - at % size)
+        record = _written(disk, path, at % size, INDEX_BYTES)
+        if len(record) < INDEX_BYTES:
+            return b""
+        magic, place, length, found, _ = INDEX_RECORD.unpack(record)
+        if magic != MAGIC_NORMAL or found != index:
+            return b""
+        entry = self.written(node, place, length)
+        if len(entry) < max(length, ENTRY_HEAD_BYTES):
+            return b""
+        head = ENTRY_HEAD.unpack_from(entry)
+        return entry if head[:3] == (MAGIC_NORMAL, length, index) and head[4] == place else b""
+
+    def holds(self, node: str, entry: bytes) -> bool:
+        if self.group.store == "memory":
+            held = self._in_memory(node, index_of(entry))
+            return held == entry
+        place = place_of(entry)
+        size = self.group.data_file_bytes
+        path = segment_path(self.layout(node).commit_log, place - place % size)
+        disk, at = self.disk(node), place % size
+        if self.group.durability == "synced":
+            held = disk.durable_range(path, at, at + len(entry))
+        else:
+            held = _written(disk, path, at, len(entry))
+        if held != entry and node in self.damaged:
+            held = self._undamaged(node, path, at, held)
+        return held == entry or self.has_let_go(node, place)
+
+    def has_let_go(self, node: str, place: int) -> bool:
+        """Whether the member's log begins behind that place: what was there has expired, here or
+        where it came from.
+        """
+        disk, layout = self.disk(node), self.layout(node)
+        if not disk.exists(layout.commit_log):
+            return False
+        bases = segment_bases(disk, layout.commit_log)
+        if not bases:
+            return False
+        if bases[0] > place:
+            return True
+        head = self.written(node, bases[0], BLANK_HEAD_BYTES)
+        magic, rest = (int.from_bytes(part, "big", signed=True) for part in (head[:4], head[4:]))
+        return magic == BLANK_MAGIC and bases[0] + rest > place
+
+    def vote(self, node: str) -> TermVote | None:
+        if self.group.store == "memory":
+            return None
+        found = _written(self.disk(node), self.layout(node).term, 0, FILE_BYTES_MAX)
+        try:
+            value = decode_currterm(found)
+        except RemoteProtocolError:
+            return None
+        return TermVote(value.term, value.vote_leader or "")
+
+    def written(self, node: str, place: int, length: int) -> bytes:
+        """Bytes of one data file as the member's processes see them."""
+        base = place - place % self.group.data_file_bytes
+        path = segment_path(self.layout(node).commit_log, base)
+        found = _written(self.disk(node), path, place - base, length)
+        return self._undamaged(node, path, place - base, found) if node in self.damaged else found
+
+    def layout(self, node: str) -> LedgerLayout:
+        """Where its store is."""
+        if node not in self._layouts:
+            root = self.groups.config.group_dir(node, self.group.name)
+            self._layouts[node] = LedgerLayout(root)
+        return self._layouts[node]
+
+    def disk(self, node: str) -> SimDisk:
+        """Its machine's."""
+        return self.groups.world.node(node).disk
+
+    def _undamaged(self, node: str, path: str, start: int, data: bytes) -> bytes:
+        found = bytearray(data)
+        for damage in self.damaged[node]:
+            if damage.path == path:
+                for at, good in enumerate(damage.good, damage.start - start):
+                    if 0 <= at < len(found):
+                        found[at] = good
+        return bytes(found)
+
+    def _in_memory(self, node: str, index: int) -> bytes:
+        member = self.groups.running(node)
+        if member is None:
+            return b""
+        held = member.places[self.group.name].held
+        number = index - held.first
+        return held.entries[number] if 0 <= number < len(held.entries) else b""
+
+
+def _written(disk: SimDisk, path: str, start: int, length: int) -> bytes:
+    return disk.inode(path).read(start, length) if disk.exists(path) else b""

@@ -1,0 +1,118 @@
+"""What a run of DLedger groups is made of: drawn from its seed, each part from a stream of its own.
+
+Memory groups forget all when their process ends, their vote too, so no process of theirs ends.
+Groups that are `written` keep their power.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any, ClassVar, Final
+
+import attrs
+
+from actors.config import ClusterConfig, DLedgerGroup
+from actors.sim.action import Ground
+from actors.sim.dledger import workload
+from actors.sim.dledger.actions import LEDGER_ACTIONS, MEMORY_ACTIONS, ONE_NODE_ACTIONS
+from actors.sim.dledger.members import ledger_config
+from actors.sim.faults import draw_script
+from actors.sim.plan import FAULTS_S, Plan
+from actors.sim.simulation import draw_disk, draw_network
+
+GROUPS: Final = ("g0", "g1", "g2")
+NODES: Final = (3, 3, 3, 3, 5, 5, 5, 4, 2, 1)
+"""Three and five members most of all."""
+PLACES: Final = (
+    *("/data/0", "/data/0", "/index/", "/sums/", "/synced", "/checkpoint", "/currterm", ""),
+)
+"""Parts of paths; the log counts twice."""
+STARVED: Final = (
+    *("store", "syncer", "entry_handler", "quorum_ack_checker", "state_maintainer"),
+    *("rpc_peers", "dispatchers", "rpc_server"),
+)
+
+
+@attrs.frozen(kw_only=True)
+class LedgerPlan(Plan):
+    """Some groups of which every node is a member.
+
+    Attributes:
+        settings: of all groups; `groups`, no setting of theirs, says how many there are.
+    """
+
+    mode: ClassVar[str] = "dledger"
+
+    @property
+    def config(self) -> ClusterConfig:
+        settings = dict(self.settings)
+        count = settings.pop("groups", 1)
+        return ledger_config(self.nodes, dict.fromkeys(GROUPS[:count], settings))
+
+    @property
+    def ledgers(self) -> tuple[DLedgerGroup, ...]:
+        """The groups."""
+        config = self.config
+        return config.ledger_groups_of("n0")
+
+    def kind(self) -> str:
+        group = self.ledgers[0]
+        return (
+            f"{self.nodes} nodes, {len(self.ledgers)} groups, {group.durability}, {group.store},"
+            f" data files of {group.data_file_bytes} bytes"
+        )
+
+    def can_shrink_to(self, nodes: int) -> bool:
+        preferred = self.settings.get("preferred_leaders", ())
+        return nodes >= 1 and f"n{nodes}" not in preferred
+
+
+def draw_ledger_plan(seed: str) -> LedgerPlan:
+    """The run that belongs to a seed."""
+    rng = random.Random(f"{seed}:ledger")
+    nodes = rng.choice(NODES)
+    names = tuple(f"n{number}" for number in range(nodes))
+    settings = _draw_settings(rng, names)
+    durable = settings["store"] == "file" and settings["durability"] == "synced"
+    ground = Ground(
+        names=names,
+        duration_s=FAULTS_S,
+        spare_power=() if durable else names,
+        places=PLACES,
+    )
+    actions = LEDGER_ACTIONS if nodes > 1 else ONE_NODE_ACTIONS
+    if settings["store"] == "memory":
+        actions = MEMORY_ACTIONS
+    kind = rng.choice(["random", "random", "priorities", f"starve {rng.choice(STARVED)}"])
+    return LedgerPlan(
+        seed=seed,
+        nodes=nodes,
+        settings=settings,
+        skews_ms={name: rng.choice([0, 0, rng.randint(-60_000, 60_000)]) for name in names},
+        network=draw_network(random.Random(f"{seed}:ledger:network")),
+        disk=draw_disk(random.Random(f"{seed}:ledger:disk")),
+        policy=kind,
+        tell_yields=random.Random(f"{seed}:ledger:tell").choice([0.0, 0.05, 0.3]),
+        load=workload.draw_options(random.Random(f"{seed}:ledger:load")),
+        script=draw_script(seed, ground, actions),
+    )
+
+
+def _draw_settings(rng: random.Random, names: tuple[str, ...]) -> dict[str, Any]:
+    memory = len(names) > 2 and rng.random() < 0.1
+    settings: dict[str, Any] = {
+        "groups": rng.choice([1, 1, 1, 2, 3]),
+        "durability": "synced" if memory else rng.choices(["synced", "written"], [4, 1])[0],
+        "store": "memory" if memory else "file",
+        "data_file_bytes": rng.choice([8, 16, 64]) << 10,
+        "index_file_bytes": rng.choice([1, 4]) << 10,
+        "push_timeout_s": rng.choice([0.5, 1.0]),
+        "pending_max": rng.choice([4, 1000]),
+        "push_throttle_bytes": rng.choice([0, 300 << 20]),
+        "push_quota_bytes_per_s": rng.choice([20 << 20, 20 << 20, 20_000]),
+        "heartbeat_interval_s": rng.choice([0.5, 2.0]),
+        "checkpoint_interval_s": rng.choice([0.5, 3.0]),
+    }
+    if rng.random() < 0.3:
+        settings["preferred_leaders"] = (rng.choice(names),)
+    return settings

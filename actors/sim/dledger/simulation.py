@@ -1,0 +1,102 @@
+"""One simulated history of DLedger groups from one seed; as in `simulation`, safety under faults
+comes first, then everything is healed and must converge, stop in order, and pass the validations.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+from actors.sim.cluster import NotConverged
+from actors.sim.dledger.actions import LEDGER_ACTIONS
+from actors.sim.dledger.checkers import Chosen, ledger_invariants
+from actors.sim.dledger.ledger_bytes import LedgerDamage, SimLedgers
+from actors.sim.dledger.marks import ledger_counts
+from actors.sim.dledger.members import SimGroups
+from actors.sim.dledger.plan import LedgerPlan
+from actors.sim.dledger.runner import LedgerRunner
+from actors.sim.dledger.validations import validate_ledger
+from actors.sim.dledger.workload import LedgerWorkload
+from actors.sim.failures import NothingFails
+from actors.sim.history import History, Observation
+from actors.sim.liveness import QueuesBounded, look_around
+from actors.sim.plan import Outcome
+from actors.sim.simulation import SCRIPT_EXTRA_S, fault_counts, make_policy, restarts
+from actors.sim.world import open_world
+
+CONVERGE_S: Final = 60.0
+"""Virtual time after which a healed group has a leader, takes appends, and is the same everywhere.
+The slowest way there: six seconds of silence, some elections, connections that died silently."""
+
+
+async def simulate_ledgers(
+    plan: LedgerPlan, tell: Callable[[Observation], None] | None = None
+) -> Outcome:
+    """Run a plan. Needs a Trio run with an autojump clock."""
+    world_opened = open_world(
+        plan.seed,
+        network=plan.network,
+        disk=plan.disk,
+        policy=make_policy(plan.policy),
+        tell_yields=plan.tell_yields,
+    )
+    async with world_opened as world:
+        groups = SimGroups(world, plan.config, skews_ms=plan.skews_ms)
+        ledgers = plan.ledgers
+        damaged: dict[str, list[LedgerDamage]] = {}
+        logs = {group.name: SimLedgers(groups, group, damaged) for group in ledgers}
+        chosen = {group.name: Chosen(group=group, logs=logs[group.name]) for group in ledgers}
+        own = [each for one in chosen.values() for each in ledger_invariants(one)]
+        history = History((*own, NothingFails(), QueuesBounded()), tell)
+        world.on_event.append(history.add)
+        faults = LedgerRunner(
+            cluster=groups,
+            ledgers=ledgers,
+            logs=tuple(logs.values()),
+            chosen=chosen,
+            history=history,
+            actions=LEDGER_ACTIONS,
+        )
+        await groups.start()
+        numbers = itertools.count(1)
+        loads = tuple(
+            LedgerWorkload(groups, group, history, plan.load, world.rng(group.name), numbers)
+            for group in ledgers
+        )
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(look_around, groups, history.add, name="sim-look")
+            with trio.move_on_after(plan.duration_s + SCRIPT_EXTRA_S) as bound:
+                async with trio.open_nursery() as clients:
+                    for load in loads:
+                        clients.start_soon(load.run, trio.current_time() + plan.duration_s + 1.0)
+                    await faults.run(plan.script)
+                    await faults.mend()
+            if bound.cancelled_caught:
+                history.violated("ScriptEnds", trio.current_time(), "an action waits for ever")
+            try:
+                await faults.converged(loads, CONVERGE_S)
+                await groups.stop()
+            except NotConverged as error:
+                history.violated("Converges", trio.current_time(), str(error))
+            nursery.cancel_scope.cancel()
+        for name in groups.names:
+            faults.notice_failure(name)
+        stopped = not any(groups.runs(name) for name in groups.names)
+        for group in ledgers:
+            validate_ledger(logs[group.name], chosen[group.name], history, stopped=stopped)
+        return Outcome(
+            plan=plan,
+            fingerprint=world.fingerprint.hexdigest(),
+            digest=history.digest(),
+            violations=tuple(history.violations),
+            counts={
+                **ledger_counts(history.observations),
+                **fault_counts(faults),
+                **restarts(groups),
+            },
+            virtual_s=trio.current_time(),
+            steps=world.fingerprint.steps,
+        )

@@ -1,0 +1,190 @@
+"""Clients of DLedger groups: they append, give up, read from any member, and remember.
+
+Every body is unique in its run. An append whose outcome nobody learnt stays open: it may turn up,
+or not.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
+
+import attrs
+import trio
+
+from actors.config import DLedgerGroup
+from actors.errors import NotMaster, NotStored, OutcomeUnknown, TriologError
+from actors.log_types import Batch
+from actors.sim.dledger.members import SimGroups, SimMember
+from actors.sim.history import (
+    AppendAnswered,
+    AppendAsked,
+    AppendRefused,
+    AppendUnknown,
+    History,
+    OffsetsSeen,
+    RecordsRead,
+)
+from actors.sim.workload import WorkloadOptions
+
+READ_TIMEOUT_S: Final = 2.0
+
+
+def draw_options(rng: random.Random) -> WorkloadOptions:
+    """A workload of another character for every seed; five clients at least."""
+    return WorkloadOptions(
+        appenders=rng.randint(3, 5),
+        pause_mean_s=rng.choice([0.7, 1.5, 3.0]),
+        batch_max=rng.choice([1, 3, 8]),
+        body_mean_bytes=rng.choice([20, 300, 1200]),
+        give_up_share=rng.choice([0.0, 0.1, 0.3]),
+        readers=rng.randint(2, 3),
+        read_pause_mean_s=1.5,
+    )
+
+
+@attrs.define(eq=False)
+class LedgerWorkload:
+    """The clients of one group.
+
+    Attributes:
+        groups: whom they ask.
+        group: the one.
+        history: what they saw.
+        options: see there.
+        rng: what they do.
+        numbers: of operations; all groups of a run share them.
+    """
+
+    groups: SimGroups
+    group: DLedgerGroup
+    history: History
+    options: WorkloadOptions
+    rng: random.Random
+    numbers: Iterator[int] = attrs.field(factory=lambda: itertools.count(1))
+    _leader: str = attrs.field(default="", init=False)
+
+    async def run(self, until_s: float) -> None:
+        """All clients, until virtual time `until_s`; returns when each has its answer."""
+        async with trio.open_nursery() as nursery:
+            for number in range(self.options.appenders):
+                rng = random.Random(f"{self.rng.random()}:c{number}")
+                nursery.start_soon(self._append, f"{self.group.name}/c{number}", rng, until_s)
+            for number in range(self.options.readers):
+                rng = random.Random(f"{self.rng.random()}:r{number}")
+                nursery.start_soon(self._read, rng, number == 0, until_s)
+
+    async def append_now(self, bodies: tuple[bytes, ...]) -> int:
+        """Append once, to whoever leads, and note it. Returns the last index, -1 without one."""
+        return await self._one_append("last", self.rng, bodies, trio.CancelScope())
+
+    # ---- appending ----
+
+    async def _append(self, client: str, rng: random.Random, until_s: float) -> None:
+        options = self.options
+        while trio.current_time() < until_s:
+            await trio.sleep(rng.expovariate(1 / options.pause_mean_s))
+            count = rng.randint(1, options.batch_max)
+            number = next(self.numbers)
+            bodies = tuple(self._body(rng, f"{number}.{each}") for each in range(count))
+            scope = trio.CancelScope()
+            if rng.random() < options.give_up_share:
+                scope.deadline = trio.current_time() + rng.choice([0.0, 0.001, 0.005, 0.1, 1.0])
+            await self._one_append(client, rng, bodies, scope)
+
+    def _body(self, rng: random.Random, name: str) -> bytes:
+        size = min(
+            int(rng.expovariate(1 / self.options.body_mean_bytes)), self.options.body_max_bytes
+        )
+        return f"{name};".encode() + rng.randbytes(size)
+
+    def _guess(self, rng: random.Random) -> str:
+        """Who may lead: who answered last, or anybody."""
+        return self._leader or rng.choice(self.group.members)
+
+    async def _one_append(
+        self, client: str, rng: random.Random, bodies: tuple[bytes, ...], scope: trio.CancelScope
+    ) -> int:
+        number, group = next(self.numbers), self.group.name
+        now_s = trio.current_time()
+        self.history.add(
+            AppendAsked(at_s=now_s, client=client, operation=number, bodies=bodies, group=group)
+        )
+        error, name = "given up", self._guess(rng)
+        with scope:
+            try:
+                receipt = await self.groups.heard(
+                    name, lambda member: member.parts[group].append(bodies)
+                )
+                self._leader = name
+                now_s = trio.current_time()
+                self.history.add(
+                    AppendAnswered(at_s=now_s, client=client, operation=number, receipt=receipt)
+                )
+                return receipt.last
+            except NotStored as refused:
+                self._leader = (isinstance(refused, NotMaster) and refused.hint) or ""
+                now_s = trio.current_time()
+                self.history.add(
+                    AppendRefused(at_s=now_s, client=client, operation=number, error=repr(refused))
+                )
+                return -1
+            except OutcomeUnknown as unknown:
+                self._leader, error = "", repr(unknown)
+        now_s = trio.current_time()
+        self.history.add(AppendUnknown(at_s=now_s, client=client, operation=number, error=error))
+        return -1
+
+    # ---- reading ----
+
+    async def _read(self, rng: random.Random, fresh: bool, until_s: float) -> None:
+        positions = [0]
+        while trio.current_time() < until_s:
+            await trio.sleep(rng.expovariate(1 / self.options.read_pause_mean_s))
+            name = self._guess(rng) if fresh else rng.choice(self.group.members)
+            with trio.move_on_after(READ_TIMEOUT_S):
+                try:
+                    await self._one_read(rng, name, positions, fresh)
+                except NotMaster as refused:
+                    self._leader = refused.hint or ""
+                except TriologError:
+                    self._leader = ""  # it is off, was killed meanwhile, or cannot say
+
+    async def _one_read(
+        self, rng: random.Random, name: str, positions: list[int], fresh: bool
+    ) -> None:
+        groups, group, history = self.groups, self.group.name, self.history
+        boot = groups.world.node(name).boots
+        asked = len(history.observations)
+        offsets = await groups.heard(name, lambda member: member.offsets(group))
+        now_s = trio.current_time()
+        history.add(
+            OffsetsSeen(at_s=now_s, node=name, boot=boot, asked=asked, offsets=offsets, group=group)
+        )
+        start = max(offsets.min, rng.choice([positions[-1], rng.choice(positions)]))
+        size = rng.choice([1, 1000, 100_000])
+        asked = len(history.observations)
+        batch = await groups.heard(name, partial(_ask, group, start, size, fresh))
+        seen = RecordsRead(
+            at_s=trio.current_time(),
+            node=name,
+            boot=boot,
+            asked=asked,
+            start=start,
+            batch=batch,
+            group=group,
+            fresh=fresh,
+        )
+        if (await groups.heard(name, lambda member: member.offsets(group))).min <= start:
+            history.add(seen)  # else it was passed over what has expired meanwhile
+        if batch.next > positions[-1]:
+            positions.append(batch.next)
+
+
+async def _ask(group: str, start: int, size: int, fresh: bool, member: SimMember) -> Batch:
+    if fresh:
+        return await member.fresh_read(group, start, size)
+    return await member.parts[group].read(start, size, False)

@@ -1,0 +1,176 @@
+"""The machines of one configuration in a world, and what can be done to all of them alike: the
+process on each is started, stopped and killed, and the network between them is cut and healed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+import attrs
+import trio
+
+from actors.config import ClusterConfig
+from actors.env.protocols import Env
+from actors.errors import Closed, NodeStopped
+from actors.sim.machine import NodeState
+from actors.sim.world import World
+
+N = TypeVar("N")
+
+DATA_DIR = "/data"
+
+
+@attrs.define(eq=False)
+class SimProcess(Generic[N]):
+    """One start of a node.
+
+    Attributes:
+        node: what runs.
+        killed: from then on nobody hears it any more.
+    """
+
+    name: str
+    node: N
+    killed: bool = False
+
+    def death(self) -> NodeStopped | None:
+        """What a caller learns instead of an answer, if it was killed or lost power."""
+        return NodeStopped(f"{self.name} died before it answered") if self.killed else None
+
+
+class SimMachines(ABC, Generic[N]):
+    """The nodes of one configuration in a world; a subclass says what runs on them (`main`).
+
+    Args:
+        world: where they live; the machines are added to it.
+        config: of the cluster. `data_dir` is a path on every simulated disk.
+        skews_ms: how far a node's clock is off, by name.
+
+    Attributes:
+        world: see above.
+        config: see above.
+    """
+
+    def __init__(
+        self, world: World, config: ClusterConfig, *, skews_ms: Mapping[str, int] | None = None
+    ) -> None:
+        self.world = world
+        self.config = config
+        self._processes: dict[str, SimProcess[N]] = {}
+        skews = skews_ms or {}
+        for name in config.python_nodes:
+            world.add_node(name, config.nodes[name], skew_ms=skews.get(name, 0))
+
+    @abstractmethod
+    def main(self, name: str) -> Callable[[Env, trio.TaskStatus[Any]], Awaitable[object]]:
+        """What runs on a node."""
+
+    # ---- nodes ----
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The nodes' names, in the configuration's order."""
+        return self.config.python_nodes
+
+    def runs(self, name: str) -> bool:
+        """Whether the node's process runs; a paused one does."""
+        return self.world.node(name).state is not NodeState.OFF
+
+    async def start(self, *names: str) -> None:
+        """Start these nodes, all that are off if none is named; return when they are ready.
+
+        Raises: what `main` raises for the first that cannot start.
+        """
+        for name in names or [each for each in self.names if not self.runs(each)]:
+            await self.world.start_node(name, self.main(name))
+
+    async def stop(self, *names: str) -> None:
+        """SIGTERM: an ordered stop, one after the other (all if none is named)."""
+        for name in names or [each for each in self.names if self.runs(each)]:
+            await self.world.stop_node(name)
+
+    async def kill(self, name: str) -> None:
+        """SIGKILL: nothing of it has an effect any more; what it wrote stays."""
+        self._killed(name)
+        await self.world.kill_node(name)
+
+    async def power_loss(self, name: str) -> None:
+        """The machine loses power: of what was not synced, any part survives."""
+        self._killed(name)
+        await self.world.power_loss(name)
+
+    async def restart(self, name: str) -> None:
+        """Kill it if it runs, then start it."""
+        if self.runs(name):
+            await self.kill(name)
+        await self.start(name)
+
+    def pause(self, name: str) -> None:
+        """SIGSTOP, until `resume`."""
+        self.world.pause_node(name)
+
+    def resume(self, name: str) -> None:
+        """SIGCONT. Harmless if it is not paused."""
+        self.world.resume_node(name)
+
+    def node(self, name: str) -> N:
+        """The running node itself. Raises: Closed, if it is off."""
+        return self.process(name).node
+
+    def running(self, name: str) -> N | None:
+        """The same; None if it is off, or still starting."""
+        process = self._processes.get(name)
+        return None if process is None else process.node
+
+    def process(self, name: str) -> SimProcess[N]:
+        """What runs on the node now. Raises: Closed, if it is off."""
+        process = self._processes.get(name)
+        if process is None:
+            raise Closed(f"{name} does not run")
+        return process
+
+    def began(self, name: str, node: N) -> None:
+        """What runs on the node now: `main` says it as soon as it is ready."""
+        self._processes[name] = SimProcess(name, node)
+
+    def ended(self, name: str) -> None:
+        """It runs no more, whatever ended it."""
+        self._processes.pop(name, None)
+
+    def _killed(self, name: str) -> None:
+        process = self._processes.pop(name, None)
+        if process is not None:
+            process.killed = True
+
+    # ---- network ----
+
+    def cut(self, name: str, other: str | None = None) -> None:
+        """Nothing passes between `name` and `other` (None: everybody else), either way."""
+        for each in self._others(name, other):
+            self.world.network.cut_both(name, each)
+
+    def cut_one_way(self, source: str, target: str) -> None:
+        """Nothing gets from `source` to `target`; the other way is not touched."""
+        self.world.network.cut(source, target)
+
+    def heal(self, name: str | None = None, other: str | None = None) -> None:
+        """Undo the cuts of a node, between two, or (None) all that is wrong with the network."""
+        if name is None:
+            self.world.network.heal_all()
+            return
+        for each in self._others(name, other):
+            self.world.network.heal_both(name, each)
+
+    def reset(self, one: str, other: str) -> int:
+        """Break all connections between two nodes. Returns how many there were."""
+        return self.world.network.reset(one, other)
+
+    def forget(self, one: str, other: str) -> int:
+        """Break the first node's ends of the connections between two. Returns how many."""
+        return self.world.network.forget(one, other)
+
+    def _others(self, name: str, other: str | None) -> list[str]:
+        assert name in self.names, f"no node {name!r}"
+        return [other] if other is not None else [each for each in self.names if each != name]

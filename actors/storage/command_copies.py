@@ -1,0 +1,131 @@
+"""What `python -m actors.storage backup` and `seed` do. See `command_line`."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from actors.api.socket_file import read_pointer
+from actors.client.connection import connect
+from actors.client.targets import parse_target
+from actors.config import ClusterConfig
+from actors.config.bounds import NAME
+from actors.env.protocols import Disk, Env
+from actors.errors import ConfigError, StorageError, TriologError
+from actors.storage.command_steps import EXIT_OK, absolute, answer, drive, held, synced_mark
+from actors.storage.tools import arguments, report
+from actors.storage.tools import seed as seeding
+from actors.storage.tools.backup import (
+    Limit,
+    copy_groups,
+    make_manifest,
+    open_backup,
+    stopped_limit,
+)
+from actors.storage.tools.manifest import write_manifest
+from actors.storage.tools.target import GroupStore, Target, find_target
+
+
+async def backup(env: Env, command: arguments.Backup) -> int:
+    """Copy the groups of a node or a store. Returns the exit code."""
+    disk, folder = env.disk, absolute(command.target)
+    target = find_target(disk, absolute(command.folder), command.group)
+    locks, is_running = held(disk, target)
+    with locks:
+        limits: dict[str, Limit] = {}
+        for store in target.stores:
+            if is_running:
+                limits[store.name] = await _running_limit(disk, target, store)
+            else:
+                limits[store.name] = await drive(stopped_limit(disk, store))
+        open_backup(disk, target, folder)
+        done = await drive(copy_groups(disk, target, folder, limits))
+        if is_running:
+            for store in target.stores:
+                now = await _running_limit(disk, target, store)
+                if now.end_bytes < limits[store.name].end_bytes:
+                    raise StorageError(f"{store.name}: its log was cut while it was copied; again")
+        manifest = make_manifest(disk, target, done.groups, env.wall_clock_ms())
+        write_manifest(disk, folder, manifest)
+    result = report.backup_object(done, folder)
+    await answer(result, report.backup_lines(done, folder), json=command.json)
+    return EXIT_OK
+
+
+async def _running_limit(disk: Disk, target: Target, store: GroupStore) -> Limit:
+    """What a running node says of a group; what is synced there if it does not answer.
+
+    Raises: TriologError: it does not know yet what is acknowledged.
+    """
+    assert target.node_dir is not None
+    assert target.identity is not None
+    try:
+        async with connect(read_pointer(disk, target.node_dir), name="backup") as client:
+            status = (await client.status())["groups"][store.name]
+    except (OSError, TriologError, KeyError, ExceptionGroup):
+        return Limit(synced_mark(disk, store), "the synced mark of a node that did not answer")
+    synced, acknowledged = status["synced_bytes"], status["acknowledged_bytes"]
+    if synced and not acknowledged:
+        raise TriologError(
+            f"{target.identity.node} does not know yet what of {store.name} is acknowledged: try "
+            "again while its master runs, or stop it"
+        )
+    return Limit(min(synced, acknowledged), "acknowledged and synced on a running node")
+
+
+async def seed(env: Env, command: arguments.Seed) -> int:
+    """Make a backup a node's data directory. Returns the exit code."""
+    plan, config = _seed_plan(env.disk, command)
+    if config is not None:
+        seeding.check_fit(plan, config)
+    seeding.check_free(env.disk, plan)
+    copied = await drive(seeding.seed_node(env.disk, plan))
+    ends = {name: group.end_bytes for name, group in plan.groups}
+    lines = [f"{name}: ends at {end}" for name, end in ends.items()]
+    lines.append(
+        f"{plan.node_dir}: node {plan.node} of {plan.cluster}, {copied} bytes; start it as a slave"
+    )
+    result = {"path": plan.node_dir, "cluster": plan.cluster, "node": plan.node, "ends": ends}
+    await answer(result, lines, json=command.json)
+    return EXIT_OK
+
+
+def _seed_plan(disk: Disk, command: arguments.Seed) -> tuple[seeding.Seed, ClusterConfig | None]:
+    """What is meant, and the cluster file if one was named. Raises: ConfigError."""
+    source = find_target(disk, absolute(command.folder))
+    if source.manifest is None:
+        raise ConfigError(f"{source.path}: expected a backup with a manifest, found none")
+    text, config = command.target, None
+    if text.endswith(".toml") or text.rpartition(":")[0].endswith(".toml"):
+        found = parse_target(text)
+        config, node = found.config, command.node or found.node
+        if config is None or node is None:
+            raise ConfigError(f"TARGET: expected CLUSTER.toml:NODE or a folder, found {text}")
+        if node not in config.python_nodes:
+            known = ", ".join(config.python_nodes)
+            raise ConfigError(f"--node: expected one of {known}, found {node}")
+        node_dir, cluster = config.node_dir(node), config.name
+    else:
+        node_dir, cluster = absolute(text), source.manifest.cluster
+        node = command.node or os.path.basename(node_dir)
+        _check_name("--node", node)
+    if not cluster:
+        raise ConfigError("TARGET: expected CLUSTER.toml:NODE, for the backup names no cluster")
+    if command.group is not None:
+        _check_name("--group", command.group)
+        if len(source.manifest.groups) != 1:
+            raise ConfigError(f"--group: expected a backup of one group, found {source.top}")
+    plan = seeding.Seed(
+        backup=source.top,
+        manifest=source.manifest,
+        node_dir=node_dir,
+        cluster=cluster,
+        node=node,
+        group=command.group,
+    )
+    return plan, config
+
+
+def _check_name(what: str, name: str) -> None:
+    if re.fullmatch(NAME.pattern, name) is None:
+        raise ConfigError(f"{what}: expected {NAME.expected}, found {name!r}")

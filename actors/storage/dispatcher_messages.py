@@ -1,0 +1,81 @@
+"""What the dispatcher is asked, and what it answers."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import attrs
+
+from actors.runtime import ReplyTo
+from actors.storage.store_messages import LogGrew
+
+
+@attrs.frozen(kw_only=True)
+class QueueUnits:
+    """Part of a consume queue.
+
+    Attributes:
+        min_offset, next_offset: the queue's range.
+        first_offset: queue offset of the first unit given; at least the one asked for.
+        units: physical offset, size and tags code of each.
+    """
+
+    min_offset: int
+    next_offset: int
+    first_offset: int
+    units: tuple[tuple[int, int, int], ...]
+
+
+@attrs.frozen(kw_only=True)
+class LookupQueue:
+    """Where the records of a queue are, from queue offset `position` on."""
+
+    topic: str
+    queue_id: int
+    position: int
+    count: int
+    reply_to: ReplyTo[QueueUnits]
+
+
+@attrs.frozen(kw_only=True)
+class KeyMatches:
+    """Physical offset and size of the records that have the key, newest first."""
+
+    matches: tuple[tuple[int, int], ...]
+
+
+@attrs.frozen(kw_only=True)
+class LookupKey:
+    """Which records of a topic have a key, at most `count`. UNIQ_KEY counts as a key."""
+
+    topic: str
+    key: str
+    count: int
+    reply_to: ReplyTo[KeyMatches]
+
+
+@attrs.frozen(kw_only=True)
+class Dispatched:
+    """How far the dispatcher is.
+
+    Attributes:
+        dispatched_bytes: all records that end at or below it can be looked up.
+        flushed_bytes: and need not be dispatched again after a crash.
+        limit_bytes: the log's end as it may be dispatched.
+        queue_count: consume queues.
+    """
+
+    dispatched_bytes: int
+    flushed_bytes: int
+    limit_bytes: int
+    queue_count: int
+
+
+@attrs.frozen(kw_only=True)
+class GetDispatched:
+    """Answered at once."""
+
+    reply_to: ReplyTo[Dispatched]
+
+
+Message: TypeAlias = LogGrew | LookupQueue | LookupKey | GetDispatched

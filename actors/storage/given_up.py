@@ -1,0 +1,91 @@
+"""Files that are deleted before they were dispatched, and what is remembered of their records.
+
+Only a disk that is too full to wait for the dispatcher loses such files. Neither units nor the log
+tell the queue offsets of their records then, so a master that starts later would give the same ones
+again. Before a file goes, the side file `given_up` says up to where such records lay, and a queue
+offset above all of theirs: queues without a record behind that, and new ones, go on there at least.
+Numbers are left out, but none is used twice. Upstream has nothing like it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import suppress
+
+import attrs
+
+from actors.env.protocols import Disk
+from actors.errors import CorruptLog
+from actors.storage.commit_log import NO_ROOM
+from actors.storage.expiry import Cleaner
+from actors.storage.layout import StoreLayout
+from actors.storage.queue_heads import NextOffsets, add_offsets
+from actors.storage.side_file import SideFile, SideFileDamaged, read_side_file
+
+
+@attrs.frozen
+class GivenUp:
+    """What was deleted undispatched.
+
+    Attributes:
+        end_bytes: all of it lay below this offset of the log.
+        next_offset: above every queue offset of its records; 0: there was none.
+    """
+
+    end_bytes: int = 0
+    next_offset: int = 0
+
+    @classmethod
+    def read(cls, disk: Disk, path: str) -> GivenUp:
+        """As the side file says it. Raises: CorruptLog: it cannot be read."""
+        try:
+            return cls(*(read_side_file(disk, path, 2) or (0, 0)))
+        except SideFileDamaged:
+            raise CorruptLog(
+                f"{path}: it cannot be read, and says which queue offsets were used. Remove the"
+                " file to have them follow from the log"
+            ) from None
+
+    def write(self, disk: Disk, path: str) -> bool:
+        """Durably. False: there is no room for it."""
+        try:
+            side, _ = SideFile.open(disk, path, 2)
+            try:
+                side.write((self.end_bytes, self.next_offset))
+                side.sync()
+            finally:
+                side.close()
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            return False
+        return True
+
+
+def delete_first(layout: StoreLayout, cleaner: Cleaner) -> Generator[None, None, tuple[int, int]]:
+    """Delete the oldest file; what of it is not dispatched is remembered first, or, where only its
+    own room has room for that, right behind it.
+
+    Args:
+        cleaner: its floor is a file's first byte; everything below is dispatched.
+
+    Returns: the log's first offset now, and how many bytes were not dispatched.
+
+    Raises: OSError; CorruptLog: the side file is damaged. Yields at least every 4 MiB read.
+    """
+    disk, log = cleaner.env.disk, cleaner.log
+    first, end = log.bases()[:2]
+    lost_bytes = end - min(max(first, cleaner.floor_bytes), end)
+    if not lost_bytes:
+        return log.delete_first(), 0
+    offsets: NextOffsets = {}
+    with suppress(CorruptLog):  # nobody could dispatch what lies behind it
+        yield from add_offsets(disk, log, first, end, offsets)
+    path = layout.given_up
+    known = GivenUp.read(disk, path)
+    now = GivenUp(end, max([known.next_offset, *offsets.values()]))
+    written = now.write(disk, path)
+    log.delete_first()
+    if not written:
+        now.write(disk, path)
+    return end, lost_bytes

@@ -1,0 +1,45 @@
+"""Next queue offsets as the records of a log say them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TypeAlias
+
+from actors.env.protocols import Disk
+from actors.errors import CorruptLog
+from actors.storage.commit_log import CommitLog
+from actors.storage.log_reader import LogReader
+from wire.commitlog import Stop, scan_heads
+from wire.message_record import has_queue_unit
+
+READ_BYTES = 4 << 20
+
+NextOffsets: TypeAlias = dict[tuple[str, int], int]
+"""Next queue offset by topic and queue id."""
+
+
+def add_offsets(
+    disk: Disk, log: CommitLog, start: int, end: int, offsets: NextOffsets
+) -> Generator[None, None, None]:
+    """Raise `offsets` above those of the records from `start` to `end`, where records begin.
+
+    Raises: CorruptLog. Yields at least every 4 MiB, or record.
+    """
+    reader = LogReader(disk, log.folder, log.segment_bytes)
+    at, size = start, READ_BYTES
+    try:
+        while at < end:
+            data = reader.read(at, size, end)
+            heads, stopped = scan_heads(data, physical_offset=at)
+            for head in heads:
+                if has_queue_unit(head.sys_flag):
+                    key = (head.topic, head.queue_id)
+                    offsets[key] = max(offsets.get(key, 0), head.queue_offset + 1)
+            yield
+            at += stopped.end + stopped.blank_bytes
+            if stopped.stop in (Stop.CORRUPT, Stop.UNWRITTEN):
+                raise CorruptLog(f"{log.path_of(at)}: offset {at}: no record begins there")
+            short = stopped.stop is Stop.INCOMPLETE and not heads
+            size = len(data) + stopped.missing_bytes if short else READ_BYTES
+    finally:
+        reader.close()

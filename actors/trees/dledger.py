@@ -1,0 +1,332 @@
+"""The tree of a DLedger group on one of its members, built by pure functions.
+
+A group is rest_for_one, the listener last, so that the door closes first: storage, rpc_peers,
+entry_pusher, entry_reader, state_machine_caller (only with a state machine), state_maintainer,
+rpc_server.
+
+- `storage` is store and syncer, one_for_all and significant: if either crashes, the group ends, and
+  with it the node.
+- `rpc_peers` has two connections to each peer: `n1` for what is pushed, `n1-control` for votes and
+  heartbeats, which nothing large delays (V14).
+- `entry_pusher` is rest_for_one: quorum_ack_checker, entry_handler, dispatchers. A crash of one
+  dispatcher concerns no other; one of the two before them has the session renewed.
+- a crash of the state machine's caller leaves its state in doubt: the group ends, and the node.
+- a crash of the state maintainer ends all connections: who asks again finds a candidate.
+
+Groups that share a port have one rpc_server, a child of the node (`shared_server`) that stands
+behind them all: requests for a part that is being started again fail, and no connection ends.
+
+Upstream: openmessaging/dledger, DLedgerServer.java, startup and shutdown (0.3.1.2), which order the
+same parts by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import Final
+
+from actors.dledger.core.dispatch import Dispatch
+from actors.dledger.core.intake import Intake
+from actors.dledger.core.machine_guard import MachineGuard
+from actors.dledger.core.quorum import Quorum
+from actors.dledger.core.settings import AckSettings
+from actors.dledger.entry_dispatcher import EntryDispatcher
+from actors.dledger.entry_handler import WAITING_MAX, EntryHandler
+from actors.dledger.entry_reader import EntryReader
+from actors.dledger.pending_ledger import PendingLedger
+from actors.dledger.quorum_ack_checker import QuorumAckChecker
+from actors.dledger.rpc_messages import Services
+from actors.dledger.rpc_peer import RPCPeer
+from actors.dledger.rpc_server import RPCServerSettings, rpc_server
+from actors.dledger.snapshot_keeping import SnapshotKeeping
+from actors.dledger.state_machine_caller import StateMachineCaller
+from actors.dledger.state_maintainer import StateMaintainer
+from actors.env import Address
+from actors.runtime import (
+    AutoShutdown,
+    Backoff,
+    ChildSpec,
+    Restart,
+    Strategy,
+    SupervisorSpec,
+)
+from actors.state_machine import StateMachine
+from actors.storage.dledger.entry_window import EntryWindow
+from actors.storage.dledger.file_ledger import open_ledger
+from actors.storage.dledger.ledger import LedgerStore
+from actors.storage.dledger.memory_ledger import MemoryLedger
+from actors.storage.dledger.snapshots import SnapshotFolder
+from actors.storage.dledger.store import Store
+from actors.storage.syncer import Syncer
+from actors.trees.ledger_places import LedgerPaths as LedgerPaths
+from actors.trees.ledger_places import LedgerPlace as LedgerPlace
+from actors.trees.ledger_places import election_settings, ledger_settings, push_settings
+from actors.trees.storage import storage_child
+
+DISPATCHER_BACKOFF: Final = Backoff(first_s=0.5, max_s=5.0)
+"""Between crashes of one dispatcher; a failed push it deals with alone, without a crash."""
+
+
+def group_tree(place: LedgerPlace, *, serves: bool = True) -> SupervisorSpec:
+    """One group on one member.
+
+    Args:
+        serves: it listens itself, on a port of its own.
+
+    """
+    server = ChildSpec(name="rpc_server", start=rpc_server(_server_settings((place,))))
+    entry_pusher = _entry_pusher(place, _term_body(place))
+    return SupervisorSpec(
+        strategy=Strategy.REST_FOR_ONE,
+        children=(
+            _storage(place),
+            ChildSpec(name="rpc_peers", start=_rpc_peers(place)),
+            ChildSpec(name="entry_pusher", start=entry_pusher),
+            ChildSpec(name="entry_reader", start=partial(_entry_reader, place)),
+            *_state_machine_caller(place),
+            ChildSpec(name="state_maintainer", start=partial(_state_maintainer, place)),
+            *((server,) if serves else ()),
+        ),
+        auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
+    )
+
+
+# ---- parts ----
+
+
+def _term_body(place: LedgerPlace) -> bytes | None:
+    """Of the entry that opens a term."""
+    match place.group.opens_term_with:
+        case "empty":
+            return b""
+        case "none":
+            return None
+        case "message":
+            raise AssertionError("refused with the cluster file")
+
+
+def _ledger(place: LedgerPlace) -> Generator[None, None, LedgerStore]:
+    group = place.group
+    if group.store == "memory":
+        yield
+        return MemoryLedger(file_bytes=group.data_file_bytes, held=place.held)
+    return (yield from open_ledger(place.env, place.layout, ledger_settings(group)))
+
+
+def _storage(place: LedgerPlace) -> ChildSpec:
+    """Syncer and store, together or not at all. The store stops first."""
+    registry, paths, group = place.registry, place.paths, place.group
+    syncer = partial(
+        Syncer,
+        disk=place.env.disk,
+        store=registry.ref(paths.store),
+        interval_s=0.0 if group.durability == "synced" else group.flush_interval_s,
+        upstream=group.compat is not None,
+    )
+    store = partial(
+        Store,
+        start=partial(_ledger, place),
+        syncer=registry.ref(paths.syncer),
+        data_file_bytes=group.data_file_bytes,
+        checkpoint_interval_s=group.checkpoint_interval_s,
+        pending_bytes=max(group.append_pending_bytes, group.receive_pending_bytes),
+        by_snapshot=place.machine is not None,
+    )
+    return storage_child(syncer, store)
+
+
+def _rpc_peers(place: LedgerPlace) -> SupervisorSpec:
+    def child(peer: str, name: str) -> ChildSpec:
+        start = partial(
+            RPCPeer,
+            peer=peer,
+            address=Address(place.address_of(peer), place.group.port),
+            local_host=place.address_of(place.node),
+            network=place.env.network,
+        )
+        return ChildSpec(name=name, start=start)
+
+    names = [(peer, peer) for peer in place.peers]
+    if not place.compat.shared_connection:
+        names += [(peer, f"{peer}-control") for peer in place.peers]
+    return SupervisorSpec(children=tuple(child(peer, name) for peer, name in names))
+
+
+def _entry_pusher(place: LedgerPlace, term_body: bytes | None) -> SupervisorSpec:
+    dispatchers = tuple(
+        ChildSpec(
+            name=peer, start=partial(_entry_dispatcher, place, peer), backoff=DISPATCHER_BACKOFF
+        )
+        for peer in place.peers
+    )
+    return SupervisorSpec(
+        strategy=Strategy.REST_FOR_ONE,
+        children=(
+            ChildSpec(
+                name="quorum_ack_checker", start=partial(_quorum_ack_checker, place, term_body)
+            ),
+            ChildSpec(name="entry_handler", start=partial(_entry_handler, place)),
+            ChildSpec(name="dispatchers", start=SupervisorSpec(children=dispatchers)),
+        ),
+    )
+
+
+def _quorum_ack_checker(place: LedgerPlace, term_body: bytes | None) -> QuorumAckChecker:
+    registry, paths, group = place.registry, place.paths, place.group
+    settings = AckSettings(waiting_max=group.waiting_max, wait_s=group.append_timeout_s)
+    return QuorumAckChecker(
+        quorum=Quorum(
+            self_id=place.node,
+            peers=place.peers,
+            settings=settings,
+            compat=place.compat,
+            by_applied=place.machine is not None,
+        ),
+        synced=place.synced,
+        term_body=term_body,
+        body_bytes_max=group.body_bytes_max,
+        pending_bytes=group.append_pending_bytes,
+        store_ref=registry.ref(paths.store),
+        maintainer=registry.ref(paths.state_maintainer),
+        reader=registry.ref(paths.entry_reader),
+    )
+
+
+def _entry_handler(place: LedgerPlace) -> EntryHandler:
+    registry, paths, group = place.registry, place.paths, place.group
+    ledger = PendingLedger(EntryWindow(place.source()))
+    return EntryHandler(
+        intake=Intake(
+            settings=push_settings(group, to_java=False, machine=place.machine is not None),
+            ledger=ledger,
+            waiting_max=WAITING_MAX,
+            compat=place.compat,
+            machine=MachineGuard(None if place.machine is None else -1),
+        ),
+        ledger=ledger,
+        synced=place.synced,
+        pending_bytes=group.receive_pending_bytes,
+        store_ref=registry.ref(paths.store),
+        checker=registry.ref(paths.quorum_ack_checker),
+        maintainer=registry.ref(paths.state_maintainer),
+    )
+
+
+def _entry_dispatcher(place: LedgerPlace, peer: str) -> EntryDispatcher:
+    registry, paths = place.registry, place.paths
+    to_java, machine = peer in place.group.java_nodes, place.machine is not None
+    settings = push_settings(place.group, to_java=to_java, machine=machine)
+    window = EntryWindow(place.source())
+    return EntryDispatcher(
+        sender=place.sender,
+        dispatch=Dispatch(peer=peer, settings=settings, sizes=window, compat=place.compat),
+        window=window,
+        timeout_s=settings.reply_timeout_s,
+        peer_ref=registry.ref(paths.peer(peer)),
+        store_ref=registry.ref(paths.store),
+        checker=registry.ref(paths.quorum_ack_checker),
+        maintainer=registry.ref(paths.state_maintainer),
+        disk=place.env.disk,
+        caller=registry.ref(paths.state_machine_caller) if machine else None,
+    )
+
+
+def _state_machine_caller(place: LedgerPlace) -> tuple[ChildSpec, ...]:
+    """Not restarted: its end is the group's."""
+    if place.machine is None:
+        return ()
+    start = partial(_machine_caller, place, place.machine)
+    name = "state_machine_caller"
+    return (ChildSpec(name=name, start=start, restart=Restart.TEMPORARY, significant=True),)
+
+
+def _machine_caller(place: LedgerPlace, make: Callable[[], StateMachine]) -> StateMachineCaller:
+    group, paths, registry = place.group, place.paths, place.registry
+    folder = SnapshotFolder(place.env.disk, place.layout.snapshot, group.members)
+    return StateMachineCaller(
+        make=make,
+        outlives=group.store == "file",
+        keeping=SnapshotKeeping(folder, group.snapshot_keep),
+        window=EntryWindow(place.source()),
+        entries_max=group.snapshot_entries,
+        bytes_max=group.snapshot_bytes,
+        disk=place.env.disk,
+        store_ref=registry.ref(paths.store),
+        checker=registry.ref(paths.quorum_ack_checker),
+        handler=registry.ref(paths.entry_handler),
+        maintainer=registry.ref(paths.state_maintainer),
+    )
+
+
+def _entry_reader(place: LedgerPlace) -> EntryReader:
+    return EntryReader(
+        self_id=place.node,
+        source=place.source(),
+        uncommitted=place.compat.read_uncommitted,
+        store_ref=place.registry.ref(place.paths.store),
+        maintainer=place.registry.ref(place.paths.state_maintainer),
+    )
+
+
+def _state_maintainer(place: LedgerPlace) -> StateMaintainer:
+    registry, paths, group = place.registry, place.paths, place.group
+    control = not place.compat.shared_connection
+    parts = (
+        # First: its machine hears that it leads before it gets what is appended then.
+        *(() if place.machine is None else (paths.state_machine_caller,)),
+        paths.quorum_ack_checker,
+        paths.entry_handler,
+        *map(paths.dispatcher, place.peers),
+        paths.entry_reader,
+    )
+    return StateMaintainer(
+        sender=place.sender,
+        addresses={
+            name: str(Address(place.address_of(name), group.port)) for name in group.members
+        },
+        settings=election_settings(group),
+        compat=place.compat,
+        synced=place.synced,
+        board=place.board,
+        store_ref=registry.ref(paths.store),
+        checker=registry.ref(paths.quorum_ack_checker),
+        parts={path: registry.ref(path) for path in parts},
+        peers={peer: registry.ref(paths.peer(peer, control=control)) for peer in place.peers},
+    )
+
+
+def services(place: LedgerPlace) -> Services:
+    """This member, as its server routes to it."""
+    registry, paths = place.registry, place.paths
+    caller = None if place.machine is None else registry.ref(paths.state_machine_caller)
+    return Services(
+        group=place.group.name,
+        member=place.node,
+        board=place.board,
+        state_maintainer=registry.ref(paths.state_maintainer),
+        entry_handler=registry.ref(paths.entry_handler),
+        quorum_ack_checker=registry.ref(paths.quorum_ack_checker),
+        entry_reader=registry.ref(paths.entry_reader),
+        state_machine_caller=caller,
+    )
+
+
+def shared_server(places: tuple[LedgerPlace, ...]) -> SupervisorSpec:
+    """What serves the groups of one node that share a port, as upstream's proxy does."""
+    return rpc_server(_server_settings(places))
+
+
+def _server_settings(places: tuple[LedgerPlace, ...]) -> RPCServerSettings:
+    """Of groups on one node with one port."""
+    place, group = places[0], places[0].group
+    members = [name for each in places for name in each.group.members]
+    return RPCServerSettings(
+        network=place.env.network,
+        host=place.address_of(place.node),
+        port=group.port,
+        where=f"groups.{group.name}.port",
+        addresses=frozenset(map(place.address_of, members)),
+        services=tuple(map(services, places)),
+        next_connection=place.connections.__next__,
+    )

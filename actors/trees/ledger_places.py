@@ -1,0 +1,181 @@
+"""Where a DLedger group's actors live on a node, and what its tree is built from."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final, Literal
+
+import attrs
+
+from actors.config import ClusterConfig, DLedgerGroup
+from actors.dledger.base_fields import Sender
+from actors.dledger.core.settings import STRICT, CompatSettings, ElectionSettings, PushSettings
+from actors.dledger.leader_board import LeaderBoard
+from actors.env import Env
+from actors.runtime import Registry
+from actors.state_machine import StateMachine
+from actors.storage.dledger import reader
+from actors.storage.dledger.entry_window import AHEAD_BYTES, EntrySource
+from actors.storage.dledger.layout import LedgerLayout
+from actors.storage.dledger.memory_ledger import MemoryEntries, MemoryReader
+from actors.storage.dledger.settings import LedgerSettings
+
+
+@attrs.frozen
+class LedgerPaths:
+    """Where a group's actors live, for whoever wants their refs.
+
+    Attributes:
+        base: "/n0/ledger".
+    """
+
+    base: str
+
+    @property
+    def store(self) -> str:
+        return f"{self.base}/storage/store"
+
+    @property
+    def syncer(self) -> str:
+        return f"{self.base}/storage/syncer"
+
+    def peer(self, name: str, *, control: bool = False) -> str:
+        return f"{self.base}/rpc_peers/{name}{'-control' if control else ''}"
+
+    @property
+    def quorum_ack_checker(self) -> str:
+        return f"{self.base}/entry_pusher/quorum_ack_checker"
+
+    @property
+    def entry_handler(self) -> str:
+        return f"{self.base}/entry_pusher/entry_handler"
+
+    def dispatcher(self, peer: str) -> str:
+        return f"{self.base}/entry_pusher/dispatchers/{peer}"
+
+    @property
+    def entry_reader(self) -> str:
+        return f"{self.base}/entry_reader"
+
+    @property
+    def state_machine_caller(self) -> str:
+        return f"{self.base}/state_machine_caller"
+
+    @property
+    def state_maintainer(self) -> str:
+        return f"{self.base}/state_maintainer"
+
+
+@attrs.frozen(kw_only=True)
+class LedgerPlace:
+    """One group on one of its members: what every part of its tree is built from.
+
+    Attributes:
+        board: where refusals find the leader.
+        held: of a memory store: what it holds.
+        machine: makes the group's state machine; None: it has none.
+        connections: numbers that outlive restarts of the tree.
+    """
+
+    config: ClusterConfig
+    node: str
+    group: DLedgerGroup
+    env: Env
+    registry: Registry
+    board: LeaderBoard = attrs.field(factory=LeaderBoard)
+    held: MemoryEntries = attrs.field(factory=MemoryEntries)
+    machine: Callable[[], StateMachine] | None = None
+    connections: Iterator[int] = attrs.field(factory=partial(itertools.count, 1))
+
+    @property
+    def paths(self) -> LedgerPaths:
+        return LedgerPaths(f"/{self.node}/{self.group.name}")
+
+    @property
+    def layout(self) -> LedgerLayout:
+        return LedgerLayout(self.config.group_dir(self.node, self.group.name))
+
+    @property
+    def compat(self) -> CompatSettings:
+        """Upstream's looser rules, as far as the group has them."""
+        opens = self.group.opens_term_with
+        if self.group.compat == "upstream":
+            return CompatSettings.upstream(opens)
+        return attrs.evolve(STRICT, term_entry=opens, count_older=opens == "none")
+
+    @property
+    def synced(self) -> bool:
+        """Whether an entry counts here only once it is on the disk."""
+        return self.group.durability == "synced" and not self.compat.ack_unsynced
+
+    @property
+    def peers(self) -> tuple[str, ...]:
+        return tuple(name for name in self.group.members if name != self.node)
+
+    @property
+    def sender(self) -> Sender:
+        return Sender(group=self.group.name, self_id=self.node)
+
+    def address_of(self, node: str) -> str:
+        return self.config.nodes[node]
+
+    def source(self) -> EntrySource:
+        """A reader of this member's log, one for each owner."""
+        if self.group.store == "memory":
+            return MemoryReader(self.held, self.group.data_file_bytes)
+        return reader.EntryReader.of(self.env.disk, self.layout, ledger_settings(self.group))
+
+
+def ledger_settings(group: DLedgerGroup) -> LedgerSettings:
+    """Of the store. Its looser ways are upstream's (bugs B6, B8, B12)."""
+    upstream = group.compat is not None
+    return LedgerSettings(
+        data_file_bytes=group.data_file_bytes,
+        index_file_bytes=group.index_file_bytes,
+        file_reserved_hours=group.file_reserved_time_h,
+        delete_when_hours=group.delete_when_hours,
+        disk_check_ratio=group.disk_check_ratio,
+        disk_clean_ratio=group.disk_clean_ratio,
+        disk_force_clean=group.disk_force_clean,
+        checkpoint_interval_s=group.checkpoint_interval_s,
+        vote_unsynced=upstream,
+        cut_stays=upstream,
+        cuts_committed=upstream,
+    )
+
+
+def election_settings(group: DLedgerGroup) -> ElectionSettings:
+    """Of the state maintainer."""
+    return ElectionSettings(
+        heartbeat_interval_s=group.heartbeat_interval_s,
+        heartbeat_leaks=group.heartbeat_leaks,
+        vote_interval_min_s=group.vote_interval_min_s,
+        vote_interval_max_s=group.vote_interval_max_s,
+        take_over_interval_min_s=group.take_over_interval_min_s,
+        take_over_interval_max_s=group.take_over_interval_max_s,
+        transfer_lag_max=group.transfer_lag_max,
+        transfer_wait_s=group.transfer_wait_s,
+        preferred_leaders=group.preferred_leaders,
+    )
+
+
+COMMIT_NEWS_S: Final = 0.01
+"""A follower's readers see what is committed so much later, at the most, where no push follows."""
+
+
+def push_settings(group: DLedgerGroup, *, to_java: bool, machine: bool) -> PushSettings:
+    """Of a dispatcher; our members take whole stretches in one push, and snapshots."""
+    upstream = PushSettings()
+    snapshots: Literal["install", "refuse"] = "refuse" if to_java else "install"
+    return PushSettings(
+        commit_news_s=upstream.commit_news_s if group.compat else COMMIT_NEWS_S,
+        pending_max=group.pending_max,
+        push_timeout_s=group.push_timeout_s,
+        batch=group.batch_push or not to_java,
+        batch_bytes_max=group.batch_push_bytes if to_java else AHEAD_BYTES,
+        quota_bytes_per_s=group.push_quota_bytes_per_s,
+        throttle_bytes=group.push_throttle_bytes,
+        snapshots=snapshots if machine else "none",
+    )

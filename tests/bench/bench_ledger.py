@@ -1,0 +1,155 @@
+"""DLedger groups of three processes: ours beside real DLedger 0.3.1.2 nodes with the file store.
+
+    python tests/bench/bench_ledger.py                           # ours alone, some two minutes
+    python tests/bench/bench_ledger.py --java --rounds 3
+
+Appends of one entry of 256 B, so many outstanding. `ours`: tasks inside the leader's process, and
+for `producer` one task that sends entry by entry through an appender. `ours, wire` and `Java`: one
+connection of one client, which is the same program for both (APPEND, code 50001).
+
+`synced`: our members sync before they vouch; `written`: they do not. Java never does: it syncs
+every 10 ms behind its answers, the same in both tables. `Java, batch` has enableBatchPush.
+
+leader_us and follower_us are processor time for one append, all threads, of the process that leads
+and of one that follows; with `ours` the callers are part of the leader.
+
+Catch-up: a follower whose store was deleted, entries of 256 B, MB/s of entries as stored, from its
+first entry to the last one; `missing` ones did not come within a minute. Kill: from kill -9 of the
+leader to the end of the next append of a client that asks the others in turn, with the same timers
+for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from bench_kit import Figures, arguments, bytes_of, list_of, settle, show_versions, workplace
+from bench_ledger_groups import VERSION, Group, JavaGroup, OurGroup
+from interop_processes import Processes
+
+from wire.dledger_entry import ENTRY_HEAD_BYTES
+
+ENTRY_BYTES = 256
+SHAPES = ("1", "16", "128", "1024", "producer")
+COLUMNS = ("k_per_s", "p50_ms", "p99_ms", "leader_us", "follower_us", "refused")
+FILL_OUTSTANDING = 1024
+FILL_S = 2.0
+HEARTBEAT_S = 0.5
+"""In the groups whose leaders are killed; three of silence, as by default, begin a campaign."""
+JAVA_GROUPS = {"Java": False, "Java, batch": True}
+Run = Callable[[str], dict[str, float]]
+
+
+def hosts(prefix: str, number: int) -> list[str]:
+    """Of the group of that number: groups run at the same time."""
+    return [f"{prefix}.{number * 3 + member + 1}" for member in range(3)]
+
+
+def groups(
+    processes: Processes, folder: Path, prefix: str, durability: str, java: bool, heartbeat_s: float
+) -> dict[str, Group]:
+    """Started, each with a leader."""
+    ours = {"durability": durability, "heartbeat_interval_s": heartbeat_s}
+    found: dict[str, Group] = {
+        "ours": OurGroup.make(processes, folder / "ours", hosts(prefix, 0), **ours)
+    }
+    if java:
+        for number, (name, batch) in enumerate(JAVA_GROUPS.items(), 1):
+            settings = {
+                "enableBatchPush": str(batch).lower(),
+                "heartBeatTimeIntervalMs": round(heartbeat_s * 1000),
+            }
+            found[name] = JavaGroup.make(
+                processes, folder / f"java-{number}", hosts(prefix, number), **settings
+            )
+    for group in found.values():
+        group.start_all()
+    return found
+
+
+def runs_of(found: dict[str, Group], seconds: float) -> dict[str, Run]:
+    def inside(shape: str) -> dict[str, float]:
+        ours = found["ours"]
+        assert isinstance(ours, OurGroup)
+        if shape == "producer":
+            return ours.inside("producer", seconds=seconds, size=ENTRY_BYTES)
+        return ours.inside("tasks", count=int(shape), batch=1, seconds=seconds, size=ENTRY_BYTES)
+
+    def wire(group: Group) -> Run:
+        return lambda shape: group.load(int(shape), seconds, ENTRY_BYTES)
+
+    runs = {"ours": inside, "ours, wire": wire(found["ours"])}
+    return runs | {name: wire(group) for name, group in found.items() if name != "ours"}
+
+
+def appends(found: dict[str, Group], how: str, shapes: list[str], rounds: int, s: float) -> None:
+    runs = runs_of(found, s)
+    for group in found.values():
+        if isinstance(group, JavaGroup):
+            group.load(16, 5.0, ENTRY_BYTES)  # Java gets faster with time
+    for shape in shapes:
+        what = "one producer" if shape == "producer" else f"{shape} outstanding"
+        figures = Figures(f"ledger appends, {how}, {what}", COLUMNS)
+        for _ in range(rounds):
+            for name, run in runs.items():
+                if shape != "producer" or name == "ours":
+                    settle()
+                    figures.add(name, **run(shape))
+        ours = ("ours", "ours, wire")
+        figures.show([(a, b, "k_per_s", "at least 1") for a in ours for b in JAVA_GROUPS])
+
+
+def catch_ups(found: dict[str, Group], how: str, size_bytes: int, rounds: int) -> None:
+    figures = Figures(f"ledger catch-up from empty, {how}", ("MB_per_s", "seconds", "missing"))
+    stored_bytes = ENTRY_HEAD_BYTES + ENTRY_BYTES
+    for group in found.values():
+        while group.wait_even() * stored_bytes < size_bytes:
+            group.load(FILL_OUTSTANDING, FILL_S, ENTRY_BYTES)
+    for _ in range(rounds):
+        for name, group in list(found.items()):
+            settle()
+            run = group.catch_up()
+            rate = run["entries"] * stored_bytes / run["seconds"] / 1e6
+            figures.add(name, MB_per_s=rate, **run)
+            if run["missing"]:
+                group.stop()
+                del found[name]
+    figures.show([("ours", name, "MB_per_s", "at least 1") for name in JAVA_GROUPS])
+
+
+def kills(found: dict[str, Group], how: str, rounds: int) -> None:
+    figures = Figures(f"ledger, kill -9 of the leader to the next append, {how}", ("seconds",))
+    for _ in range(rounds):
+        for name, group in found.items():
+            settle()
+            figures.add(name, seconds=group.fail_over())
+    figures.show([("ours", name, "seconds", "at most 1") for name in JAVA_GROUPS])
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("--parts", type=list_of(str), default=["appends", "catchup", "kill"])
+    parser.add_argument("--shapes", type=list_of(str), default=[*SHAPES])
+    parser.add_argument("--durability", type=list_of(str), default=["synced", "written"])
+    parser.add_argument("--seconds", type=float, default=1.5, help="of each measurement")
+    parser.add_argument("--bytes", type=bytes_of, default=32_000_000, help="of the catch-up")
+    parser.add_argument("--java", action="store_true", help=f"with DLedger {VERSION} nodes")
+    given = parser.parse_args()
+    show_versions()
+    for how in given.durability:
+        if {"appends", "catchup"} & set(given.parts):
+            with workplace(given.folder) as (folder, processes):
+                found = groups(processes, folder, given.host, how, given.java, 2.0)
+                if "appends" in given.parts:
+                    appends(found, how, given.shapes, given.rounds, given.seconds)
+                if "catchup" in given.parts:
+                    catch_ups(found, how, given.bytes, given.rounds)
+        if "kill" in given.parts:
+            with workplace(given.folder) as (folder, processes):
+                found = groups(processes, folder, given.host, how, given.java, HEARTBEAT_S)
+                kills(found, how, given.rounds)
+
+
+if __name__ == "__main__":
+    main()

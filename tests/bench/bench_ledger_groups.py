@@ -1,0 +1,258 @@
+"""Groups of three DLedger members, each a process: ours, and real Java nodes of 0.3.1.2."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import attrs
+from bench_kit import GROUP, HERE, Node
+from bench_ledger_wire import WireClient, first_append, leader_of
+from interop_processes import Process, Processes, free_ports, wait_for
+from interop_rocketmq import fetch_jars
+
+VERSION = "0.3.1.2"
+"""Of the DLedger jar that RocketMQ 5.3.3 brings."""
+PORT = 20_931
+MEMBERS = ("n0", "n1", "n2")
+START_TIMEOUT_S = 60.0
+CATCH_UP_TIMEOUT_S = 60.0
+FAIL_OVER_TIMEOUT_S = 60.0
+LOOK_S = 0.01
+CPU_CLOCK_OF_PROCESS = 2  # CPUCLOCK_SCHED, linux/posix-timers.h
+JAVA_OPTIONS = (
+    "-server",
+    "-Xms512m",
+    "-Xmx512m",
+    "-XX:MaxDirectMemorySize=512m",
+    "-XX:+UseG1GC",
+    "--add-opens=java.base/java.nio=ALL-UNNAMED",
+    "--add-opens=java.base/jdk.internal.ref=ALL-UNNAMED",
+    "-Dtls.server.mode=disabled",
+)
+"""DLedger unmaps its files by reflection, hence the two in the middle."""
+
+
+def processor_s(process: Process) -> float:
+    """What the process has used of all processors."""
+    return time.clock_gettime((~process.popen.pid << 3) | CPU_CLOCK_OF_PROCESS)
+
+
+@attrs.define
+class Group(ABC):
+    """A group of three; at most one member is down at a time.
+
+    Attributes:
+        addresses: where each member listens.
+    """
+
+    processes: Processes
+    folder: Path
+    addresses: dict[str, tuple[str, int]]
+    running: dict[str, Process] = attrs.field(factory=dict, init=False)
+
+    @abstractmethod
+    def start(self, name: str) -> None:
+        """Returns when it listens."""
+
+    @abstractmethod
+    def end(self, name: str) -> int:
+        """The index of the last entry that it has written; -1: none."""
+
+    @abstractmethod
+    def store(self, name: str) -> Path:
+        """Everything that it keeps."""
+
+    def start_all(self) -> None:
+        for name in self.addresses:
+            self.start(name)
+        assert self.first_append(START_TIMEOUT_S), f"no leader in {self.folder.name}"
+
+    def stop(self) -> None:
+        for process in self.running.values():
+            process.kill()
+        self.running.clear()
+
+    def kill(self, name: str) -> None:
+        self.running.pop(name).kill()
+
+    def first_append(self, timeout_s: float = FAIL_OVER_TIMEOUT_S) -> bool:
+        """Append one entry to whoever leads, as soon as one does."""
+        alive = {name: self.addresses[name] for name in self.running}
+        return first_append(GROUP, alive, time.monotonic() + timeout_s, LOOK_S)
+
+    def leader(self) -> str:
+        alive = {name: self.addresses[name] for name in self.running}
+        return wait_for(
+            lambda: leader_of(GROUP, alive), "a leader", timeout_s=START_TIMEOUT_S, poll_s=LOOK_S
+        )
+
+    def client(self) -> WireClient:
+        leader = self.leader()
+        return WireClient.connect(GROUP, leader, self.addresses[leader])
+
+    def wait_even(self) -> int:
+        """Until the followers have what the leader has; returns the last index."""
+        assert self.first_append()
+        end = self.end(self.leader())
+        wait_for(
+            lambda: all(self.end(name) >= end for name in self.running),
+            "all of the log everywhere",
+            timeout_s=CATCH_UP_TIMEOUT_S,
+            poll_s=LOOK_S,
+        )
+        return end
+
+    # ---- what is measured ----
+
+    def load(self, count: int, seconds: float, size: int) -> dict[str, float]:
+        """Over the wire; see `WireClient.load`."""
+        return self.measured(lambda client: client.load(count, seconds, size))
+
+    def measured(self, run: Any) -> dict[str, float]:
+        """What `run` gives for a client, and what an append costs leader and follower.
+
+        Followers that are behind at the end finish at their own cost.
+        """
+        leader = self.leader()
+        began_s = {name: processor_s(process) for name, process in self.running.items()}
+        before = self.end(leader)
+        with WireClient.connect(GROUP, leader, self.addresses[leader]) as client:
+            found: dict[str, float] = run(client)
+        count = max(1, self.end(leader) - before)
+        used = {name: processor_s(each) - began_s[name] for name, each in self.running.items()}
+        followers = [cost for name, cost in used.items() if name != leader]
+        found["leader_us"] = used[leader] / count * 1e6
+        found["follower_us"] = sum(followers) / len(followers) / count * 1e6
+        return found
+
+    def catch_up(self) -> dict[str, float]:
+        """A follower that begins with nothing: from its first entry to its last.
+
+        `missing`: entries that it did not have after CATCH_UP_TIMEOUT_S; then the group is of no
+        further use.
+        """
+        end, leader = self.wait_even(), self.leader()
+        name = next(name for name in self.running if name != leader)
+        self.kill(name)
+        shutil.rmtree(self.store(name))
+        self.start(name)
+        self.first_append()  # an idle Java leader does not look at a follower that came back
+        until_s = time.monotonic() + CATCH_UP_TIMEOUT_S
+        while (first := self.end(name)) < 0 and time.monotonic() < until_s:
+            time.sleep(LOOK_S)
+        began_s = time.monotonic()
+        while (last := self.end(name)) < end and time.monotonic() < until_s:
+            time.sleep(LOOK_S)
+        seconds = time.monotonic() - began_s
+        return {"entries": last - first, "seconds": seconds, "missing": max(0, end - last)}
+
+    def fail_over(self) -> float:
+        """Seconds from kill -9 of the leader to the end of the next append."""
+        self.wait_even()
+        leader = self.leader()
+        began_s = time.monotonic()
+        self.kill(leader)
+        assert self.first_append(), "nobody took over"
+        took_s = time.monotonic() - began_s
+        self.start(leader)
+        return took_s
+
+
+@attrs.define
+class OurGroup(Group):
+    """Whole nodes."""
+
+    nodes: dict[str, Node] = attrs.field(factory=dict, init=False)
+    cluster: Path = attrs.field(init=False)
+
+    @classmethod
+    def make(
+        cls, processes: Processes, folder: Path, hosts: Iterable[str], **settings: object
+    ) -> OurGroup:
+        """Not started. `settings`: keys of the group."""
+        addresses = {name: (host, PORT) for name, host in zip(MEMBERS, hosts, strict=True)}
+        group = cls(processes, folder, addresses)
+        keys = {"mode": "dledger", "members": list(MEMBERS), "port": PORT, **settings}
+        lines = ["version = 1", 'name = "bench"', 'data_dir = "data"', "[nodes]"]
+        lines += [f'{name} = "{host}"' for name, (host, _) in addresses.items()]
+        lines += [f"[groups.{GROUP}]", *(f"{k} = {json.dumps(v)}" for k, v in keys.items())]
+        folder.mkdir(parents=True)
+        group.cluster = folder / "cluster.toml"
+        group.cluster.write_text("\n".join(lines) + "\n")
+        return group
+
+    def start(self, name: str) -> None:
+        self.nodes[name] = Node.start(self.processes, self.cluster, name)
+        self.running[name] = self.nodes[name].process
+
+    def end(self, name: str) -> int:
+        written: int = self.nodes[name].ask("offsets")["written"]
+        return written - 1
+
+    def store(self, name: str) -> Path:
+        return self.nodes[name].store
+
+    def inside(self, do: str, **what: object) -> dict[str, float]:
+        """The load of `bench_load` inside the leader's process."""
+        node = self.nodes[self.leader()]
+        return self.measured(lambda _: node.ask(do, **what))
+
+
+@attrs.define
+class JavaGroup(Group):
+    """Nodes of nothing but DLedger."""
+
+    settings: dict[str, object]
+    class_path: str
+
+    @classmethod
+    def make(
+        cls, processes: Processes, folder: Path, hosts: Iterable[str], **settings: object
+    ) -> JavaGroup:
+        """Not started. `settings`: setters of DLedgerConfig.
+
+        A Java node listens on all of the machine's addresses: each has a port of its own.
+        """
+        names = zip(MEMBERS, hosts, strict=True)
+        addresses = {name: (host, free_ports()) for name, host in names}
+        jars, classes = fetch_jars(), folder.parent / "classes"
+        if not classes.exists():  # once for all nodes: it takes longer than to start one
+            words = ["javac", "-d", classes, "-cp", f"{jars}/*", HERE / "LedgerNode.java"]
+            subprocess.run(words, check=True)
+        return cls(processes, folder, addresses, settings, f"{classes}:{jars}/*")
+
+    def start(self, name: str) -> None:
+        peers = ";".join(f"{peer}-{h}:{p}" for peer, (h, p) in self.addresses.items())
+        own = {"group": GROUP, "selfId": name, "peers": peers, "storeBaseDir": self.folder / "data"}
+        words = [f"{key}={value}" for key, value in {**own, **self.settings}.items()]
+        command = ["java", *JAVA_OPTIONS, "-cp", self.class_path, "LedgerNode", *words]
+        pipe, folder = subprocess.PIPE, self.folder / name
+        process = self.processes.start(name, command, folder, stdin=pipe, stdout=pipe)
+        self._answer(process)
+        self.running[name] = process
+
+    def end(self, name: str) -> int:
+        process = self.running[name]
+        assert process.popen.stdin is not None
+        process.popen.stdin.write(b"end\n")
+        process.popen.stdin.flush()
+        end: int = self._answer(process)["end"]
+        return end
+
+    def store(self, name: str) -> Path:
+        return self.folder / "data" / f"dledger-{name}"
+
+    @staticmethod
+    def _answer(process: Process) -> Any:
+        assert process.popen.stdout is not None
+        for line in process.popen.stdout:
+            if line.startswith(b"{"):
+                return json.loads(line)
+        raise process.failed("ended")

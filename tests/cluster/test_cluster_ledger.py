@@ -1,0 +1,246 @@
+"""DLedger groups beside classic ones: who leads, pictures, lines, rates, and the summary."""
+
+from __future__ import annotations
+
+import json
+
+import attrs
+import pytest
+from cluster_samples import cluster, node
+from cluster_samples import master as master_group
+from ledger_samples import LEDGER_FEED, follower, leader, member, members
+
+from actors.cluster.leads import newest_lead, said_by
+from actors.cluster.ledger_summary import ledger_summary
+from actors.cluster.links import caught_up
+from actors.cluster.master_finder import MasterFinder
+from actors.cluster.summary import Summary, as_json, as_text
+from actors.cluster.terminal import frame, node_lines, plain_lines
+from actors.cluster.view import NodeView, RateMeter, Rates
+from actors.errors import NotMaster, OutcomeUnknown
+
+NAMES = ("n0", "n1", "n2")
+RATES = {"ledger": Rates(records_per_s=2000.4)}
+
+
+# ---- who leads ----
+
+
+def test_a_leader_is_a_lead() -> None:
+    lead = said_by({"groups": {"ledger": leader()}}, "ledger")
+    assert (lead.reign, lead.is_open, lead.closed, lead.end, lead.acknowledged) == (
+        *(3, True, ""),
+        *(901, 881),
+    )
+    assert (lead.copies_count, lead.copies) == (2, 2)
+    assert not lead.has_copied(901)
+    assert lead.has_copied(881)
+    alone = leader(peers=[{"node": "n1", "matched_index": 879}])
+    assert not said_by({"groups": {"ledger": alone}}, "ledger").has_copied(881)
+
+
+def test_others_name_the_leader() -> None:
+    for said, hint in ((follower(), "n0"), (follower(role="candidate", leader=""), None)):
+        with pytest.raises(NotMaster) as caught:
+            said_by({"groups": {"ledger": said}}, "ledger")
+        assert caught.value.hint == hint
+    with pytest.raises(NotMaster):
+        said_by({"groups": {}}, "ledger")
+
+
+def named(*nodes: NodeView) -> str | None:
+    found = newest_lead(nodes, "ledger")
+    return found[0] if found else None
+
+
+def test_the_newest_term_counts() -> None:
+    old, new = member("n0", leader()), member("n1", leader(term=4, open=False))
+    assert named(old, new) == named(new, old) == "n1"
+    assert named(member("n0", follower())) is None
+    assert named(node("n0", master_group())) is None
+
+
+def heeded(*nodes: NodeView, failure: Exception) -> str:
+    found = MasterFinder(
+        group="ledger", members=NAMES, current="n0", connect=pytest.fail, views=lambda: nodes
+    )
+    found.heed([failure])
+    return found.current
+
+
+def test_a_feed_goes_to_whoever_leads() -> None:
+    lost = OutcomeUnknown("the connection ended")
+    old, new = member("n0", leader()), member("n2", leader(leader="n2", term=4))
+    assert heeded(old, new, failure=lost) == "n2"
+    assert heeded(old, attrs.evolve(new, state="away"), failure=lost) == "n0"
+    gone = attrs.evolve(old, state="away")
+    assert heeded(gone, failure=ConnectionRefusedError("nobody listens")) == "n1"
+    assert heeded(old, failure=NotMaster("a follower", hint="n1")) == "n1"
+
+
+def test_followers_are_waited_for_until_they_have_all() -> None:
+    def done(*nodes: NodeView) -> bool:
+        return caught_up(nodes, {"ledger": NAMES[:2]}, lambda name: True)
+
+    first = member("n0", leader())
+    assert not done(first, member("n1", follower(written_index=899)))
+    assert not done(first, member("n1", follower(written_index=900), "away"))
+    assert done(first, member("n1", follower(written_index=900)))
+    assert done(first, member("n1", follower(written_index=901)))  # it will be cut
+    assert done(member("n1", follower()))  # nobody leads: there is nothing to wait for
+
+
+# ---- pictures ----
+
+
+PICTURE = """\
+triolog demo  running 0:00:12   n0 running  n1 running  n2 running   Ctrl-C stops in order
+group   node  role       term  first  written  synced  committed  matched  rec/s  state
+ledger  n0    leader        3      0      900     890        880            2000  running
+        n1    follower      3      0      885     890        880      885         follows n0
+        n2    candidate     3      0      100     890        880       -1         knows no leader
+feed ledger from README.md: 5000 acknowledged, 100 in flight, 0 unknown, feeding"""
+
+
+def picture(*nodes: NodeView, width: int = 120) -> list[str]:
+    view = members(*(attrs.evolve(each, tree=None) for each in (nodes or members().nodes)))
+    text = frame(view, RATES, (), width=width, height=50, colour=False)
+    return [line.rstrip() for line in text.split("\n") if line.strip()]
+
+
+def test_the_live_view() -> None:
+    assert picture() == PICTURE.split("\n")
+
+
+def test_a_narrow_view_has_fewer_columns() -> None:
+    lines = picture(width=80)
+    assert lines[1] == "group  node role      term written committed matched rec/s state"
+    assert max(map(len, lines)) <= 80
+
+
+def test_states_of_members() -> None:
+    lines = picture(
+        member("n0", leader(open=False)),
+        member("n1", follower(), "away"),
+    )
+    assert lines[2].endswith("takes no appends yet")
+    assert lines[3].endswith("885         away")
+
+
+def test_both_kinds_have_tables_of_their_own() -> None:
+    both = attrs.evolve(node("n0", master_group()), ledgers=member("n0", leader()).ledgers)
+    view = cluster(nodes=(both,), feeds=(LEDGER_FEED,))
+    assert view.groups == ("orders", "ledger")
+    text = frame(view, RATES, (), width=120, height=50, colour=False)
+    assert [line.split()[:4] for line in text.split("\n")[1:5]] == [
+        ["group", "node", "role", "first"],
+        ["orders", "n0", "master", "0"],
+        ["group", "node", "role", "term"],
+        ["ledger", "n0", "leader", "3"],
+    ]
+
+
+def test_plain_lines() -> None:
+    assert plain_lines(members(), RATES) == [
+        "0:00:12 ledger: n0 leader in term 3 at 900 committed 880; n1 at 885 behind 15;"
+        " n2 at -1 behind 901; 2000 records/s"
+    ]
+    elsewhere = members(member("n1", follower()))
+    assert plain_lines(elsewhere, {}) == [
+        "0:00:12 ledger: n0 leads in term 3; n1 at 885 committed 880; 0 records/s"
+    ]
+    nobody = members(member("n1", follower(role="candidate", leader="")))
+    assert plain_lines(nobody, {}) == ["0:00:12 ledger: nobody leads; 0 records/s"]
+
+
+def test_node_lines() -> None:
+    found = [node_lines(attrs.evolve(each, tree=None)) for each in members().nodes]
+    assert found == [
+        [
+            "n0: running",
+            "  ledger: leader in term 3, 0 to 900, synced to 890, committed to 880",
+            "    n1 at 885 behind 15",
+            "    n2 at -1 behind 901",
+        ],
+        [
+            "n1: running",
+            "  ledger: follower of n0 in term 3, 0 to 885, synced to 890, committed to 880",
+        ],
+        [
+            "n2: running",
+            "  ledger: candidate in term 3, 0 to 100, synced to 890, committed to 880",
+        ],
+    ]
+
+
+def test_what_is_committed_is_the_rate_whoever_leads() -> None:
+    meter = RateMeter()
+    first = members(at_s=1.0)
+    assert meter.rates(first) == {"ledger": Rates()}
+    next_leader = member("n1", leader(leader="n1", term=4, committed_index=1080))
+    later = members(next_leader, member("n0", follower(), "away"), at_s=3.0)
+    assert meter.rates(later) == {"ledger": Rates(records_per_s=100.0)}
+    assert meter.rates(members(member("n0", follower()), at_s=4.0)) == {"ledger": Rates()}
+
+
+# ---- summary ----
+
+
+def test_the_summary_for_machines() -> None:
+    found = ledger_summary(members(), "ledger", ("n0", "n1", "n3"), 2.0)
+    summary = Summary(cluster="demo", reason="interrupted", seconds=1.0, groups=(found,))
+    assert json.loads(as_json(summary))["groups"] == {
+        "ledger": {
+            "leader": "n0",
+            "term": 3,
+            "appended": 5100,
+            "acknowledged": 5000,
+            "outcome_unknown": 0,
+            "bytes": 250000,
+            "seconds": 2.0,
+            "restarts": 0,
+            "indexes": {
+                "n0": {
+                    "role": "leader",
+                    "term": 3,
+                    "begin_index": 0,
+                    "written_index": 900,
+                    "synced_index": 890,
+                    "committed_index": 880,
+                    "behind": 0,
+                    "restarts": 0,
+                },
+                "n1": {
+                    "role": "follower",
+                    "term": 3,
+                    "begin_index": 0,
+                    "written_index": 885,
+                    "synced_index": 890,
+                    "committed_index": 880,
+                    "behind": 15,
+                    "restarts": 0,
+                },
+            },
+            "unanswered": ["n3"],
+        }
+    }
+    assert [each.node for each in found.behind] == ["n1"]
+
+
+def test_the_summary_for_people() -> None:
+    found = ledger_summary(members(), "ledger", ("n0", "n1", "n3"), 2.0)
+    summary = Summary(cluster="demo", reason="interrupted", seconds=1.0, groups=(found,))
+    assert as_text(summary).split("\n")[1:] == [
+        "  ledger: 5000 of 5100 records acknowledged, 244.1 KiB, 2500 records/s"
+        ", 0 with unknown outcome, 0 restarts",
+        "    n0 leads in term 3",
+        "    n0 leader: 0 to 900, synced to 890, committed to 880",
+        "    n1 follower: 0 to 885, synced to 890, committed to 880, behind by 15 entries",
+        "    n3: did not answer",
+    ]
+    elsewhere = ledger_summary(members(member("n1", follower())), "ledger", ("n1",), 0.0)
+    assert (elsewhere.leader, elsewhere.term, elsewhere.behind) == ("n0", 3, ())
+    candidate = members(member("n1", follower(role="candidate", leader="")))
+    nobody = ledger_summary(candidate, "ledger", ("n1",), 0.0)
+    assert (nobody.leader, nobody.term, nobody.behind) == ("", -1, ())
+    assert "    nobody leads" in nobody.lines()

@@ -1,0 +1,99 @@
+"""Answers that come when the part that asked lives anew: they are not taken for answers to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+from group_kit import Group, opened
+
+from actors.dledger import election_requests, entry_dispatcher
+from actors.dledger.append_messages import GetWatermarks, Watermarks
+from actors.dledger.rpc_messages import Answered, Call
+from actors.errors import OutcomeUnknown
+from wire.dledger_codes import PushType, ResponseCode, VoteResult
+from wire.dledger_rpc import PushEntryRequest, PushEntryResponse, VoteRequest, VoteResponse
+
+
+async def isolated(group: Group, name: str) -> None:
+    for other in group.names:
+        if other != name:
+            group.world.network.cut_both(name, other)
+
+
+async def test_a_vote_for_an_earlier_life_of_a_candidate_does_not_count(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was for an older term: two could lead in the new one (ElectionSafety)."""
+    made, asked = election_requests.calls, []
+
+    def calls(*given: Any) -> list[tuple[str, Call]]:
+        found = made(*given)
+        asked.extend(call for _, call in found if isinstance(call.request, VoteRequest))
+        return found
+
+    monkeypatch.setattr(election_requests, "calls", calls)
+    async with opened() as group:
+        leader = await group.leader()
+        await isolated(group, leader)
+        old = [call for call in asked if call.request.local_id == leader]
+        asked.clear()
+        path = group.paths(leader).state_maintainer
+        await group.crash(leader, path)
+        await group.until(lambda: any(call.request.local_id == leader for call in asked))
+        for call in old:
+            answer = VoteResponse(group="ledger", term=0, vote_result=VoteResult.ACCEPT)
+            peer = call.request.remote_id or ""
+            told = Answered(peer=peer, token=call.token, response=answer)
+            await group.systems[leader].ref(path).tell(told)
+        await trio.sleep(0.5)
+        role = group.role(leader)
+        assert role is not None
+        assert (role.role, role.term) == ("CANDIDATE", 1)
+
+
+async def test_an_answer_to_an_earlier_life_of_a_dispatcher_acknowledges_nothing(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was to a comparison of another entry."""
+    sent: list[Call] = []
+
+    def compared(**given: Any) -> Call:
+        call = Call(**given)
+        assert isinstance(call.request, PushEntryRequest)
+        if call.request.type is PushType.COMPARE:
+            sent.append(call)
+        return call
+
+    monkeypatch.setattr(entry_dispatcher, "Call", compared)
+    async with opened() as group:
+        leader = await group.leader()
+        peer = next(name for name in group.names if name != leader)
+        done = await group.append(leader, b"before")
+        old = [call for call in sent if call.request.remote_id == peer]
+        assert old
+        await isolated(group, leader)
+        with pytest.raises(OutcomeUnknown):
+            await group.append(leader, b"in doubt", timeout_s=0.5)
+        sent.clear()
+        path = group.paths(leader).dispatcher(peer)
+        await group.crash(leader, path)
+        await group.until(lambda: bool(sent))
+        answer = PushEntryResponse(
+            code=ResponseCode.SUCCESS,
+            term=0,
+            index=done.last_index,
+            count=1,
+            begin_index=0,
+            end_index=done.last_index + 1,  # with what an older leader had left there
+        )
+        for call in old:
+            told = Answered(peer=peer, token=call.token, response=answer)
+            await group.systems[leader].ref(path).tell(told)
+        await trio.sleep(0.01)
+        marks = await group.ref(leader, "quorum_ack_checker").ask(
+            Watermarks, lambda reply_to: GetWatermarks(reply_to=reply_to), timeout_s=1.0
+        )
+        assert dict(marks.indexes)[peer] <= done.last_index
+        assert (await group.offsets(leader)).acknowledged == done.last_index + 1

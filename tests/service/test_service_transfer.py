@@ -1,0 +1,92 @@
+"""Leadership of a DLedger group handed over on purpose, as a node's API is asked to."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from test_service_ledger import GROUP, bodies, cluster_config, other
+
+from actors.api.failures import RequestRefused
+from actors.errors import NotMaster
+from actors.sim.cluster import SimCluster
+
+__all__ = ["cluster_config"]
+
+pytest_plugins = ["actors.sim.plugin"]
+
+
+async def leads(cluster: SimCluster, name: str) -> None:
+    with trio.fail_after(10):
+        while not cluster.node(name).is_open(GROUP):  # noqa: ASYNC110
+            await trio.sleep(0.1)
+
+
+async def test_the_named_member_leads_and_nothing_is_lost(cluster: SimCluster) -> None:
+    old, new = cluster.master_of(GROUP), other(cluster)
+    await cluster.log(GROUP).append([b"one"])
+    await cluster.converged(GROUP)
+    term = (await cluster.node(old).status())["groups"][GROUP]["term"]
+    found = await cluster.node(old).transfer_leader(GROUP, new)
+    assert found == {"group": GROUP, "leader": new, "old_leader": old, "term": term + 1}
+    await leads(cluster, new)
+    assert (await cluster.node(new).status())["groups"][GROUP]["term"] == term + 1
+    await cluster.node(new).log(GROUP).append([b"two"])
+    await cluster.converged(GROUP)
+    assert await bodies(cluster.log(GROUP, old)) == [b"one", b"two"]
+
+
+async def test_without_a_name_the_furthest_leads(cluster: SimCluster) -> None:
+    old = cluster.master_of(GROUP)
+    behind = other(cluster)
+    await cluster.kill(behind)
+    await cluster.log(GROUP).append([b"one"])
+    found = await cluster.node(old).transfer_leader(GROUP, None)
+    assert found["leader"] not in (old, behind)
+    await leads(cluster, found["leader"])
+
+
+async def test_a_follower_names_who_can(cluster: SimCluster) -> None:
+    with pytest.raises(NotMaster) as caught:
+        await cluster.node(other(cluster)).transfer_leader(GROUP, None)
+    assert caught.value.hint == cluster.master_of(GROUP)
+
+
+async def test_a_member_that_knows_no_leader_names_none(cluster: SimCluster) -> None:
+    alone = other(cluster)
+    for name in cluster.names:
+        if name != alone:
+            await cluster.kill(name)
+    await trio.sleep(30)
+    with pytest.raises(NotMaster, match="nobody that it knows does") as caught:
+        await cluster.node(alone).transfer_leader(GROUP, None)
+    assert caught.value.hint is None
+
+
+async def test_what_cannot_be_is_refused_and_the_leader_goes_on(cluster: SimCluster) -> None:
+    leader = cluster.master_of(GROUP)
+    node = cluster.node(leader)
+    with pytest.raises(RequestRefused, match=f"{leader} leads {GROUP} already"):
+        await node.transfer_leader(GROUP, leader)
+    with pytest.raises(RequestRefused, match=f"n9 is no member of {GROUP}"):
+        await node.transfer_leader(GROUP, "n9")
+    with pytest.raises(RequestRefused, match="orders is a classic group: `promote`"):
+        await node.transfer_leader("orders", None)
+    with pytest.raises(RequestRefused, match="no member of group 'none'"):
+        await node.transfer_leader("none", None)
+    assert (await node.log(GROUP).append([b"one"])).count == 1
+
+
+async def test_a_member_that_is_away_does_not_take_over(cluster: SimCluster) -> None:
+    leader, away = cluster.master_of(GROUP), other(cluster)
+    await cluster.kill(away)
+    with pytest.raises(RequestRefused, match=f"{away} did not take {GROUP} over"):
+        await cluster.node(leader).transfer_leader(GROUP, away)
+    assert (await cluster.node(leader).log(GROUP).append([b"one"])).count == 1
+
+
+async def test_a_member_far_behind_is_refused(cluster: SimCluster) -> None:
+    leader, away = cluster.master_of(GROUP), other(cluster)
+    await cluster.kill(away)
+    await cluster.log(GROUP).append([b"%d" % number for number in range(1200)])
+    with pytest.raises(RequestRefused, match=f"{away} is 1000 entries of {GROUP} behind, or more"):
+        await cluster.node(leader).transfer_leader(GROUP, away)

@@ -1,0 +1,103 @@
+"""A log that finds no room says so once, and once that it has room again."""
+
+from __future__ import annotations
+
+import errno
+import logging
+from typing import Any
+
+import pytest
+import trio
+from store_kit import ROOT, Kit, full_disk, running, small_group, until
+
+from actors.errors import LogFull
+from actors.events import store as events
+from actors.storage.expiry import NO_ROOM
+
+FULL = f"{NO_ROOM}the disk of {ROOT} is more than 90% full"
+LOOK_S = 20.0
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+    assert all(record.levelno == logging.WARNING for record in caplog.records)
+    return [record.getMessage() for record in caplog.records]
+
+
+def changes(kit: Kit) -> list[tuple[bool, str]]:
+    return [(each.is_full, each.reason) for each in kit.of(events.DiskUsageChanged)]
+
+
+async def received(kit: Kit, session: int, offset: int, data: bytes) -> None:
+    """Over a connection of its own, as after each refusal."""
+    await kit.open_session(session)
+    await kit.receive(session, offset, data)
+    await kit.range()
+
+
+async def test_a_slave_whose_disk_is_full(
+    autojump_clock: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = full_disk()
+    async with running(disk, is_master=False) as kit:
+        await received(kit, 1, 0, b"abc")
+        disk.used = 0.95
+        await trio.sleep(80)
+        for session in range(2, 6):
+            await received(kit, session, 3, b"def")
+        await until(lambda: len(kit.refused) == 4)
+        assert {refused.reason for refused in kit.refused} == {FULL}
+        assert changes(kit) == [(True, FULL)], "once"
+        disk.used = 0.5
+        await trio.sleep(LOOK_S)
+        await received(kit, 7, 3, b"def")
+        assert changes(kit) == [(True, FULL), (False, "")]
+    (full, again) = told(caplog)
+    assert full.endswith(f": orders: {FULL}")
+    assert again.endswith(": orders: there is room again")
+
+
+@pytest.mark.parametrize("is_master", [True, False], ids=["master", "slave"])
+async def test_bytes_that_do_not_fit_below_every_ratio(
+    is_master: bool, autojump_clock: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is deleted for them: the words say from where on it would be."""
+    disk = full_disk()
+    async with running(disk, small_group(), is_master=is_master) as kit:
+        disk.faults.fail("prepare", errno.ENOSPC, path_part="commitlog", times=3)
+        for session in range(1, 4):
+            if is_master:
+                with pytest.raises(LogFull):
+                    await kit.append(b"x")
+            else:
+                await received(kit, session, 0, b"abc")
+        ((is_full, reason),) = changes(kit)
+        assert is_full
+        assert reason.startswith(f"{NO_ROOM}[Errno 28] No space left on device")
+        assert reason.endswith(
+            "; the disk is 50% full: expired files go at any hour above 75%, others above 85%"
+        )
+        await trio.sleep(LOOK_S)
+        assert len(changes(kit)) == 1, "a look at the disk does not find more"
+        if is_master:
+            await kit.append(b"x")
+        else:
+            await received(kit, 4, 0, b"abc")
+        assert changes(kit)[1:] == [(False, "")]
+        assert len(told(caplog)) == 2
+
+
+async def test_a_disk_that_is_full_by_both_has_room_when_it_has_by_both(
+    autojump_clock: Any,
+) -> None:
+    disk = full_disk()
+    async with running(disk, is_master=False) as kit:
+        disk.faults.fail("prepare", errno.ENOSPC, path_part="commitlog")
+        await received(kit, 1, 0, b"abc")
+        await until(lambda: kit.refused)
+        disk.used = 0.95
+        await trio.sleep(80)
+        disk.used = 0.5
+        await trio.sleep(LOOK_S)
+        assert [each[0] for each in changes(kit)] == [True], "no write has found any yet"
+        await received(kit, 2, 0, b"abc")
+        assert [each[0] for each in changes(kit)] == [True, False]
