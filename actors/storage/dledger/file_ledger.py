@@ -38,11 +38,7 @@ from actors.storage.dledger.per_index import PerIndexFiles
 from actors.storage.dledger.reader import EntryReader
 from actors.storage.dledger.recovery import first_of_log
 from actors.storage.dledger.settings import LedgerSettings
-from actors.storage.dledger.term_files import (
-    TermVote,
-    write_checkpoint,
-    write_term,
-)
+from actors.storage.dledger.term_files import TermVote, write_checkpoint, write_term
 from actors.storage.expiry import Cleaner
 from actors.storage.found_bytes import sync_file
 from wire.dledger_entry import ENTRY_HEAD_BYTES, Entry
@@ -284,8 +280,10 @@ class FileLedger:
         self._write_checkpoint(synced=False)
 
     def _write_checkpoint(self, *, synced: bool) -> None:
+        """Of what is synced: a start that finds less knows that something was lost."""
         with self._changing("saving the checkpoint"):
-            what = LedgerCheckpoint(committed_index=self._committed, end_index=self._end)
+            committed = min(self._committed, self._synced)
+            what = LedgerCheckpoint(committed_index=committed, end_index=self._end)
             write_checkpoint(self._disk, self._layout.checkpoint, what, synced=synced)
 
     # ---- durability ----
@@ -340,6 +338,7 @@ class FileLedger:
                 with self._changing("the stop"):
                     for path in dict.fromkeys(paths):
                         sync_file(self._disk, path)
+                self._synced = self._end
                 with suppress(LogFull):
                     self._write_checkpoint(synced=True)
                 with self._changing("the stop"):

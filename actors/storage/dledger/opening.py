@@ -114,7 +114,7 @@ def open_files(
         files.callback(mark.close)
         if settings.cut_stays:
             mark.values = None
-        opening = _Opening(disk, layout, log, index, sums, mark, settings.vote_unsynced)
+        opening = _Opening(disk, layout, log, index, sums, mark, settings)
         opened = yield from opening.run()
         files.pop_all()
     return opened
@@ -130,7 +130,7 @@ class _Opening:
     _index: PerIndexFiles
     _sums: PerIndexFiles
     _mark: Mark
-    _vote_unsynced: bool
+    _settings: LedgerSettings
 
     def run(self) -> Generator[None, None, OpenedLedger]:
         disk, log, was = self._disk, self._log, self._mark.values
@@ -138,7 +138,7 @@ class _Opening:
         vote = self._vote(found)
         if vote is not None:
             settle_term(disk, self._layout.term, vote)  # What is believed is on the disk first.
-        elif not self._vote_unsynced:
+        elif not self._settings.vote_unsynced:
             # Who votes for nobody in its first term, and follows, has a log all the same.
             write_term(disk, self._layout.term, TermVote(max(found.end_term, 0)))
         is_clean = was is not None and was.is_clean and was.end_bytes == found.end_bytes
@@ -161,9 +161,9 @@ class _Opening:
         yield from sync_found(disk, log, found.first_base)
         for files in (self._index, self._sums):
             yield from sync_found(disk, files.log, files.log.min_bytes)
+        committed = self._committed(begin, found.end_index)  # before a mark that vouches for it
         self._mark.write(MarkValues(log.written_bytes, log.written_bytes))
         self._mark.sync()
-        committed = self._committed(begin, found.end_index)
         return OpenedLedger(
             log=log,
             index=self._index,
@@ -200,10 +200,15 @@ class _Opening:
             was_clean=was is not None and was.is_clean,
             on_heads=compared.take,
         )
+        # Behind a clean mark another program wrote; before an empty one the log was begun anew.
+        its_own = was is not None and was.end_bytes and not was.is_clean
+        if its_own and not self._settings.cuts_committed:
+            said = read_checkpoint(self._disk, self._layout.checkpoint)
+            recovery.refuse_lost(log, found, said.committed_index)
         return found, compared.agrees
 
     def _vote(self, found: Found) -> TermVote | None:
-        vote = read_term(self._disk, self._layout.term, unsynced=self._vote_unsynced)
+        vote = read_term(self._disk, self._layout.term, unsynced=self._settings.vote_unsynced)
         if vote is None and self._mark.values is not None and found.end_index >= 0:
             raise CorruptLog(
                 f"{self._layout.term}: there is none, but the log holds entries. "

@@ -7,6 +7,7 @@ Differs:
 - The synced mark, if there is one: the scan begins in the file that holds it, and damage below it
   refuses the start and says where. Without one upstream's rule holds: the third file from the end,
   and back to one that begins with an entry.
+- What the checkpoint says was committed, and had been synced here, is not cut either.
 - An entry that its checksum (`sums`) contradicts ends the log; so does one above the mark of which
   no checksum is known and a piece may never have come. Upstream keeps both.
 - A BLANK that is the last thing is cut: the next entry may fit there, and its leader has put it
@@ -167,6 +168,26 @@ def find_end(
             f"below {mark_bytes} was synced once; nothing was changed"
         )
     return found
+
+
+def refuse_lost(log: CommitLog, found: Found, committed_index: int) -> None:
+    """Refuse a log that ends before what its own checkpoint says.
+
+    The mark may be a second old. What was committed and synced meanwhile is not cut for a damaged
+    size or a lost page: a majority may count on this member's copy.
+
+    Args:
+        committed_index: so far the log was committed, and synced here, while it was this log.
+
+    Raises: CorruptLog.
+    """
+    if found.end_index >= committed_index:
+        return
+    reason, end = found.reason or "nothing is written there", found.end_bytes
+    raise CorruptLog(
+        f"{log.path_of(end)}: byte {end % log.segment_bytes} (offset {end}): {reason}, but entries "
+        f"up to {committed_index} were committed and synced once; nothing was changed"
+    )
 
 
 def index_records(heads: list[EntryHead]) -> bytes:

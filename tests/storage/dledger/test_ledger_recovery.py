@@ -14,7 +14,6 @@ from actors.sim.disk import SimDisk
 from actors.storage.dledger import batches, recovery
 from actors.storage.dledger.ledger import TermVote
 from actors.storage.dledger.mark import Mark
-from actors.storage.dledger.term_files import read_checkpoint
 from wire.dledger_entry import encode_blank, encode_entry
 
 
@@ -299,26 +298,6 @@ def test_what_a_failed_sync_left_in_the_cache_is_written_again() -> None:
     durable = disk.durable(path)
     assert durable is not None
     assert durable[: again.end_bytes] == disk.inode(path).read(0, again.end_bytes)
-
-
-def test_a_committed_index_is_never_above_the_end_nor_believed_later() -> None:
-    disk = sim_disk()
-    ledger = fresh(disk)
-    ledger.append_as_leader([b"a", b"b"], 1)
-    sync(ledger, disk)
-    ledger.append_as_leader([b"c" * 900, b"d" * 900], 1)
-    ledger.commit(3)
-    ledger.save_checkpoint()
-    patched(disk, 98, bytes(948))
-    disk.kill()
-    again = opened(disk)
-    assert (again.end_index, again.committed_index) == (1, 1)
-    assert read_checkpoint(disk, LAYOUT.checkpoint).committed_index == 1
-    again.append_as_leader([b"e"] * 5, 2)
-    disk.kill()
-    assert opened(disk).committed_index == 1
-    disk.open(LAYOUT.checkpoint, "w").pwrite(b"????", 0)
-    assert opened(disk).committed_index == -1
 
 
 @pytest.mark.checklist(7, of="dledger")

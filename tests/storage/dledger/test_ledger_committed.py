@@ -1,0 +1,91 @@
+"""What a start makes of the committed index that the checkpoint says."""
+
+from __future__ import annotations
+
+import pytest
+from ledger_kit import FILE, LAYOUT, fresh, opened, sim_disk, sync
+
+from actors.errors import CorruptLog
+from actors.sim.disk import SimDisk
+from actors.storage.dledger.term_files import read_checkpoint, write_checkpoint
+from wire.dledger_files import LedgerCheckpoint
+
+
+def patched(disk: SimDisk, at: int, data: bytes) -> None:
+    """In the first data file."""
+    disk.open(f"{LAYOUT.commit_log}/{0:020d}", "w").pwrite(data, at)
+
+
+def test_a_committed_index_is_never_above_the_end_nor_believed_later() -> None:
+    disk = sim_disk()
+    ledger = fresh(disk)
+    ledger.append_as_leader([b"a", b"b"], 1)
+    sync(ledger, disk)
+    ledger.append_as_leader([b"c" * 900, b"d" * 900], 1)
+    ledger.commit(3)
+    ledger.save_checkpoint()
+    assert read_checkpoint(disk, LAYOUT.checkpoint).committed_index == 1, "what is synced"
+    javas = LedgerCheckpoint(committed_index=3, end_index=3)
+    write_checkpoint(disk, LAYOUT.checkpoint, javas, synced=True)
+    patched(disk, 98, bytes(948))
+    disk.kill()
+    disk.unlink(LAYOUT.synced)
+    again = opened(disk)
+    assert (again.end_index, again.committed_index) == (1, 1)
+    assert read_checkpoint(disk, LAYOUT.checkpoint).committed_index == 1
+    again.append_as_leader([b"e"] * 5, 2)
+    disk.kill()
+    assert opened(disk).committed_index == 1
+    disk.open(LAYOUT.checkpoint, "w").pwrite(b"????", 0)
+    assert opened(disk).committed_index == -1
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        (5, b"\x40"),  # the size says an end behind the file's
+        (6, b"\x0b"),  # one behind the log's
+        (46, b"\x0b"),  # so do both, alike
+        (0, bytes(948)),  # a page that never came
+    ],
+)
+def test_what_was_committed_and_synced_is_damage_though_the_mark_is_older(
+    damage: tuple[int, bytes],
+) -> None:
+    """A power loss took the newest mark, which is synced once a second."""
+    disk = sim_disk()
+    ledger = fresh(disk)
+    ledger.append_as_leader([b"a" * 900], 1)
+    sync(ledger, disk)
+    old = disk.open(LAYOUT.synced, "r").pread(0, 4096)
+    ledger.append_as_leader([b"b" * 900, b"c" * 900], 1)
+    sync(ledger, disk, whole=True)
+    ledger.commit(2)
+    ledger.save_checkpoint()
+    disk.open(LAYOUT.synced, "w").pwrite(old, 0)
+    at, data = damage
+    if at == 46:
+        patched(disk, 948 + 6, data)
+    patched(disk, 948 + at, data)
+    disk.kill()
+    before = disk.open(f"{LAYOUT.commit_log}/{0:020d}", "r").pread(0, FILE)
+    for _ in range(2):
+        with pytest.raises(CorruptLog, match=r"byte 948 .*up to 2 were committed and synced once"):
+            opened(disk)
+    assert disk.open(f"{LAYOUT.commit_log}/{0:020d}", "r").pread(0, FILE) == before
+    disk.unlink(LAYOUT.synced)  # as the text on an unreadable one says
+    assert opened(disk).end_index < 2
+
+
+def test_what_a_power_loss_took_before_it_was_synced_refuses_no_start() -> None:
+    """Others had committed it: this member asks its leader for it again."""
+    disk = sim_disk()
+    ledger = fresh(disk)
+    ledger.append_as_leader([b"a" * 900], 1)
+    sync(ledger, disk, whole=True)
+    ledger.append_as_leader([b"b" * 900], 1)
+    ledger.commit(1)
+    ledger.save_checkpoint()
+    patched(disk, 948, bytes(948))
+    disk.kill()
+    assert (opened(disk).end_index, opened(disk).committed_index) == (0, 0)
