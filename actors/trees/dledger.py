@@ -106,12 +106,15 @@ def _term_body(place: LedgerPlace) -> bytes | None:
             raise AssertionError("refused with the cluster file")
 
 
-def _ledger(place: LedgerPlace) -> Generator[None, None, LedgerStore]:
+def _ledger(
+    place: LedgerPlace, emit: Callable[[object], None]
+) -> Generator[None, None, LedgerStore]:
     group = place.group
     if group.store == "memory":
         yield
         return MemoryLedger(file_bytes=group.data_file_bytes, held=place.held)
-    return (yield from open_ledger(place.env, place.layout, ledger_settings(group)))
+    owner, settings = f"{place.node}: {group.name}", ledger_settings(group)
+    return (yield from open_ledger(place.env, place.layout, settings, owner=owner, emit=emit))
 
 
 def _storage(place: LedgerPlace) -> ChildSpec:

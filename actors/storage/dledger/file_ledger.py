@@ -12,9 +12,8 @@ Differs: see `ledger`; besides,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import TypeVar
+from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 
 from actors.env import Env
 from actors.errors import LogFull, StorageError
@@ -22,6 +21,7 @@ from actors.storage import truncation
 from actors.storage.commit_log import NO_ROOM, CommitLog, NoRoom
 from actors.storage.dledger import batches, compare
 from actors.storage.dledger.batches import Batch
+from actors.storage.dledger.disk_guard import DiskGuard
 from actors.storage.dledger.layout import LedgerLayout
 from actors.storage.dledger.ledger import (
     NONE,
@@ -44,15 +44,25 @@ from actors.storage.found_bytes import sync_file
 from wire.dledger_entry import ENTRY_HEAD_BYTES, Entry
 from wire.dledger_files import LedgerCheckpoint
 
-T = TypeVar("T")
-
 
 def open_ledger(
-    env: Env, layout: LedgerLayout, settings: LedgerSettings
+    env: Env,
+    layout: LedgerLayout,
+    settings: LedgerSettings,
+    *,
+    owner: str = "",
+    emit: Callable[[object], None] | None = None,
 ) -> Generator[None, None, FileLedger]:
-    """Open or create a store on disk; see `opening.open_files`. Yields every 4 MiB of work."""
+    """Open or create a store on disk; see `opening.open_files`. Yields every 4 MiB of work.
+
+    Args:
+        owner, emit: who hears, and how, that there is no room, and that there is again; see
+            `Cleaner`.
+    """
     opened = yield from open_files(env.disk, layout, settings)
-    return FileLedger(env, layout, settings, opened)
+    rules, root = settings.expiry(), layout.root
+    cleaner = Cleaner(env=env, log=opened.log, rules=rules, root=root, owner=owner, emit=emit)
+    return FileLedger(env, layout, settings, opened, cleaner)
 
 
 class FileLedger:
@@ -63,7 +73,12 @@ class FileLedger:
     """
 
     def __init__(
-        self, env: Env, layout: LedgerLayout, settings: LedgerSettings, opened: OpenedLedger
+        self,
+        env: Env,
+        layout: LedgerLayout,
+        settings: LedgerSettings,
+        opened: OpenedLedger,
+        cleaner: Cleaner,
     ) -> None:
         self.opened = opened
         self._disk = env.disk
@@ -75,7 +90,7 @@ class FileLedger:
         self._logs = (opened.log, opened.index.log, opened.sums.log)
         self._mark: Mark = opened.mark
         self._reader = EntryReader.of(env.disk, layout, settings)
-        self._cleaner = Cleaner(env=env, log=opened.log, rules=settings.expiry(), root=layout.root)
+        self._cleaner = cleaner
         self._cleaner.look()
         found = opened.found
         self._begin, self._end, self._end_term = opened.begin_index, found.end_index, found.end_term
@@ -86,7 +101,8 @@ class FileLedger:
         self._sync: SyncWork | None = None
         self._risky = False
         self._mark_dirty = False
-        self._failed = ""
+        self._guard = DiskGuard(layout.root)
+        self._changing, self._reading = self._guard.changing, self._guard.reading
 
     # ---- what there is ----
 
@@ -171,7 +187,7 @@ class FileLedger:
                 self._index.reserve(batch.records)
                 self._sums.reserve(batch.sums)
             except NoRoom as error:
-                raise LogFull(f"no room for entries up to {batch.last_index}: {error}") from error
+                raise LogFull(self._cleaner.no_room(error)) from error
             for start, data in batch.runs:
                 if start != self._log.written_bytes:
                     self._log.roll()
@@ -179,6 +195,7 @@ class FileLedger:
                 self._log.append(data)
             self._index.append(batch.records)
             self._sums.append(batch.sums)
+        self._cleaner.wrote()
         if self._end < 0:
             self._begin = batch.first_index
         self._end, self._end_term, self._next = batch.last_index, batch.term, batch.last_index + 1
@@ -241,7 +258,7 @@ class FileLedger:
         except OSError as error:
             if error.errno in NO_ROOM:
                 raise LogFull(f"no room to keep aside what is cut: {error}") from error
-            self._failed = str(error)
+            self._guard.failed = str(error)
             raise StorageError(f"{self._layout.root}: keeping aside failed: {error}") from error
 
     def delete_expired(self, floor_index: int, *, snapshot: bool = False) -> str | None:
@@ -330,7 +347,7 @@ class FileLedger:
 
     def close(self, *, ordered: bool) -> None:
         """Effects order: entries and index, checkpoint, the mark that says so; spare files go."""
-        ordered = ordered and not self._failed
+        ordered = ordered and not self._guard.failed
         late = () if self._sync is None else self._sync.paths
         paths = (*late, *(path for log in self._logs for path in log.take_dirty()))
         try:
@@ -377,20 +394,3 @@ class FileLedger:
     def _held_bytes(self) -> int:
         """What the mark may say: an empty log holds nothing, wherever it goes on."""
         return self._log.written_bytes if self._end >= 0 else 0
-
-    def _reading(self, read: Callable[[], T]) -> T:
-        try:
-            return read()
-        except OSError as error:
-            raise StorageError(f"{self._layout.root}: a read failed: {error}") from error
-
-    @contextmanager
-    def _changing(self, what: str) -> Iterator[None]:
-        """A disk's error in here is final: what the disk holds is unknown afterwards."""
-        if self._failed:
-            raise StorageError(f"{self._layout.root}: not used after a failure: {self._failed}")
-        try:
-            yield
-        except OSError as error:
-            self._failed = f"{what} failed: {error}"
-            raise StorageError(f"{self._layout.root}: {self._failed}") from error

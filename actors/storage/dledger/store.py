@@ -91,7 +91,7 @@ class Store(Actor[_Inbox]):
     """See the module's text.
 
     Attributes:
-        start: opens the ledger, each time anew.
+        start: opens the ledger, each time anew; given what takes its events.
         syncer: told what was written.
         data_file_bytes: of every data file: it bounds an entry.
         checkpoint_interval_s: how often the committed index is written down, if it has risen.
@@ -99,7 +99,7 @@ class Store(Actor[_Inbox]):
         by_snapshot: entries leave by DropBelow alone; otherwise committed ones expire by age.
     """
 
-    start: Callable[[], Generator[None, None, LedgerStore]]
+    start: Callable[[Callable[[object], None]], Generator[None, None, LedgerStore]]
     syncer: ActorRef[Written]
     data_file_bytes: int
     checkpoint_interval_s: float
@@ -132,7 +132,7 @@ class Store(Actor[_Inbox]):
 
     async def on_start(self) -> None:
         """Recover. Nobody may write before a session is open."""
-        self._ledger = await stepped(self.start())
+        self._ledger = await stepped(self.start(self.ctx.emit))
         for event in self._ledger.opening_events():
             self.ctx.emit(event)
         self.ctx.timers.start("clean", CLEAN_S, _CleanDue(deleted=0))

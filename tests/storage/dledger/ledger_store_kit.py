@@ -92,7 +92,13 @@ def tree(kit: Kit, registry: Registry) -> SupervisorSpec:
         partial(Syncer, disk=kit.fence, store=registry.ref("/n0/storage/store"), interval_s=0.0),
         partial(
             Store,
-            start=lambda: open_ledger(env, LAYOUT, small(delete_when_hours=tuple(range(24)))),
+            start=lambda emit: open_ledger(
+                env,
+                LAYOUT,
+                small(delete_when_hours=tuple(range(24))),
+                owner="n0: ledger",
+                emit=emit,
+            ),
             syncer=registry.ref("/n0/storage/syncer"),
             data_file_bytes=FILE,
             checkpoint_interval_s=3.0,
