@@ -16,7 +16,7 @@ WORKERS_MAX = 4
 BLOCK = 8
 """Ports that one call may give, in a row."""
 BLOCKS = (LAST - FIRST) // WORKERS_MAX // BLOCK
-ADDRESSES = ("127.0.0.1", "127.0.0.2", "127.0.0.3")
+ADDRESSES = tuple(f"127.0.0.{last}" for last in range(1, 6))
 
 _blocks = itertools.count(os.getpid())  # two sessions on one machine begin at different places
 

@@ -19,6 +19,7 @@ from free_ports import free_port
 from actors.cluster.commands import status
 from actors.cluster.links import connect_own
 from actors.config import load
+from wire.dledger_entry import decode_entry
 
 ROOT = Path(__file__).parents[2]
 WAIT_S = 60.0
@@ -69,6 +70,19 @@ port = {port}
 segment_bytes = 65536
 """
     return Cluster(folder, port, text)
+
+
+def bodies_of(cluster: Cluster, node: str) -> list[bytes]:
+    """Of a member's data files of the group `ledger`; what opens a term has none."""
+    found = []
+    folder = cluster.folder / "var" / node / "groups" / "ledger" / "data"
+    for file in sorted(folder.iterdir()):
+        data, at = file.read_bytes(), 0
+        while data[at : at + 4] == b"\0\0\0\1":  # of an entry; blank filler and zeros end a file
+            entry = decode_entry(data, at)
+            found += [entry.body] if entry.body else []
+            at += int.from_bytes(data[at + 4 : at + 8], "big")
+    return found
 
 
 def statuses(cluster: Cluster) -> dict[str, Any]:

@@ -13,9 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster_kit import WAIT_S, Cluster, children_of, make_cluster, statuses, wait_for
-
-from wire.dledger_entry import decode_entry
+from cluster_kit import (
+    WAIT_S,
+    Cluster,
+    bodies_of,
+    children_of,
+    make_cluster,
+    statuses,
+    wait_for,
+)
 
 pytestmark = pytest.mark.real_io
 
@@ -73,19 +79,6 @@ def give(run: subprocess.Popen[str], first: int, count: int) -> None:
     run.stdin.flush()
 
 
-def lines_of(cluster: Cluster, node: str) -> list[int]:
-    """The bodies of a member's data files; what opens a term has none."""
-    found = []
-    folder = cluster.folder / "var" / node / "groups" / "ledger" / "data"
-    for file in sorted(folder.iterdir()):
-        data, at = file.read_bytes(), 0
-        while data[at : at + 4] == b"\0\0\0\1":  # of an entry; blank filler and zeros end a file
-            entry = decode_entry(data, at)
-            found += [int(entry.body)] if entry.body else []
-            at += int.from_bytes(data[at + 4 : at + 8], "big")
-    return found
-
-
 def test_a_killed_leader_under_load(cluster: Cluster, run: subprocess.Popen[str]) -> None:
     wait_for(lambda: os.path.exists(cluster.folder / "var" / "n0" / "api.sock"))
     first = wait_for(lambda: leader_of(cluster))
@@ -101,7 +94,7 @@ def test_a_killed_leader_under_load(cluster: Cluster, run: subprocess.Popen[str]
     assert found["term"] >= 1
     assert found["restarts"] == 1
     assert [one["behind"] for one in found["indexes"].values()] == [0, 0, 0]
-    logs = [lines_of(cluster, node) for node in NODES]
+    logs = [list(map(int, bodies_of(cluster, node))) for node in NODES]
     assert logs[0] == logs[1] == logs[2]
     assert list(dict.fromkeys(logs[0])) == list(range(LINES))
     assert len(logs[0]) - LINES <= found["outcome_unknown"]

@@ -19,6 +19,7 @@ from actors.errors import ConfigError
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "tests" / "three_nodes.toml"
 MAKE_RUN = ROOT / "examples" / "3node.toml"
+FIVE = ROOT / "examples" / "dledger5.toml"
 
 
 def test_example() -> None:
@@ -36,6 +37,19 @@ def test_example() -> None:
     assert found.groups_of("n2") == (orders, ledger)
     assert (ledger.mode, ledger.members, ledger.port) == ("dledger", ("n0", "n1", "n2"), 20911)
     assert (ledger.durability, ledger.opens_term_with) == ("synced", "empty")
+
+
+def test_the_example_with_five_members() -> None:
+    found = load(FIVE)
+    (ledger,) = found.groups.values()
+    assert isinstance(ledger, config.DLedgerGroup)
+    assert (ledger.members, ledger.quorum) == (("n0", "n1", "n2", "n3", "n4"), 3)
+    assert ledger.members == tuple(found.nodes) == found.python_nodes
+    assert len(set(found.nodes.values())) == 5
+    assert (ledger.durability, ledger.opens_term_with) == ("synced", "empty")
+    other = load(MAKE_RUN)
+    assert found.data_dir != other.data_dir  # both run at once
+    assert ledger.port not in {group.port for group in other.groups.values()}
 
 
 def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
