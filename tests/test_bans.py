@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -25,9 +26,21 @@ Finding = tuple[int, str]
 Rule = Callable[[ast.Module], Iterator[Finding]]
 
 
+@functools.lru_cache(maxsize=1)
+def parsed(source: str) -> ast.Module:
+    """The tree of a file. All rules look at one file before the next."""
+    return ast.parse(source)
+
+
+@functools.lru_cache(maxsize=1)
+def all_nodes(tree: ast.Module) -> tuple[ast.AST, ...]:
+    """All nodes of a file, as `ast.walk` gives them."""
+    return tuple(ast.walk(tree))
+
+
 def imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Every dotted name that is imported: modules, and members as module.member."""
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name
@@ -58,7 +71,7 @@ def names(*banned: str, but: tuple[str, ...] = ()) -> Rule:
         for line, name in imports(tree):
             if hit(name):
                 yield line, name
-        for node in ast.walk(tree):
+        for node in all_nodes(tree):
             if isinstance(node, ast.Attribute) and hit(dotted(node)):
                 yield node.lineno, dotted(node)
 
@@ -69,14 +82,14 @@ def random_functions(tree: ast.Module) -> Iterator[Finding]:
     for line, name in imports(tree):
         if name.startswith("random.") and name != "random.Random":
             yield line, name
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         name = dotted(node) if isinstance(node, ast.Attribute) else ""
         if name.startswith("random.") and name.split(".")[1] != "Random":
             yield node.lineno, name  # type: ignore[attr-defined]
 
 
 def async_generators(tree: ast.Module) -> Iterator[Finding]:
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         if isinstance(node, ast.AsyncFunctionDef):
             managed = any("asynccontextmanager" in ast.dump(d) for d in node.decorator_list)
             if not managed and any(isinstance(n, ast.Yield) for n in own_nodes(node)):
@@ -120,7 +133,7 @@ def makes_set(value: ast.AST | None) -> bool:
     return dotted(factory) in ("set", "frozenset")
 
 
-def set_names(nodes: list[ast.AST]) -> set[str]:
+def set_names(nodes: Iterable[ast.AST]) -> set[str]:
     """Names ("x") and attributes (".x") that hold sets."""
     found = set()
     for node in nodes:
@@ -156,7 +169,7 @@ def is_set(node: ast.AST, known: set[str]) -> bool:
 
 
 def set_iteration(tree: ast.Module) -> Iterator[Finding]:
-    everything = list(ast.walk(tree))
+    everything = all_nodes(tree)
     fields = {
         f".{name}" if not name.startswith(".") else name
         for node in everything
@@ -199,7 +212,7 @@ def iterations(nodes: list[ast.AST], known: set[str]) -> Iterator[Finding]:
 
 
 def order_by_identity(tree: ast.Module) -> Iterator[Finding]:
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         for keyword in node.keywords if isinstance(node, ast.Call) else []:
             used = {dotted(part) for part in ast.walk(keyword.value)}
             if keyword.arg == "key" and used & {"id", "hash"}:
@@ -208,7 +221,7 @@ def order_by_identity(tree: ast.Module) -> Iterator[Finding]:
 
 def catch_all(tree: ast.Module) -> Iterator[Finding]:
     """Tidying up when anything goes wrong is for `finally` and `ExitStack`."""
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         if not isinstance(node, ast.ExceptHandler):
             continue
         caught = {dotted(part) for part in ast.walk(node.type)} if node.type is not None else set()
@@ -217,14 +230,14 @@ def catch_all(tree: ast.Module) -> Iterator[Finding]:
 
 
 def plain_files(tree: ast.Module) -> Iterator[Finding]:
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         if isinstance(node, ast.Call) and dotted(node.func) in ("open", "io.open", "os.open"):
             yield node.lineno, ast.unparse(node.func)
 
 
 def private_trio(tree: ast.Module) -> Iterator[Finding]:
     used = [(line, name) for line, name in imports(tree)]
-    used += [(n.lineno, dotted(n)) for n in ast.walk(tree) if isinstance(n, ast.Attribute)]
+    used += [(n.lineno, dotted(n)) for n in all_nodes(tree) if isinstance(n, ast.Attribute)]
     for line, name in used:
         parts = name.split(".")
         if parts[0] == "trio" and any(part.startswith("_") for part in parts[1:]):
@@ -280,7 +293,7 @@ BANS: dict[str, tuple[Rule, tuple[str, ...]]] = {
 
 def findings(ban: str, source: str) -> list[str]:
     rule, _ = BANS[ban]
-    return [f"line {line}: {what}" for line, what in rule(ast.parse(source))]
+    return [f"line {line}: {what}" for line, what in rule(parsed(source))]
 
 
 @pytest.mark.parametrize("path", SOURCES)
