@@ -1,13 +1,16 @@
 """`append`: lines of a file or a pipe into a group's log, each one record; what became of them.
 
 Every line that was handed over is accounted for at the end: acknowledged, not stored, or in doubt.
+A DLedger group takes no empty records (`node.ledger` says why): empty lines are passed over there
+and counted, as a feed does.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import attrs
 import trio
@@ -18,7 +21,7 @@ from actors.errors import OutcomeUnknown, TriologError
 from actors.log import Appender, Log
 
 LINE_BYTES_MAX = 4 << 20
-"""Upstream's largest message. A group may allow less: then its node refuses the line."""
+"""Upstream's largest message. A group may allow less."""
 LIMIT = "the client sends in one line"
 LOOK_S = 0.1
 
@@ -29,11 +32,13 @@ class Summary:
 
     Attributes:
         lines: handed to the appender.
-        acknowledged: of these, with a receipt.
+        empty: lines that were passed over, as the group takes no empty records.
+        acknowledged: of `lines`, with a receipt.
         in_doubt: of these, at most so many with an unknown outcome.
         bytes: of all lines handed over.
         next: the position after the last acknowledged record; None without any.
-        error: why it ended before the input did: the class's name; `message` has its words.
+        error: why it ended before the input did, or that the input could not be read: the class's
+            name; `message` has its words.
         first, last: with an unknown outcome, the positions in doubt, if the node told them.
     """
 
@@ -45,6 +50,7 @@ class Summary:
     bytes: int
     seconds: float
     next: int | None
+    empty: int = 0
     error: str | None = None
     message: str | None = None
     first: int | None = None
@@ -61,6 +67,27 @@ class Progress:
     total_bytes: int | None
 
 
+@attrs.frozen(kw_only=True)
+class Rules:
+    """What a group takes.
+
+    Attributes:
+        takes_empty: empty records.
+        body_bytes_max: the largest; None: not known, then its node refuses the line.
+    """
+
+    takes_empty: bool = True
+    body_bytes_max: int | None = None
+
+    @classmethod
+    def of(cls, status: Mapping[str, Any], group: str) -> Rules:
+        """As a node's status says them; an older node does not."""
+        said = status.get("groups", {}).get(group, {})
+        return cls(
+            takes_empty=said.get("takes_empty", True), body_bytes_max=said.get("body_bytes_max")
+        )
+
+
 @attrs.define
 class Appending:
     """One run of the command. `stop` ends the reading; what was read is appended.
@@ -68,30 +95,33 @@ class Appending:
     Attributes:
         node: whom it talks to, for the summary.
         descriptor: read to its end, and closed.
+        rules: which lines the group takes.
         show: takes the progress, ten times a second.
     """
 
     log: Log
     node: str
     descriptor: int
+    rules: Rules = Rules()
     show: Callable[[Progress], None] = lambda progress: None
     _lines: int = 0
     _bytes: int = 0
+    _empty: int = 0
     _acknowledged: Callable[[], int] = lambda: 0
     _reading: trio.CancelScope = attrs.field(factory=trio.CancelScope)
-    _read_failure: Exception | None = None
+    _read_failure: LineTooLong | OSError | None = None
 
     def stop(self) -> None:
         """Read no more."""
         self._reading.cancel()
 
     async def run(self) -> Summary:
-        """Append all lines and wait for their receipts; what the node refuses is in the summary.
+        """Append all lines and wait for their receipts; what went wrong is in the summary.
 
-        Raises: LineTooLong, OSError of the read: after all lines before it were answered.
+        Lines before one that is too long, or cannot be read, are appended.
         """
         begun_s = trio.current_time()
-        failure: TriologError | None = None
+        failure: TriologError | OSError | None = None
         total_bytes = _total_bytes(self.descriptor)
         put, get = trio.open_memory_channel[Chunk](CHUNKS_WAITING_MAX)
         appender = self.log.appender()
@@ -106,20 +136,26 @@ class Appending:
                 failure = error
             nursery.cancel_scope.cancel()
         self.show(self._progress(total_bytes))
-        if failure is None and self._read_failure is not None:
-            raise self._read_failure
+        failure = failure or self._read_failure
         return self._summary(appender, failure, trio.current_time() - begun_s)
 
     async def _read(self, put: trio.MemorySendChannel[Chunk]) -> None:
+        most, limit = LINE_BYTES_MAX, LIMIT
+        its_most = self.rules.body_bytes_max
+        if its_most is not None and its_most < most:
+            most, limit = its_most, f"{self.log.name} takes in a record"
         try:
             with self._reading:
-                await read_lines(self.descriptor, [put], line_bytes_max=LINE_BYTES_MAX, limit=LIMIT)
+                await read_lines(self.descriptor, [put], line_bytes_max=most, limit=limit)
         except (LineTooLong, OSError) as error:
             self._read_failure = error  # what was read before it is appended first
 
     async def _send(self, get: trio.MemoryReceiveChannel[Chunk], appender: Appender) -> None:
         async for chunk in get:
             for line in chunk:
+                if not line and not self.rules.takes_empty:
+                    self._empty += 1
+                    continue
                 await appender.send(line)
                 self._lines += 1
                 self._bytes += len(line)
@@ -133,11 +169,13 @@ class Appending:
         return Progress(
             lines=self._lines,
             acknowledged=self._acknowledged(),
-            read_bytes=self._bytes + self._lines,  # each with its newline
+            read_bytes=self._bytes + self._lines + self._empty,  # each with its newline
             total_bytes=total_bytes,
         )
 
-    def _summary(self, appender: Appender, failure: TriologError | None, seconds: float) -> Summary:
+    def _summary(
+        self, appender: Appender, failure: TriologError | OSError | None, seconds: float
+    ) -> Summary:
         acknowledged = appender.acknowledged_count
         unknown = failure if isinstance(failure, OutcomeUnknown) else None
         receipt = appender.last_receipt
@@ -150,6 +188,7 @@ class Appending:
             bytes=self._bytes,
             seconds=round(seconds, 3),
             next=receipt.next if receipt else None,
+            empty=self._empty,
             error=type(failure).__name__ if failure else None,
             message=error_text(failure) if failure else None,
             first=unknown.first if unknown else None,
@@ -170,7 +209,7 @@ def _lines(count: int) -> str:
 
 
 def summary_lines(summary: Summary) -> list[str]:
-    """The summary for people; a failure comes first."""
+    """The summary for people; a failure comes first, and the last line is about all of it."""
     rate = summary.acknowledged / summary.seconds if summary.seconds else 0.0
     lines = [] if summary.error is None else [f"{summary.error}: {summary.message}"]
     if summary.in_doubt:
@@ -184,6 +223,9 @@ def summary_lines(summary: Summary) -> list[str]:
     refused = summary.lines - summary.acknowledged - summary.in_doubt
     if refused:
         lines.append(f"not stored: {_lines(refused)}")
+    if summary.empty:
+        are = "an empty line was" if summary.empty == 1 else f"{summary.empty} empty lines were"
+        lines.append(f"{are} passed over: {summary.group} takes no empty records")
     end = "" if summary.next is None else f", next position {summary.next}"
     lines.append(
         f"{summary.acknowledged} of {_lines(summary.lines)} acknowledged in {summary.group}"

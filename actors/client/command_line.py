@@ -18,7 +18,7 @@ from rich.console import Console
 
 from actors.api.failures import RequestRefused
 from actors.client import reading, report
-from actors.client.appending import Appending, Summary, summary_lines
+from actors.client.appending import Appending, Rules, Summary, summary_lines
 from actors.client.arguments import Append, Arguments, Bench, Read, Status, Tail, parse
 from actors.client.bench import Connect, Figures, measure
 from actors.client.connection import Client
@@ -141,7 +141,8 @@ async def _status(client: Client, command: Status) -> int:
 
 async def _append(client: Client, group: str, command: Append) -> int:
     descriptor = open_source(command.file, "FILE")
-    appending = Appending(client.log(group), client.identity.node, descriptor)
+    rules = Rules.of(await client.status(), group)
+    appending = Appending(client.log(group), client.identity.node, descriptor, rules)
     summary: Summary | None = None
     with ExitStack() as stack:
         if sys.stderr.isatty() and not os.isatty(descriptor):
@@ -154,8 +155,8 @@ async def _append(client: Client, group: str, command: Append) -> int:
     if summary is None:
         complain("triolog: hurried: the last lines may be stored, or not")
         return INTERRUPTED
-    *failures, last = summary_lines(summary)
-    for line in failures:
+    *notes, last = summary_lines(summary)
+    for line in notes:
         complain(f"triolog: {line}")
     await write_out(OUTPUT, (report.as_json(summary) if command.json else last).encode() + b"\n")
     return EXIT_OK if summary.error is None else EXIT_FAILED

@@ -87,7 +87,7 @@ async def read_lines(
 
     Args:
         descriptor: read to its end; with `repeat` it is a file, read again from its start.
-        line_bytes_max: a longer line ends it.
+        line_bytes_max: a longer line ends it; those before it are sent.
         limit: whose limit that is, in words.
         skip: so many lines are left out, counted over all repetitions.
         empty: whether empty lines count at all.
@@ -115,6 +115,8 @@ async def read_lines(
             dropped = min(left, len(lines))
             left -= dropped
             await _send(lines[dropped:], targets)
+            if splitter.too_long is not None:
+                raise splitter.too_long
             if not data:
                 if not repeat or not lines_in_file:
                     return
@@ -151,9 +153,14 @@ async def _send(lines: list[bytes], targets: Sequence[trio.MemorySendChannel[Chu
 
 
 class _Splitter:
-    """Cuts bytes into lines; a last line without a newline counts."""
+    """Cuts bytes into lines; a last line without a newline counts.
+
+    Attributes:
+        too_long: the line behind those that were given; None: it goes on.
+    """
 
     def __init__(self, line_bytes_max: int, whose: str) -> None:
+        self.too_long: LineTooLong | None = None
         self._max = line_bytes_max
         self._whose = whose
         self._rest = b""
@@ -161,13 +168,14 @@ class _Splitter:
 
     def take(self, data: bytes) -> list[bytes]:
         *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in [*lines, self._rest]:
+        for number, line in enumerate((*lines, self._rest)):
             if len(line) > self._max:
                 at_least = "at least " if line is self._rest else ""
-                raise LineTooLong(
+                self.too_long = LineTooLong(
                     f"the input's line {self._number + 1} has {at_least}{len(line)} bytes,"
                     f" more than {self._whose}, {self._max}"
                 )
+                return lines[:number]
             self._number += 1
         self._number -= 1  # the rest is no line yet
         return lines

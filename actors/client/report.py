@@ -96,11 +96,13 @@ def _ledger_lines(groups: dict[str, dict[str, Any]]) -> list[str]:
     rows: list[tuple[str, ...]] = [("group", "role", "leader", *_LEDGER_COLUMNS, "durability")]
     for name, group in groups.items():
         leader = group.get("leader") or None
-        cells = (group.get("role"), leader, *(group.get(key) for key in _LEDGER_KEYS))
-        rows.append((name, *map(_cell, (*cells, group.get("durability")))))
+        written = _index(group.get("written_index"), none="empty")
+        term, first, _, *ends = (_index(group.get(key)) for key in _LEDGER_KEYS)
+        cells = (group.get("role"), leader, term, first, written, *ends, group.get("durability"))
+        rows.append((name, *map(_cell, cells)))
     lines = ["", *columns(rows, left=3)]
     peers = [
-        (name, str(peer["node"]), str(peer["matched_index"]))
+        (name, str(peer["node"]), _index(peer["matched_index"]))
         for name, group in groups.items()
         for peer in group["peers"]
     ]
@@ -148,6 +150,11 @@ def _slave_row(name: str, slave: dict[str, Any]) -> tuple[str, ...]:
         _cell(slave.get("lag_bytes")),
         f"{(slave.get('bytes_per_s') or 0) / 1e6:.2f}",
     )
+
+
+def _index(value: Any, none: str = "-") -> str:
+    """An index, or a term; -1 says that there is none."""
+    return none if value == -1 else _cell(value)
 
 
 def _cell(value: Any) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import attrs
 
 from actors.cluster.group_run import GroupRun, group_run, run_line
+from actors.cluster.ledger_view import extent
 from actors.cluster.view import ClusterView
 
 
@@ -79,10 +80,13 @@ class LedgerSummary:
         lines = [run_line(self.run), f"    {who}"]
         for member in self.members:
             behind = f", behind by {member.behind} entries" if member.behind else ""
-            lines.append(
-                f"    {member.node} {member.role}: {member.begin_index} to {member.written_index}"
-                f", synced to {member.synced_index}, committed to {member.committed_index}{behind}"
+            has = extent(
+                member.begin_index,
+                member.written_index,
+                member.synced_index,
+                member.committed_index,
             )
+            lines.append(f"    {member.node} {member.role}: {has}{behind}")
         return [*lines, *(f"    {name}: did not answer" for name in self.run.unanswered)]
 
 

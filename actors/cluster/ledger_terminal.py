@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from rich.table import Table
 
 from actors.cluster.cells import STATE_NARROW_CHARS, STATE_WIDE_CHARS, STYLES, line
-from actors.cluster.ledger_view import LEADER, LedgerView
+from actors.cluster.ledger_view import LEADER, LedgerView, cell
 from actors.cluster.view import ClusterView, NodeView, Rates
 
 _COLUMNS = ("group", "node", "role", "term", "first", "written", "synced", "committed", "matched")
@@ -34,11 +34,11 @@ def ledger_table(
                 "group": group if position == 0 else "",
                 "node": node.node,
                 "role": own.role,
-                "term": str(own.term),
-                "first": str(own.begin_index),
-                "written": str(own.written_index),
-                "synced": str(own.synced_index),
-                "committed": str(own.committed_index),
+                "term": cell(own.term),
+                "first": cell(own.begin_index),
+                "written": cell(own.written_index) if own.written_index >= 0 else "empty",
+                "synced": cell(own.synced_index),
+                "committed": cell(own.committed_index),
                 "matched": _matched(view, group, node.node),
             }
             speed = f"{rates.get(group, Rates()).records_per_s:.0f}" if own.is_open else ""
@@ -56,35 +56,22 @@ def ledger_line(view: ClusterView, group: str) -> str:
             return "nobody leads;"
         ours = [node for node in view.nodes if group in node.ledgers]
         words = [f"{named[0]} leads in term {named[1]};"]
-        return " ".join([*words, *(f"{_end(node, group)};" for node in ours)])
+        ends = (f"{node.node} {node.ledgers[group].end};" for node in ours)
+        return " ".join([*words, *ends])
     node, own = found
-    words = [f"{node} {own.words} at {own.written_index} committed {own.committed_index};"]
-    return " ".join([*words, *(f"{peer};" for peer in _peers(own))])
+    words = [f"{node} {own.words} {own.end};"]
+    return " ".join([*words, *(f"{peer};" for peer in own.peer_ends)])
 
 
 def ledger_lines(name: str, own: LedgerView) -> list[str]:
     """One group of one node, for `status`."""
-    indexes = f"{own.begin_index} to {own.written_index}, synced to {own.synced_index}"
-    head = f"  {name}: {own.words}, {indexes}, committed to {own.committed_index}"
-    return [head, *(f"    {peer}" for peer in _peers(own))]
-
-
-def _end(node: NodeView, group: str) -> str:
-    own = node.ledgers[group]
-    return f"{node.node} at {own.written_index} committed {own.committed_index}"
-
-
-def _peers(own: LedgerView) -> list[str]:
-    return [
-        f"{peer.node} at {peer.matched_index} behind {own.written_index - peer.matched_index}"
-        for peer in own.peers
-    ]
+    return [f"  {name}: {own.words}, {own.extent}", *(f"    {peer}" for peer in own.peer_ends)]
 
 
 def _matched(view: ClusterView, group: str, node: str) -> str:
     found = view.leader_of(group)
     peers = found[1].peers if found is not None else ()
-    return next((str(peer.matched_index) for peer in peers if peer.node == node), "")
+    return next((cell(peer.matched_index) for peer in peers if peer.node == node), "")
 
 
 def _state(node: NodeView, own: LedgerView) -> str:

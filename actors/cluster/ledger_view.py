@@ -67,7 +67,47 @@ class LedgerView:
         """The role, for people."""
         of = f" of {self.leader}" if self.role == "follower" and self.leader else ""
         closed = "" if self.is_open or self.role != LEADER else ", takes no appends yet"
-        return f"{self.role}{of} in term {self.term}{closed}"
+        term = f" in term {self.term}" if self.term >= 0 else ""
+        return f"{self.role}{of}{term}{closed}"
+
+    @property
+    def extent(self) -> str:
+        """What of the log is here, for people."""
+        return extent(self.begin_index, self.written_index, self.synced_index, self.committed_index)
+
+    @property
+    def end(self) -> str:
+        """Where its log ends, for people; shorter than `extent`."""
+        if self.written_index < 0:
+            return "empty"
+        return f"at {self.written_index} {committed(self.committed_index)}"
+
+    @property
+    def peer_ends(self) -> tuple[str, ...]:
+        """How far the leader knows each peer to be, for people."""
+        return tuple(
+            f"{peer.node} at {peer.matched_index} behind {self.written_index - peer.matched_index}"
+            if peer.matched_index >= 0
+            else f"{peer.node} {'not reached yet' if self.written_index >= 0 else 'empty'}"
+            for peer in self.peers
+        )
+
+
+def extent(begin: int, written: int, synced: int, committed_index: int) -> str:
+    """`0 to 900, synced to 890, committed to 880`; indexes, -1 for none."""
+    if written < 0:
+        return "empty"
+    to_disk = f"synced to {synced}" if synced >= 0 else "nothing synced"
+    return f"{begin} to {written}, {to_disk}, {committed(committed_index, 'committed to')}"
+
+
+def committed(index: int, word: str = "committed") -> str:
+    return f"{word} {index}" if index >= 0 else "nothing committed"
+
+
+def cell(index: int) -> str:
+    """An index or a term in a table."""
+    return str(index) if index >= 0 else "-"
 
 
 def ledger_view(group: str, found: Mapping[str, Any]) -> LedgerView:

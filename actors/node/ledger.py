@@ -141,13 +141,17 @@ class LedgerPart:
 
     def _bodies(self, records: tuple[NewRecord, ...]) -> tuple[bytes, ...]:
         bodies = tuple(map(self._body, records))
-        if self.group.opens_term_with == "empty" and not all(bodies):
+        if not self._takes_empty and not all(bodies):
             raise RequestRefused(
                 api.ERROR_BAD_REQUEST,
                 f"{self.group.name} takes no empty records: readers would take them for the"
                 " entries that open terms",
             )
         return bodies
+
+    @property
+    def _takes_empty(self) -> bool:
+        return self.group.opens_term_with != "empty"
 
     def _body(self, record: NewRecord) -> bytes:
         if isinstance(record, bytes):
@@ -261,9 +265,8 @@ class LedgerPart:
         )
 
     def _records(self, data: bytes) -> Iterator[Record]:
-        skips = self.group.opens_term_with == "empty"
         for entry in decode_entries(data):
-            if skips and not entry.body:
+            if not self._takes_empty and not entry.body:
                 continue  # what opened a term
             yield Record(
                 position=entry.index,
@@ -308,6 +311,8 @@ class LedgerPart:
             "term": -1 if role is None else role.term,
             "members": list(self.group.members),
             "durability": self.group.durability,
+            "takes_empty": self._takes_empty,
+            "body_bytes_max": self.group.body_bytes_max,
             "begin_index": offsets.min,
             "written_index": offsets.written - 1,
             "synced_index": offsets.synced - 1,

@@ -42,6 +42,7 @@ def group_status(
         "copies": group.sure_copies,
         "ack_policy": group.ack_policy,
         "durability": group.durability,
+        "body_bytes_max": group.body_bytes_max,
         "segment_bytes": group.segment_bytes,
         "min_bytes": offsets.min,
         "written_bytes": offsets.written,

@@ -16,16 +16,12 @@ from pathlib import Path
 import attrs
 import pytest
 import trio
-from api_kit import MemoryNode, sink_of
+from api_kit import MemoryNode
 
 from actors.api.accept_socket import UnixEndpoint
-from actors.api.handle import NodeIdentity
 from actors.api.server import api_spec
-from actors.client.appending import Appending, Progress, Summary
-from actors.client.lines import LineTooLong, open_source
 from actors.env.tcp import TcpNetwork
-from actors.errors import NotEnoughReplicas, NotMaster, ReplicationTimeout
-from actors.log import Log
+from actors.errors import NotMaster, ReplicationTimeout
 from actors.log_types import NewRecord, Receipt
 from actors.runtime import ChildSpec, SupervisorSpec, System, open_system
 
@@ -341,47 +337,23 @@ async def test_a_progress_bar_on_a_terminal_only(tmp_path: Path) -> None:
     assert b"1000 of 1000 lines" in done.stdout
 
 
-# Appending itself, in this process.
+@attrs.define(eq=False)
+class Ledger(MemoryNode):
+    """A member of a DLedger group, as to what it takes."""
+
+    async def status(self) -> dict[str, object]:
+        await trio.lowlevel.checkpoint()
+        return {"groups": {"orders": {"takes_empty": False, "body_bytes_max": 100}}}
 
 
-async def appended(node: MemoryNode, path: Path, shown: list[Progress] | None = None) -> Summary:
-    appending = Appending(Log(node, "orders"), "n0", open_source(str(path), "FILE"))
-    if shown is not None:
-        appending.show = shown.append
-    with trio.fail_after(TIMEOUT_S):
-        return await appending.run()
-
-
-async def test_progress_knows_the_end_of_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "lines"
-    path.write_bytes(b"one\ntwo\n")
-    shown: list[Progress] = []
-    summary = await appended(MemoryNode(), path, shown)
-    assert shown[-1] == Progress(lines=2, acknowledged=2, read_bytes=8, total_bytes=8)
-    assert (summary.lines, summary.acknowledged, summary.bytes) == (2, 2, 6)
-
-
-async def test_what_stands_before_a_line_that_is_too_long_is_appended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("actors.client.appending.LINE_BYTES_MAX", 10)
-    monkeypatch.setattr("actors.client.lines.READ_BYTES", 8)
-    path = tmp_path / "lines"
-    path.write_bytes(b"one\ntwo\n" + b"x" * 11 + b"\n")
-    node = MemoryNode()
-    with pytest.raises(
-        LineTooLong, match=r"line 3 has .*, more than the client sends in one line, 10"
-    ):
-        await appended(node, path)
-    assert node.stored == [b"one", b"two"]
-
-
-async def test_a_refusal_ends_the_reading(tmp_path: Path) -> None:
-    path = tmp_path / "lines"
-    path.write_bytes(b"x" * 1000 + b"\n" * 20_000_000)
-    identity = NodeIdentity(cluster="demo", node="n0", boot=1, groups=("orders",))
-    node = MemoryNode(sink=sink_of("n0"), identity=identity, refuse=NotEnoughReplicas("one of two"))
-    summary = await appended(node, path)
-    assert (summary.error, summary.message) == ("NotEnoughReplicas", "one of two")
-    assert (summary.acknowledged, summary.in_doubt, summary.next) == (0, 0, None)
-    assert summary.lines < 1_000_000
+async def test_empty_lines_are_passed_over_where_a_group_takes_none(tmp_path: Path) -> None:
+    node = Ledger()
+    async with place(tmp_path, node) as at:
+        code, out, error = await at.run(at.file, "append", stdin=b"a\n\nb\n")
+        assert code == 0
+        assert error == "triolog: an empty line was passed over: orders takes no empty records\n"
+        assert out.startswith(b"2 of 2 lines acknowledged in orders by n0, ")
+        code, out, error = await at.run(at.file, "append", "--json", stdin=b"\n\n")
+        found = json.loads(out)
+        assert (code, found["lines"], found["empty"], found["error"]) == (0, 0, 2, None)
+    assert node.stored == [b"a", b"b"]

@@ -258,7 +258,7 @@ def test_status_of_dledger_groups() -> None:
         "",
         "group   peer  matched",
         "ledger  n1        885",
-        "ledger  n2         -1",
+        "ledger  n2          -",
     ]
     both = STATUS | {"groups": {**STATUS["groups"], "ledger": LEDGER}}
     lines = report.status_lines(both)
@@ -270,3 +270,12 @@ def test_status_of_dledger_groups() -> None:
 def test_a_leader_that_is_named_is_not_named_twice() -> None:
     error = NotMaster("n1 does not lead ledger: n0 does", "n0")
     assert report.error_text(error) == "n1 does not lead ledger: n0 does"
+
+
+def test_an_empty_ledger_says_so() -> None:
+    none = dict.fromkeys(("begin_index", "written_index", "synced_index", "committed_index"), -1)
+    empty = LEDGER | none | {"role": "candidate", "leader": "", "term": -1, "peers": []}
+    assert report.status_lines(STATUS | {"groups": {"ledger": empty}})[2:] == [
+        "group   role       leader  term  first  written  synced  committed  durability",
+        "ledger  candidate  -          -      -    empty       -          -      synced",
+    ]

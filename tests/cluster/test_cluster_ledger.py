@@ -98,7 +98,7 @@ triolog demo  running 0:00:12   n0 running  n1 running  n2 running   Ctrl-C stop
 group   node  role       term  first  written  synced  committed  matched  rec/s  state
 ledger  n0    leader        3      0      900     890        880            2000  running
         n1    follower      3      0      885     890        880      885         follows n0
-        n2    candidate     3      0      100     890        880       -1         knows no leader
+        n2    candidate     3      0      100     890        880        -         knows no leader
 feed ledger from README.md: 5000 acknowledged, 100 in flight, 0 unknown, feeding"""
 
 
@@ -143,7 +143,7 @@ def test_both_kinds_have_tables_of_their_own() -> None:
 def test_plain_lines() -> None:
     assert plain_lines(members(), RATES) == [
         "0:00:12 ledger: n0 leader in term 3 at 900 committed 880; n1 at 885 behind 15;"
-        " n2 at -1 behind 901; 2000 records/s"
+        " n2 not reached yet; 2000 records/s"
     ]
     elsewhere = members(member("n1", follower()))
     assert plain_lines(elsewhere, {}) == [
@@ -160,7 +160,7 @@ def test_node_lines() -> None:
             "n0: running",
             "  ledger: leader in term 3, 0 to 900, synced to 890, committed to 880",
             "    n1 at 885 behind 15",
-            "    n2 at -1 behind 901",
+            "    n2 not reached yet",
         ],
         [
             "n1: running",
@@ -171,6 +171,37 @@ def test_node_lines() -> None:
             "  ledger: candidate in term 3, 0 to 100, synced to 890, committed to 880",
         ],
     ]
+
+
+EMPTY = {"begin_index": -1, "written_index": -1, "synced_index": -1, "committed_index": -1}
+
+
+def test_an_empty_log_says_so() -> None:
+    new = follower(role="candidate", leader="", term=-1, **EMPTY)
+    assert node_lines(attrs.evolve(member("n2", new), tree=None))[1] == "  ledger: candidate, empty"
+    behind = [{"node": "n1", "matched_index": -1}]
+    first = leader(begin_index=0, written_index=0, synced_index=-1, committed_index=-1)
+    assert node_lines(attrs.evolve(member("n0", first | {"peers": behind}), tree=None))[1:] == [
+        "  ledger: leader in term 3, 0 to 0, nothing synced, nothing committed",
+        "    n1 not reached yet",
+    ]
+    elsewhere = members(member("n1", follower(**EMPTY)))
+    assert plain_lines(elsewhere, {}) == [
+        "0:00:12 ledger: n0 leads in term 3; n1 empty; 0 records/s"
+    ]
+    assert picture(member("n2", new))[2].split()[2:] == [
+        "candidate",
+        "-",
+        "-",
+        "empty",
+        "-",
+        "-",
+        "knows",
+        "no",
+        "leader",
+    ]
+    found = ledger_summary(elsewhere, "ledger", ("n1",), 2.0).lines()
+    assert "    n1 follower: empty" in found
 
 
 def test_what_is_committed_is_the_rate_whoever_leads() -> None:

@@ -7,6 +7,7 @@ import trio
 
 import actors
 from actors.api.failures import RequestRefused
+from actors.client.appending import Rules
 from actors.config import ClusterConfig, DLedgerGroup, validate
 from actors.errors import Closed, NotMaster, TooLarge
 from actors.log_types import Message
@@ -137,6 +138,9 @@ async def test_status_says_who_leads_and_how_far_each_is(cluster: SimCluster) ->
     assert {peer["matched_index"] for peer in said["peers"]} == {receipt.last}
     assert said["counts"]["acknowledged"] == 1
     follower = (await cluster.node(other(cluster)).status())["groups"][GROUP]
+    rules = Rules.of({"groups": {GROUP: follower}}, GROUP)
+    assert not rules.takes_empty, "what the client's append goes by"
+    assert rules.body_bytes_max == cluster.config.groups[GROUP].body_bytes_max
     assert (follower["role"], follower["leader"], follower["peers"]) == ("follower", leader, [])
 
 
