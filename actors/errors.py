@@ -7,6 +7,8 @@ Upstream's status names (PutMessageStatus) stay visible in `status`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class TriologError(Exception):
     """Base of every error that triolog raises on purpose."""
@@ -22,6 +24,20 @@ class ConfigError(TriologError):
     def __init__(self, problems: tuple[str, ...] | str) -> None:
         self.problems: tuple[str, ...] = (problems,) if isinstance(problems, str) else problems
         super().__init__("\n".join(self.problems))
+
+
+class UnknownName(TriologError, LookupError):
+    """A program asked for a group or a node that is not there.
+
+    Attributes:
+        name: what it asked for.
+        known: the names that there are.
+    """
+
+    def __init__(self, where: str, kind: str, name: str, known: Iterable[str]) -> None:
+        self.name, self.known = name, tuple(known)
+        has = ", ".join(self.known) or "none"
+        super().__init__(f"{where}: no {kind} {name!r}; it has {has}")
 
 
 class StorageError(TriologError):

@@ -27,7 +27,7 @@ from actors.client.following import (
 from actors.client.requests import Requests, checked, encoded
 from actors.env.protocols import Address, Network, Stream
 from actors.env.tcp import TcpNetwork
-from actors.errors import TooLarge, TriologError
+from actors.errors import TooLarge, TriologError, UnknownName
 from actors.log import READ_BYTES_DEFAULT, Log
 from actors.log_types import Batch, NewRecord, Offsets, Receipt
 from wire import api
@@ -64,9 +64,9 @@ class Client:
         return f"<Client of {self.identity.node} at {self._address}>"
 
     def log(self, group: str) -> Log:
-        """The log of one of the node's groups. Raises: KeyError if it has no such group."""
+        """The log of one of the node's groups. Raises: UnknownName if it has no such group."""
         if group not in self.identity.groups:
-            raise KeyError(f"{self.identity.node} is no member of group {group!r}")
+            raise UnknownName(self.identity.node, "group", group, self.identity.groups)
         return Log(self, group)
 
     @property

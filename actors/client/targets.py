@@ -18,7 +18,7 @@ import attrs
 from actors.api.socket_file import read_pointer
 from actors.client.connection import CONNECT_TIMEOUT_S, Client, connect
 from actors.config import ClassicGroup, ClusterConfig, load
-from actors.config.strict import suggestion
+from actors.config.strict import one_of, suggestion
 from actors.env.local_disk import LocalDisk
 from actors.env.protocols import Address, Disk, Network
 from actors.errors import ConfigError, TriologError
@@ -79,8 +79,7 @@ def _check_node(where: str, config: ClusterConfig, node: str) -> None:
     known = config.python_nodes
     if node not in known:
         java = " (a Java broker, which has no API socket)" if node in config.nodes else ""
-        hint = suggestion(node, known)
-        raise ConfigError(f"{where}: expected one of {', '.join(known)}{hint}, found {node}{java}")
+        raise ConfigError(f"{where}: expected {one_of(node, known)}, found {node}{java}")
 
 
 def pick_group(groups: tuple[str, ...], wanted: str | None, where: str) -> str:

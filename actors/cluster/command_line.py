@@ -24,7 +24,7 @@ from actors.cluster.session import run_session
 from actors.cluster.trees import trees_of
 from actors.config import ClusterConfig, DLedgerGroup, Group, load
 from actors.config.command_line import OutputFailed, complain, say, with_output
-from actors.config.strict import suggestion
+from actors.config.strict import one_of
 from actors.env.local_disk import LocalDisk
 from actors.errors import ConfigError
 from actors.quiet_imports import INTERRUPTED
@@ -151,8 +151,7 @@ def _check_kind(command: str, group: Group) -> None:
 
 def _check_name(what: str, name: str, known: tuple[str, ...]) -> None:
     if name not in known:
-        hint = suggestion(name, known)
-        raise ConfigError(f"{what}: expected one of {', '.join(known)}{hint}, found {name}")
+        raise ConfigError(f"{what}: expected {one_of(name, known)}, found {name}")
 
 
 def _nodes(arguments: Arguments, config: ClusterConfig) -> tuple[str, ...]:
@@ -163,8 +162,7 @@ def _nodes(arguments: Arguments, config: ClusterConfig) -> tuple[str, ...]:
     """
     for name in arguments.nodes:
         if name not in config.python_nodes:
-            known = ", ".join(config.python_nodes)
-            hint = suggestion(name, config.python_nodes)
             java = " (a Java broker, not run by us)" if name in config.nodes else ""
-            raise ConfigError(f"--node: expected one of {known}{hint}, found {name}{java}")
+            expected = one_of(name, config.python_nodes)
+            raise ConfigError(f"--node: expected {expected}, found {name}{java}")
     return arguments.nodes or config.python_nodes

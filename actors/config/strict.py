@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, get_args, get_origin
 
 import attrs
@@ -110,9 +110,18 @@ def describe(found: object) -> str:
 
 
 def suggestion(word: str, known: Any) -> str:
-    """` (did you mean X?)`, or nothing if no known word is near."""
+    """` (did you mean X?)`, or nothing if no known word is near, or only one is known."""
+    if len(known) == 1:
+        return ""
     near = difflib.get_close_matches(word, sorted(known), n=1, cutoff=0.6)
     return f" (did you mean {near[0]}?)" if near else ""
+
+
+def one_of(word: str, known: Sequence[str]) -> str:
+    """What was expected where `word` was found: `one of n0, n1 (did you mean n1?)`, or `n0`."""
+    if len(known) == 1:
+        return known[0]
+    return f"one of {', '.join(known)}{suggestion(word, known)}"
 
 
 def _scalar(kind: type) -> Callable[[Any, Any], Any]:

@@ -16,6 +16,7 @@ from actors.api.handle import AppendOutcome, EventSubscription, NodeIdentity
 from actors.config import ClusterConfig
 from actors.dledger.leader_board import LeaderBoard
 from actors.env import Network
+from actors.errors import UnknownName
 from actors.events.sink import EventSink
 from actors.ha.role_parts import RoleParts
 from actors.log import Log
@@ -80,10 +81,10 @@ class Node(NodeRoles):
     def log(self, group: str) -> Log:
         """The log of a group that this node is a member of.
 
-        Raises: KeyError if it is not.
+        Raises: UnknownName if it is not.
         """
         if group not in self._parts:
-            raise KeyError(f"{self.name} is no member of group {group!r}")
+            raise UnknownName(self.name, "group", group, self._parts)
         return Log(self, group)
 
     def is_open(self, group: str) -> bool:

@@ -17,9 +17,9 @@ from typing import Any, Final, TypeVar
 import attrs
 import trio
 
-from actors.config import ClassicGroup, ClusterConfig, SlaveNode, validate
+from actors.config import ClassicGroup, ClusterConfig, Group, SlaveNode, validate
 from actors.env.protocols import Env
-from actors.errors import Closed, NodeStopped, TriologError
+from actors.errors import Closed, NodeStopped, TriologError, UnknownName
 from actors.events import dledger as ledgers
 from actors.events import roles
 from actors.log import AppendOutcome, Log
@@ -106,9 +106,9 @@ class SimCluster(SimMachines[Node]):
     def master_of(self, group: str) -> str:
         """Who took appends last; at first as the configuration says, or any member.
 
-        Of a DLedger group: the last that was elected.
+        Of a DLedger group: the last that was elected. Raises: UnknownName.
         """
-        return self._masters[group]
+        return self._masters[self._group(group).name]
 
     def _saw(self, seen: SimEvent) -> None:
         match seen.event:
@@ -138,9 +138,12 @@ class SimCluster(SimMachines[Node]):
         """A group's log as `node` (None: whoever is master) shows it; stays good over restarts.
 
         While the node is off, its methods raise `Closed`.
+
+        Raises: UnknownName: no group, or no member of it.
         """
-        members = self.config.groups[group].members
-        assert node is None or node in members, f"{node} is no member of {group}"
+        members = self._group(group).members
+        if node is not None and node not in members:
+            raise UnknownName(group, "member", node, members)
         return Log(NodeBackend(self, node), group)
 
     async def offsets(self, name: str, group: str) -> Offsets:
@@ -152,13 +155,14 @@ class SimCluster(SimMachines[Node]):
 
         Returns: the master's offsets.
 
-        Raises: NotConverged, which says how far each is, after `within_s` of virtual time.
+        Raises: NotConverged, which says how far each is, after `within_s` of virtual time;
+            UnknownName.
         """
-        synced = self.config.groups[group].durability == "synced"
+        synced = self._group(group).durability == "synced"
         found: dict[str, Offsets] = {}
         with trio.move_on_after(within_s):
             while True:
-                members = [n for n in self.config.groups[group].members if self.runs(n)]
+                members = [n for n in self._group(group).members if self.runs(n)]
                 try:
                     found = {name: await self.offsets(name, group) for name in members}
                 except (Closed, NodeStopped):  # it, or its group, is just being started again
@@ -170,6 +174,11 @@ class SimCluster(SimMachines[Node]):
         raise NotConverged(group, within_s, found)
 
     # ---- inside ----
+
+    def _group(self, name: str) -> Group:
+        if name not in self.config.groups:
+            raise UnknownName(self.config.name, "group", name, self.config.groups)
+        return self.config.groups[name]
 
     async def _wait_open(self, group: str) -> None:
         members = [each for each in self.config.groups[group].members if each in self.names]

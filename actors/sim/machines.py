@@ -13,7 +13,7 @@ import trio
 
 from actors.config import ClusterConfig
 from actors.env.protocols import Env
-from actors.errors import Closed, NodeStopped
+from actors.errors import Closed, NodeStopped, UnknownName
 from actors.sim.machine import NodeState
 from actors.sim.world import World
 
@@ -109,6 +109,7 @@ class SimMachines(ABC, Generic[N]):
 
     def pause(self, name: str) -> None:
         """SIGSTOP, until `resume`."""
+        self._check(name)
         self.world.pause_node(name)
 
     def resume(self, name: str) -> None:
@@ -125,9 +126,10 @@ class SimMachines(ABC, Generic[N]):
         return None if process is None else process.node
 
     def process(self, name: str) -> SimProcess[N]:
-        """What runs on the node now. Raises: Closed, if it is off."""
+        """What runs on the node now. Raises: Closed, if it is off; UnknownName."""
         process = self._processes.get(name)
         if process is None:
+            self._check(name)
             raise Closed(f"{name} does not run")
         return process
 
@@ -171,6 +173,11 @@ class SimMachines(ABC, Generic[N]):
         """Break the first node's ends of the connections between two. Returns how many."""
         return self.world.network.forget(one, other)
 
+    def _check(self, name: str) -> None:
+        if name not in self.names:
+            raise UnknownName(self.config.name, "node", name, self.names)
+
     def _others(self, name: str, other: str | None) -> list[str]:
-        assert name in self.names, f"no node {name!r}"
+        for each in (name, *([other] if other is not None else ())):
+            self._check(each)
         return [other] if other is not None else [each for each in self.names if each != name]

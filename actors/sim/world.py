@@ -29,6 +29,7 @@ from typing import Any
 import attrs
 import trio
 
+from actors.errors import UnknownName
 from actors.sim.disk import DiskOptions, SimDisk
 from actors.sim.machine import NodeMain, SimNode
 from actors.sim.network import NetworkOptions, SimNetwork
@@ -111,6 +112,9 @@ class World:
         return node
 
     def node(self, name: str) -> SimNode:
+        """Raises: UnknownName."""
+        if name not in self._nodes:
+            raise UnknownName("the world", "node", name, self._nodes)
         return self._nodes[name]
 
     @property
@@ -122,24 +126,27 @@ class World:
 
         Raises: what `main` raises before it is ready. EndedWhileStarting.
         """
+        node = self.node(name)
         self._count("start")
         self.network.power_on(name)
-        return await self._nodes[name].start(self._nursery, main)
+        return await node.start(self._nursery, main)
 
     async def stop_node(self, name: str) -> None:
         """SIGTERM: cancel the node and wait for its own ordered end."""
+        node = self.node(name)
         self._count("stop")
-        await self._nodes[name].stop()
+        await node.stop()
 
     async def kill_node(self, name: str) -> None:
         """SIGKILL: no more effect from now on; all tasks are gone on return. The disk stays."""
+        node = self.node(name)
         self._count("kill")
-        await self._nodes[name].end(silently=False)
+        await node.end(silently=False)
 
     async def power_loss(self, name: str) -> None:
         """As a kill, but peers hear nothing, and of what was not synced any part survives."""
+        node = self.node(name)
         self._count("power_loss")
-        node = self._nodes[name]
         self.network.power_off(name)
         node.disk.power_loss(self.rng(f"{name}:power:{self.counts['power_loss']}"))
         await node.end(silently=True)

@@ -23,7 +23,7 @@ from client_kit import (
 
 from actors.api.failures import RequestRefused
 from actors.client import connect
-from actors.errors import Closed, LogFull, NotMaster, ReplicationTimeout, TooLarge
+from actors.errors import Closed, LogFull, NotMaster, ReplicationTimeout, TooLarge, UnknownName
 from actors.log_types import Message, Receipt
 from wire import api
 
@@ -37,7 +37,7 @@ async def test_welcome_tells_who_the_node_is(autojump_clock: trio.testing.MockCl
         assert client.in_flight_requests_max == 4
         assert repr(client) == "<Client of n0 at 10.0.0.1:10911>"
         assert client.log("bills").name == "bills"
-        with pytest.raises(KeyError, match="n0 is no member of group 'x'"):
+        with pytest.raises(UnknownName, match=r"^n0: no group 'x'; it has orders, bills$"):
             client.log("x")
 
 

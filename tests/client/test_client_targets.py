@@ -105,8 +105,10 @@ def test_which_group() -> None:
         pick_group(("orders", "bills"), None, "n0")
     with pytest.raises(ConfigError, match="groups of n0: none"):
         pick_group((), None, "n0")
-    with pytest.raises(ConfigError, match=r"of n0, orders \(did you mean orders\?\), found order"):
+    with pytest.raises(ConfigError, match="a group of n0, orders, found order"):
         pick_group(("orders",), "order", "n0")
+    with pytest.raises(ConfigError, match=r"orders, bills \(did you mean bills\?\), found bill"):
+        pick_group(("orders", "bills"), "bill", "n0")
 
 
 def test_which_node() -> None:

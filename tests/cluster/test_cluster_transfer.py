@@ -153,6 +153,17 @@ def test_what_has_no_meaning_is_refused(
     assert capsys.readouterr().err == f"triolog: {line}\n"
 
 
+def test_a_name_of_one_is_no_riddle(
+    tmp_path: Path, file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where only one name is known it is said once, and nobody is asked whether it was meant."""
+    text = Path(file).read_text()
+    start = text.index("[groups.orders]")
+    Path(file).write_text(text[:start] + text[text.index("[groups.ledger]") :])
+    assert run_command_line([file, "transfer-leader", "ledgr"]) == 2
+    assert capsys.readouterr().err == "triolog: GROUP: expected ledger, found ledgr\n"
+
+
 def test_resync_needs_a_classic_group(
     tmp_path: Path, file: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -26,6 +26,7 @@ from actors.errors import (
     OutcomeUnknown,
     ReplicationTimeout,
     StorageError,
+    UnknownName,
 )
 from actors.events.node import NodeStopped
 from actors.events.runtime import ActorCrashed
@@ -85,7 +86,7 @@ async def test_an_unknown_group_and_an_unknown_node(tmp_path: Path, free_port: i
         async with actors.open_node(config, "n7"):
             pass
     async with actors.open_node(config, "n0") as node:
-        with pytest.raises(KeyError, match="'payments'"):
+        with pytest.raises(UnknownName, match=r"^n0: no group 'payments'; it has orders$"):
             node.log("payments")
 
 

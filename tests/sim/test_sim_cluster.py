@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import trio
 
-from actors.errors import Closed, NodeStopped, NotMaster
+from actors.errors import Closed, NodeStopped, NotMaster, UnknownName
 from actors.log_types import Offsets
 from actors.sim.cluster import NotConverged, SimCluster, classic_config
 from actors.sim.log_bytes import DiskLogBytes
@@ -37,6 +37,25 @@ async def test_the_same_log_from_every_node(autojump_clock: object) -> None:
         assert not any(cluster.runs(name) for name in cluster.names)
         with pytest.raises(Closed):
             await cluster.log("orders").append([b"three"])
+
+
+async def test_names_that_are_none_say_which_there_are(autojump_clock: object) -> None:
+    async with open_world(1) as world:
+        cluster = cluster_in(world)
+        for ask in (cluster.log, cluster.master_of):
+            with pytest.raises(UnknownName, match=r"^sim: no group 'nosuch'; it has orders$"):
+                ask("nosuch")
+        with pytest.raises(UnknownName):
+            await cluster.converged("nosuch")
+        with pytest.raises(UnknownName, match=r"^orders: no member 'n9'; it has n0, n1, n2$"):
+            cluster.log("orders", "n9")
+        for act in (cluster.node, cluster.cut, lambda name: cluster.heal("n0", name)):
+            with pytest.raises(UnknownName, match=r"^sim: no node 'n9'; it has n0, n1, n2$"):
+                act("n9")
+        for wait in (cluster.start, cluster.stop, cluster.kill, cluster.power_loss):
+            with pytest.raises(UnknownName, match=r"no node 'n9'; it has n0, n1, n2$") as caught:
+                await wait("n9")
+            assert (caught.value.name, caught.value.known) == ("n9", ("n0", "n1", "n2"))
 
 
 async def test_a_log_outlives_kills_and_power_losses(autojump_clock: object) -> None:
