@@ -27,7 +27,7 @@ from actors.sim.history import (
     given_up,
 )
 from actors.sim.liveness import NoSilentStall, QueuesBounded
-from actors.sim.log_bytes import LogBytes, common_end
+from actors.sim.log_bytes import LogBytes, left_by_resync
 from actors.sim.survival import AcknowledgedIsOnDisks, FurthestHolds, is_of
 from actors.sim.world import SimEvent
 from wire.message_record import BLANK_MAGIC
@@ -336,8 +336,8 @@ class SyncedSurvives:
         if isinstance(seen, FaultInjected) and seen.kind == "wiped":
             self._synced.pop(seen.where, None)
         if isinstance(seen, FaultInjected) and seen.kind == "resync":
-            shared = common_end(self.logs, seen.where, self.logs.master)
-            self._synced[seen.where] = min(self._synced.get(seen.where, 0), shared)
+            left = left_by_resync(self.logs, seen.where)
+            self._synced[seen.where] = min(self._synced.get(seen.where, 0), left)
         if not isinstance(seen, SimEvent) or not is_of(self.group, seen):
             return
         match seen.event:

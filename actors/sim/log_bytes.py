@@ -22,11 +22,22 @@ class LogBytes(Protocol):
     def master(self) -> str:
         """Who takes appends, or did so last."""
 
+    def begin(self, node: str) -> int:
+        """Of the oldest file that the node still has; 0 without one."""
+
     def written(self, node: str, start: int, end: int) -> bytes:
         """As the node's processes see them."""
 
     def durable(self, node: str, start: int, end: int) -> bytes:
         """As a power loss now would leave them at the least."""
+
+
+def left_by_resync(logs: LogBytes, node: str) -> int:
+    """Where the log of a node ends once it has let go of what its master does not have: with all of
+    it, where the two part before the oldest file that the node still has.
+    """
+    shared = common_end(logs, node, logs.master)
+    return shared if shared > logs.begin(node) else 0
 
 
 def common_end(logs: LogBytes, one: str, other: str) -> int:
@@ -55,6 +66,10 @@ class DiskLogBytes:
     @property
     def master(self) -> str:
         return self.cluster.master_of(self.group.name)
+
+    def begin(self, node: str) -> int:
+        folder = StoreLayout(self.cluster.config.group_dir(node, self.group.name)).commit_log
+        return min(segment_bases(self.cluster.world.node(node).disk, folder), default=0)
 
     def written(self, node: str, start: int, end: int) -> bytes:
         return self._range(node, start, end, durable=False)

@@ -37,6 +37,10 @@ class Bytes:
     cache: dict[str, bytes] = attrs.field(factory=dict)
     disk: dict[str, bytes] = attrs.field(factory=dict)
     master: str = "n0"
+    begins: dict[str, int] = attrs.field(factory=dict)
+
+    def begin(self, node: str) -> int:
+        return self.begins.get(node, 0)
 
     def written(self, node: str, start: int, end: int) -> bytes:
         return self.cache.get(node, b"")[start:end]
@@ -267,6 +271,10 @@ def test_a_resync_takes_what_the_master_does_not_have() -> None:
         broken = [synced(node, 400), resync, recovered(node, 100)]
         assert found(broken, logs) == ["SyncedSurvives"]
         assert found([synced(node, 400), recovered(node, 300)], logs) == ["SyncedSurvives"]
+        logs.begins[node] = 200
+        assert found([synced(node, 400), resync, recovered(node, 300)], logs) == []
+        logs.begins[node] = 300  # it has let go of all that both have
+        assert found([synced(node, 400), resync, recovered(node, 0)], logs) == []
 
 
 def test_what_is_no_concern_of_a_group() -> None:
