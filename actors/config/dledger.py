@@ -35,7 +35,8 @@ class DLedgerGroup:
     Attributes:
         name: the table's name; also the group's name on the wire, and the folder under `groups/`.
         mode: "dledger".
-        member_nodes: key `members`; every node of the group. Upstream: peers.
+        member_nodes: key `members`; every node of the group, and whether it may lead (`candidate`).
+            Upstream: peers.
         durability: "synced": an entry counts on a member once it is on its disk; "written": in its
             page cache, synced every `flush_interval_s`. Upstream flushes behind its answers, every
             10 ms (flushFileInterval).
@@ -47,7 +48,8 @@ class DLedgerGroup:
             gap), and Java's deliver; "message": one that a stock RocketMQ broker reads as a message
             of a topic of its own, which this version does not write and refuses; "none": nothing,
             and older entries are committed by counting, as upstream does, which can lose what was
-            acknowledged (bug B1). Must be stated where a member is a Java node; else "empty".
+            acknowledged (bug B1). Must be stated where a member is a Java node and one of ours may
+            lead; else "empty".
         compat: "upstream" turns on DLedger 0.3.1.2's looser rules, for comparison and to see its
             known bugs run (`python tests/traps.py`).
         heartbeat_interval_s: Upstream: heartBeatTimeIntervalMs, 2000.
@@ -194,6 +196,16 @@ class DLedgerGroup:
     def java_nodes(self) -> tuple[str, ...]:
         """The members that are Java nodes."""
         return tuple(one.node for one in self.member_nodes if one.kind == "java")
+
+    @property
+    def standing(self) -> tuple[str, ...]:
+        """The members that may lead, sorted; a Java node may."""
+        return tuple(sorted(one.node for one in self.member_nodes if one.candidate))
+
+    @property
+    def led_by_java(self) -> bool:
+        """None of ours may lead."""
+        return set(self.standing) <= set(self.java_nodes)
 
     @property
     def quorum(self) -> int:

@@ -10,6 +10,10 @@ from actors.config.dledger import DLedgerGroup
 _JUDGES = ("CommittedIsOnQuorum", "CommittedNeverLost", "AcknowledgedIsCommitted")
 _MEMORY_JUDGES = ("LogMatching", "AcknowledgedIsCommitted", "ReadsOnlyCommitted")
 """What such a group holds ends with its processes, so no checker looks for it on disks."""
+_AS_UPSTREAM = (
+    "as DLedger's: a crash of a minority, but for its known bugs; what a majority holds of an older"
+    " term may be replaced (B1)"
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -37,6 +41,13 @@ def ledger_guarantee(group: DLedgerGroup) -> Guarantee:
     compat = ', compat = "upstream"' if group.compat else ""
     store = ', store = "memory"' if group.store == "memory" else ""
     members = "member" if count == 1 else "members"
+    if group.led_by_java:
+        return Guarantee(
+            mode=f"dledger, {count} {members}, only Java nodes lead",
+            returns_when=f"its leader, a Java node, says so: {group.quorum} of {count} have it",
+            holds_after=_AS_UPSTREAM,
+            notes=_notes(group),
+        )
     return Guarantee(
         mode=f'dledger, {count} {members}, durability = "{group.durability}"{store}{compat}',
         returns_when=_returns_when(f"{group.quorum} of {count} members have", group),
@@ -84,10 +95,7 @@ def _returns_when(who: str, group: DLedgerGroup) -> str:
 def _holds_after(group: DLedgerGroup, minority: int | None) -> str:
     """Args: minority: how many members may be lost; None: of a group of any size."""
     if group.compat or group.opens_term_with == "none":
-        return (
-            "as DLedger's: a crash of a minority, but for its known bugs; what a majority holds of"
-            " an older term may be replaced (B1)"
-        )
+        return _AS_UPSTREAM
     if group.java_nodes:
         return "crashes of the processes of a minority: Java members answer before they have synced"
     lost = {None: "any minority of the nodes", 0: "no node", 1: "any one node"}.get(
@@ -107,6 +115,12 @@ def _notes(group: DLedgerGroup) -> tuple[str, ...]:
         f"{node} is a Java member: it acknowledges and votes before it has synced"
         for node in group.java_nodes
     ]
+    notes += [
+        f"{node} does not stand for election: while it alone has an entry of those that run, nobody"
+        " is elected"
+        for node in group.members
+        if node not in group.standing
+    ]
     if len(group.members) == 2:
         notes.append("two members: both are needed for every append and every election")
     elif len(group.members) % 2 == 0:
@@ -118,7 +132,7 @@ def _notes(group: DLedgerGroup) -> tuple[str, ...]:
             'store = "memory": a member that restarts has lost its log and votes all the same; an'
             " election before it has caught up may lose acknowledged entries"
         )
-    if group.java_nodes and group.opens_term_with == "empty":
+    if group.java_nodes and not group.led_by_java and group.opens_term_with == "empty":
         notes.append("readers of Java members are shown the empty entry that opens each term")
     if group.opens_term_with == "none" and not group.compat:
         notes.append('term_entry = "none": upstream\'s rule, which can lose acknowledged entries')

@@ -27,6 +27,7 @@ def ledger_problems(group: DLedgerGroup, nodes: Mapping[str, str]) -> Iterator[P
     """
     yield from _members(group, nodes)
     yield from _addresses(group, nodes)
+    yield from _candidates(group)
     yield from _preferred(group)
     yield from _numbers(group)
     yield from _term_entry(group)
@@ -60,6 +61,17 @@ def _addresses(group: DLedgerGroup, nodes: Mapping[str, str]) -> Iterator[Proble
             yield Problem(("nodes", other), expected, describe(nodes[other]), depends)
 
 
+def _candidates(group: DLedgerGroup) -> Iterator[Problem]:
+    base = ("groups", group.name, "members")
+    for i, member in enumerate(group.member_nodes):
+        if member.kind == "java" and not member.candidate:
+            expected = "true: what a Java node does is set where it runs"
+            yield Problem((*base, i, "candidate"), expected, "false", (base,))
+    if group.member_nodes and not group.standing:
+        expected = "a member that stands for election"
+        yield Problem(base, expected, "candidate = false of every one", (base,))
+
+
 def _preferred(group: DLedgerGroup) -> Iterator[Problem]:
     key = ("groups", group.name, "preferred_leaders")
     for i, name in enumerate(group.preferred_leaders):
@@ -68,6 +80,10 @@ def _preferred(group: DLedgerGroup) -> Iterator[Problem]:
             hint = suggestion(name, group.members)
             depends = (("groups", group.name, "members"),)
             yield Problem((*key, i), expected + hint, describe(name), depends)
+        elif name not in group.standing:
+            expected = "a member that stands for election"
+            depends = (("groups", group.name, "members"),)
+            yield Problem((*key, i), expected, describe(name), depends)
 
 
 def _numbers(group: DLedgerGroup) -> Iterator[Problem]:
@@ -88,7 +104,8 @@ def _term_entry(group: DLedgerGroup) -> Iterator[Problem]:
     if group.term_entry == "message":
         expected = '"empty" or "none" ("message" is not written by this version)'
         yield Problem(key, expected, '"message"')
-    if group.java_nodes and group.term_entry is None and group.compat is None:
+    stated = group.term_entry is not None or group.compat is not None
+    if group.java_nodes and not group.led_by_java and not stated:
         java = ", ".join(group.java_nodes)
         expected = (
             f'"empty" or "none", stated: {java} is a Java member, which shows its'

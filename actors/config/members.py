@@ -1,4 +1,6 @@
-"""A group's members as a cluster file names them: `"n1"`, or `{ node = "n1", kind = "java" }`."""
+"""A group's members as a cluster file names them: `"n1"`, or `{ node = "n1", kind = "java" }`; of a
+DLedger group also `{ node = "n1", candidate = false }`.
+"""
 
 from __future__ import annotations
 
@@ -47,10 +49,15 @@ class MemberNode:
         node: a name from `[nodes]`.
         kind: "java" is a DLedger or RocketMQ node that the operator runs. It acknowledges and votes
             before it has flushed.
+        candidate: with false it never leads: it holds the log, acknowledges and votes, but does not
+            stand for election and takes no leadership over. For a group of RocketMQ brokers, who
+            need a broker to lead them. While an entry is on such a member and on none that may lead
+            and runs, nobody is elected. Upstream has no such key.
     """
 
     node: str
     kind: NodeKind = "python"
+    candidate: bool = True
 
 
 def member_nodes(values: Iterable[MemberNode | str]) -> tuple[MemberNode, ...]:

@@ -51,7 +51,9 @@ def _flatten(value: Any, key: tuple[str, ...], flat: dict[str, str]) -> None:
 
 def _text(value: Any) -> str:
     if isinstance(value, MasterNode | MemberNode | SlaveNode):
-        return value.node if value.kind == "python" else f"{value.node} ({value.kind})"
+        never_leads = isinstance(value, MemberNode) and not value.candidate
+        said = "never leads" if never_leads else value.kind
+        return value.node if said == "python" else f"{value.node} ({said})"
     if isinstance(value, tuple):
         return "[" + ", ".join(_text(one) for one in value) + "]"
     return json.dumps(value)

@@ -42,6 +42,9 @@ async def transfer_leader(part: LedgerPart, node: str | None) -> dict[str, Any]:
         raise NotMaster(f"{part.node} does not lead {name}: {known}", hint=hint or None)
     if node == part.node:
         raise RequestRefused(api.ERROR_BAD_REQUEST, f"{node} leads {name} already")
+    if node in part.group.members and node not in part.group.standing:
+        text = f"{node} does not stand for election in {name}"
+        raise RequestRefused(api.ERROR_BAD_REQUEST, text)
     chosen = await _furthest(part) if node is None else node
     request = LeadershipTransferRequest(
         transfer_id=part.node,
@@ -61,14 +64,18 @@ async def transfer_leader(part: LedgerPart, node: str | None) -> dict[str, Any]:
 
 
 async def _furthest(part: LedgerPart) -> str:
-    """The peer that has most of the log; of several the first by name."""
+    """The peer that has most of the log and may lead; of several the first by name."""
     marks = await part.checker.ask(
         Watermarks, lambda reply: GetWatermarks(reply_to=reply), timeout_s=STATUS_TIMEOUT_S
     )
     if not marks.indexes:
         text = f"{part.node} is the only member of {part.group.name}"
         raise RequestRefused(api.ERROR_BAD_REQUEST, text)
-    return min(marks.indexes, key=lambda pair: (-pair[1], pair[0]))[0]
+    standing = [pair for pair in marks.indexes if pair[0] in part.group.standing]
+    if not standing:
+        text = f"no other member of {part.group.name} stands for election"
+        raise RequestRefused(api.ERROR_BAD_REQUEST, text)
+    return min(standing, key=lambda pair: (-pair[1], pair[0]))[0]
 
 
 def _refusal(part: LedgerPart, node: str, code: ResponseCode) -> Exception:

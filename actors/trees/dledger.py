@@ -288,7 +288,7 @@ def _state_maintainer(place: LedgerPlace) -> StateMaintainer:
         addresses={
             name: str(Address(place.address_of(name), group.port)) for name in group.members
         },
-        settings=election_settings(group),
+        settings=election_settings(group, place.node),
         compat=place.compat,
         synced=place.synced,
         board=place.board,

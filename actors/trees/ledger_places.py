@@ -146,9 +146,10 @@ def ledger_settings(group: DLedgerGroup) -> LedgerSettings:
     )
 
 
-def election_settings(group: DLedgerGroup) -> ElectionSettings:
-    """Of the state maintainer."""
+def election_settings(group: DLedgerGroup, node: str) -> ElectionSettings:
+    """Of the state maintainer of one member."""
     return ElectionSettings(
+        candidate=node in group.standing,
         heartbeat_interval_s=group.heartbeat_interval_s,
         heartbeat_leaks=group.heartbeat_leaks,
         vote_interval_min_s=group.vote_interval_min_s,

@@ -69,6 +69,18 @@ def test_a_quorum_is_more_than_half(count: int, quorum: int) -> None:
         ({"members": ("n0", "n0")}, 'members[1]: expected each member once, found "n0" again'),
         ({"members": ()}, "members: expected from 1 to 64 members, found 0"),
         ({"members": (MemberNode("n0", "java"),), "term_entry": "none"}, "members: expected a"),
+        (
+            {"members": ("n0", MemberNode("n1", candidate=False)), "preferred_leaders": ("n1",)},
+            'preferred_leaders[0]: expected a member that stands for election, found "n1"',
+        ),
+        (
+            {"members": (MemberNode("n0", candidate=False), MemberNode("n1", candidate=False))},
+            "members: expected a member that stands for election, found candidate = false",
+        ),
+        (
+            {"members": ("n0", MemberNode("n1", "java", candidate=False)), "term_entry": "none"},
+            "members[1].candidate: expected true: what a Java node does is set where it runs",
+        ),
         ({"preferred_leaders": ("n9",)}, "preferred_leaders[0]: expected one of the members n0"),
         ({"vote_interval_min_s": 2.0}, "vote_interval_min_s: expected at most vote_interval_max"),
         ({"disk_check_ratio": 0.9}, "disk_check_ratio: expected at most disk_clean_ratio, 0.85"),
@@ -97,6 +109,8 @@ def test_a_stated_term_entry_is_taken_beside_java_members() -> None:
     assert lines(group(members=mixed, term_entry="none")) == []
     assert lines(group(members=mixed, compat="upstream")) == []
     assert group(compat="upstream").opens_term_with == "none"
+    brokers = (MemberNode("n0", candidate=False), *(MemberNode(f"n{i}", "java") for i in (1, 2)))
+    assert lines(group(members=brokers)) == []  # none of ours opens a term
 
 
 @pytest.mark.parametrize(
@@ -128,6 +142,27 @@ def test_a_file_with_ledgers_is_read_kept_and_explained() -> None:
     assert "127.0.0.1:20911  members and clients of ledger, other" in page
     assert "n2 is a Java member: it acknowledges and votes before it has synced" in page
     assert "2 of 3 members have it, each on its disk" in page
+
+
+def test_a_member_among_brokers_that_does_not_stand_is_explained() -> None:
+    old = 'members = ["n0", "n1", { node = "n2", kind = "java" }]\nterm_entry = "none"\n'
+    new = (
+        'members = [{ node = "n0", candidate = false }, { node = "n1", kind = "java" },'
+        ' { node = "n2", kind = "java" }]\n'
+    )
+    text = FILE.partition("[groups.other]")[0]
+    found = loads(text.replace(old, new), "/x/f.toml")
+    ledger = found.groups["ledger"]
+    assert isinstance(ledger, DLedgerGroup)
+    assert (ledger.standing, ledger.java_nodes) == (("n1", "n2"), ("n1", "n2"))
+    kept = settings(found)["groups.ledger.members"]
+    assert kept == "[n0 (never leads), n1 (java), n2 (java)]"
+    page = check.render(found, {})
+    assert "its leader, a Java node, says so" in page
+    assert "as DLedger's" in page
+    assert "n0 does not stand for election: while it alone has an entry" in page
+    assert "opens each term" not in page
+    assert loads(text.replace(old, new.replace("false", "true") + 'term_entry = "none"\n'), "/f")
 
 
 def test_groups_of_both_kinds_do_not_share_a_port() -> None:

@@ -15,6 +15,7 @@ Differs from upstream:
 - A candidate asks for votes only once the store has said the end of the log for this session.
 - A leader whose disk is full or fails steps down; such a member neither campaigns nor takes
   leadership over (bug V10; `CompatSettings.lead_without_disk`).
+- A member may be no candidate (`ElectionSettings.candidate`).
 - A member that starts with its own vote in the present term takes the next one before it campaigns.
   It may have led, and its peers may hold what a kill took from it: leading the same term again, it
   would give the same index and term to another entry.
@@ -217,7 +218,7 @@ class Election(Roles):
             code = refuse_take_over(self.state, asked)
             if code is None and self.taking is not None:
                 code = ResponseCode.LEADER_TRANSFERRING
-            if code is None and not self.may_lead:
+            if code is None and not self.stands:
                 code = ResponseCode.TAKE_LEADERSHIP_FAILED
             if code is None:
                 deadline_s = now_s + self.settings.transfer_wait_s

@@ -180,11 +180,16 @@ class Roles:
 
     # ---- by the clock ----
 
+    @property
+    def stands(self) -> bool:
+        """This member may campaign."""
+        return self.may_lead and self.settings.candidate
+
     def maintain_as_candidate(self) -> None:
         """A round that has run out is judged; a campaign that is due begins."""
         if self.round is not None:
             self.settle_round()
-        elif self.now_s >= self.campaign_s and self.may_lead and self.state.end_final:
+        elif self.now_s >= self.campaign_s and self.stands and self.state.end_final:
             self._campaign()
 
     def _campaign(self) -> None:
@@ -336,10 +341,10 @@ class Roles:
         match self.state.role:
             case Role.CANDIDATE if self.round is not None:
                 due.append(self.round.deadline_s)
-            case Role.CANDIDATE if self.may_lead and self.state.end_final:
+            case Role.CANDIDATE if self.stands and self.state.end_final:
                 due.append(self.campaign_s)
             case Role.CANDIDATE:
-                pass  # `fenced` and `lead_allowed` look again
+                pass  # `fenced` and `lead_allowed` look again; who does not stand only votes
             case Role.FOLLOWER:
                 due.append(self.sign_s + self.settings.leak_s)
             case Role.LEADER:

@@ -111,9 +111,11 @@ STRICT: Final = CompatSettings()
 
 @attrs.frozen(kw_only=True)
 class ElectionSettings:
-    """Of one group, equal on all its nodes.
+    """Of one group, equal on all its nodes but for `candidate`.
 
     Attributes:
+        candidate: this member may lead. Otherwise it follows and votes, and neither campaigns nor
+            takes leadership over; upstream has no such members.
         heartbeat_interval_s: upstream's heartBeatTimeIntervalMs, 2000.
         heartbeat_leaks: intervals without a heartbeat after which a follower campaigns, and without
             a quorum's answers after which a leader steps down: maxHeartBeatLeak, 3.
@@ -131,6 +133,7 @@ class ElectionSettings:
         preferred_check_s: how often a leader looks whether one of them can: 1.0.
     """
 
+    candidate: bool = True
     heartbeat_interval_s: float = 2.0
     heartbeat_leaks: int = 3
     vote_interval_min_s: float = 0.3
