@@ -83,7 +83,7 @@ class FaultRunner(Runner):
         root = StoreLayout(self.cluster.config.group_dir(name, self.group.name)).root
         if disk.exists(root):
             disk.rmtree(root)
-            disk.sync_dir(root.rpartition("/")[0])
+            disk.operator_sync_dir(root.rpartition("/")[0])
         self.atlas.forget(name)
         self.cluster.expired.forget(name)
         self.note("wiped", name)

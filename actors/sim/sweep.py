@@ -140,12 +140,18 @@ def sweep(
         on_run: told of each run as it ends.
         run: runs one seed.
         expected: what has to happen.
+
+    Raises: what a run raises, noted with its seed: a bug of the simulation.
     """
     counts = dict.fromkeys((*expected.always, *expected.thorough), 0)
     failed: list[Outcome] = []
     virtual_s, number = 0.0, 0
     for seed in seeds:
-        outcome = run(seed)
+        try:
+            outcome = run(seed)
+        except Exception as error:  # a bug of the simulation itself
+            error.add_note(f"seed {seed} broke off")
+            raise
         number += 1
         virtual_s += outcome.virtual_s
         for name, count in outcome.counts.items():

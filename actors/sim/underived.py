@@ -53,7 +53,10 @@ def unit_fits(due: Unit | None, got: Unit | None, begin: int) -> bool:
 def first_wrong(
     due: Sequence[tuple[int, int]], got: Sequence[tuple[int, int]], begin: int, lacks: int
 ) -> int | None:
-    """Where index entries (hash, log offset) are not those that are due; None: nowhere."""
+    """Where index entries (hash, log offset) are not those that are due; None: nowhere.
+
+    A record may have equal entries, and the file with the first of them may have gone.
+    """
     at = 0
     for place, entry in enumerate(got):
         limit = lacks if place else begin
@@ -61,6 +64,16 @@ def first_wrong(
             at += 1
         if at == len(due) or due[at] != entry:
             return place
+        if place == 0 and entry[1] < begin:
+            at += max(0, _equal(due, at) - _equal(got, 0))
         at += 1
     limit = lacks if got else begin
     return None if all(offset < limit for _, offset in due[at:]) else len(got)
+
+
+def _equal(entries: Sequence[tuple[int, int]], at: int) -> int:
+    """How many entries from there on are the same."""
+    return next(
+        (n for n in range(1, len(entries) - at) if entries[at + n] != entries[at]),
+        len(entries) - at,
+    )

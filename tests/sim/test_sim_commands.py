@@ -131,6 +131,15 @@ def test_a_sweep_goes_on_behind_a_failure(outcome: Outcome) -> None:
     assert not result.good
 
 
+def test_a_sweep_that_breaks_off_names_its_seed() -> None:
+    def run(seed: str) -> Outcome:
+        raise OSError("a bug of the simulation")
+
+    with pytest.raises(OSError, match="a bug") as raised:
+        sweep(["17"], run=run)
+    assert raised.value.__notes__ == ["seed 17 broke off"]
+
+
 @pytest.mark.parametrize("broken", [False, True])
 def test_exit_codes_of_the_commands(
     broken: bool,

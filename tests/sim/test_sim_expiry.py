@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from typing import Any
 
@@ -118,6 +119,8 @@ async def test_damage_in_a_file_that_has_gone_is_mended(autojump_clock: object) 
         on.runner.repair("n1")
         assert file.read(0, 100) == good
         await on.cluster.kill("n2")
+        disk = on.cluster.world.node("n2").disk
+        disk.faults.fail("sync", errno.EIO)  # the operator goes on until it is done
         on.runner.wipe("n2")
         assert on.cluster.expired.own("n2", GROUP, 0) is None
         assert on.cluster.expired.of("n2", GROUP, 0) is not None
@@ -204,6 +207,21 @@ def test_an_index_may_lack_what_expired(
 ) -> None:
     """Its first files go; a hole behind them is only where the dispatcher was not waited for."""
     assert first_wrong([(1, 10), (2, 20), (3, 30)], got, begin=25, lacks=lacks) == place
+
+
+@pytest.mark.parametrize(
+    ("got", "place"),
+    [
+        ([(1, 10), (1, 10), (2, 20)], None),
+        ([(1, 10), (2, 20)], None),
+        ([(2, 20)], None),
+        ([(1, 10), (1, 10), (1, 10), (2, 20)], 2),
+    ],
+)
+def test_of_equal_entries_the_first_may_have_gone(
+    got: list[tuple[int, int]], place: int | None
+) -> None:
+    assert first_wrong([(1, 10), (1, 10), (2, 20)], got, begin=15, lacks=0) == place
 
 
 def told(event: Any) -> SimEvent:
