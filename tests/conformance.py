@@ -139,7 +139,7 @@ _DLEDGER_ITEMS: dict[int, str] = {
 _DLEDGER_LATER: dict[int, str] = {
     21: "dialect N is not spoken",
     37: "links cut between real Java nodes and ours",
-    38: "real SIGKILLs; loss of unsynced pages is simulated",
+    38: "loss of unsynced pages is simulated",
 }
 
 _DLEDGER_COMING: dict[int, str] = {}
