@@ -7,6 +7,7 @@ from collections.abc import Callable
 import attrs
 import trio
 import trio.testing
+from ledger_stage import LedgerStage
 from script_format import SETTINGS, Script, side_by_side
 from script_stage import ERRORS, Stage
 
@@ -22,7 +23,8 @@ async def _play(script: Script, setting: str) -> list[list[str]]:
     outputs = []
     disk = DiskOptions(sync_min_s=0.001, sync_mean_s=0.001)
     async with open_world(SEED, disk=disk) as world, trio.open_nursery() as nursery:
-        stage = Stage(setting, world, nursery)
+        is_ledger = script.steps[0].line.startswith("members ")
+        stage = LedgerStage(setting, world) if is_ledger else Stage(setting, world, nursery)
         for step in script.steps:
             try:
                 outputs.append(await stage.play(step.line))
