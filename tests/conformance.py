@@ -138,7 +138,6 @@ _DLEDGER_ITEMS: dict[int, str] = {
 
 _DLEDGER_LATER: dict[int, str] = {
     21: "dialect N is not spoken",
-    37: "links cut between real Java nodes and ours",
     38: "loss of unsynced pages is simulated",
 }
 

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from interop_java_dledger import JavaDLedger, compiled
 from interop_processes import Processes
-from interop_rocketmq import Driver, NameServer, fetch_jars, what_is_missing
+from interop_rocketmq import DLEDGER_0_2_7, Driver, NameServer, fetch_jars, what_is_missing
 
 pytest.register_assert_rewrite("interop_checks", "interop_ledger", "interop_logs", "interop_nodes")
 
@@ -52,6 +53,19 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(scope="session")
 def jars() -> Path:
     return fetch_jars()
+
+
+@pytest.fixture(scope="session")
+def java(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> JavaDLedger:
+    """DLedger 0.3.1.2, as RocketMQ 5.3.3 ships it."""
+    return JavaDLedger(jars, compiled(jars, tmp_path_factory.mktemp("classes")))
+
+
+@pytest.fixture(scope="session")
+def java_0_2_7(tmp_path_factory: pytest.TempPathFactory) -> JavaDLedger:
+    jars = fetch_jars(DLEDGER_0_2_7)
+    classes = compiled(jars, tmp_path_factory.mktemp("classes-0.2.7"))
+    return JavaDLedger(jars, classes, binds=False)
 
 
 @pytest.fixture(scope="session")

@@ -1,28 +1,34 @@
-"""A DLedger group of real Java members and one of ours, and a client that asks any of them.
+"""A DLedger group of real Java members and one of ours, and clients that ask any of them.
 
-Java's are DLedger 0.3.1.2 as RocketMQ 5.3.3 ships it. All are on this machine, each at an address
-of its own: n0 is ours.
+Java's are DLedger 0.3.1.2 as RocketMQ 5.3.3 ships it, or 0.2.7. All are on this machine, each at an
+address of its own: n0 is ours.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
 import socket
-import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import attrs
+from interop_java_dledger import JavaDLedger
 from interop_ledger_files import LedgerFiles
+from interop_links import Link, Links
 from interop_nodes import ROOT
 from interop_processes import PeerFailed, Process, Processes, free_ports, port_answers, wait_for
-from interop_rocketmq import JAVA, java_command
 
 from wire.dledger_rpc import (
     AppendEntryRequest,
     AppendEntryResponse,
+    GetEntriesRequest,
+    GetEntriesResponse,
+    HeartBeatRequest,
+    HeartBeatResponse,
+    LeadershipTransferRequest,
     MetadataRequest,
     MetadataResponse,
     Request,
@@ -40,20 +46,10 @@ OURS, JAVAS = "n0", ("n1", "n2")
 DATA_FILE_BYTES = 65_536
 INDEX_FILE_BYTES = 32 * 512
 CALL_TIMEOUT_S = 5.0
+UNANSWERED_S = 0.5
 START_TIMEOUT_S = 60.0
 SETTLE_S = 60.0
 RETRY_PAUSE_S = 0.1
-COMPILER = "jdk.compiler/com.sun.tools.javac.Main"
-JAVA_OPTIONS = (
-    "-Xms128m",
-    "-Xmx128m",
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
-    "--add-opens=java.base/java.nio=ALL-UNNAMED",
-    "--add-opens=java.base/jdk.internal.ref=ALL-UNNAMED",
-    "-Dtls.server.mode=disabled",
-)
-"""The packages are opened for unmapping files, which Java 17 forbids otherwise."""
 
 
 @attrs.frozen
@@ -71,6 +67,7 @@ OURS_LATE = Timing(5, 8.0, 9.0)
 JAVA_LATE = Timing(20, 8.0, 9.0)
 """The first vote of a member that has just started comes soon all the same; who leads then hands
 over to one that should (upstream's preferred leader)."""
+EQUAL = Timing(4, 0.3, 1.0)
 
 
 @attrs.define
@@ -78,22 +75,57 @@ class MixedGroup:
     """See the module's text.
 
     Attributes:
-        classes: Member.java, compiled.
+        java: what a Java member runs; `older` has those that run something else.
         leads: "python" or "java": which kind should lead.
         batch: whether leaders push several entries at once.
+        timings: of single members; else as `leads` says.
+        linked: the members find each other through `links`.
         acknowledged: bodies by the index that a leader said.
     """
 
     folder: Path
-    jars: Path
-    classes: Path
+    java: JavaDLedger
     processes: Processes
     leads: str
     batch: bool
+    older: Mapping[str, JavaDLedger] = attrs.field(factory=dict)
+    timings: Mapping[str, Timing] = attrs.field(factory=dict)
+    linked: bool = False
     port: int = attrs.field(factory=lambda: free_ports(hosts=list(ADDRESSES.values())))
     running: dict[str, Process] = attrs.field(factory=dict)
     acknowledged: dict[int, bytes] = attrs.field(factory=dict)
+    _links: Links | None = None
+    _doors: dict[str, Link] = attrs.field(factory=dict)
     _sent: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        if self.linked:
+            targets = {name: (host, self.port) for name, host in ADDRESSES.items()}
+            self._links = Links.between(targets, self.port)
+        for name in self.older:
+            target = ("127.0.0.1", free_ports())
+            self._doors[name] = Link.open(ADDRESSES[name], self.port, target)
+
+    def __enter__(self) -> MixedGroup:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for link in self._doors.values():
+            link.close()
+        if self._links is not None:
+            self._links.close()
+
+    @property
+    def links(self) -> Links:
+        assert self._links is not None
+        return self._links
+
+    def _place(self, name: str, seen_by: str) -> tuple[str, int]:
+        if name == seen_by and name in self._doors:
+            return self._doors[name].target
+        if name == seen_by or self._links is None:
+            return ADDRESSES[name], self.port
+        return self._links.host(seen_by, name), self.port
 
     # ---- members ----
 
@@ -103,17 +135,17 @@ class MixedGroup:
             self.running[name] = self._start_ours() if name == OURS else self._start_java(name)
         for name in names or ADDRESSES:
             wait_for(
-                lambda name=name: port_answers(ADDRESSES[name], self.port),  # type: ignore[misc]
+                lambda name=name: port_answers(*self._place(name, name)),  # type: ignore[misc]
                 f"{name} at its port",
                 timeout_s=START_TIMEOUT_S,
                 alive=[self.running[name]],
             )
 
     def _start_ours(self) -> Process:
-        timing = SOON if self.leads == "python" else OURS_LATE
+        timing = self.timings.get(OURS, SOON if self.leads == "python" else OURS_LATE)
         members = ", ".join(f'{{ node = "{name}", kind = "java" }}' for name in JAVAS)
         lines = ["version = 1", 'name = "interop"', 'data_dir = "data"', "[nodes]"]
-        lines += [f'{name} = "{address}"' for name, address in ADDRESSES.items()]
+        lines += [f'{name} = "{self._place(name, OURS)[0]}"' for name in ADDRESSES]
         lines += [f"[groups.{GROUP}]", 'mode = "dledger"', f'members = ["{OURS}", {members}]']
         lines += [f"port = {self.port}", 'term_entry = "empty"', "heartbeat_interval_s = 0.5"]
         lines += [f"heartbeat_leaks = {timing.leaks}"]
@@ -133,11 +165,13 @@ class MixedGroup:
         return self.processes.start("n0, ours", command, self.folder / "n0-output", cwd=ROOT)
 
     def _start_java(self, name: str) -> Process:
-        timing = SOON if self.leads == "java" else JAVA_LATE
+        version = self.older.get(name, self.java)
+        timing = self.timings.get(name, SOON if self.leads == "java" else JAVA_LATE)
+        places = {other: self._place(other, name) for other in ADDRESSES}
         settings: dict[str, object] = {
             "group": GROUP,
             "selfId": name,
-            "peers": ";".join(f"{name}-{host}:{self.port}" for name, host in ADDRESSES.items()),
+            "peers": ";".join(f"{other}-{host}:{port}" for other, (host, port) in places.items()),
             "storeBaseDir": self.folder,
             "mappedFileSizeForEntryData": DATA_FILE_BYTES,
             "mappedFileSizeForEntryIndex": INDEX_FILE_BYTES,
@@ -150,8 +184,9 @@ class MixedGroup:
         if self.leads == "python":
             settings["preferredLeaderId"] = OURS
         folder = self.folder / f"{name}-output"
-        command = [*java_command(self.jars, folder, JAVA_OPTIONS, self.classes), "Member"]
-        command += [ADDRESSES[name], *(f"{key}={value}" for key, value in settings.items())]
+        where = ADDRESSES[name] if version.binds else "-"
+        pairs = [f"{key}={value}" for key, value in settings.items()]
+        command = version.command(folder, "Member", where, *pairs)
         return self.processes.start(f"{name}, Java", command, folder)
 
     def kill(self, name: str) -> None:
@@ -172,12 +207,14 @@ class MixedGroup:
 
     # ---- a client ----
 
-    def ask(self, name: str, request: Request) -> Response | None:
+    def ask(
+        self, name: str, request: Request, *, timeout_s: float = CALL_TIMEOUT_S
+    ) -> Response | None:
         """None: it cannot be reached, or does not answer."""
         code = request_code_of(request)
         decoder = Decoder()
         try:
-            with socket.create_connection((ADDRESSES[name], self.port), CALL_TIMEOUT_S) as sock:
+            with socket.create_connection((ADDRESSES[name], self.port), timeout_s) as sock:
                 sock.sendall(encode_frame(Header(code=code, opaque=1), encode_body(request)))
                 while (frame := decoder.next_frame()) is NEED_DATA:
                     data = sock.recv(65_536)
@@ -188,26 +225,57 @@ class MixedGroup:
         except (OSError, RemoteProtocolError):
             return None
 
+    def leader_of(self, name: str) -> str | None:
+        """Whom a member takes for the leader."""
+        answer = self.ask(name, MetadataRequest(group=GROUP, remote_id=name))
+        return answer.leader_id if isinstance(answer, MetadataResponse) else None
+
     def leader(self, *among: str) -> str:
         """Who leads, as that member says itself; one of `among`."""
 
         def found() -> str | None:
-            for name in among or ADDRESSES:
-                answer = self.ask(name, MetadataRequest(group=GROUP, remote_id=name))
-                if isinstance(answer, MetadataResponse) and answer.leader_id == name:
-                    return name
-            return None
+            return next((n for n in among or ADDRESSES if self.leader_of(n) == n), None)
 
         alive = list(self.running.values())
         return wait_for(found, "a leader", timeout_s=SETTLE_S, alive=alive, poll_s=0.2)
+
+    def lead(self, name: str) -> str:
+        """Have this member lead; whoever leads is asked to hand over to it. Its name."""
+
+        def leads() -> bool:
+            there = [each for each in ADDRESSES if self.leader_of(each) == each]
+            if name not in there:
+                for leader in there:
+                    self._hand_over(leader, name)
+            return name in there
+
+        alive = list(self.running.values())
+        wait_for(leads, f"{name} as leader", timeout_s=SETTLE_S, alive=alive, poll_s=0.2)
+        return name
+
+    def _hand_over(self, leader: str, to: str) -> None:
+        """It may fail: too far behind, too slow."""
+        # Refused for its term, with the term of the leader in the answer.
+        stale = HeartBeatRequest(group=GROUP, remote_id=leader, local_id=to, leader_id=to)
+        answer = self.ask(leader, stale)
+        if isinstance(answer, HeartBeatResponse):
+            request = LeadershipTransferRequest(
+                group=GROUP,
+                remote_id=leader,
+                transfer_id=leader,
+                transferee_id=to,
+                term=answer.term,
+            )
+            self.ask(leader, request)
 
     def append(self, count: int, *among: str) -> str:
         """So many entries, one after the other, each until it is acknowledged. Who leads then.
 
         Args:
-            among: who may lead; anybody if nobody is named.
+            among: who may lead; anybody if nobody is named. If it is one, leadership is handed to
+                it.
         """
-        leader = self.leader(*among)
+        leader = self._find_leader(*among)
         deadline = time.monotonic() + SETTLE_S
         for _ in range(count):
             self._sent += 1
@@ -216,8 +284,11 @@ class MixedGroup:
                 if time.monotonic() > deadline:
                     raise PeerFailed(f"no append was acknowledged for {SETTLE_S} s")
                 time.sleep(RETRY_PAUSE_S)
-                leader = self.leader(*among)
+                leader = self._find_leader(*among)
         return leader
+
+    def _find_leader(self, *among: str) -> str:
+        return self.lead(*among) if len(among) == 1 else self.leader(*among)
 
     def _append(self, leader: str, body: bytes) -> bool:
         request = AppendEntryRequest(group=GROUP, remote_id=leader, body=body)
@@ -227,6 +298,41 @@ class MixedGroup:
         assert answer.index not in self.acknowledged
         self.acknowledged[answer.index] = body
         return True
+
+    def send_unanswered(self, name: str) -> bytes:
+        """An append to a leader that cannot get it acknowledged. Its body."""
+        body = b"unanswered by %s" % name.encode()
+        request = AppendEntryRequest(group=GROUP, remote_id=name, body=body)
+        answer = self.ask(name, request, timeout_s=UNANSWERED_S)
+        assert not (isinstance(answer, AppendEntryResponse) and answer.code == 200)
+        return body
+
+    def read_back(self, leader: str) -> None:
+        """All that was acknowledged, from the leader."""
+        for index, body in self.acknowledged.items():
+            request = GetEntriesRequest(group=GROUP, remote_id=leader, begin_index=index)
+            answer = self.ask(leader, request)
+            assert isinstance(answer, GetEntriesResponse)
+            assert [entry.body for entry in answer.entries] == [body], f"entry {index}"
+
+    def use_java_client(self, count: int) -> None:
+        """So many appends by DLedger's own client, which reads them back."""
+        folder = self.folder / "client-output"
+        peers = ";".join(f"{name}-{host}:{self.port}" for name, host in ADDRESSES.items())
+        command = self.java.command(folder, "Client", GROUP, peers, str(count))
+        client = self.processes.start("DLedger's client", command, folder)
+        wait_for(lambda: not client.running, "its end", timeout_s=SETTLE_S)
+        if client.popen.returncode != 0:
+            raise client.failed("failed")
+        found: dict[str, dict[int, bytes]] = {"append": {}, "get": {}}
+        for line in (folder / "out").read_text().splitlines():
+            if line.startswith("{"):
+                said = json.loads(line)
+                found[said["did"]][said["index"]] = bytes.fromhex(said["body"])
+        assert len(found["append"]) == count
+        assert found["get"] == found["append"]
+        assert not found["append"].keys() & self.acknowledged.keys()
+        self.acknowledged |= found["append"]
 
     # ---- the judge ----
 
@@ -248,23 +354,6 @@ class MixedGroup:
         for index, body in self.acknowledged.items():
             assert log.bodies[index] == body, f"entry {index} was acknowledged as another"
         return log
-
-
-def compiled(jars: Path, folder: Path) -> Path:
-    """Member.java as classes: quicker to start than from its source."""
-    command: list[str | Path] = [
-        "javac",
-        "-nowarn",
-        "-d",
-        folder,
-        "-cp",
-        f"{jars}/*",
-        JAVA / "Member.java",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=START_TIMEOUT_S)
-    if done.returncode != 0:
-        raise PeerFailed(f"{command}\n{done.stdout}{done.stderr}")
-    return folder
 
 
 def other(names: Sequence[str], *less: str) -> str:

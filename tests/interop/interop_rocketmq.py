@@ -27,6 +27,8 @@ from interop_remoting import (
 
 JAVA = Path(__file__).with_name("java")
 VERSION = "5.3.3"
+ROCKETMQ_5_3_3 = JAVA / "pom.xml"
+DLEDGER_0_2_7 = JAVA / "dledger-0.2.7" / "pom.xml"
 DOWNLOAD_TIMEOUT_S = 600.0
 START_TIMEOUT_S = 60.0
 REGISTER_TIMEOUT_S = 60.0
@@ -35,9 +37,12 @@ JAVA_OPTIONS = (
     "-Xmx256m",
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
+    "-Dtls.server.mode=disabled",
     "-Dcom.rocketmq.remoting.client.connect.timeout=1000",
 )
-"""The last one is also how often a broker tries to reach its name server (see Broker.register)."""
+"""TLS would cost each broker two RSA keys at its start. The last one is also how often a broker
+tries to reach its name server (see Broker.register).
+"""
 SEGMENT_BYTES = 1 << 20
 CONSUME_QUEUE_BYTES = 2_000  # 100 units of 20 bytes
 
@@ -46,31 +51,33 @@ def what_is_missing() -> str | None:
     """Why these tests cannot run on this machine, in one line; None if they can."""
     if shutil.which("java") is None:
         return "java (17 or newer) is not on the PATH"
-    if not _complete(jar_folder()) and shutil.which("mvn") is None:
+    there = all(_complete(jar_folder(pom)) for pom in (ROCKETMQ_5_3_3, DLEDGER_0_2_7))
+    if not there and shutil.which("mvn") is None:
         return "mvn is not on the PATH, and RocketMQ's jars have not been fetched yet"
     return None
 
 
-def jar_folder() -> Path:
+def jar_folder(pom: Path = ROCKETMQ_5_3_3) -> Path:
     """Where the jars of this download list are kept, between runs and outside the repository."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    digest = hashlib.sha256((JAVA / "pom.xml").read_bytes()).hexdigest()[:12]
-    return cache / "triolog" / f"rocketmq-{VERSION}-{digest}"
+    digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
+    what = {ROCKETMQ_5_3_3: f"rocketmq-{VERSION}", DLEDGER_0_2_7: "dledger-0.2.7"}[pom]
+    return cache / "triolog" / f"{what}-{digest}"
 
 
 def _complete(folder: Path) -> bool:
     return folder.is_dir()  # it gets its name only when all jars are there
 
 
-def fetch_jars() -> Path:
-    """The folder with RocketMQ's jars, by Maven if it is not there yet."""
-    folder = jar_folder()
+def fetch_jars(pom: Path = ROCKETMQ_5_3_3) -> Path:
+    """The folder with the jars of a download list, by Maven if it is not there yet."""
+    folder = jar_folder(pom)
     if _complete(folder):
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="fetching-") as fetching:
         jars = Path(fetching) / "jars"
-        command = ["mvn", "-q", "-B", "-f", str(JAVA / "pom.xml")]
+        command = ["mvn", "-q", "-B", "-f", str(pom)]
         command += ["dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=DOWNLOAD_TIMEOUT_S)
         if done.returncode != 0:
@@ -131,8 +138,14 @@ class NameServer:
         return cls(port, process)
 
     def knows(self, broker: Broker) -> bool:
+        return bool(self.addresses(broker.name))
+
+    def addresses(self, name: str) -> dict[str, str]:
+        """Of the brokers of that name, by id; the master's is "0"."""
         answer = call(self.port, GET_BROKER_CLUSTER_INFO)
-        return answer is not None and broker.name in answer["brokerAddrTable"]
+        table = {} if answer is None else answer["brokerAddrTable"]
+        found: dict[str, str] = table.get(name, {"brokerAddrs": {}})["brokerAddrs"]
+        return found
 
 
 @attrs.define
@@ -169,6 +182,11 @@ class Broker:
 
     def start(self) -> Process:
         """Returns when the broker answers on its port."""
+        self.begin()
+        return self.wait_until_it_answers()
+
+    def begin(self) -> None:
+        """Several start sooner together."""
         conf = self.folder / "conf"
         _write_properties(conf, self._properties())
         command = [
@@ -178,6 +196,9 @@ class Broker:
             conf,
         ]
         self.process = self.processes.start(f"broker {self.folder.name}", command, self.folder)
+
+    def wait_until_it_answers(self) -> Process:
+        assert self.process is not None
         wait_for(
             lambda: port_answers("127.0.0.1", self.listen_port),
             f"{self.folder.name} on port {self.listen_port}",

@@ -9,24 +9,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from interop_ledger import JAVAS, OURS, MixedGroup, compiled, other
+from interop_java_dledger import JavaDLedger
+from interop_ledger import JAVAS, OURS, MixedGroup, other
 from interop_processes import Processes
 
 pytestmark = [pytest.mark.interop, pytest.mark.real_io, pytest.mark.timeout(240, func_only=True)]
 BATCH = pytest.mark.parametrize("batch", [False, True], ids=["single", "batch"])
 
 
-@pytest.fixture(scope="session")
-def classes(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compiled(jars, tmp_path_factory.mktemp("classes"))
-
-
 @pytest.mark.checklist(37, of="dledger")
 @BATCH
 def test_ours_follows_java_leaders(
-    batch: bool, jars: Path, classes: Path, tmp_path: Path, processes: Processes
+    batch: bool, java: JavaDLedger, tmp_path: Path, processes: Processes
 ) -> None:
-    group = MixedGroup(tmp_path, jars, classes, processes, leads="java", batch=batch)
+    group = MixedGroup(tmp_path, java, processes, leads="java", batch=batch)
     group.start(*JAVAS)
     group.append(60, *JAVAS)
     group.start(OURS)  # with nothing
@@ -47,8 +43,9 @@ def test_ours_follows_java_leaders(
     group.wait_until_equal()
 
     group.kill(leader)
-    group.append(60, other(JAVAS, leader))  # by our vote
-    group.start(leader)
+    leader, killed = group.append(60, other(JAVAS, leader)), leader  # by our vote
+    group.read_back(leader)
+    group.start(killed)
     group.append(20, *JAVAS)
     log = group.wait_until_equal()
     assert len(set(log.terms)) > 1
@@ -58,11 +55,12 @@ def test_ours_follows_java_leaders(
 @pytest.mark.checklist(37, of="dledger")
 @BATCH
 def test_ours_leads_java_followers(
-    batch: bool, jars: Path, classes: Path, tmp_path: Path, processes: Processes
+    batch: bool, java: JavaDLedger, tmp_path: Path, processes: Processes
 ) -> None:
-    group = MixedGroup(tmp_path, jars, classes, processes, leads="python", batch=batch)
+    group = MixedGroup(tmp_path, java, processes, leads="python", batch=batch)
     group.start()
     group.append(120, OURS)
+    group.use_java_client(30)
     group.wait_until_equal()
 
     one, two = JAVAS

@@ -197,7 +197,8 @@ def test_what_is_missing_is_said(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     if jars_are_there:
-        interop_rocketmq.jar_folder().mkdir(parents=True)
+        for pom in (interop_rocketmq.ROCKETMQ_5_3_3, interop_rocketmq.DLEDGER_0_2_7):
+            interop_rocketmq.jar_folder(pom).mkdir(parents=True)
     monkeypatch.setenv("PATH", "")
     assert "java" in (interop_rocketmq.what_is_missing() or "")
     java = tmp_path / "bin" / "java"

@@ -8,6 +8,7 @@ import org.apache.rocketmq.remoting.netty.NettyServerConfig;
 
 /**
  * One DLedger member: Member BIND_ADDRESS KEY=VALUE ..., one pair for each setter of DLedgerConfig.
+ * "-" binds all addresses, which is all that 0.2.7 can; what else it lacks is looked up by name.
  * Whenever its role, term, leader, end or committed index has changed it prints a line.
  */
 public class Member {
@@ -19,9 +20,7 @@ public class Member {
             String[] pair = args[i].split("=", 2);
             set(config, pair[0], pair[1]);
         }
-        NettyServerConfig listener = new NettyServerConfig();
-        listener.setBindAddress(args[0]);
-        DLedgerServer server = new DLedgerServer(config, listener, new NettyClientConfig());
+        DLedgerServer server = args[0].equals("-") ? new DLedgerServer(config) : bound(config, args[0]);
         try {
             server.startup();
         } catch (Throwable e) { // its threads would keep a member alive that has not started
@@ -36,6 +35,14 @@ public class Member {
             }
             last = now;
         }
+    }
+
+    private static DLedgerServer bound(DLedgerConfig config, String address) throws Exception {
+        NettyServerConfig listener = new NettyServerConfig();
+        set(listener, "bindAddress", address);
+        return DLedgerServer.class
+            .getConstructor(DLedgerConfig.class, NettyServerConfig.class, NettyClientConfig.class)
+            .newInstance(config, listener, new NettyClientConfig());
     }
 
     private static String state(DLedgerServer server) {
