@@ -41,7 +41,7 @@ run: $(VENV)/.run
 	$(BIN)/python -m actors.cluster examples/3node.toml
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+	$(BIN)/python -m pytest -n $(WORKERS)
 
 check: $(VENV)/.test
 	$(BIN)/ruff check .

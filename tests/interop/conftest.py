@@ -35,14 +35,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     pytest.skip(missing)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One worker has them all: they share brokers, and a machine holds few."""
-    for item in items:
-        if item.get_closest_marker(INTEROP) is not None:
-            item.add_marker(pytest.mark.xdist_group("java"))
-
-
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     skipped = terminalreporter.stats.get("skipped", ())
     count = sum(INTEROP in report.keywords for report in skipped)

@@ -40,7 +40,8 @@ async def test_race(case, other, another, autojump_clock):
 
 
 def orders(folder: Path, seed: str, hash_seed: str) -> list[str]:
-    (folder / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
+    for name in ("conftest.py", "work_units.py"):
+        (folder / name).write_text((ROOT / "tests" / name).read_text())
     (folder / "test_sample.py").write_text(SAMPLE)
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     chosen = {"SIM_SEED": seed, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": path}

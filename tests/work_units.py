@@ -1,0 +1,46 @@
+"""What the workers of pytest-xdist take at a time, and in which order.
+
+Not by xdist's own groups: pytest 9.2 keeps node ids where xdist 3.8 does not put a group's name, so
+a mark does nothing, and the tests beside real brokers ran in all workers at once.
+"""
+
+from __future__ import annotations
+
+import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
+
+JAVA = "tests/interop/"
+APART = ("tests/cluster/", "tests/sim/")
+"""Each test alone: the longest rooms, in which the workers divide a file."""
+FIRST = (JAVA, "tests/cluster/", "tests/sim/")
+"""Begun first, in this order: nothing long is left for the end, when one worker would have it and
+the others nothing. Tests that mostly wait run beside such as compute.
+"""
+
+
+def unit_of(nodeid: str) -> str:
+    """Tests of one unit run in one worker, one after the other: a file, or one test alone.
+
+    All beside real brokers are one: they share brokers, and a machine holds few.
+    """
+    if nodeid.startswith(JAVA):
+        return JAVA
+    return nodeid if nodeid.startswith(APART) else nodeid.partition("::")[0]
+
+
+def place_of(nodeid: str) -> int:
+    """Where a test stands in the order; those of equal places stay as they were found."""
+    places = (place for place, room in enumerate(FIRST) if nodeid.startswith(room))
+    return next(places, len(FIRST))
+
+
+class Units(LoadScopeScheduling):
+    """Hands out whole units in the order of the tests."""
+
+    def __init__(self, config: pytest.Config, log: Producer | None = None) -> None:
+        super().__init__(config, log)
+        config.option.loadscopereorder = False  # by the number of their tests
+
+    def _split_scope(self, nodeid: str) -> str:
+        return unit_of(nodeid)
