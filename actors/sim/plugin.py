@@ -39,12 +39,11 @@ from typing import Any
 
 import pytest
 import trio
-import trio.testing
 from pytest_trio import trio_fixture  # type: ignore[import-untyped]
 
 from actors.config import ClusterConfig
 from actors.sim.cluster import SimCluster, classic_config
-from actors.sim.scheduler import TRIO_VERSION
+from actors.sim.scheduler import TRIO_VERSION, virtual_clock
 from actors.sim.world import World, open_world
 
 
@@ -102,7 +101,7 @@ def run_on_virtual_time(
     instruments: Sequence[trio.abc.Instrument] = (),
 ) -> Any:
     """What pytest-trio calls instead of `trio.run` for a test that uses a world."""
-    clock = clock or trio.testing.MockClock(autojump_threshold=0)
+    clock = clock or virtual_clock()
     return trio.run(async_fn, clock=clock, instruments=instruments)
 
 

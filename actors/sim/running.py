@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 import trio
-import trio.testing
 
 from actors.sim.dledger.plan import LedgerPlan, draw_ledger_plan
 from actors.sim.dledger.simulation import simulate_ledgers
 from actors.sim.history import Observation
 from actors.sim.plan import Outcome, Plan
+from actors.sim.scheduler import virtual_clock
 from actors.sim.simulation import ClassicPlan, draw_plan, simulate
 
 PLANS: Final[Mapping[str, type[Plan]]] = {each.mode: each for each in (ClassicPlan, LedgerPlan)}
@@ -25,7 +25,7 @@ def draw(mode: str, seed: str) -> Plan:
 
 def run_plan(plan: Plan, tell: Callable[[Observation], None] | None = None) -> Outcome:
     """The whole run, on a virtual clock of its own."""
-    clock = trio.testing.MockClock(autojump_threshold=0)
+    clock = virtual_clock()
     outcome: Outcome
     if isinstance(plan, LedgerPlan):
         outcome = trio.run(simulate_ledgers, plan, tell, clock=clock)

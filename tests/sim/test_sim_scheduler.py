@@ -51,6 +51,24 @@ def test_equal_steps_at_other_times_have_another_fingerprint() -> None:
     assert first.fingerprint != other.fingerprint
 
 
+def test_virtual_time_passes_only_while_nothing_can_run() -> None:
+    async def program() -> list[float]:
+        begun_s, passed_s = trio.current_time(), []
+
+        async def work() -> None:
+            for _ in range(50):
+                await trio.lowlevel.checkpoint()
+                passed_s.append(trio.current_time() - begun_s)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(work)
+            await trio.sleep(3600)
+            passed_s.append(trio.current_time() - begun_s)
+        return passed_s
+
+    assert trio.run(program, clock=scheduler.virtual_clock()) == [0.0] * 50 + [3600.0]
+
+
 async def test_one_schedule_at_a_time(autojump_clock: trio.abc.Clock) -> None:
     with Schedule("a"):
         with pytest.raises(RuntimeError, match="one simulated world at a time"):
