@@ -43,6 +43,7 @@ public class Driver {
     static final int BLANK_MAGIC = 0xCBD43194;
     static final int SEND_TIMEOUT_MS = 15_000;
     static final int RETRY_PAUSE_MS = 200;
+    static final int ROUTE_EVERY_MS = 1_000;    // upstream: 30 s, for which it would miss a new master
     static final long RETRY_FOR_NS = 60_000_000_000L;
 
     final String nameServer;
@@ -98,6 +99,7 @@ public class Driver {
         producer.setNamesrvAddr(nameServer);
         producer.setInstanceName(producer.getProducerGroup());
         producer.setVipChannelEnabled(false);
+        producer.setPollNameServerInterval(ROUTE_EVERY_MS);
         producer.setSendMsgTimeout(SEND_TIMEOUT_MS);
         producer.setCompressMsgBodyOverHowmuch(Integer.MAX_VALUE);   // store bodies as they are
         producer.start();

@@ -1,0 +1,66 @@
+"""A Python member inside a group of stock RocketMQ 5.3.3 brokers (`enableDLegerCommitLog=true`).
+
+It follows, votes and acknowledges, and leads never. The judges share no code with the project: the
+members' files are the same to the last byte, and at the end a broker that has nothing but our store
+serves every message to RocketMQ's own consumer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+from interop_checks import sizes
+from interop_ledger_brokers import BrokerGroup, bodies_of
+from interop_processes import Processes
+from interop_rocketmq import Driver, NameServer
+
+pytestmark = [pytest.mark.interop, pytest.mark.real_io, pytest.mark.timeout(240, func_only=True)]
+
+FIRST, MORE = 60, 40
+SIZES = sizes(FIRST + MORE, 30_000)
+READ_S = 60
+
+
+def sha256(number: int) -> str:
+    """Of the body of a message, as Driver.java makes it."""
+    return hashlib.sha256(bytes((number + i) % 251 for i in range(SIZES[number]))).hexdigest()
+
+
+def test_ours_among_brokers(
+    jars: Path, name_server: NameServer, driver: Driver, tmp_path: Path, processes: Processes
+) -> None:
+    topic = f"{tmp_path.name}-topic"
+    with BrokerGroup(tmp_path.name, tmp_path, jars, name_server, processes) as group:
+        group.start()
+        first = group.master()
+        answers = driver.run("send", topic, 0, SIZES[:FIRST])
+        group.wait_until_equal(topic, FIRST)
+
+        group.kill(first)
+        second = group.master()  # by our vote
+        answers += driver.run("send", topic, FIRST, SIZES[FIRST:])  # by our acknowledgements
+        log = group.wait_until_equal(topic, FIRST + MORE)
+        assert second != first
+        assert len(set(log.terms)) > 1
+        accepted = [answer["number"] for answer in answers if answer.get("status") == "SEND_OK"]
+        assert accepted == list(range(FIRST + MORE))
+
+        assert group.ours is not None
+        assert group.ours.stop() == 0
+        roles = [event["role"] for event in group.our_events() if event["kind"] == "RoleChanged"]
+        assert "FOLLOWER" in roles
+        assert "LEADER" not in roles
+
+        group.kill(second)
+        group.inherit(second)
+        assert group.master() == second
+        read = driver.run("consume", topic, len(bodies_of(log, topic)), READ_S)
+
+    bodies: dict[int, set[str]] = {}
+    for message in read:
+        bodies.setdefault(int(message["properties"]["number"]), set()).add(message["bodySha256"])
+    assert bodies == {number: {sha256(number)} for number in range(FIRST + MORE)}
+    starts = {message["physicalOffset"] for message in read}
+    assert len(starts) == len(read) == len(bodies_of(log, topic))
