@@ -1,4 +1,4 @@
-"""Ctrl-C while a command is still importing: it ends without a word.
+"""Ctrl-C or SIGTERM while a command is still importing: it ends without a word.
 
 Imported before anything else of ours, so it needs next to nothing itself.
 """
@@ -14,24 +14,34 @@ from typing import Final
 
 INTERRUPTED: Final = 130
 """What a shell gives a program that Ctrl-C ended before it could stop in order."""
+_UNHANDLED: Final = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGTERM: signal.SIG_DFL,
+    signal.SIGHUP: signal.SIG_DFL,
+}
+"""How a program has them that nobody has told otherwise."""
 
 
 @contextmanager
 def quiet_imports() -> Iterator[None]:
     """For the imports of a command, which take a second on a busy machine.
 
-    Nothing runs yet that would need an order to stop in, and nothing was written. It ends at once:
-    an exception would have to get through whatever is being imported. An interrupt that is ignored,
-    or handled by whoever calls the command, stays so.
+    Nothing runs yet that would need an order to stop in, and nothing was written. It ends at once,
+    with the exit code that a shell gives for the signal (130 for Ctrl-C, 143 for SIGTERM, 129 for
+    the end of the terminal): an exception would have to get through whatever is being imported. A
+    signal that is ignored, or handled by whoever calls the command, stays so.
     """
-    interrupt = signal.getsignal(signal.SIGINT)
-    if interrupt is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _leave)
+    unhandled = {
+        number: was for number, was in _UNHANDLED.items() if signal.getsignal(number) is was
+    }
+    for number in unhandled:
+        signal.signal(number, _leave)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, interrupt)
+        for number, was in unhandled.items():
+            signal.signal(number, was)
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
-    os._exit(INTERRUPTED)
+    os._exit(128 + number)

@@ -91,6 +91,7 @@ class Run:
         for_s: stop so long after all nodes have answered, or START_WAIT_S after their start.
         look: shows a view; called every `look_s`.
         on_note: takes each note as it comes.
+        on_ready: takes each node's name when it has answered for the first time.
         judges: slaves that are refused at the end are failures. Not for a node of a larger run,
             which judges all of its nodes itself.
     """
@@ -104,6 +105,7 @@ class Run:
     look: Callable[[ClusterView], None] = lambda view: None
     look_s: float = 0.5
     on_note: Callable[[str], None] = lambda line: None
+    on_ready: Callable[[str], None] = lambda node: None
     judges: bool = True
     _feeds: tuple[Feed, ...] = ()
     _backend: Backend | None = None
@@ -196,6 +198,8 @@ class Run:
     async def _drive(self, backend: Backend) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.links.run)
+            for node in self.links.names:
+                nursery.start_soon(self._tell_ready, node)
             if self.judges:
                 nursery.start_soon(self._tell_refusals)
             nursery.start_soon(self._heed, backend)
@@ -209,6 +213,10 @@ class Run:
             self._failures += [f"triolog: {node}: {why}" for node, why in backend.failed().items()]
             self._last_view = self.view()
             nursery.cancel_scope.cancel()
+
+    async def _tell_ready(self, node: str) -> None:
+        await self.links.wait_for((node,))
+        self.on_ready(node)
 
     async def _tell_refusals(self) -> None:
         """Say it when a slave is refused, or a master waits for an operator; again only if the

@@ -13,6 +13,7 @@ from functools import partial
 import attrs
 import trio
 
+from actors.api.socket_file import api_socket_path
 from actors.client.lines import CHUNKS_WAITING_MAX, STDIN, Chunk, open_source, read_lines
 from actors.cluster import summary as summaries
 from actors.cluster.arguments import Arguments
@@ -88,6 +89,9 @@ class _Display:
             run.look, run.look_s = self._live, LIVE_LOOK_S
         else:
             run.on_note = self._show
+            endless = arguments.feed is None and arguments.for_s is None
+            if arguments.json and endless:  # the views show it otherwise
+                run.on_ready = lambda node: run.note(ready_line(config, node))
             if not quiet:
                 run.look, run.look_s = self._plain, PLAIN_LOOK_S
 
@@ -115,6 +119,14 @@ class _Display:
             frame, view, rates, self._promises, width=size.columns, height=size.lines - 1
         )
         self._painter.show(make)
+
+
+def ready_line(config: ClusterConfig, node: str) -> str:
+    """That a node runs, and where clients reach it."""
+    address = config.nodes[node]
+    port = f" or {address}:{config.api_port}" if config.api_port is not None else ""
+    socket = api_socket_path(config.node_dir(node))
+    return f"{node}: runs on {address}, clients reach it at {socket}{port}"
 
 
 class _NoteHandler(logging.Handler):

@@ -72,6 +72,12 @@ segment_bytes = 65536
     return Cluster(folder, port, text)
 
 
+def unready(err: str) -> str:
+    """Standard error without the lines that say that a node runs."""
+    lines = err.splitlines(keepends=True)
+    return "".join(line for line in lines if ": runs on 127.0.0." not in line)
+
+
 def bodies_of(cluster: Cluster, node: str) -> list[bytes]:
     """Of a member's data files of the group `ledger`; what opens a term has none."""
     found = []

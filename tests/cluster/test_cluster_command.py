@@ -20,6 +20,7 @@ from cluster_kit import (
     gone,
     make_cluster,
     statuses,
+    unready,
     wait_for,
 )
 
@@ -85,6 +86,21 @@ def test_processes_with_kills_and_an_ordered_stop(cluster: Cluster) -> None:
     assert all(node["behind_bytes"] == 0 for node in orders["offsets"].values())
 
 
+def test_a_node_by_itself_says_that_it_runs(cluster: Cluster) -> None:
+    """On a machine of its own it has no view, and its summary comes at the end."""
+    with cluster.start("--node", "n1", "--json") as process:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        node_dir = cluster.folder / "var" / "n1"
+        assert line.startswith("n1: runs on 127.")
+        assert line.endswith(f", clients reach it at {node_dir}/api.sock\n")
+        assert (node_dir / "api.sock").is_socket()
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=WAIT_S)
+    assert (process.returncode, err) == (0, "")
+    assert json.loads(out)["reason"] == "terminated"
+
+
 def test_killed_parent_leaves_no_children(cluster: Cluster) -> None:
     with cluster.start("--processes", "--json") as process:
         wait_for(lambda: cluster.folder.joinpath("var", "n2").exists())
@@ -129,7 +145,7 @@ def test_one_node_per_command(cluster: Cluster) -> None:
         assert list(found["offsets"]) == ["n0"]
         slave.send_signal(signal.SIGINT)
         out, err = slave.communicate(timeout=WAIT_S)
-    assert (slave.returncode, err) == (0, "")
+    assert (slave.returncode, unready(err)) == (0, "")
     [log] = {cluster.log_of("n0"), cluster.log_of("n1")}
     assert log
 
@@ -197,38 +213,44 @@ def test_a_closed_stream_is_no_reason_to_fail(cluster: Cluster, closed: str) -> 
     assert (found.returncode, found.stderr) == (0, "")
 
 
-CTRL_C_WHILE_IMPORTING = """
+SIGNAL_WHILE_IMPORTING = """
 import os, signal, sys
 from actors.ROOM.__main__ import main
 
-# As in a terminal: tests that run in the background have Ctrl-C ignored.
+# As in a terminal: tests that run in the background have some of them ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+for number in (signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_DFL)
 
-class CtrlC:
+class End:
     def find_spec(self, name, path=None, target=None):
         if name == "LOADED":
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGNAL)
 
-sys.meta_path.insert(0, CtrlC())
+sys.meta_path.insert(0, End())
 main(["none.toml"])
 """
 
 
 @pytest.mark.parametrize(
-    ("room", "loaded"),
+    ("room", "loaded", "name", "code"),
     [
-        ("cluster", "actors.cluster.session"),
-        ("client", "trio"),
-        ("client", "actors.client.connection"),
-        ("sim", "trio"),
-        ("sim", "actors.sim.world"),
+        ("cluster", "actors.cluster.session", "SIGINT", 130),
+        ("cluster", "actors.cluster.session", "SIGTERM", 143),
+        ("client", "trio", "SIGINT", 130),
+        ("client", "actors.client.connection", "SIGHUP", 129),
+        ("storage", "actors.storage.commit_log", "SIGTERM", 143),
+        ("sim", "trio", "SIGINT", 130),
+        ("sim", "actors.sim.world", "SIGTERM", 143),
     ],
 )
-def test_ctrl_c_before_anything_has_started(room: str, loaded: str) -> None:
-    program = CTRL_C_WHILE_IMPORTING.replace("ROOM", room).replace("LOADED", loaded)
+def test_a_signal_before_anything_has_started(room: str, loaded: str, name: str, code: int) -> None:
+    program = SIGNAL_WHILE_IMPORTING
+    for word, value in (("ROOM", room), ("LOADED", loaded), ("SIGNAL", name)):
+        program = program.replace(word, value)
     words = [sys.executable, "-c", program]
     found = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (found.returncode, found.stdout, found.stderr) == (130, "", "")
+    assert (found.returncode, found.stdout, found.stderr) == (code, "", "")
 
 
 @pytest.mark.parametrize("words", [(), ("--for", "2s")], ids=["without end", "for a time"])
@@ -248,7 +270,7 @@ def test_damage_in_one_node_ends_a_run_of_processes(
     assert process.returncode == 1
     found = json.loads(out)
     assert found["reason"] == "n1 could not start"
-    (line,) = err.splitlines()
+    (line,) = unready(err).splitlines()
     assert line.startswith(f"triolog: n1: {segment}: byte ")
     assert found["failures"] == [line]
 
@@ -265,7 +287,7 @@ def test_the_end_of_the_terminal_is_an_ordered_stop(cluster: Cluster, ignored: b
             assert all(statuses(cluster).values())
             process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=WAIT_S)
-    assert (process.returncode, err) == (0, "")
+    assert (process.returncode, unready(err)) == (0, "")
     assert json.loads(out)["reason"] == "terminated"
 
 
