@@ -270,7 +270,8 @@ class Promotion:
                 api.ERROR_NOT_AVAILABLE,
                 f"{plan.chosen} became master of {self.wish.group} by promotion {plan.number}, and"
                 f" then a newer promotion came: {opened.master} is master by promotion"
-                f" {opened.number}",
+                f" {opened.number}; if it shall be {plan.chosen} all the same, type"
+                f" `promote {self.wish.group} {plan.chosen}`",
             )
         now, lost = await self._ask(tuple(states))
         return _answer(plan, opened, now, silent | lost)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -19,7 +20,7 @@ from actors.cluster.view import NodeView, groups_view, ledgers_view, tree_view
 from actors.config import ClusterConfig, changes, settings
 from actors.config.check import MemoryBound, memory, ports, render, warnings
 from actors.config.guarantees import guarantee_of
-from actors.dledger import rpc_connection, rpc_peer
+from actors.dledger import rpc_connection, rpc_peer, state_machine_caller
 from actors.dledger.rpc_server import CONNECTIONS_MAX
 from actors.env.pipes import CONNECTION_BYTES_MAX
 from actors.env.protocols import Disk
@@ -63,11 +64,33 @@ def check(config: ClusterConfig, disk: Disk, trees: dict[str, str], *, as_json: 
     sockets = {node: api_socket_path(config.node_dir(node)) for node in config.python_nodes}
     blocks = [
         render(config, sockets, fixed_memory(config)),
-        *(f"tree of {node}\n{_indented(text)}" for node, text in trees.items()),
+        *_trees(config, trees),
     ]
     for node, lines in changed.items():
         blocks.append(f"changed since the last start of {node}\n{_indented(chr(10).join(lines))}")
     return Answer("\n\n".join(blocks), EXIT_OK)
+
+
+def _trees(config: ClusterConfig, trees: dict[str, str]) -> list[str]:
+    """One block for each tree; nodes whose trees differ in the nodes' names alone share one."""
+    alike: dict[str, list[str]] = {}
+    for node, text in trees.items():
+        alike.setdefault(_without_names(config, node, text), []).append(node)
+    blocks = []
+    for first, *more in alike.values():
+        of = f"tree of {first}"
+        if more:
+            of += f"; the same, but for the names of nodes, on {', '.join(more)}"
+        blocks.append(f"{of}\n{_indented(trees[first])}")
+    return blocks
+
+
+def _without_names(config: ClusterConfig, node: str, tree: str) -> str:
+    """A node's tree with every node's name replaced by its place as that node sees it."""
+    others = [name for name in config.nodes if name != node]
+    places = {node: "NODE", **{name: f"PEER {place}" for place, name in enumerate(others)}}
+    names = "|".join(re.escape(name) for name in sorted(places, key=len, reverse=True))
+    return re.sub(rf"(?<!\w)(?:{names})(?!\w)", lambda found: places[found[0]], tree)
 
 
 def fixed_memory(config: ClusterConfig) -> tuple[MemoryBound, ...]:
@@ -98,6 +121,9 @@ def _ledger_memory(config: ClusterConfig, node: str) -> list[MemoryBound]:
     bounds, ports = [], dict[int, None]()
     for group in config.ledger_groups_of(node):
         ports[group.port] = None
+        what = f"{group.name}: committed entries, if a program runs a state machine"
+        held = state_machine_caller.MAILBOX_BYTES
+        bounds.append(MemoryBound(node=node, what=what, size_bytes=held))
         peers = len(group.members) - 1
         connections = peers if group.compat else 2 * peers
         if connections:

@@ -173,7 +173,7 @@ async def test_a_later_promotion_by_somebody_else_is_named(autojump_clock: trio.
         await of(found).run()
     assert str(refused.value) == (
         "n1 became master of orders by promotion 1, and then a newer promotion came: n2 is master"
-        " by promotion 5"
+        " by promotion 5; if it shall be n1 all the same, type `promote orders n1`"
     )
 
 
