@@ -19,6 +19,7 @@ from typing import Any, Final, TypeAlias, assert_never
 import attrs
 
 from actors.dledger import append_messages, outcomes
+from actors.dledger.append_groups import AppendGroup, Taken, groups
 from actors.dledger.append_messages import Append as Append
 from actors.dledger.append_messages import Applied as Applied
 from actors.dledger.append_messages import Committed as Committed
@@ -49,16 +50,14 @@ from actors.errors import LogFull, NodeStopped
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage.dledger import store
 from actors.storage.pull_messages import NEWS_WITHIN_S
-from wire.dledger_entry import ENTRY_HEAD_BYTES
 from wire.dledger_rpc import AppendEntryRequest
 
 MAILBOX_CAPACITY: Final = 16_384
 """Appends, most of them; those that wait for a quorum are bounded by `AckSettings.waiting_max`."""
-GROUP_BYTES: Final = 1 << 20
-"""Appends are given to the store in groups of about so many bytes: a follower's sync of the first
-begins while the next is written."""
 STORE_TIMEOUT_S: Final = 60.0
 """A store that answers an append later than this has left its outcome unknown."""
+OPEN_AGAIN_S: Final = 0.1
+"""The entry that opens a term, which the store refused, is given to it again so much later."""
 
 
 @attrs.frozen(kw_only=True)
@@ -66,14 +65,20 @@ class _Stored:
     """What the store said to a group of appends."""
 
     session: int
-    waits: tuple[AppendWait, ...]
-    size_bytes: int
+    group: AppendGroup
     outcome: store.AppendedAt | Exception
 
 
 @attrs.frozen(kw_only=True)
 class _DeadlineCame:
     """Timer: an append's deadline."""
+
+
+@attrs.frozen(kw_only=True)
+class _OpenTermDue:
+    """Timer: the term has no entry of its own yet."""
+
+    session: int
 
 
 Message: TypeAlias = (
@@ -88,7 +93,7 @@ Message: TypeAlias = (
     | store.LedgerGrew
     | Told
 )
-_Inbox: TypeAlias = Message | _Stored | _DeadlineCame
+_Inbox: TypeAlias = Message | _Stored | _DeadlineCame | _OpenTermDue
 
 
 def _only_one(_: object) -> None:
@@ -157,7 +162,7 @@ class QuorumAckChecker(Actor[_Inbox]):
 
     async def handle_batch(self, messages: list[_Inbox]) -> None:
         """Appends of a batch are given to the store together, in their order."""
-        taken: list[tuple[AppendWait, tuple[bytes, ...]]] = []
+        taken: list[Taken] = []
         for message in messages:
             match message:
                 case Append():
@@ -182,6 +187,8 @@ class QuorumAckChecker(Actor[_Inbox]):
             case _DeadlineCame():
                 self._deadline_s = None
                 await self._carry_out(quorum.tick(self.ctx.now_s()))
+            case _OpenTermDue():
+                self._open_term(message.session)
             case Applied():
                 await self._applied(message)
             case Followed():
@@ -246,8 +253,20 @@ class QuorumAckChecker(Actor[_Inbox]):
             session=told.session, term=told.term, end=told.end, end_term=told.end_term
         )
         await self._carry_out(effects)
-        if self.term_body is not None and told.end_term != told.term:
-            self._give((), (self.term_body,))
+        if told.end_term != told.term:
+            self._open_term(told.session)
+
+    def _open_term(self, session: int) -> None:
+        """Without an entry of its term a leader commits nothing that older ones have left."""
+        if self.term_body is None or session != self._session or not self.quorum.leading:
+            return
+        if self._holding:  # its log may not grow before the transfer is over
+            self._open_term_later(session)
+        else:
+            self._give(AppendGroup((), (self.term_body,)))
+
+    def _open_term_later(self, session: int) -> None:
+        self.ctx.timers.start("open term", OPEN_AGAIN_S, _OpenTermDue(session=session))
 
     async def _hold(self, message: HoldAppends) -> None:
         if message.session == self._session:
@@ -266,7 +285,7 @@ class QuorumAckChecker(Actor[_Inbox]):
 
     # ---- appends ----
 
-    def _asked(self, asked: Asked, taken: list[tuple[AppendWait, tuple[bytes, ...]]]) -> None:
+    def _asked(self, asked: Asked, taken: list[Taken]) -> None:
         request = asked.request
         assert isinstance(request, AppendEntryRequest)
         answer = RPCAnswer(request, asked.reply_to, self._term, self._leader)
@@ -276,81 +295,65 @@ class QuorumAckChecker(Actor[_Inbox]):
         deadline_s = self.ctx.now_s() + self.quorum.settings.wait_s
         taken.append((AppendWait(answer, 1, deadline_s), (request.body,)))
 
-    def _append_all(self, taken: list[tuple[AppendWait, tuple[bytes, ...]]]) -> None:
-        """What is refused is refused here, so that one caller's fault is not another's."""
+    def _append_all(self, taken: list[Taken]) -> None:
         quorum = self.quorum
-        waits: list[AppendWait] = []
-        group: list[bytes] = []
-        size = 0
-        room = quorum.settings.waiting_max + 1 - quorum.open_count - self._at_store
-        bytes_left = self.pending_bytes - self._at_store_bytes
-        for wait, bodies in taken:
-            largest = max(map(len, bodies))
-            if not quorum.leading:
-                wait.answer_to.fail(outcomes.not_leader(self._leader))
-            elif self._holding:
-                wait.answer_to.fail(outcomes.transferring())
-            elif room <= 0:
-                wait.answer_to.fail(outcomes.pending_full("too many appends wait for a quorum"))
-            elif bytes_left <= 0:
-                wait.answer_to.fail(outcomes.pending_full("too many bytes wait for the store"))
-            elif largest > self.body_bytes_max:
-                wait.answer_to.fail(outcomes.too_large(largest, self.body_bytes_max))
-            else:
-                room -= 1
-                waits.append(wait)
-                group += bodies
-                added = sum(map(len, bodies)) + ENTRY_HEAD_BYTES * len(bodies)
-                size += added
-                bytes_left -= added
-                if size >= GROUP_BYTES:
-                    self._give(tuple(waits), tuple(group), size)
-                    waits, group, size = [], [], 0
-        if waits:
-            self._give(tuple(waits), tuple(group), size)
+        if not quorum.leading or self._holding:
+            for wait, _ in taken:
+                leads = quorum.leading
+                wait.answer_to.fail(
+                    outcomes.transferring() if leads else outcomes.not_leader(self._leader)
+                )
+            return
+        for group in groups(
+            taken,
+            room=quorum.settings.waiting_max + 1 - quorum.open_count - self._at_store,
+            bytes_left=self.pending_bytes - self._at_store_bytes,
+            body_bytes_max=self.body_bytes_max,
+        ):
+            self._give(group)
 
-    def _give(
-        self, waits: tuple[AppendWait, ...], bodies: tuple[bytes, ...], size: int = 0
-    ) -> None:
-        session = self._session
-        self._at_store += max(len(waits), 1)
-        self._at_store_bytes += size
+    def _give(self, group: AppendGroup) -> None:
+        session, bodies = self._session, group.bodies
+        self._at_store += group.count
+        self._at_store_bytes += group.size_bytes
         self.ctx.ask_later(
             self.store_ref,
             store.AppendedAt,
             lambda reply_to: store.Append(session=session, bodies=bodies, reply_to=reply_to),
             timeout_s=STORE_TIMEOUT_S,
-            on_reply=lambda outcome: _Stored(
-                session=session, waits=waits, size_bytes=size, outcome=outcome
-            ),
+            on_reply=lambda outcome: _Stored(session=session, group=group, outcome=outcome),
         )
 
     async def _stored(self, stored: _Stored) -> None:
-        self._at_store -= max(len(stored.waits), 1)
-        self._at_store_bytes -= stored.size_bytes
-        outcome = stored.outcome
+        group, outcome = stored.group, stored.outcome
+        self._at_store -= group.count
+        self._at_store_bytes -= group.size_bytes
         if isinstance(outcome, Exception):
             await self._not_stored(stored, outcome)
             return
         index, at = outcome.first_index, 0
-        for wait in stored.waits:
+        for wait in group.waits:
             behind = at + wait.count
             wait.first, wait.last = index + at, index + behind - 1
             wait.positions = outcome.positions[at:behind]
             at = behind
         if stored.session != self._session or not self.quorum.leading:
-            for wait in stored.waits:
+            for wait in group.waits:
                 wait.answer_to.fail(outcomes.leadership_lost(wait.first, wait.last))
         else:
             self._last = outcome.last_index
-            await self._carry_out(self.quorum.waiting(*stored.waits))
+            await self._carry_out(self.quorum.waiting(*group.waits))
             await self._tell_held()
 
     async def _not_stored(self, stored: _Stored, outcome: Exception) -> None:
-        for wait in stored.waits:
+        for wait in stored.group.waits:
             wait.answer_to.fail(outcomes.not_stored(outcome) or outcomes.store_silent(outcome))
         if isinstance(outcome, LogFull) and stored.session == self._session:
             await self.maintainer.tell(StoreTakes(session=stored.session, takes=False))
+        if (
+            not stored.group.waits
+        ):  # the entry that opens the term; twice in the log it does no harm
+            self._open_term_later(stored.session)
         await self._tell_held()
 
     async def _applied(self, message: Applied) -> None:

@@ -18,6 +18,7 @@ from actors.errors import (
     TriologError,
 )
 from actors.events.dledger import RoleChanged
+from actors.storage.dledger import store
 from wire.dledger_codes import ResponseCode
 from wire.dledger_rpc import AppendEntryRequest, LeadershipTransferRequest
 
@@ -131,6 +132,66 @@ async def test_over_the_wire_a_late_append_is_502(autojump_clock: object) -> Non
         request = AppendEntryRequest(body=b"x", group="ledger", remote_id=leader, local_id="client")
         found = await group.call(leader, request, host=leader)
         assert (found.code, found.index, found.pos) == (502, 1, -1)  # type: ignore[union-attr]
+
+
+# ---- the entry that opens a term ----
+
+
+@pytest.mark.parametrize("answers", [True, False])
+async def test_an_entry_that_opens_a_term_and_was_refused_is_given_again(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch, answers: bool
+) -> None:
+    """Nobody appends: without it the term would commit nothing that is left of older ones.
+
+    A store that is busy refuses it, or does not answer in time.
+    """
+    real, refused = store.Store._append_all, []
+
+    def busy(self: store.Store, appends: list[store.Append]) -> None:
+        taken = []
+        for append in appends:
+            if append.bodies == (b"",) and len(refused) < 3:
+                refused.append(append)
+                if answers:
+                    append.reply_to.fail(Overloaded("too much waits"))
+            else:
+                taken.append(append)
+        real(self, taken)
+
+    async with opened() as group:
+        first = await group.leader()
+        done = await group.append(first, b"before")
+        monkeypatch.setattr(store.Store, "_append_all", busy)
+        await group.kill(first)
+        second = await group.leader()
+        await group.until_shown(done.last_index + 1, second, within_s=400.0)
+        assert len(refused) == 3
+        assert [entry.body for entry in await group.entries(second)] == [b"", b"before", b""]
+
+
+async def test_no_term_is_opened_by_a_leader_that_leads_no_more(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[float] = []
+
+    def busy(self: store.Store, appends: list[store.Append]) -> None:
+        for append in appends:
+            refused.append(trio.current_time())
+            append.reply_to.fail(Overloaded("too much waits"))
+
+    monkeypatch.setattr(store.Store, "_append_all", busy)
+    async with opened() as group:
+        first = await group.leader()
+        cut_off(group, first)
+        await group.until(lambda: group.leaders not in ([], [first]))
+        for name in group.names:
+            if name != first:
+                await group.kill(name)
+        await trio.sleep(20.0)
+        given = len(refused)
+        await trio.sleep(20.0)
+        assert group.role(first).role == "CANDIDATE"  # type: ignore[union-attr]
+        assert given == len(refused) > 0
 
 
 # ---- transfers ----

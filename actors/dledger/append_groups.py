@@ -1,0 +1,76 @@
+"""The appends that a leader gives its store as one, and those that it refuses for want of room.
+
+Upstream: openmessaging/dledger, DLedgerServer.java (handleAppend), 0.3.1.2, one entry at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, TypeAlias
+
+import attrs
+
+from actors.dledger import outcomes
+from actors.dledger.append_waits import AppendWait
+from wire.dledger_entry import ENTRY_HEAD_BYTES
+
+GROUP_BYTES: Final = 1 << 20
+"""Appends are given to the store in groups of about so many bytes: a follower's sync of the first
+begins while the next is written."""
+
+Taken: TypeAlias = tuple[AppendWait, tuple[bytes, ...]]
+"""An append and its bodies."""
+
+
+@attrs.frozen
+class AppendGroup:
+    """Appends whose entries follow on each other.
+
+    Attributes:
+        waits: none for the entry that opens a term.
+        bodies: of all of them.
+        size_bytes: of their entries.
+    """
+
+    waits: tuple[AppendWait, ...]
+    bodies: tuple[bytes, ...]
+    size_bytes: int = 0
+
+    @property
+    def count(self) -> int:
+        """What it counts among the appends at the store."""
+        return max(len(self.waits), 1)
+
+
+def groups(
+    taken: Iterable[Taken], *, room: int, bytes_left: int, body_bytes_max: int
+) -> Iterator[AppendGroup]:
+    """In their order. What has no room is refused, so that one caller's fault is not another's.
+
+    Args:
+        room, bytes_left: appends and bytes that may still wait; the last append may exceed the
+            bytes.
+    """
+    waits: list[AppendWait] = []
+    bodies: list[bytes] = []
+    size = 0
+    for wait, own in taken:
+        largest = max(map(len, own))
+        if room <= 0:
+            wait.answer_to.fail(outcomes.pending_full("too many appends wait for a quorum"))
+        elif bytes_left <= 0:
+            wait.answer_to.fail(outcomes.pending_full("too many bytes wait for the store"))
+        elif largest > body_bytes_max:
+            wait.answer_to.fail(outcomes.too_large(largest, body_bytes_max))
+        else:
+            room -= 1
+            waits.append(wait)
+            bodies += own
+            added = sum(map(len, own)) + ENTRY_HEAD_BYTES * len(own)
+            size += added
+            bytes_left -= added
+            if size >= GROUP_BYTES:
+                yield AppendGroup(tuple(waits), tuple(bodies), size)
+                waits, bodies, size = [], [], 0
+    if waits:
+        yield AppendGroup(tuple(waits), tuple(bodies), size)
