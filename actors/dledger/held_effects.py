@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Final
 
 import attrs
 
 from actors.dledger.core.election_effects import Effects
 from actors.dledger.core.member_state import SavedVote
 from actors.dledger.rpc_messages import Asked
+
+HELD_MAX: Final = 4096
+"""Jobs that may wait for a vote to be saved. At it a member takes no requests; what it learns and
+does by itself is no more than a few."""
 
 
 @attrs.frozen(kw_only=True)
@@ -37,8 +42,15 @@ class HeldEffects:
     def __len__(self) -> int:
         return len(self._jobs)
 
+    @property
+    def full(self) -> bool:
+        """No request is to be taken: its answer would wait behind too many."""
+        return len(self._jobs) >= HELD_MAX
+
     def add(self, job: Job) -> None:
-        """Behind all others."""
+        """Behind all others. What would wait, and asks for nothing, is dropped."""
+        if (self.saving is not None or self._jobs) and job.asked is None and job.effects.idle:
+            return
         self._jobs.append(job)
 
     def next(self) -> Job | SavedVote | None:

@@ -6,7 +6,8 @@ handleHeartBeat, handleLeadershipTransfer), MemberState.java, DLedgerServer.java
 `core.election`.
 
 Differs: what is decided is carried out in order, and nothing of it before the vote that it rests on
-is on the disk. A part that lives anew is told the session again, or has it renewed.
+is on the disk; while that finds no room requests wait, up to a bound. A part that lives anew is
+told the session again, or has it renewed.
 
 Messages: Asked (VOTE, HEART_BEAT, METADATA, LEADERSHIP_TRANSFER), Answered, LedgerGrew, Rejoin,
 SawTerm, StoreTakes, Held, ProveLeader. At its start it asks the store GetMember; later SaveVote
@@ -28,11 +29,13 @@ from actors.dledger.core.election import Election
 from actors.dledger.core.election_effects import Effects, RoleChanged
 from actors.dledger.core.member_state import LedgerEnd, MemberState, SavedVote
 from actors.dledger.core.settings import NUMBERS_OF_A_LIFE, CompatSettings, ElectionSettings
+from actors.dledger.election_clock import ElectionClock, TickDue
 from actors.dledger.held_effects import HeldEffects, Job
 from actors.dledger.leader_board import LeaderBoard
 from actors.dledger.open_questions import OpenQuestions
 from actors.dledger.rpc_messages import Answered, Asked, Call
 from actors.dledger.session_messages import (
+    LeaderProven,
     ProveLeader,
     Rejoin,
     SawTerm,
@@ -62,8 +65,6 @@ on it leaves this member."""
 LEAD_AGAIN_S: Final = 10.0
 """A store that refused an entry for want of room may have some again: it looks at its disk so
 often."""
-UNSENT_MAX: Final = 4096
-"""Inputs whose effects wait for a vote to be saved; requests above it are not answered."""
 ASK_TIMEOUT_S: Final = 5.0
 
 
@@ -92,11 +93,6 @@ class _WatermarksSaid:
 
 
 @attrs.frozen(kw_only=True)
-class _TickDue:
-    """Timer: `Effects.deadline_s`."""
-
-
-@attrs.frozen(kw_only=True)
 class _SaveAgainDue:
     """Timer: the vote is to be saved once more."""
 
@@ -119,7 +115,7 @@ _Inbox: TypeAlias = (
     | _VoteSaved
     | _Opened
     | _WatermarksSaid
-    | _TickDue
+    | TickDue
     | _SaveAgainDue
     | _LeadAgainDue
     | _LookForPreferred
@@ -157,7 +153,7 @@ class StateMaintainer(Actor[_Inbox]):
     _telling: SessionTelling = attrs.field(init=False)
     _held: HeldEffects = attrs.field(init=False)
     _questions: OpenQuestions = attrs.field(factory=OpenQuestions, init=False)
-    _deadline_s: float | None = attrs.field(default=None, init=False)
+    _clock: ElectionClock = attrs.field(init=False)
 
     # ---- life ----
 
@@ -184,6 +180,7 @@ class StateMaintainer(Actor[_Inbox]):
         )
         self._ends = StoredEnds(self.synced, end)
         self._telling = SessionTelling(parts=self.parts, synced=self.synced)
+        self._clock = ElectionClock(self.ctx.timers)
         self._held = HeldEffects(waits=not self.compat.vote_unsynced)
         me, name = self.ctx.self_ref, self.ctx.path
         await self.store_ref.tell(store.Subscribe(subscriber=me, name=name, within_s=NEWS_WITHIN_S))
@@ -206,13 +203,17 @@ class StateMaintainer(Actor[_Inbox]):
                 await self._carry_out(requests.answered(election, now_s, message))
             case store.LedgerGrew():
                 await self._grew(message)
-            case _TickDue():
-                self._deadline_s = None
-                await self._carry_out(election.tick(now_s))
+            case TickDue():
+                campaigns, saving = election.campaign_due(now_s), self._held.saving is not None
+                if self._clock.ticks(now_s, message, campaigns=campaigns, saving=saving):
+                    await self._carry_out(election.tick(now_s))
             case SawTerm():
-                await self._carry_out(election.saw_term(now_s, message.term))
+                if not self._held.full:  # who has it says so again
+                    await self._carry_out(election.saw_term(now_s, message.term))
             case Held():
                 await self._carry_out(election.held(now_s, message.session, message.end))
+            case ProveLeader() if self._held.full:
+                message.reply_to.send(LeaderProven(leads=False))
             case ProveLeader():
                 token = self._questions.proof(message)
                 await self._carry_out(election.proof_requested(now_s, token))
@@ -239,7 +240,7 @@ class StateMaintainer(Actor[_Inbox]):
 
     async def _asked(self, asked: Asked) -> None:
         election, request = self._election, asked.request
-        if len(self._held) >= UNSENT_MAX:
+        if self._held.full:
             asked.reply_to.fail(Overloaded("too much waits for a vote to be saved"))
             return
         match request:
@@ -280,12 +281,7 @@ class StateMaintainer(Actor[_Inbox]):
 
     async def _carry_out(self, effects: Effects, asked: Asked | None = None) -> None:
         """Effects order: `Effects`; what stands behind an unsaved vote waits for it."""
-        if effects.deadline_s is not None and (
-            self._deadline_s is None or effects.deadline_s < self._deadline_s
-        ):
-            # A later deadline needs no new timer: the old one finds nothing due and sets the next.
-            self._deadline_s = effects.deadline_s
-            self.ctx.timers.start_at("tick", effects.deadline_s, _TickDue())
+        self._clock.wake_by(effects.deadline_s)
         self._held.add(Job(effects=effects, asked=asked))
         await self._work()
 
@@ -314,6 +310,8 @@ class StateMaintainer(Actor[_Inbox]):
             return
         self._held.saved()
         await self._work()
+        if self._held.saving is None:
+            self._clock.saved(self.ctx.now_s())
 
     async def _do(self, job: Job) -> None:
         effects, asked, sender = job.effects, job.asked, self.sender

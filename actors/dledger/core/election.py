@@ -198,6 +198,19 @@ class Election(Roles):
         self.maintain_transfers()
         return self.effects()
 
+    def campaign_due(self, now_s: float) -> bool:
+        """Whether `tick` would take the leader for lost, or ask for votes that nobody waits for."""
+        if len(self.state.members) == 1 or self.takes_leadership:
+            return False
+        match self.state.role:
+            case Role.CANDIDATE:
+                ready = self.round is None and self.may_lead and self.state.end_final
+                return ready and now_s >= self.campaign_s
+            case Role.FOLLOWER:
+                return now_s >= self.sign_s + self.settings.leak_s
+            case Role.LEADER:
+                return False
+
     def transfer_requested(
         self, now_s: float, asked: TransferAsked, watermark: int = -1
     ) -> Effects:

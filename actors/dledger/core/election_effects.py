@@ -100,3 +100,11 @@ class Effects:
     send_transfer: SendTransfer | None = None
     events: tuple[object, ...] = ()
     deadline_s: float | None = None
+
+    @property
+    def idle(self) -> bool:
+        """They ask for nothing but a look at the clock."""
+        return attrs.evolve(self, deadline_s=None) == _NOTHING
+
+
+_NOTHING = Effects()
