@@ -257,6 +257,17 @@ def gap_is_appended(patch: Patch) -> None:
     patch.setattr(intake.Intake, "_keep", keep)
 
 
+def commits_what_has_yet_to_leave(patch: Patch) -> None:
+    """The committed index rises though the store still holds what is not the leader's there."""
+    real = intake.Intake._raise_committed
+
+    def raise_committed(self: intake.Intake) -> None:
+        self._leaving = None
+        real(self)
+
+    patch.setattr(intake.Intake, "_raise_committed", raise_committed)
+
+
 # ---- the dispatcher ----
 
 
@@ -327,6 +338,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     compare_by_the_index_only,
     append_without_a_comparison,
     gap_is_appended,
+    commits_what_has_yet_to_leave,
     append_without_compare,
     nothing_is_sent_again,
     refusal_ignored,

@@ -44,13 +44,16 @@ class GroupMachine(RuleBasedStateMachine):
         seed=st.integers(0, 10_000),
         lost=st.sampled_from((0.0, 0.1)),
         sync_max_s=st.sampled_from((0.002, 0.2)),
+        change_max_s=st.sampled_from((0.0, 0.3)),
         batch=st.booleans(),
     )
-    def begin(self, seed: int, lost: float, sync_max_s: float, batch: bool) -> None:
+    def begin(
+        self, seed: int, lost: float, sync_max_s: float, change_max_s: float, batch: bool
+    ) -> None:
         self.world = World(
             seed=seed,
             size=self.size,
-            faults=Faults(lost=lost, sync_max_s=sync_max_s),
+            faults=Faults(lost=lost, sync_max_s=sync_max_s, change_max_s=change_max_s),
             push=PushSettings(batch=batch, batch_bytes_max=300),
         )
         self.world.start_all()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 
 import attrs
+from core_changes import Changes
 from core_disk import ENTRY_BYTES, Append
 from core_life import Life
 
@@ -31,6 +33,7 @@ class Member(Life):
     intake: Intake = attrs.field(init=False)
     quorum: quorum.Quorum[Append] = attrs.field(init=False)
     dispatches: dict[str, Dispatch] = attrs.field(factory=dict, init=False)
+    changes: Changes = attrs.field(init=False)
     session: int = 0
     holding: bool = False
     committed: int = -1  # as far as this life knows
@@ -48,7 +51,10 @@ class Member(Life):
         rng = Random(world.rng.getrandbits(32))
         compat = world.compat
         self.election = Election(settings=world.election, state=state, rng=rng, compat=compat)
-        self.intake = Intake(settings=world.push, ledger=self.disk, waiting_max=1024, compat=compat)
+        self.changes = Changes(self.disk)
+        self.intake = Intake(
+            settings=world.push, ledger=self.changes, waiting_max=1024, compat=compat
+        )
         peers = state.peers
         self.quorum = quorum.Quorum(
             self_id=self.name, peers=peers, settings=AckSettings(), compat=compat
@@ -119,6 +125,7 @@ class Member(Life):
         """All parts at once; in the real member these are messages in this order."""
         assert role.session > self.session
         self.session = role.session
+        self.changes.held.clear()  # the store refuses them
         self.world.saw_role(self.name, role)
         end, begin = self.disk.end, self.disk.first
         if role.role is not Role.LEADER:
@@ -242,7 +249,7 @@ class Member(Life):
         self.disk.begin = first
         if self.election.state.role is Role.LEADER:
             self._grew()
-        elif self.election.state.role is Role.FOLLOWER:
+        elif self.election.state.role is Role.FOLLOWER and not self.changes.held:
             self.intake_effects(self.intake.expired(first))
 
     def sync(self, then: Callable[[int], None]) -> None:
@@ -333,6 +340,9 @@ class Member(Life):
             matched = -1 if self.intake.matched is None else self.intake.matched
             within = effects.committed <= matched or world.compat.commit_to_end
             assert within, "committed beyond what matches"  # CommitWithinMatch
+            leaving, index = self.changes.leaving, effects.committed
+            stays = leaving is None or index < leaving
+            world.promise(stays, f"CommittedNeverLeaves: {index}, from {leaving} on all leave")
             self.quorum.followed(effects.committed)
             world.committed(self, effects.committed)
         for token, answer in effects.answers:
@@ -345,28 +355,30 @@ class Member(Life):
         )
 
     def _store(self, change: StoreChange) -> None:
-        disk, first = self.disk, change.entries[0].index
-        if change.cut_from is not None:
-            kept = change.cut_from > self.committed or self.world.compat.cut_committed
-            assert kept, "what is committed was cut"
-            self.world.count("cuts")
-            del disk.log[change.cut_from :]
-            disk.synced = min(disk.synced, change.cut_from)
-        if change.restart:
-            self.world.count("restarts of a log")
-            placeholder = change.entries[0]
-            disk.log[:] = [placeholder] * first
-            disk.begin = disk.synced = first
-        assert first == len(disk.log), "a gap"
-        for entry in change.entries:
-            disk.log.append(entry)
-            self.world.took(self, entry)
-        session, number = change.session, change.number
+        """A removal may wait, as it does for a sync; what comes behind it waits with it."""
+        held = self.changes.held
+        held.append(change)
+        if len(held) == 1:
+            delay_s = 0.0 if self.changes.leaving is None else self.world.removal_delay_s()
+            if delay_s:
+                self.later(delay_s, lambda: self._store_held(change))
+            else:
+                self._store_held(change)
 
-        def stored(synced: int) -> None:
-            self.intake_effects(self.intake.stored_to(session, number, synced - 1))
+    def _store_held(self, first: StoreChange) -> None:
+        """All that is held, unless that one was refused meanwhile."""
+        held, intake = self.changes.held, self.intake
+        if not held or held[0] is not first:
+            return
+        while held:
+            change = held.popleft()
+            self.changes.carry_out(self, change)
+            self.sync(partial(self._stored, change))
+        if intake.begin < self.disk.begin <= intake.end:  # expired meanwhile
+            self.intake_effects(intake.expired(self.disk.begin))
 
-        self.sync(stored)
+    def _stored(self, change: StoreChange, synced: int) -> None:
+        self.intake_effects(self.intake.stored_to(change.session, change.number, synced - 1))
 
     def _push_answer(
         self, session: int, push: Push, answer: PushAnswer

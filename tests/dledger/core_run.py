@@ -39,6 +39,7 @@ def draw_world(seed: int) -> World:
     names = [f"n{i}" for i in range(size)]
     preferred = (rng.choice(names),) if rng.random() < 0.3 else ()
     election = ElectionSettings(preferred_leaders=preferred)
+    faults = attrs.evolve(faults, change_max_s=rng.choice((0.0, 0.05, 0.5)))
     return World(seed=seed, size=size, faults=faults, push=push, election=election)
 
 

@@ -32,12 +32,17 @@ Step = Callable[[], None]
 
 @attrs.frozen(kw_only=True)
 class Faults:
-    """What the network and the members do; chances are per message."""
+    """What the network and the members do; chances are per message.
+
+    Attributes:
+        change_max_s: a follower's store removes entries so much later at most.
+    """
 
     lost: float = 0.05
     twice: float = 0.02
     delay_max_s: float = 0.05
     sync_max_s: float = 0.02
+    change_max_s: float = 0.0
 
 
 @attrs.define(eq=False)
@@ -100,6 +105,13 @@ class World:
         if not self.open(source, target) or self.rng.random() < self.faults.lost:
             return 0
         return 2 if self.rng.random() < self.faults.twice else 1
+
+    def removal_delay_s(self) -> float:
+        """How long a follower's store holds a removal, and all behind it."""
+        if not self.faults.change_max_s:
+            return 0.0
+        self.count("removals held")
+        return self.rng.uniform(0.0, self.faults.change_max_s)
 
     # ---- tokens ----
 

@@ -21,6 +21,7 @@ SEEN = (
     "expiries",
     "cuts",
     "restarts of a log",
+    "removals held",
     "done",
     "unknown",
     "transfer SUCCESS",
