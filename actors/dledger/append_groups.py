@@ -11,8 +11,10 @@ from typing import Final, TypeAlias
 import attrs
 
 from actors.dledger import outcomes
-from actors.dledger.append_waits import AppendWait
+from actors.dledger.append_waits import AppendWait, RPCAnswer
+from actors.dledger.rpc_messages import Asked
 from wire.dledger_entry import ENTRY_HEAD_BYTES
+from wire.dledger_rpc import AppendEntryRequest
 
 GROUP_BYTES: Final = 1 << 20
 """Appends are given to the store in groups of about so many bytes: a follower's sync of the first
@@ -40,6 +42,17 @@ class AppendGroup:
     def count(self) -> int:
         """What it counts among the appends at the store."""
         return max(len(self.waits), 1)
+
+
+def over_the_wire(asked: Asked, *, term: int, leader: str, deadline_s: float) -> Taken | None:
+    """A client's APPEND; None: it had no body, and is answered."""
+    request = asked.request
+    assert isinstance(request, AppendEntryRequest)
+    answer = RPCAnswer(request, asked.reply_to, term, leader)
+    if request.body is None:
+        answer.fail(outcomes.no_body())
+        return None
+    return AppendWait(answer, 1, deadline_s), (request.body,)
 
 
 def groups(

@@ -19,19 +19,17 @@ from typing import Any, Final, TypeAlias, assert_never
 import attrs
 
 from actors.dledger import append_messages, outcomes
-from actors.dledger.append_groups import AppendGroup, Taken, groups
+from actors.dledger.append_groups import AppendGroup, Taken, groups, over_the_wire
 from actors.dledger.append_messages import Append as Append
 from actors.dledger.append_messages import Applied as Applied
-from actors.dledger.append_messages import Committed as Committed
 from actors.dledger.append_messages import Followed as Followed
 from actors.dledger.append_messages import GetReadIndex as GetReadIndex
 from actors.dledger.append_messages import GetWatermarks as GetWatermarks
 from actors.dledger.append_messages import Held as Held
 from actors.dledger.append_messages import HoldAppends as HoldAppends
 from actors.dledger.append_messages import Matched as Matched
-from actors.dledger.append_messages import ReadIndex as ReadIndex
 from actors.dledger.append_messages import Watermarks as Watermarks
-from actors.dledger.append_waits import AppendWait, AppliedResults, RPCAnswer
+from actors.dledger.append_waits import AppendWait, AppliedResults
 from actors.dledger.core.member_state import LedgerEnd
 from actors.dledger.core.quorum import Quorum, QuorumEffects
 from actors.dledger.open_questions import OpenReads
@@ -50,12 +48,13 @@ from actors.errors import LogFull, NodeStopped
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage.dledger import store
 from actors.storage.pull_messages import NEWS_WITHIN_S
-from wire.dledger_rpc import AppendEntryRequest
 
 MAILBOX_CAPACITY: Final = 16_384
 """Appends, most of them; those that wait for a quorum are bounded by `AckSettings.waiting_max`."""
 STORE_TIMEOUT_S: Final = 60.0
 """A store that answers an append later than this has left its outcome unknown."""
+ASKS_BESIDES: Final = 16
+"""Questions to the store besides those of appends that may wait."""
 OPEN_AGAIN_S: Final = 0.1
 """The entry that opens a term, which the store refused, is given to it again so much later."""
 
@@ -112,6 +111,7 @@ class QuorumAckChecker(Actor[_Inbox]):
     """
 
     mailbox: MailboxSpec = attrs.field(init=False)  # type: ignore[misc]
+    asks_max: int = attrs.field(init=False)  # type: ignore[misc]
     quorum: Quorum[AppendWait]
     synced: bool
     term_body: bytes | None
@@ -134,6 +134,7 @@ class QuorumAckChecker(Actor[_Inbox]):
     _deadline_s: float | None = attrs.field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
+        self.asks_max = self.quorum.settings.waiting_max + ASKS_BESIDES
         self.mailbox = MailboxSpec(
             capacity=MAILBOX_CAPACITY,
             capacity_bytes=self.pending_bytes,
@@ -260,7 +261,7 @@ class QuorumAckChecker(Actor[_Inbox]):
         """Without an entry of its term a leader commits nothing that older ones have left."""
         if self.term_body is None or session != self._session or not self.quorum.leading:
             return
-        if self._holding:  # its log may not grow before the transfer is over
+        if self._holding:  # the log may not grow now
             self._open_term_later(session)
         else:
             self._give(AppendGroup((), (self.term_body,)))
@@ -286,14 +287,10 @@ class QuorumAckChecker(Actor[_Inbox]):
     # ---- appends ----
 
     def _asked(self, asked: Asked, taken: list[Taken]) -> None:
-        request = asked.request
-        assert isinstance(request, AppendEntryRequest)
-        answer = RPCAnswer(request, asked.reply_to, self._term, self._leader)
-        if request.body is None:
-            answer.fail(outcomes.no_body())
-            return
         deadline_s = self.ctx.now_s() + self.quorum.settings.wait_s
-        taken.append((AppendWait(answer, 1, deadline_s), (request.body,)))
+        append = over_the_wire(asked, term=self._term, leader=self._leader, deadline_s=deadline_s)
+        if append is not None:
+            taken.append(append)
 
     def _append_all(self, taken: list[Taken]) -> None:
         quorum = self.quorum

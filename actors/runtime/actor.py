@@ -31,12 +31,15 @@ class Actor(Generic[M]):
 
     Attributes:
         mailbox: how this class's mailbox behaves.
+        asks_max: unanswered `ctx.ask_later`; None: `context.ASKS_PENDING_MAX`. For an actor whose
+            work is bounded by a setting.
         ctx: set before `on_start`.
     """
 
     __slots__ = ("ctx",)
 
     mailbox: ClassVar[MailboxSpec] = MailboxSpec()
+    asks_max: ClassVar[int | None] = None
     ctx: ActorContext[M]
 
     async def on_start(self) -> None:

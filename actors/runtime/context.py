@@ -26,7 +26,7 @@ R2 = TypeVar("R2")
 Ts = TypeVarTuple("Ts")
 
 ASKS_PENDING_MAX = (
-    16_384  # unanswered ask_later of one actor; more means that it does not bound its own work
+    16_384  # unanswered ask_later of one actor; more mean that it does not bound its own work
 )
 
 
@@ -43,6 +43,7 @@ class ActorContext(Generic[M]):
 
     __slots__ = (
         "_asks",
+        "_asks_max",
         "_fail",
         "_mailbox",
         "_nursery",
@@ -61,6 +62,7 @@ class ActorContext(Generic[M]):
         incarnation: int,
         mailbox: Mailbox,
         fail: Callable[[Exception], None],
+        asks_max: int | None = None,
     ) -> None:
         self.path = ref.path
         self.incarnation = incarnation
@@ -72,6 +74,7 @@ class ActorContext(Generic[M]):
         self._fail = fail
         self._nursery: trio.Nursery | None = None
         self._asks: dict[LaterReply, None] = {}
+        self._asks_max = asks_max if asks_max is not None else ASKS_PENDING_MAX
 
     def now_s(self) -> float:
         """Trio's time in seconds, the only one there is for deadlines."""
@@ -138,10 +141,10 @@ class ActorContext(Generic[M]):
         `on_reply` gets the answer, or AskTimeout, ActorDown, MailboxFull or the error the other
         answered with. The question waits for room in the other's mailbox in line with other
         senders; `timeout_s` includes that.
-        Raises: ActorError above ASKS_PENDING_MAX unanswered questions.
+        Raises: ActorError above `Actor.asks_max` unanswered questions.
         """
-        if len(self._asks) >= ASKS_PENDING_MAX:
-            raise ActorError(f"{self.path} has {ASKS_PENDING_MAX} unanswered questions")
+        if len(self._asks) >= self._asks_max:
+            raise ActorError(f"{self.path} has {self._asks_max} unanswered questions")
 
         def done(reply: LaterReply, outcome: Any) -> None:
             self._asks.pop(reply, None)

@@ -39,7 +39,7 @@ class ActorProcess:
         self._ref = registry.ref(path)
         self._mailbox = Mailbox(actor.mailbox, path, registry.deadlines)
         self._ctx: ActorContext[Any] = ActorContext(
-            registry, self._ref, incarnation, self._mailbox, self._fail
+            registry, self._ref, incarnation, self._mailbox, self._fail, actor.asks_max
         )
         self._failure: Exception | None = None
         self._killed = False

@@ -18,6 +18,8 @@ from actors.errors import (
     TriologError,
 )
 from actors.events.dledger import RoleChanged
+from actors.events.runtime import ActorCrashed
+from actors.runtime import context
 from actors.storage.dledger import store
 from wire.dledger_codes import ResponseCode
 from wire.dledger_rpc import AppendEntryRequest, LeadershipTransferRequest
@@ -192,6 +194,41 @@ async def test_no_term_is_opened_by_a_leader_that_leads_no_more(
         await trio.sleep(20.0)
         assert group.role(first).role == "CANDIDATE"  # type: ignore[union-attr]
         assert given == len(refused) > 0
+
+
+# ---- many appends ----
+
+
+async def test_as_many_appends_may_wait_for_the_store_as_for_a_quorum(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The runtime's bound of one actor's questions follows `waiting_max`, which may be larger."""
+    monkeypatch.setattr(context, "ASKS_PENDING_MAX", 50)
+    real, gates = store.Store.handle_batch, list[trio.Event]()
+
+    async def slow(self: store.Store, messages: list[Any]) -> None:
+        for gate in gates:
+            await gate.wait()
+        await real(self, messages)
+
+    monkeypatch.setattr(store.Store, "handle_batch", slow)
+    found: list[Committed | TriologError] = []
+    async with opened(1, waiting_max=100) as group:
+        leader = await group.leader()
+        await group.append(leader, b"before")
+        gates.append(trio.Event())
+
+        async def append(number: int) -> None:
+            found.append(await outcome(group, leader, b"%d" % number, timeout_s=30.0))
+
+        async with trio.open_nursery() as nursery:
+            for number in range(110):
+                nursery.start_soon(append, number)
+                await trio.sleep(0.01)
+            assert [type(each) for each in found] == [Overloaded] * 9, "100 wait, and one more"
+            gates[0].set()
+        assert len([each for each in found if isinstance(each, Committed)]) == 101
+        assert not group.events(ActorCrashed)
 
 
 # ---- transfers ----
