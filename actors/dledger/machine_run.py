@@ -5,7 +5,8 @@ Upstream: openmessaging/dledger, statemachine/StateMachineCaller.java, tag 0.4.0
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from typing import Final, TypeVar
 
 import attrs
@@ -22,6 +23,35 @@ from actors.storage.dledger.snapshots import Reader, Snapshot
 APPLY_ENTRIES_MAX: Final = 1024
 """Given to the machine by one call; then other messages get a turn."""
 T = TypeVar("T")
+
+
+@contextmanager
+def of_group(name: str) -> Iterator[None]:
+    """What a machine raises here says whose it is."""
+    try:
+        yield
+    except MachineFailed as failed:
+        failed.args = (f"group {name}: {failed}",)
+        raise
+
+
+class Given(list[LogEntry]):
+    """Entries of one call, and how far the machine has gone through them."""
+
+    taken = 0
+
+    def __iter__(self) -> Iterator[LogEntry]:
+        for self.taken, each in enumerate(super().__iter__(), 1):
+            yield each
+
+    @property
+    def which(self) -> str:
+        """For people. Who goes through them one by one failed on the one that was taken last."""
+        first, last = self[0].index, self[-1].index
+        if first == last:
+            return f"entry {first}"
+        at = f", at {self[self.taken - 1].index}" if self.taken else ""
+        return f"entries {first} to {last}{at}"
 
 
 @attrs.define
@@ -73,18 +103,22 @@ class MachineRun:
             entries = self.window.entries(first, min(behind, first + APPLY_ENTRIES_MAX - 1))
         except IndexGone:
             return ()  # the news of it still waits
-        given = [LogEntry(one.index, one.term, one.body) for one in entries if one.body]
-        found: list[object] = []
-        if given:
-            found = _call("apply()", lambda: list(self.machine.apply(given)))
-        if len(found) != len(given):
-            raise MachineFailed(
-                f"the state machine's apply() gave {len(found)} results for {len(given)} entries"
-            )
+        given = Given(LogEntry(one.index, one.term, one.body) for one in entries if one.body)
+        found = self._give(given) if given else []
         self.applied, self.term = entries[-1].index, entries[-1].term
         self.body_bytes += sum(len(one.body) for one in given)
         results = iter(found)
         return tuple(next(results) if one.body else None for one in entries)
+
+    def _give(self, given: Given) -> list[object]:
+        try:
+            found = list(self.machine.apply(given))
+        except Exception as error:
+            raise in_doubt(f"apply() of {given.which}", error) from error
+        if len(found) != len(given):
+            what = f"gave {len(found)} results for {len(given)} entries"
+            raise MachineFailed(f"the state machine's apply() of {given.which} {what}")
+        return found
 
     def may_apply(self, told: Told | None, committed: int) -> int:
         """Up to where it is given entries: a leader's machine hears that it leads before those of

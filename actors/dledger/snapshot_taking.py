@@ -18,9 +18,14 @@ from actors.storage.dledger.snapshots import CHUNK_BYTES, TAKEN, SnapshotFolder,
 T = TypeVar("T")
 
 
+WORDS_MAX = 500
+"""Characters of what a machine raised that are passed on."""
+
+
 def in_doubt(what: str, error: Exception) -> MachineFailed:
     """For who calls the machine: what it raised, in one line."""
-    return MachineFailed(f"the state machine's {what} failed: {type(error).__name__}: {error}")
+    words = " ".join(str(error).split())[:WORDS_MAX]
+    return MachineFailed(f"the state machine's {what} failed: {type(error).__name__}: {words}")
 
 
 @attrs.define

@@ -23,7 +23,7 @@ from actors.dledger.append_messages import Applied
 from actors.dledger.machine_messages import GetSnapshot as GetSnapshot
 from actors.dledger.machine_messages import MachineAt, NoSnapshot
 from actors.dledger.machine_messages import ReleaseSnapshot as ReleaseSnapshot
-from actors.dledger.machine_run import MachineRun
+from actors.dledger.machine_run import MachineRun, of_group
 from actors.dledger.rpc_messages import Asked
 from actors.dledger.session_messages import CONTROL, Following, Leading, Resting, SawTerm, Told
 from actors.dledger.snapshot_keeping import SnapshotKeeping
@@ -91,6 +91,7 @@ class StateMachineCaller(Actor[_Inbox]):
     """See the module's text.
 
     Attributes:
+        group: its name.
         make: makes the machine, in its first state.
         outlives: the log, and so snapshots, outlive a restart.
         window: of the log; nothing uncommitted is read.
@@ -104,6 +105,7 @@ class StateMachineCaller(Actor[_Inbox]):
         conflate={store.LedgerGrew: lambda message: None},
         control=CONTROL,
     )
+    group: str
     make: Callable[[], StateMachine]
     outlives: bool
     keeping: SnapshotKeeping
@@ -136,13 +138,15 @@ class StateMachineCaller(Actor[_Inbox]):
         self._syncer = self.disk.syncer()
         folder = self.keeping.folder
         self._receiving = SnapshotReceiving(folder)
-        self._run = MachineRun.make(self.make, self.window)
+        with of_group(self.group):
+            self._run = MachineRun.make(self.make, self.window)
         folder.open(keeps=self.outlives)
         for failed in await stepped(self.keeping.find()):
             self.ctx.emit(failed)
         newest = self.keeping.newest
         if newest is not None:
-            await stepped(self._run.load(self.disk, newest))
+            with of_group(self.group):
+                await stepped(self._run.load(self.disk, newest))
             await self._loaded(newest)
         await self.store_ref.tell(store.Subscribe(subscriber=self.ctx.self_ref, name=self.ctx.path))
 
@@ -159,6 +163,12 @@ class StateMachineCaller(Actor[_Inbox]):
 
     async def handle_batch(self, messages: list[_Inbox]) -> None:
         """One piece of each kind of work a turn."""
+        with of_group(self.group):
+            await self._handle_all(messages)
+            if await self._work():
+                self.ctx.timers.start("go on", 0.0, _GoOn())
+
+    async def _handle_all(self, messages: list[_Inbox]) -> None:
         for message in messages:
             match message:
                 case store.LedgerGrew():
@@ -178,8 +188,6 @@ class StateMachineCaller(Actor[_Inbox]):
                     await self._tell(message)
                 case _:
                     assert_never(message)
-        if await self._work():
-            self.ctx.timers.start("go on", 0.0, _GoOn())
 
     async def _tell(self, told: Told) -> None:
         if self._told is not None and told.session < self._told.session:

@@ -248,6 +248,7 @@ def _machine_caller(place: LedgerPlace, make: Callable[[], StateMachine]) -> Sta
     group, paths, registry = place.group, place.paths, place.registry
     folder = SnapshotFolder(place.env.disk, place.layout.snapshot, group.members)
     return StateMachineCaller(
+        group=group.name,
         make=make,
         outlives=group.store == "file",
         keeping=SnapshotKeeping(folder, group.snapshot_keep),

@@ -9,7 +9,9 @@ import trio
 from group_kit import opened
 from machine_kit import Book, Shelf, appended, failed, other
 
+from actors.dledger.machine_run import Given
 from actors.errors import MachineFailed, OutcomeUnknown
+from actors.state_machine import LogEntry
 
 
 @pytest.mark.parametrize("members", [1, 3])
@@ -108,10 +110,12 @@ async def test_a_machine_that_raises_ends_its_member_with_one_line(autojump_cloc
         leader = await group.leader()
         await group.append(leader, b"good")
         follower = other(group, leader)
+        await group.until(lambda: shelf.books[follower].bodies == ["good"])
         shelf.books[follower].breaks["apply"] = fail
         await group.append(leader, b"bad")
         text = await failed(group, follower)
-        assert text == "the state machine's apply() failed: ValueError: no such account"
+        what = "the state machine's apply() of entry 2 failed: ValueError: no such account"
+        assert text == f"group ledger: {what}"
         done = await group.append(leader, b"others go on")
         assert done.copies == 2
 
@@ -122,7 +126,8 @@ async def test_so_does_one_that_cannot_lead(autojump_clock: Any) -> None:
 
     async with opened(1, machine=Shelf(made=made)) as group:
         text = await failed(group, "n0")
-        assert text == "the state machine's leader_started() failed: ValueError: no such account"
+        what = "the state machine's leader_started() failed: ValueError: no such account"
+        assert text == f"group ledger: {what}"
 
 
 async def test_a_machine_must_answer_every_entry(autojump_clock: Any) -> None:
@@ -136,7 +141,8 @@ async def test_a_machine_must_answer_every_entry(autojump_clock: Any) -> None:
         with pytest.raises(OutcomeUnknown):
             await group.append(leader, b"x")
         text = await failed(group, leader)
-        assert text == "the state machine's apply() gave 0 results for 1 entries"
+        what = "the state machine's apply() of entry 1 gave 0 results for 1 entries"
+        assert text == f"group ledger: {what}"
 
 
 async def test_one_that_cannot_be_made_ends_the_start(autojump_clock: Any) -> None:
@@ -144,8 +150,64 @@ async def test_one_that_cannot_be_made_ends_the_start(autojump_clock: Any) -> No
         raise LookupError("no such table")
 
     async with opened(1, started=False, machine=make) as group:
-        text = "the state machine's making failed: LookupError: no such table"
+        text = "group ledger: the state machine's making failed: LookupError: no such table"
         with pytest.RaisesGroup(
             pytest.RaisesExc(MachineFailed, match=text), flatten_subgroups=True
         ):
             await group.start()
+
+
+POISON = b"poison"
+
+
+class Picky(Book):
+    """It takes all but one entry, at each start anew."""
+
+    def apply(self, entries: Any) -> list[object]:
+        found: list[object] = []
+        for entry in entries:
+            if entry.body == POISON:
+                raise ValueError("two\nlines of  words")
+            found += super().apply([entry])
+        return found
+
+
+async def test_an_entry_that_the_machine_does_not_take_is_named_at_each_start(
+    autojump_clock: Any,
+) -> None:
+    """And the member ends each time: it is not restarted, for its machine's state is in doubt."""
+    async with opened(1, machine=lambda name: Picky()) as group:
+        leader = await group.leader()
+        await appended(group, leader, 0, 3)
+        with pytest.raises(OutcomeUnknown):
+            await group.append(leader, POISON)
+        what = "failed: ValueError: two lines of words"
+        assert await failed(group, leader) == (
+            f"group ledger: the state machine's apply() of entry 4 {what}"
+        )
+        for _ in range(2):
+            began = len(group.seen)
+            await group.start(leader)
+            text = await failed(group, leader)
+            assert text.startswith("group ledger: the state machine's apply() of entr")
+            assert text.endswith((f"y 4 {what}", f"to 4, at 4 {what}"))
+            path = group.paths(leader).state_machine_caller
+            assert [life for life in group.lives(began) if life[1] == path][:2] == [
+                ("started", path),
+                ("crashed", path),
+            ]
+            assert [life for life in group.lives(began) if life == ("started", path)] == [
+                ("started", path)
+            ]
+
+
+def test_of_several_entries_the_one_it_was_at_is_named() -> None:
+    given = Given(LogEntry(index, 1, b"%d" % index) for index in (5, 6, 9))
+    assert given.which == "entries 5 to 9"
+    for entry in given:
+        if entry.index == 6:
+            break
+    assert given.which == "entries 5 to 9, at 6"
+    assert [entry.index for entry in given] == [5, 6, 9]
+    assert given.which == "entries 5 to 9, at 9"
+    assert Given([LogEntry(7, 1, b"x")]).which == "entry 7"

@@ -164,7 +164,8 @@ async def test_a_save_that_raises_ends_the_member(autojump_clock: Any) -> None:
         shelf.books[follower].breaks["save"] = fail
         await appended(group, leader, 0, 25)
         text = await failed(group, follower)
-        assert text == "the state machine's save() failed: ValueError: cannot be written down"
+        what = "the state machine's save() failed: ValueError: cannot be written down"
+        assert text == f"group ledger: {what}"
 
 
 async def test_a_save_without_a_byte_ends_the_member(autojump_clock: Any) -> None:
@@ -176,4 +177,5 @@ async def test_a_save_without_a_byte_ends_the_member(autojump_clock: Any) -> Non
         leader = await group.leader()
         with pytest.raises(OutcomeUnknown):
             await appended(group, leader, 0, 200)
-        assert await failed(group, leader) == "the state machine's save() gave no byte"
+        what = "the state machine's save() gave no byte"
+        assert await failed(group, leader) == f"group ledger: {what}"
