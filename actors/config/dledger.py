@@ -25,7 +25,7 @@ from wire.dledger_entry import (
 )
 
 StoreType: TypeAlias = Literal["file", "memory"]
-TermEntry: TypeAlias = Literal["empty", "message", "none"]
+TermEntry: TypeAlias = Literal["empty", "none"]
 
 
 @attrs.frozen(kw_only=True)
@@ -45,11 +45,9 @@ class DLedgerGroup:
         store: "memory" keeps nothing over a restart. Upstream: storeType, FILE.
         term_entry: how a leader opens its term, so that entries of older terms can be committed
             safely: "empty": an entry without a body, which our readers skip (its index stays a
-            gap), and Java's deliver; "message": one that a stock RocketMQ broker reads as a message
-            of a topic of its own, which this version does not write and refuses; "none": nothing,
-            and older entries are committed by counting, as upstream does, which can lose what was
-            acknowledged (bug B1). Must be stated where a member is a Java node and one of ours may
-            lead; else "empty".
+            gap), and Java's deliver; "none": nothing, and older entries are committed by counting,
+            as upstream does, which can lose what was acknowledged (bug B1). Must be stated where a
+            member is a Java node and one of ours may lead; else "empty".
         compat: "upstream" turns on DLedger 0.3.1.2's looser rules, for comparison and to see its
             known bugs run (`python tests/traps.py`).
         heartbeat_interval_s: Upstream: heartBeatTimeIntervalMs, 2000.

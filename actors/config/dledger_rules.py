@@ -101,9 +101,6 @@ def _numbers(group: DLedgerGroup) -> Iterator[Problem]:
 
 def _term_entry(group: DLedgerGroup) -> Iterator[Problem]:
     key = ("groups", group.name, "term_entry")
-    if group.term_entry == "message":
-        expected = '"empty" or "none" ("message" is not written by this version)'
-        yield Problem(key, expected, '"message"')
     stated = group.term_entry is not None or group.compat is not None
     if group.java_nodes and not group.led_by_java and not stated:
         java = ", ".join(group.java_nodes)

@@ -102,8 +102,6 @@ def _term_body(place: LedgerPlace) -> bytes | None:
             return b""
         case "none":
             return None
-        case "message":
-            raise AssertionError("refused with the cluster file")
 
 
 def _ledger(

@@ -88,12 +88,22 @@ def test_a_quorum_is_more_than_half(count: int, quorum: int) -> None:
             {"members": ("n0", MemberNode("n1", "java"))},
             'term_entry: expected "empty" or "none", stated',
         ),
-        ({"term_entry": "message"}, 'term_entry: expected "empty" or "none" ("message" is not'),
     ],
 )
 def test_what_does_not_fit_is_named(keys: dict[str, Any], line: str) -> None:
     (found,) = lines(group(**keys))
     assert found.startswith("F: key groups.ledger." + line)
+
+
+@pytest.mark.parametrize("word", ["message", "mesage", "emtpy"])
+def test_a_term_is_opened_by_one_of_two_words(word: str) -> None:
+    """What is proposed instead is nothing that is refused as well."""
+    with pytest.raises(ConfigError) as caught:
+        loads(FILE.replace('term_entry = "none"', f'term_entry = "{word}"'), "/x/f.toml")
+    line = str(caught.value)
+    assert "key groups.ledger.term_entry: expected" in line
+    assert f'found "{word}"' in line
+    assert "message" not in line.replace(f'found "{word}"', "")
 
 
 def test_members_on_one_address_are_refused() -> None:

@@ -19,7 +19,7 @@ def test_none_holds_by_default_and_all_of_them_with_upstream() -> None:
     assert [getattr(STRICT, name) for name in FLAGS] == [False] * len(FLAGS)
     assert [getattr(CompatSettings.upstream(), name) for name in FLAGS] == [True] * len(FLAGS)
     assert (STRICT.term_entry, CompatSettings.upstream().term_entry) == ("empty", "none")
-    assert CompatSettings.upstream("message").term_entry == "message"
+    assert CompatSettings.upstream("empty").term_entry == "empty"
 
 
 def test_a_term_that_opens_with_nothing_has_to_count_older_entries() -> None:

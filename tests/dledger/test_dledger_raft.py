@@ -59,7 +59,6 @@ def test_an_acknowledgement_takes_all_up_to_it() -> None:
     "compat",
     [
         STRICT,
-        CompatSettings(term_entry="message"),
         CompatSettings(term_entry="none", count_older=True),
     ],
     ids=lambda compat: compat.term_entry,

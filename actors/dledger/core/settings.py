@@ -35,8 +35,8 @@ class CompatSettings:
     script under `tests/scripts/upstream/` shows. `upstream` has them all.
 
     Attributes:
-        term_entry: how a leader opens its term: "empty" and "message": with an entry, below which
-            older ones are committed; "none": with nothing.
+        term_entry: how a leader opens its term: "empty": with an entry, below which older ones
+            are committed; "none": with nothing.
         count_older: entries of older terms are committed by counting (B1); must be with "none",
             for an idle leader would never know what is committed.
         cut_stays: what was cut comes back after a restart (B6).
@@ -63,7 +63,7 @@ class CompatSettings:
             ended (V15).
     """
 
-    term_entry: Literal["empty", "message", "none"] = "empty"
+    term_entry: Literal["empty", "none"] = "empty"
     count_older: bool = False
     cut_stays: bool = False
     vote_unsynced: bool = False
@@ -86,7 +86,7 @@ class CompatSettings:
         assert self.count_older or self.term_entry != "none"
 
     @classmethod
-    def upstream(cls, term_entry: Literal["empty", "message", "none"] = "none") -> CompatSettings:
+    def upstream(cls, term_entry: Literal["empty", "none"] = "none") -> CompatSettings:
         """All of them."""
         flags = {each.name: True for each in attrs.fields(cls) if each.type == "bool"}
         return cls(term_entry=term_entry, **flags)
