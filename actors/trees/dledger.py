@@ -55,7 +55,7 @@ from actors.state_machine import StateMachine
 from actors.storage.dledger.entry_window import EntryWindow
 from actors.storage.dledger.file_ledger import open_ledger
 from actors.storage.dledger.ledger import LedgerStore
-from actors.storage.dledger.memory_ledger import MemoryLedger
+from actors.storage.dledger.memory_ledger import open_memory_ledger
 from actors.storage.dledger.snapshots import SnapshotFolder
 from actors.storage.dledger.store import Store
 from actors.storage.syncer import Syncer
@@ -110,7 +110,13 @@ def _ledger(
     group = place.group
     if group.store == "memory":
         yield
-        return MemoryLedger(file_bytes=group.data_file_bytes, held=place.held)
+        return open_memory_ledger(
+            place.env.disk,
+            place.layout,
+            place.held,
+            file_bytes=group.data_file_bytes,
+            unsynced=place.compat.vote_unsynced,
+        )
     owner, settings = f"{place.node}: {group.name}", ledger_settings(group)
     return (yield from open_ledger(place.env, place.layout, settings, owner=owner, emit=emit))
 

@@ -3,20 +3,23 @@
 Upstream: openmessaging/dledger, store/DLedgerMemoryStore.java (0.3.1.2).
 
 Differs: it keeps upstream's positions, so that a group may mix it with stores on disk; a follower's
-entries are checked; a truncation removes what it says. Nothing is deleted by age, and nothing
-outlives the process: all that is held counts as synced.
+entries are checked; a truncation removes what it says. Nothing is deleted by age, and no entry
+outlives the process: all that is held counts as synced. Term and vote do, as upstream's, but synced
+(`term_files`): a member that forgot them could elect two leaders of one term.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 
 import attrs
 
+from actors.env.protocols import Disk
 from actors.errors import LogFull
 from actors.storage.dledger import batches, compare
 from actors.storage.dledger.batches import Batch
+from actors.storage.dledger.layout import LedgerLayout
 from actors.storage.dledger.ledger import (
     NONE,
     AppendedEntries,
@@ -26,7 +29,7 @@ from actors.storage.dledger.ledger import (
     check_uncommitted,
     check_vote,
 )
-from actors.storage.dledger.term_files import TermVote
+from actors.storage.dledger.term_files import TermVote, read_term, settle_term, write_term
 from wire.dledger_entry import DATA_FILE_BYTES, ENTRY_HEAD_BYTES, Entry, IndexRecord, decode_index
 
 MEMORY_BYTES_MAX = 1 << 30
@@ -78,6 +81,28 @@ class MemoryReader:
         """Nothing of the log is held here."""
 
 
+def open_memory_ledger(
+    disk: Disk, layout: LedgerLayout, held: MemoryEntries, *, file_bytes: int, unsynced: bool
+) -> MemoryLedger:
+    """An empty log, and the term and the vote that this member left on the disk.
+
+    Args:
+        unsynced: these are read and written in upstream's way (bug B8).
+
+    Raises: CorruptLog: they are there and cannot be read. LogFull, OSError.
+    """
+    disk.mkdir(layout.root)
+    vote = read_term(disk, layout.term, unsynced=unsynced)
+    if vote is not None and not unsynced:
+        settle_term(disk, layout.term, vote)
+    return MemoryLedger(
+        file_bytes=file_bytes,
+        held=held,
+        vote=vote or TermVote(),
+        keep=lambda vote: write_term(disk, layout.term, vote, unsynced=unsynced),
+    )
+
+
 class MemoryLedger:
     """`LedgerStore` of `ledger`, in memory.
 
@@ -85,6 +110,8 @@ class MemoryLedger:
         file_bytes: size that data files would have: it decides about positions.
         bytes_max: room for entries.
         held: where the entries are; what is in it is forgotten.
+        vote: as it was kept.
+        keep: has term and vote on the disk when it returns; None: they are in memory, too.
     """
 
     def __init__(
@@ -93,6 +120,8 @@ class MemoryLedger:
         file_bytes: int = DATA_FILE_BYTES,
         bytes_max: int = MEMORY_BYTES_MAX,
         held: MemoryEntries | None = None,
+        vote: TermVote | None = None,
+        keep: Callable[[TermVote], None] | None = None,
     ) -> None:
         self._file_bytes = file_bytes
         self._bytes_max = bytes_max
@@ -104,7 +133,8 @@ class MemoryLedger:
         self._held_bytes = 0
         self._end_bytes = 0
         self._committed = NONE
-        self._vote = TermVote()
+        self._vote = vote or TermVote()
+        self._keep = keep
 
     @property
     def begin_index(self) -> int:
@@ -213,6 +243,8 @@ class MemoryLedger:
 
     def save_vote(self, vote: TermVote) -> None:
         check_vote(self._vote, vote)
+        if self._keep is not None:
+            self._keep(vote)
         self._vote = vote
 
     def commit(self, index: int) -> None:
