@@ -204,7 +204,7 @@ class Election(Roles):
             return False
         match self.state.role:
             case Role.CANDIDATE:
-                ready = self.round is None and self.may_lead and self.state.end_final
+                ready = self.round is None and self.stands and self.state.end_final
                 return ready and now_s >= self.campaign_s
             case Role.FOLLOWER:
                 return now_s >= self.sign_s + self.settings.leak_s
