@@ -12,7 +12,15 @@ from actors.config import ClusterConfig
 from actors.config.bounds import NAME
 from actors.env.protocols import Disk, Env
 from actors.errors import ConfigError, StorageError, TriologError
-from actors.storage.command_steps import EXIT_OK, absolute, answer, drive, held, synced_mark
+from actors.storage.command_steps import (
+    EXIT_OK,
+    absolute,
+    answer,
+    drive,
+    held,
+    synced_mark,
+    tell_passed_over,
+)
 from actors.storage.tools import arguments, report
 from actors.storage.tools import seed as seeding
 from actors.storage.tools.backup import (
@@ -30,6 +38,7 @@ async def backup(env: Env, command: arguments.Backup) -> int:
     """Copy the groups of a node or a store. Returns the exit code."""
     disk, folder = env.disk, absolute(command.target)
     target = find_target(disk, absolute(command.folder), command.group)
+    tell_passed_over(target)
     locks, is_running = held(disk, target)
     with locks:
         limits: dict[str, Limit] = {}

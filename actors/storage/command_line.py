@@ -35,6 +35,7 @@ from actors.storage.command_steps import (
     drive,
     held,
     synced_mark,
+    tell_passed_over,
 )
 from actors.storage.tools import arguments, report
 from actors.storage.tools.backup import read_raw_identity, verify_group
@@ -101,6 +102,7 @@ async def _run(command: arguments.Command) -> int:
 
 async def _check(env: Env, command: arguments.Check) -> int:
     target = find_target(env.disk, absolute(command.folder), command.group)
+    tell_passed_over(target)
     body = command.max_message_bytes
     locks, is_running = held(env.disk, target)
     options = CheckOptions(

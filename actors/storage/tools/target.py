@@ -19,12 +19,14 @@ from actors.config.strict import dotted, suggestion
 from actors.env.protocols import Disk, FileLock, LockedByOther, LockedByUs
 from actors.errors import ConfigError
 from actors.storage.commit_log import segment_bases, segment_path
+from actors.storage.dledger.layout import LedgerLayout
 from actors.storage.identity import FORMAT_VERSION, LOCK_CONTENT, Identity, read_identity
 from actors.storage.layout import StoreLayout
 from actors.storage.path_kinds import check_kinds, is_folder
 from actors.storage.tools.manifest import Manifest, is_incomplete, read_manifest
 from wire.message_record import RECORD_BYTES_MAX, RECORD_OVERHEAD_MAX
 
+_LEDGER = "a dledger group's store, which its node checks at each start and nobody else reads"
 EXPECTED = "expected a node's data directory, a store root (with commitlog/) or a backup"
 
 
@@ -79,7 +81,8 @@ class Target:
         kind: what it is.
         node_dir: the node's directory; None for a store of another program and for a backup.
         identity: whose it is, as the node says.
-        stores: its groups, or the one that was named.
+        stores: its classic groups, or the one that was named.
+        ledgers: its DLedger groups, whose stores are not read here.
         manifest: a backup's own list.
     """
 
@@ -90,16 +93,20 @@ class Target:
     identity: Identity | None
     stores: tuple[GroupStore, ...]
     manifest: Manifest | None = None
+    ledgers: tuple[str, ...] = ()
 
 
 def find_target(disk: Disk, path: str, group: str | None = None) -> Target:
     """Understand `path` (absolute); `group` names one of its groups.
 
-    Raises: ConfigError: it is nothing of ours, an incomplete backup, or has no such group.
+    Raises: ConfigError: it is nothing of ours, an incomplete backup, or has no such group; what is
+        meant is the store of a DLedger group.
     """
     if not is_folder(disk, path):
         found = "a file" if disk.exists(path) else "no such folder"
         raise ConfigError(f"{path}: {EXPECTED}, found {found}")
+    if _is_ledger(disk, path):
+        raise ConfigError(f"{path}: {EXPECTED}, found {_LEDGER}")
     top = _top_of(disk, path)
     if is_incomplete(disk, top):
         raise ConfigError(
@@ -113,13 +120,19 @@ def find_target(disk: Disk, path: str, group: str | None = None) -> Target:
     kind = Kind.STORE if identity is None else Kind.NODE
     if manifest is not None:
         kind = Kind.BACKUP
+    ledgers: tuple[str, ...] = ()
     if top != path:
         stores: tuple[GroupStore, ...] = (_store(disk, path, identity),)
     elif kind is Kind.STORE:
         stores = (_store(disk, path, None),)
     else:
         names = disk.listdir(f"{path}/groups")
-        stores = tuple(_store(disk, f"{path}/groups/{name}", identity) for name in names)
+        ledgers = tuple(name for name in names if _is_ledger(disk, f"{path}/groups/{name}"))
+        classic = [name for name in names if name not in ledgers]
+        stores = tuple(_store(disk, f"{path}/groups/{name}", identity) for name in classic)
+    if group in ledgers or (ledgers and not stores):
+        found = group or ", ".join(ledgers)
+        raise ConfigError(f"{path}: expected a classic group, found {found}: {_LEDGER}")
     chosen = _chosen(path, stores, group)
     for store in chosen:
         check_kinds(disk, folders=store.layout.folders, files=store.layout.files)
@@ -131,6 +144,7 @@ def find_target(disk: Disk, path: str, group: str | None = None) -> Target:
         identity=identity,
         stores=chosen,
         manifest=manifest,
+        ledgers=ledgers if group is None else (),
     )
 
 
@@ -140,6 +154,12 @@ def one_store(target: Target) -> GroupStore:
         return target.stores[0]
     known = ", ".join(store.name for store in target.stores) or "none"
     raise ConfigError(f"--group: expected one of the groups of {target.path}: {known}")
+
+
+def _is_ledger(disk: Disk, root: str) -> bool:
+    """Whether a folder is the store of a DLedger group, whatever else was tried with it."""
+    is_classic = disk.exists(f"{root}/commitlog")
+    return not is_classic and is_folder(disk, LedgerLayout(root).commit_log)
 
 
 def _top_of(disk: Disk, path: str) -> str:
