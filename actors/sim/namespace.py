@@ -63,7 +63,7 @@ class Namespace:
         self._pending: list[_Change] = []
 
     def get(self, path: str) -> Node | None:
-        return self._now.get(posixpath.normpath(path))
+        return self._now.get(path) or self._now.get(posixpath.normpath(path))
 
     def file(self, path: str) -> Inode:
         node = self.get(path)
@@ -87,11 +87,10 @@ class Namespace:
         node = self._now.get(folder)
         if isinstance(node, Inode):
             raise _error(errno.ENOTDIR, path)
-        return sorted(
-            posixpath.basename(name)
-            for name in self._now
-            if posixpath.dirname(name) == folder and name != "/"
-        )
+        begin = "/" if folder == "/" else f"{folder}/"
+        size = len(begin)
+        inside = [name[size:] for name in self._now if name.startswith(begin)]
+        return sorted(name for name in inside if name and "/" not in name)
 
     def create(self, path: str, inode: Inode) -> None:
         path = posixpath.normpath(path)
