@@ -19,11 +19,17 @@ Log = list[tuple[int, int, bytes]]
 
 
 class Writer:
-    """Stands for a member that leads and follows in turn. `may`: logs that a crash may leave."""
+    """Stands for a member that leads and follows in turn.
+
+    Attributes:
+        may: logs that a crash may leave.
+        ends: where the first entries of the log end; as many as were asked for.
+    """
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         self.log: Log = []
+        self.ends: list[int] = []
         self.may: list[Log] = []
         self.term = self.session = 1
         self.cuts = 0
@@ -48,14 +54,26 @@ class Writer:
         self.log += new
         self.may = [self.log]
 
+    def found(self, log: Log) -> None:
+        """A crash has left this one."""
+        self.log, self.may = log, [log]
+        self.ends.clear()
+
+    def end_before(self, index: int) -> int:
+        """Where the entry before that one ends; what comes from there on is about to change."""
+        end = self.ends[-1] if self.ends else 0
+        for _, _, body in self.log[len(self.ends) : index]:
+            end = place(end, 48 + len(body), FILE) + 48 + len(body)
+            self.ends.append(end)
+        del self.ends[index:]
+        return self.ends[-1] if self.ends else 0
+
     async def change(self, kit: Kit) -> None:
         """Entries of a later term take the place of the last ones."""
         if not self.log:
             return
         at = self.rng.randrange(max(len(self.log) - 8, 0), len(self.log))
-        end = 0
-        for _, _, body in self.log[:at]:
-            end = place(end, 48 + len(body), FILE) + 48 + len(body)
+        end = self.end_before(at)
         self.term += 1
         entries, new = [], self.log[:at]
         for number, body in enumerate(self.bodies()):
@@ -100,6 +118,6 @@ async def test_what_was_called_synced_survives(autojump_clock: Any, seed: int) -
         if cuts == writer.cuts - before and len(candidates) == 1:
             assert len(found) > synced
         seen += len(found)
-        writer.log, writer.may = found, [found]
+        writer.found(found)
     assert seen > 50
     assert writer.cuts > 3
