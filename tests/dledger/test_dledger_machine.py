@@ -6,9 +6,11 @@ import core_machine
 import pytest
 from core_machine import GroupMachine, OfFive, OfThree
 from core_world import World
-from hypothesis import settings
+from hypothesis import Phase, settings
 
-BOUNDED = settings(core_machine.ROUND, max_examples=150, stateful_step_count=25, derandomize=True)
+BOUNDED = settings(core_machine.ROUND, max_examples=50, stateful_step_count=25, derandomize=True)
+"""`.ci/run` plays 100,000 steps besides."""
+SHORT = settings(core_machine.ROUND, max_examples=8)
 
 TestGroupOfThree = OfThree.TestCase
 TestGroupOfThree.settings = BOUNDED
@@ -33,6 +35,7 @@ def test_a_seed_draws_the_same_steps(monkeypatch: pytest.MonkeyPatch) -> None:
         real(world)
 
     monkeypatch.setattr(World, "start_all", start_all)
+    monkeypatch.setattr(core_machine, "ROUND", SHORT)
     core_machine.play(50, 1)  # hypothesis also draws from constants of modules, once all are loaded
     begun.clear()
     core_machine.play(50, 1)
@@ -48,5 +51,7 @@ def test_what_breaks_in_a_step_is_raised(monkeypatch: pytest.MonkeyPatch) -> Non
         raise AssertionError("LogMatching: on purpose")
 
     monkeypatch.setattr(World, "heal", step)
+    first = settings(SHORT, phases=[Phase.generate])  # not the smallest: that takes a while
+    monkeypatch.setattr(core_machine, "ROUND", first)
     with pytest.raises(AssertionError, match="LogMatching"):
         core_machine.main(["--steps", "50"])
