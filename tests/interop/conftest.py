@@ -54,10 +54,8 @@ def java(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> JavaDLedger:
 
 
 @pytest.fixture(scope="session")
-def java_0_2_7(tmp_path_factory: pytest.TempPathFactory) -> JavaDLedger:
-    jars = fetch_jars(DLEDGER_0_2_7)
-    classes = compiled(jars, tmp_path_factory.mktemp("classes-0.2.7"))
-    return JavaDLedger(jars, classes, binds=False)
+def java_0_2_7(java: JavaDLedger) -> JavaDLedger:
+    return JavaDLedger(fetch_jars(DLEDGER_0_2_7), java.classes, binds=False)
 
 
 @pytest.fixture(scope="session")

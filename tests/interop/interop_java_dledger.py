@@ -27,7 +27,7 @@ class JavaDLedger:
     """One version of the real thing.
 
     Attributes:
-        classes: Member.java and Client.java, compiled against it.
+        classes: Member.java and Client.java, compiled against 0.3.1.2; Member runs on 0.2.7 too.
         binds: a member listens at one address; otherwise at all of them, so that its port has to be
             another one than that of the rest: a proxy is in between.
     """

@@ -17,7 +17,7 @@ from pathlib import Path
 import attrs
 from interop_java_dledger import JavaDLedger
 from interop_ledger_files import LedgerFiles
-from interop_links import Link, Links
+from interop_links import HOSTS, Link, Links
 from interop_nodes import ROOT
 from interop_processes import PeerFailed, Process, Processes, free_ports, port_answers, wait_for
 
@@ -42,6 +42,7 @@ from wire.remoting import NEED_DATA, Decoder, Header, encode_frame
 
 GROUP = "ledger"
 ADDRESSES = {"n0": "127.0.0.1", "n1": "127.0.0.2", "n2": "127.0.0.3"}
+TAKEN_HOSTS = (*ADDRESSES.values(), *HOSTS.values())
 OURS, JAVAS = "n0", ("n1", "n2")
 DATA_FILE_BYTES = 65_536
 INDEX_FILE_BYTES = 32 * 512
@@ -91,7 +92,7 @@ class MixedGroup:
     older: Mapping[str, JavaDLedger] = attrs.field(factory=dict)
     timings: Mapping[str, Timing] = attrs.field(factory=dict)
     linked: bool = False
-    port: int = attrs.field(factory=lambda: free_ports(hosts=list(ADDRESSES.values())))
+    port: int = attrs.field(factory=lambda: free_ports(hosts=TAKEN_HOSTS))
     running: dict[str, Process] = attrs.field(factory=dict)
     acknowledged: dict[int, bytes] = attrs.field(factory=dict)
     _links: Links | None = None

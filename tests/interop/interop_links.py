@@ -17,6 +17,9 @@ import attrs
 CONNECT_TIMEOUT_S = 3.0
 CHUNK_BYTES = 65_536
 JOIN_TIMEOUT_S = 10.0
+MEMBERS_MAX = 3
+HOSTS = {(i, j): f"127.0.{10 + i}.{1 + j}" for i in range(MEMBERS_MAX) for j in range(MEMBERS_MAX)}
+"""Where the member with the first number finds the one with the second."""
 
 
 @attrs.define
@@ -175,8 +178,7 @@ class Links:
         for i, source in enumerate(targets):
             for j, (name, target) in enumerate(targets.items()):
                 if source != name:
-                    host = f"127.0.{10 + i}.{1 + j}"
-                    links.links[source, name] = Link.open(host, port, target)
+                    links.links[source, name] = Link.open(HOSTS[i, j], port, target)
         return links
 
     def host(self, source: str, name: str) -> str:

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-from interop_links import Link, Links
+from interop_links import HOSTS, Link, Links
 from interop_processes import free_ports
 
 pytestmark = pytest.mark.real_io
@@ -110,8 +110,7 @@ def test_a_target_that_is_away_ends_the_connection(link: Link, target: socket.so
 
 def test_members_are_cut_off_one_by_one(target: socket.socket) -> None:
     targets = dict.fromkeys(("a", "b", "c"), target.getsockname())
-    hosts = [f"127.0.{10 + i}.{1 + j}" for i in range(3) for j in range(3)]
-    links = Links.between(targets, free_ports(hosts=hosts))
+    links = Links.between(targets, free_ports(hosts=list(HOSTS.values())))
     try:
         assert len({links.host(*each) for each in links.links}) == 6
         links.cut("a")
