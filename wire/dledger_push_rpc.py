@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import ClassVar
 
+import msgspec
+from msgspec import Raw
 from msgspec.structs import force_setattr
 
 from wire.dledger_body import BaseFields, Body
@@ -13,6 +16,7 @@ from wire.dledger_entry import Entry
 from wire.tolerant_json import Int, Long, always
 
 _size = attrgetter("size")
+_encode = msgspec.json.Encoder().encode
 
 
 class PushEntryRequest(Body, frozen=True, kw_only=True):
@@ -70,6 +74,50 @@ class PushEntryRequest(Body, frozen=True, kw_only=True):
         if self.batch_entry:
             return self.batch_entry
         return () if self.entry is None else (self.entry,)
+
+
+class _EncodedPush(Body, frozen=True, kw_only=True):
+    """`PushEntryRequest` of a batch whose entries are JSON already."""
+
+    batch: bool = always(True)
+    batch_entry: Raw
+    code: Int = always(200)
+    commit_index: Long = always(-1)
+    count: Int = always(0)
+    first_entry_index: Long = always(-1)
+    group: str | None = None
+    last_entry_index: Long = always(-1)
+    leader_id: str | None = None
+    local_id: str | None = None
+    remote_id: str | None = None
+    term: Long = always(-1)
+    total_size: Long = always(0)
+    type: PushType | None = always(PushType.APPEND)
+
+
+def encode_batch(entries: Sequence[Entry]) -> Raw:
+    """The JSON of a push's `batch_entry`, for several pushes of it. See `with_batch`."""
+    return Raw(_encode(entries))
+
+
+def with_batch(request: PushEntryRequest, batch: Raw) -> Body:
+    """What is encoded in the place of `request`, to the same bytes; `batch`: of its entries."""
+    assert request.batch
+    return _EncodedPush(
+        batch_entry=batch,
+        code=request.code,
+        commit_index=request.commit_index,
+        count=request.count,
+        first_entry_index=request.first_entry_index,
+        group=request.group,
+        last_entry_index=request.last_entry_index,
+        leader_id=request.leader_id,
+        local_id=request.local_id,
+        remote_id=request.remote_id,
+        term=request.term,
+        total_size=request.total_size,
+        type=request.type,
+    )
 
 
 class PushEntryResponse(Body, frozen=True, kw_only=True):

@@ -69,6 +69,7 @@ from wire.dledger_push_rpc import (
     InstallSnapshotResponse,
     PushEntryRequest,
     PushEntryResponse,
+    with_batch,
 )
 from wire.errors import LocalProtocolError, RemoteProtocolError
 from wire.tolerant_json import TolerantDecoder
@@ -158,13 +159,19 @@ def response_class(code: RequestCode) -> type[Response]:
     return _CLASSES[code][1]
 
 
-def encode_body(body: Request | Response) -> bytes:
+def encode_body(body: Request | Response, batch: msgspec.Raw | None = None) -> bytes:
     """The body of a frame.
+
+    Args:
+        batch: of a PUSH: `encode_batch` of its entries, which then are not encoded again.
 
     Raises:
         LocalProtocolError: a field holds what cannot be written.
     """
     try:
+        if batch is not None:
+            assert isinstance(body, PushEntryRequest)
+            return _encode(with_batch(body, batch))
         return _encode(body)
     except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
         raise LocalProtocolError(f"cannot encode {type(body).__name__}: {error}") from None

@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import Final, TypeAlias, assert_never
 
 import attrs
+from msgspec import Raw
 
 from actors.dledger.append_messages import Matched
 from actors.dledger.base_fields import Sender
@@ -229,12 +230,13 @@ class EntryDispatcher(Actor[_Inbox]):
             await self.maintainer.tell(SawTerm(term=effects.larger_term))
         gone = None
         for push in effects.pushes:
-            request = self._request(push)
-            if request is None:
+            made = self._request(push)
+            if made is None:
                 gone = push
                 break
             call = Call(
-                request=request,
+                request=made[0],
+                batch=made[1],
                 timeout_s=self.timeout_s,
                 token=_Sent(self.ctx.incarnation, self._session, push),
                 answer_to=self.ctx.self_ref,
@@ -251,23 +253,26 @@ class EntryDispatcher(Actor[_Inbox]):
         if gone is not None:
             await self._carry_out(self.dispatch.unreadable(self.ctx.now_s(), gone))
 
-    def _request(self, push: Push) -> PushEntryRequest | None:
-        """The push with its entries; None if one of them has expired."""
+    def _request(self, push: Push) -> tuple[PushEntryRequest, Raw | None] | None:
+        """The push with its entries, and their JSON if known; None if one of them has expired."""
         base = self.sender.base(self.dispatch.peer, self.sender.self_id, self._term)
         if push.type is PushType.COMMIT:
-            return PushEntryRequest(type=push.type, commit_index=push.commit_index, **base)
+            request = PushEntryRequest(type=push.type, commit_index=push.commit_index, **base)
+            return request, None
         try:
-            entries = self.window.entries(push.first, push.last)
+            if push.first == push.last:
+                entry = self.window.entry(push.first)
+                request = PushEntryRequest(
+                    type=push.type, commit_index=push.commit_index, entry=entry, **base
+                )
+                return request, None
+            entries, batch = self.window.batch(push.first, push.last)
         except IndexGone:
             return None
-        if len(entries) == 1:
-            entry = entries[0]
-            return PushEntryRequest(
-                type=push.type, commit_index=push.commit_index, entry=entry, **base
-            )
-        return PushEntryRequest(
+        request = PushEntryRequest(
             type=push.type, commit_index=push.commit_index, batch_entry=entries, **base
         )
+        return request, batch
 
     # ---- snapshots ----
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import attrs
+from msgspec import Raw
 
 from actors.dledger.leader_board import LeaderBoard
 from actors.runtime import ActorRef, ReplyTo
@@ -20,6 +21,7 @@ class Call:
 
     Attributes:
         timeout_s: seconds from when the peer's actor reads this to the answer at the latest.
+        batch: the JSON of a push's entries, where it is known.
         token: comes back as it is; the caller knows its call by it.
         answer_to: takes Answered among others. A caller bounds its own calls, and has a deadline of
             its own for when the peer's actor restarts.
@@ -29,6 +31,7 @@ class Call:
     timeout_s: float
     token: object
     answer_to: ActorRef[Any]
+    batch: Raw | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -93,7 +93,8 @@ def _size_of(message: _Inbox) -> int:
     request = message.request
     match request:
         case PushEntryRequest():
-            data_bytes = sum(entry.size for entry in request.entries)
+            entry = request.entry
+            data_bytes = request.total_size + (0 if entry is None else entry.size)
         case AppendEntryRequest():
             data_bytes = len(request.body or b"")
         case InstallSnapshotRequest():
@@ -177,7 +178,8 @@ class RPCPeer(Actor[_Inbox]):
             self._answer(_Open(call, code), None)
             return
         try:
-            frame = encode_frame(Header(code=code, opaque=opaque), encode_body(call.request))
+            body = encode_body(call.request, call.batch)
+            frame = encode_frame(Header(code=code, opaque=opaque), body)
         except LocalProtocolError as error:
             self._calls.take(opaque)
             self.ctx.emit(

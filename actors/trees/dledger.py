@@ -139,6 +139,7 @@ def _storage(place: LedgerPlace) -> ChildSpec:
         checkpoint_interval_s=group.checkpoint_interval_s,
         pending_bytes=max(group.append_pending_bytes, group.receive_pending_bytes),
         by_snapshot=place.machine is not None,
+        recent=place.recent,
     )
     return storage_child(syncer, store)
 
@@ -224,7 +225,7 @@ def _entry_dispatcher(place: LedgerPlace, peer: str) -> EntryDispatcher:
     registry, paths = place.registry, place.paths
     to_java, machine = peer in place.group.java_nodes, place.machine is not None
     settings = push_settings(place.group, to_java=to_java, machine=machine)
-    window = EntryWindow(place.source())
+    window = EntryWindow(place.source(), recent=place.recent)
     return EntryDispatcher(
         sender=place.sender,
         dispatch=Dispatch(peer=peer, settings=settings, sizes=window, compat=place.compat),

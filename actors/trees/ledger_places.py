@@ -20,6 +20,7 @@ from actors.storage.dledger import reader
 from actors.storage.dledger.entry_window import AHEAD_BYTES, EntrySource
 from actors.storage.dledger.layout import LedgerLayout
 from actors.storage.dledger.memory_ledger import MemoryEntries, MemoryReader
+from actors.storage.dledger.recent import RecentEntries
 from actors.storage.dledger.settings import LedgerSettings
 
 
@@ -75,6 +76,7 @@ class LedgerPlace:
     Attributes:
         board: where refusals find the leader.
         held: of a memory store: what it holds.
+        recent: what this member has appended last.
         machine: makes the group's state machine; None: it has none.
         connections: numbers that outlive restarts of the tree.
     """
@@ -86,6 +88,7 @@ class LedgerPlace:
     registry: Registry
     board: LeaderBoard = attrs.field(factory=LeaderBoard)
     held: MemoryEntries = attrs.field(factory=MemoryEntries)
+    recent: RecentEntries = attrs.field(factory=RecentEntries)
     machine: Callable[[], StateMachine] | None = None
     connections: Iterator[int] = attrs.field(factory=partial(itertools.count, 1))
 

@@ -16,6 +16,7 @@ from wire.dledger_codes import (
     response_code,
 )
 from wire.dledger_entry import Entry, new_entry
+from wire.dledger_push_rpc import encode_batch
 from wire.dledger_rpc import (
     AppendEntryRequest,
     AppendEntryResponse,
@@ -250,6 +251,13 @@ def test_what_java_derives_from_the_entries_is_derived_here() -> None:
     assert (commit.batch, commit.count, commit.total_size) == (False, 0, 0)
     assert (commit.first_entry_index, commit.last_entry_index) == (-1, -1)
     assert (batch.entries, single.entries, commit.entries) == (chain(3, index=7), (ENTRY,), ())
+
+
+def test_a_batch_that_is_json_already_makes_the_same_body() -> None:
+    entries = chain(3, index=7)
+    for more in (BASE, {}, {**BASE, "commit_index": 5, "leader_id": None}):
+        push = PushEntryRequest(batch_entry=entries, **more)
+        assert encode_body(push, encode_batch(entries)) == encode_body(push)
 
 
 def test_what_a_peer_derived_is_not_believed() -> None:

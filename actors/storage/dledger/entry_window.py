@@ -9,8 +9,10 @@ from bisect import bisect_right
 from typing import Final, Protocol
 
 import attrs
+from msgspec import Raw
 
 from actors.storage.dledger.ledger import IndexGone
+from actors.storage.dledger.recent import RecentEntries
 from wire.dledger_entry import Entry, IndexRecord, decode_entries
 
 AHEAD_BYTES: Final = 256 << 10
@@ -38,10 +40,12 @@ class EntryWindow:
 
     Attributes:
         end: index of the last entry that may be read; the owner raises it.
+        recent: of a leader, what need not be read; None: all is read.
     """
 
     source: EntrySource
     end: int = -1
+    recent: RecentEntries | None = None
     _stretches: list[list[Entry]] = attrs.field(factory=list, init=False)  # the newest first
     _end_bytes: tuple[int, int] = attrs.field(default=(-1, 0), init=False)
 
@@ -67,6 +71,11 @@ class EntryWindow:
             first += len(part)
         return found
 
+    def batch(self, first: int, last: int) -> tuple[tuple[Entry, ...], Raw | None]:
+        """As `entries`, with their JSON where it is known. Raises: as `entry`."""
+        entries = self.entries(first, last)
+        return (entries, None) if self.recent is None else self.recent.batch(entries)
+
     def fits(self, first: int, last_max: int, bytes_max: int) -> int:
         """See `LedgerSizes`; of what has left the log, one entry."""
         try:
@@ -88,8 +97,12 @@ class EntryWindow:
     def _behind(self) -> int:
         index, end = self._end_bytes
         if index != self.end:
-            record = self.source.record(self.end)
-            end = record.pos + record.size
+            recent = None if self.recent is None else self.recent.end_of(self.end)
+            if recent is not None:
+                end = recent
+            else:
+                record = self.source.record(self.end)
+                end = record.pos + record.size
             self._end_bytes = (self.end, end)
         return end
 
@@ -99,8 +112,9 @@ class EntryWindow:
         for held in self._stretches:
             if held[0].index <= index <= held[-1].index:
                 return held
-        data = self.source.read(index, self.end, AHEAD_BYTES)
-        found = decode_entries(data)
+        found = [] if self.recent is None else self.recent.stretch(index, AHEAD_BYTES)
+        if not found:
+            found = decode_entries(self.source.read(index, self.end, AHEAD_BYTES))
         del self._stretches[STRETCHES_MAX - 1 :]
         self._stretches.insert(0, found)
         return found

@@ -26,6 +26,7 @@ from actors.events import store as events
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage.dledger import store_messages
 from actors.storage.dledger.ledger import EntryRefused, IndexNotThere, LedgerStore, SyncWork
+from actors.storage.dledger.recent import RecentEntries
 from actors.storage.dledger.store_messages import COMMITS as COMMITS
 from actors.storage.dledger.store_messages import NO_SESSION as NO_SESSION
 from actors.storage.dledger.store_messages import SYNCS as SYNCS
@@ -97,6 +98,7 @@ class Store(Actor[_Inbox]):
         checkpoint_interval_s: how often the committed index is written down, if it has risen.
         pending_bytes: of writes that wait.
         by_snapshot: entries leave by DropBelow alone; otherwise committed ones expire by age.
+        recent: gets what a leader appends.
     """
 
     start: Callable[[Callable[[object], None]], Generator[None, None, LedgerStore]]
@@ -105,6 +107,7 @@ class Store(Actor[_Inbox]):
     checkpoint_interval_s: float
     pending_bytes: int
     by_snapshot: bool = False
+    recent: RecentEntries | None = None
     mailbox: MailboxSpec = attrs.field(init=False)  # type: ignore[misc]
     _ledger: LedgerStore = attrs.field(init=False)
     _session: int = attrs.field(default=NO_SESSION, init=False)
@@ -133,6 +136,8 @@ class Store(Actor[_Inbox]):
     async def on_start(self) -> None:
         """Recover. Nobody may write before a session is open."""
         self._ledger = await stepped(self.start(self.ctx.emit))
+        if self.recent is not None:
+            self.recent.forget()
         for event in self._ledger.opening_events():
             self.ctx.emit(event)
         self.ctx.timers.start("clean", CLEAN_S, _CleanDue(deleted=0))
@@ -194,6 +199,8 @@ class Store(Actor[_Inbox]):
             message.reply_to.fail(self._stale(message.session))
             return
         self._session, self._term = message.session, message.term
+        if self.recent is not None:
+            self.recent.forget()
         ledger = self._ledger
         message.reply_to.send(
             SessionOpened(
@@ -306,18 +313,9 @@ class Store(Actor[_Inbox]):
                 append.reply_to.fail(LogFull(str(refused)))
             self._clean_now()
             return
-        at = 0
-        for append in group:
-            count = len(append.bodies)
-            first = added.first_index + at
-            append.reply_to.send(
-                AppendedAt(
-                    first_index=first,
-                    last_index=first + count - 1,
-                    positions=added.positions[at : at + count],
-                )
-            )
-            at += count
+        if self.recent is not None:
+            self.recent.add(added, bodies)
+        store_messages.answer_appends(group, added)
 
     async def _change(self, message: Change) -> None:
         if message.session != self._session:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 import attrs
 
 from actors.errors import NotStored
 from actors.runtime import ActorRef, ReplyTo
-from actors.storage.dledger.ledger import LedgerStore
+from actors.storage.dledger.ledger import AppendedEntries, LedgerStore
 from actors.storage.dledger.term_files import TermVote
 from actors.storage.syncer import SyncDone
 from wire.dledger_entry import ENTRY_HEAD_BYTES, Entry
@@ -126,6 +127,22 @@ class Append:
     session: int
     bodies: tuple[bytes, ...]
     reply_to: ReplyTo[AppendedAt]
+
+
+def answer_appends(group: Sequence[Append], added: AppendedEntries) -> None:
+    """Tell each where its entries lie, which were written as one."""
+    at = 0
+    for append in group:
+        count = len(append.bodies)
+        first = added.first_index + at
+        append.reply_to.send(
+            AppendedAt(
+                first_index=first,
+                last_index=first + count - 1,
+                positions=added.positions[at : at + count],
+            )
+        )
+        at += count
 
 
 @attrs.frozen(kw_only=True)

@@ -24,6 +24,7 @@ from actors.sim.disk import SimDisk
 from actors.sim.fence import FencedDisk
 from actors.storage.dledger import store
 from actors.storage.dledger.file_ledger import open_ledger
+from actors.storage.dledger.recent import RecentEntries
 from actors.storage.dledger.store import Store
 from actors.storage.syncer import Syncer
 
@@ -48,6 +49,7 @@ class Kit(Machine):
 
     grown: list[store.LedgerGrew] = attrs.field(factory=list)
     events: list[Any] = attrs.field(factory=list)
+    recent: RecentEntries = attrs.field(factory=RecentEntries)
 
     @property
     def store(self) -> Any:
@@ -103,6 +105,7 @@ def tree(kit: Kit, registry: Registry) -> SupervisorSpec:
             data_file_bytes=FILE,
             checkpoint_interval_s=3.0,
             pending_bytes=64 << 20,
+            recent=kit.recent,
         ),
         behind=(ChildSpec(name="listener", start=lambda: Listener(kit)),),
     )
