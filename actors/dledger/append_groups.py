@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from actors.dledger import outcomes
-from actors.dledger.append_waits import AppendWait, RPCAnswer
+from actors.dledger.append_waits import AppendWait, RPCAnswer, RPCAnswers
 from actors.dledger.rpc_messages import Asked
 from wire.dledger_entry import ENTRY_HEAD_BYTES
 from wire.dledger_rpc import AppendEntryRequest
@@ -41,18 +41,36 @@ class AppendGroup:
     @property
     def count(self) -> int:
         """What it counts among the appends at the store."""
-        return max(len(self.waits), 1)
+        return sum([wait.appends for wait in self.waits]) or 1
 
 
-def over_the_wire(asked: Asked, *, term: int, leader: str, deadline_s: float) -> Taken | None:
-    """A client's APPEND; None: it had no body, and is answered."""
+def over_the_wire(asked: Asked, *, term: int, leader: str, deadline_s: float) -> list[Taken]:
+    """A client's APPEND; none: it had no body, and is answered."""
     request = asked.request
     assert isinstance(request, AppendEntryRequest)
     answer = RPCAnswer(request, asked.reply_to, term, leader)
     if request.body is None:
         answer.fail(outcomes.no_body())
-        return None
-    return AppendWait(answer, 1, deadline_s), (request.body,)
+        return []
+    return [(AppendWait(answer, 1, deadline_s), (request.body,))]
+
+
+def together(answers: RPCAnswers, *, deadline_s: float, body_bytes_max: int) -> list[Taken]:
+    """What came together as few appends: as one, where no body is too large."""
+    bodies = [request.body or b"" for request in answers.requests]
+    found: list[Taken] = []
+    first = 0
+    for place in range(len(bodies) + 1):
+        if place < len(bodies) and len(bodies[place]) <= body_bytes_max:
+            continue
+        if place > first:
+            count = place - first
+            wait = AppendWait(answers.part(first, place), count, deadline_s, appends=count)
+            found.append((wait, tuple(bodies[first:place])))
+        if place < len(bodies):
+            answers.refuse(place, outcomes.too_large(len(bodies[place]), body_bytes_max))
+        first = place + 1
+    return found
 
 
 def groups(
@@ -61,8 +79,8 @@ def groups(
     """In their order. What has no room is refused, so that one caller's fault is not another's.
 
     Args:
-        room, bytes_left: appends and bytes that may still wait; the last append may exceed the
-            bytes.
+        room, bytes_left: appends and bytes that may still wait; what came together is taken as a
+            whole, and the last append may exceed the bytes.
     """
     waits: list[AppendWait] = []
     bodies: list[bytes] = []
@@ -76,7 +94,7 @@ def groups(
         elif largest > body_bytes_max:
             wait.answer_to.fail(outcomes.too_large(largest, body_bytes_max))
         else:
-            room -= 1
+            room -= wait.appends
             waits.append(wait)
             bodies += own
             added = sum(map(len, own)) + ENTRY_HEAD_BYTES * len(own)

@@ -42,32 +42,108 @@ class RPCAnswer:
         return self.reply_to.answered
 
     def send(self, value: Committed) -> bool:
-        return self.reply_to.send(
-            self._response(ResponseCode.SUCCESS, value.first_index, value.positions[0])
-        )
+        index, pos = value.first_index, value.positions[0]
+        return self.reply_to.send(_response(self, self.request, ResponseCode.SUCCESS, index, pos))
 
     def fail(self, error: Exception) -> bool:
         first = getattr(error, "first", None)
-        return self.reply_to.send(
-            self._response(outcomes.code_of(error), -1 if first is None else first, -1)
+        index = -1 if first is None else first
+        return self.reply_to.send(_response(self, self.request, outcomes.code_of(error), index, -1))
+
+
+@attrs.define
+class RPCAnswers:
+    """To clients' APPENDs that came together: they leave together, once each has its response.
+
+    Attributes:
+        term, leader: of the answers.
+    """
+
+    requests: tuple[AppendEntryRequest, ...]
+    reply_to: ReplyTo[tuple[Response, ...]]
+    term: int
+    leader: str
+    _responses: dict[int, Response] = attrs.field(factory=dict, init=False)  # by place
+
+    def part(self, first: int, behind: int) -> RPCAnswersPart:
+        """To those that are one append; `first`, `behind`: their places."""
+        return RPCAnswersPart(self, first, behind)
+
+    def refuse(self, place: int, error: Exception) -> bool:
+        """Nothing of that one was written."""
+        response = _response(self, self.requests[place], outcomes.code_of(error), -1, -1)
+        return self.add({place: response})
+
+    def add(self, responses: dict[int, Response]) -> bool:
+        """False: nobody waits for them any more."""
+        found = self._responses
+        found.update(responses)
+        if len(found) < len(self.requests):
+            return not self.reply_to.answered
+        return self.reply_to.send(tuple(found[place] for place in range(len(found))))
+
+
+@attrs.define
+class RPCAnswersPart:
+    """To some of `RPCAnswers` that are one append."""
+
+    _all: RPCAnswers
+    _first: int
+    _behind: int
+
+    @property
+    def answered(self) -> bool:
+        return self._all.reply_to.answered
+
+    def send(self, value: Committed) -> bool:
+        to, first, index = self._all, self._first, value.first_index
+        return to.add(
+            {
+                first + n: _response(
+                    to, to.requests[first + n], ResponseCode.SUCCESS, index + n, pos
+                )
+                for n, pos in enumerate(value.positions)
+            }
         )
 
-    def _response(self, code: ResponseCode, index: int, pos: int) -> AppendEntryResponse:
-        """Upstream's: only where nothing was written it copies all base fields of the request."""
-        request, written = self.request, index >= 0
-        return AppendEntryResponse(
-            code=code,
-            group=request.group,
-            index=index,
-            leader_id=self.leader or None,
-            local_id=None if written else request.local_id,
-            pos=pos,
-            remote_id=None if written else request.remote_id,
-            term=self.term if written else request.term,
+    def fail(self, error: Exception) -> bool:
+        to, code, index = self._all, outcomes.code_of(error), getattr(error, "first", None)
+        return to.add(
+            {
+                place: _response(
+                    to,
+                    to.requests[place],
+                    code,
+                    -1 if index is None else index + place - self._first,
+                    -1,
+                )
+                for place in range(self._first, self._behind)
+            }
         )
 
 
-AnswerTo: TypeAlias = ReplyTo[Committed] | RPCAnswer
+def _response(
+    to: RPCAnswer | RPCAnswers,
+    request: AppendEntryRequest,
+    code: ResponseCode,
+    index: int,
+    pos: int,
+) -> AppendEntryResponse:
+    """Upstream's: only where nothing was written it copies all base fields of the request."""
+    written = index >= 0
+    return AppendEntryResponse(
+        code=code,
+        group=request.group,
+        index=index,
+        leader_id=to.leader or None,
+        local_id=None if written else request.local_id,
+        pos=pos,
+        remote_id=None if written else request.remote_id,
+        term=to.term if written else request.term,
+    )
+
+
+AnswerTo: TypeAlias = ReplyTo[Committed] | RPCAnswer | RPCAnswersPart
 
 
 @attrs.define
@@ -76,6 +152,7 @@ class AppendWait:
 
     Attributes:
         count: of its entries.
+        appends: that it stands for, made by as many requests.
         first, last: their indexes once the store has said them, -1 before.
         positions: of each, in bytes.
     """
@@ -83,6 +160,7 @@ class AppendWait:
     answer_to: AnswerTo
     count: int
     deadline_s: float
+    appends: int = 1
     first: int = -1
     last: int = -1
     positions: tuple[int, ...] = ()

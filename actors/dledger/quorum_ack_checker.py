@@ -6,10 +6,10 @@ Upstream: openmessaging/dledger, DLedgerEntryPusher.java (QuorumAckChecker, wait
 Differs: all appends that wait are given to the store as one; a leader opens its term with an entry
 of its own (`term_body`), so that what older leaders left can be committed.
 
-Messages: Append, Asked (APPEND), Matched, Applied, Followed, HoldAppends, GetWatermarks,
-GetReadIndex, LedgerGrew, and sessions. It asks the store Append and tells it Commit; it tells the
-maintainer Held, StoreTakes and Rejoin, readers CommittedTo. A restart forgets all that waits, whose
-outcome is then unknown, and has the session renewed.
+Messages: Append, Asked (APPEND), AskedAppends, Matched, Applied, Followed, HoldAppends,
+GetWatermarks, GetReadIndex, LedgerGrew, and sessions. It asks the store Append and tells it Commit;
+it tells the maintainer Held, StoreTakes and Rejoin, readers CommittedTo. A restart forgets all that
+waits, whose outcome is then unknown, and has the session renewed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Final, TypeAlias, assert_never
 import attrs
 
 from actors.dledger import append_messages, outcomes
-from actors.dledger.append_groups import AppendGroup, Taken, groups, over_the_wire
+from actors.dledger.append_groups import AppendGroup, Taken, groups, over_the_wire, together
 from actors.dledger.append_messages import Append as Append
 from actors.dledger.append_messages import Applied as Applied
 from actors.dledger.append_messages import Followed as Followed
@@ -29,12 +29,12 @@ from actors.dledger.append_messages import Held as Held
 from actors.dledger.append_messages import HoldAppends as HoldAppends
 from actors.dledger.append_messages import Matched as Matched
 from actors.dledger.append_messages import Watermarks as Watermarks
-from actors.dledger.append_waits import AppendWait, AppliedResults
+from actors.dledger.append_waits import AppendWait, AppliedResults, RPCAnswers
 from actors.dledger.core.member_state import LedgerEnd
 from actors.dledger.core.quorum import Quorum, QuorumEffects
 from actors.dledger.open_questions import OpenReads
 from actors.dledger.reader_messages import CommittedTo
-from actors.dledger.rpc_messages import Asked
+from actors.dledger.rpc_messages import Asked, AskedAppends
 from actors.dledger.session_messages import (
     CONTROL,
     Following,
@@ -83,6 +83,7 @@ class _OpenTermDue:
 Message: TypeAlias = (
     Append
     | Asked
+    | AskedAppends
     | Matched
     | Applied
     | Followed
@@ -169,8 +170,8 @@ class QuorumAckChecker(Actor[_Inbox]):
                 case Append():
                     wait = AppendWait(message.reply_to, len(message.bodies), message.deadline_s)
                     taken.append((wait, message.bodies))
-                case Asked():
-                    self._asked(message, taken)
+                case Asked() | AskedAppends():
+                    taken += self._asked(message)
                 case _:
                     await self._other(message)
         if taken:
@@ -286,11 +287,12 @@ class QuorumAckChecker(Actor[_Inbox]):
 
     # ---- appends ----
 
-    def _asked(self, asked: Asked, taken: list[Taken]) -> None:
+    def _asked(self, asked: Asked | AskedAppends) -> list[Taken]:
         deadline_s = self.ctx.now_s() + self.quorum.settings.wait_s
-        append = over_the_wire(asked, term=self._term, leader=self._leader, deadline_s=deadline_s)
-        if append is not None:
-            taken.append(append)
+        if isinstance(asked, Asked):
+            return over_the_wire(asked, term=self._term, leader=self._leader, deadline_s=deadline_s)
+        answers = RPCAnswers(asked.requests, asked.reply_to, self._term, self._leader)
+        return together(answers, deadline_s=deadline_s, body_bytes_max=self.body_bytes_max)
 
     def _append_all(self, taken: list[Taken]) -> None:
         quorum = self.quorum

@@ -10,6 +10,7 @@ apache/rocketmq, remoting/netty/NettyRemotingAbstract.processRequestCommand, 4.9
 Differs:
 - What a part has no room for waits in line for it, while other parts' requests go on; upstream has
   four threads for all. More GETs than READS_MAX get remoting code 2 (busy).
+- APPENDs that came together go to the checker as one, and their answers leave together.
 - PULL is answered by code 3; upstream fails with code 1.
 - TLS is not spoken.
 
@@ -19,19 +20,21 @@ temporary child, and its end is the connection's end.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Final, TypeAlias, assert_never
 
 import attrs
 import trio
 
-from actors.dledger.rpc_messages import Asked
+from actors.dledger.rpc_messages import Asked, AskedAppends, Services
 from actors.dledger.rpc_routing import Directory, server_of
 from actors.dledger.rpc_stream import IDLE_S, FrameStream, Received, StreamEnded, frame_bytes
 from actors.env.protocols import Stream
 from actors.events import dledger as events
 from actors.runtime import Actor, MailboxFull, MailboxSpec, ReplyTo, StopReason, describe
 from wire.dledger_rpc import (
+    AppendEntryRequest,
     GetEntriesRequest,
     Request,
     Response,
@@ -97,6 +100,8 @@ class RPCConnection(Actor[_Inbox]):
     _unanswered: int = 0
     _unanswered_bytes: int = 0
     _reads: int = 0
+    _appends: list[tuple[Header, AppendEntryRequest, int]] = attrs.field(factory=list)
+    _appends_for: Services | None = None  # whom those are for that came just now
     _answers: list[tuple[Header, Response | Exception]] = attrs.field(factory=list)
     _told: bool = False  # that there are answers
     _room: trio.Event = attrs.field(factory=trio.Event)
@@ -184,6 +189,7 @@ class RPCConnection(Actor[_Inbox]):
             self._serve(frame)
             if self._work_bytes >= WORK_BYTES:
                 await self._breathe()
+        self._route_appends()
 
     def _serve(self, frame: Frame) -> None:
         header = frame.header
@@ -211,10 +217,20 @@ class RPCConnection(Actor[_Inbox]):
             self._refuse(header, f"for {whom}: {answer.code}")
             self._answer(header, answer)
             return
+        if isinstance(request, AppendEntryRequest) and request.body is not None:
+            if services is not self._appends_for:
+                self._route_appends()
+                self._appends_for = services
+            self._appends.append((header, request, size_bytes))
+            return
         is_read = isinstance(request, GetEntriesRequest)
         if is_read and (self._reads >= READS_MAX or self._frames.unsent_bytes >= UNSENT_BYTES_MAX):
             self._fail(header, REMOTING_SYSTEM_BUSY, BUSY)
             return
+        self._ask(services, header, request, size_bytes)
+
+    def _ask(self, services: Services, header: Header, request: Request, size_bytes: int) -> None:
+        is_read = isinstance(request, GetEntriesRequest)
         self._unanswered += 1
         self._unanswered_bytes += size_bytes
         self._reads += is_read
@@ -225,6 +241,44 @@ class RPCConnection(Actor[_Inbox]):
         asked = Asked(request=request, reply_to=reply_to, peer=self._stream.remote.host)
         if not reply_to.answered and not server.post(asked):
             reply_to.fail(MailboxFull(BUSY))
+
+    def _route_appends(self) -> None:
+        """Those that came together go together: they are written, and answered, as one."""
+        services, appends = self._appends_for, self._appends
+        if not appends:
+            return
+        assert services is not None
+        self._appends_for, self._appends = None, []
+        if len(appends) == 1:
+            self._ask(services, *appends[0])
+            return
+        headers, requests, sizes = zip(*appends, strict=True)
+        size_bytes = sum(sizes)
+        self._unanswered += len(headers)
+        self._unanswered_bytes += size_bytes
+        checker = services.quorum_ack_checker
+        reply_to: ReplyTo[tuple[Response, ...]] = ReplyTo.local(
+            partial(self._appended, headers, size_bytes), asked=checker
+        )
+        asked = AskedAppends(requests=requests, reply_to=reply_to)
+        if not reply_to.answered and not checker.post(asked):
+            reply_to.fail(MailboxFull(BUSY))
+
+    def _appended(
+        self,
+        headers: tuple[Header, ...],
+        size_bytes: int,
+        answers: tuple[Response, ...] | Exception,
+    ) -> None:
+        """As `_answered`."""
+        if self._ended:
+            return
+        self._unanswered -= len(headers)
+        self._unanswered_bytes -= size_bytes
+        each: Sequence[Response | Exception]
+        each = (answers,) * len(headers) if isinstance(answers, Exception) else answers
+        for header, answer in zip(headers, each, strict=True):
+            self._answer(header, answer)
 
     def _answered(
         self, header: Header, size_bytes: int, is_read: bool, answer: Response | Exception

@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from actors.dledger.leader_board import LeaderBoard
 from actors.runtime import ActorRef, ReplyTo
-from wire.dledger_rpc import Request, Response
+from wire.dledger_rpc import AppendEntryRequest, Request, Response
 
 
 @attrs.frozen(kw_only=True)
@@ -63,6 +63,19 @@ class Asked:
     request: Request
     reply_to: ReplyTo[Response]
     peer: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class AskedAppends:
+    """As Asked, to the checker: APPENDs that came together, all for this member, each with a body.
+
+    Attributes:
+        requests: two or more.
+        reply_to: answered once, when all of them are, with a response for each.
+    """
+
+    requests: tuple[AppendEntryRequest, ...]
+    reply_to: ReplyTo[tuple[Response, ...]]
 
 
 @attrs.frozen(kw_only=True)

@@ -18,6 +18,7 @@ class Append:
     name: str
     last: int
     deadline_s: float
+    appends: int = 1
 
 
 @attrs.define

@@ -238,20 +238,30 @@ class Group:
 
     async def call(self, name: str, request: Request, *, host: str | None = None) -> Response:
         """Ask a member over a connection of one's own, from another member's machine."""
+        return (await self.calls(name, request, host=host))[0]
+
+    async def calls(self, name: str, *requests: Request, host: str | None = None) -> list[Response]:
+        """Ask all of one kind, in one piece. The answers in the order of the requests."""
         source = host or next(other for other in self.names if other != name)
         network = self.world.network.open(source)
         address = Address(self.config.nodes[name], self.config.ledger_groups_of(name)[0].port)
         stream = await network.connect(address.host, address.port)
         receive, send = stream.halves()
-        code: RequestCode = request_code_of(request)
-        await send.send_all(encode_frame(Header(code=code, opaque=7), encode_body(request)))
+        code: RequestCode = request_code_of(requests[0])
+        frames = [
+            encode_frame(Header(code=code, opaque=number), encode_body(request))
+            for number, request in enumerate(requests)
+        ]
+        await send.send_all(b"".join(frames))
         decoder = Decoder()
+        found: dict[int, Response] = {}
         with trio.fail_after(WITHIN_S):
-            while (frame := decoder.next_frame()) is NEED_DATA:
-                decoder.receive_data(await receive.receive_some(1 << 16))
+            while len(found) < len(requests):
+                while (frame := decoder.next_frame()) is NEED_DATA:
+                    decoder.receive_data(await receive.receive_some(1 << 16))
+                found[frame.header.opaque] = decode_response(code, frame.body)[0]
         stream.abort()
-        response, _ = decode_response(code, frame.body)
-        return response
+        return [found[number] for number in range(len(requests))]
 
 
 @asynccontextmanager

@@ -127,6 +127,31 @@ async def test_a_client_appends_and_reads_over_the_wire(autojump_clock: object) 
         assert [(entry.body, entry.pos) for entry in read.entries] == [(b"hello", done.pos)]
 
 
+async def test_appends_that_come_together_are_each_answered(autojump_clock: object) -> None:
+    async with opened(max_entry_bytes=1000) as group:
+        leader = await group.leader()
+        last = (await group.append(leader, b"before")).last_index
+        bodies = [b"a", bytes(1001), b"", b"b", b"c", bytes(2000)]
+        to = base(leader)
+        requests = [AppendEntryRequest(body=body, **to) for body in bodies]
+        found = await group.calls(leader, *requests, AppendEntryRequest(**to))
+        codes = [answer.code for answer in found]
+        assert codes == [200, 411, 200, 200, 200, 411, 411]
+        answers = [answer for answer in found if isinstance(answer, AppendEntryResponse)]
+        indexes = [answer.index for answer in answers]
+        assert indexes == [last + 1, -1, last + 2, last + 3, last + 4, -1, -1]
+        await group.until_shown(last + 4)
+        entries = {entry.index: entry for entry in await group.entries(leader)}
+        for body, answer in zip(bodies, answers, strict=False):
+            if answer.code == 200:
+                entry = entries[answer.index]
+                assert (entry.body, entry.pos, entry.term) == (body, answer.pos, answer.term)
+        follower = next(name for name in group.names if name != leader)
+        other = base(follower)
+        refused = await group.calls(follower, *[AppendEntryRequest(body=b"x", **other)] * 2)
+        assert [answer.code for answer in refused] == [ResponseCode.NOT_LEADER] * 2
+
+
 async def test_what_cannot_be_served_has_upstreams_codes(autojump_clock: object) -> None:
     async with opened(max_entry_bytes=1000) as group:
         leader = await group.leader()

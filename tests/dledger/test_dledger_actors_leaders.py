@@ -134,6 +134,26 @@ async def test_over_the_wire_a_late_append_is_502(autojump_clock: object) -> Non
         request = AppendEntryRequest(body=b"x", group="ledger", remote_id=leader, local_id="client")
         found = await group.call(leader, request, host=leader)
         assert (found.code, found.index, found.pos) == (502, 1, -1)  # type: ignore[union-attr]
+        both: Any = await group.calls(leader, request, request, host=leader)
+        assert [(each.code, each.index, each.pos) for each in both] == [(502, 2, -1), (502, 3, -1)]
+
+
+async def test_over_the_wire_no_more_appends_wait_than_may(autojump_clock: object) -> None:
+    async with opened(waiting_max=2) as group:
+        leader = await group.leader()
+        cut_off(group, leader)
+        request = AppendEntryRequest(body=b"x", group="ledger", remote_id=leader, local_id="client")
+        codes: list[int] = []
+
+        async def append(count: int) -> None:
+            found = await group.calls(leader, *[request] * count, host=leader)
+            codes.extend(answer.code for answer in found)
+
+        async with trio.open_nursery() as nursery:
+            for count in (3, 2, 1):
+                nursery.start_soon(append, count)
+                await trio.sleep(0.05)
+        assert codes == [ResponseCode.LEADER_PENDING_FULL] * 3 + [502] * 3
 
 
 # ---- the entry that opens a term ----

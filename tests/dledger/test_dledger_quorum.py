@@ -14,6 +14,7 @@ from actors.events import dledger as events
 class Append:
     last: int
     deadline_s: float = 2.5
+    appends: int = 1
 
 
 def a_quorum(members: int = 3, *, committed: int = -1, **options: bool) -> Quorum[Append]:
@@ -160,6 +161,21 @@ def test_10001_appends_may_wait_and_fewer_after_time_outs() -> None:
     assert quorum.full
     assert len(quorum.tick(2.5).timed_out) == 5
     assert not quorum.full
+
+
+@pytest.mark.checklist(30, of="dledger")
+def test_what_stands_for_several_appends_counts_as_several() -> None:
+    quorum = leading()
+    one, two, three = (Append(last=9 + n, deadline_s=float(n), appends=n) for n in (1, 2, 3))
+    quorum.waiting(one, two, three)
+    assert quorum.open_count == 6
+    assert quorum.tick(1.0).timed_out == (one,)
+    assert quorum.open_count == 5
+    quorum.stored(1, 11)
+    assert quorum.matched(1, "n1", 11).done == (two,)
+    assert quorum.open_count == 3
+    assert quorum.rest().lost == (three,)
+    assert quorum.open_count == 0
 
 
 @pytest.mark.checklist(31, of="dledger")

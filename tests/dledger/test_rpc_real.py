@@ -6,10 +6,10 @@ import pytest
 import trio
 from rpc_kit import Client, calling, request, serving
 
-from actors.dledger.rpc_messages import Asked
+from actors.dledger.rpc_messages import Asked, AskedAppends
 from actors.env.tcp import TcpNetwork
 from actors.events.dledger import RPCConnectionClosed, RPCListening, RPCPeerLost
-from wire.dledger_rpc import AppendEntryRequest, AppendEntryResponse
+from wire.dledger_rpc import AppendEntryRequest, AppendEntryResponse, Request
 
 pytestmark = pytest.mark.real_io
 
@@ -20,14 +20,20 @@ LARGE_BYTES = 4 << 20
 async def test_a_peer_calls_a_member_over_tcp() -> None:
     """Many small calls at once, then large ones; a bad frame beside them; then the member stops."""
 
-    async def first_byte(asked: Asked) -> None:
-        body = asked.request.body if isinstance(asked.request, AppendEntryRequest) else None
-        assert body
-        asked.reply_to.send(AppendEntryResponse(index=len(body), pos=body[0]))
+    def first_byte(asked: Request) -> AppendEntryResponse:
+        assert isinstance(asked, AppendEntryRequest)
+        assert asked.body
+        return AppendEntryResponse(index=len(asked.body), pos=asked.body[0])
+
+    async def answer(asked: Asked | AskedAppends) -> None:
+        if isinstance(asked, AskedAppends):
+            asked.reply_to.send(tuple(map(first_byte, asked.requests)))
+        else:
+            asked.reply_to.send(first_byte(asked.request))
 
     with trio.fail_after(60):
         async with serving(network=TcpNetwork(), port=0) as kit:
-            kit.behave = first_byte
+            kit.behave = answer
             (listening,) = kit.seen(RPCListening)
             async with calling(network=TcpNetwork(), port=listening.port) as peer:
                 sizes = [1 + number for number in range(CALLS)] + [LARGE_BYTES] * 4

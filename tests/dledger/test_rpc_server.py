@@ -24,19 +24,21 @@ from rpc_kit import (
 )
 
 from actors.dledger.rpc_connection import BUSY, READS_MAX, UNANSWERED_MAX
-from actors.dledger.rpc_messages import Asked
+from actors.dledger.rpc_messages import Asked, AskedAppends
 from actors.dledger.rpc_routing import Directory
 from actors.errors import ConfigError
 from actors.events.dledger import RPCConnectionClosed, RPCFrameRefused, RPCListening
 from wire.dledger_codes import RequestCode
 from wire.dledger_rpc import (
     AppendEntryRequest,
+    AppendEntryResponse,
     GetEntriesRequest,
     HeartBeatRequest,
     HeartBeatResponse,
     PushEntryRequest,
     Request,
     VoteRequest,
+    decode_response,
     encode_body,
     request_code_of,
 )
@@ -67,6 +69,52 @@ async def test_answers_leave_in_any_order(autojump_clock: object) -> None:
             asked.reply_to.send(success(asked))
             found, answer = await client.answer_of(RequestCode.PUSH)
             assert (found, answer.term) == (number + 1, number)
+
+
+async def test_appends_that_come_together_are_asked_together(autojump_clock: object) -> None:
+    async def answer(asked: Any) -> None:
+        if not isinstance(asked, AskedAppends):
+            await answer_at_once(asked)
+        elif asked.requests[0].body == b"bad":
+            asked.reply_to.fail(ValueError("no"))
+        else:
+            terms = [each.term for each in asked.requests]
+            asked.reply_to.send(tuple(AppendEntryResponse(index=term) for term in terms))
+
+    def append(term: int, body: bytes = b"x") -> Request:
+        return request(AppendEntryRequest, term=term, body=body)
+
+    whole = {"fragment_share": 0.0}
+    async with serving(members=(("g", "n0"), ("h", "n0")), **whole) as kit:
+        kit.behave = answer
+        client = await kit.connect()
+        other = [request(AppendEntryRequest, term=7, body=b"h", group="h")]
+        await client.ask(append(1), append(2), request(term=9), append(3), *other, append(4))
+        found = {}
+        for _ in range(6):
+            frame = await client.next_frame()
+            found[frame.header.opaque] = frame.body
+        indexes = [decode_response(RequestCode.APPEND, found[n])[0] for n in (1, 2, 4)]
+        assert [each.index for each in indexes if isinstance(each, AppendEntryResponse)] == [
+            1,
+            2,
+            3,
+        ]
+        kinds = [(type(asked), len(getattr(asked, "requests", "x"))) for _, asked in kit.asked]
+        assert sorted(kinds, key=str) == [(Asked, 1)] * 3 + [(AskedAppends, 3)]
+
+        await client.ask(append(1, b"bad"), append(2), append(3))
+        for number in (1, 2, 3):
+            header = (await client.next_frame()).header
+            assert (header.code, header.opaque) == (1, number)
+            assert "ValueError: no" in (header.remark or "")
+        await client.put(*(frame_of(append(n), n, flag=FLAG_ONEWAY) for n in (1, 2)))
+        await client.ask(append(5))
+        assert (await client.answer_of(RequestCode.APPEND))[0] == 1
+        client.stream.abort()
+        await trio.sleep(1)
+        (closed,) = kit.seen(RPCConnectionClosed)
+        assert closed.unanswered == 0
 
 
 async def test_a_question_without_wish_for_an_answer_gets_none(autojump_clock: object) -> None:

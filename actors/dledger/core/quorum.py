@@ -37,6 +37,10 @@ class Wait(Protocol):
     @property
     def deadline_s(self) -> float: ...
 
+    @property
+    def appends(self) -> int:
+        """That it stands for."""
+
 
 W = TypeVar("W", bound=Wait)
 
@@ -94,6 +98,7 @@ class Quorum(Generic[W]):
     _indexes: dict[str, int] = attrs.field(factory=dict, init=False)
     _applied: int = attrs.field(default=INDEX_NONE, init=False)
     _open: dict[int, W] = attrs.field(factory=dict, init=False)  # by number
+    _open_appends: int = attrs.field(default=0, init=False)
     _queue: deque[tuple[int, W]] = attrs.field(factory=deque, init=False)  # in index order
     _deadlines: list[tuple[float, int]] = attrs.field(factory=list, init=False)  # a heap
     _number: int = attrs.field(default=0, init=False)
@@ -102,7 +107,7 @@ class Quorum(Generic[W]):
     @property
     def open_count(self) -> int:
         """Appends that wait, or are counted as if they did."""
-        return len(self._open) + len(self._late)
+        return self._open_appends + len(self._late)
 
     @property
     def full(self) -> bool:
@@ -163,6 +168,7 @@ class Quorum(Generic[W]):
             last = wait.last
             self._number += 1
             self._open[self._number] = wait
+            self._open_appends += wait.appends
             self._queue.append((self._number, wait))
             heapq.heappush(self._deadlines, (wait.deadline_s, self._number))
         return self._settle()
@@ -185,6 +191,7 @@ class Quorum(Generic[W]):
             _, number = heapq.heappop(self._deadlines)
             wait = self._open.pop(number, None)
             if wait is not None:
+                self._open_appends -= wait.appends
                 timed_out.append(wait)
                 if self.compat.deposed_waits:
                     self._late.add(number)
@@ -196,6 +203,7 @@ class Quorum(Generic[W]):
         """Nothing waits any more. Gives what did, in index order."""
         lost = tuple(wait for number, wait in self._queue if number in self._open)
         self._open.clear()
+        self._open_appends = 0
         self._late.clear()
         self._queue.clear()
         self._deadlines.clear()
@@ -229,6 +237,7 @@ class Quorum(Generic[W]):
             number, wait = self._queue.popleft()
             self._late.discard(number)
             if self._open.pop(number, None) is not None:
+                self._open_appends -= wait.appends
                 done.append(wait)
         while self._deadlines and self._deadlines[0][1] not in self._open:
             heapq.heappop(self._deadlines)
