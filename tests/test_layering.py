@@ -21,6 +21,7 @@ LEVELS = {
     "actors.errors": 0,
     "actors.log_types": 0,
     "actors.version": 0,
+    "actors.collector": 0,
     "actors.quiet_imports": 0,
     "actors.state_machine": 0,
     "actors.config": 1,

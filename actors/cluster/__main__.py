@@ -5,13 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from actors.collector import collect_less
 from actors.quiet_imports import quiet_imports
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code."""
+    """Run the command line; returns the exit code.
+
+    Args:
+        words: of the command line; None: of this process, which then is nothing else.
+    """
     with quiet_imports():
         from actors.cluster.command_line import run_command_line
+    if words is None:
+        collect_less()
     return run_command_line(words)
 
 

@@ -22,6 +22,7 @@ from bench_kit import GROUP
 from bench_load import load_producer, load_tasks
 
 from actors import open_node
+from actors.collector import collect_less
 from actors.env.real import real_env
 from actors.events import ha, store
 from actors.node.node import Node
@@ -132,4 +133,5 @@ async def main(cluster: str, name: str) -> None:
 
 
 if __name__ == "__main__":
+    collect_less()
     trio.run(main, *sys.argv[1:])
