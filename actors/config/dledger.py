@@ -42,7 +42,9 @@ class DLedgerGroup:
             10 ms (flushFileInterval).
         port: where every member listens, for members and clients. Several groups of a node may
             share one. Upstream: the port in peers.
-        store: "memory" keeps term and vote over a restart, and no entry. Upstream: storeType, FILE.
+        store: "memory" keeps term and vote over a restart, and no entry; a member that restarted
+            helps to elect a leader once it has caught up, or with all others. Upstream: storeType,
+            FILE.
         term_entry: how a leader opens its term, so that entries of older terms can be committed
             safely: "empty": an entry without a body, which our readers skip (its index stays a
             gap), and Java's deliver; "none": nothing, and older entries are committed by counting,

@@ -102,7 +102,7 @@ def _holds_after(group: DLedgerGroup, minority: int | None) -> str:
         minority, f"any {minority} nodes"
     )
     if group.store == "memory":
-        return f"crash of {lost}, as long as it stays away; all are lost with all"
+        return f"loss or restart of {lost} at a time; all are lost with all"
     return f"loss of {lost}; restarts of all; {_power(group.durability)}"
 
 
@@ -129,8 +129,9 @@ def _notes(group: DLedgerGroup) -> tuple[str, ...]:
         )
     if group.store == "memory":
         notes.append(
-            'store = "memory": a member that restarts has lost its log and votes all the same; an'
-            " election before it has caught up may lose acknowledged entries"
+            'store = "memory": a member that restarts counts again once it has what its leader has;'
+            " where no majority remembers, all members must be there to elect one, and what all"
+            " forgot is lost"
         )
     if group.java_nodes and not group.led_by_java and group.opens_term_with == "empty":
         notes.append("readers of Java members are shown the empty entry that opens each term")

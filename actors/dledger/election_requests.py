@@ -6,7 +6,7 @@ Upstream: openmessaging/dledger, DLedgerLeaderElector.java, 0.3.1.2; specificati
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -39,6 +39,9 @@ from wire.dledger_rpc import (
     VoteRequest,
     VoteResponse,
 )
+
+FORGOT: Final = (ResponseCode.INCONSISTENT_STATE, VoteResult.REJECT_TAKING_LEADERSHIP)
+"""A vote with `VoteAnswer.forgot`: what members of upstream's take for none at all."""
 
 
 @attrs.frozen
@@ -145,8 +148,7 @@ def answered(election: Election, now_s: float, answered: Answered) -> Effects:
         case _Vote(number, peer):
             answer = None
             if isinstance(response, VoteResponse):
-                result = response.vote_result or VoteResult.UNKNOWN
-                answer = VoteAnswer(result=result, term=response.term)
+                answer = vote_answer(response)
             return election.vote_answered(now_s, number, peer, answer)
         case _Beat(number, peer):
             code, term = ResponseCode.NETWORK_ERROR, -1
@@ -160,6 +162,15 @@ def answered(election: Election, now_s: float, answered: Answered) -> Effects:
             return election.transfer_answered(now_s, number, code)
         case _:
             raise AssertionError(f"not a call of the maintainer: {answered.token!r}")
+
+
+def vote_answer(response: VoteResponse) -> VoteAnswer:
+    """What a voter says."""
+    result = response.vote_result or VoteResult.UNKNOWN
+    forgot = (response.code, result) == FORGOT
+    return VoteAnswer(
+        result=VoteResult.ACCEPT if forgot else result, term=response.term, forgot=forgot
+    )
 
 
 # ---- what it is asked ----
@@ -183,13 +194,15 @@ def transfer_asked(request: Request, token: int) -> TransferAsked:
 
 def vote_response(request: Request, answer: VoteAnswer) -> VoteResponse:
     """It copies the request's base fields."""
+    code, result = FORGOT if answer.forgot else (ResponseCode.SUCCESS, answer.result)
     return VoteResponse(
+        code=code,
         group=request.group,
         leader_id=request.leader_id,
         local_id=request.local_id,
         remote_id=request.remote_id,
         term=answer.term,
-        vote_result=answer.result,
+        vote_result=result,
     )
 
 

@@ -8,9 +8,9 @@ differs from the leader's ends the node.
 
 Messages: Asked (PUSH, INSTALL_SNAPSHOT), MachineAt, LedgerGrew, and sessions. It asks the store
 Change and tells it Commit or Condemn; it tells the checker Followed, the maintainer SawTerm,
-StoreTakes and Rejoin. Readers hear of the store what is committed, together with the log that this
-is said of. A restart forgets which entries are known to equal the leader's, and has the session
-renewed.
+StoreTakes, CaughtUp and Rejoin. Readers hear of the store what is committed, together with the log
+that this is said of. A restart forgets which entries are known to equal the leader's, and has the
+session renewed.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Final, TypeAlias, assert_never
 import attrs
 
 from actors.dledger.append_messages import Followed
+from actors.dledger.catching_up import CatchingUp
 from actors.dledger.core.intake import Intake
 from actors.dledger.core.intake_effects import IntakeEffects, Pushed, StoreChange
 from actors.dledger.core.push_effects import PushAnswer
@@ -29,6 +30,7 @@ from actors.dledger.pending_ledger import PendingLedger
 from actors.dledger.rpc_messages import Asked
 from actors.dledger.session_messages import (
     CONTROL,
+    CaughtUp,
     Following,
     Leading,
     Rejoin,
@@ -109,7 +111,7 @@ class EntryHandler(Actor[_Inbox]):
     pending_bytes: int
     store_ref: ActorRef[store.Message]
     checker: ActorRef[Followed]
-    maintainer: ActorRef[SawTerm | StoreTakes | Rejoin]
+    maintainer: ActorRef[SawTerm | StoreTakes | Rejoin | CaughtUp]
     _session: int = attrs.field(default=-1, init=False)
     _leader: str = attrs.field(default="", init=False)
     _followed: int = attrs.field(default=-1, init=False)  # the last session that was told
@@ -124,6 +126,7 @@ class EntryHandler(Actor[_Inbox]):
     _refused: bool = attrs.field(default=False, init=False)  # the log is not what was decided on
     _was_full: bool = attrs.field(default=False, init=False)
     _deadline_s: float | None = attrs.field(default=None, init=False)
+    _catching_up: CatchingUp = attrs.field(factory=CatchingUp, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.mailbox = MailboxSpec(
@@ -171,6 +174,8 @@ class EntryHandler(Actor[_Inbox]):
                 case _:
                     assert_never(message)
         self._give()
+        if self._catching_up.has(self.intake):
+            await self.maintainer.tell(CaughtUp(session=self._session))
 
     async def _told(self, told: Resting | Following | Leading) -> None:
         if told.session < self._session or (
@@ -185,6 +190,7 @@ class EntryHandler(Actor[_Inbox]):
             await self._carry_out(self.intake.rest(session=told.session, term=told.term))
         if isinstance(told, Following) and told.session > self._followed:
             self._followed, self._leader = told.session, told.leader
+            self._catching_up = CatchingUp(told.leader, told.term)
             self.ledger.reset(told.end)
             self._answered = self._given
             # What is committed it has said itself.
@@ -222,6 +228,7 @@ class EntryHandler(Actor[_Inbox]):
             entries=request.entries,
         )
         await self._carry_out(self.intake.pushed(self.ctx.now_s(), pushed))
+        self._catching_up.saw(request)
 
     def _ill_formed(self, request: PushEntryRequest) -> Response:
         """As upstream's exception is answered: without the range."""

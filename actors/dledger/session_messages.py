@@ -86,6 +86,15 @@ class SawTerm:
 
 
 @attrs.frozen(kw_only=True)
+class CaughtUp:
+    """From the entry handler, once in a session: the own log has all that the leader's had when it
+    was first compared with it.
+    """
+
+    session: int
+
+
+@attrs.frozen(kw_only=True)
 class StoreTakes:
     """Whether the store takes entries: it refused some for want of room, or took some again.
 
@@ -113,7 +122,7 @@ class ProveLeader:
 
 Told: TypeAlias = Resting | Following | Leading
 """To every part."""
-Heard: TypeAlias = Rejoin | SawTerm | StoreTakes
+Heard: TypeAlias = Rejoin | SawTerm | StoreTakes | CaughtUp
 """From any part."""
 CONTROL: tuple[type, ...] = (Resting, Following, Leading)
 """Goes through a part's control lane: nothing that waits there is of the session told."""

@@ -10,9 +10,9 @@ is on the disk; while that finds no room requests wait, up to a bound. A part th
 told the session again, or has it renewed.
 
 Messages: Asked (VOTE, HEART_BEAT, METADATA, LEADERSHIP_TRANSFER), Answered, LedgerGrew, Rejoin,
-SawTerm, StoreTakes, Held, ProveLeader. At its start it asks the store GetMember; later SaveVote
-and OpenSession, and the checker GetWatermarks; it tells all parts Resting, then Following or
-Leading, and the checker HoldAppends. A restart forgets the role: it begins a new session, as a
+SawTerm, StoreTakes, CaughtUp, Held, ProveLeader. At its start it asks the store GetMember; later
+SaveVote and OpenSession, and the checker GetWatermarks; it tells all parts Resting, then Following
+or Leading, and the checker HoldAppends. A restart forgets the role: it begins a new session, as a
 candidate.
 """
 
@@ -35,6 +35,8 @@ from actors.dledger.leader_board import LeaderBoard
 from actors.dledger.open_questions import OpenQuestions
 from actors.dledger.rpc_messages import Answered, Asked, Call
 from actors.dledger.session_messages import (
+    CaughtUp,
+    Heard,
     LeaderProven,
     ProveLeader,
     Rejoin,
@@ -107,9 +109,7 @@ class _LookForPreferred:
     """Timer: see `Election.look_for_preferred`."""
 
 
-Message: TypeAlias = (
-    Asked | Answered | store.LedgerGrew | Rejoin | SawTerm | StoreTakes | Held | ProveLeader
-)
+Message: TypeAlias = Asked | Answered | store.LedgerGrew | Heard | Held | ProveLeader
 _Inbox: TypeAlias = (
     Message
     | _VoteSaved
@@ -170,6 +170,7 @@ class StateMaintainer(Actor[_Inbox]):
             vote=SavedVote(term=record.vote.term, voted_for=record.vote.voted_for),
             session=max(record.session, 0),
             end=end,
+            forgot=record.forgot,
         )
         self._election = Election(
             settings=self.settings,
@@ -219,6 +220,8 @@ class StateMaintainer(Actor[_Inbox]):
                 await self._carry_out(election.proof_requested(now_s, token))
             case Rejoin():
                 await self._rejoin(message)
+            case CaughtUp():
+                await self._carry_out(election.caught_up(now_s, message.session))
             case StoreTakes():
                 await self._store_takes(message)
             case _LeadAgainDue():

@@ -186,10 +186,7 @@ def test_groups_of_both_kinds_do_not_share_a_port() -> None:
 
 def test_the_promise_of_a_group_in_memory_says_what_a_restart_costs() -> None:
     promise = guarantees.guarantee_of(group(store="memory"))
-    assert (
-        promise.holds_after
-        == "crash of any one node, as long as it stays away; all are lost with all"
-    )
+    assert promise.holds_after == "loss or restart of any one node at a time; all are lost with all"
     [note] = promise.notes
-    assert "has lost its log and votes all the same" in note
+    assert "all members must be there to elect one" in note
     assert guarantees.guarantee_of(group()).notes == ()

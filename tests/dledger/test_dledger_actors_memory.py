@@ -8,7 +8,10 @@ import pytest
 import trio
 from group_kit import Group, opened
 
+from actors.dledger import election_requests
+from actors.dledger.core.votes import VoteAnswer
 from actors.dledger.rpc_messages import Asked
+from actors.events.dledger import RoleChanged
 from wire.dledger_codes import VoteResult
 from wire.dledger_rpc import VoteRequest, VoteResponse
 
@@ -49,3 +52,80 @@ async def test_a_vote_outlives_the_member(autojump_clock: object, store: str, en
         await trio.sleep(0.1)
         assert await vote(group, "n2") is VoteResult.REJECT_ALREADY_VOTED
         assert await vote(group, "n2", TERM - 1) is VoteResult.REJECT_EXPIRED_VOTE_TERM
+
+
+async def test_what_a_restarted_member_has_lost_elects_nobody_who_lacks_it(
+    autojump_clock: object,
+) -> None:
+    """It had acknowledged what a third member never got, and would vote for that one."""
+    async with opened(store="memory") as group:
+        leader = await group.leader()
+        held, lacks = (name for name in group.names if name != leader)
+        await group.append(leader, b"everywhere")
+        cut = group.world.network.cut_both
+        cut(leader, lacks)
+        cut(held, lacks)
+        await group.append(leader, b"on two")
+        await group.kill(held)
+        cut(leader, held)
+        group.world.network.heal(held, lacks)
+        group.world.network.heal(lacks, held)
+        await group.start(held)
+        began = len(group.events(RoleChanged))
+        await trio.sleep(60.0)
+        later = group.events(RoleChanged, held, lacks)
+        assert "LEADER" not in [role.role for role in later[-(len(later) - began) :]]
+        group.world.network.heal_all()
+        done = await group.append(await group.leader(), b"after")
+        await group.until_shown(done.last_index)
+        for name in group.names:
+            assert await group.bodies(name) == [b"everywhere", b"on two", b"after"]
+
+
+async def test_one_that_has_caught_up_votes_like_the_others(autojump_clock: object) -> None:
+    async with opened(store="memory") as group:
+        leader = await group.leader()
+        restarted, other = (name for name in group.names if name != leader)
+        for number in range(20):
+            done = await group.append(leader, b"%d" % number)
+        await group.kill(restarted)
+        await group.start(restarted)
+        await group.until_shown(done.last_index, restarted)
+        await group.kill(leader)
+        done = await group.append(await group.leader(), b"after")
+        await group.until_shown(done.last_index, restarted, other)
+        assert await group.bodies(restarted) == [*(b"%d" % each for each in range(20)), b"after"]
+
+
+@pytest.mark.parametrize("members", [1, 2, 3, 5])
+async def test_a_group_that_has_lost_all_begins_anew_once_all_are_there(
+    autojump_clock: object, members: int
+) -> None:
+    async with opened(members, store="memory") as group:
+        await group.append(await group.leader(), b"lost")
+        for name in group.names:
+            await group.kill(name)
+        before = len(group.seen)
+        await group.start(*group.names[1:] or ())
+        if members > 1:
+            await trio.sleep(60.0)
+            roles = [one.event for one in group.seen[before:] if isinstance(one.event, RoleChanged)]
+            assert "LEADER" not in [role.role for role in roles], "one may hold what is committed"
+            await group.start(group.names[0])
+        done = await group.append(await group.leader(), b"anew")
+        await group.until_shown(done.last_index)
+        for name in group.names:
+            assert await group.bodies(name) == [b"anew"]
+
+
+def test_members_of_upstreams_take_such_a_vote_for_none() -> None:
+    request = VoteRequest(group="ledger", remote_id="n0", local_id="n1", leader_id="n1", term=TERM)
+    answer = VoteAnswer(result=VoteResult.ACCEPT, term=TERM, forgot=True)
+    response = election_requests.vote_response(request, answer)
+    assert response.vote_result is VoteResult.REJECT_TAKING_LEADERSHIP
+    assert election_requests.vote_answer(response) == answer
+    for result in VoteResult:
+        plain = VoteAnswer(result=result, term=TERM)
+        assert (
+            election_requests.vote_answer(election_requests.vote_response(request, plain)) == plain
+        )

@@ -266,3 +266,44 @@ def test_the_first_answer_of_a_voter_counts() -> None:
     votes.answered("n1", VoteAnswer(result=A, term=5))
     votes.answered("n1", None)
     assert not votes.over(0.0)
+
+
+def forgetful(*forgot: bool, rest: tuple[V | None, ...] = (), members: int = 3) -> VoteRound:
+    """The first accept; of them some have lost their log."""
+    votes = after(members=members)
+    for i, each in enumerate(forgot):
+        votes.answered(f"n{i}", VoteAnswer(result=A, term=5, forgot=each))
+    for i, result in enumerate(rest, len(forgot)):
+        answer = None if result is None else VoteAnswer(result=result, term=5)
+        votes.answered(f"n{i}", answer)
+    return votes
+
+
+def test_row_11_one_that_has_lost_its_log_says_so() -> None:
+    assert said(voter(forgot=True)).answer == VoteAnswer(result=V.ACCEPT, term=5, forgot=True)
+
+
+@pytest.mark.parametrize(
+    ("votes", "expected"),
+    [
+        (forgetful(False, False), ParseResult.PASSED),
+        (forgetful(True, False, rest=(A,)), ParseResult.PASSED),
+        (forgetful(True, True, True), ParseResult.PASSED),
+        (forgetful(True, False, rest=(None,)), ParseResult.WAIT_TO_REVOTE),
+        (forgetful(True, True, rest=(None,)), ParseResult.WAIT_TO_REVOTE),
+        (forgetful(True, True, rest=(N,)), ParseResult.REVOTE_IMMEDIATELY),
+        (forgetful(True, True, rest=(VOTED,)), ParseResult.WAIT_TO_VOTE_NEXT),
+        (forgetful(True, True, rest=(OLD,)), ParseResult.WAIT_TO_REVOTE),
+        (forgetful(True, False, False, rest=(N, None), members=5), ParseResult.REVOTE_IMMEDIATELY),
+        (forgetful(True, False, False, rest=(A, None), members=5), ParseResult.PASSED),
+    ],
+)
+def test_lost_logs_count_only_with_everybodys_vote(votes: VoteRound, expected: ParseResult) -> None:
+    assert votes.over(9.0)
+    assert votes.result().parse_result is expected
+
+
+def test_a_round_waits_for_the_rest_while_lost_logs_alone_have_accepted() -> None:
+    assert not forgetful(True, True).over(0.0)
+    assert forgetful(False, False).over(0.0)
+    assert not forgetful(False, True).over(0.0)

@@ -5,8 +5,8 @@ Source: openmessaging/dledger, DLedgerLeaderElector.java, 0.3.1.2; specification
 `heartbeats` and `transfer`; `roles` has the steps from one role to another.
 
 Inputs: `started`, `renew`, `fenced`, `grew`, `vote_requested`, `vote_answered`, `heartbeat`,
-`heartbeat_answered`, `saw_term`, `lead_allowed`, `proof_requested`, `tick`, and those of a
-transfer: `transfer_requested`, `held`, `transfer_answered`, `look_for_preferred`. Each gives
+`heartbeat_answered`, `caught_up`, `saw_term`, `lead_allowed`, `proof_requested`, `tick`, and those
+of a transfer: `transfer_requested`, `held`, `transfer_answered`, `look_for_preferred`. Each gives
 Effects. `now_s` never goes back.
 
 Differs from upstream:
@@ -153,6 +153,13 @@ class Election(Roles):
                 self.larger_term(self.beats.term_max)
             case RoundOutcome.OPEN:
                 pass
+        return self.effects()
+
+    def caught_up(self, now_s: float, session: int) -> Effects:
+        """As follower, this member holds the whole log that its leader had when they compared."""
+        self.now_s = now_s
+        if session == self.state.session and self.state.role is Role.FOLLOWER:
+            self.state.forgot = False
         return self.effects()
 
     def saw_term(self, now_s: float, term: int) -> Effects:

@@ -68,6 +68,8 @@ class MemberState:
             one is stale.
         end: of the own log.
         end_final: no write of an earlier session can follow it.
+        forgot: the log of an earlier life is lost (a store in memory), and not yet replaced by that
+            of a leader: what this member acknowledged then it may not hold.
     """
 
     self_id: str
@@ -78,6 +80,7 @@ class MemberState:
     session: int = 0
     end: LedgerEnd = LedgerEnd()
     end_final: bool = False
+    forgot: bool = False
 
     def __attrs_post_init__(self) -> None:
         assert self.self_id in self.members

@@ -140,6 +140,7 @@ class Roles:
         assert state.role is Role.CANDIDATE
         assert state.end_final
         self.round, self.raise_term, self.dead = None, False, set()
+        state.forgot = False  # nobody has more
         self.sign_s = self.beat_s = self.now_s
         self._enter(Role.LEADER, state.self_id)
         state.end_final = False

@@ -12,6 +12,8 @@ Differs from upstream:
   log for this session. Such an answer is asked again at once by candidates of either kind. A
   follower becomes a candidate first: its leader, or whom it voted for, asks for votes, so nobody
   leads, and what it acknowledges from here on must not grow its log.
+- The vote of a member that has lost its log (`MemberState.forgot`) counts only together with those
+  of all others: what it acknowledged is then in the candidate's log, or no member has it.
 """
 
 from __future__ import annotations
@@ -41,10 +43,15 @@ class VoteAsked:
 
 @attrs.frozen(kw_only=True)
 class VoteAnswer:
-    """`term` is the voter's own, in row 9 that of its log's end."""
+    """`term` is the voter's own, in row 9 that of its log's end.
+
+    Attributes:
+        forgot: of ACCEPT: the voter has lost the log of its last life (`MemberState.forgot`).
+    """
 
     result: VoteResult
     term: int
+    forgot: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -111,7 +118,7 @@ def judge(
         answer = VoteAnswer(result=VoteResult.REJECT_TERM_NOT_READY, term=term)
         return Judgement(answer=answer, raise_to=fence)
     return Judgement(  # row 11
-        answer=VoteAnswer(result=VoteResult.ACCEPT, term=term),
+        answer=VoteAnswer(result=VoteResult.ACCEPT, term=term, forgot=state.forgot),
         vote=SavedVote(term=term, voted_for=asked.candidate),
     )
 
@@ -173,12 +180,26 @@ class VoteRound:
         return sum(a is not None and a.result in results for a in self._answers.values())
 
     @property
-    def _accepts(self) -> int:
-        return self._count(VoteResult.ACCEPT)
+    def _forgot(self) -> int:
+        return sum(a is not None and a.forgot for a in self._answers.values())
 
     @property
-    def _nearly(self) -> int:
-        return self._accepts + self._count(VoteResult.REJECT_TERM_NOT_READY)
+    def _passed(self) -> bool:
+        accepts = self._count(VoteResult.ACCEPT)
+        return accepts - self._forgot >= self.quorum or accepts == len(self.voters)
+
+    @property
+    def _nearly(self) -> bool:
+        """Once those that are not ready are."""
+        accepts = self._count(VoteResult.ACCEPT, VoteResult.REJECT_TERM_NOT_READY)
+        return accepts - self._forgot >= self.quorum or accepts == len(self.voters)
+
+    @property
+    def _lacks_the_rest(self) -> bool:
+        """More votes would do without another term: nobody has given his to another."""
+        accepts = self._count(VoteResult.ACCEPT, VoteResult.REJECT_TERM_NOT_READY)
+        elsewhere = self._count(VoteResult.REJECT_ALREADY_VOTED)
+        return self._forgot > 0 and accepts >= self.quorum and not elsewhere
 
     @property
     def _leader_seen(self) -> bool:
@@ -190,7 +211,7 @@ class VoteRound:
             now_s >= self.deadline_s
             or len(self._answers) == len(self.voters)
             or self._leader_seen
-            or self._nearly >= self.quorum
+            or self._nearly
         )
 
     def result(self) -> RoundResult:
@@ -212,8 +233,10 @@ class VoteRound:
             return RoundResult(parse_result=wait, pause=random)
         if valid - bigger < self.quorum:
             return RoundResult(parse_result=wait, pause=Pause.BEHIND)
-        if self._accepts >= self.quorum:
+        if self._passed:
             return RoundResult(parse_result=ParseResult.PASSED, pause=Pause.NONE)
-        if self._nearly >= self.quorum:
+        if self._nearly:
             return RoundResult(parse_result=ParseResult.REVOTE_IMMEDIATELY, pause=Pause.NONE)
+        if self._lacks_the_rest:
+            return RoundResult(parse_result=wait, pause=random)
         return RoundResult(parse_result=ParseResult.WAIT_TO_VOTE_NEXT, pause=random)

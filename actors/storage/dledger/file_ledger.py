@@ -72,6 +72,8 @@ class FileLedger:
         opened: what the start found.
     """
 
+    forgot = False
+
     def __init__(
         self,
         env: Env,

@@ -168,6 +168,10 @@ class LedgerStore(Protocol):
     def vote(self) -> TermVote:
         """As last saved."""
 
+    @property
+    def forgot(self) -> bool:
+        """The entries of an earlier life are lost; term and vote are not."""
+
     def opening_events(self) -> tuple[object, ...]:
         """What to emit about what the start found."""
 

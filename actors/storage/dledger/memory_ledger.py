@@ -93,12 +93,14 @@ def open_memory_ledger(
     """
     disk.mkdir(layout.root)
     vote = read_term(disk, layout.term, unsynced=unsynced)
-    if vote is not None and not unsynced:
+    if vote is None:
+        write_term(disk, layout.term, TermVote(), unsynced=unsynced)  # it has lived from now on
+    elif not unsynced:
         settle_term(disk, layout.term, vote)
     return MemoryLedger(
         file_bytes=file_bytes,
         held=held,
-        vote=vote or TermVote(),
+        vote=vote,
         keep=lambda vote: write_term(disk, layout.term, vote, unsynced=unsynced),
     )
 
@@ -110,7 +112,7 @@ class MemoryLedger:
         file_bytes: size that data files would have: it decides about positions.
         bytes_max: room for entries.
         held: where the entries are; what is in it is forgotten.
-        vote: as it was kept.
+        vote: as an earlier life has left it; None: there was none.
         keep: has term and vote on the disk when it returns; None: they are in memory, too.
     """
 
@@ -133,6 +135,7 @@ class MemoryLedger:
         self._held_bytes = 0
         self._end_bytes = 0
         self._committed = NONE
+        self.forgot = vote is not None
         self._vote = vote or TermVote()
         self._keep = keep
 

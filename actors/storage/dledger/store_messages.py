@@ -57,6 +57,7 @@ class MemberRecord:
         begin, end, end_term: of the log, -1 if it is empty.
         stored: all up to here is on the disk.
         committed: as last said, -1: not known.
+        forgot: see `LedgerStore.forgot`.
     """
 
     vote: TermVote
@@ -66,6 +67,7 @@ class MemberRecord:
     end_term: int
     stored: int
     committed: int
+    forgot: bool = False
 
     @classmethod
     def of(cls, ledger: LedgerStore, session: int) -> MemberRecord:
@@ -78,6 +80,7 @@ class MemberRecord:
             end_term=ledger.end_term,
             stored=ledger.synced_index,
             committed=ledger.committed_index,
+            forgot=ledger.forgot,
         )
 
 
