@@ -1,17 +1,15 @@
-"""What can happen to DLedger groups besides what happens to any node: transfers of leadership,
-expired heads, lost disks, and a leader that dies at the worst moment.
+"""What can happen to DLedger groups besides what happens to any node: expired heads and lost disks;
+`transfers` and `moments` have more.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 import trio
 
-from actors.config import DLedgerGroup
-from actors.env import Address
 from actors.errors import TriologError
 from actors.sim.action import Action, Ground, PairAction
 from actors.sim.actions_disk import (
@@ -36,20 +34,16 @@ from actors.sim.actions_process import (
     Stop,
 )
 from actors.sim.dledger.members import committed_everywhere
+from actors.sim.dledger.moments import KillAfterSync, KillInCut, PowerLossInCut
 from actors.sim.dledger.runner import LedgerRunner
+from actors.sim.dledger.transfers import Depose, TransferLeader
 from actors.sim.runner import Runner
 from actors.sim.script import Fault
 from actors.storage.dledger.store import CLEAN_S
-from wire.dledger_codes import RequestCode, ResponseCode
-from wire.dledger_election_rpc import LeadershipTransferRequest
-from wire.dledger_rpc import decode_response, encode_body
-from wire.errors import RemoteProtocolError
-from wire.remoting import NEED_DATA, Decoder, Header, encode_frame
 
 WHOLE_WAIT_S: Final = 40.0
 """So long an operator waits for all members to be well before a disk is taken from one."""
 LOOK_S: Final = 0.25
-SYNC_WAIT_S: Final = 10.0
 ANSWER_S: Final = 5.0
 
 
@@ -63,58 +57,6 @@ class LedgerHalfOpen(PairAction[Runner]):
         if runner.cluster.forget(fault.node, fault.others[0]):
             runner.began(fault)
         await trio.lowlevel.checkpoint()
-
-
-class TransferLeader(PairAction[LedgerRunner]):
-    """An operator asks whoever leads each group to hand over to the node, from the other's machine:
-    one request of upstream's on the groups' own port.
-    """
-
-    name = "transfer"
-    most = 4
-
-    async def act(self, runner: LedgerRunner, fault: Fault) -> None:
-        for group in runner.ledgers:
-            leader = runner.groups.leader(group.name)
-            if leader is None or leader == fault.node or not runner.is_on(fault.others[0]):
-                continue
-            runner.began(fault)
-            with trio.move_on_after(ANSWER_S):
-                await self._ask(runner, fault, group, leader)
-
-    async def _ask(
-        self, runner: LedgerRunner, fault: Fault, group: DLedgerGroup, leader: str
-    ) -> None:
-        term = runner.terms.get(group.name, 0)
-        request = LeadershipTransferRequest(
-            group=group.name,
-            remote_id=leader,
-            local_id=leader,
-            leader_id=leader,
-            term=term,
-            transfer_id=leader,
-            transferee_id=fault.node,
-        )
-        network = runner.cluster.world.network.open(fault.others[0])
-        address = Address(runner.cluster.config.nodes[leader], group.port)
-        try:
-            stream = await network.connect(address.host, address.port)
-            receive, send = stream.halves()
-            header = Header(code=RequestCode.LEADERSHIP_TRANSFER, opaque=1)
-            await send.send_all(encode_frame(header, encode_body(request)))
-            decoder = Decoder()
-            while (frame := decoder.next_frame()) is NEED_DATA:
-                data = await receive.receive_some(1 << 16)
-                if not data:
-                    return  # it ended without an answer
-                decoder.receive_data(data)
-            response, _ = decode_response(RequestCode.LEADERSHIP_TRANSFER, frame.body)
-            if response.code == ResponseCode.SUCCESS:
-                runner.note("transferred", f"{fault.node} from {leader}")
-        except (OSError, trio.BrokenResourceError, RemoteProtocolError):
-            pass
-        finally:
-            network.end(silently=False)
 
 
 class ExpireHead(Action[LedgerRunner]):
@@ -207,42 +149,6 @@ class LoseDisk(Action[LedgerRunner]):
         return False
 
 
-class KillAfterSync(Action[LedgerRunner]):
-    """A leader is killed `extra` seconds after a sync of its log has begun, about when it ends and
-    before a quorum can have answered: what it holds may be committed, or not.
-    """
-
-    name = "kill_after_sync"
-    restarts = True
-
-    def extra(self, rng: random.Random) -> float:
-        return rng.uniform(0.0, 0.01)
-
-    async def act(self, runner: LedgerRunner, fault: Fault) -> None:
-        leader = runner.groups.leader(runner.ledgers[0].name)
-        if leader is None:
-            return
-        disk, begun = runner.cluster.world.node(leader).disk, trio.Event()
-
-        def see(paths: Sequence[str]) -> None:
-            if any(runner.log_part in path for path in paths):
-                begun.set()
-
-        disk.on_sync = see
-        with trio.move_on_after(SYNC_WAIT_S):
-            await begun.wait()
-        if disk.on_sync is see:
-            disk.on_sync = lambda paths: None
-        if not begun.is_set():
-            return
-        await trio.sleep(disk.sync_duration_s() * 0.5 + fault.extra)
-        if runner.is_on(leader):
-            runner.began(fault)
-            await runner.cluster.kill(leader)
-            await trio.sleep(fault.for_s)
-            await runner.up(leader)
-
-
 def _table(*actions: Action[Any]) -> dict[str, Action[LedgerRunner]]:
     return {action.name: action for action in actions}
 
@@ -254,10 +160,12 @@ _ANY_NODE: Final[tuple[Action[Any], ...]] = (
 )
 _NETWORK: Final[tuple[Action[Any], ...]] = (
     *(Cut(), CutOneWay(), Isolate(), Reset(), LedgerHalfOpen(), Clog(), TransferLeader()),
+    Depose(),
 )
+_SEVERAL: Final[tuple[Action[Any], ...]] = (KillInCut(), PowerLossInCut())
 
 LEDGER_ACTIONS: Final = _table(
-    *_NETWORK, *_ANY_NODE, PowerLossAll(), BitRot(), OldSector(), LoseDisk()
+    *_NETWORK, *_ANY_NODE, *_SEVERAL, PowerLossAll(), BitRot(), OldSector(), LoseDisk()
 )
 """Everything a script can do to DLedger groups, by name."""
 ONE_NODE_ACTIONS: Final = _table(*_ANY_NODE)

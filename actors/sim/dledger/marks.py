@@ -29,7 +29,10 @@ from actors.sim.marks import INJECTED, class_of
 from actors.sim.plan import Expected
 from actors.sim.world import SimEvent
 
-RARE: Final = ("power_loss_all", "lose_disk", "eio_read", "old_sector", "bit_rot")
+RARE: Final = (
+    *("power_loss_all", "lose_disk", "eio_read", "old_sector", "bit_rot"),
+    *("depose", "kill_in_cut", "power_loss_in_cut"),
+)
 
 LEDGER_EXPECTED: Final = Expected(
     always=(

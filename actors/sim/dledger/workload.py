@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -31,6 +32,7 @@ from actors.sim.history import (
 from actors.sim.workload import WorkloadOptions
 
 READ_TIMEOUT_S: Final = 2.0
+DEPOSED_PAUSE_S: Final = 0.3
 
 
 def draw_options(rng: random.Random) -> WorkloadOptions:
@@ -76,6 +78,8 @@ class LedgerWorkload:
             for number in range(self.options.readers):
                 rng = random.Random(f"{self.rng.random()}:r{number}")
                 nursery.start_soon(self._read, rng, number == 0, until_s)
+            rng = random.Random(f"{self.rng.random()}:deposed")
+            nursery.start_soon(self._read_deposed, rng, until_s)
 
     async def append_now(self, bodies: tuple[bytes, ...]) -> int:
         """Append once, to whoever leads, and note it. Returns the last index, -1 without one."""
@@ -152,6 +156,16 @@ class LedgerWorkload:
                     self._leader = refused.hint or ""
                 except TriologError:
                     self._leader = ""  # it is off, was killed meanwhile, or cannot say
+
+    async def _read_deposed(self, rng: random.Random, until_s: float) -> None:
+        """While several believe to lead, ask each: a client may not have heard of the next one."""
+        name = self.group.name
+        while trio.current_time() < until_s:
+            await trio.sleep(rng.expovariate(1 / DEPOSED_PAUSE_S))
+            leaders = [each for each in self.group.members if self.groups.leads(each, name)]
+            for leader in leaders if len(leaders) > 1 else ():
+                with trio.move_on_after(READ_TIMEOUT_S), suppress(TriologError):
+                    await self._one_read(rng, leader, [0], True)
 
     async def _one_read(
         self, rng: random.Random, name: str, positions: list[int], fresh: bool
