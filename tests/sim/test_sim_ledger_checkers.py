@@ -67,8 +67,8 @@ def follows(node: str, term: int, leader: str) -> SimEvent:
     return told(node, event)
 
 
-def committed(node: str, index: int, boot: int = 1) -> SimEvent:
-    return told(node, dledger.CommittedRose(session=1, index=index), boot=boot)
+def committed(node: str, index: int, boot: int = 1, session: int = 1) -> SimEvent:
+    return told(node, dledger.CommittedRose(session=session, index=index), boot=boot)
 
 
 def recovered(node: str) -> SimEvent:
@@ -192,6 +192,21 @@ def test_a_second_vote_and_a_term_that_falls(judged: Judged) -> None:
     assert judged.see(looked("n2", 3.0)) == ["VoteOnce"] * 2
 
 
+def test_a_term_that_is_not_on_the_disk(judged: Judged) -> None:
+    judged.logs.votes["n2"] = TermVote(3, "n0")
+    assert judged.see(follows("n2", 3, "n0")) == []
+    assert judged.see(follows("n2", 4, "n0")) == ["VoteOnce"]
+
+
+def test_a_leader_without_votes(judged: Judged) -> None:
+    judged.logs.votes |= {"n0": TermVote(2, "n0"), "n1": TermVote(2, "n0"), "n2": TermVote(2, "n2")}
+    assert judged.see(leads("n0", 2)) == []
+    judged.logs.votes |= {"n1": TermVote(3, "n1"), "n2": TermVote(4, "n0")}
+    assert judged.see(leads("n1", 3)) == [], "n2 may have voted for it before"
+    judged.logs.votes |= {"n0": TermVote(5, "n0"), "n2": TermVote(4, "n0")}
+    assert judged.see(leads("n0", 5)) == ["LeaderIsElected"]
+
+
 def test_a_disk_that_was_wiped_may_have_forgotten(judged: Judged) -> None:
     judged.logs.votes["n2"] = TermVote(3, "n0")
     judged.see(looked("n2", 2.0), fault("wiped", "n2"))
@@ -233,6 +248,15 @@ def test_a_commit_that_no_quorum_has(judged: Judged) -> None:
     judged.logs.lost += [("n1", 3), ("n2", 2)]
     assert judged.see(committed("n0", 2)) == []
     assert judged.see(committed("n0", 3)) == ["CommittedIsOnQuorum"]
+
+
+def test_an_older_entry_that_is_committed_by_counting(judged: Judged) -> None:
+    for log in judged.logs.logs.values():
+        log.append(entry(4, 2))
+    assert judged.see(leads("n1", 2), committed("n1", 4, session=2)) == []
+    for log in judged.logs.logs.values():
+        log.append(entry(5, 2))
+    assert judged.see(leads("n2", 3), committed("n2", 5, session=3)) == ["CommittedByOwnTerm"]
 
 
 @pytest.mark.parametrize("moment", [recovered("n2"), fault("kill")])

@@ -15,6 +15,7 @@ import attrs
 from actors.config import DLedgerGroup
 from actors.events import store
 from actors.events.dledger import CommittedRose, LedgerTruncated, RoleChanged
+from actors.sim.dledger.election_checkers import ElectionSafety, LeaderIsElected, VoteOnce
 from actors.sim.dledger.ledger_bytes import LedgerBytes, body_of, term_of
 from actors.sim.history import (
     AppendAnswered,
@@ -42,59 +43,17 @@ def ledger_invariants(chosen: Chosen) -> tuple[Invariant, ...]:
     return (
         ElectionSafety(group=group),
         VoteOnce(group=group, logs=logs),
+        LeaderIsElected(group=group, logs=logs),
         CommittedIndexMonotonic(group=group),
         chosen,
         LeaderCompleteness(chosen=chosen),
         CommittedIsOnQuorum(chosen=chosen),
+        CommittedByOwnTerm(group=group, logs=logs),
         CommittedNeverLost(chosen=chosen),
         LogMatching(group=group, logs=logs),
         AcknowledgedIsCommitted(chosen=chosen),
         ReadsOnlyCommitted(chosen=chosen),
     )
-
-
-@attrs.define(kw_only=True)
-class ElectionSafety:
-    """A term has at most one leader."""
-
-    group: DLedgerGroup
-    _leaders: dict[int, str] = attrs.field(factory=dict, init=False)
-
-    def see(self, seen: Observation) -> Iterator[str]:
-        match seen:
-            case SimEvent(event=RoleChanged(role="LEADER", term=term)) if is_of(self.group, seen):
-                first = self._leaders.setdefault(term, seen.node)
-                if first != seen.node:
-                    yield f"{first} and {seen.node} lead term {term}"
-
-
-@attrs.define(kw_only=True)
-class VoteOnce:
-    """A member's term never falls, and in one term it votes once: by what its disk says."""
-
-    group: DLedgerGroup
-    logs: LedgerBytes
-    _votes: dict[str, tuple[int, str]] = attrs.field(factory=dict, init=False)
-
-    def see(self, seen: Observation) -> Iterator[str]:
-        match seen:
-            case FaultInjected(kind="wiped", where=node):
-                self._votes.pop(node, None)
-            case SimEvent() if is_of(self.group, seen):
-                yield from self._look(seen.node)
-            case NodeLooked():
-                yield from self._look(seen.node)
-
-    def _look(self, node: str) -> Iterator[str]:
-        vote = self.logs.vote(node)
-        if vote is None:
-            return
-        term, voted_for = self._votes.get(node, (-1, ""))
-        if vote.term < term:
-            yield f"{node} is in term {vote.term} after {term}"
-        elif vote.term == term and voted_for not in ("", vote.voted_for):
-            yield f"{node} votes for {vote.voted_for or 'nobody'} and {voted_for} in {term}"
-        self._votes[node] = vote.term, vote.voted_for
 
 
 @attrs.define(kw_only=True)
@@ -266,6 +225,30 @@ class CommittedIsOnQuorum:
 
 
 @attrs.define(kw_only=True)
+class CommittedByOwnTerm:
+    """What a leader calls committed by counting ends with an entry of its own term: an older one
+    may lie on a majority and be replaced all the same (Ongaro, figure 3.7).
+    """
+
+    group: DLedgerGroup
+    logs: LedgerBytes
+    _terms: dict[tuple[str, int, int], int] = attrs.field(factory=dict, init=False)
+
+    def see(self, seen: Observation) -> Iterator[str]:
+        if not isinstance(seen, SimEvent) or not is_of(self.group, seen):
+            return
+        match seen.event:
+            case RoleChanged(session=session, role="LEADER", term=term):
+                self._terms[seen.node, seen.boot, session] = term
+            case CommittedRose(session=session, index=index):
+                term = self._terms.get((seen.node, seen.boot, session), -1)
+                entry = self.logs.entry(seen.node, index)
+                if term >= 0 and entry and term_of(entry) != term:
+                    own = term_of(entry)
+                    yield f"{seen.node} leads term {term} and commits {index}, of term {own}"
+
+
+@attrs.define(kw_only=True)
 class CommittedNeverLost:
     """At every moment a majority has each committed entry: so whoever is elected has it. Looked at
     when a log was cut or opened, and when something was taken from members.
@@ -308,8 +291,9 @@ class LogMatching:
 
     def see(self, seen: Observation) -> Iterator[str]:
         match seen:
-            case SimEvent(event=CommittedRose() | RoleChanged()) if is_of(self.group, seen):
-                yield from self._look(seen.node)
+            case SimEvent(event=CommittedRose() | RoleChanged() | LedgerTruncated()):
+                if is_of(self.group, seen):  # what is to be cut is still there
+                    yield from self._look(seen.node)
             case NodeLooked():
                 yield from self._look(seen.node)
 

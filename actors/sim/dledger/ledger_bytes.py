@@ -70,7 +70,7 @@ class LedgerBytes(Protocol):
         """Whether the member has it as the group's durability asks, or had let go of it."""
 
     def vote(self, node: str) -> TermVote | None:
-        """As the member's processes see it; None: it has none."""
+        """What a power loss now would leave of it; None: it has none."""
 
 
 @attrs.frozen
@@ -141,7 +141,7 @@ class SimLedgers:
     def vote(self, node: str) -> TermVote | None:
         if self.group.store == "memory":
             return None
-        found = _written(self.disk(node), self.layout(node).term, 0, FILE_BYTES_MAX)
+        found = self.disk(node).durable_range(self.layout(node).term, 0, FILE_BYTES_MAX)
         try:
             value = decode_currterm(found)
         except RemoteProtocolError:
