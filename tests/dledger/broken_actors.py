@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 import broken_core
+import broken_members
 from broken_core import Mutation, Patch
 
 from actors.dledger import (
@@ -203,4 +204,10 @@ LEDGER_MUTATIONS: tuple[Mutation, ...] = (
     broken_core.second_vote_in_a_term,
     broken_core.one_vote_less_is_enough,
     broken_core.acknowledge_before_the_sync,
+    broken_core.vote_not_persisted,
+    broken_core.term_not_persisted,
+    broken_core.older_terms_by_counting,
+    broken_members.vote_told_before_it_is_saved,
+    broken_members.reads_without_proof,
+    broken_members.cut_is_not_on_the_disk,
 )

@@ -100,6 +100,19 @@ def one_vote_less_is_enough(patch: Patch) -> None:
     patch.setattr(votes.VoteRound, "__init__", init)
 
 
+def stale_vote_counts(patch: Patch) -> None:
+    """An answer to an older round of votes, of whichever term, counts in the present one."""
+
+    def answered(self: Any, now_s: float, number: int, voter: str, answer: Any) -> Any:
+        self.now_s = now_s
+        if self.round is not None and answer is not None:
+            self.round.answered(voter, answer)
+            self.settle_round()
+        return self.effects()
+
+    patch.setattr(election.Election, "vote_answered", answered)
+
+
 def raise_without_a_quorum(patch: Patch) -> None:
     """A member that nobody answers takes one term after the other."""
     real = votes.VoteRound.result
@@ -325,6 +338,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     second_vote_in_a_term,
     same_term_again_after_a_restart,
     one_vote_less_is_enough,
+    stale_vote_counts,
     raise_without_a_quorum,
     larger_term_in_an_answer_ignored,
     older_terms_by_counting,

@@ -29,6 +29,7 @@ from wire.dledger_codes import PushType
 Rule = Callable[[], None]
 RULES: dict[str, Rule] = {
     "term_not_persisted": of_election.test_a_larger_term_is_taken_in_the_middle_of_a_round,
+    "stale_vote_counts": of_election.test_answers_to_an_older_round_are_not_counted,
     "raise_without_a_quorum": of_election.test_a_silent_group_leaves_the_term_alone,
     "larger_term_in_an_answer_ignored": (
         of_election.test_a_larger_term_ends_a_leadership_though_a_quorum_is_happy

@@ -6,8 +6,9 @@
 prints a table mutation -> checker -> seed -> the guarantee of the group that it was caught in; exit
 code 1 if one is caught at none of the seeds. A mutation is a function that patches; a seed at which
 the unbroken code does not pass either catches nothing. `--shrink` cuts
-each failing run down and keeps it as tests/scripts/mutations/NAME.toml, which a test then runs with
-the mutation and without.
+each failing run down and keeps it as tests/scripts/mutations/NAME.toml (mutations/dledger), which a
+test then runs with the mutation and without. What no drawn run of DLedger's groups can be relied on
+to show has such a script too, and "script" for a seed.
 """
 
 from __future__ import annotations
@@ -30,19 +31,23 @@ from broken_actors import LEDGER_MUTATIONS
 from actors.config.guarantees import guarantee_of
 from actors.sim.plan import Outcome, Plan
 from actors.sim.running import draw, run_plan
-from actors.sim.script_file import dump_plan
+from actors.sim.script_file import dump_plan, load_plan
 from actors.sim.shrink import shrink
 from actors.sim.simulation import ClassicPlan
 from actors.sim.sweep import versions
 
 SCRIPTS = Path(__file__).parents[1] / "scripts" / "mutations"
 SHRINK_TRIES = 8
+RUNS_MAX = 12
+"""Another history may need another schedule to show the same break."""
+FOLDERS = {"classic": SCRIPTS, "dledger": SCRIPTS / "dledger"}
 OF_MODE = {"classic": MUTATIONS, "dledger": LEDGER_MUTATIONS}
+SCRIPTED = {path.stem for path in FOLDERS["dledger"].glob("*.toml")}
 
 
 @attrs.frozen
 class Found:
-    """What noticed a mutation, at which seed. `checker` is "" if nothing did."""
+    """What noticed a mutation, at which seed (-1: its script's). `checker` is "" if nothing did."""
 
     mutation: Mutation
     checker: str
@@ -50,12 +55,13 @@ class Found:
     text: str = ""
     at_s: float = 0.0
     mode: str = ClassicPlan.mode
+    plan: Plan | None = None
 
     @property
     def group(self) -> str:
         """The row of the guarantees' table that the run belongs to."""
-        groups = draw(self.mode, str(self.seed)).config.groups.values()
-        return guarantee_of(next(iter(groups))).mode
+        plan = self.plan or draw(self.mode, str(self.seed))
+        return guarantee_of(next(iter(plan.config.groups.values()))).mode
 
 
 def run_broken(mutation: Mutation, plan: Plan) -> Outcome:
@@ -78,6 +84,19 @@ def hunt(mutation: Mutation, seeds: Iterable[int], mode: str = ClassicPlan.mode)
     return Found(mutation, "", last, mode=mode)
 
 
+def hunt_in_script(mutation: Mutation, mode: str) -> Found:
+    """Run its script until the checker that it names objects."""
+    path = FOLDERS[mode] / f"{mutation.__name__}.toml"
+    plan, checker = load_plan(path.read_text(encoding="utf-8"))
+    for number in range(RUNS_MAX):
+        each = attrs.evolve(plan, seed=plan.seed + "+" * number)
+        violations = run_broken(mutation, each).violations
+        caught = checker in {violation.checker for violation in violations}
+        if caught and not run_plan(each).violations:
+            return Found(mutation, checker, -1, mode=mode, plan=each)
+    return Found(mutation, "", -1, mode=mode, plan=plan)
+
+
 def keep_script(found: Found) -> None:
     """Shrink the run, and write it where the test looks."""
 
@@ -90,8 +109,9 @@ def keep_script(found: Found) -> None:
     what = (found.mutation.__doc__ or "").split("\n\n")[0]
     comment = f"{what}\n{found.checker}: {found.text}\nFound with seed {found.seed}; {versions()}"
     text = dump_plan(small, expect=found.checker, comment=comment)
-    SCRIPTS.mkdir(parents=True, exist_ok=True)
-    (SCRIPTS / f"{found.mutation.__name__}.toml").write_text(text, encoding="utf-8")
+    folder = FOLDERS[found.mode]
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{found.mutation.__name__}.toml").write_text(text, encoding="utf-8")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -115,11 +135,15 @@ def main(arguments: list[str] | None = None) -> int:
         if args.names and mutation.__name__ not in args.names:
             continue
         begin_s = os.times().elapsed
-        found = hunt(mutation, seeds, args.mode)
+        if mutation in LEDGER_MUTATIONS and mutation.__name__ in SCRIPTED:
+            found = hunt_in_script(mutation, args.mode)
+        else:
+            found = hunt(mutation, seeds, args.mode)
         seconds = os.times().elapsed - begin_s
         missed += not found.checker
         what = found.checker or "nobody"
-        row = f"{mutation.__name__} | {what} | {found.seed} | {found.group}"
+        seed = found.seed if found.seed >= 0 else "script"
+        row = f"{mutation.__name__} | {what} | {seed} | {found.group}"
         print(f"| {row} | {seconds:.1f} |", flush=True)
         if args.shrink and found.checker:
             keep_script(found)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import attrs
 import pytest
-from sim_mutations import OF_MODE, SCRIPTS, run_broken
+from sim_mutations import OF_MODE, SCRIPTED, SCRIPTS, hunt_in_script, run_broken
 from test_sim_ledger_world import short_plan
 
 from actors.dledger.core.dispatch import Dispatch
@@ -54,6 +54,12 @@ def test_a_break_is_caught(name: str, checker: str) -> None:
     assert checker in {violation.checker for violation in violations}
 
 
+@pytest.mark.parametrize("name", sorted(SCRIPTED))
+def test_a_break_is_caught_in_its_script(name: str) -> None:
+    """What drawn runs cannot be relied on to show."""
+    assert hunt_in_script(MUTATIONS[name], "dledger").checker
+
+
 def test_a_group_that_does_not_come_together_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its leader sends no entries."""
     monkeypatch.setattr(Dispatch, "_append_more", lambda self, now_s: None)
@@ -67,8 +73,10 @@ def test_the_table_that_was_written_down_names_all() -> None:
     groups = text.partition("## DLedger's whole groups")[2].partition("## ")[0]
     rows = [line.strip("| ").split(" | ") for line in groups.splitlines()[4:] if line]
     assert [row[0] for row in rows] == list(MUTATIONS)
-    assert len(rows) >= 20
-    assert all(row[1] != "nobody" and int(row[2]) < 500 for row in rows)
+    assert len(rows) >= 28
+    assert all(row[1] != "nobody" for row in rows)
+    assert {row[0] for row in rows if row[2] == "script"} == SCRIPTED
+    assert all(int(row[2]) < 500 for row in rows if row[2] != "script")
 
 
 def test_every_break_says_what_it_is() -> None:
