@@ -22,6 +22,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+import trio
 from broken_code import MUTATIONS, Mutation
 
 sys.path.append(str(Path(__file__).parents[1] / "dledger"))
@@ -29,12 +30,17 @@ sys.path.append(str(Path(__file__).parents[1] / "dledger"))
 from broken_actors import LEDGER_MUTATIONS
 
 from actors.config.guarantees import guarantee_of
+from actors.sim.dledger.plan import LedgerPlan
+from actors.sim.dledger.simulation import simulate_ledgers
+from actors.sim.history import History
 from actors.sim.plan import Outcome, Plan
 from actors.sim.running import draw, run_plan
+from actors.sim.scheduler import virtual_clock
 from actors.sim.script_file import dump_plan, load_plan
 from actors.sim.shrink import shrink
-from actors.sim.simulation import ClassicPlan
+from actors.sim.simulation import ClassicPlan, simulate
 from actors.sim.sweep import versions
+from actors.sim.world import NodeFailed
 
 SCRIPTS = Path(__file__).parents[1] / "scripts" / "mutations"
 SHRINK_TRIES = 8
@@ -69,6 +75,37 @@ def run_broken(mutation: Mutation, plan: Plan) -> Outcome:
     with pytest.MonkeyPatch.context() as patch:
         mutation(patch)
         return run_plan(plan)
+
+
+def objects(checker: str, mutation: Mutation, plan: Plan) -> bool:
+    """Whether this checker says something about the broken code. The run ends when it does."""
+    said: list[str] = []
+    real = History.violated
+
+    async def run() -> None:
+        with trio.CancelScope() as scope:
+
+            def violated(history: History, name: str, at_s: float, text: str) -> None:
+                real(history, name, at_s, text)
+                if name == checker:
+                    said.append(text)
+                    scope.cancel()
+
+            patch.setattr(History, "violated", violated)
+            if isinstance(plan, LedgerPlan):
+                await simulate_ledgers(plan)
+            else:
+                assert isinstance(plan, ClassicPlan)
+                await simulate(plan)
+
+    with pytest.MonkeyPatch.context() as patch:
+        mutation(patch)
+        try:
+            trio.run(run, clock=virtual_clock())
+        except* NodeFailed:
+            if not said:  # else nobody has had the time to ask the nodes what they died of
+                raise
+    return bool(said)
 
 
 def hunt(mutation: Mutation, seeds: Iterable[int], mode: str = ClassicPlan.mode) -> Found:
