@@ -74,11 +74,18 @@ class Stage:
     # ---- a cluster ----
 
     async def _cluster(
-        self, slaves: int = 2, java: str = "", latency_ms: float = 0.5, **settings: Any
+        self,
+        slaves: int = 2,
+        java: str = "",
+        latency_ms: float = 0.5,
+        any_hour: bool = False,
+        **settings: Any,
     ) -> list[str]:
         """n0 is the master, n1 ... its slaves; those in `java` are raw ends in the script's hand.
-        Ours are started.
+        Ours are started. With `any_hour` old files go whatever the clock shows.
         """
+        if any_hour:
+            settings["delete_when_hours"] = tuple(range(24))
         names = ["n0", *(f"n{number + 1}" for number in range(slaves))]
         kind = {name: "java" if name in java.split(",") else "python" for name in names}
         group = ClassicGroup(
