@@ -23,6 +23,7 @@ class Append:
     name: str
     last: int
     deadline_s: float
+    appends: int = 1
 
 
 class Appends:
