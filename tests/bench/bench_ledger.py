@@ -3,9 +3,10 @@
     python tests/bench/bench_ledger.py                           # ours alone, some two minutes
     python tests/bench/bench_ledger.py --java --rounds 3
 
-Appends of one entry of 256 B, so many outstanding. `ours`: tasks inside the leader's process, and
-for `producer` one task that sends entry by entry through an appender. `ours, wire` and `Java`: one
-connection of one client, which is the same program for both (APPEND, code 50001).
+Appends of one entry of 256 B, so many outstanding. `ours`: tasks inside the leader's process; for
+`producer` one task that sends entry by entry through an appender, for `pipelined 128` through one
+that has room for so many. `ours, wire` and `Java`: one connection of one client, which is the same
+program for both (APPEND, code 50001).
 
 `synced`: our members sync before they vouch; `written`: they do not. Java never does: it syncs
 every 10 ms behind its answers, the same in both tables. `Java, batch` has enableBatchPush.
@@ -31,7 +32,7 @@ from interop_processes import Processes
 from wire.dledger_entry import ENTRY_HEAD_BYTES
 
 ENTRY_BYTES = 256
-SHAPES = ("1", "16", "128", "1024", "producer")
+SHAPES = ("1", "16", "128", "1024", "pipelined 128", "pipelined 1024", "producer")
 COLUMNS = ("k_per_s", "p50_ms", "p99_ms", "leader_us", "follower_us", "refused")
 FILL_OUTSTANDING = 1024
 FILL_S = 2.0
@@ -72,8 +73,11 @@ def runs_of(found: dict[str, Group], seconds: float) -> dict[str, Run]:
     def inside(shape: str) -> dict[str, float]:
         ours = found["ours"]
         assert isinstance(ours, OurGroup)
-        if shape == "producer":
-            return ours.inside("producer", seconds=seconds, size=ENTRY_BYTES)
+        if not shape.isdigit():
+            outstanding = [int(word) for word in shape.split()[1:]] or [None]
+            return ours.inside(
+                "producer", seconds=seconds, size=ENTRY_BYTES, outstanding=outstanding[0]
+            )
         return ours.inside("tasks", count=int(shape), batch=1, seconds=seconds, size=ENTRY_BYTES)
 
     def wire(group: Group) -> Run:
@@ -89,11 +93,11 @@ def appends(found: dict[str, Group], how: str, shapes: list[str], rounds: int, s
         if isinstance(group, JavaGroup):
             group.load(16, 5.0, ENTRY_BYTES)  # Java gets faster with time
     for shape in shapes:
-        what = "one producer" if shape == "producer" else f"{shape} outstanding"
+        what = f"{shape} outstanding" if shape.isdigit() else f"one {shape} task"
         figures = Figures(f"ledger appends, {how}, {what}", COLUMNS)
         for _ in range(rounds):
             for name, run in runs.items():
-                if shape != "producer" or name == "ours":
+                if shape.isdigit() or name == "ours":
                     settle()
                     figures.add(name, **run(shape))
         ours = ("ours", "ours, wire")

@@ -73,6 +73,7 @@ class Group(ABC):
         for name in self.addresses:
             self.start(name)
         assert self.first_append(START_TIMEOUT_S), f"no leader in {self.folder.name}"
+        self.wait_even()  # who came last is not to catch up while something is measured
 
     def stop(self) -> None:
         for process in self.running.values():

@@ -7,7 +7,7 @@ from typing import Any
 import trio
 from bench_kit import percentiles_ms
 
-from actors.log import Log
+from actors.log import IN_FLIGHT_BYTES_DEFAULT, RECORD_COST_BYTES, Log
 
 WARM_UP_S = 0.5
 SAMPLE_EVERY = 500
@@ -40,13 +40,22 @@ async def load_tasks(
     return {"k_per_s": len(latencies_s) * batch / seconds / 1e3, **percentiles_ms(latencies_s)}
 
 
-async def load_producer(log: Log, seconds: float, size: int) -> dict[str, Any]:
-    """One task that sends single records through an appender, as fast as it has room."""
+async def load_producer(
+    log: Log, seconds: float, size: int, outstanding: int | None = None
+) -> dict[str, Any]:
+    """One task that sends single records through an appender, as fast as it has room.
+
+    Args:
+        outstanding: records that the appender has room for; None: its default.
+    """
+    room = IN_FLIGHT_BYTES_DEFAULT
+    if outstanding is not None:
+        room = outstanding * (size + RECORD_COST_BYTES)
     record = b"x" * size
     latencies_s: list[float] = []
     sent = 0
     sampled: list[tuple[int, float]] = []  # a record's number, and when it was sent
-    async with log.appender() as out:
+    async with log.appender(in_flight_bytes=room) as out:
         on_answer = out._stir
 
         def stirred() -> None:
