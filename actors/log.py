@@ -132,7 +132,8 @@ class Appender:
         self._backend = backend
         self._group = group
         self._limit_bytes = in_flight_bytes
-        self._batch_bytes = max(1, min(BATCH_BYTES_MAX, in_flight_bytes // 4))
+        # One batch is under way while the next is collected: what a batch costs is shared by many.
+        self._batch_bytes = max(1, min(BATCH_BYTES_MAX, in_flight_bytes // 2))
         self._collected: list[NewRecord] = []
         self._collected_bytes = 0
         self._in_flight_bytes = 0

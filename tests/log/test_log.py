@@ -190,6 +190,24 @@ async def test_send_waits_for_room_and_only_for_room(
     assert len(backend.stored) == 20
 
 
+async def test_a_window_is_two_batches(autojump_clock: trio.testing.MockClock) -> None:
+    """One is collected while the other is under way: what a batch costs is shared by many."""
+    backend = MemoryBackend(hold=True)
+    async with Log(backend, "orders").appender(in_flight_bytes=100 * 64) as out:
+
+        async def send_many() -> None:
+            for _ in range(200):
+                await out.send(b"")
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(send_many)
+            await trio.testing.wait_all_tasks_blocked()
+            assert backend.batches == [50, 50]
+            backend.hold = False
+            backend.answer()
+    assert sum(backend.batches) == 200
+
+
 async def test_a_record_above_the_window_goes_alone(autojump_clock: trio.testing.MockClock) -> None:
     backend = MemoryBackend()
     async with Log(backend, "orders").appender(in_flight_bytes=100) as out:
