@@ -207,9 +207,8 @@ class EntryDispatcher(Actor[_Inbox]):
         if log.end_index < self.window.end:
             return  # from before the session was told
         self.window.end = log.end_index
-        now_s = self.ctx.now_s()
-        await self._carry_out(self.dispatch.committed(now_s, log.committed_index))
-        await self._carry_out(self.dispatch.grew(now_s, log.begin_index, log.end_index))
+        begin, end, committed = log.begin_index, log.end_index, log.committed_index
+        await self._carry_out(self.dispatch.grew(self.ctx.now_s(), begin, end, committed))
 
     async def _answered(self, answered: Answered) -> None:
         sent = answered.token

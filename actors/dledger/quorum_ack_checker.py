@@ -349,9 +349,7 @@ class QuorumAckChecker(Actor[_Inbox]):
             wait.answer_to.fail(outcomes.not_stored(outcome) or outcomes.store_silent(outcome))
         if isinstance(outcome, LogFull) and stored.session == self._session:
             await self.maintainer.tell(StoreTakes(session=stored.session, takes=False))
-        if (
-            not stored.group.waits
-        ):  # the entry that opens the term; twice in the log it does no harm
+        if not stored.group.waits:  # what opens the term; twice in the log it does no harm
             self._open_term_later(stored.session)
         await self._tell_held()
 
@@ -375,10 +373,14 @@ class QuorumAckChecker(Actor[_Inbox]):
         await self._tell_held()
 
     async def _carry_out(self, effects: QuorumEffects[AppendWait]) -> None:
-        """The store first, then readers, so that an answered append can be read at once."""
+        """Readers first, so that an answered append can be read at once."""
         if effects.committed is not None:
             self._reads.answer(self.quorum.read_index)
-            await self.store_ref.tell(store.Commit(session=self._session, index=effects.committed))
+            commit = store.Commit(session=self._session, index=effects.committed)
+            if self.quorum.by_applied:
+                await self.store_ref.tell(commit)  # the machine waits for it
+            else:
+                self.store_ref.leave(commit, within_s=NEWS_WITHIN_S)
             self.reader.leave(CommittedTo(index=effects.committed), within_s=NEWS_WITHIN_S)
         for event in effects.events:
             self.ctx.emit(event)

@@ -322,6 +322,18 @@ def test_a_push_that_follows_carries_the_news() -> None:
     assert kit.now_s == pytest.approx(1.0)
 
 
+def test_overdue_news_of_a_commit_goes_with_the_entries_that_it_comes_with() -> None:
+    kit = Kit(commit_news_s=0.01)
+    kit.append_state()
+    kit.grow()
+    kit.answer(kit.one(P.APPEND, 10))
+    kit.now_s = 0.5
+    for end, known in ((11, 10), (12, 9)):
+        kit.sizes.end = end
+        kit.did(kit.dispatch.grew(0.5, 0, end, known))
+        assert kit.one(P.APPEND, end).commit_index == 10
+
+
 def test_a_full_window_does_not_keep_commits_back_and_never_spins() -> None:
     kit = Kit(pending_max=2, push_timeout_s=5.0)
     kit.append_state()

@@ -111,12 +111,13 @@ class Dispatch:
         self._search, self._probe = None, None
         return DispatchEffects()
 
-    def grew(self, now_s: float, begin: int, end: int) -> DispatchEffects:
-        """The log's range; entries below `begin` have expired."""
+    def grew(self, now_s: float, begin: int, end: int, committed: int = -1) -> DispatchEffects:
+        """The log's range; entries below `begin` have expired. `committed`: as far as known."""
         if not self.leading:
             return DispatchEffects()
         assert end >= self._end
         self._begin, self._end = begin, end
+        self._committed = max(self._committed, committed)
         return self._effects(now_s, None)
 
     def committed(self, now_s: float, index: int) -> DispatchEffects:
