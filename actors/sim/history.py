@@ -102,8 +102,9 @@ class FaultInjected:
             (NODE); "armed" (a disk fault waits), "felt" (NODE: an operation failed), "damaged"
             (NODE, from, to), "died", "start failed", "refused to start", "promoting",
             "not promoted", "resync", "resynced", "damage found", "not checked" (NODE);
-            "transferred" (NODE from NODE: leadership was handed over); "lost" (NODE, from: a
-            forced promotion opened the log here, and what was acknowledged behind that place
+            "transferred" (NODE from NODE: leadership was handed over); "ended" (NODE while WHAT: a
+            process was killed while a snapshot was taken, came or was loaded); "lost" (NODE, from:
+            a forced promotion opened the log here, and what was acknowledged behind that place
             before is given up).
         where: to whom, the node's name first.
     """
@@ -124,6 +125,47 @@ class NodeLooked:
     tree: dict[str, Any] = attrs.field(repr=False)
 
 
+@attrs.frozen(kw_only=True)
+class MachineDid:
+    """A member's state machine was made, is about to load or has loaded a snapshot, or has applied
+    entries.
+
+    Attributes:
+        boot, group: as for a read.
+        what: "made", "loads", "loaded" or "applied".
+        indexes: of the entries that it was given; () unless applied.
+        last: index of the last entry that its state knows of.
+        chain: hash of all entries that its state knows of.
+    """
+
+    at_s: float
+    node: str
+    boot: int
+    group: str
+    what: str
+    indexes: tuple[int, ...]
+    last: int
+    chain: str
+
+
+@attrs.frozen(kw_only=True)
+class MachineRead:
+    """A leader proved that it is one, and then showed what its state machine has.
+
+    Attributes:
+        boot, group, asked: as for a read.
+        key, value: what was asked for, and what was there.
+    """
+
+    at_s: float
+    node: str
+    boot: int
+    group: str
+    asked: int
+    key: str
+    value: int | None
+
+
 Observation: TypeAlias = (
     SimEvent
     | AppendAsked
@@ -134,6 +176,8 @@ Observation: TypeAlias = (
     | OffsetsSeen
     | FaultInjected
     | NodeLooked
+    | MachineDid
+    | MachineRead
 )
 
 
@@ -228,6 +272,14 @@ def line(seen: Observation) -> str:
             for name, each in seen.status["groups"].items()
         ]
         what = f"{seen.node}#{seen.boot} looks: {', '.join(groups)}"
+    elif isinstance(seen, MachineDid):
+        given = f" {seen.indexes[0]} to {seen.indexes[-1]}" if seen.indexes else ""
+        what = (
+            f"{seen.node}#{seen.boot} {seen.group}'s machine {seen.what}{given}:"
+            f" at {seen.last}, {seen.chain}"
+        )
+    elif isinstance(seen, MachineRead):
+        what = f"{seen.node}#{seen.boot} {seen.group}'s machine shows {seen.key} = {seen.value}"
     elif isinstance(seen, AppendAnswered):
         what = f"{seen.client} #{seen.operation} acknowledged: {_fields(seen.receipt)}"
     else:

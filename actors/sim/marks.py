@@ -19,6 +19,8 @@ from actors.sim.history import (
     AppendRefused,
     AppendUnknown,
     FaultInjected,
+    MachineDid,
+    MachineRead,
     NodeLooked,
     Observation,
     OffsetsSeen,
@@ -84,7 +86,7 @@ class _Tally:
             case FaultInjected(kind=kind):
                 if kind in INJECTED:
                     yield INJECTED[kind], 1
-            case OffsetsSeen() | NodeLooked():
+            case OffsetsSeen() | NodeLooked() | MachineDid() | MachineRead():
                 pass
             case _:
                 assert_never(seen)

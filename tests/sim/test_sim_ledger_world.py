@@ -8,6 +8,7 @@ import pytest
 from actors.events.dledger import RoleChanged
 from actors.sim.disk import DiskOptions
 from actors.sim.dledger.actions import LEDGER_ACTIONS
+from actors.sim.dledger.actions_machine import MACHINE_ACTIONS
 from actors.sim.dledger.plan import LedgerPlan, draw_ledger_plan
 from actors.sim.faults import FAULTS_MIN
 from actors.sim.history import FaultInjected, Observation
@@ -17,7 +18,9 @@ from actors.sim.script import parse_fault
 from actors.sim.script_file import dump_plan, load_plan
 from actors.sim.workload import WorkloadOptions
 from actors.sim.world import SimEvent
+from actors.storage.dledger.snapshots import CHUNK_BYTES
 
+ALL = {**LEDGER_ACTIONS, **MACHINE_ACTIONS}
 SCRIPT = (
     "at 2.0 cut n0 n1 for 3.0",
     "at 3.0 power_loss n2 for 0.5",
@@ -75,6 +78,62 @@ def test_a_memory_group() -> None:
     assert run_plan(plan).violations == ()
 
 
+def machine_plan(*script: str, **settings: object) -> LedgerPlan:
+    """A state machine, snapshots every few entries, small files, and busy clients."""
+    machine = {"machine": 0, "snapshot_entries": 10, "data_file_bytes": 4096, **settings}
+    load = WorkloadOptions(appenders=5, pause_mean_s=0.3, body_mean_bytes=200)
+    plan = attrs.evolve(short_plan(**machine), load=load, duration_s=10.0)
+    return attrs.evolve(plan, script=tuple(map(parse_fault, script)))
+
+
+@pytest.mark.parametrize(
+    ("moment", "how"),
+    [
+        *(("piece", "power"), ("sync", "power"), ("saved", "kill"), ("loading", "kill")),
+        *(("loaded", "power"), ("piece", "wipe"), ("loading", "wipe")),
+        *(("sync", "leader"), ("loaded", "leader")),
+    ],
+)
+def test_a_member_ends_while_a_snapshot_comes(moment: str, how: str) -> None:
+    plan = machine_plan(f"at 2.0 install_kill n1 for 0.3 in {moment}-{how}")
+    outcome = run_plan(plan)
+    assert outcome.violations == ()
+    assert outcome.counts["fault install_kill"] == 1
+    assert outcome.counts["snapshots installed whole"] > 0
+    ended = "restarts during installs" if how != "leader" else "mark leader ended during an install"
+    assert outcome.counts[ended] == 1
+
+
+def test_a_snapshot_goes_in_pieces() -> None:
+    plan = machine_plan(
+        "at 2.0 install_kill n1 for 0.3 in piece-power", machine=2_500_000, snapshot_entries=40
+    )
+    outcome = run_plan(plan)
+    assert outcome.violations == ()
+    assert outcome.counts["snapshots installed in pieces"] > 0
+    assert outcome.counts["restarts during installs"] == 1
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_members_end_while_they_write_and_load_snapshots(lazy: bool) -> None:
+    plan = machine_plan(
+        "at 2.0 snapshot_kill n0 for 0.2 in power extra 0.5",
+        "at 4.0 recovery_kill n1 for 0.2 in power",
+        "at 6.0 snapshot_rot n2 for 0.2",
+        "at 7.0 snapshot_kill n2 for 0.2 in kill extra 1.1",
+        "at 8.0 recovery_kill n0 for 0.2 in kill",
+        lazy=lazy,
+        machine=9000,
+    )
+    outcome = run_plan(plan)
+    assert outcome.violations == ()
+    assert outcome.counts["restarts during snapshots"] > 0
+    assert outcome.counts["restarts during recoveries"] == 2
+    assert outcome.counts["fault snapshot_rot"] == 1
+    assert outcome.counts["mark snapshot failed"] == 1
+    assert outcome.counts["machine reads"] > 0
+
+
 def test_what_is_drawn() -> None:
     plans = [draw_ledger_plan(str(seed)) for seed in range(200)]
     assert {plan.nodes for plan in plans} == {1, 2, 3, 4, 5}
@@ -85,11 +144,17 @@ def test_what_is_drawn() -> None:
     for plan in plans:
         group = plan.ledgers[0]
         kinds = {fault.kind for fault in plan.script}
-        ends = [kind for kind in kinds if LEDGER_ACTIONS[kind].restarts]
+        ends = [kind for kind in kinds if ALL[kind].restarts]
         assert bool(ends) == (group.store == "file")
         assert group.durability == "synced" or not {k for k in kinds if "power" in k}
     drawn = {fault.kind for plan in plans for fault in plan.script}
-    assert drawn == set(LEDGER_ACTIONS)
+    assert drawn == set(ALL)
+    machines = [plan for plan in plans if plan.machine]
+    assert 80 < len(machines) < 140
+    assert all(plan.ledgers[0].snapshot_entries <= 80 for plan in machines)
+    assert any(plan.settings["machine"] > CHUNK_BYTES for plan in machines)
+    assert {plan.settings["snapshot_keep"] for plan in machines} == {1, 2, 3}
+    assert {plan.settings["lazy"] for plan in machines} == {False, True}
 
 
 def test_a_run_as_a_file() -> None:

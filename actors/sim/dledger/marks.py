@@ -14,29 +14,43 @@ from actors.events.dledger import (
     LedgerTruncated,
     RoleChanged,
     RPCPeerLost,
+    SnapshotFailed,
+    SnapshotLoaded,
+    SnapshotSaved,
 )
 from actors.sim.dledger.actions import LEDGER_ACTIONS
+from actors.sim.dledger.actions_machine import MACHINE_ACTIONS
+from actors.sim.dledger.runner import INSTALLING, RECOVERING, TAKING
 from actors.sim.history import (
     AppendAnswered,
     AppendAsked,
     AppendRefused,
     AppendUnknown,
     FaultInjected,
+    MachineRead,
     Observation,
     RecordsRead,
 )
 from actors.sim.marks import INJECTED, class_of
 from actors.sim.plan import Expected
 from actors.sim.world import SimEvent
+from actors.storage.dledger.snapshots import CHUNK_BYTES
 
 RARE: Final = (
     *("power_loss_all", "lose_disk", "eio_read", "old_sector", "bit_rot"),
     *("depose", "kill_in_cut", "power_loss_in_cut"),
 )
+ENDED: Final = {
+    TAKING: "restarts during snapshots",
+    INSTALLING: "restarts during installs",
+    RECOVERING: "restarts during recoveries",
+}
+"""By what a process was doing with a snapshot when it was killed."""
 
 LEDGER_EXPECTED: Final = Expected(
     always=(
         *(f"fault {name}" for name in LEDGER_ACTIONS if name not in RARE),
+        *(f"fault {name}" for name in MACHINE_ACTIONS),
         "restarts",
         "elections",
         "commits",
@@ -51,12 +65,22 @@ LEDGER_EXPECTED: Final = Expected(
         "truncations",
         "catch-ups",
         "expiries",
+        "snapshots taken",
+        "snapshots installed whole",
+        "snapshots loaded",
+        "restarts during snapshots",
+        "restarts during installs",
+        "restarts during recoveries",
+        "machine reads",
     ),
     thorough=(
         *(f"fault {name}" for name in RARE),
         "refused starts",
         "tails cut",
         "transfers",
+        "snapshots installed in pieces",
+        "mark snapshot failed",
+        "mark leader ended during an install",
         *(
             f"mark append unknown: {name}"
             for name in ("ReplicationTimeout", "LeadershipLost", "NodeStopped", "given up")
@@ -101,6 +125,12 @@ class _Tally:
             case RecordsRead(batch=batch, fresh=fresh):
                 yield "read records", len(batch.records)
                 yield "fresh reads", fresh
+            case MachineRead():
+                yield "machine reads", 1
+            case FaultInjected(kind="ended", where=where):
+                yield ENDED[where.partition(" while ")[2]], 1
+            case FaultInjected(kind="install_kill", where=where):
+                yield "mark leader ended during an install", where.endswith("-leader")
             case FaultInjected(kind="transferred"):
                 yield "transfers", 1
             case FaultInjected(kind=kind) if kind in INJECTED:
@@ -120,6 +150,14 @@ class _Tally:
                 yield f"mark dispatcher: {state}", 1
             case RPCPeerLost():
                 yield "connections lost", 1
+            case SnapshotSaved(installed=installed, size_bytes=size):
+                yield "snapshots taken", not installed
+                yield "snapshots installed whole", installed and size <= CHUNK_BYTES
+                yield "snapshots installed in pieces", installed and size > CHUNK_BYTES
+            case SnapshotLoaded():
+                yield "snapshots loaded", 1
+            case SnapshotFailed():
+                yield "mark snapshot failed", 1
             case store.SegmentExpired():
                 yield "expiries", 1
             case store.RecoveryFinished(was_clean=was_clean, kept_bytes=kept):

@@ -6,7 +6,7 @@ heard, and the outcome is unknown.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -19,7 +19,10 @@ from actors.log_types import Batch, Offsets
 from actors.node.ledger import LedgerPart
 from actors.node.status import tree_json
 from actors.runtime import ChildSpec, Registry, SupervisorSpec, System, open_system
+from actors.sim.dledger.machine import Did, MachineOptions, SimRegisters
+from actors.sim.history import MachineDid
 from actors.sim.machines import DATA_DIR, SimMachines
+from actors.sim.world import World
 from actors.storage.dledger import store
 from actors.trees.dledger import LedgerPlace, group_tree
 
@@ -29,6 +32,8 @@ DATA_FILE_BYTES: Final = 16 << 10
 INDEX_FILE_BYTES: Final = 4 << 10
 """Files so small that a short run rolls both kinds over."""
 FIRST_PORT: Final = 20_911
+FRESH_BYTES: Final = 1 << 20
+APPLIED_LOOK_S: Final = 0.001
 
 
 def ledger_config(nodes: int, groups: dict[str, dict[str, Any]]) -> ClusterConfig:
@@ -63,12 +68,14 @@ class SimMember:
     Attributes:
         places: by group.
         parts: by group; they take appends and reads.
+        machines: by group, if they have any.
     """
 
     name: str
     system: System
     places: dict[str, LedgerPlace]
     parts: dict[str, LedgerPart]
+    machines: dict[str, SimRegisters] = attrs.field(factory=dict)
 
     async def status(self) -> dict[str, Any]:
         """As a node's."""
@@ -90,6 +97,23 @@ class SimMember:
             raise NotMaster(f"{self.name} does not lead {group}", hint=board.leader or None)
         return await self.parts[group].read(start, max_bytes, True)
 
+    async def fresh_value(self, group: str, key: str) -> int | None:
+        """What a leader's state machine has, once the leader has proved that it is one, and the
+        machine all that was committed by then. Raises: NotMaster.
+        """
+        machine = self.machines[group]
+        last = machine.state.last
+        start, acknowledged = last + 1, last + 2
+        while start < acknowledged:
+            batch = await self.fresh_read(group, start, FRESH_BYTES)
+            if not batch.records:
+                break
+            last, start = batch.records[-1].position, batch.next
+            acknowledged = batch.acknowledged
+        while machine.state.last < last:  # noqa: ASYNC110 - nobody tells when it has applied more
+            await trio.sleep(APPLIED_LOOK_S)
+        return machine.state.read(key)
+
     async def drop_below(self, group: str, index: int) -> None:
         """Let the log go up to an entry, as a state machine with a snapshot of it does."""
         path = self.places[group].paths.store
@@ -97,7 +121,43 @@ class SimMember:
 
 
 class SimGroups(SimMachines[SimMember]):
-    """The members of all groups of a configuration."""
+    """The members of all groups of a configuration.
+
+    Args:
+        machine: of every member, in every group; None: they have none. The rest as `SimMachines`.
+
+    Attributes:
+        machines: by node and group, the newest: it outlives its member, to be looked at.
+        on_machine: told of everything that they do.
+        on_end: told of each node that is about to be killed, or to lose its power.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        config: ClusterConfig,
+        *,
+        skews_ms: Mapping[str, int] | None = None,
+        machine: MachineOptions | None = None,
+    ) -> None:
+        super().__init__(world, config, skews_ms=skews_ms)
+        self.machines: dict[tuple[str, str], SimRegisters] = {}
+        self.on_machine: list[Callable[[MachineDid], None]] = []
+        self.on_end: Callable[[str], None] = lambda name: None
+        self._machine = machine
+
+    @property
+    def with_machines(self) -> bool:
+        """Whether the groups have any."""
+        return self._machine is not None
+
+    async def kill(self, name: str) -> None:
+        self.on_end(name)
+        await super().kill(name)
+
+    async def power_loss(self, name: str) -> None:
+        self.on_end(name)
+        await super().power_loss(name)
 
     def leads(self, name: str, group: str) -> bool:
         """Whether a running member takes appends as leader."""
@@ -128,11 +188,17 @@ class SimGroups(SimMachines[SimMember]):
         async def main(env: Env, task_status: trio.TaskStatus[Any]) -> None:
             places: dict[str, LedgerPlace] = {}
             parts: dict[str, LedgerPart] = {}
+            machines: dict[str, SimRegisters] = {}
 
             def build(registry: Registry) -> SupervisorSpec:
                 for group in self.config.ledger_groups_of(name):
                     place = places[group.name] = LedgerPlace(
-                        config=self.config, node=name, group=group, env=env, registry=registry
+                        config=self.config,
+                        node=name,
+                        group=group,
+                        env=env,
+                        registry=registry,
+                        machine=self._maker(name, group.name, machines),
                     )
                     parts[group.name] = LedgerPart.of(
                         self.config, env.network, group, name, place.board, registry
@@ -150,13 +216,41 @@ class SimGroups(SimMachines[SimMember]):
             )
             try:
                 async with opened as system:
-                    self.began(name, SimMember(name, system, places, parts))
+                    self.began(name, SimMember(name, system, places, parts, machines))
                     task_status.started(system)
                     await system.wait_ended()
             finally:
                 self.ended(name)
 
         return main
+
+    def _maker(
+        self, name: str, group: str, machines: dict[str, SimRegisters]
+    ) -> Callable[[], SimRegisters] | None:
+        options, boot = self._machine, self.world.node(name).boots
+        if options is None:
+            return None
+
+        def did(what: Did, indexes: tuple[int, ...], machine: SimRegisters) -> None:
+            seen = MachineDid(
+                at_s=trio.current_time(),
+                node=name,
+                boot=boot,
+                group=group,
+                what=what,
+                indexes=indexes,
+                last=machine.state.last,
+                chain=machine.state.chain,
+            )
+            for watch in self.on_machine:
+                watch(seen)
+
+        def make() -> SimRegisters:
+            machine = SimRegisters(options, did)
+            self.machines[name, group] = machines[group] = machine
+            return machine
+
+        return make
 
 
 async def committed_everywhere(groups: SimGroups, group: DLedgerGroup, least: int) -> str:
@@ -183,4 +277,10 @@ async def committed_everywhere(groups: SimGroups, group: DLedgerGroup, least: in
     synced = group.durability == "written" or all(
         each.synced == each.written for each in found.values()
     )
-    return "" if whole and synced else told
+    if not (whole and synced):
+        return told
+    at = {
+        name: one.state.last for (name, each), one in groups.machines.items() if each == group.name
+    }
+    equal = not at or (len(set(at.values())) == 1 and min(at.values()) >= least)
+    return "" if equal else f"state machines are at {at}"

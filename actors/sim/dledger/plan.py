@@ -1,20 +1,23 @@
 """What a run of DLedger groups is made of: drawn from its seed, each part from a stream of its own.
 
 Memory groups forget all when their process ends, their vote too, so no process of theirs ends.
-Groups that are `written` keep their power.
+Groups that are `written` keep their power. Most groups with files run a state machine (`machine`).
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 import attrs
 
 from actors.config import ClusterConfig, DLedgerGroup
-from actors.sim.action import Ground
+from actors.sim.action import Action, Ground
 from actors.sim.dledger import workload
 from actors.sim.dledger.actions import LEDGER_ACTIONS, MEMORY_ACTIONS, ONE_NODE_ACTIONS
+from actors.sim.dledger.actions_machine import MACHINE_ACTIONS, ONE_NODE_MACHINE_ACTIONS
+from actors.sim.dledger.machine import MachineOptions
 from actors.sim.dledger.members import ledger_config
 from actors.sim.faults import draw_script
 from actors.sim.plan import FAULTS_S, Plan
@@ -27,10 +30,17 @@ PLACES: Final = (
     *("/data/0", "/data/0", "/index/", "/sums/", "/synced", "/checkpoint", "/currterm", ""),
 )
 """Parts of paths; the log counts twice."""
+MACHINE_PLACES: Final = (*PLACES, "/snapshot/", "/snapshot/")
 STARVED: Final = (
     *("store", "syncer", "entry_handler", "quorum_ack_checker", "state_maintainer"),
     *("rpc_peers", "dispatchers", "rpc_server"),
 )
+OURS: Final = ("groups", "machine", "lazy")
+"""Settings of a run that are none of its groups'."""
+MACHINE_SHARE: Final = 0.6
+"""Of runs whose groups have files: these have a state machine."""
+LARGE_BYTES: Final = 1_300_000
+"""A snapshot of so many bytes goes in pieces."""
 
 
 @attrs.frozen(kw_only=True)
@@ -38,16 +48,26 @@ class LedgerPlan(Plan):
     """Some groups of which every node is a member.
 
     Attributes:
-        settings: of all groups; `groups`, no setting of theirs, says how many there are.
+        settings: of all groups. `groups`, no setting of theirs, says how many there are; `machine`
+            that they have a state machine, with snapshots of so many bytes more; `lazy` that these
+            are written while it stands still.
     """
 
     mode: ClassVar[str] = "dledger"
 
     @property
     def config(self) -> ClusterConfig:
-        settings = dict(self.settings)
-        count = settings.pop("groups", 1)
+        settings = {key: value for key, value in self.settings.items() if key not in OURS}
+        count = self.settings.get("groups", 1)
         return ledger_config(self.nodes, dict.fromkeys(GROUPS[:count], settings))
+
+    @property
+    def machine(self) -> MachineOptions | None:
+        """What the groups' members run."""
+        if "machine" not in self.settings:
+            return None
+        lazy = bool(self.settings.get("lazy", False))
+        return MachineOptions(filler_bytes=int(self.settings["machine"]), lazy=lazy)
 
     @property
     def ledgers(self) -> tuple[DLedgerGroup, ...]:
@@ -56,10 +76,11 @@ class LedgerPlan(Plan):
         return config.ledger_groups_of("n0")
 
     def kind(self) -> str:
-        group = self.ledgers[0]
+        group, machine = self.ledgers[0], self.machine
+        told = f"; {machine}, every {group.snapshot_entries} entries" if machine else ""
         return (
             f"{self.nodes} nodes, {len(self.ledgers)} groups, {group.durability}, {group.store},"
-            f" data files of {group.data_file_bytes} bytes"
+            f" data files of {group.data_file_bytes} bytes{told}"
         )
 
     def can_shrink_to(self, nodes: int) -> bool:
@@ -73,29 +94,58 @@ def draw_ledger_plan(seed: str) -> LedgerPlan:
     nodes = rng.choice(NODES)
     names = tuple(f"n{number}" for number in range(nodes))
     settings = _draw_settings(rng, names)
+    settings |= _draw_machine(random.Random(f"{seed}:ledger:machine"), settings)
+    machine = "machine" in settings
     durable = settings["store"] == "file" and settings["durability"] == "synced"
     ground = Ground(
         names=names,
         duration_s=FAULTS_S,
         spare_power=() if durable else names,
-        places=PLACES,
+        places=MACHINE_PLACES if machine else PLACES,
     )
-    actions = LEDGER_ACTIONS if nodes > 1 else ONE_NODE_ACTIONS
-    if settings["store"] == "memory":
-        actions = MEMORY_ACTIONS
+    network = draw_network(random.Random(f"{seed}:ledger:network"))
+    if settings.get("machine"):  # a piece is to be there within its time
+        network = attrs.evolve(network, bandwidth_bytes_per_s=None, window_bytes=256 << 10)
     kind = rng.choice(["random", "random", "priorities", f"starve {rng.choice(STARVED)}"])
     return LedgerPlan(
         seed=seed,
         nodes=nodes,
         settings=settings,
         skews_ms={name: rng.choice([0, 0, rng.randint(-60_000, 60_000)]) for name in names},
-        network=draw_network(random.Random(f"{seed}:ledger:network")),
+        network=network,
         disk=draw_disk(random.Random(f"{seed}:ledger:disk")),
         policy=kind,
         tell_yields=random.Random(f"{seed}:ledger:tell").choice([0.0, 0.05, 0.3]),
         load=workload.draw_options(random.Random(f"{seed}:ledger:load")),
-        script=draw_script(seed, ground, actions),
+        script=draw_script(seed, ground, _actions(nodes, settings)),
     )
+
+
+def _actions(nodes: int, settings: Mapping[str, Any]) -> Mapping[str, Action[Any]]:
+    """What may happen to groups of that kind."""
+    if settings["store"] == "memory":
+        return MEMORY_ACTIONS
+    actions = LEDGER_ACTIONS if nodes > 1 else ONE_NODE_ACTIONS
+    if "machine" not in settings:
+        return actions
+    more = MACHINE_ACTIONS if nodes > 1 else ONE_NODE_MACHINE_ACTIONS
+    return {**actions, **more}
+
+
+def _draw_machine(rng: random.Random, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Snapshots so often that a short run has many, and small files, which go with them."""
+    if settings["store"] == "memory" or rng.random() >= MACHINE_SHARE:
+        return {}
+    large = rng.random() < 0.35
+    return {
+        "machine": LARGE_BYTES * rng.choice([1, 2]) if large else rng.choice([0, 0, 9000]),
+        "lazy": rng.random() < 0.4,
+        "groups": 1 if large else min(settings["groups"], 2),
+        "data_file_bytes": rng.choice([4, 4, 8]) << 10,
+        "snapshot_entries": rng.choice([40, 80]) if large else rng.choice([10, 20, 50]),
+        "snapshot_bytes": rng.choice([1 << 20, 1 << 20, 20_000]),
+        "snapshot_keep": rng.choice([1, 2, 2, 3]),
+    }
 
 
 def _draw_settings(rng: random.Random, names: tuple[str, ...]) -> dict[str, Any]:

@@ -2,24 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Final
+import random
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final, TypeAlias
 
 import attrs
 import trio
 
 from actors.config import DLedgerGroup
-from actors.events.dledger import RoleChanged
+from actors.errors import TriologError
+from actors.events.dledger import CommittedRose, RoleChanged, SnapshotSaved
+from actors.events.store import RecoveryFinished
 from actors.sim.cluster import NotConverged
 from actors.sim.dledger.atlas import LedgerAtlas
 from actors.sim.dledger.checkers import Chosen
 from actors.sim.dledger.ledger_bytes import SimLedgers
 from actors.sim.dledger.members import SimGroups, committed_everywhere
 from actors.sim.dledger.workload import LedgerWorkload
+from actors.sim.history import MachineDid
 from actors.sim.runner import LOOK_S, Runner
 from actors.sim.world import SimEvent
+from actors.storage.dledger.snapshots import INSTALLED, TAKEN
 from actors.storage.dledger.term_files import TermVote, write_term
 
 LAST_WORDS: Final = b"last words %d"
+WHOLE_WAIT_S: Final = 40.0
+"""So long an operator waits for all members to be well before a disk is taken from one."""
+LONG_LOOK_S: Final = 0.25
+ANSWER_S: Final = 5.0
+OUTGROW_RECORDS: Final = 8
+"""Of an append; two such fill a data file."""
+TAKING: Final = "it takes a snapshot"
+INSTALLING: Final = "it installs a snapshot"
+RECOVERING: Final = "it starts from a snapshot"
+GROUP_DEPTH: Final = 2
+"""Where an event's path names the group."""
+Seen: TypeAlias = SimEvent | MachineDid
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -33,6 +52,9 @@ class LedgerRunner(Runner):
         chosen: by group, what is committed.
         atlas: what was damaged.
         terms: by group, the highest that anybody was seen in.
+        loads: by group, its clients.
+
+    A member has installed a snapshot once its log goes on behind it: `_installed` until then.
     """
 
     ledgers: tuple[DLedgerGroup, ...]
@@ -42,11 +64,16 @@ class LedgerRunner(Runner):
     atlas: LedgerAtlas = attrs.field(init=False)
     log_part: str = attrs.field(default="/data/0", init=False)
     terms: dict[str, int] = attrs.field(factory=dict, init=False)
+    loads: dict[str, LedgerWorkload] = attrs.field(factory=dict, init=False)
+    _installed: dict[tuple[str, str], None] = attrs.field(factory=dict, init=False)
+    _watches: list[Callable[[Seen], None]] = attrs.field(factory=list, init=False)
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         self.atlas = LedgerAtlas(logs=self.logs, chosen=self.chosen, damaged=self.logs[0].damaged)
         self.cluster.world.on_event.append(self._saw)
+        self.cluster.on_machine.append(self._saw)
+        self.cluster.on_end = self._ends
 
     @property
     def groups(self) -> SimGroups:
@@ -66,6 +93,14 @@ class LedgerRunner(Runner):
             vote = TermVote(self.terms.get(log.group.name, 0) + 1, name)
             write_term(disk, layout.term, vote)
         self.note("wiped", name)
+
+    def holds_nothing(self, name: str) -> bool:
+        """Whether no log of the member has a committed entry: it vouches for none."""
+        return not any(
+            log.entry(name, index)
+            for log in self.logs
+            for index in range(self.chosen[log.group.name].end)
+        )
 
     async def converged(self, loads: tuple[LedgerWorkload, ...], within_s: float) -> None:
         """Wait until every group takes an append, and all its members hold and show it.
@@ -90,7 +125,96 @@ class LedgerRunner(Runner):
             else:
                 raise NotConverged(load.group.name, within_s, {}, missing)
 
-    def _saw(self, seen: SimEvent) -> None:
-        if isinstance(seen.event, RoleChanged):
-            group = seen.path.split("/")[2]
-            self.terms[group] = max(self.terms.get(group, 0), seen.event.term)
+    async def all_well(self) -> bool:
+        """Wait until all members of all groups have the same. False: it takes too long."""
+        with trio.move_on_after(WHOLE_WAIT_S):
+            while True:
+                missing = [
+                    await committed_everywhere(self.groups, group, -1) for group in self.ledgers
+                ]
+                if not any(missing):
+                    return True
+                await trio.sleep(LONG_LOOK_S)
+        return False
+
+    async def others_hold(self, node: str, ends: Mapping[str, int]) -> bool:
+        """Whether soon each of the others shows more than was committed when the node went."""
+        others = [name for name in self.cluster.names if name != node]
+        with trio.move_on_after(WHOLE_WAIT_S):
+            while True:
+                try:
+                    shown = [
+                        (await self.groups.heard(name, lambda m, g=group: m.offsets(g)), end)  # type: ignore[misc]
+                        for name in others
+                        for group, end in ends.items()
+                    ]
+                except TriologError:
+                    return False
+                if all(each.acknowledged > end or each.written == end for each, end in shown):
+                    return True
+                await trio.sleep(LONG_LOOK_S)
+        return False
+
+    async def outgrow(self, group: DLedgerGroup, rng: random.Random, within_s: float) -> bool:
+        """Append until whoever leads has let go of all that is committed now: its snapshots stand
+        for that. False: it takes too long.
+        """
+        end, load = self.chosen[group.name].end, self.loads[group.name]
+        size = group.data_file_bytes // OUTGROW_RECORDS // 2
+        with trio.move_on_after(within_s):
+            while True:
+                last = await load.append_some(rng, OUTGROW_RECORDS, size)
+                leader = self.groups.leader(group.name)
+                member = None if leader is None else self.groups.running(leader)
+                if last >= 0 and member is not None:
+                    with trio.move_on_after(ANSWER_S):
+                        if (await member.offsets(group.name)).min > end:
+                            return True
+                await trio.sleep(LOOK_S)
+        return False
+
+    @contextmanager
+    def watching(self, wanted: Callable[[Seen], bool]) -> Iterator[trio.Event]:
+        """Within the block: an event that is set at the first such observation."""
+        come = trio.Event()
+
+        def watch(seen: Seen) -> None:
+            if wanted(seen):
+                come.set()
+
+        self._watches.append(watch)
+        try:
+            yield come
+        finally:
+            self._watches.remove(watch)
+
+    # ---- inside ----
+
+    def _saw(self, seen: Seen) -> None:
+        for watch in self._watches:
+            watch(seen)
+        if not isinstance(seen, SimEvent) or seen.path.count("/") < GROUP_DEPTH:
+            return
+        group = seen.path.split("/")[GROUP_DEPTH]
+        match seen.event:
+            case RoleChanged(term=term):
+                self.terms[group] = max(self.terms.get(group, 0), term)
+            case SnapshotSaved(installed=True):
+                self._installed[seen.node, group] = None
+            case CommittedRose() | RecoveryFinished():
+                self._installed.pop((seen.node, group), None)
+
+    def _ends(self, name: str) -> None:
+        """A process is about to be killed: what of its snapshots is cut short?"""
+        if not self.is_on(name):
+            return
+        for log in self.logs:
+            disk, folder = log.disk(name), log.layout(name).snapshot
+            machine = self.groups.machines.get((name, log.group.name))
+            if machine is not None and machine.loading:
+                started = self.groups.running(name) is not None
+                self.note("ended", f"{name} while {INSTALLING if started else RECOVERING}")
+            elif (name, log.group.name) in self._installed or disk.exists(f"{folder}/{INSTALLED}"):
+                self.note("ended", f"{name} while {INSTALLING}")
+            elif disk.exists(f"{folder}/{TAKEN}"):
+                self.note("ended", f"{name} while {TAKING}")

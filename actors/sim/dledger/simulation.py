@@ -5,15 +5,18 @@ comes first, then everything is healed and must converge, stop in order, and pas
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import trio
 
 from actors.sim.cluster import NotConverged
 from actors.sim.dledger.actions import LEDGER_ACTIONS
+from actors.sim.dledger.actions_machine import MACHINE_ACTIONS
 from actors.sim.dledger.checkers import Chosen, ledger_invariants
 from actors.sim.dledger.ledger_bytes import LedgerDamage, SimLedgers
+from actors.sim.dledger.machine_checkers import Replay, machine_invariants
+from actors.sim.dledger.machine_validations import validate_machines
 from actors.sim.dledger.marks import ledger_counts
 from actors.sim.dledger.members import SimGroups
 from actors.sim.dledger.plan import LedgerPlan
@@ -21,7 +24,7 @@ from actors.sim.dledger.runner import LedgerRunner
 from actors.sim.dledger.validations import validate_ledger
 from actors.sim.dledger.workload import LedgerWorkload
 from actors.sim.failures import NothingFails
-from actors.sim.history import History, Observation
+from actors.sim.history import History, Invariant, Observation
 from actors.sim.liveness import QueuesBounded, look_around
 from actors.sim.plan import Outcome
 from actors.sim.simulation import SCRIPT_EXTRA_S, fault_counts, make_policy, restarts
@@ -44,21 +47,22 @@ async def simulate_ledgers(
         tell_yields=plan.tell_yields,
     )
     async with world_opened as world:
-        groups = SimGroups(world, plan.config, skews_ms=plan.skews_ms)
+        groups = SimGroups(world, plan.config, skews_ms=plan.skews_ms, machine=plan.machine)
         ledgers = plan.ledgers
         damaged: dict[str, list[LedgerDamage]] = {}
         logs = {group.name: SimLedgers(groups, group, damaged) for group in ledgers}
         chosen = {group.name: Chosen(group=group, logs=logs[group.name]) for group in ledgers}
-        own = [each for one in chosen.values() for each in ledger_invariants(one)]
+        own = _invariants(plan, logs, chosen)
         history = History((*own, NothingFails(), QueuesBounded()), tell)
         world.on_event.append(history.add)
+        groups.on_machine.append(history.add)
         faults = LedgerRunner(
             cluster=groups,
             ledgers=ledgers,
             logs=tuple(logs.values()),
             chosen=chosen,
             history=history,
-            actions=LEDGER_ACTIONS,
+            actions={**LEDGER_ACTIONS, **MACHINE_ACTIONS},
         )
         await groups.start()
         numbers = itertools.count(1)
@@ -66,6 +70,7 @@ async def simulate_ledgers(
             LedgerWorkload(groups, group, history, plan.load, world.rng(group.name), numbers)
             for group in ledgers
         )
+        faults.loads = {load.group.name: load for load in loads}
         async with trio.open_nursery() as nursery:
             nursery.start_soon(look_around, groups, history.add, name="sim-look")
             with trio.move_on_after(plan.duration_s + SCRIPT_EXTRA_S) as bound:
@@ -84,9 +89,7 @@ async def simulate_ledgers(
             nursery.cancel_scope.cancel()
         for name in groups.names:
             faults.notice_failure(name)
-        stopped = not any(groups.runs(name) for name in groups.names)
-        for group in ledgers:
-            validate_ledger(logs[group.name], chosen[group.name], history, stopped=stopped)
+        _validate(groups, logs, chosen, own, history)
         return Outcome(
             plan=plan,
             fingerprint=world.fingerprint.hexdigest(),
@@ -100,3 +103,30 @@ async def simulate_ledgers(
             virtual_s=trio.current_time(),
             steps=world.fingerprint.steps,
         )
+
+
+def _invariants(
+    plan: LedgerPlan, logs: Mapping[str, SimLedgers], chosen: Mapping[str, Chosen]
+) -> list[Invariant]:
+    """Of all groups."""
+    found = [each for one in chosen.values() for each in ledger_invariants(one)]
+    if plan.machine is not None:
+        for name, one in chosen.items():
+            found += machine_invariants(Replay(one), logs[name], plan.machine)
+    return found
+
+
+def _validate(
+    groups: SimGroups,
+    logs: Mapping[str, SimLedgers],
+    chosen: Mapping[str, Chosen],
+    invariants: Sequence[Invariant],
+    history: History,
+) -> None:
+    """Judge the end of a run, group by group."""
+    stopped = not any(groups.runs(name) for name in groups.names)
+    for name, one in chosen.items():
+        validate_ledger(logs[name], one, history, stopped=stopped)
+        if groups.with_machines:
+            states = {node: groups.machines[node, name].state for node in groups.names}
+            validate_machines(states, one, invariants, history, stopped=stopped)

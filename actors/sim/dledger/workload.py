@@ -1,14 +1,14 @@
 """Clients of DLedger groups: they append, give up, read from any member, and remember.
 
-Every body is unique in its run. An append whose outcome nobody learnt stays open: it may turn up,
-or not.
+Every body is unique in its run; of a group with a state machine it is a command. An append whose
+outcome nobody learnt stays open: it may turn up, or not.
 """
 
 from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -18,7 +18,14 @@ import trio
 
 from actors.config import DLedgerGroup
 from actors.errors import NotMaster, NotStored, OutcomeUnknown, TriologError
-from actors.log_types import Batch
+from actors.log_types import Batch, Receipt
+from actors.sim.dledger.machine import (
+    COUNTERS,
+    REGISTERS,
+    decode_command,
+    draw_action,
+    encode_command,
+)
 from actors.sim.dledger.members import SimGroups, SimMember
 from actors.sim.history import (
     AppendAnswered,
@@ -26,13 +33,19 @@ from actors.sim.history import (
     AppendRefused,
     AppendUnknown,
     History,
+    MachineRead,
     OffsetsSeen,
     RecordsRead,
 )
+from actors.sim.linear.registers import CompareAndSet, Read, Write
 from actors.sim.workload import WorkloadOptions
 
 READ_TIMEOUT_S: Final = 2.0
 DEPOSED_PAUSE_S: Final = 0.3
+BATCH_MAX: Final = 100
+"""Records of an append are fewer: each writes a value of its own."""
+MACHINE_SHARE: Final = 0.6
+"""Of reads, where there is a state machine: of what it has."""
 
 
 def draw_options(rng: random.Random) -> WorkloadOptions:
@@ -68,6 +81,9 @@ class LedgerWorkload:
     rng: random.Random
     numbers: Iterator[int] = attrs.field(factory=lambda: itertools.count(1))
     _leader: str = attrs.field(default="", init=False)
+    _found: dict[str, Hashable] = attrs.field(
+        factory=dict, init=False
+    )  # by key, what was seen last
 
     async def run(self, until_s: float) -> None:
         """All clients, until virtual time `until_s`; returns when each has its answer."""
@@ -85,6 +101,14 @@ class LedgerWorkload:
         """Append once, to whoever leads, and note it. Returns the last index, -1 without one."""
         return await self._one_append("last", self.rng, bodies, trio.CancelScope())
 
+    async def append_some(self, rng: random.Random, count: int, size_bytes: int) -> int:
+        """The same with so many records of about that size."""
+        number = next(self.numbers)
+        bodies = tuple(
+            body + rng.randbytes(size_bytes) for body in self._bodies(rng, number, count)
+        )
+        return await self.append_now(bodies)
+
     # ---- appending ----
 
     async def _append(self, client: str, rng: random.Random, until_s: float) -> None:
@@ -92,18 +116,36 @@ class LedgerWorkload:
         while trio.current_time() < until_s:
             await trio.sleep(rng.expovariate(1 / options.pause_mean_s))
             count = rng.randint(1, options.batch_max)
-            number = next(self.numbers)
-            bodies = tuple(self._body(rng, f"{number}.{each}") for each in range(count))
+            bodies = self._bodies(rng, next(self.numbers), count)
             scope = trio.CancelScope()
             if rng.random() < options.give_up_share:
                 scope.deadline = trio.current_time() + rng.choice([0.0, 0.001, 0.005, 0.1, 1.0])
             await self._one_append(client, rng, bodies, scope)
 
-    def _body(self, rng: random.Random, name: str) -> bytes:
+    def _bodies(self, rng: random.Random, number: int, count: int) -> tuple[bytes, ...]:
+        return tuple(self._body(rng, number, each) for each in range(count))
+
+    def _body(self, rng: random.Random, number: int, each: int) -> bytes:
         size = min(
             int(rng.expovariate(1 / self.options.body_mean_bytes)), self.options.body_max_bytes
         )
-        return f"{name};".encode() + rng.randbytes(size)
+        padding = rng.randbytes(size)
+        name = f"{number}.{each}"
+        if not self.groups.with_machines:
+            return f"{name};".encode() + padding
+        key, action = draw_action(rng, number * BATCH_MAX + each, self._found)
+        return encode_command(name, key, action, padding)
+
+    def _learn(self, bodies: tuple[bytes, ...], receipt: Receipt) -> None:
+        """What registers had: a compare-and-set may find it still."""
+        for body, result in zip(bodies, receipt.results, strict=False):
+            match decode_command(body), result:
+                case (key, Write(value=value)), _:
+                    self._found[key] = value
+                case (key, CompareAndSet(value=value)), True:
+                    self._found[key] = value
+                case (key, Read()), int() | None if not isinstance(result, bool):
+                    self._found[key] = result
 
     def _guess(self, rng: random.Random) -> str:
         """Who may lead: who answered last, or anybody."""
@@ -124,6 +166,7 @@ class LedgerWorkload:
                     name, lambda member: member.parts[group].append(bodies)
                 )
                 self._leader = name
+                self._learn(bodies, receipt)
                 now_s = trio.current_time()
                 self.history.add(
                     AppendAnswered(at_s=now_s, client=client, operation=number, receipt=receipt)
@@ -151,7 +194,12 @@ class LedgerWorkload:
             name = self._guess(rng) if fresh else rng.choice(self.group.members)
             with trio.move_on_after(READ_TIMEOUT_S):
                 try:
-                    await self._one_read(rng, name, positions, fresh)
+                    if self.groups.with_machines and rng.random() < MACHINE_SHARE:
+                        # Who led before may believe that it does still.
+                        asked = rng.choice([name, rng.choice(self.group.members)])
+                        await self._one_value(rng, asked)
+                    else:
+                        await self._one_read(rng, name, positions, fresh)
                 except NotMaster as refused:
                     self._leader = refused.hint or ""
                 except TriologError:
@@ -196,6 +244,24 @@ class LedgerWorkload:
             history.add(seen)  # else it was passed over what has expired meanwhile
         if batch.next > positions[-1]:
             positions.append(batch.next)
+
+    async def _one_value(self, rng: random.Random, name: str) -> None:
+        groups, group, history = self.groups, self.group.name, self.history
+        key = rng.choice([*REGISTERS, *COUNTERS])
+        boot = groups.world.node(name).boots
+        asked = len(history.observations)
+        value = await groups.heard(name, lambda member: member.fresh_value(group, key))
+        history.add(
+            MachineRead(
+                at_s=trio.current_time(),
+                node=name,
+                boot=boot,
+                group=group,
+                asked=asked,
+                key=key,
+                value=value,
+            )
+        )
 
 
 async def _ask(group: str, start: int, size: int, fresh: bool, member: SimMember) -> Batch:
