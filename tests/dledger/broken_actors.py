@@ -12,6 +12,7 @@ import attrs
 import broken_core
 import broken_members
 from broken_core import Mutation, Patch
+from broken_machine import MACHINE_MUTATIONS
 
 from actors.dledger import (
     entry_handler,
@@ -210,4 +211,5 @@ LEDGER_MUTATIONS: tuple[Mutation, ...] = (
     broken_members.vote_told_before_it_is_saved,
     broken_members.reads_without_proof,
     broken_members.cut_is_not_on_the_disk,
+    *MACHINE_MUTATIONS,
 )

@@ -24,6 +24,15 @@ SCRIPT = (
     "at 8.5 isolate n2 for 3.0",
     "at 10.0 power_loss n0 for 0.3",
 )
+MACHINE_SCRIPT = (
+    "at 2.0 power_loss n0 for 0.3",
+    "at 3.0 install_kill n1 for 0.3 in loaded-leader",
+    "at 5.0 power_loss n1 for 0.3",
+    "at 6.0 isolate n0 for 2.0",
+)
+BUSY = WorkloadOptions(
+    appenders=5, pause_mean_s=0.3, batch_max=3, body_mean_bytes=200, read_pause_mean_s=0.3
+)
 MUTATIONS = {mutation.__name__: mutation for mutation in OF_MODE["dledger"]}
 
 
@@ -34,10 +43,63 @@ def hard_plan() -> LedgerPlan:
     return attrs.evolve(short_plan(), load=load, script=script, duration_s=12.0)
 
 
+def machine_plan(*script: str, **settings: object) -> LedgerPlan:
+    """A state machine, with snapshots every few entries, and members that need one."""
+    machine = {"machine": 0, "snapshot_entries": 10, "data_file_bytes": 4096}
+    plan = attrs.evolve(short_plan(**{**machine, **settings}), load=BUSY, duration_s=12.0)
+    return attrs.evolve(plan, script=tuple(map(parse_fault, script or MACHINE_SCRIPT)))
+
+
 def test_good_code_passes() -> None:
     outcome = run_plan(hard_plan())
     assert outcome.violations == ()
     assert outcome.counts["elections"] > 2
+
+
+def test_good_code_with_a_machine_passes() -> None:
+    outcome = run_plan(machine_plan())
+    assert outcome.violations == ()
+    assert outcome.counts["snapshots taken"] > 10
+    assert outcome.counts["snapshots installed whole"] > 0
+    assert outcome.counts["snapshots loaded"] > 2
+
+
+@pytest.mark.parametrize(
+    ("name", "checker"),
+    [
+        ("snapshot_is_not_synced", "SnapshotIsReplay"),
+        ("last_entry_again_after_a_load", "AppliedOnceInOrder"),
+        ("installed_is_not_loaded", "MachineIsReplay"),
+        ("install_keeps_the_old_tail", "NodesStart"),
+        ("machine_takes_what_is_written", "MachineIsReplay"),
+        ("results_of_the_entry_before", "ResultsAreReplay"),
+        ("answered_before_it_is_applied", "ResultsAreReplay"),
+    ],
+)
+def test_a_break_of_the_machine_is_caught(name: str, checker: str) -> None:
+    assert objects(checker, MUTATIONS[name], machine_plan())
+
+
+def test_a_snapshot_that_says_too_much_is_caught() -> None:
+    """Nobody needs it: who sends an entry that it has not got sends it again and again."""
+    plan = attrs.evolve(machine_plan("at 2.0 kill n0 for 0.3"), duration_s=4.0)
+    assert run_plan(plan).violations == ()
+    assert objects("SnapshotIsReplay", MUTATIONS["snapshot_says_one_more"], plan)
+
+
+def test_a_torn_snapshot_is_caught() -> None:
+    script = ("at 5.0 snapshot_rot n0 for 0.3", "at 8.0 snapshot_rot n1 for 0.3")
+    plan = machine_plan(*script, machine=9000)
+    outcome = run_plan(plan)
+    assert outcome.violations == ()
+    assert outcome.counts["mark snapshot failed"] > 0
+    assert objects("NothingFails", MUTATIONS["torn_snapshot_is_loaded"], plan)
+
+
+def test_a_log_that_goes_too_far_is_caught() -> None:
+    plan = machine_plan("at 3.0 isolate n0 for 0.3", snapshot_entries=60, snapshot_keep=1)
+    assert run_plan(plan).violations == ()
+    assert objects("GoneIsInSnapshot", MUTATIONS["log_goes_before_its_snapshot"], plan)
 
 
 @pytest.mark.parametrize(
