@@ -10,22 +10,8 @@ Frame:
 | 0      | 4         | int   | length       | L: bytes behind this field    | 4 .. 16 777 212 |
 | 4      | 1         | byte  | encoding     | of the header: SerializeType  | 0, 1            |
 | 5      | 3         | int24 | headerLength | H                             | 1 .. L - 4      |
-| 8      | H         | raw   | header       | `Header` as JSON, or as below |                 |
+| 8      | H         | raw   | header       | `wire.remoting_header`        |                 |
 | 8+H    | L - 4 - H | raw   | body         | JSON, see `wire.dledger_rpc`  |                 |
-
-Binary header, 21 + R + E bytes:
-
-| Offset | Width | Type  | Field        | Meaning                             | Range           |
-|--------|-------|-------|--------------|-------------------------------------|-----------------|
-| 0      | 2     | short | code         |                                     | -32768 .. 32767 |
-| 2      | 1     | byte  | language     | ordinal of Language                 | else: unknown   |
-| 3      | 2     | short | version      |                                     |                 |
-| 5      | 4     | int   | opaque       |                                     |                 |
-| 9      | 4     | int   | flag         | FLAG_... below                      |                 |
-| 13     | 4     | int   | remarkLength | R; 0: there is none                 | 0 ..            |
-| 17     | R     | UTF-8 | remark       |                                     |                 |
-| 17+R   | 4     | int   | fieldsLength | E; 0: there are none                | 0 ..            |
-| 21+R   | E     | pairs | extFields    | short length, key, int length, text | lengths 0 ..    |
 
 **JSON headers only** on DLedger's ports: every DLedger code is above 32767, which the binary
 header's short does not hold. 51004 arrives as -14532, and finds nobody who serves it, here as in
@@ -44,27 +30,29 @@ Differs:
 
 from __future__ import annotations
 
-import enum
 import struct
 from typing import Final, Literal
 
-import msgspec
 from msgspec import Struct
 
 from wire.buffer import NEED_DATA as NEED_DATA
 from wire.buffer import NeedData as NeedData
 from wire.buffer import ReceiveBuffer
 from wire.errors import LocalProtocolError, RemoteProtocolError
-from wire.tolerant_json import Int, TolerantDecoder, always
+from wire.remoting_header import FLAG_ONEWAY as FLAG_ONEWAY
+from wire.remoting_header import FLAG_REPLY as FLAG_REPLY
+from wire.remoting_header import REPLY_CODE as REPLY_CODE
+from wire.remoting_header import Header as Header
+from wire.remoting_header import Language as Language
+from wire.remoting_header import SerializeType as SerializeType
+from wire.remoting_header import decode_header as decode_header
+from wire.remoting_header import encode_header
+from wire.remoting_header import reply_header as reply_header
 
 FRAME_BYTES_MAX: Final = 16 << 20
 """The whole frame, length word included. Upstream: com.rocketmq.remoting.frameMaxLength."""
 RECEIVE_BYTES_MAX: Final = 8 << 20
 """What one receive may add to a frame that is not complete yet."""
-FLAG_REPLY: Final = 1
-FLAG_ONEWAY: Final = 2
-REPLY_CODE: Final = 200
-"""Header code of every reply that DLedger itself gives."""
 REMOTING_SYSTEM_ERROR: Final = 1
 REMOTING_SYSTEM_BUSY: Final = 2
 REMOTING_CODE_NOT_SUPPORTED: Final = 3
@@ -72,75 +60,8 @@ REMOTING_CODE_NOT_SUPPORTED: Final = 3
 _HEADER_BYTES_MASK: Final = 2**24 - 1  # above FRAME_BYTES_MAX less the head
 _LENGTH = struct.Struct(">i")
 _HEAD = struct.Struct(">iI")
-_BINARY_HEAD = struct.Struct(">hbhiii")
-_SHORT = struct.Struct(">h")
-
-
-class SerializeType(enum.Enum):
-    """How a header is encoded; the ordinal is the frame's encoding byte."""
-
-    JSON = "JSON"
-    ROCKETMQ = "ROCKETMQ"
-
-
-class Language(enum.Enum):
-    """What the sender is written in. The ordinal is the binary header's byte."""
-
-    JAVA = "JAVA"
-    CPP = "CPP"
-    DOTNET = "DOTNET"
-    PYTHON = "PYTHON"
-    DELPHI = "DELPHI"
-    ERLANG = "ERLANG"
-    RUBY = "RUBY"
-    OTHER = "OTHER"
-    HTTP = "HTTP"
-    GO = "GO"
-    PHP = "PHP"
-    OMS = "OMS"
-
-
-_LANGUAGES: Final = tuple(Language)
-
-
-class Header(
-    Struct,
-    frozen=True,
-    kw_only=True,
-    rename={"ext_fields": "extFields", "serialize_type": "serializeTypeCurrentRPC"},
-    omit_defaults=True,
-    forbid_unknown_fields=True,
-):
-    """A frame without its body. Order and names are those of the JSON header.
-
-    Attributes:
-        code: of a request what it asks for, of a reply REPLY_CODE or a REMOTING_... code.
-        ext_fields: text by name; DLedger's dialect L has none.
-        flag: FLAG_... bits.
-        language: the sender's; None: one that is not known here.
-        opaque: the requester's number; the reply repeats it.
-        remark: of a failure, what happened.
-        serialize_type: how this header is or was encoded; a reply uses its request's.
-        version: the sender's RocketMQ version as upstream numbers them; 0 for DLedger alone.
-    """
-
-    code: Int = always(0)
-    ext_fields: dict[str, str] | None = None
-    flag: Int = always(0)
-    language: Language | None = always(Language.PYTHON)
-    opaque: Int = always(0)
-    remark: str | None = None
-    serialize_type: SerializeType = always(SerializeType.JSON)
-    version: Int = always(0)
-
-    @property
-    def is_reply(self) -> bool:
-        return bool(self.flag & FLAG_REPLY)
-
-    @property
-    def is_oneway(self) -> bool:
-        """Whether nobody waits for a reply."""
-        return bool(self.flag & FLAG_ONEWAY)
+_REPLY_JSON: Final = encode_header(reply_header(Header()))[1].replace(b'"opaque":0', b'"opaque":%d')
+"""Of a good reply; the request's opaque is all that changes."""
 
 
 class Frame(Struct, frozen=True):
@@ -156,21 +77,6 @@ class Frame(Struct, frozen=True):
     loose: bool = False
 
 
-def reply_header(request: Header, *, code: int = REPLY_CODE, remark: str | None = None) -> Header:
-    """The header that answers `request`: its opaque and its encoding."""
-    return Header(
-        code=code,
-        flag=FLAG_REPLY,
-        opaque=request.opaque,
-        remark=remark,
-        serialize_type=request.serialize_type,
-    )
-
-
-_encode_json = msgspec.json.Encoder().encode
-_header_of_json = TolerantDecoder(Header)
-
-
 def encode_frame(header: Header, body: bytes = b"") -> bytes:
     """The whole frame.
 
@@ -181,51 +87,32 @@ def encode_frame(header: Header, body: bytes = b"") -> bytes:
     return encode_frame_head(header, len(body)) + body
 
 
+def encode_reply(request: Header, body: bytes) -> bytes:
+    """`encode_frame` of `reply_header(request)`, for who answers a thousand times a second.
+
+    Raises:
+        LocalProtocolError: see `encode_frame`.
+    """
+    if request.serialize_type is not SerializeType.JSON:
+        return encode_frame(reply_header(request), body)
+    encoded = _REPLY_JSON % request.opaque
+    frame_bytes = _HEAD.size + len(encoded) + len(body)
+    if frame_bytes > FRAME_BYTES_MAX:
+        raise LocalProtocolError(f"frame of {frame_bytes} bytes, at most {FRAME_BYTES_MAX}")
+    return _HEAD.pack(frame_bytes - _LENGTH.size, len(encoded)) + encoded + body
+
+
 def encode_frame_head(header: Header, body_bytes: int) -> bytes:
     """All of a frame but its body of `body_bytes`, for who sends a large body without a copy.
 
     Raises:
         LocalProtocolError: see `encode_frame`.
     """
-    if header.serialize_type is SerializeType.JSON:
-        kind = 0
-        try:
-            encoded = _encode_json(header)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise LocalProtocolError(f"cannot encode {header}: {error}") from None
-    else:
-        kind = 1
-        encoded = _encode_binary(header)
+    kind, encoded = encode_header(header)
     frame_bytes = _HEAD.size + len(encoded) + body_bytes
     if frame_bytes > FRAME_BYTES_MAX:
         raise LocalProtocolError(f"frame of {frame_bytes} bytes, at most {FRAME_BYTES_MAX}")
     return _HEAD.pack(frame_bytes - _LENGTH.size, kind << 24 | len(encoded)) + encoded
-
-
-def _encode_binary(header: Header) -> bytes:
-    language = Language.OTHER if header.language is None else header.language
-    try:
-        remark = (header.remark or "").encode()
-        parts = [
-            _BINARY_HEAD.pack(
-                header.code,
-                _LANGUAGES.index(language),
-                header.version,
-                header.opaque,
-                header.flag,
-                len(remark),
-            ),
-            remark,
-        ]
-        fields = b"".join(_pair(*pair) for pair in (header.ext_fields or {}).items())
-    except (struct.error, UnicodeError) as error:
-        raise LocalProtocolError(f"no binary header holds {header}: {error}") from None
-    return b"".join((*parts, _LENGTH.pack(len(fields)), fields))
-
-
-def _pair(key: str, value: str) -> bytes:
-    name, text = key.encode(), value.encode()
-    return _SHORT.pack(len(name)) + name + _LENGTH.pack(len(text)) + text
 
 
 class Decoder:
@@ -271,6 +158,54 @@ class Decoder:
             self._broken = str(error)
             raise
 
+    def decode(self, data: bytes) -> tuple[list[Frame], str | None]:
+        """The frames that `data` completes, and what is wrong behind them (None: nothing is).
+
+        As `receive_data` and `next_frame` until NEED_DATA, in one step: frames that are whole in
+        `data` do not go through the buffer.
+        """
+        frames: list[Frame] = []
+        at = 0
+        missing_bytes = self._rest_bytes - len(self._buffer)
+        try:
+            if 0 < missing_bytes <= len(data):
+                self._buffer.append(data[:missing_bytes])
+                self._take_next(frames)
+                at = missing_bytes
+            if self._rest_bytes < 0 and not len(self._buffer) and self._broken is None:
+                at = self._take_whole(data, at, frames)
+            self._buffer.append(data[at:] if at else data)
+            while self._take_next(frames):
+                pass
+        except RemoteProtocolError as error:
+            return frames, str(error)
+        return frames, None
+
+    def _take_next(self, frames: list[Frame]) -> bool:
+        frame = self.next_frame()
+        if frame is NEED_DATA:
+            return False
+        frames.append(frame)
+        return True
+
+    def _take_whole(self, data: bytes, at: int, frames: list[Frame]) -> int:
+        """The good ones. Returns where the first other begins, which `next_frame` judges."""
+        limit, length_max = len(data), self._frame_bytes_max - _LENGTH.size
+        unpack, head_bytes = _HEAD.unpack_from, _HEAD.size
+        while limit - at >= head_bytes:
+            length, kind_and_size = unpack(data, at)
+            end = at + _LENGTH.size + length
+            body_at = at + head_bytes + (kind_and_size & _HEADER_BYTES_MASK)
+            if not _LENGTH.size <= length <= length_max or not body_at <= end <= limit:
+                break
+            try:
+                header, loose = decode_header(kind_and_size >> 24, data[at + head_bytes : body_at])
+            except RemoteProtocolError:
+                break
+            frames.append(Frame(header, data[body_at:end], loose))
+            at = end
+        return at
+
     def _next(self) -> Frame | Literal[NeedData.NEED_DATA]:
         buffer = self._buffer
         if self._rest_bytes < 0 and not self._start(buffer.take_exactly(_HEAD.size)):
@@ -301,58 +236,3 @@ class Decoder:
         if header_bytes > self._rest_bytes:
             raise RemoteProtocolError(f"header of {header_bytes} bytes in a frame of {length}")
         return True
-
-
-def decode_header(kind: int, encoded: bytes) -> tuple[Header, bool]:
-    """The header of a frame whose encoding byte is `kind`, and whether it needed tolerance.
-
-    Raises:
-        RemoteProtocolError: an unknown encoding, or bytes that are no such header.
-    """
-    if kind == 1:
-        return _decode_binary(encoded), False
-    if kind != 0:
-        raise RemoteProtocolError(f"header encoding {kind} is neither JSON (0) nor binary (1)")
-    header, loose = _header_of_json.decode(encoded)
-    if header.serialize_type is not SerializeType.JSON:
-        header = msgspec.structs.replace(header, serialize_type=SerializeType.JSON)
-    return header, loose
-
-
-def _decode_binary(encoded: bytes) -> Header:
-    try:
-        code, language, version, opaque, flag, size = _BINARY_HEAD.unpack_from(encoded)
-        remark, at = _text(encoded, _BINARY_HEAD.size, size)
-        (size,) = _LENGTH.unpack_from(encoded, at)
-        if at + _LENGTH.size + size != len(encoded):
-            raise RemoteProtocolError(f"{size} bytes of extFields end not with the header")
-        fields = _decode_fields(encoded, at + _LENGTH.size)
-    except (struct.error, UnicodeError) as error:
-        raise RemoteProtocolError(f"binary header of {len(encoded)} bytes: {error}") from None
-    return Header(
-        code=code,
-        ext_fields=fields or None,
-        flag=flag,
-        language=_LANGUAGES[language] if 0 <= language < len(_LANGUAGES) else None,
-        opaque=opaque,
-        remark=remark or None,
-        serialize_type=SerializeType.ROCKETMQ,
-        version=version,
-    )
-
-
-def _decode_fields(encoded: bytes, at: int) -> dict[str, str]:
-    fields: dict[str, str] = {}
-    while at < len(encoded):
-        (size,) = _SHORT.unpack_from(encoded, at)
-        key, at = _text(encoded, at + _SHORT.size, size)
-        (size,) = _LENGTH.unpack_from(encoded, at)
-        fields[key], at = _text(encoded, at + _LENGTH.size, size)
-    return fields
-
-
-def _text(encoded: bytes, at: int, size: int) -> tuple[str, int]:
-    """The text of `size` bytes at `at`, and where it ends."""
-    if not 0 <= size <= len(encoded) - at:
-        raise RemoteProtocolError(f"{size} bytes of text in a header with {len(encoded) - at} left")
-    return encoded[at : at + size].decode(), at + size

@@ -50,6 +50,7 @@ from wire.remoting import (
     Frame,
     Header,
     encode_frame,
+    encode_reply,
     reply_header,
 )
 
@@ -335,7 +336,7 @@ class RPCConnection(Actor[_Inbox]):
 
     def _put_answer(self, header: Header, answer: Response) -> None:
         try:
-            frame = encode_frame(reply_header(header), encode_body(answer))
+            frame = encode_reply(header, encode_body(answer))
         except LocalProtocolError as error:
             self._put(header, REMOTING_SYSTEM_ERROR, str(error))
         else:

@@ -17,8 +17,7 @@ import attrs
 import trio
 
 from actors.env.protocols import ReceiveHalf, SendHalf, Stream
-from wire.errors import RemoteProtocolError
-from wire.remoting import NEED_DATA, Decoder, Frame
+from wire.remoting import Decoder, Frame
 
 RECEIVE_BYTES: Final = 256 << 10
 """Read at once: some 1,700 small frames, 5 ms of decoding."""
@@ -194,7 +193,7 @@ class FrameStream:
                 return SPEAKS_TLS
             is_first = False
             self.active_s = trio.current_time()
-            frames, error = _decode(decoder, data)
+            frames, error = decoder.decode(data)
             if frames:
                 size_bytes = sum(map(frame_bytes, frames))
                 await self._tell(
@@ -202,15 +201,3 @@ class FrameStream:
                 )
             if error is not None:
                 return error
-
-
-def _decode(decoder: Decoder, data: bytes) -> tuple[list[Frame], str | None]:
-    """The frames that `data` completes, and what is wrong behind them."""
-    decoder.receive_data(data)
-    frames: list[Frame] = []
-    try:
-        while (frame := decoder.next_frame()) is not NEED_DATA:
-            frames.append(frame)
-    except RemoteProtocolError as error:
-        return frames, str(error)
-    return frames, None

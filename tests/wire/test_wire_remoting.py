@@ -1,10 +1,11 @@
 """Frames of RocketMQ's remoting: golden bytes both ways, any cutting, every refusal."""
 
+import itertools
 import struct
 
 import golden_dledger as golden
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wire import remoting
@@ -25,6 +26,7 @@ from wire.remoting import (
     SerializeType,
     encode_frame,
     encode_frame_head,
+    encode_reply,
     reply_header,
 )
 
@@ -327,3 +329,44 @@ def test_any_bytes_give_a_header_or_a_remote_error(data: bytes, kind: int) -> No
     assert remoting.decode_header(kind, encode_frame(header)[8:])[0] == header or (
         kind == 1 and header.language is None
     )
+
+
+encoded_frames = st.builds(encode_frame, headers(), st.binary(max_size=50)) | st.builds(
+    raw_frame, st.sampled_from([b"{}", b'{"Code":"7"}', b"{", b""]), st.binary(max_size=9)
+)
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(encoded_frames, max_size=6),
+    st.lists(st.integers(0, 400), max_size=8),
+    st.binary(max_size=12),
+)
+def test_frames_in_one_step_are_those_one_by_one(
+    frames: list[bytes], cuts: list[int], behind: bytes
+) -> None:
+    """However they are cut, and whatever is behind them."""
+    data = b"".join(frames) + behind
+    places = sorted({min(cut, len(data)) for cut in cuts} | {0, len(data)})
+    one, other = Decoder(300), Decoder(300)
+    for start, end in itertools.pairwise(places):
+        one.receive_data(data[start:end])
+        wanted: list[Frame] = []
+        problem = None
+        try:
+            while (frame := one.next_frame()) is not NEED_DATA:
+                wanted.append(frame)
+        except RemoteProtocolError as error:
+            problem = str(error)
+        assert other.decode(data[start:end]) == (wanted, problem)
+        if problem is not None:
+            assert other.decode(b"") == ([], problem), "for ever"
+            return
+
+
+@given(st.integers(-(2**31), 2**31 - 1), st.sampled_from(SerializeType), st.binary(max_size=9))
+def test_a_reply_encoded_at_once_is_the_same_reply(
+    opaque: int, serialize_type: SerializeType, body: bytes
+) -> None:
+    asked = Header(code=50001, opaque=opaque, serialize_type=serialize_type, remark="why")
+    assert encode_reply(asked, body) == encode_frame(reply_header(asked), body)
