@@ -63,6 +63,17 @@ def test_it_repeats() -> None:
     assert (one.digest, one.fingerprint) == (two.digest, two.fingerprint)
 
 
+@pytest.mark.parametrize("after_ms", [1, 2, 5])
+def test_the_machine_that_asks_for_a_transfer_goes_off(after_ms: int) -> None:
+    script = (
+        parse_fault("at 2.0 transfer n1 n2 for 1.0"),
+        parse_fault(f"at 2.00{after_ms} power_loss n2 for 1.0"),
+    )
+    outcome = run_plan(attrs.evolve(short_plan(), script=script, duration_s=5.0))
+    assert outcome.violations == ()
+    assert outcome.counts["fault transfer"] == outcome.counts["fault power_loss"] == 1
+
+
 @pytest.mark.parametrize("nodes", [1, 2, 4])
 def test_other_sizes(nodes: int) -> None:
     script = (parse_fault("at 2.0 kill n0 for 1.0"), parse_fault("at 5.0 stop n0 for 1.0"))

@@ -70,6 +70,8 @@ class TransferLeader(PairAction[LedgerRunner]):
                 runner.note("transferred", f"{fault.node} from {leader}")
         except (OSError, trio.BrokenResourceError, RemoteProtocolError):
             pass
+        except trio.ClosedResourceError:
+            pass  # the machine that asked went off
         finally:
             network.end(silently=False)
 
