@@ -26,6 +26,7 @@ from actors.env.pipes import CONNECTION_BYTES_MAX
 from actors.env.protocols import Disk
 from actors.errors import ConfigError
 from actors.ha.ha_client import PENDING_BYTES
+from actors.storage.dledger import recent
 from actors.storage.group_commit import GROUP_BYTES
 from actors.storage.identity import read_identity
 
@@ -127,6 +128,8 @@ def _ledger_memory(config: ClusterConfig, node: str) -> list[MemoryBound]:
         peers = len(group.members) - 1
         connections = peers if group.compat else 2 * peers
         if connections:
+            what = f"{group.name}: appended last, for a leader's peers"
+            bounds.append(MemoryBound(node=node, what=what, size_bytes=recent.HELD_BYTES_MAX))
             what = f"{group.name}: {connections} connections to peers, waiting and unsent"
             held = connections * (rpc_peer.PENDING_BYTES + rpc_peer.UNSENT_BYTES_MAX)
             bounds.append(MemoryBound(node=node, what=what, size_bytes=held))

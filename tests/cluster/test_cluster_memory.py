@@ -54,9 +54,11 @@ def test_dledger_connections_are_bounded(tmp_path: Path) -> None:
         if each.node == "n0" and not re.match("API|orders", each.what)
     }
     machine = "committed entries, if a program runs a state machine"
+    recent = "appended last, for a leader's peers"
     at = "connections that all send and read the most"
     assert bounds == {
         **{f"{group}: {machine}": 32 for group in ("one", "two", "three")},
+        **{f"{group}: {recent}": 10 for group in ("one", "two", "three")},
         "one: 4 connections to peers, waiting and unsent": 4 * (64 + 16),
         "two: 2 connections to peers, waiting and unsent": 2 * (64 + 16),
         "three: 2 connections to peers, waiting and unsent": 2 * (64 + 16),

@@ -26,6 +26,8 @@ RECENT_BYTES_MAX: Final = 4 << 20
 RECENT_ENTRIES_MAX: Final = 16_384
 ENCODED_MAX: Final = 4
 """Stretches kept as JSON: dispatchers that keep up ask for the same one right after each other."""
+HELD_BYTES_MAX: Final = 2 * RECENT_BYTES_MAX + ENCODED_MAX * (512 << 10)
+"""Entries are dropped at twice what is kept; a stretch is 256 KiB, as JSON at most twice that."""
 
 
 @attrs.define(eq=False)
