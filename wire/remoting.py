@@ -135,6 +135,13 @@ class Decoder:
         self._kind_and_size = 0  # the second word of the frame begun
         self._rest_bytes = -1  # behind that word; -1: no frame is begun
 
+    @property
+    def begun_bytes(self) -> int:
+        """The whole size of the frame whose first words were taken in and that waits for its rest;
+        0: there is none. Right after `decode`, and once `next_frame` has returned NEED_DATA.
+        """
+        return self._rest_bytes + _HEAD.size if self._rest_bytes >= 0 else 0
+
     def receive_data(self, data: bytes) -> None:
         """Add what the socket gave, at most RECEIVE_BYTES_MAX between two drains.
 

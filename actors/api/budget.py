@@ -8,63 +8,12 @@ Within the first nobody holds and waits: a large message takes the room of the l
 
 from __future__ import annotations
 
-from collections import deque
-
 import attrs
 import trio
 
 from actors.api.limits import OWN_BYTES, READ_COST_BYTES, ApiLimits
+from actors.runtime.pool import Pool
 from wire import api
-
-
-@attrs.define(eq=False)
-class _Turn:
-    size_bytes: int
-    granted: trio.Event = attrs.field(factory=trio.Event)
-
-
-@attrs.define(eq=False)
-class Pool:
-    """Bytes to take and to give back; first come, first served."""
-
-    total_bytes: int
-    free_bytes: int = attrs.field(init=False)
-    _waiting: deque[_Turn] = attrs.field(factory=deque, init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self.free_bytes = self.total_bytes
-
-    async def take(self, size_bytes: int) -> None:
-        """Return when they are the caller's."""
-        assert 0 <= size_bytes <= self.total_bytes
-        if not self._waiting and size_bytes <= self.free_bytes:
-            self.free_bytes -= size_bytes
-            return
-        turn = _Turn(size_bytes)
-        self._waiting.append(turn)
-        kept = False
-        try:
-            await turn.granted.wait()
-            kept = True
-        finally:
-            if not kept:
-                self._withdraw(turn)
-
-    def give_back(self, size_bytes: int) -> None:
-        assert 0 <= size_bytes <= self.total_bytes - self.free_bytes
-        self.free_bytes += size_bytes
-        self._grant()
-
-    def _withdraw(self, turn: _Turn) -> None:
-        assert not turn.granted.is_set()  # a task that was woken is not cancelled any more
-        self._waiting.remove(turn)
-        self._grant()
-
-    def _grant(self) -> None:
-        while self._waiting and self._waiting[0].size_bytes <= self.free_bytes:
-            turn = self._waiting.popleft()
-            self.free_bytes -= turn.size_bytes
-            turn.granted.set()
 
 
 @attrs.define(eq=False)

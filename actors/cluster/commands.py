@@ -20,7 +20,7 @@ from actors.cluster.view import NodeView, groups_view, ledgers_view, tree_view
 from actors.config import ClusterConfig, changes, settings
 from actors.config.check import MemoryBound, memory, ports, render, warnings
 from actors.config.guarantees import guarantee_of
-from actors.dledger import rpc_connection, rpc_peer, state_machine_caller
+from actors.dledger import rpc_budget, rpc_peer, state_machine_caller
 from actors.dledger.rpc_server import CONNECTIONS_MAX
 from actors.env.pipes import CONNECTION_BYTES_MAX
 from actors.env.protocols import Disk
@@ -133,10 +133,9 @@ def _ledger_memory(config: ClusterConfig, node: str) -> list[MemoryBound]:
             what = f"{group.name}: {connections} connections to peers, waiting and unsent"
             held = connections * (rpc_peer.PENDING_BYTES + rpc_peer.UNSENT_BYTES_MAX)
             bounds.append(MemoryBound(node=node, what=what, size_bytes=held))
-    each_bytes = rpc_connection.UNANSWERED_BYTES_MAX + rpc_connection.UNSENT_BYTES_MAX
     for port in ports:
         what = f"port {port}, {CONNECTIONS_MAX} connections that all send and read the most"
-        held = CONNECTIONS_MAX * each_bytes
+        held = rpc_budget.memory_bytes(CONNECTIONS_MAX)
         bounds.append(MemoryBound(node=node, what=what, size_bytes=held))
     return bounds
 

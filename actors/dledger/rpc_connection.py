@@ -2,14 +2,16 @@
 
 Every request goes to the part of the member that serves it; answers leave in whatever order they
 come, those that are there together in one piece. Reading stops while too much is unanswered or
-unsent, so a peer that does not read stops its own requests and nothing else.
+unsent, so a peer that does not read stops its own requests and nothing else; or while all
+connections of the port together hold too much (`rpc_budget`).
 
 Upstream: openmessaging/dledger, DLedgerRpcNettyService.processRequest, dledger-all-0.3.1.2;
 apache/rocketmq, remoting/netty/NettyRemotingAbstract.processRequestCommand, 4.9.4.
 
 Differs:
 - What a part has no room for waits in line for it, while other parts' requests go on; upstream has
-  four threads for all. More GETs than READS_MAX get remoting code 2 (busy).
+  four threads for all. More GETs than READS_MAX get remoting code 2 (busy); one whose entry has no
+  room in the port's budget is answered 503.
 - APPENDs that came together go to the checker as one, and their answers leave together.
 - PULL is answered by code 3; upstream fails with code 1.
 - TLS is not spoken.
@@ -20,15 +22,16 @@ temporary child, and its end is the connection's end.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, TypeAlias, assert_never
 
 import attrs
 import trio
 
+from actors.dledger.rpc_budget import RPCBudget, Share
 from actors.dledger.rpc_messages import Asked, AskedAppends, Services
-from actors.dledger.rpc_routing import Directory, server_of
+from actors.dledger.rpc_routing import OF_MEMBERS, Directory, no_room, server_of
 from actors.dledger.rpc_stream import IDLE_S, FrameStream, Received, StreamEnded, frame_bytes
 from actors.env.protocols import Stream
 from actors.events import dledger as events
@@ -73,7 +76,7 @@ BUSY: Final = "busy"
 
 @attrs.frozen(kw_only=True)
 class _AnswersReady:
-    """Answers are in `_answers`."""
+    """Answers may be in `_answers`, and there may be room."""
 
 
 @attrs.frozen(kw_only=True)
@@ -92,6 +95,8 @@ class RPCConnection(Actor[_Inbox]):
     _stream: Stream
     _connection: int
     _directory: Directory
+    _budget: RPCBudget
+    _share: Share = attrs.field(init=False)
     _frames: FrameStream = attrs.field(init=False)
     _ended: str = ""  # why, once it has
     _requests: int = 0
@@ -109,6 +114,7 @@ class RPCConnection(Actor[_Inbox]):
     _work_bytes: int = 0
 
     async def on_start(self) -> None:
+        self._share = Share(self._budget, self._held_bytes)
         self._frames = FrameStream(
             self._connection,
             self._stream,
@@ -151,6 +157,7 @@ class RPCConnection(Actor[_Inbox]):
 
     async def on_stop(self, reason: StopReason) -> None:
         self._ended = self._ended or reason.value
+        self._share.close()
         self._stream.abort()
         self.ctx.emit(
             events.RPCConnectionClosed(
@@ -170,7 +177,8 @@ class RPCConnection(Actor[_Inbox]):
             self._unread_bytes += news.size_bytes
         await self.ctx.self_ref.tell(news)
 
-    async def _before_read(self) -> None:
+    async def _before_read(self, begun_bytes: int) -> None:
+        self._share.begin(begun_bytes)
         while (
             self._unanswered >= UNANSWERED_MAX
             or self._unread_bytes + self._unanswered_bytes >= UNANSWERED_BYTES_MAX
@@ -178,8 +186,15 @@ class RPCConnection(Actor[_Inbox]):
         ):
             self._room = trio.Event()
             await self._room.wait()
+        await self._share.before_read()
+
+    def _held_bytes(self) -> int:
+        answers_bytes = max(self._frames.held_bytes - self._share.unsent_read_bytes, 0)
+        return self._unread_bytes + self._unanswered_bytes + answers_bytes
 
     def _make_room(self) -> None:
+        self._share.sent(self._frames.held_bytes)
+        self._share.settle()
         self._room.set()
 
     async def _received(self, message: Received) -> None:
@@ -218,6 +233,8 @@ class RPCConnection(Actor[_Inbox]):
             self._refuse(header, f"for {whom}: {answer.code}")
             self._answer(header, answer)
             return
+        if isinstance(request, OF_MEMBERS):
+            self._share.prove()
         if isinstance(request, AppendEntryRequest) and request.body is not None:
             if services is not self._appends_for:
                 self._route_appends()
@@ -231,13 +248,15 @@ class RPCConnection(Actor[_Inbox]):
         self._ask(services, header, request, size_bytes)
 
     def _ask(self, services: Services, header: Header, request: Request, size_bytes: int) -> None:
-        is_read = isinstance(request, GetEntriesRequest)
         self._unanswered += 1
         self._unanswered_bytes += size_bytes
-        self._reads += is_read
+        refuse: Callable[[], Response] | None = None
+        if isinstance(request, GetEntriesRequest):
+            self._reads += 1
+            refuse = partial(no_room, services, request)
         server = server_of(services, request)
         reply_to: ReplyTo[Response] = ReplyTo.local(
-            partial(self._answered, header, size_bytes, is_read), asked=server
+            partial(self._answered, header, size_bytes, refuse), asked=server
         )
         asked = Asked(request=request, reply_to=reply_to, peer=self._stream.remote.host)
         if not reply_to.answered and not server.post(asked):
@@ -282,14 +301,25 @@ class RPCConnection(Actor[_Inbox]):
             self._answer(header, answer)
 
     def _answered(
-        self, header: Header, size_bytes: int, is_read: bool, answer: Response | Exception
+        self,
+        header: Header,
+        size_bytes: int,
+        refuse: Callable[[], Response] | None,
+        answer: Response | Exception,
     ) -> None:
-        """In the task of who answers: the actor encodes and sends."""
+        """In the task of who answers: the actor encodes and sends.
+
+        Args:
+            refuse: of a GET: what is said instead of an answer that there is no room for.
+        """
         if self._ended:
             return
         self._unanswered -= 1
         self._unanswered_bytes -= size_bytes
-        self._reads -= is_read
+        if refuse is not None:
+            self._reads -= 1
+            if not (isinstance(answer, Exception) or header.is_oneway or self._share.read(answer)):
+                answer = refuse()
         self._answer(header, answer)
 
     # Answering.
@@ -314,10 +344,9 @@ class RPCConnection(Actor[_Inbox]):
             self._put(header, code, reason)
 
     def _answer(self, header: Header, answer: Response | Exception) -> None:
-        if header.is_oneway:
-            return
-        self._answers.append((header, answer))
-        if not self._told:
+        if not header.is_oneway:
+            self._answers.append((header, answer))
+        if not self._told:  # also of a one-way's room, which is free now
             self._told = True
             self.ctx.self_ref.offer(_AnswersReady())
 
@@ -335,6 +364,7 @@ class RPCConnection(Actor[_Inbox]):
                 await self._breathe()
 
     def _put_answer(self, header: Header, answer: Response) -> None:
+        frame = b""
         try:
             frame = encode_reply(header, encode_body(answer))
         except LocalProtocolError as error:
@@ -342,6 +372,7 @@ class RPCConnection(Actor[_Inbox]):
         else:
             self._work_bytes += len(frame)
             self._frames.put(frame)
+        self._share.encoded(answer, len(frame))
 
     def _put(self, header: Header, code: int, remark: str) -> None:
         # What a peer sent may stand in the remark, also what is no text.

@@ -6,7 +6,7 @@ proxy/DLedgerProxy.java, dledger-all-0.3.1.2; specification section 2.4.
 
 from __future__ import annotations
 
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 from actors.dledger.core.refusals import refusal
 from actors.dledger.rpc_messages import Services
@@ -24,6 +24,9 @@ from wire.dledger_rpc import (
     Response,
     VoteRequest,
 )
+
+OF_MEMBERS: Final = (VoteRequest, HeartBeatRequest, PushEntryRequest, InstallSnapshotRequest)
+"""What no client asks."""
 
 
 class Directory:
@@ -52,6 +55,11 @@ class Directory:
         near = [each for each in self._services if each.group == request.group] or self._services
         leader = near[0].board.leader if len(near) == 1 else ""
         return refusal(request, code, leader)
+
+
+def no_room(services: Services, request: Request) -> Response:
+    """The answer to a request whose answer the port has no room for."""
+    return refusal(request, ResponseCode.LEADER_PENDING_FULL, services.board.leader)
 
 
 def server_of(services: Services, request: Request) -> ActorRef[Any]:

@@ -7,7 +7,7 @@ Upstream: openmessaging/dledger, DLedgerRpcNettyService.java, proxy/DLedgerProxy
 dledger-all-0.3.1.2; apache/rocketmq, remoting/netty/NettyRemotingServer.java, 4.9.4.
 
 Differs: listens on the node's own address only; an address that is no member's is closed and
-counted; the number of open connections is bounded.
+counted; the number of open connections is bounded, and what they hold together.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Final
 
 import attrs
 
+from actors.dledger.rpc_budget import RPCBudget
 from actors.dledger.rpc_connection import RPCConnection
 from actors.dledger.rpc_messages import Services
 from actors.dledger.rpc_routing import Directory
@@ -55,9 +56,14 @@ class RPCServerSettings:
 
 @attrs.define(kw_only=True)
 class RPCServer(Accepting):
-    """See the module's text."""
+    """See the module's text.
+
+    Attributes:
+        budget: outlives restarts, as the connections do that share it.
+    """
 
     settings: RPCServerSettings
+    budget: RPCBudget
     _directory: Directory = attrs.field(init=False)
 
     async def listen(self) -> Listener:
@@ -81,7 +87,11 @@ class RPCServer(Accepting):
         child = ChildSpec(
             name=f"connection-{connection}",
             start=partial(
-                RPCConnection, stream=stream, connection=connection, directory=self._directory
+                RPCConnection,
+                stream=stream,
+                connection=connection,
+                directory=self._directory,
+                budget=self.budget,
             ),
             restart=Restart.TEMPORARY,
             shutdown_s=CONNECTION_SHUTDOWN_S,
@@ -96,10 +106,11 @@ class RPCServer(Accepting):
 
 def rpc_server(settings: RPCServerSettings) -> SupervisorSpec:
     """All that serves one port."""
+    server = partial(RPCServer, settings=settings, budget=RPCBudget())
     return SupervisorSpec(
         strategy=Strategy.REST_FOR_ONE,
         children=(
             ChildSpec(name="connections", start=DynamicSpec(children_max=CONNECTIONS_MAX)),
-            ChildSpec(name="accept", start=partial(RPCServer, settings=settings)),
+            ChildSpec(name="accept", start=server),
         ),
     )

@@ -1,8 +1,9 @@
 """One connection's frames, for the actor at either end of it: read in steps, sent in few pieces.
 
-The actor spawns `receive` and `send` as its feeders and never waits itself. `receive` decodes all
-frames of one receive in one step and tells the actor once. What the actor puts in leaves with its
-next `flush`, in one piece as long as the system has room; what it has no room for, `send` sends.
+The actor spawns `receive` and `send` as its feeders and never waits itself. `receive` decodes the
+frames of one receive in one step, or few, and tells the actor once for each. What the actor puts in
+leaves with its next `flush`, in one piece as long as the system has room; what it has no room for,
+`send` sends.
 
 Upstream: apache/rocketmq, remoting/netty/NettyDecoder.java, NettyRemotingServer.java, 4.9.4.
 """
@@ -21,10 +22,16 @@ from wire.remoting import Decoder, Frame
 
 RECEIVE_BYTES: Final = 256 << 10
 """Read at once: some 1,700 small frames, 5 ms of decoding."""
+STEP_FRAMES: Final = 1024
+"""Told at once, so that further ones are answered only when there is room."""
+SMALL_BYTES: Final = 64 << 10
+"""A frame above it is large: room for it is asked for before it is read to its end."""
 SEND_BYTES: Final = 1 << 20
 """Frames are joined up to here; larger ones go alone."""
 SEND_TIMEOUT_S: Final = 30.0
 """A peer that does not take one such piece for so long is not reading."""
+REST_TIMEOUT_S: Final = SEND_TIMEOUT_S
+"""Spent on waiting for one large frame, once there is room for it; then its peer stalls."""
 IDLE_S: Final = 120.0
 """Without a byte in either direction; then either side closes. Upstream:
 serverChannelMaxIdleTimeSeconds, clientChannelMaxIdleTimeSeconds."""
@@ -35,6 +42,7 @@ CLOSED_BY_PEER: Final = "closed by the peer"
 SPEAKS_TLS: Final = "the peer speaks TLS, which is not spoken here"
 ABORTED: Final = "closed here"
 DOES_NOT_READ: Final = f"the peer has read nothing for {SEND_TIMEOUT_S:g} s"
+STALLS: Final = f"the rest of a large frame has not come within {REST_TIMEOUT_S:g} s"
 _TLS_HANDSHAKE: Final = 0x16
 
 
@@ -63,7 +71,7 @@ def frame_bytes(frame: Frame) -> int:
     return len(frame.body) + FRAME_OVERHEAD_BYTES
 
 
-async def _at_once() -> None:
+async def _at_once(_: int) -> None:
     """Nothing holds the reading back."""
 
 
@@ -78,7 +86,8 @@ class FrameStream:
     Args:
         number: tells the news of one stream from those of an older one.
         tell: takes the news, by feeders.
-        before_read: returns when more may be read.
+        before_read: returns when more may be read; is told the whole size of the frame that is
+            being read, 0 between frames.
         on_sent: called when bytes have left that had to wait.
 
     Attributes:
@@ -90,18 +99,25 @@ class FrameStream:
     stream: Stream
     active_s: float
     _tell: Callable[[News], Awaitable[None]]
-    _before_read: Callable[[], Awaitable[None]] = _at_once
+    _before_read: Callable[[int], Awaitable[None]] = _at_once
     _on_sent: Callable[[], None] = _nothing
+    _rest_s: float = attrs.field(default=REST_TIMEOUT_S, init=False)  # left for a large frame
     unsent_bytes: int = attrs.field(default=0, init=False)
     _receive: ReceiveHalf = attrs.field(init=False)
     _send: SendHalf = attrs.field(init=False)
     _waiting: deque[bytes] = attrs.field(factory=deque, init=False)
     _rest: memoryview | None = attrs.field(default=None, init=False)  # `send` has to send it
+    _sent_of_rest_bytes: int = attrs.field(default=0, init=False)  # before it, of the same piece
     _failed: str = attrs.field(default="", init=False)
     _wake: trio.Event = attrs.field(factory=trio.Event, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._receive, self._send = self.stream.halves()
+
+    @property
+    def held_bytes(self) -> int:
+        """What is unsent, and what was sent of the piece in hand, which stays until it is whole."""
+        return self.unsent_bytes + self._sent_of_rest_bytes
 
     def put(self, frame: bytes) -> None:
         """Have an encoded frame sent behind those that wait."""
@@ -119,6 +135,7 @@ class FrameStream:
                 self._left(sent)
                 if sent < len(piece):
                     self._rest = memoryview(piece)[sent:]
+                    self._sent_of_rest_bytes = sent
                     self._wake.set()
                     return
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
@@ -149,6 +166,8 @@ class FrameStream:
         """Feeder: tell what comes, until the stream ends or what comes is no frame."""
         try:
             reason = await self._receive_all()
+        except trio.TooSlowError:
+            reason = STALLS
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
             reason = str(error)
         await self._tell(StreamEnded(number=self.number, reason=reason))
@@ -159,6 +178,7 @@ class FrameStream:
             with trio.fail_after(SEND_TIMEOUT_S):
                 await self._send.send_all(rest)
             self._left(len(rest))
+            self._sent_of_rest_bytes = 0
             self._rest = memoryview(self._piece()) if self._waiting else None
             self._on_sent()
 
@@ -185,8 +205,8 @@ class FrameStream:
         decoder = Decoder()
         is_first = True
         while True:
-            await self._before_read()
-            data = await self._receive.receive_some(RECEIVE_BYTES)
+            await self._before_read(decoder.begun_bytes)
+            data = await self._some(decoder.begun_bytes)
             if not data:
                 return CLOSED_BY_PEER
             if is_first and data[0] == _TLS_HANDSHAKE:
@@ -195,9 +215,25 @@ class FrameStream:
             self.active_s = trio.current_time()
             frames, error = decoder.decode(data)
             if frames:
-                size_bytes = sum(map(frame_bytes, frames))
-                await self._tell(
-                    Received(number=self.number, frames=tuple(frames), size_bytes=size_bytes)
-                )
+                self._rest_s = REST_TIMEOUT_S
+                await self._tell_frames(frames)
             if error is not None:
                 return error
+
+    async def _tell_frames(self, frames: list[Frame]) -> None:
+        for at in range(0, len(frames), STEP_FRAMES):
+            if at:
+                await self._before_read(0)
+            step = tuple(frames[at : at + STEP_FRAMES])
+            size_bytes = sum(map(frame_bytes, step))
+            await self._tell(Received(number=self.number, frames=step, size_bytes=size_bytes))
+
+    async def _some(self, begun_bytes: int) -> bytes:
+        """What one receive gives; what is waited for here alone counts against `_rest_s`."""
+        if begun_bytes <= SMALL_BYTES:
+            return await self._receive.receive_some(RECEIVE_BYTES)
+        begun_s = trio.current_time()
+        with trio.fail_after(max(self._rest_s, 0.0)):
+            data = await self._receive.receive_some(RECEIVE_BYTES)
+        self._rest_s -= trio.current_time() - begun_s
+        return data

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from actors.api.budget import Pool
 from actors.api.connection import Connection
 from actors.api.limits import OWN_BYTES, READ_COST_BYTES, ApiLimits, limits_of
 from actors.config import load
+from actors.runtime.pool import Pool
 from wire import api
 
 ONE = ApiLimits(received_bytes=api.FRAME_BYTES_MAX, read_bytes=READ_COST_BYTES, send_timeout_s=5)

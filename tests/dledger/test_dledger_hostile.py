@@ -28,7 +28,7 @@ from actors.events.runtime import ActorCrashed
 from wire.dledger_codes import PushType, RequestCode
 from wire.dledger_entry import Entry, new_entry
 from wire.dledger_rpc import AppendEntryRequest, HeartBeatRequest, PushEntryRequest, Request
-from wire.remoting import REMOTING_SYSTEM_ERROR, Header, encode_frame
+from wire.remoting import FRAME_BYTES_MAX, REMOTING_SYSTEM_ERROR, Header, encode_frame
 
 pytestmark = pytest.mark.real_io
 
@@ -36,6 +36,9 @@ HOSTS = {"n0": "127.0.0.1", "n1": "127.0.0.2", "n2": "127.0.0.3"}
 WITHIN_S = 60.0
 DEEP = 100_000
 HUGE_BYTES = 17 << 20
+MIB = 1 << 20
+HALVES = 32
+LARGE_BYTES = 100_000
 ENTRY = {"body": "eA==", "index": 0, "magic": 1, "pos": 0, "size": 49, "term": 0}
 BASE = {"group": "g", "remoteId": "n0", "localId": "n1", "leaderId": "n1", "term": 0}
 READABLE: dict[RequestCode, dict[str, Any]] = {
@@ -235,25 +238,31 @@ async def test_appends_go_on_beside_bad_bodies(tmp_path: Path) -> None:
         assert any(str(HUGE_BYTES) in reason for reason in reasons), reasons
 
 
+async def following(node: Member) -> Callable[..., Any]:
+    """Have it follow n1; gives what pushes the next entry, with a body of so many bytes."""
+    client = await node.connect(HOSTS["n1"])
+    base: dict[str, Any] = {"group": "g", "remote_id": "n0", "leader_id": "n1", "term": 0}
+    beat = HeartBeatRequest(**base)
+    entries: list[Entry] = []
+
+    async def push(number: int, body_bytes: int = 1) -> None:
+        assert (await node.answer_to(client, beat))["code"] == 200
+        pos = entries[-1].pos + entries[-1].size if entries else 0
+        entries.append(new_entry(index=number, term=0, pos=pos, body=b"x" * body_bytes))
+        kind = PushType.APPEND if number else PushType.TRUNCATE
+        asked = PushEntryRequest(type=kind, entry=entries[-1], commit_index=number - 1, **base)
+        answer = await node.answer_to(client, asked)
+        assert (answer["code"], answer["endIndex"]) == (200, number)
+
+    assert (await node.answer_to(client, beat))["code"] == 200
+    await trio.sleep(0.5)  # it follows
+    return push
+
+
 @pytest.mark.checklist(4, of="dledger")
 async def test_pushes_go_on_beside_bad_bodies(tmp_path: Path) -> None:
     async with member(tmp_path, 3) as node:
-        client, over = await node.connect(HOSTS["n1"]), trio.Event()
-        base: dict[str, Any] = {"group": "g", "remote_id": "n0", "leader_id": "n1", "term": 0}
-        beat = HeartBeatRequest(**base)
-        entries: list[Entry] = []
-
-        async def push(number: int) -> None:
-            assert (await node.answer_to(client, beat))["code"] == 200
-            pos = entries[-1].pos + entries[-1].size if entries else 0
-            entries.append(new_entry(index=number, term=0, pos=pos, body=b"%d" % number))
-            kind = PushType.APPEND if number else PushType.TRUNCATE
-            asked = PushEntryRequest(type=kind, entry=entries[-1], commit_index=number - 1, **base)
-            answer = await node.answer_to(client, asked)
-            assert (answer["code"], answer["endIndex"]) == (200, number)
-
-        assert (await node.answer_to(client, beat))["code"] == 200
-        await trio.sleep(0.5)  # it follows
+        push, over = await following(node), trio.Event()
 
         async def bad() -> None:
             await send_bad_ones(node, HOSTS["n2"], OF_A_FOLLOWER)
@@ -262,3 +271,23 @@ async def test_pushes_go_on_beside_bad_bodies(tmp_path: Path) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(bad)
             assert await beside(push, over) > 1
+
+
+@pytest.mark.checklist(4, of="dledger")
+async def test_pushes_go_on_beside_half_read_frames(tmp_path: Path) -> None:
+    """From members' addresses, more of them than there is room for; also large pushes do."""
+    async with member(tmp_path, 3) as node, trio.open_nursery() as nursery:
+        push = await following(node)
+        begun = (FRAME_BYTES_MAX - 4).to_bytes(4) + (100).to_bytes(4) + bytes(MIB)
+
+        async def half(host: str) -> None:
+            client = await node.connect(host)
+            await client.put(begun)
+            await trio.sleep_forever()
+
+        for number in range(HALVES):
+            nursery.start_soon(half, HOSTS["n1" if number % 2 else "n2"])
+        await trio.sleep(1)
+        for number in range(20):
+            await push(number, LARGE_BYTES if number % 5 == 4 else 1)
+        nursery.cancel_scope.cancel()

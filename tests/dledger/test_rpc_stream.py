@@ -16,6 +16,8 @@ from actors.dledger.rpc_stream import (
     DOES_NOT_READ,
     SEND_BYTES,
     SEND_TIMEOUT_S,
+    SMALL_BYTES,
+    STEP_FRAMES,
     FrameStream,
     News,
     Received,
@@ -82,6 +84,26 @@ async def test_all_frames_of_one_receive_come_in_one_step(autojump_clock: object
     assert isinstance(second, Received)
     assert [len(each.frames) for each in (first, second)] == [999, 1001]
     assert isinstance(last, StreamEnded)
+
+
+async def test_very_many_frames_of_one_receive_come_in_steps(autojump_clock: object) -> None:
+    """Between two of them it may wait for room; a frame's size is known before it is read."""
+    large = frame_of(request(group="x" * SMALL_BYTES * 4), 1)
+    data = b"".join(frame_of(request(), number) for number in range(STEP_FRAMES * 2 + 5))
+    told: list[News] = []
+    begun: list[int] = []
+
+    async def before_read(begun_bytes: int) -> None:
+        begun.append(begun_bytes)
+
+    async def tell(news: News) -> None:
+        told.append(news)
+
+    halves = Halves(coming=[data + large[:20], large[20:]])
+    await FrameStream(1, halves, 0.0, tell, before_read=before_read).receive()  # type: ignore[arg-type]
+    counts = [len(each.frames) for each in told if isinstance(each, Received)]
+    assert counts == [STEP_FRAMES, STEP_FRAMES, 5, 1]
+    assert begun == [0, 0, 0, len(large), 0]
 
 
 async def test_all_frames_of_a_flush_leave_in_one_piece(autojump_clock: object) -> None:

@@ -172,6 +172,18 @@ def test_a_frame_of_exactly_the_limit_passes_and_one_byte_more_does_not() -> Non
         encode_frame_head(header, FRAME_BYTES_MAX - head_bytes + 1)
 
 
+def test_a_frame_that_is_begun_says_its_size() -> None:
+    """From its first two words until it is whole."""
+    decoder = Decoder()
+    sizes = []
+    for at in range(len(SAMPLE)):
+        decoder.receive_data(SAMPLE[at : at + 1])
+        whole = decoder.next_frame() is not NEED_DATA
+        sizes.append(decoder.begun_bytes)
+    assert whole
+    assert sizes == [0] * 7 + [len(SAMPLE)] * (len(SAMPLE) - 8) + [0]
+
+
 @pytest.mark.parametrize(
     "length", [FRAME_BYTES_MAX - 3, 17 << 20, 2**31 - 1, 3, 0, -1, -(2**31)], ids=str
 )
