@@ -90,6 +90,18 @@ def same_term_again_after_a_restart(patch: Patch) -> None:
     patch.setattr(election.Election, "started", started)
 
 
+def same_term_again_after_a_vote_for_another(patch: Patch) -> None:
+    """A member takes only the vote for itself for a sign that it may have led."""
+    real = election.Election.started
+
+    def started(self: election.Election, now_s: float) -> Any:
+        effects = real(self, now_s)
+        self.barred_term = -1
+        return effects
+
+    patch.setattr(election.Election, "started", started)
+
+
 def one_vote_less_is_enough(patch: Patch) -> None:
     """A candidate leads with one vote less than a quorum."""
     real = votes.VoteRound.__init__
@@ -337,6 +349,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     vote_without_the_log_check,
     second_vote_in_a_term,
     same_term_again_after_a_restart,
+    same_term_again_after_a_vote_for_another,
     one_vote_less_is_enough,
     stale_vote_counts,
     raise_without_a_quorum,

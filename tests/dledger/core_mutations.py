@@ -29,6 +29,9 @@ from wire.dledger_codes import PushType
 Rule = Callable[[], None]
 RULES: dict[str, Rule] = {
     "term_not_persisted": of_election.test_a_larger_term_is_taken_in_the_middle_of_a_round,
+    "same_term_again_after_a_vote_for_another": (
+        of_election.test_who_voted_for_another_before_a_restart_never_leads_in_that_term
+    ),
     "stale_vote_counts": of_election.test_answers_to_an_older_round_are_not_counted,
     "raise_without_a_quorum": of_election.test_a_silent_group_leaves_the_term_alone,
     "larger_term_in_an_answer_ignored": (

@@ -56,6 +56,22 @@ def test_who_voted_for_itself_before_a_restart_never_campaigns_in_that_term_agai
     assert effects.persist == SavedVote(term=6, voted_for="n0")
 
 
+def test_who_voted_for_another_before_a_restart_never_leads_in_that_term() -> None:
+    """The votes of others may have made it the leader all the same. It asks in that term, so that a
+    leader that there is stays one, and goes on to the next term once a quorum would have it.
+    """
+    kit = Kit(members=5, vote=SavedVote(term=5, voted_for="n4"))
+    effects = kit.answers(kit.campaign(), V.ACCEPT, V.ACCEPT, V.ACCEPT)
+    assert kit.state.term == 5
+    assert kit.state.role is Role.CANDIDATE
+    assert effects.role is None
+    effects = kit.tick()
+    assert effects.ask_votes is not None
+    assert effects.ask_votes.term == 6
+    kit.answers(effects.ask_votes.number, V.ACCEPT, V.ACCEPT)
+    assert kit.state.role is Role.LEADER
+
+
 @pytest.mark.checklist(8, of="dledger")
 def test_the_first_campaign_after_a_time_out_keeps_the_term() -> None:
     kit = Kit()

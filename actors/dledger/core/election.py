@@ -52,7 +52,9 @@ class Election(Roles):
         """The log was recovered; the group is joined as a candidate."""
         self.now_s = now_s
         self.begin()
-        self.raise_term = self.state.vote.voted_for == self.state.self_id
+        vote = self.state.vote
+        self.raise_term = vote.voted_for == self.state.self_id
+        self.barred_term = vote.term if vote.voted_for else -1  # others may have made it the leader
         return self.effects()
 
     def renew(self, now_s: float) -> Effects:

@@ -64,6 +64,8 @@ class Roles:
         now_s: of the input that is worked on.
         may_lead: the store takes appends.
         raise_term: the next campaign is in the term after the present one.
+        barred_term: this member may have led it before it was restarted, and lost what it gave
+            out then: it campaigns to be heard, but leads in a later one; -1 if there is none.
         campaign_s: when a candidate's next campaign is due.
         number: of the last request; a member's later life begins above all that it ever sent.
         round: the votes that a candidate waits for.
@@ -83,6 +85,7 @@ class Roles:
     now_s: float = attrs.field(default=0.0, init=False)
     may_lead: bool = attrs.field(default=True, init=False)
     raise_term: bool = attrs.field(default=False, init=False)
+    barred_term: int = attrs.field(default=-1, init=False)
     campaign_s: float = attrs.field(default=0.0, init=False)
     round: VoteRound | None = attrs.field(default=None, init=False)
     beats: HeartbeatRound | None = attrs.field(default=None, init=False)
@@ -227,9 +230,11 @@ class Roles:
         result = self.round.result()
         self.round = None
         match result.parse_result:
-            case ParseResult.PASSED:
+            case ParseResult.PASSED if self.state.term != self.barred_term:
                 self.to_leader()
                 return
+            case ParseResult.PASSED:
+                self.raise_term = True
             case ParseResult.WAIT_TO_VOTE_NEXT if result.larger_term is not None:
                 self.to_candidate(result.larger_term)
             case ParseResult.WAIT_TO_VOTE_NEXT:
