@@ -84,7 +84,7 @@ def same_term_again_after_a_restart(patch: Patch) -> None:
 
     def started(self: election.Election, now_s: float) -> Any:
         effects = real(self, now_s)
-        self.raise_term = False
+        self.raise_term, self.barred_term = False, -1
         return effects
 
     patch.setattr(election.Election, "started", started)
