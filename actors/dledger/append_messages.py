@@ -101,9 +101,10 @@ class Held:
 class ReadIndex:
     """Answer: all that was answered before the question is at or below `index`.
 
-    It is only for who proves that this member leads, after it got this.
+    It is only for who proves that this member leads in `term`, after it got this.
     """
 
+    term: int
     index: int
 
 

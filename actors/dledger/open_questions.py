@@ -37,7 +37,7 @@ class OpenQuestions:
         for answer in effects.transfers:
             self._transfers.pop(answer.token).reply_to.send(requests.transfer_response(answer))
         for proven in effects.proven:
-            self._proofs.pop(proven.token).send(LeaderProven(leads=proven.leads))
+            self._proofs.pop(proven.token).send(LeaderProven(term=proven.term))
 
 
 @attrs.define
@@ -50,11 +50,11 @@ class OpenReads:
         """It waits for the next answer."""
         self._waiting.append(reply_to)
 
-    def answer(self, index: int | None) -> None:
-        """None: not known yet, they go on waiting."""
+    def answer(self, term: int, index: int | None) -> None:
+        """Of the term that this member leads in; None: not known yet, they go on waiting."""
         if index is not None:
             for reply_to in self._waiting:
-                reply_to.send(ReadIndex(index=index))
+                reply_to.send(ReadIndex(term=term, index=index))
             self._waiting.clear()
 
     def fail(self, error: Exception) -> None:

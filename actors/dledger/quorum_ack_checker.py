@@ -202,7 +202,7 @@ class QuorumAckChecker(Actor[_Inbox]):
             case GetReadIndex():
                 self._reads.add(message.reply_to)
                 if quorum.leading:
-                    self._reads.answer(quorum.read_index)
+                    self._reads.answer(self._term, quorum.read_index)
                 else:
                     self._reads.fail(outcomes.not_leader(self._leader))
             case HoldAppends():
@@ -375,7 +375,7 @@ class QuorumAckChecker(Actor[_Inbox]):
     async def _carry_out(self, effects: QuorumEffects[AppendWait]) -> None:
         """Readers first, so that an answered append can be read at once."""
         if effects.committed is not None:
-            self._reads.answer(self.quorum.read_index)
+            self._reads.answer(self._term, self.quorum.read_index)
             commit = store.Commit(session=self._session, index=effects.committed)
             if self.quorum.by_applied:
                 await self.store_ref.tell(commit)  # the machine waits for it

@@ -108,9 +108,17 @@ class StoreTakes:
 
 @attrs.frozen(kw_only=True)
 class LeaderProven:
-    """Answer: this member led at some moment after the question, or does not lead."""
+    """Answer: this member led at some moment after the question, or does not lead.
 
-    leads: bool
+    Attributes:
+        term: in which it led; -1: it does not.
+    """
+
+    term: int
+
+    @property
+    def leads(self) -> bool:
+        return self.term >= 0
 
 
 @attrs.frozen(kw_only=True)

@@ -27,7 +27,7 @@ from actors.dledger.append_messages import GetWatermarks, Held, HoldAppends, Wat
 from actors.dledger.base_fields import Sender
 from actors.dledger.core.election import Election
 from actors.dledger.core.election_effects import Effects, RoleChanged
-from actors.dledger.core.member_state import LedgerEnd, MemberState, SavedVote
+from actors.dledger.core.member_state import TERM_NONE, LedgerEnd, MemberState, SavedVote
 from actors.dledger.core.settings import NUMBERS_OF_A_LIFE, CompatSettings, ElectionSettings
 from actors.dledger.election_clock import ElectionClock, TickDue
 from actors.dledger.held_effects import HeldEffects, Job
@@ -214,7 +214,7 @@ class StateMaintainer(Actor[_Inbox]):
             case Held():
                 await self._carry_out(election.held(now_s, message.session, message.end))
             case ProveLeader() if self._held.full:
-                message.reply_to.send(LeaderProven(leads=False))
+                message.reply_to.send(LeaderProven(term=TERM_NONE))
             case ProveLeader():
                 token = self._questions.proof(message)
                 await self._carry_out(election.proof_requested(now_s, token))

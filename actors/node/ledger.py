@@ -239,7 +239,7 @@ class LedgerPart:
         except (ActorError, NotMaster) as error:
             text = f"{self.node} cannot say whether it leads {self.group.name}: {error}"
             raise RequestRefused(api.ERROR_NOT_AVAILABLE, text) from error
-        if not proven.leads:
+        if proven.term != asked_index.term:  # it may lead again: others answered meanwhile
             text = f"{self.node} does not lead {self.group.name} any more"
             raise RequestRefused(api.ERROR_NOT_AVAILABLE, text)
         return asked_index.index

@@ -10,7 +10,7 @@ from broken_core import Patch
 from actors.dledger import state_maintainer
 from actors.dledger.core import election
 from actors.dledger.core.leader_proof import Proven
-from actors.dledger.core.member_state import Role
+from actors.dledger.core.member_state import TERM_NONE, Role
 from actors.storage import truncation
 from actors.storage.commit_log import segment_bases, segment_path
 from actors.storage.dledger import mark, store
@@ -21,7 +21,8 @@ def reads_without_proof(patch: Patch) -> None:
 
     def requested(self: Any, now_s: float, token: int) -> Any:
         self.now_s = now_s
-        self.draft.proven.append(Proven(token, self.state.role is Role.LEADER))
+        leads = self.state.role is Role.LEADER
+        self.draft.proven.append(Proven(token, self.state.term if leads else TERM_NONE))
         return self.effects()
 
     patch.setattr(election.Election, "proof_requested", requested)

@@ -6,10 +6,12 @@ from election_kit import Kit
 
 from actors.dledger.core.election_effects import Effects
 from actors.dledger.core.leader_proof import Proven
-from actors.dledger.core.member_state import Role
+from actors.dledger.core.member_state import TERM_NONE, Role
 from wire.dledger_codes import ResponseCode
 
 OK = ResponseCode.SUCCESS
+TERM = 5
+"""In which a kit is elected."""
 
 
 def leader(members: int = 3) -> Kit:
@@ -40,7 +42,7 @@ def test_a_round_from_before_the_question_proves_nothing() -> None:
     own = round_of(ask(kit, 1))
     assert own > first
     assert answer(kit, first, "n1").proven == ()
-    assert answer(kit, own, "n1").proven == (Proven(1, True),)
+    assert answer(kit, own, "n1").proven == (Proven(1, TERM),)
 
 
 def test_a_minority_proves_nothing() -> None:
@@ -48,7 +50,7 @@ def test_a_minority_proves_nothing() -> None:
     own = round_of(ask(kit, 1))
     assert answer(kit, own, "n1").proven == ()
     assert answer(kit, own, "n2", ResponseCode.NETWORK_ERROR).proven == ()
-    assert answer(kit, own, "n3").proven == (Proven(1, True),)
+    assert answer(kit, own, "n3").proven == (Proven(1, TERM),)
 
 
 def test_all_who_ask_meanwhile_share_the_next_round() -> None:
@@ -57,10 +59,10 @@ def test_all_who_ask_meanwhile_share_the_next_round() -> None:
     assert ask(kit, 2).send_heartbeats is None
     assert ask(kit, 3).send_heartbeats is None
     effects = answer(kit, first, "n1")
-    assert effects.proven == (Proven(1, True),)
+    assert effects.proven == (Proven(1, TERM),)
     second = round_of(effects)
     assert answer(kit, first, "n2").proven == ()
-    assert answer(kit, second, "n2").proven == (Proven(2, True), Proven(3, True))
+    assert answer(kit, second, "n2").proven == (Proven(2, TERM), Proven(3, TERM))
 
 
 def test_a_later_round_by_the_clock_proves_it_too() -> None:
@@ -68,7 +70,7 @@ def test_a_later_round_by_the_clock_proves_it_too() -> None:
     own = round_of(ask(kit, 1))
     later = round_of(kit.tick())
     assert answer(kit, own, "n1").proven == ()  # of an older round: not counted any more
-    assert answer(kit, later, "n1").proven == (Proven(1, True),)
+    assert answer(kit, later, "n1").proven == (Proven(1, TERM),)
 
 
 def test_a_deposed_leader_says_so() -> None:
@@ -76,7 +78,7 @@ def test_a_deposed_leader_says_so() -> None:
     own = round_of(ask(kit, 1))
     ask(kit, 2)
     effects = answer(kit, own, "n1", ResponseCode.EXPIRED_TERM, kit.state.term + 1)
-    assert effects.proven == (Proven(1, False), Proven(2, False))
+    assert effects.proven == (Proven(1, TERM_NONE), Proven(2, TERM_NONE))
 
 
 def test_a_leader_that_hears_nobody_says_so_when_it_steps_down() -> None:
@@ -85,12 +87,12 @@ def test_a_leader_that_hears_nobody_says_so_when_it_steps_down() -> None:
     proven: tuple[Proven, ...] = ()
     while not proven:
         proven = kit.tick().proven
-    assert proven == (Proven(1, False),)
+    assert proven == (Proven(1, TERM_NONE),)
     assert kit.now_s <= 10
 
 
 def test_whoever_does_not_lead_says_so_at_once() -> None:
-    assert ask(Kit(), 7).proven == (Proven(7, False),)
+    assert ask(Kit(), 7).proven == (Proven(7, TERM_NONE),)
 
 
 def test_a_group_of_one_leads_for_itself() -> None:
@@ -98,5 +100,5 @@ def test_a_group_of_one_leads_for_itself() -> None:
     while kit.state.role is not Role.LEADER:
         kit.tick()
     kit.fence()
-    assert ask(kit, 1).proven == (Proven(1, True),)
-    assert ask(kit, 2).proven == (Proven(2, True),)
+    assert ask(kit, 1).proven == (Proven(1, TERM),)
+    assert ask(kit, 2).proven == (Proven(2, TERM),)

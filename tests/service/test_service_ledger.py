@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import attrs
 import pytest
 import trio
 
@@ -11,6 +15,7 @@ from actors.client.appending import Rules
 from actors.config import ClusterConfig, DLedgerGroup, validate
 from actors.errors import Closed, NotMaster, TooLarge
 from actors.log_types import Message
+from actors.runtime import ActorRef
 from actors.sim.cluster import SimCluster, classic_config
 
 pytest_plugins = ["actors.sim.plugin"]
@@ -177,6 +182,43 @@ async def test_a_leader_that_is_cut_off_shows_nothing_as_fresh(cluster: SimClust
     cluster.heal()
     await cluster.converged(GROUP)
     assert (await own.read(0, fresh=True)).records
+
+
+@attrs.define
+class Delayed:
+    """An actor that is asked only after something else has happened."""
+
+    ref: ActorRef[Any]
+    first: Callable[[], Awaitable[None]]
+
+    async def ask(self, *args: Any, **options: Any) -> Any:
+        await self.first()
+        return await self.ref.ask(*args, **options)
+
+
+async def test_what_an_older_leadership_knew_is_not_fresh(cluster: SimCluster) -> None:
+    """Between its index and its proof a leader is deposed, answers are given elsewhere, and it
+    leads again."""
+    name, next_leader = cluster.master_of(GROUP), other(cluster)
+    await cluster.log(GROUP).append([b"one"])
+    part: Any = cluster.node(name)._part(GROUP)
+    maintainer = part.maintainer
+
+    async def lead_elsewhere() -> None:
+        part.maintainer = maintainer
+        for old, new in ((name, next_leader), (next_leader, name)):
+            await cluster.converged(GROUP)
+            await cluster.node(old).transfer_leader(GROUP, new)
+            with trio.fail_after(10):
+                while not cluster.node(new).is_open(GROUP):  # noqa: ASYNC110
+                    await trio.sleep(0.1)
+            await cluster.node(new).log(GROUP).append([b"of " + new.encode()])
+
+    part.maintainer = Delayed(maintainer, lead_elsewhere)
+    log = cluster.log(GROUP, name)
+    with pytest.raises(RequestRefused, match=f"{name} does not lead ledger any more"):
+        await log.read(0, fresh=True)
+    assert len((await log.read(0, fresh=True)).records) == 3
 
 
 async def test_without_a_leader_nothing_is_fresh(cluster: SimCluster) -> None:

@@ -30,7 +30,7 @@ import attrs
 from actors.dledger.core.election_effects import Effects, HeartbeatAnswer, SendTransfer
 from actors.dledger.core.heartbeats import Heard, RoundOutcome, judge_heartbeat
 from actors.dledger.core.leader_proof import Proven
-from actors.dledger.core.member_state import LedgerEnd, Role
+from actors.dledger.core.member_state import TERM_NONE, LedgerEnd, Role
 from actors.dledger.core.roles import Roles
 from actors.dledger.core.settings import REVOTE_PAUSE_S
 from actors.dledger.core.transfer import (
@@ -144,7 +144,7 @@ class Election(Roles):
         match self.beats.answered(peer, code, term):
             case RoundOutcome.QUORUM:
                 self.sign_s = max(self.sign_s, self.beats.sent_s)
-                self.draft.proven += self.proof.quorum(number)
+                self.draft.proven += self.proof.quorum(number, self.state.term)
                 if self.proof.wants_round:
                     self.send_heartbeats()
             case RoundOutcome.AGAIN:
@@ -188,7 +188,7 @@ class Election(Roles):
         """Whether this member leads now; answered by `Effects.proven`, sooner or later."""
         self.now_s = now_s
         if self.state.role is not Role.LEADER:
-            self.draft.proven.append(Proven(token, False))
+            self.draft.proven.append(Proven(token, TERM_NONE))
         elif self.proof.asked(token):
             self.send_heartbeats()
         return self.effects()

@@ -12,17 +12,19 @@ from __future__ import annotations
 
 import attrs
 
+from actors.dledger.core.member_state import TERM_NONE
+
 
 @attrs.frozen
 class Proven:
     """The answer to the question that was given this token.
 
     Attributes:
-        leads: this member led at some moment after the question.
+        term: in which this member led at some moment after the question; -1: it does not lead.
     """
 
     token: int
-    leads: bool
+    term: int
 
 
 @attrs.define
@@ -43,11 +45,11 @@ class LeaderProof:
         if self._number is None and self._open:
             self._asked, self._open, self._number = self._open, [], number
 
-    def quorum(self, number: int) -> tuple[Proven, ...]:
-        """A quorum has answered that round."""
+    def quorum(self, number: int, term: int) -> tuple[Proven, ...]:
+        """A quorum has answered that round, in this term."""
         if self._number is None or number < self._number:
             return ()
-        proven = tuple(Proven(token, True) for token in self._asked)
+        proven = tuple(Proven(token, term) for token in self._asked)
         self._asked, self._number = [], None
         return proven
 
@@ -58,6 +60,6 @@ class LeaderProof:
 
     def lost(self) -> tuple[Proven, ...]:
         """The leadership, or the session, is over."""
-        proven = tuple(Proven(token, False) for token in (*self._asked, *self._open))
+        proven = tuple(Proven(token, TERM_NONE) for token in (*self._asked, *self._open))
         self._asked, self._open, self._number = [], [], None
         return proven

@@ -285,7 +285,7 @@ class Roles:
         self.proof.began(number)
         if len(state.members) == 1:
             self.sign_s = self.now_s
-            self.draft.proven += self.proof.quorum(number)
+            self.draft.proven += self.proof.quorum(number, state.term)
         else:
             self.draft.send_heartbeats = SendHeartbeats(number=number, term=state.term)
 
