@@ -64,7 +64,7 @@ class Stop(Action[Runner]):
         if not runner.is_ready(fault.node):
             return
         runner.began(fault)
-        await runner.cluster.stop(fault.node)
+        await runner.stop(fault.node)
         await trio.sleep(fault.for_s)
         await runner.up(fault.node)
 

@@ -62,6 +62,7 @@ class Runner:
     counts: dict[str, int] = attrs.field(factory=dict, init=False)
     _excuses: Excuses = attrs.field(factory=Excuses, init=False)
     _starting: dict[str, None] = attrs.field(factory=dict, init=False)
+    _stopping: dict[str, None] = attrs.field(factory=dict, init=False)
     _acting: int = attrs.field(default=0, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -122,10 +123,22 @@ class Runner:
         return self.cluster.runs(name)
 
     def is_ready(self, name: str) -> bool:
-        """Whether it runs, is not paused, and nobody is just starting or killing it."""
-        if self.cluster.world.node(name).state is not NodeState.RUNNING or name in self._starting:
+        """Whether it runs, is not paused, and nobody is just starting, stopping or killing it."""
+        if self.cluster.world.node(name).state is not NodeState.RUNNING:
+            return False
+        if name in self._starting or name in self._stopping:
             return False
         return self.cluster.running(name) is not None
+
+    async def stop(self, name: str) -> None:
+        """An ordered stop of a node that is ready. It is not paused meanwhile: when it woke up, the
+        time that its parts have for stopping would be over.
+        """
+        self._stopping[name] = None
+        try:
+            await self.cluster.stop(name)
+        finally:
+            del self._stopping[name]
 
     async def up(self, name: str) -> None:
         """Have the node run, whoever else wants the same."""

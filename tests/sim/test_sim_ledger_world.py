@@ -83,6 +83,18 @@ def test_other_sizes(nodes: int) -> None:
     assert outcome.counts["acknowledged records"] > 0
 
 
+def test_a_node_that_is_being_stopped_is_not_paused() -> None:
+    """It would wake up when the time that its parts have for stopping is over."""
+    lines = ("at 1.5 slow_sync n0 for 3.0 extra 1.5", "at 2.5 stop n0 for 0.5")
+    script = (*map(parse_fault, lines), parse_fault("at 2.8 pause n0 for 7.0"))
+    load = WorkloadOptions(appenders=5, pause_mean_s=0.1)
+    plan = attrs.evolve(short_plan(), script=script, load=load, duration_s=4.0)
+    outcome = run_plan(plan)
+    assert outcome.violations == ()
+    assert outcome.counts["fault stop"] == 1
+    assert "fault pause" not in outcome.counts
+
+
 def test_a_memory_group() -> None:
     script = (parse_fault("at 2.0 isolate n0 for 6.0"), parse_fault("at 9.0 pause n1 for 2.0"))
     plan = attrs.evolve(short_plan(store="memory"), script=script, duration_s=12.0)
