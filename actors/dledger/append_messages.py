@@ -112,7 +112,7 @@ class ReadIndex:
 class GetReadIndex:
     """Request to a leader; answered once an entry of its own session is committed.
 
-    Fails with NotMaster if this member does not lead, or no longer.
+    Fails with NotMaster if this member does not lead, or no longer; Overloaded if too many wait.
     """
 
     reply_to: ReplyTo[ReadIndex]

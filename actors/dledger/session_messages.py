@@ -123,7 +123,10 @@ class LeaderProven:
 
 @attrs.frozen(kw_only=True)
 class ProveLeader:
-    """Request to the maintainer: answered by a round of heartbeats that begins after it."""
+    """Request to the maintainer: answered by a round of heartbeats that begins after it.
+
+    Fails with Overloaded if too many wait.
+    """
 
     reply_to: ReplyTo[LeaderProven]
 

@@ -216,8 +216,8 @@ class StateMaintainer(Actor[_Inbox]):
             case ProveLeader() if self._held.full:
                 message.reply_to.send(LeaderProven(term=TERM_NONE))
             case ProveLeader():
-                token = self._questions.proof(message)
-                await self._carry_out(election.proof_requested(now_s, token))
+                if (token := self._questions.proof(message, election.proof)) is not None:
+                    await self._carry_out(election.proof_requested(now_s, token))
             case Rejoin():
                 await self._rejoin(message)
             case CaughtUp():

@@ -10,6 +10,8 @@ it. All who ask while one round is under way share the next.
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 import attrs
 
 from actors.dledger.core.member_state import TERM_NONE
@@ -39,6 +41,11 @@ class LeaderProof:
         """A question. Whether a round is to begin for it now."""
         self._open.append(token)
         return self._number is None
+
+    def keep(self, tokens: Container[int]) -> None:
+        """Nobody waits for the answers to others any more."""
+        self._open = [token for token in self._open if token in tokens]
+        self._asked = [token for token in self._asked if token in tokens]
 
     def began(self, number: int) -> None:
         """A round begins, for a question or by the clock."""
