@@ -108,22 +108,40 @@ class LedgerRunner(Runner):
         Raises: NotConverged.
         """
         until_s = trio.current_time() + within_s
-        for number, load in enumerate(loads):
-            missing, last = "no append was committed", -1
-            while trio.current_time() < until_s:
-                for name in self.cluster.names:
-                    if not self.is_on(name):  # its disk had failed just before all was mended
-                        await self.up(name)
-                if last < 0:
-                    with trio.move_on_at(until_s):
-                        last = await load.append_now((LAST_WORDS % number,))
-                else:
-                    missing = await committed_everywhere(self.cluster, load.group, last)
-                    if not missing:
-                        break
-                await trio.sleep(LOOK_S)
-            else:
-                raise NotConverged(load.group.name, within_s, {}, missing)
+        ends = [
+            await self._last_words(load, number, until_s, within_s)
+            for number, load in enumerate(loads)
+        ]
+        while True:  # all at the same time: a group may elect again while another is waited for
+            lacks = {
+                load.group.name: await committed_everywhere(self.cluster, load.group, end)
+                for load, end in zip(loads, ends, strict=True)
+            }
+            group, missing = next((each for each in lacks.items() if each[1]), ("", ""))
+            if not missing:
+                return
+            if trio.current_time() >= until_s:
+                raise NotConverged(group, within_s, {}, missing)
+            await self._all_up()
+            await trio.sleep(LOOK_S)
+
+    async def _last_words(
+        self, load: LedgerWorkload, number: int, until_s: float, within_s: float
+    ) -> int:
+        """The index of an entry that the group takes now."""
+        while trio.current_time() < until_s:
+            await self._all_up()
+            with trio.move_on_at(until_s):
+                end = await load.append_now((LAST_WORDS % number,))
+                if end >= 0:
+                    return end
+            await trio.sleep(LOOK_S)
+        raise NotConverged(load.group.name, within_s, {}, "no append was committed")
+
+    async def _all_up(self) -> None:
+        for name in self.cluster.names:
+            if not self.is_on(name):  # its disk had failed just before all was mended
+                await self.up(name)
 
     async def all_well(self) -> bool:
         """Wait until all members of all groups have the same. False: it takes too long."""
