@@ -101,10 +101,12 @@ class Log:
             start: as for `reader`; below the log's first position it is moved to it.
             max_bytes: most log bytes of the batch; a larger record comes alone.
             fresh: ask the master how far it is acknowledged, instead of what it last told this
-                node.
+                node. A member of a DLedger group waits for that, at most `append_timeout_s`.
 
         Raises:
-            RequestRefused (`actors.api.failures`): no record begins at `start`.
+            RequestRefused (`actors.api.failures`): no record begins at `start`; with `fresh`, the
+                master cannot be asked, or what it has acknowledged has not come here in time.
+            Overloaded: too many fresh reads wait already.
             Closed: the node has been stopped.
         """
         return await self._backend.read(self.name, start, max_bytes, fresh)

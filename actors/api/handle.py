@@ -55,8 +55,10 @@ class NodeHandle(Protocol):
         record if any is.
 
         A start below the log's first position is moved to it. With `fresh` the master or leader is
-        asked.
-        Raises: RequestRefused(ERROR_BAD_REQUEST) if `start` is not where a record begins.
+        asked; of a DLedger group what it says is waited for `append_timeout_s` at most.
+        Raises: RequestRefused(ERROR_BAD_REQUEST) if `start` is not where a record begins; with
+        `fresh` RequestRefused(ERROR_NOT_AVAILABLE) if nobody says what is fresh, or it has not come
+        here in time, and Overloaded if too many ask for it.
         """
 
     async def wait_acknowledged(self, group: str, above: int) -> Offsets:

@@ -207,7 +207,10 @@ class LedgerPart:
         )
 
     async def _catch_up(self) -> None:
-        """Wait until this member shows whatever was answered, anywhere, before this moment."""
+        """Wait until this member shows whatever was answered, anywhere, before this moment.
+
+        Raises: RequestRefused: nobody says what that is, or it has not come in time; Overloaded.
+        """
         with trio.move_on_after(self.group.append_timeout_s):
             while not self.board.is_open and self.board.leader in ("", self.node):
                 await self.board.wait_changed()
@@ -221,7 +224,12 @@ class LedgerPart:
             raise RequestRefused(api.ERROR_NOT_AVAILABLE, text)
         else:
             index = await self._ask_leader(leader)
-        await self.wait_acknowledged(index)
+        wait_s = self.group.append_timeout_s
+        with trio.move_on_after(wait_s) as waiting:
+            await self.wait_acknowledged(index)
+        if waiting.cancelled_caught:
+            text = f"{self.node} has not got within {wait_s:g} s what {leader} had committed"
+            raise RequestRefused(api.ERROR_NOT_AVAILABLE, text)
 
     async def _read_index(self) -> int:
         """As leader. Raises: RequestRefused: it is none, or cannot prove it in time."""

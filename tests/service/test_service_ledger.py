@@ -17,9 +17,11 @@ from actors.errors import Closed, NotMaster, TooLarge
 from actors.log_types import Message
 from actors.runtime import ActorRef
 from actors.sim.cluster import SimCluster, classic_config
+from wire import api
 
 pytest_plugins = ["actors.sim.plugin"]
 GROUP = "ledger"
+LARGE = 12
 
 
 @pytest.fixture
@@ -219,6 +221,26 @@ async def test_what_an_older_leadership_knew_is_not_fresh(cluster: SimCluster) -
     with pytest.raises(RequestRefused, match=f"{name} does not lead ledger any more"):
         await log.read(0, fresh=True)
     assert len((await log.read(0, fresh=True)).records) == 3
+
+
+async def test_a_follower_that_gets_nothing_waits_for_it_so_long(cluster: SimCluster) -> None:
+    """Its disk is full: the leader answers it, and what was committed does not come."""
+    follower = other(cluster)
+    await cluster.log(GROUP).append([b"one"])
+    await cluster.converged(GROUP)
+    cluster.world.node(follower).disk.faults.fill(10.0)
+    for _ in range(LARGE):  # more than the files that are there take
+        last = (await cluster.log(GROUP).append([b"x" * (32 << 10)])).last
+    log = cluster.node(follower).log(GROUP)
+    with (
+        trio.fail_after(100),
+        pytest.raises(RequestRefused, match=r"what n\d had committed") as caught,
+    ):
+        await log.read(last, fresh=True)
+    assert caught.value.error == api.ERROR_NOT_AVAILABLE
+    assert (await log.read(0)).records, "what it has it shows"
+    await trio.sleep(20.0)
+    assert [record.position for record in (await log.read(last, fresh=True)).records] == [last]
 
 
 async def test_without_a_leader_nothing_is_fresh(cluster: SimCluster) -> None:
