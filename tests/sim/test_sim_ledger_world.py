@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import random
+from typing import cast
+
 import attrs
 import pytest
+import trio
 
 from actors.events.dledger import RoleChanged
 from actors.sim.disk import DiskOptions
 from actors.sim.dledger.actions import LEDGER_ACTIONS
 from actors.sim.dledger.actions_machine import MACHINE_ACTIONS
+from actors.sim.dledger.members import SimGroups
 from actors.sim.dledger.plan import LedgerPlan, draw_ledger_plan
+from actors.sim.dledger.workload import LedgerWorkload
 from actors.sim.faults import FAULTS_MIN
-from actors.sim.history import FaultInjected, Observation
+from actors.sim.history import AppendAsked, AppendUnknown, FaultInjected, History, Observation
 from actors.sim.network import NetworkOptions
 from actors.sim.running import run_plan
 from actors.sim.script import parse_fault
@@ -72,6 +78,26 @@ def test_the_machine_that_asks_for_a_transfer_goes_off(after_ms: int) -> None:
     outcome = run_plan(attrs.evolve(short_plan(), script=script, duration_s=5.0))
     assert outcome.violations == ()
     assert outcome.counts["fault transfer"] == outcome.counts["fault power_loss"] == 1
+
+
+async def test_an_append_whose_client_is_stopped_stays_open(autojump_clock: object) -> None:
+    """What it asked for may turn up."""
+
+    class Silent:
+        with_machines = False
+
+        async def heard(self, *_: object) -> None:
+            await trio.sleep_forever()
+
+    history, plan = History(), short_plan()
+    silent = cast(SimGroups, Silent())
+    load = LedgerWorkload(silent, plan.ledgers[0], history, plan.load, random.Random(1))
+    with trio.move_on_after(1.0):
+        await load.append_now((b"x",))
+    asked, answered = history.observations
+    assert isinstance(asked, AppendAsked)
+    assert isinstance(answered, AppendUnknown)
+    assert answered.operation == asked.operation
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 4])

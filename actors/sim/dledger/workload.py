@@ -159,31 +159,32 @@ class LedgerWorkload:
         self.history.add(
             AppendAsked(at_s=now_s, client=client, operation=number, bodies=bodies, group=group)
         )
-        error, name = "given up", self._guess(rng)
-        with scope:
-            try:
-                receipt = await self.groups.heard(
-                    name, lambda member: member.parts[group].append(bodies)
-                )
-                self._leader = name
-                self._learn(bodies, receipt)
-                now_s = trio.current_time()
-                self.history.add(
-                    AppendAnswered(at_s=now_s, client=client, operation=number, receipt=receipt)
-                )
-                return receipt.last
-            except NotStored as refused:
-                self._leader = (isinstance(refused, NotMaster) and refused.hint) or ""
-                now_s = trio.current_time()
-                self.history.add(
-                    AppendRefused(at_s=now_s, client=client, operation=number, error=repr(refused))
-                )
-                return -1
-            except OutcomeUnknown as unknown:
-                self._leader, error = "", repr(unknown)
-        now_s = trio.current_time()
-        self.history.add(AppendUnknown(at_s=now_s, client=client, operation=number, error=error))
-        return -1
+        error, name, last = "given up", self._guess(rng), -1
+        answer: AppendAnswered | AppendRefused | None = None
+        try:
+            with scope:
+                try:
+                    receipt = await self.groups.heard(
+                        name, lambda member: member.parts[group].append(bodies)
+                    )
+                    self._leader, last = name, receipt.last
+                    self._learn(bodies, receipt)
+                    now_s = trio.current_time()
+                    answer = AppendAnswered(
+                        at_s=now_s, client=client, operation=number, receipt=receipt
+                    )
+                except NotStored as refused:
+                    self._leader = (isinstance(refused, NotMaster) and refused.hint) or ""
+                    now_s, error = trio.current_time(), repr(refused)
+                    answer = AppendRefused(at_s=now_s, client=client, operation=number, error=error)
+                except OutcomeUnknown as unknown:
+                    self._leader, error = "", repr(unknown)
+        finally:  # also where who asks is stopped: what was asked may turn up
+            now_s = trio.current_time()
+            self.history.add(
+                answer or AppendUnknown(at_s=now_s, client=client, operation=number, error=error)
+            )
+        return last
 
     # ---- reading ----
 
