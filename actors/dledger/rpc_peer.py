@@ -19,6 +19,7 @@ from typing import Final, TypeAlias, assert_never
 import attrs
 import trio
 
+from actors.dledger.core.member_state import TERM_MAX
 from actors.dledger.core.open_calls import OpenCalls
 from actors.dledger.rpc_messages import Answered as Answered
 from actors.dledger.rpc_messages import Call as Call
@@ -266,6 +267,9 @@ class RPCPeer(Actor[_Inbox]):
                 self._refused(str(error))
             else:
                 self._failures = 0
+            if response is not None and response.term > TERM_MAX:
+                self._refused(f"{found.code.name}: term {response.term}")
+                response = None
         else:
             self._refused(f"remoting code {header.code} to {found.code.name}: {header.remark}")
         self._answer(found, response)

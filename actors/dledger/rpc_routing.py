@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final, assert_never
 
+from actors.dledger.core.member_state import TERM_MAX
 from actors.dledger.core.refusals import refusal
 from actors.dledger.rpc_messages import Services
 from actors.runtime import ActorRef
@@ -42,16 +43,20 @@ class Directory:
 
     def find(self, request: Request) -> Services | None:
         """The member that `request` is for; None: answer it with `refuse`."""
+        if request.term > TERM_MAX:
+            return None
         return self._found.get((request.group, request.remote_id))
 
     def refuse(self, request: Request) -> Response:
-        """The answer to a request for none of these.
+        """The answer to a request for none of these, or of a term above TERM_MAX.
 
-        401 if the member is not here, which upstream asks first; else 400. `leader_id` is whom the
-        member of that group knows, or the only member there is.
+        401 if the member is not here, which upstream asks first; 400 if its group is not; else 411.
+        `leader_id` is whom the member of that group knows, or the only member there is.
         """
         is_here = any(each.member == request.remote_id for each in self._services)
         code = ResponseCode.UNKNOWN_GROUP if is_here else ResponseCode.UNKNOWN_MEMBER
+        if (request.group, request.remote_id) in self._found:
+            code = ResponseCode.UNEXPECTED_ARGUMENT
         near = [each for each in self._services if each.group == request.group] or self._services
         leader = near[0].board.leader if len(near) == 1 else ""
         return refusal(request, code, leader)

@@ -122,6 +122,11 @@ OF_A_FOLLOWER = tuple(
         {"type": "APPEND", "batchEntry": [ENTRY, ENTRY]},
     )
 )
+OF_NO_TERM = tuple(
+    (code, {**READABLE[code], "term": (1 << 63) - 1}, 411)
+    for code in (RequestCode.VOTE, RequestCode.HEART_BEAT, RequestCode.PUSH)
+)
+"""A member that took such a term could take no later one."""
 
 
 @attrs.define
@@ -265,7 +270,7 @@ async def test_pushes_go_on_beside_bad_bodies(tmp_path: Path) -> None:
         push, over = await following(node), trio.Event()
 
         async def bad() -> None:
-            await send_bad_ones(node, HOSTS["n2"], OF_A_FOLLOWER)
+            await send_bad_ones(node, HOSTS["n2"], OF_A_FOLLOWER + OF_NO_TERM)
             over.set()
 
         async with trio.open_nursery() as nursery:

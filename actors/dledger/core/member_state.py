@@ -12,10 +12,14 @@ Differs from upstream:
 from __future__ import annotations
 
 import enum
+from typing import Final
 
 import attrs
 
 TERM_NONE = -1
+TERM_MAX: Final = 1 << 62
+"""A message of a larger term is refused: terms are written as 64 bits, and rise by one from
+whatever a peer says."""
 INDEX_NONE = -1
 
 

@@ -21,7 +21,7 @@ from actors.dledger.core.election_effects import (
 )
 from actors.dledger.core.heartbeats import HeartbeatRound
 from actors.dledger.core.leader_proof import LeaderProof, Proven
-from actors.dledger.core.member_state import MemberState, Role, SavedVote
+from actors.dledger.core.member_state import TERM_MAX, MemberState, Role, SavedVote
 from actors.dledger.core.settings import (
     BEHIND_PAUSE_S,
     LEADER_SEEN_LEAKS,
@@ -186,8 +186,9 @@ class Roles:
 
     @property
     def stands(self) -> bool:
-        """This member may campaign."""
-        return self.may_lead and self.settings.candidate
+        """This member may campaign; not where that takes a term in which nobody would hear it."""
+        over = self.raise_term and self.state.term >= TERM_MAX
+        return self.may_lead and self.settings.candidate and not over
 
     def maintain_as_candidate(self) -> None:
         """A round that has run out is judged; a campaign that is due begins."""
