@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import attrs
 
-from actors.config.classic import Durability
 from actors.config.dledger import DLedgerGroup
 
 _JUDGES = ("CommittedIsOnQuorum", "CommittedNeverLost", "AcknowledgedIsCommitted")
@@ -13,6 +12,10 @@ _MEMORY_JUDGES = ("LogMatching", "AcknowledgedIsCommitted", "ReadsOnlyCommitted"
 _AS_UPSTREAM = (
     "as DLedger's: a crash of a minority, but for its known bugs; what a majority holds of an older"
     " term may be replaced (B1)"
+)
+_ONE_POWER_LOSS = (
+    "not power loss, even of one node: it may come back without what it vouched for, and an entry"
+    " is lost if a majority without it elects before that node has caught up"
 )
 
 
@@ -103,11 +106,10 @@ def _holds_after(group: DLedgerGroup, minority: int | None) -> str:
     )
     if group.store == "memory":
         return f"loss or restart of {lost} at a time; all are lost with all"
-    return f"loss of {lost}; restarts of all; {_power(group.durability)}"
-
-
-def _power(durability: Durability) -> str:
-    return "power loss of all nodes" if durability == "synced" else "not power loss of all nodes"
+    if group.durability == "synced":
+        return f"loss of {lost}; restarts of all; power loss of all nodes"
+    power = "not power loss" if len(group.members) == 1 else _ONE_POWER_LOSS
+    return f"loss of {lost} for good; kills and restarts of all processes; {power}"
 
 
 def _notes(group: DLedgerGroup) -> tuple[str, ...]:

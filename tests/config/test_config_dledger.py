@@ -184,6 +184,17 @@ def test_groups_of_both_kinds_do_not_share_a_port() -> None:
     ] * 2
 
 
+def test_what_is_only_written_survives_no_loss_of_power_and_says_so() -> None:
+    synced = guarantees.guarantee_of(group()).holds_after
+    assert synced == "loss of any one node; restarts of all; power loss of all nodes"
+    written = guarantees.guarantee_of(group(durability="written")).holds_after
+    assert written.startswith("loss of any one node for good; kills and restarts of all processes;")
+    assert "not power loss, even of one node" in written
+    assert "elects before that node has caught up" in written
+    alone = guarantees.guarantee_of(group(members=("n0",), durability="written")).holds_after
+    assert alone == "loss of no node for good; kills and restarts of all processes; not power loss"
+
+
 def test_the_promise_of_a_group_in_memory_says_what_a_restart_costs() -> None:
     promise = guarantees.guarantee_of(group(store="memory"))
     assert promise.holds_after == "loss or restart of any one node at a time; all are lost with all"
