@@ -271,7 +271,7 @@ class Member(Life):
 
         self.later(world.rng.uniform(0.0, world.faults.sync_max_s), done)
         if compat.ack_unsynced:
-            self.later(0.0, lambda: known(compat.stored_index(end=until, synced=0)))
+            self.later(0.0, lambda: known(until))
 
     def quorum_effects(self, effects: quorum.QuorumEffects[Append]) -> None:
         world = self.world

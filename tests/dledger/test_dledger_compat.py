@@ -36,13 +36,6 @@ def test_parts_take_what_concerns_them() -> None:
         assert (quorum.count_older, dispatch.search_by_one) == (expected, expected)
 
 
-def test_what_is_stored_and_what_is_readable() -> None:
-    assert STRICT.stored_index(end=9, synced=4) == 4
-    assert CompatSettings(ack_unsynced=True).stored_index(end=9, synced=4) == 9
-    assert STRICT.readable_index(end=9, committed=4) == 4
-    assert CompatSettings(read_uncommitted=True).readable_index(end=9, committed=4) == 9
-
-
 def test_the_store_of_a_group_follows_its_compat() -> None:
     for compat, expected in ((None, False), ("upstream", True)):
         group = DLedgerGroup(name="g", members=("n0", "n1", "n2"), compat=compat)

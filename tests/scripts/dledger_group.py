@@ -72,7 +72,7 @@ class Group:
             if not member.up:
                 continue
             end = len(member.disk.log) - 1
-            last = self.world.compat.readable_index(end=end, committed=member.committed)
+            last = end if self.world.compat.read_uncommitted else member.committed
             body = f", the last is {member.disk.log[last].body.decode()}" if last >= 0 else ""
             lines.append(f"{member.name}: {span(0, last)}{body}")
         return lines

@@ -102,6 +102,3 @@ class MemberState:
     def quorum(self) -> int:
         """Members that make a decision, this one counted."""
         return len(self.members) // 2 + 1
-
-    def is_quorum(self, count: int) -> bool:
-        return count >= self.quorum

@@ -91,19 +91,6 @@ class CompatSettings:
         flags = {each.name: True for each in attrs.fields(cls) if each.type == "bool"}
         return cls(term_entry=term_entry, **flags)
 
-    def stored_index(self, *, end: int, synced: int) -> int:
-        """Up to where a member's log counts as stored.
-
-        Args:
-            end: of what is written.
-            synced: of what is on the disk.
-        """
-        return end if self.ack_unsynced else synced
-
-    def readable_index(self, *, end: int, committed: int) -> int:
-        """Up to where a member shows its log to readers."""
-        return end if self.read_uncommitted else committed
-
 
 STRICT: Final = CompatSettings()
 """None of upstream's looser rules."""
