@@ -11,7 +11,7 @@ import trio
 
 from actors.events.dledger import RoleChanged
 from actors.sim.disk import DiskOptions
-from actors.sim.dledger.actions import LEDGER_ACTIONS
+from actors.sim.dledger.actions import LEDGER_ACTIONS, MEMORY_ACTIONS
 from actors.sim.dledger.actions_machine import MACHINE_ACTIONS
 from actors.sim.dledger.members import SimGroups
 from actors.sim.dledger.plan import LedgerPlan, draw_ledger_plan
@@ -26,7 +26,7 @@ from actors.sim.workload import WorkloadOptions
 from actors.sim.world import SimEvent
 from actors.storage.dledger.snapshots import CHUNK_BYTES
 
-ALL = {**LEDGER_ACTIONS, **MACHINE_ACTIONS}
+ALL = {**LEDGER_ACTIONS, **MEMORY_ACTIONS, **MACHINE_ACTIONS}
 SCRIPT = (
     "at 2.0 cut n0 n1 for 3.0",
     "at 3.0 power_loss n2 for 0.5",
@@ -127,6 +127,20 @@ def test_a_memory_group() -> None:
     assert run_plan(plan).violations == ()
 
 
+def test_members_in_memory_forget_one_after_the_other() -> None:
+    script = (
+        parse_fault("at 2.0 forget n0 for 0.2"),
+        parse_fault("at 2.1 forget n1 for 0.2"),
+        parse_fault("at 2.2 isolate n2 for 4.0"),
+        parse_fault("at 5.0 forget n2 for 2.0"),
+    )
+    plan = attrs.evolve(short_plan(store="memory"), script=script, duration_s=12.0)
+    outcome = run_plan(plan)
+    assert outcome.violations == ()
+    assert outcome.counts["fault forget"] == outcome.counts["restarts"] == 3
+    assert outcome.counts["acknowledged records"] > 10
+
+
 def machine_plan(*script: str, **settings: object) -> LedgerPlan:
     """A state machine, snapshots every few entries, small files, and busy clients."""
     machine = {"machine": 0, "snapshot_entries": 10, "data_file_bytes": 4096, **settings}
@@ -194,7 +208,8 @@ def test_what_is_drawn() -> None:
         group = plan.ledgers[0]
         kinds = {fault.kind for fault in plan.script}
         ends = [kind for kind in kinds if ALL[kind].restarts]
-        assert bool(ends) == (group.store == "file")
+        assert ends or group.store == "memory"
+        assert group.store == "file" or set(ends) <= {"forget"}
         assert group.durability == "synced" or not {k for k in kinds if "power" in k}
     drawn = {fault.kind for plan in plans for fault in plan.script}
     assert drawn == set(ALL)

@@ -122,6 +122,30 @@ class LoseDisk(Action[LedgerRunner]):
         await runner.all_well()
 
 
+class Forget(Action[LedgerRunner]):
+    """A member of groups in memory is killed, and starts with nothing but its terms and votes. What
+    it held counts as lost until it has caught up, and the promise is for a minority: so one at a
+    time, once all are well. Meanwhile everything else goes on, and may part those that remember.
+    """
+
+    name = "forget"
+    chance = 0.9
+    restarts = True
+
+    def nodes(self, ground: Ground) -> tuple[str, ...]:
+        return ground.names if len(ground.names) > 2 else ()
+
+    async def act(self, runner: LedgerRunner, fault: Fault) -> None:
+        async with runner.one_forgets:
+            if not await runner.all_well():
+                return
+            runner.began(fault)
+            await runner.cluster.kill(fault.node)
+            await trio.sleep(fault.for_s)
+            await runner.up(fault.node)
+            await runner.all_well()
+
+
 def _table(*actions: Action[Any]) -> dict[str, Action[LedgerRunner]]:
     return {action.name: action for action in actions}
 
@@ -142,4 +166,6 @@ LEDGER_ACTIONS: Final = _table(
 )
 """Everything a script can do to DLedger groups, by name."""
 ONE_NODE_ACTIONS: Final = _table(*_ANY_NODE)
-MEMORY_ACTIONS: Final = _table(*_NETWORK, Pause(), ClockJump())
+MEMORY_ACTIONS: Final = _table(*_NETWORK, Pause(), ClockJump(), Forget())
+"""To groups in memory: no disk holds what they do, and no two of their members may forget at once.
+"""

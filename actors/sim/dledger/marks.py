@@ -75,6 +75,7 @@ LEDGER_EXPECTED: Final = Expected(
     ),
     thorough=(
         *(f"fault {name}" for name in RARE),
+        "fault forget",
         "refused starts",
         "tails cut",
         "transfers",

@@ -1,6 +1,7 @@
 """What a run of DLedger groups is made of: drawn from its seed, each part from a stream of its own.
 
-Memory groups forget all when their process ends, their vote too, so no process of theirs ends.
+A member of a memory group forgets its log when its process ends, and keeps term and vote: only one
+at a time ends (`actions.Forget`), for what all have forgotten is lost.
 Groups that are `written` keep their power. Most groups with files run a state machine (`machine`).
 """
 

@@ -53,6 +53,7 @@ class LedgerRunner(Runner):
         atlas: what was damaged.
         terms: by group, the highest that anybody was seen in.
         loads: by group, its clients.
+        one_forgets: held while a member of groups in memory has yet to get back what it forgot.
 
     A member has installed a snapshot once its log goes on behind it: `_installed` until then.
     """
@@ -65,6 +66,7 @@ class LedgerRunner(Runner):
     log_part: str = attrs.field(default="/data/0", init=False)
     terms: dict[str, int] = attrs.field(factory=dict, init=False)
     loads: dict[str, LedgerWorkload] = attrs.field(factory=dict, init=False)
+    one_forgets: trio.Lock = attrs.field(factory=trio.Lock, init=False)
     _installed: dict[tuple[str, str], None] = attrs.field(factory=dict, init=False)
     _watches: list[Callable[[Seen], None]] = attrs.field(factory=list, init=False)
 

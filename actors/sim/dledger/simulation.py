@@ -11,7 +11,7 @@ from typing import Final
 import trio
 
 from actors.sim.cluster import NotConverged
-from actors.sim.dledger.actions import LEDGER_ACTIONS
+from actors.sim.dledger.actions import LEDGER_ACTIONS, MEMORY_ACTIONS
 from actors.sim.dledger.actions_machine import MACHINE_ACTIONS
 from actors.sim.dledger.checkers import Chosen, ledger_invariants
 from actors.sim.dledger.ledger_bytes import LedgerDamage, SimLedgers
@@ -62,7 +62,7 @@ async def simulate_ledgers(
             logs=tuple(logs.values()),
             chosen=chosen,
             history=history,
-            actions={**LEDGER_ACTIONS, **MACHINE_ACTIONS},
+            actions={**LEDGER_ACTIONS, **MEMORY_ACTIONS, **MACHINE_ACTIONS},
         )
         await groups.start()
         numbers = itertools.count(1)
