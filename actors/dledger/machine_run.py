@@ -6,13 +6,12 @@ Upstream: openmessaging/dledger, statemachine/StateMachineCaller.java, tag 0.4.0
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
 from typing import Final, TypeVar
 
 import attrs
 
+from actors.dledger.machine_errors import machine_failed
 from actors.dledger.session_messages import Leading, Told
-from actors.dledger.snapshot_taking import in_doubt
 from actors.env.protocols import Disk
 from actors.errors import MachineFailed, StorageError
 from actors.state_machine import LogEntry, StateMachine
@@ -23,16 +22,6 @@ from actors.storage.dledger.snapshots import Reader, Snapshot
 APPLY_ENTRIES_MAX: Final = 1024
 """Given to the machine by one call; then other messages get a turn."""
 T = TypeVar("T")
-
-
-@contextmanager
-def of_group(name: str) -> Iterator[None]:
-    """What a machine raises here says whose it is."""
-    try:
-        yield
-    except MachineFailed as failed:
-        failed.args = (f"group {name}: {failed}",)
-        raise
 
 
 class Given(list[LogEntry]):
@@ -94,8 +83,10 @@ class MachineRun:
         if first < begin:
             raise StorageError(
                 f"the state machine needs entry {first}, the log begins at {begin}, and no whole"
-                " snapshot covers what is between: remove this member's folder of the group to"
-                " have it begin anew"
+                " snapshot covers what is between. To have this member begin anew, remove all but"
+                " currterm, its vote, from its folder of the group; only once all others run,"
+                " follow one leader and show the same synced and committed: it forgets what it"
+                " vouched for"
             )
         self.window.end = committed
         try:
@@ -114,7 +105,7 @@ class MachineRun:
         try:
             found = list(self.machine.apply(given))
         except Exception as error:
-            raise in_doubt(f"apply() of {given.which}", error) from error
+            raise machine_failed(f"apply() of {given.which}", error) from error
         if len(found) != len(given):
             what = f"gave {len(found)} results for {len(given)} entries"
             raise MachineFailed(f"the state machine's apply() of {given.which} {what}")
@@ -142,7 +133,7 @@ class MachineRun:
         except (MachineFailed, StorageError, OSError):
             raise
         except Exception as error:
-            raise in_doubt("load()", error) from error
+            raise machine_failed("load()", error) from error
         finally:
             reader.close()
         self.applied, self.term = snapshot.index, snapshot.term
@@ -165,4 +156,4 @@ def _call(what: str, call: Callable[[], T]) -> T:
     try:
         return call()
     except Exception as error:
-        raise in_doubt(what, error) from error
+        raise machine_failed(what, error) from error

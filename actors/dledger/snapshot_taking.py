@@ -7,25 +7,13 @@ writes it in one call.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeVar
 
 import attrs
 
+from actors.dledger.machine_errors import machine_failed
 from actors.errors import MachineFailed
 from actors.state_machine import StateMachine
 from actors.storage.dledger.snapshots import CHUNK_BYTES, TAKEN, SnapshotFolder, Writer
-
-T = TypeVar("T")
-
-
-WORDS_MAX = 500
-"""Characters of what a machine raised that are passed on."""
-
-
-def in_doubt(what: str, error: Exception) -> MachineFailed:
-    """For who calls the machine: what it raised, in one line."""
-    words = " ".join(str(error).split())[:WORDS_MAX]
-    return MachineFailed(f"the state machine's {what} failed: {type(error).__name__}: {words}")
 
 
 @attrs.define
@@ -54,7 +42,7 @@ class SnapshotTaking:
             state = machine.save()
             chunks = iter((state,) if isinstance(state, bytes) else state)
         except Exception as error:
-            raise in_doubt("save()", error) from error
+            raise machine_failed("save()", error) from error
         return cls(index, term, not isinstance(state, bytes | list | tuple), writer, chunks)
 
     def step(self) -> bool:
@@ -70,7 +58,7 @@ class SnapshotTaking:
                     raise MachineFailed("the state machine's save() gave no byte") from None
                 return False
             except Exception as error:
-                raise in_doubt("save()", error) from error
+                raise machine_failed("save()", error) from error
         self.writer.write(self._rest[:CHUNK_BYTES])
         self._rest = self._rest[CHUNK_BYTES:]
         return True

@@ -20,10 +20,11 @@ import attrs
 import trio
 
 from actors.dledger.append_messages import Applied
+from actors.dledger.machine_errors import of_group
 from actors.dledger.machine_messages import GetSnapshot as GetSnapshot
 from actors.dledger.machine_messages import MachineAt, NoSnapshot
 from actors.dledger.machine_messages import ReleaseSnapshot as ReleaseSnapshot
-from actors.dledger.machine_run import MachineRun, of_group
+from actors.dledger.machine_run import MachineRun
 from actors.dledger.rpc_messages import Asked
 from actors.dledger.session_messages import CONTROL, Following, Leading, Resting, SawTerm, Told
 from actors.dledger.snapshot_keeping import SnapshotKeeping

@@ -26,6 +26,7 @@ from machine_kit import (
 
 from actors.errors import OutcomeUnknown
 from actors.events.dledger import SnapshotFailed, SnapshotLoaded, SnapshotSaved
+from actors.storage.dledger.layout import LedgerLayout
 
 
 @pytest.mark.parametrize("lazy", [False, True])
@@ -101,6 +102,16 @@ def damage(group: Group, name: str, index: int, what: str = "data") -> None:
     file.close()
 
 
+def forget_all_but_its_vote(group: Group, name: str) -> None:
+    """As the refusal says: of the member's folder `currterm` is left."""
+    disk, root = disk_of(group, name), snapshot_dir(name).removesuffix("/snapshot")
+    folders = LedgerLayout(root).folders
+    for path in [f"{root}/{each}" for each in disk.listdir(root) if each != "currterm"]:
+        remove = disk.rmtree if path in folders else disk.unlink
+        remove(path)
+    assert disk.listdir(root) == ["currterm"]
+
+
 async def test_without_a_good_one_and_without_the_log_the_start_is_refused_by_name(
     autojump_clock: Any,
 ) -> None:
@@ -116,9 +127,14 @@ async def test_without_a_good_one_and_without_the_log_the_start_is_refused_by_na
         await group.start(follower)
         text = await failed(group, follower)
         assert "the state machine needs entry 0, the log begins at" in text
-        assert "remove this member's folder" in text
+        assert "remove all but currterm" in text
+        assert "only once all others run" in text
         done = await group.append(leader, b"others go on")
         assert done.copies == 2
+        forget_all_but_its_vote(group, follower)
+        await group.start(follower)
+        await group.until_shown(done.last_index, follower)
+        assert group.leaders == [leader]
 
 
 async def test_appends_go_on_while_a_large_one_is_written(autojump_clock: Any) -> None:
