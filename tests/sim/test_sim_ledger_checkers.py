@@ -219,6 +219,12 @@ def test_a_committed_index_that_falls(judged: Judged) -> None:
     assert judged.see(committed("n0", 0, boot=2)) == ["CommittedIndexMonotonic"]
 
 
+def test_a_part_that_was_started_anew_may_have_heard_of_more(judged: Judged) -> None:
+    anew = attrs.evolve(committed("n0", 0), incarnation=2)
+    assert judged.see(anew) == []
+    assert judged.see(anew) == ["CommittedIndexMonotonic"]
+
+
 def test_another_entry_is_committed_at_the_same_index(judged: Judged) -> None:
     judged.logs.logs["n1"][1] = entry(1, 2)
     found = judged.see(leads("n1", 2), committed("n1", 2))

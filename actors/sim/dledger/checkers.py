@@ -58,18 +58,24 @@ def ledger_invariants(chosen: Chosen) -> tuple[Invariant, ...]:
 
 @attrs.define(kw_only=True)
 class CommittedIndexMonotonic:
-    """In one life of a member the committed index rises."""
+    """In one life of a member the committed index rises. A handler that is started anew has only
+    what is stored, and may have heard of more.
+    """
 
     group: DLedgerGroup
     _known: dict[str, tuple[int, int]] = attrs.field(factory=dict, init=False)
+    _lives: dict[str, tuple[int, int]] = attrs.field(factory=dict, init=False)  # by path
 
     def see(self, seen: Observation) -> Iterator[str]:
         match seen:
             case SimEvent(event=CommittedRose(index=index)) if is_of(self.group, seen):
                 boot, before = self._known.get(seen.node, (seen.boot, -1))
-                if boot == seen.boot and index <= before:
+                life = seen.boot, seen.incarnation
+                anew = self._lives.get(seen.path, (seen.boot, 1)) != life
+                if boot == seen.boot and index <= before and not anew:
                     yield f"{seen.node}#{seen.boot} says {index} is committed after {before}"
                 self._known[seen.node] = seen.boot, index
+                self._lives[seen.path] = life
 
 
 @attrs.frozen
