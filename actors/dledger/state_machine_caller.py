@@ -302,14 +302,9 @@ class StateMachineCaller(Actor[_Inbox]):
         """It is there to stay. The log's beginning goes once the machine has it, too."""
         snapshot = self.keeping.folder.snapshot(index)
         self.keeping.added(snapshot, alone=installed)
-        self.ctx.emit(
-            events.SnapshotSaved(
-                index=index,
-                term=snapshot.term,
-                size_bytes=snapshot.size_bytes,
-                installed=installed,
-            )
-        )
+        term, size = snapshot.term, snapshot.size_bytes
+        saved = events.SnapshotSaved(index=index, term=term, size_bytes=size, installed=installed)
+        self.ctx.emit(saved)
         await self._drop_below()
         return snapshot
 
@@ -384,11 +379,12 @@ class StateMachineCaller(Actor[_Inbox]):
         return True
 
     async def _loaded(self, snapshot: Snapshot) -> None:
-        """The entry handler hears of it before the leader does."""
+        """The entry handler hears of it before the leader does; at the start, with its session."""
         self._since = snapshot.index, self._run.body_bytes
         self.ctx.emit(events.SnapshotLoaded(index=snapshot.index, term=snapshot.term))
-        await self.handler.tell(MachineAt(index=snapshot.index))
-        await self.checker.tell(Applied(index=snapshot.index))
+        if self._told is not None:
+            await self.handler.tell(MachineAt(index=snapshot.index))
+            await self.checker.tell(Applied(index=snapshot.index))
         await self._drop_below()
 
     def _response(

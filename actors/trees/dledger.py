@@ -1,8 +1,8 @@
 """The tree of a DLedger group on one of its members, built by pure functions.
 
-A group is rest_for_one, the listener last, so that the door closes first: storage, rpc_peers,
-entry_pusher, entry_reader, state_machine_caller (only with a state machine), state_maintainer,
-rpc_server.
+A group is rest_for_one, the listener last, so that the door closes first: storage,
+state_machine_caller (only with a state machine), rpc_peers, entry_pusher, entry_reader,
+state_maintainer, rpc_server.
 
 - `storage` is store and syncer, one_for_all and significant: if either crashes, the group ends, and
   with it the node.
@@ -10,7 +10,8 @@ rpc_server.
   heartbeats, which nothing large delays (V14).
 - `entry_pusher` is rest_for_one: quorum_ack_checker, entry_handler, dispatchers. A crash of one
   dispatcher concerns no other; one of the two before them has the session renewed.
-- a crash of the state machine's caller leaves its state in doubt: the group ends, and the node.
+- a crash of the state machine's caller leaves its state in doubt: the group ends, and the node. It
+  stands ahead of all that is restarted: no crash of another part stops the machine.
 - a crash of the state maintainer ends all connections: who asks again finds a candidate.
 
 Groups that share a port have one rpc_server, a child of the node (`shared_server`) that stands
@@ -81,10 +82,10 @@ def group_tree(place: LedgerPlace, *, serves: bool = True) -> SupervisorSpec:
         strategy=Strategy.REST_FOR_ONE,
         children=(
             _storage(place),
+            *_state_machine_caller(place),
             ChildSpec(name="rpc_peers", start=_rpc_peers(place)),
             ChildSpec(name="entry_pusher", start=entry_pusher),
             ChildSpec(name="entry_reader", start=partial(_entry_reader, place)),
-            *_state_machine_caller(place),
             ChildSpec(name="state_maintainer", start=partial(_state_maintainer, place)),
             *((server,) if serves else ()),
         ),

@@ -26,6 +26,7 @@ from machine_kit import (
 
 from actors.errors import OutcomeUnknown
 from actors.events.dledger import SnapshotFailed, SnapshotLoaded, SnapshotSaved
+from actors.events.runtime import DeadLettered
 from actors.storage.dledger.layout import LedgerLayout
 
 
@@ -74,6 +75,8 @@ async def test_a_member_starts_from_snapshot_and_log(autojump_clock: Any) -> Non
         assert shelf.books[follower].indexes[0] == newest + 1
         (loaded,) = group.events(SnapshotLoaded, follower)
         assert loaded.index == newest
+        lost = [each.message_type for each in group.events(DeadLettered, follower)]
+        assert not {"Applied", "MachineAt"} & set(lost), "told to parts that had yet to start"
 
 
 @pytest.mark.parametrize("what", ["data", "snapshot_meta"])
