@@ -5,7 +5,10 @@ meaning.
 Differs:
 - a supervisor's `shutdown_s` is the sum of its children's plus 1 s, because one budget bounds the
   whole stop (OTP recommends infinity);
-- a child may have a back-off before it is started again (OTP restarts at once).
+- a child may have a back-off before it is started again (OTP restarts at once);
+- a significant child that is never restarted may not stand where the restart of a sibling stops it
+  (OTP takes such a specification, and goes on without the child: its auto_shutdown minds only who
+  ends by itself).
 """
 
 from __future__ import annotations
@@ -106,10 +109,30 @@ class SupervisorSpec:
         names = [child.name for child in self.children]
         if len(set(names)) != len(names):
             raise SpecError(f"two children bear one name: {names}")
+        for at, child in enumerate(self.children):
+            if child.significant:
+                self._check_significant(child, at)
+
+    def _check_significant(self, child: ChildSpec, at: int) -> None:
+        """It ends the supervisor or is there: nothing else may take it away."""
         if self.auto_shutdown is AutoShutdown.NEVER:
-            for child in self.children:
-                if child.significant:
-                    raise SpecError(f"{child.name} is significant, but auto_shutdown is NEVER")
+            raise SpecError(f"{child.name} is significant, but auto_shutdown is NEVER")
+        if child.restart is not Restart.TEMPORARY:
+            return
+        for other in self._stopping(at):
+            if other.restart is not Restart.TEMPORARY:
+                text = f"{child.name} is significant and temporary, and {other.name}, which comes"
+                raise SpecError(f"{text} back after a crash, would take it down for good")
+
+    def _stopping(self, at: int) -> tuple[ChildSpec, ...]:
+        """Whose restart stops the child of that number; itself may be among them."""
+        match self.strategy:
+            case Strategy.ONE_FOR_ONE:
+                return ()
+            case Strategy.ONE_FOR_ALL:
+                return self.children
+            case Strategy.REST_FOR_ONE:
+                return self.children[:at]
 
 
 @attrs.frozen(kw_only=True)

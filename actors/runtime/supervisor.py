@@ -257,6 +257,7 @@ class Supervisor(Lives):
         for each in reversed(affected):
             await self._stop_child(each)
             if each.temporary:
+                assert not each.spec.significant  # its supervisor's specification was refused
                 self._ended_for_good(each)
             else:
                 each.state = State.WAITING

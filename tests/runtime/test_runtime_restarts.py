@@ -187,19 +187,6 @@ async def test_a_significant_child_that_is_restarted_ends_nothing(autojump_clock
         assert log == ["+x#1", "-x crashed", "+x#2"]
 
 
-async def test_a_significant_child_stopped_with_its_group_ends_nothing(autojump_clock):
-    log = Log()
-    spec = SupervisorSpec(
-        strategy=Strategy.ONE_FOR_ALL,
-        auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
-        children=(log.child("a"), log.child("x", restart=TEMPORARY, significant=True)),
-    )
-    async with open_system("n0", spec) as system:
-        await system.ref("/n0/a").tell(Crash())
-        await settle()
-        assert log == ["+a#1", "+x#1", "-a crashed", "-x shutdown", "+a#2"]
-
-
 async def test_a_crash_of_the_store_ends_the_node_with_its_error(autojump_clock):
     """Significant all the way up: no restart on the way, and the host gets the error itself."""
     log = Log()
