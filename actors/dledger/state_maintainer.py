@@ -60,14 +60,15 @@ from wire.dledger_rpc import (
 
 MAILBOX_CAPACITY: Final = 4096
 STORE_TIMEOUT_S: Final = 60.0
-"""A vote, or a session, that the store does not confirm by then is asked for again."""
+"""A vote, or a session, that the store does not confirm by then is asked for again. At the start it
+may have the question wait behind a removal of entries, and that behind a sync."""
 SAVE_AGAIN_S: Final = 1.0
 """A vote that found no room on the disk is saved again after so long; until then nothing that rests
 on it leaves this member."""
 LEAD_AGAIN_S: Final = 10.0
 """A store that refused an entry for want of room may have some again: it looks at its disk so
 often."""
-ASK_TIMEOUT_S: Final = 5.0
+WATERMARKS_TIMEOUT_S: Final = 5.0
 
 
 @attrs.frozen(kw_only=True)
@@ -161,7 +162,7 @@ class StateMaintainer(Actor[_Inbox]):
         record = await self.store_ref.ask(
             store.MemberRecord,
             lambda reply_to: store.GetMember(reply_to=reply_to),
-            timeout_s=ASK_TIMEOUT_S,
+            timeout_s=STORE_TIMEOUT_S,
         )
         end = LedgerEnd(index=record.end, term=record.end_term)
         state = MemberState(
@@ -377,7 +378,7 @@ class StateMaintainer(Actor[_Inbox]):
             self.checker,
             Watermarks,
             lambda reply_to: GetWatermarks(reply_to=reply_to),
-            timeout_s=ASK_TIMEOUT_S,
+            timeout_s=WATERMARKS_TIMEOUT_S,
             on_reply=lambda outcome: _WatermarksSaid(asked=asked, outcome=outcome),
         )
 

@@ -9,7 +9,12 @@ from group_kit import Group, opened
 from actors.dledger.append_messages import Committed
 from actors.errors import OutcomeUnknown
 from actors.events.dledger import DispatcherChanged, RoleChanged
-from actors.runtime import ActorDown
+from actors.runtime import ActorDown, AskTimeout
+from actors.storage.dledger import store
+
+SYNC_S = 60.0
+HELD_S = 10.0
+"""Longer than most questions wait; the store's wait for a minute."""
 
 
 async def appended(group: Group, leader: str, found: list[object], body: bytes) -> None:
@@ -136,6 +141,51 @@ async def test_a_maintainer_that_crashed_begins_as_a_candidate(autojump_clock: o
         await group.until_shown(done.last_index)
         for name in group.names:
             assert await group.bodies(name) == [b"before", b"after"]
+
+
+async def test_a_maintainer_waits_for_a_store_that_waits_for_a_sync(autojump_clock: object) -> None:
+    """Its first question is held behind a removal, which is held behind the sync of what goes."""
+    async with opened(durability="written") as group:
+        old = await group.leader()
+        await group.append(old, b"before")
+        group.world.node(old).disk.faults.slow_syncs(SYNC_S, SYNC_S)
+        for name in group.names:
+            if name != old:
+                group.world.network.cut_both(old, name)
+        with pytest.raises(OutcomeUnknown):
+            await group.append(old, b"of the old leader alone")
+        await group.until(lambda: bool(group.leaders) and old not in group.leaders)
+        done = await group.append(await group.leader(), b"instead")
+        group.world.network.heal_all()
+        await until_held(group, old)
+        path, since = group.paths(old).state_maintainer, len(group.seen)
+        await group.crash(old, path)
+        await trio.sleep(HELD_S)
+        assert [what for what, each in group.lives(since) if each == path] == ["crashed"]
+        assert await is_held(group, old), "all the while"
+        await group.until_shown(done.last_index)
+        lives = [what for what, each in group.lives(since) if each == path]
+        assert lives == ["crashed", "started"]
+        assert await group.bodies(old) == [b"before", b"instead"]
+
+
+async def is_held(group: Group, name: str) -> bool:
+    """Whether the member's store has what is asked now wait behind a removal."""
+    try:
+        await group.ref(name, "store").ask(
+            store.MemberRecord,
+            lambda reply_to: store.GetMember(reply_to=reply_to),
+            timeout_s=0.1,
+        )
+    except AskTimeout:
+        return True
+    return False
+
+
+async def until_held(group: Group, name: str) -> None:
+    with trio.fail_after(SYNC_S):
+        while not await is_held(group, name):  # noqa: ASYNC110 - nothing tells of it
+            await trio.sleep(0.1)
 
 
 @pytest.mark.parametrize("part", ["store", "syncer"])
