@@ -10,6 +10,7 @@ from collections import deque
 import attrs
 
 from actors.dledger.core.intake_effects import StoreChange
+from actors.dledger.core.member_state import INDEX_NONE
 from actors.storage.dledger.compare import is_equal
 from actors.storage.dledger.entry_window import EntryWindow
 from actors.storage.dledger.ledger import IndexGone
@@ -21,12 +22,13 @@ class PendingLedger:
     """See the module's text. `Intake` asks only within the range that it has decided on.
 
     Attributes:
-        window: of what is written.
+        window: of what is written, and not asked to leave: the store may have cut it already.
     """
 
     window: EntryWindow
     _asked: deque[StoreChange] = attrs.field(factory=deque, init=False)
     _entries: dict[int, Entry] = attrs.field(factory=dict, init=False)
+    _cuts: deque[tuple[int, int]] = attrs.field(factory=deque, init=False)  # number, what stays
 
     @property
     def pending(self) -> bool:
@@ -48,25 +50,28 @@ class PendingLedger:
     def asked(self, change: StoreChange) -> None:
         """The store is asked for this, after all before it."""
         self._asked.append(change)
+        if change.restart or change.cut_from is not None:
+            stays = INDEX_NONE if change.cut_from is None else change.cut_from - 1
+            self._cuts.append((change.number, stays))
+            self.window.end = min(self.window.end, stays)
         for entry in change.entries:
             self._entries[entry.index] = entry
 
     def done(self, number: int, end: int) -> None:
         """It has carried out all up to that change; the log ended there then."""
-        cuts = False
         while self._asked and self._asked[0].number <= number:
-            change = self._asked.popleft()
-            cuts = cuts or change.restart or change.cut_from is not None
-            for entry in change.entries:
+            for entry in self._asked.popleft().entries:
                 if self._entries.get(entry.index) is entry:
                     del self._entries[entry.index]
-        if cuts:
+        while self._cuts and self._cuts[0][0] <= number:
+            self._cuts.popleft()
             self.window.forget()
-        self.window.end = end
+        self.window.end = min([end, *(stays for _, stays in self._cuts)])
 
     def reset(self, end: int) -> None:
         """Nothing is asked any more; the log ends there."""
         self._asked.clear()
         self._entries.clear()
+        self._cuts.clear()
         self.window.forget()
         self.window.end = end
