@@ -8,12 +8,15 @@ Differs: a piece counts only behind the one before it, and the whole only with i
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
+
 import attrs
 
 from actors.storage.dledger.snapshots import (
     CHUNK_BYTES,
     INSTALLED,
     SNAPSHOT_BYTES_MAX,
+    Snapshot,
     SnapshotFolder,
     Writer,
 )
@@ -35,6 +38,23 @@ class Coming:
     total_bytes: int
     total_crc: int | None
     writer: Writer
+
+
+@attrs.define(kw_only=True)
+class Install:
+    """A snapshot that has come as a whole.
+
+    Attributes:
+        number: of its sync.
+        snapshot: once it is there to stay.
+        steps: of the machine's load; None before.
+    """
+
+    coming: Coming
+    answer: Callable[[ResponseCode], object]
+    number: int
+    snapshot: Snapshot | None = None
+    steps: Generator[None, None, None] | None = None
 
 
 @attrs.define

@@ -28,7 +28,7 @@ from actors.dledger.machine_run import MachineRun
 from actors.dledger.rpc_messages import Asked
 from actors.dledger.session_messages import CONTROL, Following, Leading, Resting, SawTerm, Told
 from actors.dledger.snapshot_keeping import SnapshotKeeping
-from actors.dledger.snapshot_receiving import Coming, SnapshotReceiving
+from actors.dledger.snapshot_receiving import Install, SnapshotReceiving
 from actors.dledger.snapshot_taking import SnapshotTaking
 from actors.env.protocols import Disk, Syncer
 from actors.errors import LogFull
@@ -61,23 +61,6 @@ class _Synced:
 
 Message: TypeAlias = store.LedgerGrew | Asked | GetSnapshot | ReleaseSnapshot | Told
 _Inbox: TypeAlias = Message | _GoOn | _Synced
-
-
-@attrs.define(kw_only=True)
-class _Install:
-    """A snapshot that has come as a whole.
-
-    Attributes:
-        number: of its sync.
-        snapshot: once it is there to stay.
-        steps: of the machine's load; None before.
-    """
-
-    coming: Coming
-    answer: Callable[[ResponseCode], object]
-    number: int
-    snapshot: Snapshot | None = None
-    steps: Generator[None, None, None] | None = None
 
 
 def _size_of(message: object) -> int:
@@ -129,7 +112,7 @@ class StateMachineCaller(Actor[_Inbox]):
     _cuts: int = attrs.field(default=-1, init=False)
     _taking: SnapshotTaking | None = attrs.field(default=None, init=False)
     _taken: int | None = attrs.field(default=None, init=False)  # number of its sync
-    _install: _Install | None = attrs.field(default=None, init=False)
+    _install: Install | None = attrs.field(default=None, init=False)
     _number: int = attrs.field(default=0, init=False)
 
     # ---- life ----
@@ -292,7 +275,13 @@ class StateMachineCaller(Actor[_Inbox]):
             self._taking, self._taken = None, None
             taking.writer.commit()
             await self._saved(taking.index, installed=False)
-        elif install is not None and number == install.number:
+        elif install is None or number != install.number:
+            pass
+        elif install.coming.index <= self._run.applied:  # a leader's log was faster
+            self._install = None
+            install.coming.writer.abandon()
+            install.answer(await self._has_it())
+        else:
             install.coming.writer.commit()
             install.snapshot = await self._saved(install.coming.index, installed=True)
             self._drop_taking()  # it stands for less
@@ -354,21 +343,25 @@ class StateMachineCaller(Actor[_Inbox]):
             busy.answer = lambda code: reply_to.send(self._response(request, code))
             return None
         if 0 <= included <= self._run.applied:
-            await self.handler.tell(MachineAt(index=self._run.applied))
-            return ResponseCode.REPEATED_REQUEST
+            return await self._has_it()
         code = self._receiving.take(request)
         coming = self._receiving.coming
         if code is not None or coming is None:
             return code
         self._receiving.coming = None
-        self._install = _Install(
+        self._install = Install(
             coming=coming,
             answer=lambda code: reply_to.send(self._response(request, code)),
             number=self._sync(coming.writer.finish(coming.index, coming.term)),
         )
         return None
 
-    async def _load_on(self, install: _Install, steps: Generator[None, None, None]) -> bool:
+    async def _has_it(self) -> ResponseCode:
+        """The answer to a leader whose snapshot the machine needs no more."""
+        await self.handler.tell(MachineAt(index=self._run.applied))
+        return ResponseCode.REPEATED_REQUEST
+
+    async def _load_on(self, install: Install, steps: Generator[None, None, None]) -> bool:
         try:
             next(steps)
         except StopIteration:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from machine_kit import (
     disk_of,
     grown,
     other,
+    snapshot_dir,
     snapshots,
 )
 
@@ -27,6 +29,7 @@ from actors.events.dledger import (
     SnapshotRefused,
     SnapshotSaved,
 )
+from actors.sim.disk import SimSyncer
 from wire.dledger_codes import ResponseCode
 from wire.dledger_rpc import InstallSnapshotRequest
 
@@ -277,6 +280,44 @@ async def test_a_request_that_does_not_fit_is_refused(
         assert found.code == code
         assert shelf.books[follower].bodies == ["x"]
         assert not group.events(SnapshotSaved)
+
+
+async def test_one_that_the_machine_has_passed_meanwhile_is_not_loaded(
+    autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever leads pushes on while its sync takes long: the machine would go back."""
+    shelf, goes_on, sync = Shelf(), trio.Event(), SimSyncer.sync
+
+    async def slow(self: SimSyncer, paths: Sequence[str]) -> None:
+        if any("install_tmp" in path for path in paths):
+            await goes_on.wait()
+        await sync(self, paths)
+
+    monkeypatch.setattr(SimSyncer, "sync", slow)
+    async with opened(machine=shelf) as group:
+        leader = await group.leader()
+        follower = other(group, leader)
+        bodies = await appended(group, leader, 0, 3)
+        await group.until(shelf.all_have(group, bodies))
+        index = (await group.offsets(leader)).written + 4
+        installs = request(group, leader, data=b"[]\n", last_included_index=index)
+        codes = []
+
+        async def install() -> None:
+            codes.append((await group.call(follower, installs)).code)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(install)
+            disk, folder = disk_of(group, follower), snapshot_dir(follower)
+            await group.until(lambda: disk.exists(f"{folder}/install_tmp/snapshot_meta"))
+            bodies += await appended(group, leader, 3, 5)  # up to it, and no further
+            await group.until(shelf.all_have(group, bodies))
+            goes_on.set()
+        assert codes == [ResponseCode.REPEATED_REQUEST]
+        assert shelf.books[follower].bodies == bodies
+        assert disk.listdir(folder) == []
+        bodies += await appended(group, leader, 8, 3)
+        await group.until(shelf.all_have(group, bodies))
 
 
 async def test_a_leader_takes_none(autojump_clock: Any) -> None:
