@@ -36,7 +36,7 @@ from actors.storage.dledger.mark import Mark, MarkValues
 from actors.storage.dledger.opening import OpenedLedger, open_files
 from actors.storage.dledger.per_index import PerIndexFiles
 from actors.storage.dledger.reader import EntryReader
-from actors.storage.dledger.recovery import first_of_log
+from actors.storage.dledger.recovery import need_first_of_log
 from actors.storage.dledger.settings import LedgerSettings
 from actors.storage.dledger.term_files import TermVote, write_checkpoint, write_term
 from actors.storage.expiry import Cleaner
@@ -273,9 +273,7 @@ class FileLedger:
             why = "snapshot" if snapshot else None
             reason = self._cleaner.delete_one(min(pos, self._synced_bytes), reason=why)
             if reason is not None:
-                head = first_of_log(self._disk, self._log)
-                if head is None:
-                    raise StorageError(f"{self._log.folder}: it begins with no entry")
+                head = need_first_of_log(self._disk, self._log)
                 self._begin = head.index
                 self._index.drop_below(head.index)
                 self._sums.drop_below(head.index)

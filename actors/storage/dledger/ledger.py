@@ -223,6 +223,8 @@ class LedgerStore(Protocol):
         Args:
             floor_index: entries from here on are kept, and from the committed one on in any case.
             snapshot: a snapshot stands for all before it: they go whatever their age.
+
+        Raises: StorageError: as `append_as_leader`. CorruptLog: what comes behind is damaged.
         """
 
     def save_vote(self, vote: TermVote) -> None:

@@ -237,11 +237,7 @@ class _Opening:
         bases = self._log.bases()
         if found.end_index < 0 or found.first_base == bases[0]:
             return found.first_index
-        head = recovery.first_of_log(self._disk, self._log)
-        if head is None:
-            path = self._log.path_of(bases[0])
-            raise CorruptLog(f"{path}: it is the first of several files and begins with no entry")
-        return head.index
+        return recovery.need_first_of_log(self._disk, self._log).index
 
     def _mend_index(
         self, found: Found, begin: int, agrees: bool, is_clean: bool

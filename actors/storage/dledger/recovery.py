@@ -130,6 +130,18 @@ def first_of_log(disk: Disk, log: CommitLog) -> EntryHead | None:
     return None
 
 
+def need_first_of_log(disk: Disk, log: CommitLog) -> EntryHead:
+    """The same, where there is one for sure.
+
+    Raises: CorruptLog: the oldest file is damaged where it begins.
+    """
+    head = first_of_log(disk, log)
+    if head is None:
+        path = log.path_of(log.bases()[0])
+        raise CorruptLog(f"{path}: it is the first of several files and begins with no entry")
+    return head
+
+
 def _blank_bytes(data: bytes) -> int:
     """The length of the BLANK that begins here; 0 if none does."""
     if len(data) < BLANK_BYTES:

@@ -23,7 +23,7 @@ from ledger_kit import (
     sync,
 )
 
-from actors.errors import LogFull, StorageError
+from actors.errors import CorruptLog, LogFull, StorageError
 from actors.sim.disk import DiskOptions, SimDisk
 from actors.storage.dledger.file_ledger import FileLedger, open_ledger
 from actors.storage.dledger.ledger import IndexGone, TermVote
@@ -146,6 +146,16 @@ def aged() -> tuple[SimDisk, FileLedger]:
     sync(ledger, disk)
     now[0] += 73 * HOUR_MS
     return disk, ledger
+
+
+def test_a_damaged_file_behind_the_one_that_expires_is_damage() -> None:
+    """Not a failure of the disk, for which a restart is tried."""
+    disk, ledger = aged()
+    ledger.commit(11)
+    second = f"{LAYOUT.commit_log}/{sorted(disk.listdir(LAYOUT.commit_log))[1]}"
+    disk.open(second, "w").pwrite(bytes(512), 0)
+    with pytest.raises(CorruptLog, match=f"{second}: it is the first of several files and begins"):
+        ledger.delete_expired(99)
 
 
 def test_files_expire_up_to_the_floor_and_never_above_what_is_committed() -> None:
