@@ -23,7 +23,8 @@ SECTIONS = ("5.1", "5.2", "5.3", "5.4", "5.4.1", "5.4.2", "8", "figure 2", "figu
 def names_in(name: str) -> set[str]:
     """The test functions of a file beside this one."""
     tree = ast.parse((HERE / name).read_text())
-    return {each.name for each in tree.body if isinstance(each, ast.FunctionDef)}
+    functions = ast.FunctionDef, ast.AsyncFunctionDef
+    return {each.name for each in tree.body if isinstance(each, functions)}
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["says"][:40])

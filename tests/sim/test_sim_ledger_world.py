@@ -180,7 +180,7 @@ def test_a_snapshot_goes_in_pieces() -> None:
 @pytest.mark.parametrize("lazy", [False, True])
 def test_members_end_while_they_write_and_load_snapshots(lazy: bool) -> None:
     plan = machine_plan(
-        "at 2.0 snapshot_kill n0 for 0.2 in power extra 0.5",
+        "at 2.0 snapshot_kill n0 for 0.2 in power extra 0.0",
         "at 4.0 recovery_kill n1 for 0.2 in power",
         "at 6.0 snapshot_rot n2 for 0.2",
         "at 7.0 snapshot_kill n2 for 0.2 in kill extra 1.1",

@@ -22,6 +22,7 @@ from actors.runtime import (
     MailboxSpec,
     Registry,
     ReplyTo,
+    Restart,
     SupervisorSpec,
     System,
     open_system,
@@ -215,7 +216,8 @@ def tree(
             guard=store.Guard(registry.ref("/n0/keeper"), Promotion(3, "n7")) if guarded else None,
         ),
     )
-    keeper = (ChildSpec(name="keeper", start=lambda: Keeper(kit)),) if guarded else ()
+    spec = ChildSpec(name="keeper", start=lambda: Keeper(kit), restart=Restart.TEMPORARY)
+    keeper = (spec,) if guarded else ()
     derived = partial(
         Dispatcher,
         env=env,
