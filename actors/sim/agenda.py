@@ -20,9 +20,14 @@ class Agenda:
         self._order = itertools.count()
         self._sleeper = trio.lowlevel.ParkingLot()
         self._running = False
+        self._ended = False
 
     def at(self, when_s: float, action: Callable[[], None]) -> None:
-        """Run `action` at virtual time `when_s`, or as soon as possible after it."""
+        """Run `action` at virtual time `when_s`, or as soon as possible after it; never, if `run`
+        has ended: tasks of a world that breaks off end in any order, and some use it then.
+        """
+        if self._ended:
+            return
         assert self._running, "the simulated network needs its run() in a nursery"
         heapq.heappush(self._heap, (when_s, next(self._order), action))
         if self._heap[0][2] is action:
@@ -41,4 +46,4 @@ class Agenda:
                 with trio.move_on_at(next_s):
                     await self._sleeper.park()
         finally:
-            self._running = False
+            self._running, self._ended = False, True

@@ -7,6 +7,7 @@ import trio
 from lan_kit import PORT, SERVER, lan
 
 from actors.env import ReceiveHalf
+from actors.sim.agenda import Agenda
 from actors.sim.network import NetworkOptions
 
 
@@ -234,3 +235,18 @@ async def test_a_killed_process_ends_its_connections_properly(
         newer = it.net.open("client")
         with pytest.raises(ConnectionRefusedError):
             await newer.connect(SERVER, PORT)
+
+
+async def test_what_is_to_happen_after_the_end_never_does(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    agenda, done = Agenda(), list[str]()
+    with pytest.raises(AssertionError, match="needs its run"):
+        agenda.at(0.0, lambda: done.append("before"))
+    async with trio.open_nursery() as nursery:
+        await nursery.start(agenda.run)
+        agenda.at(trio.current_time() + 1.0, lambda: done.append("in time"))
+        await trio.sleep(2.0)
+        nursery.cancel_scope.cancel()
+    agenda.at(trio.current_time(), lambda: done.append("after"))
+    assert done == ["in time"]
