@@ -74,12 +74,30 @@ class AppendReply(ReplyTo[A], Generic[A]):
             await telling
             outcome = await self.wait()
         finally:
-            if not self.answered:
-                self.abandon()
-                self._counts.outcome_unknown += self.count
+            self._give_up()
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
+
+    async def handed_over(self, telling: Awaitable[object]) -> None:
+        """Return once `telling` has handed the append over: what it ends with hears `on_done`.
+
+        Who is cancelled here hears nothing of it. Without that a reply that nobody was given would
+        count as one that is waited for, and no hand-over of the group would ever end.
+        """
+        handed_over = False
+        try:
+            await telling
+            handed_over = True
+        finally:
+            if not handed_over:
+                self._give_up()
+
+    def _give_up(self) -> None:
+        """Nobody waits for an answer any more; the outcome is unknown if there was none."""
+        if not self.answered:
+            self.abandon()
+            self._counts.outcome_unknown += self.count
 
     def _settle(self, value: Any, error: Exception | None) -> None:
         if error is None:

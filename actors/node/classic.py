@@ -131,7 +131,7 @@ class ClassicPart:
         if not self.board.is_open or self._stopping or not self.store.alive:
             await self._wait_appendable()
         reply = ClassicReply(self.counts, self.store, len(records), self.node, on_done)
-        await self._tell_append(records, reply)
+        await reply.handed_over(self._tell_append(records, reply))
 
     async def append(self, records: tuple[NewRecord, ...]) -> Receipt:
         """See `NodeHandle.append`."""

@@ -120,7 +120,8 @@ class LedgerPart:
         bodies = self._bodies(records)
         if not self.board.is_open or self._stopping:
             await self._wait_leading()
-        await self._tell_append(bodies, self._reply(len(bodies), on_done))
+        reply = self._reply(len(bodies), on_done)
+        await reply.handed_over(self._tell_append(bodies, reply))
 
     async def append(self, records: tuple[NewRecord, ...]) -> Receipt:
         """See `NodeHandle.append`."""

@@ -19,7 +19,9 @@ from actors.api.promotion import GONE_S
 from actors.config import ClusterConfig
 from actors.errors import OutcomeUnknown
 from actors.ha.core.role_rules import ASK_GRACE_S
+from actors.log import AppendOutcome
 from actors.sim.cluster import SimCluster, classic_config
+from actors.storage.store import MAILBOX_CAPACITY
 
 
 async def append(cluster: SimCluster, node: str, *lines: bytes) -> None:
@@ -108,6 +110,21 @@ async def test_a_hand_over_with_a_silent_slave_loses_nothing(cluster: SimCluster
     await append(cluster, "n1", b"three")
     await until(cluster, "n2", lambda found: found.written == found.acknowledged)
     assert await lines_on(cluster, "n2") == [b"one", b"two", b"three"]
+
+
+async def test_a_hand_over_waits_for_nobody_who_gave_up_before_there_was_room(
+    cluster: SimCluster,
+) -> None:
+    """A producer is cancelled while it waits for room in the store's mailbox."""
+    outcomes: list[AppendOutcome] = []
+    with trio.CancelScope() as gives_up:
+        gives_up.cancel()  # so the first tell that would wait is the last
+        for _ in range(MAILBOX_CAPACITY + 1):
+            await cluster.node("n0").submit(GROUP, (b"",), outcomes.append)
+    assert gives_up.cancelled_caught
+    answer = await promote(cluster, "n0", "n1")
+    assert (answer["master"], answer["handed_over"]) == ("n1", True)
+    assert len(outcomes) == MAILBOX_CAPACITY, "it hears nothing of what was never handed over"
 
 
 async def test_a_hand_over_that_cannot_end_is_taken_back(cluster: SimCluster) -> None:
