@@ -101,7 +101,8 @@ class Log:
             start: as for `reader`; below the log's first position it is moved to it.
             max_bytes: most log bytes of the batch; a larger record comes alone.
             fresh: ask the master how far it is acknowledged, instead of what it last told this
-                node. A member of a DLedger group waits for that, at most `append_timeout_s`.
+                node, and wait for that: at most as long as an append of the group may wait
+                (`slave_timeout_s`, `append_timeout_s`).
 
         Raises:
             RequestRefused (`actors.api.failures`): no record begins at `start`; with `fresh`, the

@@ -55,7 +55,7 @@ class NodeHandle(Protocol):
         record if any is.
 
         A start below the log's first position is moved to it. With `fresh` the master or leader is
-        asked; of a DLedger group what it says is waited for `append_timeout_s` at most.
+        asked, and what it says is waited for, at most as long as an append may wait.
         Raises: RequestRefused(ERROR_BAD_REQUEST) if `start` is not where a record begins; with
         `fresh` RequestRefused(ERROR_NOT_AVAILABLE) if nobody says what is fresh, or it has not come
         here in time, and Overloaded if too many ask for it.

@@ -203,7 +203,10 @@ class ClassicPart:
         )
 
     async def _catch_up(self) -> None:
-        """Wait until this slave shows what the master has acknowledged at this moment."""
+        """Wait until this slave shows what the master has acknowledged at this moment.
+
+        Raises: RequestRefused: the master does not say what that is, or it has not come in time.
+        """
         master = self.group.master
         if master not in self.config.python_nodes:
             raise RequestRefused(
@@ -218,7 +221,12 @@ class ClassicPart:
             raise RequestRefused(
                 api.ERROR_NOT_AVAILABLE, f"{master} does not answer: {error}"
             ) from error
-        await self.wait_acknowledged(acknowledged - 1)
+        wait_s = self.file_group.append_timeout_s
+        with trio.move_on_after(wait_s) as waiting:
+            await self.wait_acknowledged(acknowledged - 1)
+        if waiting.cancelled_caught:
+            text = f"{self.node} has not got within {wait_s:g} s what {master} had acknowledged"
+            raise RequestRefused(api.ERROR_NOT_AVAILABLE, text)
 
     async def wait_acknowledged(self, above: int) -> Offsets:
         """See `NodeHandle.wait_acknowledged`."""
