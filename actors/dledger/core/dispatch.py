@@ -30,6 +30,7 @@ import attrs
 from actors.dledger.core.compare import Found, Search
 from actors.dledger.core.push_effects import DispatchEffects, LedgerSizes, Push, PushAnswer
 from actors.dledger.core.push_effects import DispatcherState as DispatcherState
+from actors.dledger.core.quota import Quota
 from actors.dledger.core.settings import STRICT, CompatSettings, PushSettings
 from actors.events import dledger as events
 from wire.dledger_codes import PushType, ResponseCode
@@ -84,8 +85,10 @@ class Dispatch:
     _phase: int = attrs.field(default=0, init=False)  # number of the last push of an older state
     _asked: tuple[int, int] = attrs.field(default=(0, -1), init=False)  # COMMIT: `matched` then
     _last_push_s: float = attrs.field(default=0.0, init=False)
-    _second: int = attrs.field(default=0, init=False)  # of the quota
-    _second_bytes: int = attrs.field(default=0, init=False)
+    _quota: Quota = attrs.field(
+        default=attrs.Factory(lambda dispatch: Quota(dispatch.settings), takes_self=True),
+        init=False,
+    )
     _number: int = attrs.field(default=0, init=False)
     _install: bool = attrs.field(default=False, init=False)  # to be asked for
     _pushes: list[Push] = attrs.field(factory=list, init=False)
@@ -337,7 +340,9 @@ class Dispatch:
                 last = self.sizes.fits(first, self._end, settings.batch_bytes_max)
             behind = self.sizes.bytes_from(first)
             size = behind - (self.sizes.bytes_from(last + 1) if last < self._end else 0)
-            if not self._within_quota(now_s, behind, size):
+            left = self._end - self._write
+            if not self._quota.take(now_s, size, behind=left, behind_bytes=behind):
+                self._pause_s = self._quota.again_s
                 return
             self._in_flight_bytes += size
             self._pending.append(_Pending(first=first, last=last, size_bytes=size, sent_s=now_s))
@@ -353,21 +358,6 @@ class Dispatch:
         head = self._pending[0]
         head.sent_s = now_s
         self._send(now_s, PushType.APPEND, head.first, head.last)
-
-    def _within_quota(self, now_s: float, behind_bytes: int, size_bytes: int) -> bool:
-        """Whether a peer that is far behind may have so many bytes in this second."""
-        settings = self.settings
-        if not settings.quota_bytes_per_s or self._end - self._write <= settings.throttle_entries:
-            return True
-        if behind_bytes < settings.throttle_bytes:
-            return True
-        if int(now_s) != self._second:
-            self._second, self._second_bytes = int(now_s), 0
-        if self._second_bytes >= settings.quota_bytes_per_s:
-            self._pause_s = float(self._second + 1)
-            return False
-        self._second_bytes += size_bytes
-        return True
 
     def _deadline_s(self, now_s: float) -> float | None:
         if not self.leading or self._end < 0 or self.state is DispatcherState.INSTALL_SNAPSHOT:
