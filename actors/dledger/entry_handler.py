@@ -190,7 +190,7 @@ class EntryHandler(Actor[_Inbox]):
             await self._carry_out(self.intake.rest(session=told.session, term=told.term))
         if isinstance(told, Following) and told.session > self._followed:
             self._followed, self._leader = told.session, told.leader
-            self._catching_up = CatchingUp(told.leader, told.term)
+            self._catching_up.follow(told.leader, told.term)
             self.ledger.reset(told.end)
             self._answered = self._given
             # What is committed it has said itself.

@@ -1,4 +1,4 @@
-"""Specification 6.1 and 6.2: what a leader sends to one peer, and when."""
+"""Specification 6.1 and 6.2: what a leader sends to one peer once the search is over, and when."""
 
 from __future__ import annotations
 
@@ -7,112 +7,13 @@ from dispatch_kit import MIB, Kit
 
 from actors.dledger.core.dispatch import DispatcherState
 from actors.dledger.core.push_effects import DispatchEffects, PushAnswer
-from actors.events import dledger as events
 from wire.dledger_codes import PushType as P
 from wire.dledger_codes import ResponseCode as C
 
-COMPARE, TRUNCATE, APPEND = (
+COMPARE, APPEND = (
     DispatcherState.COMPARE,
-    DispatcherState.TRUNCATE,
     DispatcherState.APPEND,
 )
-
-
-# ---- COMPARE and TRUNCATE ----
-
-
-def test_a_session_begins_with_compare_at_the_end() -> None:
-    kit = Kit()
-    kit.one(P.COMPARE, 9)
-    assert kit.last.deadline_s == pytest.approx(3.0)
-    (said,) = kit.last.events
-    assert said == events.DispatcherChanged(
-        peer="n1", term=5, state="COMPARE", detail="a new session"
-    )
-
-
-@pytest.mark.checklist(12, of="dledger")
-def test_the_same_end_leads_to_append() -> None:
-    kit = Kit()
-    effects = kit.answer(kit.one(P.COMPARE, 9))
-    assert effects.matched == 9
-    assert kit.state is APPEND
-    kit.take()
-
-
-@pytest.mark.checklist(12, 22, of="dledger")
-def test_a_longer_follower_is_truncated_to_what_was_compared() -> None:
-    """Not below what both hold, in a first session either."""
-    kit = Kit()
-    effects = kit.answer(kit.one(P.COMPARE, 9), end=12)
-    assert effects.matched is None
-    assert kit.state is TRUNCATE
-    effects = kit.answer(kit.one(P.TRUNCATE, 9))
-    assert effects.matched == 9
-    assert kit.state is APPEND
-
-
-def test_an_empty_follower_gets_the_first_entry_by_truncate_and_the_rest_by_append() -> None:
-    kit = Kit()
-    push = kit.one(P.COMPARE, 9)
-    kit.answer(push, C.INCONSISTENT_STATE, begin=-1, end=-1)
-    kit.answer(kit.one(P.TRUNCATE, 0))
-    assert [push.first for push in kit.take(*[P.APPEND] * 9)] == list(range(1, 10))
-
-
-def test_the_search_goes_on_at_once() -> None:
-    kit = Kit()
-    kit.answer(kit.one(P.COMPARE, 9), C.INCONSISTENT_STATE, end=6)
-    kit.answer(kit.one(P.COMPARE, 6), C.INCONSISTENT_STATE, end=6)
-    kit.answer(kit.one(P.COMPARE, 5), end=6)
-    kit.answer(kit.one(P.TRUNCATE, 5))
-    assert [push.first for push in kit.take(*[P.APPEND] * 4)] == [6, 7, 8, 9]
-
-
-@pytest.mark.checklist(11, of="dledger")
-@pytest.mark.parametrize("code", [C.NOT_FOLLOWER, C.NETWORK_ERROR, C.INCONSISTENT_LEADER])
-def test_a_refused_compare_is_repeated_after_a_pause(code: C) -> None:
-    kit = Kit()
-    kit.answer(kit.one(P.COMPARE, 9), C.INCONSISTENT_STATE, end=6)
-    kit.answer(kit.one(P.COMPARE, 6), code)
-    kit.grow()
-    kit.take()
-    kit.tick()
-    assert kit.now_s == pytest.approx(0.5)
-    kit.one(P.COMPARE, 6)
-
-
-def test_silence_is_a_refusal_after_three_seconds() -> None:
-    kit = Kit()
-    push = kit.one(P.COMPARE, 9)
-    kit.tick()
-    assert kit.now_s == pytest.approx(3.0)
-    kit.take()
-    kit.answer(push)
-    assert kit.state is COMPARE, "it came too late"
-    kit.tick()
-    assert kit.now_s == pytest.approx(3.5)
-    kit.one(P.COMPARE, 9)
-
-
-def test_a_truncate_that_fails_leads_back_to_compare_at_the_end() -> None:
-    kit = Kit()
-    kit.answer(kit.one(P.COMPARE, 9), C.INCONSISTENT_STATE, begin=-1, end=-1)
-    kit.silence(kit.one(P.TRUNCATE, 0))
-    assert kit.state is COMPARE
-    kit.tick()
-    kit.one(P.COMPARE, 9)
-
-
-@pytest.mark.checklist(13, of="dledger")
-def test_an_empty_leader_sends_nothing_until_its_first_append() -> None:
-    kit = Kit(begin=-1, end=-1)
-    kit.take()
-    assert kit.last.deadline_s is None
-    kit.now_s = 60.0
-    kit.sizes.end = 0
-    kit.did(kit.dispatch.grew(60.0, 0, 0))
-    kit.one(P.COMPARE, 0)
 
 
 # ---- APPEND ----

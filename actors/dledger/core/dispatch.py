@@ -16,6 +16,8 @@ Differs from upstream:
   does a follower that says in a COMMIT's answer that its log ends below what it had acknowledged
   when the COMMIT left (bug V8; `commits_unread`). What it acknowledged before that is not counted
   any more.
+- A search of which an answer is lacking begins anew at the log's end (`search_by_one` goes on): the
+  peer may be another life, without a log in memory, that counts once it has what is first compared.
 - An acknowledgement takes all pushes up to it from the pending ones at once.
 - An answer to a push from before the last COMPARE is not looked at.
 """
@@ -264,8 +266,9 @@ class Dispatch:
         self._write = index + 1
 
     def _failed(self, now_s: float) -> None:
-        """A probe was not answered as it must be: after a pause the same COMPARE again."""
-        search = self._search if self.state is DispatcherState.COMPARE else None
+        """A probe was not answered as it must be: after a pause the search begins anew."""
+        search = self._search if self.search_by_one else None
+        search = search if self.state is DispatcherState.COMPARE else None
         self._to_compare("no answer")
         self._search = search
         self._pause_s = now_s + self.settings.error_pause_s

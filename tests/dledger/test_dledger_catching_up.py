@@ -1,0 +1,108 @@
+"""When a member that has forgotten its log counts again: once it has all that its leader had."""
+
+from __future__ import annotations
+
+import attrs
+from dispatch_kit import Kit as Leader
+from intake_kit import Kit as Follower
+from intake_kit import entries
+
+from actors.dledger.catching_up import CatchingUp
+from actors.dledger.core.push_effects import Push
+from wire.dledger_codes import PushType as P
+from wire.dledger_entry import Entry
+from wire.dledger_rpc import PushEntryRequest
+
+LOG = entries(0, 30, term=4)
+SHARED = 19
+"""So many entries of the follower's log are the leader's, and committed; the others are not."""
+OTHERS = entries(SHARED, 30, term=3)
+
+
+@attrs.define
+class Pair:
+    """n1, which leads term 5, and n0, which follows it: each push is answered as it is sent."""
+
+    leader: Leader = attrs.field(factory=lambda: Leader(end=30))
+    follower: Follower = attrs.field(factory=lambda: Follower(*LOG[:SHARED], *OTHERS))
+    catching_up: CatchingUp = attrs.field(factory=CatchingUp)
+
+    def __attrs_post_init__(self) -> None:
+        self.catching_up.follow("n1", 5)
+
+    def next(self) -> Push:
+        """What the leader has sent, or will."""
+        if not self.leader.sent:
+            self.leader.tick()
+        return self.leader.sent.pop(0)
+
+    def answer(self, push: Push) -> None:
+        """The follower takes it, and has it on its disk."""
+        given: tuple[Entry, ...] = LOG[push.first : push.last + 1]
+        token = self.follower.push(push.type, *given)
+        self.catching_up.saw(
+            PushEntryRequest(type=push.type, leader_id="n1", term=5, batch_entry=given)
+        )
+        if self.follower.ledger.log:
+            self.follower.sync()
+        effects = self.leader.dispatch.answered(
+            self.leader.now_s, push, self.follower.answers[token]
+        )
+        self.leader.did(effects)
+
+    def until_below(self, index: int) -> Push:
+        """The first COMPARE of an entry below, which is on its way."""
+        while (push := self.next()).first >= index:
+            self.answer(push)
+        assert push.type is P.COMPARE
+        return push
+
+    def what_counts(self) -> int:
+        """How many entries the follower shares with the leader once it says that it has all."""
+        intake = self.follower.intake
+        while not self.catching_up.has(intake):
+            self.answer(self.next())
+        assert intake.matched is not None
+        return intake.matched + 1
+
+
+def test_the_first_compare_names_all_that_the_leader_has() -> None:
+    assert Pair(follower=Follower()).what_counts() == len(LOG)
+
+
+def test_a_search_that_the_life_before_has_answered_says_nothing() -> None:
+    """It had gone below what that life had vouched for."""
+    pair = Pair()
+    push = pair.until_below(SHARED - 1)
+    pair.follower, pair.catching_up = Follower(), CatchingUp()
+    pair.catching_up.follow("n1", 5)
+    pair.leader.silence(push)
+    assert pair.what_counts() == len(LOG)
+
+
+def test_a_search_goes_on_in_the_next_session_under_the_same_leader() -> None:
+    pair = Pair()
+    push = pair.until_below(SHARED - 1)
+    pair.follower.follow()
+    pair.catching_up.follow("n1", 5)
+    pair.answer(push)
+    assert pair.what_counts() == len(LOG)
+
+
+def test_another_leader_says_anew_what_it_has() -> None:
+    pair = Pair()
+    pair.answer(pair.next())
+    pair.catching_up.follow("n2", 6)
+    assert not pair.catching_up.has(pair.follower.intake)
+    pair.answer(pair.next())
+    pair.follower.intake.matched = 30
+    assert not pair.catching_up.has(pair.follower.intake), "n1 does not lead term 6"
+
+
+def test_it_is_said_once_in_a_session() -> None:
+    pair = Pair(follower=Follower(*LOG))
+    pair.answer(pair.next())
+    assert pair.catching_up.has(pair.follower.intake)
+    assert not pair.catching_up.has(pair.follower.intake)
+    pair.catching_up.follow("n1", 5)
+    assert pair.catching_up.has(pair.follower.intake), "who hears of it may have been elsewhere"
