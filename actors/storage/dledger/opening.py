@@ -181,30 +181,16 @@ class _Opening:
 
     def _find(self) -> Generator[None, None, tuple[Found, bool]]:
         """What the scan says, and whether the index records of what it saw agree."""
-        log, was = self._log, self._mark.values
-        if not log.bases():
-            if was is not None and was.end_bytes:
-                raise CorruptLog(
-                    f"{log.folder}: no files, but all below {was.end_bytes} was synced once"
-                )
-            return Found(first_base=0, end_bytes=0), True
-        least = None if was is None else min(was.end_bytes, was.whole_bytes)
-        start = recovery.first_base(self._disk, log, least)
         compared = _IndexCompare(self._index)
-        found = yield from recovery.find_end(
+        found = yield from recovery.find_at_start(
             self._disk,
-            log,
-            start_base=start,
-            mark_bytes=None if was is None else was.end_bytes,
+            self._log,
+            was=self._mark.values,
             sums=self._sums,
-            was_clean=was is not None and was.is_clean,
+            checkpoint=self._layout.checkpoint,
+            cuts_committed=self._settings.cuts_committed,
             on_heads=compared.take,
         )
-        # Behind a clean mark another program wrote; before an empty one the log was begun anew.
-        its_own = was is not None and was.end_bytes and not was.is_clean
-        if its_own and not self._settings.cuts_committed:
-            said = read_checkpoint(self._disk, self._layout.checkpoint)
-            recovery.refuse_lost(log, found, said.committed_index)
         return found, compared.agrees
 
     def _vote(self, found: Found) -> TermVote | None:

@@ -27,18 +27,19 @@ from actors.env.protocols import Disk
 from actors.errors import CorruptLog
 from actors.storage.commit_log import CommitLog, segment_path
 from actors.storage.dledger.batches import may_be_torn
+from actors.storage.dledger.mark import MarkValues
 from actors.storage.dledger.per_index import PerIndexFiles
 from actors.storage.dledger.sums import SUM_BYTES, all_known, stored_sums, sums_of
+from actors.storage.dledger.term_files import read_checkpoint
+from actors.storage.dledger.walk import FileEnd, Piece, read_file
 from wire.dledger_entry import (
     BLANK_BYTES,
     BLANK_MAGIC,
     ENTRY_HEAD_BYTES,
     encode_index_records,
 )
-from wire.dledger_scan import EntryHead, Scanned, Stop, index_record, scan
+from wire.dledger_scan import EntryHead, index_record, scan
 
-READ_BYTES = 4 << 20
-"""A scan yields after so many bytes, or after one entry if that is longer."""
 FILES_SCANNED = 3
 """Upstream's: so many files from the end are believed least."""
 TORN = "an entry of which a part may never have come"
@@ -150,6 +151,49 @@ def _blank_bytes(data: bytes) -> int:
     return int(size) if magic == BLANK_MAGIC and size >= BLANK_BYTES else 0
 
 
+def find_at_start(
+    disk: Disk,
+    log: CommitLog,
+    *,
+    was: MarkValues | None,
+    sums: PerIndexFiles,
+    checkpoint: str,
+    cuts_committed: bool = False,
+    on_heads: OnHeads | None = None,
+) -> Generator[None, None, Found]:
+    """What the next start finds. Reads only; yields as `find_end`.
+
+    Args:
+        was: what the mark says; None: there is none, or it is not believed.
+        checkpoint: path of that file.
+        cuts_committed: also what the checkpoint says was committed.
+        on_heads: as `find_end`.
+
+    Raises: CorruptLog: the start is refused.
+    """
+    if not log.bases():
+        if was is not None and was.end_bytes:
+            raise CorruptLog(
+                f"{log.folder}: no files, but all below {was.end_bytes} was synced once"
+            )
+        return Found(first_base=0, end_bytes=0)
+    least = None if was is None else min(was.end_bytes, was.whole_bytes)
+    found = yield from find_end(
+        disk,
+        log,
+        start_base=first_base(disk, log, least),
+        mark_bytes=None if was is None else was.end_bytes,
+        sums=sums,
+        was_clean=was is not None and was.is_clean,
+        on_heads=on_heads,
+    )
+    # Behind a clean mark another program wrote; before an empty one the log was begun anew.
+    its_own = was is not None and was.end_bytes and not was.is_clean
+    if its_own and not cuts_committed:
+        refuse_lost(log, found, read_checkpoint(disk, checkpoint).committed_index)
+    return found
+
+
 def find_end(
     disk: Disk,
     log: CommitLog,
@@ -246,57 +290,43 @@ class _Scan:
 
     def _file(self, base: int) -> Generator[None, None, str | None]:
         """Why the log ends in this file, "" if nothing is written there; None: it goes on."""
-        size = self._log.segment_bytes
-        want, at = READ_BYTES, 0
-        file = self._disk.open(segment_path(self._log.folder, base), "r")
+        log = self._log
+        reading = read_file(
+            self._disk,
+            log.folder,
+            base,
+            log.segment_bytes,
+            is_first=base == log.bases()[0],
+            after=self._last,
+            judge=None if self._mark is None else self._first_bad,
+        )
         try:
-            while at < size:
-                data = file.pread(at, min(want, size - at))
-                if len(data) < min(want, size - at):
-                    raise CorruptLog(f"{file.path}: {at + len(data)} bytes, expected {size}")
-                result = self._chunk(data, base + at)
+            while True:
+                try:
+                    piece = next(reading)
+                except StopIteration as done:
+                    ended: FileEnd = done.value
+                    return ended.reason
+                self._take(piece)
                 yield
-                rest = size - at - result.end
-                is_head = at + result.end == 0 and base == self._log.bases()[0]
-                at += result.end
-                if result.stop is Stop.END:
-                    want = READ_BYTES
-                elif result.stop is Stop.INCOMPLETE and result.missing_bytes <= rest - (
-                    len(data) - result.end
-                ):
-                    want = max(READ_BYTES, len(data) - result.end + result.missing_bytes)
-                elif result.stop is Stop.BLANK and is_head and result.blank_bytes < rest:
-                    at, want = result.blank_bytes, READ_BYTES
-                else:
-                    return _judge(result, rest)
-            return None
         finally:
-            file.close()
+            reading.close()
 
-    def _chunk(self, data: bytes, offset: int) -> Scanned:
-        last = self._last
-        index = None if last is None else last.index + 1
-        term = 0 if last is None else last.term
-        heads, result = scan(data, pos=offset, index=index, term=term)
-        bad = self._first_bad(data, offset, heads)
-        if bad is not None:
-            number, reason = bad
-            result = Scanned(end=heads[number].at, stop=Stop.CORRUPT, reason=reason)
-            del heads[number:]
-        if heads:
-            self._first = self._first or heads[0]
-            self._last = heads[-1]
-            self._count += len(heads)
-            if self._on_heads is not None:
-                self._on_heads(data, heads)
-        return result
+    def _take(self, piece: Piece) -> None:
+        heads = piece.heads
+        if not heads:
+            return
+        self._first = self._first or heads[0]
+        self._last = heads[-1]
+        self._count += len(heads)
+        if self._on_heads is not None:
+            self._on_heads(piece.data, heads)
 
     def _first_bad(
         self, data: bytes, offset: int, heads: list[EntryHead]
     ) -> tuple[int, str] | None:
         """The first that is not what was written, and why; None: all are, as far as one knows."""
-        if self._mark is None or not heads:
-            return None
+        assert self._mark is not None
         known = stored_sums(self._sums, heads[0].index, len(heads))
         wanted = sums_of(data, heads)
         if known == wanted:
@@ -312,20 +342,3 @@ class _Scan:
             if is_unsure and may_be_torn(data[head.at : end], head.pos):
                 return number, TORN
         return None
-
-
-def _judge(result: Scanned, rest: int) -> str | None:
-    """What a stop inside a file means, `rest` bytes before its end; None: the next file follows."""
-    match result.stop:
-        case Stop.BLANK if result.blank_bytes == rest:
-            return None
-        case Stop.BLANK:
-            return f"a BLANK of {result.blank_bytes} bytes where {rest} are left"
-        case Stop.INCOMPLETE if rest < BLANK_BYTES:
-            return None  # upstream leaves such a rest behind an entry that is too large for a file
-        case Stop.INCOMPLETE:
-            return "an entry that reaches over the end of its file"
-        case Stop.UNWRITTEN:
-            return ""
-        case _:
-            return result.reason
