@@ -4,8 +4,9 @@ A user's mistake is one line on stderr and exit code 2; what ran and failed has 
 that a check finds too. Every command may be interrupted at any time and run again.
 
 A running node: check and dump read what lies below its synced mark, which never changes while it
-runs; backup asks it, over its API socket, how far its log is acknowledged and synced; truncate
-refuses. On a stopped one its locks are held, so that it does not start meanwhile.
+runs, of a DLedger group's member what its checkpoint calls committed, which is never cut; backup
+asks it, over its API socket, how far its log is acknowledged and synced; truncate refuses. On a
+stopped one its locks are held, so that it does not start meanwhile.
 """
 
 from __future__ import annotations
@@ -34,15 +35,23 @@ from actors.storage.command_steps import (
     answer,
     drive,
     held,
-    synced_mark,
-    tell_passed_over,
+    stays_up_to,
 )
 from actors.storage.tools import arguments, report
 from actors.storage.tools.backup import read_raw_identity, verify_group
 from actors.storage.tools.check import CheckOptions, check_store
 from actors.storage.tools.dump import Wanted, dump_store
 from actors.storage.tools.findings import StoreReport
-from actors.storage.tools.target import Kind, find_target, one_store, take_locks
+from actors.storage.tools.ledger_check import check_ledger
+from actors.storage.tools.ledger_dump import dump_ledger
+from actors.storage.tools.target import (
+    GroupLedger,
+    Kind,
+    find_target,
+    one_log,
+    one_store,
+    take_locks,
+)
 from actors.storage.tools.truncate import (
     derived_group,
     high_water,
@@ -102,7 +111,6 @@ async def _run(command: arguments.Command) -> int:
 
 async def _check(env: Env, command: arguments.Check) -> int:
     target = find_target(env.disk, absolute(command.folder), command.group)
-    tell_passed_over(target)
     body = command.max_message_bytes
     locks, is_running = held(env.disk, target)
     options = CheckOptions(
@@ -123,9 +131,12 @@ async def _check(env: Env, command: arguments.Check) -> int:
             if target.node_dir is not None and not is_running:
                 _compare_with_identity(env.disk, target.node_dir, found)
             reports.append(found)
-    good = all(each.is_good for each in reports)
-    result = {"path": target.path, "good": good, "groups": reports}
-    await answer(result, report.check_lines(reports), json=command.json)
+        ledgers = [
+            await drive(check_ledger(env.disk, ledger, options)) for ledger in target.ledgers
+        ]
+    good = all(each.is_good for each in reports) and all(each.is_good for each in ledgers)
+    result = {"path": target.path, "good": good, "groups": reports, "ledgers": ledgers}
+    await answer(result, report.check_lines(reports, ledgers), json=command.json)
     return EXIT_OK if good else EXIT_FAILED
 
 
@@ -144,7 +155,7 @@ def _compare_with_identity(disk: Disk, node_dir: str, found: StoreReport) -> Non
 
 async def _dump(env: Env, command: arguments.Dump) -> int:
     target = find_target(env.disk, absolute(command.folder), command.group)
-    store = one_store(target)
+    store = one_log(target)
     wanted = Wanted(
         start=command.start,
         topic=command.topic,
@@ -155,8 +166,11 @@ async def _dump(env: Env, command: arguments.Dump) -> int:
     locks, is_running = held(env.disk, target)
     output: list[bytes] = []
     with locks:
-        limit = synced_mark(env.disk, store) if is_running else None
-        work = dump_store(env.disk, store, wanted, output.append, limit=limit)
+        limit = stays_up_to(env.disk, store) if is_running else None
+        if isinstance(store, GroupLedger):
+            work = dump_ledger(env.disk, store, wanted, output.append, limit=limit)
+        else:
+            work = dump_store(env.disk, store, wanted, output.append, limit=limit)
         done = await drive(work, output)
     if done.expired:
         complain(f"triolog: {done.expired} files expired before they were read")

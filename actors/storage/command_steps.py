@@ -15,10 +15,11 @@ from actors.client.report import as_json
 from actors.config.command_line import OUTPUT, complain
 from actors.env.protocols import Disk
 from actors.errors import ConfigError
+from actors.storage.dledger.term_files import read_checkpoint
 from actors.storage.side_file import read_side_file
 from actors.storage.tools import report
 from actors.storage.tools.steps import Work
-from actors.storage.tools.target import GroupStore, InUse, Target, take_locks
+from actors.storage.tools.target import AnyStore, GroupLedger, GroupStore, InUse, Target, take_locks
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 PROGRESS_INTERVAL_S = 0.2
@@ -98,6 +99,15 @@ def synced_mark(disk: Disk, store: GroupStore) -> int:
     """Offset up to which a store says that all is synced; 0 if it says nothing."""
     values = read_side_file(disk, store.layout.synced, 1)
     return 0 if values is None else values[0]
+
+
+def stays_up_to(disk: Disk, store: AnyStore) -> int:
+    """How far the log of a running node never changes any more, but for what expires: an offset, or
+    the index of a DLedger group's last entry.
+    """
+    if isinstance(store, GroupLedger):
+        return read_checkpoint(disk, store.layout.checkpoint).committed_index
+    return synced_mark(disk, store)
 
 
 def absolute(path: str) -> str:

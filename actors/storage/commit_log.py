@@ -117,6 +117,17 @@ class CommitLog:
         log._reserved_bytes = end
         return log
 
+    @classmethod
+    def look(cls, disk: Disk, folder: str, segment_bytes: int, bases: list[int]) -> CommitLog:
+        """The files that begin at `bases` as they lie there, to read from alone."""
+        return cls(
+            folder=folder,
+            segment_bytes=segment_bytes,
+            written_bytes=bases[-1] + segment_bytes if bases else 0,
+            disk=disk,
+            bases=bases,
+        )
+
     @property
     def min_bytes(self) -> int:
         """Offset of the first byte kept; 0 for a log without files."""

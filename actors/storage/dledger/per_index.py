@@ -50,6 +50,15 @@ class PerIndexFiles:
         reader = LogReader(disk, folder, file_bytes)
         return cls(log=log, record_bytes=record_bytes, disk=disk, reader=reader)
 
+    @classmethod
+    def look(
+        cls, disk: Disk, folder: str, file_bytes: int, record_bytes: int, bases: list[int]
+    ) -> PerIndexFiles:
+        """The files that begin at `bases` as they lie there, to read from alone."""
+        log = CommitLog.look(disk, folder, file_bytes, bases)
+        reader = LogReader(disk, folder, file_bytes)
+        return cls(log=log, record_bytes=record_bytes, disk=disk, reader=reader)
+
     @property
     def next_index(self) -> int:
         """Behind the last record; after `load`, where the files end."""
@@ -74,6 +83,8 @@ class PerIndexFiles:
         parts = []
         while left and at < limit:
             part = self._reader.read(at, left, limit)
+            if not part:
+                break
             parts.append(part)
             at += len(part)
             left -= len(part)

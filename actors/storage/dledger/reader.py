@@ -19,7 +19,7 @@ from actors.errors import StorageError
 from actors.storage.dledger.layout import LedgerLayout
 from actors.storage.dledger.ledger import IndexGone
 from actors.storage.dledger.settings import LedgerSettings
-from actors.storage.dledger.sums import SUM_BYTES, all_known, sums_at, sums_file_bytes
+from actors.storage.dledger.sums import SUM_BYTES, contradicted, sums_at, sums_file_bytes
 from actors.storage.log_reader import LogReader, OffsetGone
 from wire.dledger_entry import (
     ENTRY_BYTES_MAX,
@@ -120,15 +120,12 @@ class EntryReader:
             return
         ends = [record.pos - start for record in records[1:]] + [len(data)]
         wanted = sums_at(data, list(zip([0, *ends], ends, strict=False)))
-        if known == wanted:
-            return
-        for record, number in zip(records, range(0, len(known), SUM_BYTES), strict=False):
-            said = known[number : number + SUM_BYTES]
-            if said != wanted[number : number + SUM_BYTES] and all_known(said):
-                raise StorageError(
-                    f"{self._data.folder}: offset {record.pos}: entry {record.index} is not what "
-                    "was written"
-                )
+        for number in contradicted(known[: len(known) // SUM_BYTES * SUM_BYTES], wanted)[:1]:
+            record = records[number]
+            raise StorageError(
+                f"{self._data.folder}: offset {record.pos}: entry {record.index} is not what was"
+                " written"
+            )
 
     def drop_below(self, pos_bytes: int, index: int) -> None:
         """Release the files that hold nothing from there on."""

@@ -53,6 +53,23 @@ def all_known(records: bytes) -> bool:
     return all(check == crc ^ CHECK_MASK for crc, check in SUM_RECORD.iter_unpack(records))
 
 
+def contradicted(known: bytes, wanted: bytes) -> list[int]:
+    """Numbers of the records in `wanted` of which what is known says something else.
+
+    Args:
+        known: as many records, or fewer.
+    """
+    if known == wanted:
+        return []
+    starts = range(0, len(known), SUM_BYTES)
+    return [
+        at // SUM_BYTES
+        for at in starts
+        if known[at : at + SUM_BYTES] != wanted[at : at + SUM_BYTES]
+        and all_known(known[at : at + SUM_BYTES])
+    ]
+
+
 def stored_sums(files: PerIndexFiles, index: int, count: int) -> bytes:
     """What the files say of so many entries from `index` on; zeros where they say nothing."""
     below = min(max(-(-files.log.min_bytes // SUM_BYTES) - index, 0), count)

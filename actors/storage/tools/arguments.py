@@ -16,10 +16,10 @@ DESCRIPTION = """\
 Look at the files of a store, copy them, or cut them. A node that runs is only read from.
 
 DIR is a node's data directory, a group's store root in it (groups/GROUP), the store root of a
-RocketMQ broker, or a backup.
+RocketMQ broker or of a Java DLedger member, or a backup.
 
   check     is every record whole and in its place, and does what derives from the log agree?
-  dump      records as JSON lines
+  dump      records, or a DLedger group's entries, as JSON lines
   truncate  cut the log's end off; what is cut is kept beside it
   backup    copy the logs of a node, which may run, as far as nothing changes any more
   seed      make a node's data directory from a backup; it starts as a slave and catches up"""
@@ -157,7 +157,13 @@ def _add_dump(commands: _Commands) -> None:
     parser.add_argument("folder", metavar="DIR", help="a node's directory, store root or backup")
     _add_group(parser)
     add = parser.add_argument
-    add("--from", dest="start", type=_offset, metavar="OFFSET", help="none that begins before it")
+    add(
+        "--from",
+        dest="start",
+        type=_offset,
+        metavar="OFFSET",
+        help="none that begins before it (of a dledger group, an index)",
+    )
     add("--topic", help="only of this topic")
     add("--queue", dest="queue_id", type=_offset, metavar="N", help="only of this queue")
     add("--key", help="only those that can be looked up by it")

@@ -152,13 +152,7 @@ def stopped_limit(disk: Disk, store: GroupStore) -> Work[Limit]:
     except SideFileDamaged:
         raise CorruptLog(f"{store.layout.synced}: the synced mark cannot be read") from None
     mark = None if values is None or store.is_compat else values[0]
-    log = CommitLog(
-        folder=store.layout.commit_log,
-        segment_bytes=store.segment_bytes,
-        written_bytes=bases[-1] + store.segment_bytes,
-        disk=disk,
-        bases=bases,
-    )
+    log = CommitLog.look(disk, store.layout.commit_log, store.segment_bytes, bases)
     start = bases[0]
     if mark is not None:
         start = max((base for base in bases if base <= mark), default=start)

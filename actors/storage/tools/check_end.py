@@ -114,13 +114,7 @@ class EndCheck:
     def _ask_recovery(self, first: FileEnd, bases: list[int]) -> Work[bool]:
         """Whether the next start takes the log. It looks at the file with the mark, or the stop."""
         report, store = self.report, self.store
-        log = CommitLog(
-            folder=store.layout.commit_log,
-            segment_bytes=store.segment_bytes,
-            written_bytes=bases[-1] + store.segment_bytes,
-            disk=self.disk,
-            bases=bases,
-        )
+        log = CommitLog.look(self.disk, store.layout.commit_log, store.segment_bytes, bases)
         mark = None if store.is_compat else report.mark_bytes
         below = first.at_bytes if mark is None else min(first.at_bytes, mark)
         start = max((base for base in bases if base <= below), default=bases[0])

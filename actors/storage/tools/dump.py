@@ -157,10 +157,6 @@ def _fields(data: bytes, at: int, size_max: int) -> dict[str, Any]:
     record = decode_record(data, at, check_crc=False, size_max=size_max)
     properties = dict(record.properties_map)
     tags, keys = properties.pop(TAGS, ""), properties.pop(KEYS, "")
-    try:
-        body, encoding = record.body.decode(), "utf-8"
-    except UnicodeDecodeError:
-        body, encoding = base64.b64encode(record.body).decode(), "base64"
     return {
         "offset": record.physical_offset,
         "size_bytes": record.size,
@@ -179,9 +175,16 @@ def _fields(data: bytes, at: int, size_max: int) -> dict[str, Any]:
         "sys_flag": record.sys_flag,
         "reconsume_times": record.reconsume_times,
         "prepared_transaction_offset": record.prepared_transaction_offset,
-        "body": body,
-        "body_encoding": encoding,
+        **body_fields(record.body),
     }
+
+
+def body_fields(body: bytes) -> dict[str, str]:
+    """A payload's two keys."""
+    try:
+        return {"body": body.decode(), "body_encoding": "utf-8"}
+    except UnicodeDecodeError:
+        return {"body": base64.b64encode(body).decode(), "body_encoding": "base64"}
 
 
 def _host(host: tuple[str, int]) -> str:

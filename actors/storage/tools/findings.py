@@ -44,12 +44,31 @@ class Findings:
 
 
 @attrs.define(kw_only=True)
-class StoreReport:
+class Report:
     """One store, checked.
 
     Attributes:
         group: its name.
-        state: "stopped", "running", "backup", "not stopped in order".
+        state: "stopped", "running", "backup", "not stopped in order"; "in memory": the group
+            keeps no entries on disk.
+        findings: what is not as it should be.
+    """
+
+    group: str
+    state: str = "stopped"
+    findings: Findings = attrs.field(factory=Findings)
+
+    @property
+    def is_good(self) -> bool:
+        """No damage."""
+        return not self.findings.damage_count
+
+
+@attrs.define(kw_only=True)
+class StoreReport(Report):
+    """The store of a classic group.
+
+    Attributes:
         files: log files that hold something.
         first_bytes: offset of the log's first byte.
         end_bytes: offset behind the last good record.
@@ -60,11 +79,8 @@ class StoreReport:
         index_files, entries: the same for the index.
         torn_bytes: bytes behind the end that the next start will set aside.
         bytes_read: of the log.
-        findings: what is not as it should be.
     """
 
-    group: str
-    state: str = "stopped"
     files: int = 0
     first_bytes: int = 0
     end_bytes: int = 0
@@ -77,9 +93,41 @@ class StoreReport:
     entries: int = 0
     torn_bytes: int = 0
     bytes_read: int = 0
-    findings: Findings = attrs.field(factory=Findings)
 
-    @property
-    def is_good(self) -> bool:
-        """No damage."""
-        return not self.findings.damage_count
+
+@attrs.define(kw_only=True)
+class LedgerReport(Report):
+    """The store of a DLedger member. Indexes and terms are -1 where there are none.
+
+    Attributes:
+        files: data files that were read.
+        first_index, end_index: of the first and the last good entry.
+        end_term: of the last one.
+        first_bytes, end_bytes: where the log begins, and where the last good entry ends.
+        entries: good entries.
+        summed: of these, how many were compared with their checksums; Java keeps none.
+        indexed: of these, how many the index leads to.
+        committed_index: as the checkpoint says.
+        mark_bytes: the synced mark; None without one.
+        term, voted_for: as currterm says; the vote "" if nobody has it.
+        snapshots: indexes of those that are whole.
+        torn_bytes: bytes behind the end that the next start will set aside.
+        bytes_read: of the log.
+    """
+
+    files: int = 0
+    first_index: int = -1
+    end_index: int = -1
+    end_term: int = -1
+    first_bytes: int = 0
+    end_bytes: int = 0
+    entries: int = 0
+    summed: int = 0
+    indexed: int = 0
+    committed_index: int = -1
+    mark_bytes: int | None = None
+    term: int = -1
+    voted_for: str = ""
+    snapshots: list[int] = attrs.field(factory=list)
+    torn_bytes: int = 0
+    bytes_read: int = 0

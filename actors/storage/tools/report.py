@@ -9,7 +9,7 @@ import attrs
 
 from actors.config.command_line import columns
 from actors.storage.tools.backup import BackedUp
-from actors.storage.tools.findings import StoreReport
+from actors.storage.tools.findings import LedgerReport, Report, StoreReport
 from actors.storage.tools.steps import Step
 from actors.storage.tools.truncate import Plan
 
@@ -18,12 +18,19 @@ COLUMNS = ("group", "result", "state", "files", "first", "end", "records", "sync
            "units", "index entries")  # fmt: skip
 
 
-def check_lines(reports: Sequence[StoreReport]) -> list[str]:
-    """A table, one row per group, and below it what was found."""
-    if not reports:
+LEDGER_COLUMNS = ("group", "result", "state", "files", "first", "end", "entries", "end term",
+                  "committed", "term", "vote", "checksums", "snapshots")  # fmt: skip
+
+
+def check_lines(reports: Sequence[StoreReport], ledgers: Sequence[LedgerReport] = ()) -> list[str]:
+    """A table for each kind, one row per group, and below them what was found."""
+    if not reports and not ledgers:
         return ["no groups"]
-    lines = columns([COLUMNS, *map(_row, reports)], left=3)
-    for report in reports:
+    lines = columns([COLUMNS, *map(_row, reports)], left=3) if reports else []
+    if ledgers:
+        lines += columns([LEDGER_COLUMNS, *map(_ledger_row, ledgers)], left=3)
+    every: tuple[Report, ...] = (*reports, *ledgers)
+    for report in every:
         findings = report.findings
         lines += [f"{report.group}: damage: {line}" for line in findings.damage]
         if findings.damage_count > len(findings.damage):
@@ -32,6 +39,22 @@ def check_lines(reports: Sequence[StoreReport]) -> list[str]:
         if findings.note_count > len(findings.notes):
             lines.append(f"{report.group}: note: {findings.note_count} in all")
     return lines
+
+
+def _ledger_row(report: LedgerReport) -> tuple[str, ...]:
+    numbers = (
+        report.files,
+        report.first_index,
+        report.end_index,
+        report.entries,
+        report.end_term,
+        report.committed_index,
+        report.term,
+    )
+    result = "good" if report.is_good else "DAMAGE"
+    shown = ("-" if number < 0 else str(number) for number in numbers)
+    vote, last = report.voted_for or "-", (str(report.summed), str(len(report.snapshots)))
+    return (report.group, result, report.state, *shown, vote, *last)
 
 
 def _row(report: StoreReport) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from typing import TypeAlias, TypeVar
 
 import attrs
 
@@ -22,12 +23,12 @@ from actors.storage.commit_log import segment_bases, segment_path
 from actors.storage.dledger.layout import LedgerLayout
 from actors.storage.identity import FORMAT_VERSION, LOCK_CONTENT, Identity, read_identity
 from actors.storage.layout import StoreLayout
-from actors.storage.path_kinds import check_kinds, is_folder
+from actors.storage.path_kinds import check_kinds, is_file, is_folder
 from actors.storage.tools.manifest import Manifest, is_incomplete, read_manifest
 from wire.message_record import RECORD_BYTES_MAX, RECORD_OVERHEAD_MAX
 
-_LEDGER = "a dledger group's store, which its node checks at each start and nobody else reads"
-EXPECTED = "expected a node's data directory, a store root (with commitlog/) or a backup"
+EXPECTED = "expected a node's data directory, a store root (commitlog/ or data/) or a backup"
+T = TypeVar("T", "GroupStore", "GroupStore | GroupLedger")
 
 
 class Kind(enum.Enum):
@@ -39,18 +40,16 @@ class Kind(enum.Enum):
 
 
 @attrs.frozen(kw_only=True)
-class GroupStore:
-    """One store.
+class _Group:
+    """What is known of a group without looking at its files.
 
     Attributes:
         name: the group; the folder's name where no node says so.
-        layout: its paths.
         segment_bytes: size of its log files; 0: there are none and nobody says it.
         settings: the group's settings at the node's last start, key -> JSON; {} for others.
     """
 
     name: str
-    layout: StoreLayout
     segment_bytes: int
     settings: Mapping[str, str]
 
@@ -64,11 +63,43 @@ class GroupStore:
         """The group has `compat = "upstream"`: recovery cuts whatever the mark says."""
         return self.settings.get("compat") == '"upstream"'
 
+
+@attrs.frozen(kw_only=True)
+class GroupStore(_Group):
+    """The store of a classic group.
+
+    Attributes:
+        layout: its paths.
+    """
+
+    layout: StoreLayout
+
     @property
     def record_bytes_max(self) -> int:
         """Largest record that is taken for one."""
         body = self.setting("max_message_bytes") or 0
         return max(RECORD_BYTES_MAX, body + RECORD_OVERHEAD_MAX)
+
+
+@attrs.frozen(kw_only=True)
+class GroupLedger(_Group):
+    """The store of a member of a DLedger group.
+
+    Attributes:
+        layout: its paths.
+        index_file_bytes: size of its index files; 0: there are none and nobody says it.
+    """
+
+    layout: LedgerLayout
+    index_file_bytes: int
+
+    @property
+    def is_in_memory(self) -> bool:
+        """The group has `store = "memory"`: only term and vote are here."""
+        return self.settings.get("store") == '"memory"'
+
+
+AnyStore: TypeAlias = GroupStore | GroupLedger
 
 
 @attrs.frozen(kw_only=True)
@@ -82,7 +113,7 @@ class Target:
         node_dir: the node's directory; None for a store of another program and for a backup.
         identity: whose it is, as the node says.
         stores: its classic groups, or the one that was named.
-        ledgers: its DLedger groups, whose stores are not read here.
+        ledgers: its DLedger groups, or the one that was named.
         manifest: a backup's own list.
     """
 
@@ -93,20 +124,22 @@ class Target:
     identity: Identity | None
     stores: tuple[GroupStore, ...]
     manifest: Manifest | None = None
-    ledgers: tuple[str, ...] = ()
+    ledgers: tuple[GroupLedger, ...] = ()
+
+    @property
+    def every(self) -> tuple[AnyStore, ...]:
+        """Stores of either kind."""
+        return (*self.stores, *self.ledgers)
 
 
 def find_target(disk: Disk, path: str, group: str | None = None) -> Target:
     """Understand `path` (absolute); `group` names one of its groups.
 
-    Raises: ConfigError: it is nothing of ours, an incomplete backup, or has no such group; what is
-        meant is the store of a DLedger group.
+    Raises: ConfigError: it is nothing of ours, an incomplete backup, or has no such group.
     """
     if not is_folder(disk, path):
         found = "a file" if disk.exists(path) else "no such folder"
         raise ConfigError(f"{path}: {EXPECTED}, found {found}")
-    if _is_ledger(disk, path):
-        raise ConfigError(f"{path}: {EXPECTED}, found {_LEDGER}")
     top = _top_of(disk, path)
     if is_incomplete(disk, top):
         raise ConfigError(
@@ -115,51 +148,70 @@ def find_target(disk: Disk, path: str, group: str | None = None) -> Target:
         )
     manifest = read_manifest(disk, top)
     identity = None if manifest is not None else _identity(disk, top)
-    if manifest is None and identity is None and not disk.exists(f"{path}/commitlog"):
+    is_store = disk.exists(f"{path}/commitlog") or _is_ledger(disk, path)
+    if manifest is None and identity is None and not is_store:
         raise ConfigError(f"{path}: {EXPECTED}, found {_found(disk, path)}")
     kind = Kind.STORE if identity is None else Kind.NODE
     if manifest is not None:
         kind = Kind.BACKUP
-    ledgers: tuple[str, ...] = ()
-    if top != path:
-        stores: tuple[GroupStore, ...] = (_store(disk, path, identity),)
-    elif kind is Kind.STORE:
-        stores = (_store(disk, path, None),)
-    else:
-        names = disk.listdir(f"{path}/groups")
-        ledgers = tuple(name for name in names if _is_ledger(disk, f"{path}/groups/{name}"))
-        classic = [name for name in names if name not in ledgers]
-        stores = tuple(_store(disk, f"{path}/groups/{name}", identity) for name in classic)
-    if group in ledgers or (ledgers and not stores):
-        found = group or ", ".join(ledgers)
-        raise ConfigError(f"{path}: expected a classic group, found {found}: {_LEDGER}")
-    chosen = _chosen(path, stores, group)
-    for store in chosen:
-        check_kinds(disk, folders=store.layout.folders, files=store.layout.files)
-    return Target(
+    roots = [path]
+    if top == path and kind is not Kind.STORE:
+        roots = [f"{path}/groups/{name}" for name in disk.listdir(f"{path}/groups")]
+    whose = identity if kind is Kind.NODE else None
+    classic = [root for root in roots if not _is_ledger(disk, root)]
+    stores = tuple(_store(disk, root, whose) for root in classic)
+    ledgers = tuple(_ledger(disk, root, whose) for root in roots if root not in classic)
+    if group is not None:
+        _check_known(path, [root.rpartition("/")[2] for root in roots], group)
+        stores = tuple(store for store in stores if store.name == group)
+        ledgers = tuple(ledger for ledger in ledgers if ledger.name == group)
+    target = Target(
         path=path,
         top=top,
         kind=kind,
         node_dir=top if identity is not None else None,
         identity=identity,
-        stores=chosen,
+        stores=stores,
         manifest=manifest,
-        ledgers=ledgers if group is None else (),
+        ledgers=ledgers,
     )
+    for one in target.every:
+        check_kinds(disk, folders=one.layout.folders, files=one.layout.files)
+    return target
 
 
 def one_store(target: Target) -> GroupStore:
-    """The only store. Raises: ConfigError: there are several, or none."""
-    if len(target.stores) == 1:
-        return target.stores[0]
-    known = ", ".join(store.name for store in target.stores) or "none"
+    """The only classic store. Raises: ConfigError: there are several, or none."""
+    if target.ledgers and not target.stores:
+        found = ", ".join(ledger.name for ledger in target.ledgers)
+        raise ConfigError(
+            f"{target.path}: expected a classic group, found {found}: of a dledger group's log only"
+            " its leader has members cut something"
+        )
+    return _only(target, target.stores)
+
+
+def one_log(target: Target) -> AnyStore:
+    """The only store, of either kind. Raises: ConfigError: there are several, or none."""
+    return _only(target, target.every)
+
+
+def _only(target: Target, found: Sequence[T]) -> T:
+    if len(found) == 1:
+        return found[0]
+    known = ", ".join(one.name for one in found) or "none"
     raise ConfigError(f"--group: expected one of the groups of {target.path}: {known}")
 
 
 def _is_ledger(disk: Disk, root: str) -> bool:
-    """Whether a folder is the store of a DLedger group, whatever else was tried with it."""
-    is_classic = disk.exists(f"{root}/commitlog")
-    return not is_classic and is_folder(disk, LedgerLayout(root).commit_log)
+    """Whether a folder is the store of a DLedger group, whatever else was tried with it.
+
+    A member without entries may have nothing but its term and vote.
+    """
+    if disk.exists(f"{root}/commitlog"):
+        return False
+    layout = LedgerLayout(root)
+    return is_folder(disk, layout.commit_log) or is_file(disk, layout.term)
 
 
 def _top_of(disk: Disk, path: str) -> str:
@@ -194,15 +246,28 @@ def _found(disk: Disk, path: str) -> str:
     return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "") if names else "nothing in it"
 
 
-def _store(disk: Disk, root: str, identity: Identity | None) -> GroupStore:
-    name = root.rpartition("/")[2]
-    start = dotted(("groups", name)) + "."
+def _settings(root: str, identity: Identity | None) -> dict[str, str]:
+    """Of the group whose store root it is."""
+    start = dotted(("groups", root.rpartition("/")[2])) + "."
     settings = {} if identity is None else identity.settings
-    own = {key[len(start) :]: value for key, value in settings.items() if key.startswith(start)}
-    layout = StoreLayout(root)
+    return {key[len(start) :]: value for key, value in settings.items() if key.startswith(start)}
+
+
+def _store(disk: Disk, root: str, identity: Identity | None) -> GroupStore:
+    name, layout = root.rpartition("/")[2], StoreLayout(root)
+    own = _settings(root, identity)
     store = GroupStore(name=name, layout=layout, segment_bytes=0, settings=own)
     size = store.setting("segment_bytes") or _usual_size(disk, layout.commit_log)
     return attrs.evolve(store, segment_bytes=size)
+
+
+def _ledger(disk: Disk, root: str, identity: Identity | None) -> GroupLedger:
+    name, layout = root.rpartition("/")[2], LedgerLayout(root)
+    own = _settings(root, identity)
+    found = GroupLedger(name=name, layout=layout, segment_bytes=0, index_file_bytes=0, settings=own)
+    index_bytes = found.setting("index_file_bytes") or _usual_size(disk, layout.index)
+    size = found.setting("data_file_bytes") or _usual_size(disk, layout.commit_log)
+    return attrs.evolve(found, segment_bytes=size, index_file_bytes=index_bytes)
 
 
 def _usual_size(disk: Disk, folder: str) -> int:
@@ -212,15 +277,11 @@ def _usual_size(disk: Disk, folder: str) -> int:
     return common[0][0] if common else 0
 
 
-def _chosen(path: str, stores: tuple[GroupStore, ...], group: str | None) -> tuple[GroupStore, ...]:
-    if group is None:
-        return stores
-    names = tuple(store.name for store in stores)
+def _check_known(path: str, names: Sequence[str], group: str) -> None:
     if group not in names:
         known = ", ".join(names) or "none"
-        hint = suggestion(group, names)
+        hint = suggestion(group, tuple(names))
         raise ConfigError(f"--group: expected a group of {path}, {known}{hint}, found {group}")
-    return tuple(store for store in stores if store.name == group)
 
 
 class InUse(ConfigError):
@@ -236,7 +297,7 @@ def take_locks(disk: Disk, target: Target, *, may_write: bool) -> ExitStack:
 
     Raises: InUse.
     """
-    roots = [store.layout.root for store in target.stores]
+    roots = [one.layout.root for one in target.every]
     if target.node_dir is not None:
         roots.insert(0, target.node_dir)
     with ExitStack() as held:
@@ -274,7 +335,7 @@ def size_of(disk: Disk, path: str) -> int | None:
         return None
 
 
-def log_bases(disk: Disk, store: GroupStore) -> Sequence[int]:
+def log_bases(disk: Disk, store: AnyStore) -> Sequence[int]:
     """First offsets of the log's files; a last one of 0 bytes, which a crash left, is none."""
     folder = store.layout.commit_log
     bases = segment_bases(disk, folder)
@@ -283,17 +344,22 @@ def log_bases(disk: Disk, store: GroupStore) -> Sequence[int]:
     return bases
 
 
-def odd_files(disk: Disk, store: GroupStore, bases: Sequence[int]) -> list[str]:
+def odd_files(disk: Disk, store: AnyStore, bases: Sequence[int]) -> list[str]:
     """What is wrong with the log's files themselves: sizes, names, holes. One line each."""
-    size, wrong = store.segment_bytes, []
+    return odd_in(disk, store.layout.commit_log, store.segment_bytes, bases)
+
+
+def odd_in(disk: Disk, folder: str, size: int, bases: Sequence[int]) -> list[str]:
+    """The same of the files of `size` bytes in a folder."""
+    wrong = []
     for number, base in enumerate(bases):
-        path = segment_path(store.layout.commit_log, base)
+        path = segment_path(folder, base)
         found = size_of(disk, path)
         if found not in (size, None):
             wrong.append(f"{path}: expected {size} bytes, found {found}")
         if base % size:
             wrong.append(f"{path}: the name is no multiple of {size}")
         elif number and base != bases[number - 1] + size:
-            missing = segment_path(store.layout.commit_log, bases[number - 1] + size)
+            missing = segment_path(folder, bases[number - 1] + size)
             wrong.append(f"{missing}: the file is missing, {path} follows")
     return wrong

@@ -254,13 +254,7 @@ def truncate_store(
         kept = yield from _keep_aside(env, store, plan)
     _lower_mark(disk, store, plan.offset)
     bases = segment_bases(disk, layout.commit_log)
-    log = CommitLog(
-        folder=layout.commit_log,
-        segment_bytes=store.segment_bytes,
-        written_bytes=bases[-1] + store.segment_bytes,
-        disk=disk,
-        bases=bases,
-    )
+    log = CommitLog.look(disk, layout.commit_log, store.segment_bytes, bases)
     truncation.truncate(disk, layout, log, min(plan.offset, log.written_bytes))
     yield Step(f"{store.name}: cut", 0, 0)
     if derived is not None:

@@ -1,0 +1,133 @@
+"""Checks of what lies beside a DLedger member's log: term and vote, checkpoint, snapshots."""
+
+from __future__ import annotations
+
+from actors.env.protocols import Disk
+from actors.errors import CorruptLog
+from actors.storage.dledger.layout import LedgerLayout
+from actors.storage.dledger.mark import MarkValues
+from actors.storage.dledger.snapshots import (
+    INSTALLED,
+    TAKEN,
+    Snapshot,
+    SnapshotDamaged,
+    SnapshotFolder,
+)
+from actors.storage.dledger.term_files import FILE_BYTES_MAX, read_term
+from actors.storage.tools.findings import Findings, LedgerReport
+from actors.storage.tools.ledger_files import REFUSED
+from actors.storage.tools.steps import Step, Work, labelled
+from actors.storage.tools.target import GroupLedger
+from wire.dledger_files import decode_ledger_checkpoint
+from wire.errors import RemoteProtocolError
+
+NEW_VOTE = (
+    "never guess a vote: write `voteLeader=` and `currTerm=N`, a line each, N above the term of"
+    " every other member (status), all of which have to run, and start"
+)
+"""A vote that only this member knows of was for itself, and ended with its process; one for
+another is in no later term than that one's own."""
+
+
+def read_committed(disk: Disk, layout: LedgerLayout, findings: Findings) -> int:
+    """The committed index as the checkpoint says it; -1 if it says none."""
+    if not disk.exists(layout.checkpoint):
+        return -1
+    file = disk.open(layout.checkpoint, "r")
+    try:
+        return decode_ledger_checkpoint(file.pread(0, FILE_BYTES_MAX)).committed_index
+    except RemoteProtocolError as error:
+        findings.hurt(
+            f"{layout.checkpoint}: {error}; a start takes nothing for committed until its leader"
+            " says what is: remove it at will"
+        )
+        return -1
+    finally:
+        file.close()
+
+
+def check_term(
+    disk: Disk, ledger: GroupLedger, report: LedgerReport, mark: MarkValues | None
+) -> None:
+    """Term and vote, beside the log's last term."""
+    path, findings = ledger.layout.term, report.findings
+    try:
+        vote = read_term(disk, path, unsynced=ledger.is_compat)
+    except CorruptLog as error:
+        findings.hurt(f"{error}; {NEW_VOTE}")
+        return
+    if vote is None:
+        if mark is not None and report.entries:
+            findings.hurt(f"{path}: there is none, but the log holds entries; {NEW_VOTE}")
+        else:
+            findings.note(f"{path}: there is none: a start begins without a vote")
+        return
+    report.term, report.voted_for = vote.term, vote.voted_for
+    if not disk.exists(path):
+        findings.note(f"{path}: there is none, but what a broken off write has left of it")
+    if vote.term < report.end_term:
+        text = f"{path}: term {vote.term}, but the last entry is of term {report.end_term}"
+        if mark is not None and not ledger.is_compat:
+            findings.hurt(f"{text}: it has forgotten votes; {NEW_VOTE}")
+        else:
+            findings.note(text)
+
+
+def check_snapshots(
+    disk: Disk,
+    ledger: GroupLedger,
+    report: LedgerReport,
+    terms: dict[int, int],
+    limit: int | None,
+) -> Work[None]:
+    """Each of them, and whether the log goes on where they end.
+
+    Args:
+        terms: index -> term of entries of the log.
+        limit: of a running member: so far its log was looked at.
+    """
+    folder = SnapshotFolder(disk, ledger.layout.snapshot, ())
+    findings, damaged = report.findings, []
+    indexes = folder.indexes()
+    for index in indexes:
+        try:
+            snapshot = folder.snapshot(index)
+            step = Step(f"{ledger.name}: snapshot {index}", 0, snapshot.size_bytes)
+            yield from labelled(folder.check(snapshot), step)
+        except FileNotFoundError:
+            continue  # a running member has pruned it
+        except SnapshotDamaged as error:
+            damaged.append(str(error))
+        else:
+            report.snapshots.append(index)
+            _compare(snapshot, report, terms, limit)
+    newest = max(report.snapshots, default=-1)
+    is_covered = report.first_index <= newest + 1
+    for text in damaged:
+        do = "an older one serves: remove its folder at will" if is_covered else REFUSED
+        findings.hurt(f"{text}; {do}")
+    if indexes and not damaged and not is_covered:
+        findings.hurt(
+            f"{folder.root}: the newest stands for entries up to {newest}, but the"
+            f" log begins at {report.first_index}; {REFUSED}"
+        )
+    for name in (TAKEN, INSTALLED):
+        if limit is None and disk.exists(f"{folder.root}/{name}"):
+            findings.note(f"{folder.root}/{name}: was never finished: the next start removes it")
+
+
+def _compare(
+    snapshot: Snapshot, report: LedgerReport, terms: dict[int, int], limit: int | None
+) -> None:
+    """Beside the entry that it ends with."""
+    term = terms.get(snapshot.index)
+    if term is not None and term != snapshot.term:
+        report.findings.hurt(
+            f"{snapshot.path}: ends with entry {snapshot.index} of term {snapshot.term}, which is"
+            f" of term {term} in the log; {REFUSED}"
+        )
+    if limit is None and report.entries and snapshot.index > report.end_index:
+        report.findings.note(
+            f"{snapshot.path}: stands for entries up to {snapshot.index}, the log ends at"
+            f" {report.end_index}"
+        )
