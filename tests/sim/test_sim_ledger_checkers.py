@@ -10,7 +10,8 @@ import pytest
 from actors.events import dledger, store
 from actors.log_types import Batch, Offsets, Receipt, Record
 from actors.sim.dledger import checkers
-from actors.sim.dledger.members import ledger_config
+from actors.sim.dledger.ledger_bytes import SimLedgers, index_of
+from actors.sim.dledger.members import DATA_FILE_BYTES, SimGroups, ledger_config
 from actors.sim.history import (
     AppendAnswered,
     AppendAsked,
@@ -21,9 +22,10 @@ from actors.sim.history import (
     OffsetsSeen,
     RecordsRead,
 )
-from actors.sim.world import SimEvent
+from actors.sim.world import SimEvent, open_world
+from actors.storage.commit_log import segment_path
 from actors.storage.dledger.term_files import TermVote
-from wire.dledger_entry import encode_entry, new_entry
+from wire.dledger_entry import encode_blank, encode_entry, new_entry
 
 GROUP = ledger_config(3, {"g0": {}}).ledger_groups_of("n0")[0]
 
@@ -43,6 +45,9 @@ class Logs:
     def entry(self, node: str, index: int) -> bytes:
         log = self.logs.get(node, [])
         return log[index] if index < len(log) else b""
+
+    def first(self, node: str) -> int:
+        return next((at for at, each in enumerate(self.logs.get(node, [])) if each), -1)
 
     def holds(self, node: str, wanted: bytes) -> bool:
         log = self.logs.get(node, [])
@@ -292,6 +297,34 @@ def test_a_log_that_was_cut_and_goes_on_otherwise(judged: Judged) -> None:
     assert judged.see(looked("n1", 3.0)) == ["LogMatching"]
 
 
+def begun_anew(judged: Judged, *log: bytes) -> None:
+    """n2's log goes on with entry 6, behind a gap; n1's has all of them."""
+    judged.logs.logs["n1"] += [entry(4), entry(5), entry(6, 2), entry(7, 2)]
+    assert judged.see(looked("n1", 2.0), looked("n2", 2.0)) == []
+    judged.logs.logs["n2"] = [b""] * 6 + list(log)
+    judged.see(looked("n2", 3.0))
+
+
+@pytest.mark.parametrize(
+    ("other", "objects"),
+    [(entry(7, 2), False), (entry(7, 2, b"other"), True), (entry(6, 2, b"other"), True)],
+    ids=["the same", "another behind", "another first"],
+)
+def test_a_log_that_was_begun_anew(judged: Judged, other: bytes, objects: bool) -> None:
+    log = {6: entry(6, 2), 7: entry(7, 2)} | {index_of(other): other}
+    begun_anew(judged, *log.values())
+    assert judged.see() == ["LogMatching"] * objects
+
+
+def test_what_comes_before_a_log_that_was_begun_anew_is_learned_from_others(judged: Judged) -> None:
+    judged.logs.logs["n2"] = [b"", b"", entry(2, 2), entry(3, 2)]
+    assert judged.see(looked("n2", 2.0)) == []
+    judged.logs.logs["n0"][2:] = [entry(2, 2), entry(3, 2)]
+    assert judged.see(looked("n0", 3.0)) == []
+    judged.logs.logs["n1"][1:] = [entry(1, 2), entry(2, 2)]
+    assert judged.see(looked("n1", 4.0)) == ["LogMatching"]
+
+
 def test_an_answer_that_is_not_committed(judged: Judged) -> None:
     assert judged.see(asked(1, b"b"), answered(1, 2, 2)) == ["AcknowledgedIsCommitted"]
 
@@ -307,3 +340,25 @@ def test_an_answer_that_names_another_entry(judged: Judged) -> None:
 )
 def test_a_read_of_what_is_not_committed(judged: Judged, seen: Observation) -> None:
     assert judged.see(seen) == ["ReadsOnlyCommitted"]
+
+
+async def test_where_the_files_of_a_log_begin(autojump_clock: object) -> None:
+    async with open_world("files") as world:
+        groups = SimGroups(world, ledger_config(1, {"g0": {}}))
+        logs = SimLedgers(groups, groups.config.ledger_groups_of("n0")[0])
+        disk, folder = logs.disk("n0"), logs.layout("n0").commit_log
+        assert logs.first("n0") == -1
+        disk.mkdir(folder)
+        assert logs.first("n0") == -1
+        file = disk.open(segment_path(folder, DATA_FILE_BYTES), "x")
+        file.resize(DATA_FILE_BYTES)
+        assert logs.first("n0") == -1
+        behind = encode_entry(new_entry(index=6, term=2, pos=DATA_FILE_BYTES + 100, body=b"b"))
+        file.pwrite(encode_blank(100), 0)
+        file.pwrite(behind, 100)
+        assert logs.first("n0") == 6
+        assert logs.has_let_go("n0", DATA_FILE_BYTES + 99)
+        assert not logs.has_let_go("n0", DATA_FILE_BYTES + 100)
+        file.pwrite(encode_entry(new_entry(index=5, term=2, pos=DATA_FILE_BYTES, body=b"b")), 0)
+        assert logs.first("n0") == 5
+        file.close()

@@ -16,7 +16,7 @@ from actors.config import DLedgerGroup
 from actors.events import store
 from actors.events.dledger import CommittedRose, LedgerTruncated, RoleChanged
 from actors.sim.dledger.election_checkers import ElectionSafety, LeaderIsElected, VoteOnce
-from actors.sim.dledger.ledger_bytes import LedgerBytes, body_of, term_of
+from actors.sim.dledger.ledger_bytes import LedgerBytes, body_of, index_of, term_of
 from actors.sim.history import (
     AppendAnswered,
     AppendAsked,
@@ -288,12 +288,14 @@ class CommittedNeverLost:
 
 @attrs.define(kw_only=True)
 class LogMatching:
-    """Entries of the same index and term are the same, and so is what comes before them."""
+    """Entries of the same index and term are the same, and so is what comes before them. Of a log
+    that was begun anew nobody knows what came before its first entry there.
+    """
 
     group: DLedgerGroup
     logs: LedgerBytes
-    _made: dict[tuple[int, int], tuple[bytes, int]] = attrs.field(factory=dict, init=False)
-    _read: dict[str, list[bytes]] = attrs.field(factory=dict, init=False)
+    _made: dict[tuple[int, int], tuple[bytes, int | None]] = attrs.field(factory=dict, init=False)
+    _read: dict[str, tuple[int, list[bytes]]] = attrs.field(factory=dict, init=False)
 
     def see(self, seen: Observation) -> Iterator[str]:
         match seen:
@@ -304,18 +306,26 @@ class LogMatching:
                 yield from self._look(seen.node)
 
     def _look(self, node: str) -> Iterator[str]:
-        read, entry_of = self._read.setdefault(node, []), self.logs.entry
-        while read and entry_of(node, len(read) - 1) != read[-1]:
+        first, read = self._read.get(node, (0, []))
+        entry_of = self.logs.entry
+        while read and entry_of(node, first + len(read) - 1) != read[-1]:
             read.pop()  # it was cut
-        while entry := entry_of(node, len(read)):
-            before = term_of(read[-1]) if read else -1
-            key = len(read), term_of(entry)
-            made = self._made.setdefault(key, (entry, before))
-            if made[0] != entry:
-                yield f"{node} has another entry of index {key[0]} and term {key[1]}"
-            elif made[1] != before:
-                yield f"{node} has term {before} before index {key[0]} of term {key[1]}"
+        if not read:
+            first = max(self.logs.first(node), 0)
+        while entry := entry_of(node, first + len(read)):
+            yield from self._judge(node, entry, read)
             read.append(entry)
+        self._read[node] = first, read
+
+    def _judge(self, node: str, entry: bytes, behind: list[bytes]) -> Iterator[str]:
+        index, term = index_of(entry), term_of(entry)
+        before = term_of(behind[-1]) if behind else None if index else -1
+        made, made_before = self._made.get((index, term), (entry, before))
+        if made != entry:
+            yield f"{node} has another entry of index {index} and term {term}"
+        elif before is not None and made_before not in (before, None):
+            yield f"{node} has term {before} before index {index} of term {term}"
+        self._made[index, term] = made, before if made_before is None else made_before
 
 
 @attrs.define(kw_only=True)

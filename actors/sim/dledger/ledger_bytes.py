@@ -66,6 +66,9 @@ class LedgerBytes(Protocol):
     def entry(self, node: str, index: int) -> bytes:
         """As the member's processes see it; b"" if it is not there."""
 
+    def first(self, node: str) -> int:
+        """The index of the first entry that the member's processes see; -1 if there is none."""
+
     def holds(self, node: str, entry: bytes) -> bool:
         """Whether the member has it as the group's durability asks, or had let go of it."""
 
@@ -106,6 +109,18 @@ class SimLedgers:
         head = ENTRY_HEAD.unpack_from(entry)
         return entry if head[:3] == (MAGIC_NORMAL, length, index) and head[4] == place else b""
 
+    def first(self, node: str) -> int:
+        if self.group.store == "memory":
+            member = self.groups.running(node)
+            held = None if member is None else member.places[self.group.name].held
+            return held.first if held is not None and held.entries else -1
+        place = self._begin(node)
+        head = b"" if place is None else self.written(node, place, ENTRY_HEAD_BYTES)
+        if len(head) < ENTRY_HEAD_BYTES:
+            return -1
+        magic, _, index, *_ = ENTRY_HEAD.unpack(head)
+        return int(index) if magic == MAGIC_NORMAL else -1
+
     def holds(self, node: str, entry: bytes) -> bool:
         if self.group.store == "memory":
             held = self._in_memory(node, index_of(entry))
@@ -126,17 +141,8 @@ class SimLedgers:
         """Whether the member's log begins behind that place: what was there has expired, here or
         where it came from.
         """
-        disk, layout = self.disk(node), self.layout(node)
-        if not disk.exists(layout.commit_log):
-            return False
-        bases = segment_bases(disk, layout.commit_log)
-        if not bases:
-            return False
-        if bases[0] > place:
-            return True
-        head = self.written(node, bases[0], BLANK_HEAD_BYTES)
-        magic, rest = (int.from_bytes(part, "big", signed=True) for part in (head[:4], head[4:]))
-        return magic == BLANK_MAGIC and bases[0] + rest > place
+        begin = self._begin(node)
+        return begin is not None and begin > place
 
     def vote(self, node: str) -> TermVote | None:
         if self.group.store == "memory":
@@ -165,6 +171,20 @@ class SimLedgers:
     def disk(self, node: str) -> SimDisk:
         """Its machine's."""
         return self.groups.world.node(node).disk
+
+    def _begin(self, node: str) -> int | None:
+        """Where the member's log begins, behind what fills the head of a file that it was begun
+        anew in; None: there are no files.
+        """
+        disk, layout = self.disk(node), self.layout(node)
+        if not disk.exists(layout.commit_log):
+            return None
+        bases = segment_bases(disk, layout.commit_log)
+        if not bases:
+            return None
+        head = self.written(node, bases[0], BLANK_HEAD_BYTES)
+        magic, rest = (int.from_bytes(part, "big", signed=True) for part in (head[:4], head[4:]))
+        return bases[0] + rest if magic == BLANK_MAGIC else bases[0]
 
     def _undamaged(self, node: str, path: str, start: int, data: bytes) -> bytes:
         found = bytearray(data)
