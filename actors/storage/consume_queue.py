@@ -14,7 +14,7 @@ Differs:
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 
 import attrs
 
@@ -84,6 +84,9 @@ class ConsumeQueues:
     def end_bytes(self) -> int:
         """Largest end of a record that has a unit: upstream's "largest dispatched offset"."""
         return max((queue.end_bytes for queue in self._queues.values()), default=-1)
+
+    def __iter__(self) -> Iterator[Queue]:
+        return iter(self._queues.values())
 
     def recover(self, log_end_bytes: int) -> Generator[None, None, bool]:
         """Load all queues and cut the units of records at or behind the log's end.

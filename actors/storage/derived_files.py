@@ -17,7 +17,7 @@ from actors.env import Env
 from actors.env.protocols import Disk
 from actors.storage.commit_log import NO_ROOM
 from actors.storage.consume_queue import ConsumeQueues, QueueGap, is_safe_topic
-from actors.storage.dispatch_state import DispatchState
+from actors.storage.dispatch_state import UNKNOWN_COUNT, DispatchState, count_units
 from actors.storage.index_files import IndexDamaged, IndexFiles, is_index_name
 from actors.storage.layout import StoreLayout
 from actors.storage.queue_files import list_queues, scan_queue
@@ -110,8 +110,9 @@ class DerivedFiles:
             return log_min_bytes
         trusted = min(state.dispatched_bytes, limit_bytes)
         # Before anything is cut: a later start must not trust what is going to be missing.
-        self._note(attrs.evolve(state, dispatched_bytes=trusted))
+        self._note(state.up_to(trusted))
         dropped = yield from self.queues.recover(trusted)
+        dropped |= state.lacks_units(self.queues, trusted)
         try:
             dropped |= yield from self.index.recover(state)
             if not dropped:
@@ -210,6 +211,7 @@ class DerivedFiles:
 
     def _state_at(self, at_bytes: int, seen_bytes: int) -> DispatchState:
         name, header = self.index.newest()
+        ahead = self.queues.end_bytes > at_bytes  # a rebuild is under way, or a full disk
         return DispatchState(
             dispatched_bytes=at_bytes,
             seen_bytes=seen_bytes,
@@ -219,6 +221,7 @@ class DerivedFiles:
             index_slots_used=header.slots_used,
             index_end_ts=header.end_ts,
             index_end_offset=header.end_offset,
+            units_count=UNKNOWN_COUNT if ahead else count_units(self.queues),
         )
 
     def trim(self, log_min_bytes: int) -> None:

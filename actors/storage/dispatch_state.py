@@ -3,17 +3,23 @@
 Upstream judges by the units it finds and by the checkpoint's times. After a power loss a queue may
 have lost units that another one still has, and index files are deleted. Ours writes down, after
 each flush, up to where every unit and index entry is on the disk, so nothing behind is trusted and
-nothing before is done again.
+nothing before is done again. It also counts the units: a queue that ends early, as its last file
+was deleted or damaged, would have its offsets given away a second time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 import attrs
 
 from actors.env.protocols import Disk
+from actors.storage.queue_files import Queue
 from actors.storage.side_file import SideFile, SideFileDamaged, read_side_file
+
+UNKNOWN_COUNT = 0
+_COUNT_MAX = (1 << 63) - 1
 
 
 @attrs.frozen(kw_only=True)
@@ -27,9 +33,11 @@ class DispatchState:
         queue_count: consume queues there were; fewer at a start means that some were deleted.
         index_name: name of the newest index file as a number; 0 without one.
         index_units_next, index_slots_used, index_end_ts, index_end_offset: its header's fields.
+        units_count: the next offsets of all queues together; UNKNOWN_COUNT: some queue had units of
+            records behind `dispatched_bytes`.
     """
 
-    FIELDS: ClassVar[int] = 8
+    FIELDS: ClassVar[int] = 9
 
     dispatched_bytes: int
     seen_bytes: int
@@ -39,6 +47,7 @@ class DispatchState:
     index_slots_used: int = 0
     index_end_ts: int = 0
     index_end_offset: int = 0
+    units_count: int = UNKNOWN_COUNT
 
     @classmethod
     def open(cls, disk: Disk, path: str) -> tuple[SideFile, DispatchState | None]:
@@ -68,3 +77,21 @@ class DispatchState:
         """As the side file holds them."""
         found: tuple[int, ...] = attrs.astuple(self)
         return found
+
+    def up_to(self, offset_bytes: int) -> DispatchState:
+        """The same without what is derived from records behind the offset."""
+        if offset_bytes >= self.dispatched_bytes:
+            return self
+        return attrs.evolve(self, dispatched_bytes=offset_bytes, units_count=UNKNOWN_COUNT)
+
+    def lacks_units(self, queues: Iterable[Queue], below_bytes: int) -> bool:
+        """Whether these queues, scanned for records below `below_bytes`, are not all there was."""
+        if self.units_count == UNKNOWN_COUNT or below_bytes != self.dispatched_bytes:
+            return False
+        return count_units(queues) != self.units_count
+
+
+def count_units(queues: Iterable[Queue]) -> int:
+    """The next offsets of the queues that have units; UNKNOWN_COUNT if no field holds it."""
+    count = sum(queue.next_offset for queue in queues if queue.end_bytes >= 0)
+    return count if count <= _COUNT_MAX else UNKNOWN_COUNT

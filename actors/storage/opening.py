@@ -27,7 +27,7 @@ from actors.storage.dispatch_state import DispatchState
 from actors.storage.found_bytes import sync_file, sync_found, write_again
 from actors.storage.given_up import GivenUp
 from actors.storage.layout import StoreLayout
-from actors.storage.queue_files import list_queues, scan_queue
+from actors.storage.queue_files import Queue, list_queues, scan_queue
 from actors.storage.queue_heads import NextOffsets, add_offsets
 from actors.storage.side_file import SideFile, SideFileDamaged
 from actors.storage.small_files import create_abort, read_checkpoint, remove_abort
@@ -135,7 +135,7 @@ def _open(
         was_clean=was_clean,
         found=found,
         kept_bytes=kept,
-        last_store_ts=max(found.last_store_ts, checkpoint.log_ts),
+        last_store_ts=found.last_store_ts or checkpoint.log_ts,
         next_offsets=offsets,
         first_offset=0 if group.compat else GivenUp.read(disk, layout.given_up).next_offset,
     )
@@ -251,7 +251,7 @@ def next_offsets(
     """The next queue offset of every queue: from its units, then from the records behind them.
 
     Upstream takes the units alone, after it has dispatched the whole log (4.9), or as they are
-    (5.3.3, and `compat`: T22). If queues are missing, the whole log says it.
+    (5.3.3, and `compat`: T22). If queues or units are missing, the whole log says it.
     """
     offsets: NextOffsets = {}
     unsure: NextOffsets = {}  # of queues whose newest records may have been given up
@@ -269,6 +269,7 @@ def next_offsets(
         return behind
     given_up = GivenUp.read(disk, layout.given_up)
     start = trusted = min(max(state.dispatched_bytes, log.min_bytes), log.written_bytes)
+    found: list[Queue] = []
     for topic, queue_id in queues:
         folder = f"{layout.consume_queue}/{topic}/{queue_id}"
         queue = scan_queue(disk, folder, group.consume_queue_bytes, trusted)
@@ -276,9 +277,12 @@ def next_offsets(
         if queue is None:
             start = log.min_bytes
             continue
+        found.append(queue)
         offsets[topic, queue_id] = queue.next_offset
         if queue.end_bytes <= given_up.end_bytes:
             unsure[topic, queue_id] = max(queue.next_offset, given_up.next_offset)
+    if state.lacks_units(found, trusted):
+        start = log.min_bytes
     yield from add_offsets(disk, log, start, log.written_bytes, behind)
     known = {key: max(offset, offsets.get(key, 0)) for key, offset in behind.items()}
     return {**offsets, **unsure, **known}

@@ -199,3 +199,12 @@ def test_a_recovery_that_dies_while_it_cuts(steps: int) -> None:
     assert files.queues.next_offset("t", 0) == 10
     for number in range(10):
         assert files.index.find("t", f"k{number}", 9) == (number * size,)
+
+
+def test_a_checkpoint_from_the_future_stamps_no_record() -> None:
+    disk = sim_disk()
+    store = opened(disk)
+    store.log.append(record(0, b"x", ts=EPOCH_MS))
+    disk.kill()
+    write_checkpoint(disk, LAYOUT.checkpoint, Checkpoint(log_ts=1 << 60, queue_ts=1 << 60))
+    assert opened(disk).last_store_ts == EPOCH_MS

@@ -1,0 +1,90 @@
+"""Consume queues that lack their newest units at a start: no queue offset is given twice."""
+
+from typing import Any
+
+import pytest
+from storage_kit import finish
+from store_kit import ROOT, Kit, running, sim_disk, small_group
+from test_storage_opening import LAYOUT, flushed_files
+
+from actors.events import store as events
+from actors.log_types import Message
+from actors.sim.disk import SimDisk
+from actors.storage.derived_files import DerivedFiles
+from actors.storage.dispatch_state import UNKNOWN_COUNT, count_units
+from actors.storage.queue_files import Queue
+
+QUEUE = f"{ROOT}/consumequeue/t/0"
+LAST = f"{QUEUE}/{2000:020d}"
+FIRST_COUNT, OTHER_COUNT = 150, 30  # a file of the queue holds 100 units
+
+
+def lose_file(disk: SimDisk) -> None:
+    disk.unlink(LAST)
+
+
+def lose_content(disk: SimDisk) -> None:
+    disk.open(LAST, "w").pwrite(bytes(400), 0)
+
+
+def damage_unit(disk: SimDisk) -> None:
+    """Its physical offset lies far behind the log."""
+    disk.open(LAST, "w").pwrite(b"\x7f", 20 * 30)
+
+
+async def appended(kit: Kit) -> None:
+    for topic, count in (("t", FIRST_COUNT), ("u", OTHER_COUNT)):
+        await kit.append(*(Message(topic, b"x") for _ in range(count)))
+    await kit.dispatched((await kit.range()).written_bytes)
+
+
+@pytest.mark.parametrize("damage", [lose_file, lose_content, damage_unit])
+@pytest.mark.parametrize("ordered", [True, False])
+async def test_no_queue_offset_is_given_twice(
+    autojump_clock: Any, damage: Any, ordered: bool
+) -> None:
+    disk = sim_disk()
+    async with running(disk) as kit:
+        await appended(kit)
+    if not ordered:
+        disk.open(f"{ROOT}/abort", "x").close()
+    damage(disk)
+    async with running(disk) as kit:
+        assert kit.of(events.DispatchStarted)[0].from_bytes == 0
+        await kit.append(Message("t", b"new"), Message("u", b"new"))
+        await kit.dispatched((await kit.range()).written_bytes)
+        for topic, count in (("t", FIRST_COUNT), ("u", OTHER_COUNT)):
+            found = await kit.units(topic)
+            assert found.next_offset == count + 1
+        more = await kit.units("t", position=100)
+        assert len({unit[0] for unit in more.units}) == FIRST_COUNT + 1 - 100
+
+
+async def test_queues_that_are_whole_are_not_built_again(autojump_clock: Any) -> None:
+    disk = sim_disk()
+    async with running(disk) as kit:
+        await appended(kit)
+    async with running(disk) as kit:
+        end = (await kit.range()).written_bytes
+        assert kit.of(events.DispatchStarted)[0].from_bytes == end
+
+
+def test_units_are_counted_only_up_to_what_is_flushed() -> None:
+    """A full disk, or a rebuild, leaves units of records that are dispatched once more."""
+    env, size, data = flushed_files(sim_disk())
+    files = DerivedFiles(env=env, layout=LAYOUT, group=small_group())
+    finish(files.recover(0, len(data)))
+    half = files.begin_flush(5 * size, len(data), len(data))
+    assert half is not None
+    assert half.state.units_count == UNKNOWN_COUNT
+    files.end_flush(half)
+    whole = files.begin_flush(len(data), len(data), len(data))
+    assert whole is not None
+    assert whole.state.units_count == 10
+    files.close()
+
+
+def test_a_sum_that_no_field_holds_is_unknown() -> None:
+    far = [Queue(folder="", bases=[0], next_bytes=20 << 62, end_bytes=1) for _ in range(2)]
+    assert count_units(far[:1]) == 1 << 62
+    assert count_units(far) == UNKNOWN_COUNT
