@@ -28,11 +28,10 @@ from actors.sim.faults import ACTIONS, draw_script
 from actors.sim.history import History, Observation
 from actors.sim.liveness import look_around
 from actors.sim.log_bytes import DiskLogBytes
-from actors.sim.machines import SimMachines
 from actors.sim.marks import counted
 from actors.sim.network import NetworkOptions
+from actors.sim.outcome import outcome_of
 from actors.sim.plan import FAULTS_S, Outcome, Plan
-from actors.sim.runner import Runner
 from actors.sim.scheduler import InOrder, Policy, Priorities, RandomOrder, Starve, Within
 from actors.sim.validations import validate
 from actors.sim.workload import Workload
@@ -231,26 +230,5 @@ async def simulate(plan: ClassicPlan, tell: Callable[[Observation], None] | None
             faults.notice_failure(name)
         if not any(cluster.runs(name) for name in cluster.names):
             validate(cluster, group, history, logs)
-        return Outcome(
-            plan=plan,
-            fingerprint=world.fingerprint.hexdigest(),
-            digest=history.digest(),
-            violations=tuple(history.violations),
-            counts={
-                **counted(history.observations, group.segment_bytes),
-                **fault_counts(faults),
-                **restarts(cluster),
-            },
-            virtual_s=trio.current_time(),
-            steps=world.fingerprint.steps,
-        )
-
-
-def fault_counts(faults: Runner) -> dict[str, int]:
-    """How often each action took effect, under the names of a sweep."""
-    return {f"fault {kind}": count for kind, count in faults.counts.items()}
-
-
-def restarts(cluster: SimMachines[Any]) -> dict[str, int]:
-    """How often nodes were started again, likewise."""
-    return {"restarts": sum(max(0, node.boots - 1) for node in cluster.world.nodes)}
+        counts = counted(history.observations, group.segment_bytes)
+        return outcome_of(plan, world, history, faults, cluster, counts)

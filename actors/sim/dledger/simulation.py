@@ -26,8 +26,9 @@ from actors.sim.dledger.workload import LedgerWorkload
 from actors.sim.failures import NothingFails
 from actors.sim.history import History, Invariant, Observation
 from actors.sim.liveness import QueuesBounded, look_around
+from actors.sim.outcome import outcome_of
 from actors.sim.plan import Outcome
-from actors.sim.simulation import SCRIPT_EXTRA_S, fault_counts, make_policy, restarts
+from actors.sim.simulation import SCRIPT_EXTRA_S, make_policy
 from actors.sim.world import open_world
 
 CONVERGE_S: Final = 60.0
@@ -90,19 +91,8 @@ async def simulate_ledgers(
         for name in groups.names:
             faults.notice_failure(name)
         _validate(groups, logs, chosen, own, history)
-        return Outcome(
-            plan=plan,
-            fingerprint=world.fingerprint.hexdigest(),
-            digest=history.digest(),
-            violations=tuple(history.violations),
-            counts={
-                **ledger_counts(history.observations),
-                **fault_counts(faults),
-                **restarts(groups),
-            },
-            virtual_s=trio.current_time(),
-            steps=world.fingerprint.steps,
-        )
+        counts = ledger_counts(history.observations)
+        return outcome_of(plan, world, history, faults, groups, counts)
 
 
 def _invariants(
