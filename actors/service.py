@@ -45,7 +45,13 @@ from actors.runtime import (
 )
 from actors.state_machine import Machines
 from actors.storage import event_log
-from actors.storage.identity import NEW_RECORD, NodeDirectory, events_path, open_directory
+from actors.storage.identity import (
+    NEW_RECORD,
+    NodeDirectory,
+    events_path,
+    identity_path,
+    open_directory,
+)
 from actors.trees.node import node_tree
 from actors.version import VERSION
 
@@ -171,6 +177,7 @@ class _OpenNode(AbstractAsyncContextManager[Node]):
         async with AsyncExitStack() as stack:
             directory = _take_directory(config, self._name, env)
             stack.callback(directory.close)
+            _check_masters(config, self._name, directory)
             node = await _start(config, self._name, env, directory, self._machines, stack)
             # Last in, first out; and whatever becomes of it, the tree is stopped behind it.
             stack.push_async_callback(_drain, node)
@@ -222,6 +229,20 @@ def _take_directory(config: ClusterConfig, name: str, env: Env) -> NodeDirectory
         )
     except OSError as error:
         raise ConfigError(f"{path}: cannot be used as a data directory: {error}") from error
+
+
+def _check_masters(config: ClusterConfig, name: str, directory: NodeDirectory) -> None:
+    """A promotion outlives the file that it was made under: whom it named may have been removed."""
+    for group in config.classic_groups_of(name):
+        record = directory.record(group.name)
+        master = record.promotion_master
+        if master and master not in group.members:
+            raise ConfigError(
+                f"{config.path or 'the configuration'}: key groups.{group.name}: expected {master}"
+                f" among its members, whom promotion {record.promotion_number} made master"
+                f" ({identity_path(directory.path)}), found {', '.join(group.members)}:"
+                " put it back, and promote another one before it leaves"
+            )
 
 
 async def _start(

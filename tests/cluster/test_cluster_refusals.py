@@ -257,6 +257,20 @@ def test_data_directory_locked_by_this_process(
     assert "found a lock of this process" in found
 
 
+def test_a_promoted_master_that_was_taken_out_of_the_file(
+    capfd: pytest.CaptureFixture[str], cluster: Cluster
+) -> None:
+    ran_once(cluster, capfd)
+    identity = cluster.folder / "var" / "n0" / "identity.json"
+    known = json.loads(identity.read_text())
+    known["records"]["orders"] |= {"promotion_number": 3, "promotion_master": "n1"}
+    identity.write_text(json.dumps(known))
+    file = cluster.write(cluster.text.replace('["n1", "n2"]', '["n2"]'))
+    found = refusal(capfd, file, "--for", "60s", "--json", "--node", "n0")
+    assert found.startswith(f"{file}: key groups.orders: expected n1 among its members, whom")
+    assert f"({identity}), found n0, n2: put it back" in found
+
+
 def test_nobody_runs(capfd: pytest.CaptureFixture[str], cluster: Cluster) -> None:
     assert refusal(capfd, cluster.write(), "stop").endswith("expected running nodes, found none")
     assert main([cluster.file, "status", "--node", "n1"]) == 1
