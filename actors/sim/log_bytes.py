@@ -13,6 +13,7 @@ from actors.sim.pages import Inode
 from actors.storage.commit_log import segment_bases, segment_path
 from actors.storage.layout import StoreLayout
 from wire.record_encoder import BLANK_BYTES
+from wire.record_scan import Stop, scan
 
 
 class LogBytes(Protocol):
@@ -52,6 +53,24 @@ def common_end(logs: LogBytes, one: str, other: str) -> int:
         if record != logs.written(other, at, at + size):
             return at
         at += size
+
+
+def no_record_at(logs: LogBytes, node: str, start: int, end: int, segment_bytes: int) -> int | None:
+    """Where a node has no whole record, from the place of one to the end of another; None: nowhere.
+
+    A file has its size from the beginning, so zeros that nobody wrote are as long as records.
+    """
+    at = start
+    while at < end:
+        rest = segment_bytes - at % segment_bytes
+        data = logs.written(node, at, min(end, at + rest))
+        _, stopped = scan(data, physical_offset=at)
+        at += stopped.end
+        if stopped.stop is Stop.BLANK and stopped.blank_bytes == rest - stopped.end:
+            at += stopped.blank_bytes
+        elif stopped.stop is not Stop.END or not data:
+            return at
+    return None
 
 
 @attrs.frozen

@@ -11,7 +11,7 @@ import attrs
 from actors.config import ClassicGroup, Group
 from actors.events import ha, store
 from actors.sim.history import FaultInjected, Observation, given_up
-from actors.sim.log_bytes import LogBytes
+from actors.sim.log_bytes import LogBytes, no_record_at
 from actors.sim.world import SimEvent
 
 POWER_LOSSES = ("power_loss", "power_loss_all", "power_loss_in_sync", "old_sector")
@@ -78,7 +78,7 @@ class _Losses:
 @attrs.define(kw_only=True)
 class AcknowledgedIsOnDisks:
     """When an append is acknowledged, `copies` nodes have it and all before it, byte for byte; in a
-    `synced` group on their disks.
+    `synced` group on their disks. What the master has there are records.
     """
 
     group: ClassicGroup
@@ -100,6 +100,11 @@ class AcknowledgedIsOnDisks:
                 self._good[seen.node] = min(end, self._good.get(seen.node, 0))
 
     def _check(self, end: int) -> Iterator[str]:
+        master = self.logs.master
+        start = min(self._good.get(master, 0), end)
+        bad_at = no_record_at(self.logs, master, start, end, self.group.segment_bytes)
+        if bad_at is not None and not self._losses.damage(start, end):
+            yield f"all before {end} was acknowledged, but {master} has no record at {bad_at}"
         holding = [name for name in self.group.counting_nodes if self._has(name, end)]
         if len(holding) < self.group.sure_copies:
             yield (

@@ -23,11 +23,23 @@ from actors.sim.history import (
     line,
 )
 from actors.sim.world import SimEvent
-from wire.record_encoder import encode_blank
+from wire.hosts import Host
+from wire.record_encoder import RecordEncoder, encode_blank
 
+HOST: Host = ("10.0.0.1", 10911)
 SEGMENT = 4096
 GROUP = classic_config(segment_bytes=SEGMENT, copies=2).groups["orders"]
 WRITTEN = classic_config(segment_bytes=SEGMENT, copies=2, durability="written").groups["orders"]
+
+
+def encoded(offset: int) -> bytes:
+    """A record of 100 bytes, as it lies there in the log."""
+    out, encoder = bytearray(), RecordEncoder("orders", HOST, HOST)
+    body = b"x" * (100 - encoder.record_size(0))
+    encoder.encode_into(
+        out, body, queue_id=0, queue_offset=0, physical_offset=offset, store_ts=1, born_ts=1
+    )
+    return bytes(out)
 
 
 @attrs.define
@@ -49,9 +61,9 @@ class Bytes:
         return self.disk.get(node, b"")[start:end]
 
     def all_hold(self, size: int) -> Bytes:
+        log = b"".join(map(encoded, range(0, size, 100)))[:size]
         for node in GROUP.members:
-            self.cache[node] = self.disk[node] = bytes(range(256)) * (size // 256 + 1)
-            self.cache[node] = self.disk[node] = self.cache[node][:size]
+            self.cache[node] = self.disk[node] = log
         return self
 
 

@@ -8,9 +8,11 @@ import attrs
 import pytest
 from test_sim_checkers import (
     GROUP,
+    SEGMENT,
     WRITTEN,
     Bytes,
     acknowledged,
+    encoded,
     recovered,
     reported,
     told,
@@ -29,6 +31,7 @@ from actors.sim.liveness import (
     QueuesBounded,
 )
 from actors.sim.survival import AcknowledgedIsOnDisks, FurthestHolds
+from wire.record_encoder import encode_blank
 
 ACK = acknowledged(0, 300)
 
@@ -70,6 +73,33 @@ def test_the_cache_is_no_disk() -> None:
     logs.disk.update(n1=b"", n2=b"")
     assert problems(on_disks(logs), ACK) != []
     assert problems(on_disks(logs, WRITTEN), ACK) == []
+
+
+def test_zeros_that_nobody_wrote_are_no_record() -> None:
+    """A file has its full size from the beginning, on all nodes alike."""
+    logs = Bytes().all_hold(400)
+    for node in GROUP.members:
+        logs.disk[node] = logs.cache[node] = logs.cache[node][:300] + bytes(SEGMENT - 300)
+    alone = attrs.evolve(WRITTEN, copies=1)
+    for group in (GROUP, WRITTEN, alone):
+        checker = on_disks(logs, group)
+        assert problems(checker, ACK) == []
+        (text,) = problems(checker, acknowledged(300, 400))
+        assert text == "all before 400 was acknowledged, but n0 has no record at 300"
+        damage = fault("damaged", "n0 300 to 301")
+        assert problems(on_disks(logs, group), damage, acknowledged(300, 400)) == []
+
+
+@pytest.mark.parametrize("filler", [SEGMENT - 300, SEGMENT - 301])
+def test_a_filler_leads_to_the_next_file(filler: int) -> None:
+    logs = Bytes().all_hold(SEGMENT + 104)
+    for node in GROUP.members:
+        log = bytearray(logs.cache[node][:300] + bytes(SEGMENT - 300))
+        log[300:308] = encode_blank(filler)
+        logs.disk[node] = logs.cache[node] = bytes(log) + encoded(SEGMENT)
+    wanted = [] if filler == SEGMENT - 300 else [300]
+    found = problems(on_disks(logs), acknowledged(0, SEGMENT + 100))
+    assert [int(text.split()[-1]) for text in found] == wanted
 
 
 def test_all_before_it_counts_too() -> None:
