@@ -16,7 +16,7 @@ from actors.config import ClassicGroup, ClusterConfig
 from actors.env import Network
 from actors.errors import Closed, NotEnoughReplicas, NotMaster
 from actors.ha import connection_state, role_messages
-from actors.ha.core.role_effects import Fence, Role, RoleState
+from actors.ha.core.role_effects import Fence, Role, RoleState, RoleView
 from actors.ha.core.states import HAConnectionState
 from actors.ha.role_board import RoleBoard
 from actors.log_types import Batch, NewRecord, Offsets, Receipt
@@ -70,6 +70,7 @@ class ClassicPart:
     keeper: ActorRef[role_messages.Message]
     counts: GroupCounts = attrs.Factory(GroupCounts)
     _led: dict[str, ClassicGroup] = attrs.Factory(dict)  # by master: at most its members
+    _in_vain: RoleView | None = None  # it stayed this for as long as an append may wait
     _stopping: bool = False
 
     @staticmethod
@@ -155,9 +156,13 @@ class ClassicPart:
     async def wait_open(self) -> None:
         """Return once appends are taken here, within the time that an append may wait.
 
+        What one has waited for in vain the next ones do not wait for: a connection's appends come
+        one after the other, and the last of many would wait for all their times.
+
         Raises: NotMaster, NotEnoughReplicas, Closed. Nothing was written.
         """
         name, board = self.name, self.board
+        found = board.view
         if board.is_open and not self.store.alive:
             raise Closed(f"{self.node} has no log of {name} open")
         with trio.move_on_after(self.file_group.slave_timeout_s):
@@ -167,8 +172,13 @@ class ClassicPart:
                     raise NotMaster(f"{self.node} is a slave of {name}", hint=view.master)
                 if view.state is RoleState.FENCED and view.fence not in PASSING:
                     raise NotEnoughReplicas(f"{self.node} is fenced in {name}: {view.reason}")
+                if view == self._in_vain:
+                    break
                 await board.wait_changed(view)
-            return
+            else:
+                return
+        if board.view == found:
+            self._in_vain = found
         reason = board.view.reason or "has not opened it yet"
         raise NotEnoughReplicas(f"{self.node} takes no appends of {name}: {reason}")
 
