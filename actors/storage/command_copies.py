@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from typing import Any
 
 from actors.api.socket_file import read_pointer
 from actors.client.connection import connect
 from actors.client.targets import parse_target
 from actors.config import ClusterConfig
 from actors.config.bounds import NAME
+from actors.config.command_line import complain
 from actors.env.protocols import Disk, Env
 from actors.errors import ConfigError, StorageError, TriologError
 from actors.storage.command_steps import (
@@ -18,47 +20,86 @@ from actors.storage.command_steps import (
     answer,
     drive,
     held,
+    stays_up_to,
     synced_mark,
-    tell_passed_over,
 )
 from actors.storage.tools import arguments, report
 from actors.storage.tools import seed as seeding
 from actors.storage.tools.backup import (
+    BackedUp,
     Limit,
     copy_groups,
     make_manifest,
     open_backup,
     stopped_limit,
 )
+from actors.storage.tools.ledger_backup import (
+    LedgerLimit,
+    copy_ledgers,
+    limit_at,
+    stopped_ledger_limit,
+)
 from actors.storage.tools.manifest import write_manifest
-from actors.storage.tools.target import GroupStore, Target, find_target
+from actors.storage.tools.target import GroupLedger, GroupStore, Target, find_target
+
+NOT_SEEDED = (
+    "a dledger group's member begins empty and copies all from its leader; one on a copy would"
+    " have forgotten votes, and what it acknowledged"
+)
 
 
 async def backup(env: Env, command: arguments.Backup) -> int:
     """Copy the groups of a node or a store. Returns the exit code."""
     disk, folder = env.disk, absolute(command.target)
     target = find_target(disk, absolute(command.folder), command.group)
-    tell_passed_over(target)
     locks, is_running = held(disk, target)
     with locks:
         limits: dict[str, Limit] = {}
+        ledger_limits: dict[str, LedgerLimit] = {}
         for store in target.stores:
             if is_running:
                 limits[store.name] = await _running_limit(disk, target, store)
             else:
                 limits[store.name] = await drive(stopped_limit(disk, store))
+        for ledger in target.ledgers:
+            if is_running:
+                ledger_limits[ledger.name] = await _running_ledger(disk, target, ledger)
+            else:
+                ledger_limits[ledger.name] = await drive(stopped_ledger_limit(disk, ledger))
         open_backup(disk, target, folder)
-        done = await drive(copy_groups(disk, target, folder, limits))
+        done = BackedUp()
+        await drive(copy_groups(disk, target, folder, limits, done))
+        await drive(copy_ledgers(disk, target, folder, ledger_limits, done))
         if is_running:
             for store in target.stores:
                 now = await _running_limit(disk, target, store)
                 if now.end_bytes < limits[store.name].end_bytes:
                     raise StorageError(f"{store.name}: its log was cut while it was copied; again")
-        manifest = make_manifest(disk, target, done.groups, env.wall_clock_ms())
-        write_manifest(disk, folder, manifest)
+        write_manifest(disk, folder, make_manifest(disk, target, done, env.wall_clock_ms()))
     result = report.backup_object(done, folder)
     await answer(result, report.backup_lines(done, folder), json=command.json)
     return EXIT_OK
+
+
+async def _status(disk: Disk, target: Target, group: str) -> dict[str, Any] | None:
+    """What a running node says of a group; None: it does not answer."""
+    assert target.node_dir is not None
+    try:
+        async with connect(read_pointer(disk, target.node_dir), name="backup") as client:
+            found: dict[str, Any] = (await client.status())["groups"][group]
+    except (OSError, TriologError, KeyError, ExceptionGroup):
+        return None
+    return found
+
+
+async def _running_ledger(disk: Disk, target: Target, ledger: GroupLedger) -> LedgerLimit:
+    """What a running member has committed and synced; as its checkpoint says if it is silent."""
+    status = await _status(disk, target, ledger.name)
+    if status is None:
+        index = stays_up_to(disk, ledger)
+        return limit_at(disk, ledger, index, "the checkpoint of a member that did not answer")
+    index = min(status["synced_index"], status["committed_index"])
+    return limit_at(disk, ledger, index, "committed and synced on a running member")
 
 
 async def _running_limit(disk: Disk, target: Target, store: GroupStore) -> Limit:
@@ -66,12 +107,9 @@ async def _running_limit(disk: Disk, target: Target, store: GroupStore) -> Limit
 
     Raises: TriologError: it does not know yet what is acknowledged.
     """
-    assert target.node_dir is not None
     assert target.identity is not None
-    try:
-        async with connect(read_pointer(disk, target.node_dir), name="backup") as client:
-            status = (await client.status())["groups"][store.name]
-    except (OSError, TriologError, KeyError, ExceptionGroup):
+    status = await _status(disk, target, store.name)
+    if status is None:
         return Limit(synced_mark(disk, store), "the synced mark of a node that did not answer")
     synced, acknowledged = status["synced_bytes"], status["acknowledged_bytes"]
     if synced and not acknowledged:
@@ -104,6 +142,11 @@ def _seed_plan(disk: Disk, command: arguments.Seed) -> tuple[seeding.Seed, Clust
     source = find_target(disk, absolute(command.folder))
     if source.manifest is None:
         raise ConfigError(f"{source.path}: expected a backup with a manifest, found none")
+    if not source.manifest.groups:
+        names = ", ".join(ledger.name for ledger in source.ledgers)
+        raise ConfigError(f"{source.path}: expected a classic group, found {names}: {NOT_SEEDED}")
+    for ledger in source.ledgers:
+        complain(f"triolog: {ledger.name} is passed over: {NOT_SEEDED}")
     text, config = command.target, None
     if text.endswith(".toml") or text.rpartition(":")[0].endswith(".toml"):
         found = parse_target(text)

@@ -38,15 +38,18 @@ from actors.storage.command_steps import (
     stays_up_to,
 )
 from actors.storage.tools import arguments, report
-from actors.storage.tools.backup import read_raw_identity, verify_group
+from actors.storage.tools.backup import read_raw_identity
 from actors.storage.tools.check import CheckOptions, check_store
+from actors.storage.tools.copying import verify_group
 from actors.storage.tools.dump import Wanted, dump_store
-from actors.storage.tools.findings import StoreReport
+from actors.storage.tools.findings import LedgerReport, StoreReport
+from actors.storage.tools.ledger_backup import verify_ledger
 from actors.storage.tools.ledger_check import check_ledger
 from actors.storage.tools.ledger_dump import dump_ledger
 from actors.storage.tools.target import (
     GroupLedger,
     Kind,
+    Target,
     find_target,
     one_log,
     one_store,
@@ -123,21 +126,29 @@ async def _check(env: Env, command: arguments.Check) -> int:
     with locks:
         for store in target.stores:
             found = await drive(check_store(env.disk, store, options))
-            if target.manifest is not None:
-                for group in target.manifest.groups:
-                    if group.name == store.name:
-                        for line in await drive(verify_group(env.disk, target.top, group)):
-                            found.findings.hurt(line)
+            for group in () if target.manifest is None else target.manifest.groups:
+                if group.name == store.name:
+                    log_folder = store.layout.commit_log
+                    for line in await drive(verify_group(env.disk, log_folder, group)):
+                        found.findings.hurt(line)
             if target.node_dir is not None and not is_running:
                 _compare_with_identity(env.disk, target.node_dir, found)
             reports.append(found)
-        ledgers = [
-            await drive(check_ledger(env.disk, ledger, options)) for ledger in target.ledgers
-        ]
+        ledgers = [await _check_ledger(env.disk, target, one, options) for one in target.ledgers]
     good = all(each.is_good for each in reports) and all(each.is_good for each in ledgers)
     result = {"path": target.path, "good": good, "groups": reports, "ledgers": ledgers}
     await answer(result, report.check_lines(reports, ledgers), json=command.json)
     return EXIT_OK if good else EXIT_FAILED
+
+
+async def _check_ledger(
+    disk: Disk, target: Target, ledger: GroupLedger, options: CheckOptions
+) -> LedgerReport:
+    found = await drive(check_ledger(disk, ledger, options))
+    for copy in () if target.manifest is None else target.manifest.ledgers:
+        if copy.name == ledger.name:
+            await drive(verify_ledger(disk, ledger.layout, copy, found))
+    return found
 
 
 def _compare_with_identity(disk: Disk, node_dir: str, found: StoreReport) -> None:

@@ -12,7 +12,7 @@ import trio
 
 from actors.client.lines import write_out
 from actors.client.report import as_json
-from actors.config.command_line import OUTPUT, complain
+from actors.config.command_line import OUTPUT
 from actors.env.protocols import Disk
 from actors.errors import ConfigError
 from actors.storage.dledger.term_files import read_checkpoint
@@ -24,14 +24,6 @@ from actors.storage.tools.target import AnyStore, GroupLedger, GroupStore, InUse
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 PROGRESS_INTERVAL_S = 0.2
 T = TypeVar("T")
-
-
-def tell_passed_over(target: Target) -> None:
-    """Say which groups a command on all of them leaves out."""
-    for name in target.ledgers:
-        complain(
-            f"triolog: {name} is passed over: a dledger group, whose store only its node reads"
-        )
 
 
 async def drive(work: Work[T], output: list[bytes] | None = None) -> T:

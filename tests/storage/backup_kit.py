@@ -32,8 +32,9 @@ def backup(disk: Any, limit: int | None = None, dest: str = DEST) -> BackedUp:
         for store in target.stores
     }
     open_backup(disk, target, dest)
-    done = finish(copy_groups(disk, target, dest, limits))
-    write_manifest(disk, dest, make_manifest(disk, target, done.groups, 5))
+    done = BackedUp()
+    finish(copy_groups(disk, target, dest, limits, done))
+    write_manifest(disk, dest, make_manifest(disk, target, done, 5))
     return done
 
 

@@ -34,17 +34,20 @@ from actors.errors import ConfigError, CorruptLog, StorageError
 from actors.sim.disk import SimDisk
 from actors.storage.side_file import SideFile
 from actors.storage.tools.backup import (
+    BackedUp,
     Limit,
     copy_groups,
     make_manifest,
     open_backup,
     stopped_limit,
-    verify_group,
 )
+from actors.storage.tools.copying import verify_group
 from actors.storage.tools.dump import Wanted, dump_store
 from actors.storage.tools.manifest import write_manifest
 from actors.storage.tools.steps import finish
 from actors.storage.tools.target import Kind, find_target
+
+COPIED = f"{DEST}/groups/orders/commitlog"
 
 
 async def test_a_stopped_node(autojump_clock: Any) -> None:
@@ -59,7 +62,7 @@ async def test_a_stopped_node(autojump_clock: Any) -> None:
     (group,) = target.manifest.groups
     assert (group.first_bytes, group.end_bytes) == (0, end)
     assert sum(file.size_bytes for file in group.files) == end
-    assert finish(verify_group(disk, DEST, group)) == []
+    assert finish(verify_group(disk, COPIED, group)) == []
     assert (target.manifest.cluster, target.manifest.node, target.manifest.boot) == (
         "demo",
         "n0",
@@ -119,7 +122,7 @@ async def test_a_hole_is_no_expiry(autojump_clock: Any) -> None:
     disk = await node_disk()
     target = find_target(disk, NODE_DIR)
     open_backup(disk, target, DEST)
-    work = copy_groups(disk, target, DEST, {"orders": Limit(3 * S, "test")})
+    work = copy_groups(disk, target, DEST, {"orders": Limit(3 * S, "test")}, BackedUp())
     next(work)
     disk.unlink(f"{LAYOUT.commit_log}/{S:020d}")
     with pytest.raises(StorageError, match="vanished, though older files are there"):
@@ -250,16 +253,16 @@ async def test_a_damaged_backup_is_found(autojump_clock: Any) -> None:
     hurt = twin(disk)
     write_at(hurt, path, 20, b"\x07")  # the queue offset: no CRC of the record covers it
     assert checked(hurt, DEST, is_backup=True).is_good
-    assert "expected CRC-32" in finish(verify_group(hurt, DEST, group))[0]
+    assert "expected CRC-32" in finish(verify_group(hurt, COPIED, group))[0]
     with pytest.raises(CorruptLog, match="expected CRC-32"):
         seeded(hurt)
     assert not hurt.exists(NEW)
     hurt = twin(disk)
     hurt.open(path, "w").resize(100)
-    assert "expected 4096 bytes, found 100" in finish(verify_group(hurt, DEST, group))[0]
+    assert "expected 4096 bytes, found 100" in finish(verify_group(hurt, COPIED, group))[0]
     hurt = twin(disk)
     hurt.unlink(path)
-    assert "is missing" in finish(verify_group(hurt, DEST, group))[0]
+    assert "is missing" in finish(verify_group(hurt, COPIED, group))[0]
     for content in (b"", b"{}", b"[1]", b'{"format_version": 1, "groups": [1]}', b"[" * 99999):
         hurt = twin(disk)
         file = hurt.open(f"{DEST}/backup.json", "w")
@@ -283,8 +286,9 @@ def test_a_store_of_a_real_broker(tmp_path: pathlib.Path) -> None:
         limit = finish(stopped_limit(disk, store))
         assert limit.end_bytes == end
         open_backup(disk, target, dest + name)
-        done = finish(copy_groups(disk, target, dest + name, {name: limit}))
-        write_manifest(disk, dest + name, make_manifest(disk, target, done.groups, 5))
+        done = BackedUp()
+        finish(copy_groups(disk, target, dest + name, {name: limit}, done))
+        write_manifest(disk, dest + name, make_manifest(disk, target, done, 5))
         assert (done.groups[0].first_bytes, done.groups[0].end_bytes) == (first, end)
         log = pathlib.Path(f"{dest}{name}/groups/{name}/commitlog")
         for path in (GOLDEN / "5.3.3" / name / "commitlog").iterdir():

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import pathlib
+import shutil
 import sys
+from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 import trio
 from free_ports import free_port
 
 import actors
+from actors.errors import CorruptLog
 from actors.storage.command_line import run_command_line
 
 pytestmark = pytest.mark.real_io
@@ -34,7 +38,6 @@ master = "n0"
 port = {}
 segment_bytes = 65536
 """
-PASSED = "triolog: ledger is passed over: a dledger group, whose store only its node reads\n"
 
 
 def node_of(folder: pathlib.Path, text: str) -> pathlib.Path:
@@ -137,6 +140,99 @@ def test_mistakes_are_one_line_and_change_nothing(
     assert before == {path: path.read_bytes() for path in node.rglob("*") if path.is_file()}
 
 
+def test_a_backup_of_both_kinds(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
+    node = node_of(tmp_path, (CLUSTER + CLASSIC).format(free_port(), free_port()))
+    fill(node)
+    copy = tmp_path / "copy"
+    code, out, err = run(capfd, "backup", node, copy, "--json")
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    assert [group["name"] for group in found["groups"]] == ["orders"]
+    (ledger,) = found["ledgers"]
+    assert ledger["limit"] == "the end of a stopped log"
+    assert ledger["end_index"] == ledger["committed_index"] >= 100
+    code, out, err = run(capfd, "check", copy)
+    assert (code, err) == (0, "")
+    assert out.count("backup") >= 2
+    assert "never for a member that joins it again" in out
+    dumps = [run(capfd, "dump", folder, "--group", "ledger")[1] for folder in (node, copy)]
+    assert dumps[0] == dumps[1]
+    code, out, err = run(capfd, "seed", copy, tmp_path / "n7")
+    assert code == 0
+    assert err.startswith("triolog: ledger is passed over: a dledger group's member begins empty")
+    assert not (tmp_path / "n7" / "groups" / "ledger").exists()
+    (copy / "backup.json").rename(tmp_path / "moved.json")
+    code, out, err = run(capfd, "check", copy)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "an incomplete copy" in err
+
+
+def test_a_member_neither_starts_on_a_copy_nor_is_seeded_from_it(
+    tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    node = node_of(tmp_path, CLUSTER.format(free_port()))
+    fill(node)
+    code, out, err = run(capfd, "backup", node, tmp_path / "copy")
+    assert (code, err) == (0, "")
+    assert "to read, or to begin the whole group anew; never for a member that joins it" in out
+    code, out, err = run(capfd, "seed", tmp_path / "copy", tmp_path / "n7")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "expected a classic group, found ledger: a dledger group's member begins empty" in err
+    store = node / "groups" / "ledger"
+    shutil.rmtree(store)
+    shutil.copytree(tmp_path / "copy" / "groups" / "ledger", store)
+    with pytest.raises(CorruptLog, match="may vote twice in one term"):
+        fill(node)
+
+
+THREE = CLUSTER.replace(
+    'n0 = "127.0.0.1"', 'n0 = "127.0.0.1"\nn1 = "127.0.0.2"\nn2 = "127.0.0.3"'
+).replace('["n0"]', '["n0", "n1", "n2"]\nheartbeat_interval_s = 0.3')
+
+
+async def led(nodes: list[Any]) -> Any:
+    """The member that leads."""
+    while True:
+        for node in nodes:
+            if (await node.status())["groups"]["ledger"]["open"]:
+                return node
+        await trio.sleep(0.05)
+
+
+async def appended(file: pathlib.Path, bodies: list[bytes]) -> list[bytes]:
+    """All that the group holds, and shows, once it has taken these."""
+    async with AsyncExitStack() as stack:
+        names = ("n0", "n1", "n2")
+        opening = [actors.open_node(str(file), name) for name in names]
+        nodes = [await stack.enter_async_context(each) for each in opening]
+        with trio.fail_after(60):
+            leader = await led(nodes)
+            receipt = await leader.log("ledger").append(bodies)
+            found: list[bytes] = []
+            async with leader.log("ledger").reader(start=0) as batches:
+                async for batch in batches:
+                    found += [record.body for record in batch.records]
+                    if batch.next >= receipt.next:
+                        break
+    return found
+
+
+async def test_a_whole_group_begins_anew_on_one_copy(tmp_path: pathlib.Path) -> None:
+    """As the README says: on every member, without the mark."""
+    file = tmp_path / "c.toml"
+    file.write_text(THREE.format(free_port()))
+    old = [b"old %d" % number for number in range(50)]
+    assert await appended(file, old) == old
+    tool = [sys.executable, "-m", "actors.storage", "backup"]
+    await trio.run_process([*tool, str(tmp_path / "var" / "n1"), str(tmp_path / "copy")])
+    for name in ("n0", "n1", "n2"):
+        store = tmp_path / "var" / name / "groups" / "ledger"
+        shutil.rmtree(store)
+        shutil.copytree(tmp_path / "copy" / "groups" / "ledger", store)
+        (store / "synced").unlink()
+    assert await appended(file, [b"new"]) == [*old, b"new"]
+
+
 async def test_a_running_member(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "c.toml"
     file.write_text(CLUSTER.format(free_port()) + "checkpoint_interval_s = 0.1\n")
@@ -163,3 +259,13 @@ async def test_a_running_member(tmp_path: pathlib.Path) -> None:
         assert (code, errors) == (0, "")
         bodies = [json.loads(line)["body"] for line in output.splitlines()]
         assert [body for body in bodies if body] == [f"line {n}" for n in range(100)]
+        code, output, errors = await tool("backup", node, tmp_path / "copy", "--json")
+        assert (code, errors) == (0, "")
+        (copied,) = json.loads(output)["ledgers"]
+        assert copied["limit"] == "committed and synced on a running member"
+        assert copied["end_index"] == copied["committed_index"] == receipt.next - 1
+        await handle.log("ledger").append([b"more"] * 500)
+    code, output, errors = await tool("check", tmp_path / "copy")
+    assert (code, errors) == (0, "")
+    code, output, errors = await tool("dump", tmp_path / "copy")
+    assert [json.loads(line)["body"] for line in output.splitlines()] == bodies

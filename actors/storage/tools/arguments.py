@@ -22,7 +22,11 @@ RocketMQ broker or of a Java DLedger member, or a backup.
   dump      records, or a DLedger group's entries, as JSON lines
   truncate  cut the log's end off; what is cut is kept beside it
   backup    copy the logs of a node, which may run, as far as nothing changes any more
-  seed      make a node's data directory from a backup; it starts as a slave and catches up"""
+  seed      make a node's data directory from a backup; it starts as a slave and catches up
+
+Check, dump and backup take classic and DLedger groups, truncate and seed classic ones. A backup of
+a DLedger member is to be read, or to begin the whole group anew on every member. It never brings
+one member back: that one would have forgotten votes, and entries that it acknowledged."""
 EPILOG = """\
 `python -m actors.storage COMMAND --help` lists a command's options.
 Exit codes: 0 done, 1 ran and failed (check: damage), 2 wrong usage or configuration."""

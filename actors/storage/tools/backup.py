@@ -13,22 +13,22 @@ manifest, last. An interrupted backup is begun again and compares what it finds 
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Mapping
 from typing import Any
 
 import attrs
 
-from actors.env.protocols import Disk, File
-from actors.errors import ConfigError, CorruptLog, StorageError
+from actors.env.protocols import Disk
+from actors.errors import ConfigError, CorruptLog
 from actors.storage import recovery
-from actors.storage.commit_log import CommitLog, segment_bases, segment_path
+from actors.storage.commit_log import CommitLog, segment_path
 from actors.storage.identity import UNREADABLE, identity_path
 from actors.storage.layout import StoreLayout
 from actors.storage.path_kinds import check_kinds
 from actors.storage.side_file import SideFileDamaged, read_side_file
+from actors.storage.tools.copying import BackedUp as BackedUp
+from actors.storage.tools.copying import LogCopy, refuse_unfinished
 from actors.storage.tools.manifest import (
-    BackedUpFile,
     BackedUpGroup,
     Manifest,
     incomplete_path,
@@ -37,11 +37,9 @@ from actors.storage.tools.manifest import (
 )
 from actors.storage.tools.steps import Step, Work, labelled
 from actors.storage.tools.target import GroupStore, Kind, Target, log_bases, odd_files
-from actors.storage.tools.walk import READ_BYTES, Ending, read_file
+from actors.storage.tools.walk import Ending, read_file
 
-PART = ".part"
 MARK_BYTES_MAX = 1 << 20
-NOTHING = -1
 RAW_BYTES_MAX = 16 << 20
 
 
@@ -56,22 +54,6 @@ class Limit:
 
     end_bytes: int
     why: str
-
-
-@attrs.define
-class BackedUp:
-    """What was copied.
-
-    Attributes:
-        groups: for the manifest.
-        notes: what a person should know, one line each.
-        copied_bytes: written; `reused_bytes`: found there from an interrupted run, and equal.
-    """
-
-    groups: list[BackedUpGroup] = attrs.field(factory=list)
-    notes: list[str] = attrs.field(factory=list)
-    copied_bytes: int = 0
-    reused_bytes: int = 0
 
 
 def open_backup(disk: Disk, source: Target, folder: str) -> None:
@@ -110,7 +92,7 @@ def _about(source: Target) -> dict[str, Any]:
     return {
         "cluster": "" if identity is None else identity.cluster,
         "node": "" if identity is None else identity.node,
-        "groups": [[store.name, store.segment_bytes] for store in source.stores],
+        "groups": [[store.name, store.segment_bytes] for store in source.every],
     }
 
 
@@ -136,11 +118,7 @@ def stopped_limit(disk: Disk, store: GroupStore) -> Work[Limit]:
 
     Raises: CorruptLog: damage below the synced mark. ConfigError: a truncation is not ended.
     """
-    cutting = read_side_file(disk, store.layout.truncating, 2)
-    if cutting is not None and cutting[0] != NOTHING:
-        raise ConfigError(
-            f"{store.layout.root}: a truncation to {cutting[0]} was interrupted: run it again first"
-        )
+    refuse_unfinished(disk, store.layout.root, store.layout.truncating)
     bases = list(log_bases(disk, store))
     if not bases:
         return Limit(0, "an empty log")
@@ -165,22 +143,21 @@ def stopped_limit(disk: Disk, store: GroupStore) -> Work[Limit]:
 
 
 def copy_groups(
-    disk: Disk, source: Target, folder: str, limits: Mapping[str, Limit]
-) -> Work[BackedUp]:
-    """Copy every group's log into `folder`, which `open_backup` took.
+    disk: Disk, source: Target, folder: str, limits: Mapping[str, Limit], done: BackedUp
+) -> Work[None]:
+    """Copy every classic group's log into `folder`, which `open_backup` took.
+
+    Args:
+        done: as far as it is.
 
     Raises: StorageError: the log is damaged or was cut under our hands. OSError.
     """
-    done = BackedUp()
     for store in source.stores:
         copying = _Copying(disk, store, f"{folder}/groups/{store.name}", limits[store.name], done)
         done.groups.append((yield from copying.run()))
-    return done
 
 
-def make_manifest(
-    disk: Disk, source: Target, groups: list[BackedUpGroup], made_ms: int
-) -> Manifest:
+def make_manifest(disk: Disk, source: Target, done: BackedUp, made_ms: int) -> Manifest:
     """The list that ends a backup."""
     identity = source.identity
     raw = {} if source.node_dir is None else read_raw_identity(disk, source.node_dir)
@@ -190,7 +167,8 @@ def make_manifest(
         boot=0 if identity is None else identity.boot,
         made_ms=made_ms,
         identity=raw,
-        groups=tuple(groups),
+        groups=tuple(done.groups),
+        ledgers=tuple(done.ledgers),
     )
 
 
@@ -213,38 +191,20 @@ class _Copying:
     _root: str
     _limit: Limit
     _done: BackedUp
-    _files: list[BackedUpFile] = attrs.field(factory=list, init=False)
-    _expired_count: int = attrs.field(default=0, init=False)
 
     def run(self) -> Work[BackedUpGroup]:
-        folder = StoreLayout(self._root).commit_log
-        self._disk.mkdir(folder)
         end = yield from self._record_end()
-        bases = [base for base in log_bases(self._disk, self._store) if base < end]
-        for base in bases:
-            try:
-                yield from self._file(folder, base, min(end - base, self._store.segment_bytes), end)
-            except FileNotFoundError:
-                self._expired(base)
-        if self._expired_count:
-            start = self._files[0].base_bytes if self._files else end
-            self._done.notes.append(
-                f"{self._store.name}: {self._expired_count} files expired before they were copied:"
-                f" the copy begins at {start}"
-            )
-        kept = [segment_path(folder, file.base_bytes) for file in self._files]
-        for name in self._disk.listdir(folder):
-            if f"{folder}/{name}" not in kept:  # expired since, or of an interrupted run
-                self._disk.unlink(f"{folder}/{name}")
-        self._disk.sync_dir(folder)
-        return BackedUpGroup(
+        copy = LogCopy(
+            disk=self._disk,
             name=self._store.name,
-            segment_bytes=self._store.segment_bytes,
-            first_bytes=self._files[0].base_bytes if self._files else end,
+            source=self._store.layout.commit_log,
+            target=StoreLayout(self._root).commit_log,
+            file_bytes=self._store.segment_bytes,
             end_bytes=end,
             limit=self._limit.why,
-            files=tuple(self._files),
+            done=self._done,
         )
+        return (yield from copy.run(log_bases(self._disk, self._store)))
 
     def _record_end(self) -> Work[int]:
         """The end of the last whole record within the limit: a slave's may lie within one."""
@@ -273,94 +233,3 @@ class _Copying:
                 end: int = stop.value.at_bytes
                 return end
             yield Step(f"{self._store.name}: the end", piece.offset - base, limit - base)
-
-    def _expired(self, base: int) -> None:
-        """A file vanished. From the front: the copy begins behind it."""
-        older = [b for b in segment_bases(self._disk, self._store.layout.commit_log) if b < base]
-        if older:
-            path = segment_path(self._store.layout.commit_log, base)
-            raise StorageError(f"{path}: vanished, though older files are there")
-        self._expired_count += 1
-        self._files.clear()
-
-    def _file(self, folder: str, base: int, size: int, end: int) -> Work[None]:
-        source = self._disk.open(segment_path(self._store.layout.commit_log, base), "r")
-        try:
-            target = segment_path(folder, base)
-            crc = yield from self._reuse(source, target, size, base, end)
-            if crc is None:
-                crc = yield from self._copy(source, target, size, base, end)
-                self._done.copied_bytes += size
-            else:
-                self._done.reused_bytes += size
-        finally:
-            source.close()
-        self._files.append(BackedUpFile(base_bytes=base, size_bytes=size, crc32=crc))
-
-    def _reuse(self, source: File, target: str, size: int, base: int, end: int) -> Work[int | None]:
-        """CRC of a full file that an interrupted run copied, if it is still the source's."""
-        whole = self._store.segment_bytes
-        if size != whole or not self._disk.exists(target):
-            return None
-        if self._disk.stat(target).size_bytes != whole:
-            return None
-        crc, copy = 0, self._disk.open(target, "r")
-        try:
-            for at in range(0, size, READ_BYTES):
-                data = copy.pread(at, READ_BYTES)
-                if data != source.pread(at, READ_BYTES):
-                    return None
-                crc = zlib.crc32(data, crc)
-                yield Step(f"{self._store.name}: compare", base + at, end)
-            copy.sync()
-        finally:
-            copy.close()
-        self._disk.sync_dir(target.rpartition("/")[0])
-        return crc
-
-    def _copy(self, source: File, target: str, size: int, base: int, end: int) -> Work[int]:
-        part = target + PART
-        if self._disk.exists(part):
-            self._disk.unlink(part)
-        crc, copy = 0, self._disk.open(part, "x")
-        try:
-            for at in range(0, size, READ_BYTES):
-                data = source.pread(at, min(READ_BYTES, size - at))
-                if len(data) != min(READ_BYTES, size - at):
-                    raise StorageError(f"{source.path}: ends {size - at - len(data)} bytes early")
-                copy.pwrite(data, at)
-                crc = zlib.crc32(data, crc)
-                yield Step(f"{self._store.name}: copy", base + at + len(data), end)
-            copy.resize(self._store.segment_bytes)
-            copy.sync()
-        finally:
-            copy.close()
-        self._disk.rename(part, target)
-        self._disk.sync_dir(target.rpartition("/")[0])
-        return crc
-
-
-def verify_group(disk: Disk, folder: str, group: BackedUpGroup) -> Work[list[str]]:
-    """Compare a backup's files with its manifest. Gives what differs, one line each."""
-    wrong, total = [], group.end_bytes - group.first_bytes
-    log_folder = StoreLayout(f"{folder}/groups/{group.name}").commit_log
-    for each in group.files:
-        path, crc = segment_path(log_folder, each.base_bytes), 0
-        if not disk.exists(path):
-            wrong.append(f"{path}: is missing")
-            continue
-        file = disk.open(path, "r")
-        try:
-            if file.size_bytes != group.segment_bytes:
-                wrong.append(
-                    f"{path}: expected {group.segment_bytes} bytes, found {file.size_bytes}"
-                )
-                continue
-            for at in range(0, each.size_bytes, READ_BYTES):
-                crc = zlib.crc32(file.pread(at, min(READ_BYTES, each.size_bytes - at)), crc)
-                yield Step(f"{group.name}: manifest", each.base_bytes + at, total)
-        finally:
-            file.close()
-        if crc != each.crc32:
-            wrong.append(f"{path}: expected CRC-32 {each.crc32:08x}, found {crc:08x}")
-    return wrong

@@ -8,7 +8,7 @@ from __future__ import annotations
 import attrs
 
 from actors.env.protocols import Disk
-from actors.errors import ConfigError, CorruptLog
+from actors.errors import CorruptLog
 from actors.storage.commit_log import CommitLog, segment_bases
 from actors.storage.dledger import recovery
 from actors.storage.dledger.mark import MarkValues
@@ -115,18 +115,6 @@ def find_end(disk: Disk, ledger: GroupLedger, files: LedgerFiles) -> Work[Found]
         cuts_committed=ledger.is_compat,
     )
     return (yield from labelled(finding, Step(f"{ledger.name}: the log's end", 0, 0)))
-
-
-def refuse_unfinished(disk: Disk, root: str, path: str) -> None:
-    """Args: path: of the side file that says what truncation has begun.
-
-    Raises: ConfigError: one is not ended.
-    """
-    cutting = read_side_file(disk, path, 2)
-    if cutting is not None and cutting[0] != NOTHING:
-        raise ConfigError(
-            f"{root}: a truncation to {cutting[0]} was interrupted: run it again first"
-        )
 
 
 def settings_of(ledger: GroupLedger) -> LedgerSettings:

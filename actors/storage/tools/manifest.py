@@ -11,6 +11,7 @@ files are synced, by a rename. A backup without it is incomplete, whatever else 
 | made_ms | int | when the manifest was written, ms since 1970 |
 | identity | object | the node's identity.json as it was; {} if it has none |
 | groups | list | for each group: name, segment_bytes, first_bytes, end_bytes, limit, files |
+| ledgers | list | for each DLedger group: see `BackedUpLedger` |
 
 `limit` says what the end followed from. A file: `base_bytes` (its name), `size_bytes` (bytes up to
 `end_bytes`; the file itself is as large as all others, zero behind them) and `crc32` of these.
@@ -54,6 +55,34 @@ class BackedUpGroup:
 
 
 @attrs.frozen(kw_only=True)
+class BackedUpLedger:
+    """What was copied of a DLedger member.
+
+    Attributes:
+        log: its data files, as of any group.
+        first_index, end_index: of its entries; -1 for none.
+        committed_index: as far as this member knew; what lies above may never have been answered,
+            and others may have something else there.
+        term, voted_for: what it must not forget, and the copy does not stand in for: it has no
+            `currterm`, so that no member of ours starts on it.
+        snapshots: indexes of its state machine's snapshots.
+    """
+
+    log: BackedUpGroup
+    first_index: int
+    end_index: int
+    committed_index: int
+    term: int
+    voted_for: str
+    snapshots: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """The group."""
+        return self.log.name
+
+
+@attrs.frozen(kw_only=True)
 class Manifest:
     """All of it. See the module's table."""
 
@@ -63,6 +92,7 @@ class Manifest:
     made_ms: int
     identity: dict[str, Any]
     groups: tuple[BackedUpGroup, ...]
+    ledgers: tuple[BackedUpLedger, ...] = ()
 
 
 def manifest_path(folder: str) -> str:
@@ -107,6 +137,19 @@ def _parse(found: Any, path: str) -> Manifest:
         made_ms=int(found["made_ms"]),
         identity=dict(found["identity"]),
         groups=tuple(_group(each) for each in found["groups"]),
+        ledgers=tuple(_ledger(each) for each in found.get("ledgers", ())),
+    )
+
+
+def _ledger(found: Any) -> BackedUpLedger:
+    return BackedUpLedger(
+        log=_group(found["log"]),
+        first_index=int(found["first_index"]),
+        end_index=int(found["end_index"]),
+        committed_index=int(found["committed_index"]),
+        term=int(found["term"]),
+        voted_for=str(found["voted_for"]),
+        snapshots=tuple(int(each) for each in found["snapshots"]),
     )
 
 

@@ -10,6 +10,7 @@ import attrs
 from actors.config.command_line import columns
 from actors.storage.tools.backup import BackedUp
 from actors.storage.tools.findings import LedgerReport, Report, StoreReport
+from actors.storage.tools.ledger_backup import USE
 from actors.storage.tools.steps import Step
 from actors.storage.tools.truncate import Plan
 
@@ -102,6 +103,12 @@ def backup_lines(done: BackedUp, folder: str) -> list[str]:
             f"{group.name}: {group.first_bytes} to {group.end_bytes} ({group.limit}),"
             f" {len(group.files)} files"
         )
+    for ledger in done.ledgers:
+        snapshots = f", {len(ledger.snapshots)} snapshots" if ledger.snapshots else ""
+        lines.append(
+            f"{ledger.name}: entries {ledger.first_index} to {ledger.end_index}"
+            f" ({ledger.log.limit}), {len(ledger.log.files)} files{snapshots}; {USE}"
+        )
     reused = f", {_mib(done.reused_bytes)} were there already" if done.reused_bytes else ""
     lines.append(f"{folder}: whole, {_mib(done.copied_bytes)} copied{reused}")
     return lines
@@ -109,10 +116,22 @@ def backup_lines(done: BackedUp, folder: str) -> list[str]:
 
 def backup_object(done: BackedUp, folder: str) -> dict[str, Any]:
     """What was copied, for machines; the manifest lists the files."""
-    groups = [
-        {**attrs.asdict(group, recurse=False), "files": len(group.files)} for group in done.groups
+    groups, ledgers = [
+        [{**attrs.asdict(one, recurse=False), "files": len(log.files)} for one, log in each]
+        for each in (
+            [(group, group) for group in done.groups],
+            [(ledger, ledger.log) for ledger in done.ledgers],
+        )
     ]
-    return {**attrs.asdict(done, recurse=False), "path": folder, "groups": groups}
+    for found in ledgers:
+        log = attrs.asdict(found.pop("log"), recurse=False)
+        found |= {**log, "files": found["files"]}
+    return {
+        **attrs.asdict(done, recurse=False),
+        "path": folder,
+        "groups": groups,
+        "ledgers": ledgers,
+    }
 
 
 def step_line(step: Step, seconds: float, bytes_done: int) -> str:

@@ -1,0 +1,199 @@
+"""Copying the files of a log, of a classic group or of a DLedger member, into a backup.
+
+Each file comes under another name until it is synced. What an interrupted run has copied is
+compared with the source, and stays if it is the same.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+import attrs
+
+from actors.env.protocols import Disk, File
+from actors.errors import ConfigError, StorageError
+from actors.storage.commit_log import segment_bases, segment_path
+from actors.storage.side_file import read_side_file
+from actors.storage.tools.manifest import BackedUpFile, BackedUpGroup, BackedUpLedger
+from actors.storage.tools.steps import Step, Work
+from actors.storage.tools.walk import READ_BYTES
+
+PART = ".part"
+NOTHING = -1
+
+
+@attrs.define
+class BackedUp:
+    """What was copied.
+
+    Attributes:
+        groups, ledgers: for the manifest.
+        notes: what a person should know, one line each.
+        copied_bytes: written; `reused_bytes`: found there from an interrupted run, and equal.
+    """
+
+    groups: list[BackedUpGroup] = attrs.field(factory=list)
+    ledgers: list[BackedUpLedger] = attrs.field(factory=list)
+    notes: list[str] = attrs.field(factory=list)
+    copied_bytes: int = 0
+    reused_bytes: int = 0
+
+
+def refuse_unfinished(disk: Disk, root: str, path: str) -> None:
+    """Args: path: of the side file that says what truncation of the store at `root` has begun.
+
+    Raises: ConfigError: it is not ended. SideFileDamaged.
+    """
+    cutting = read_side_file(disk, path, 2)
+    if cutting is not None and cutting[0] != NOTHING:
+        raise ConfigError(
+            f"{root}: a truncation to {cutting[0]} was interrupted: run it again first"
+        )
+
+
+@attrs.define(kw_only=True)
+class LogCopy:
+    """The files of one log.
+
+    Attributes:
+        name: the group.
+        source, target: the folders of its files.
+        file_bytes: size of each.
+        end_bytes: what lies behind this offset is not copied, and zeros there.
+        limit: why it ends there.
+        done: notes and counts go there.
+    """
+
+    disk: Disk
+    name: str
+    source: str
+    target: str
+    file_bytes: int
+    end_bytes: int
+    limit: str
+    done: BackedUp
+    _files: list[BackedUpFile] = attrs.field(factory=list, init=False)
+    _expired_count: int = attrs.field(default=0, init=False)
+
+    def run(self, bases: Sequence[int]) -> Work[BackedUpGroup]:
+        """Copy the files that begin at `bases`, as far as they hold something.
+
+        Raises: StorageError: the log was cut, or begun anew, under our hands. OSError.
+        """
+        end = self.end_bytes
+        self.disk.mkdir(self.target)
+        for base in [each for each in bases if each < end]:
+            try:
+                yield from self._file(base, min(end - base, self.file_bytes))
+            except FileNotFoundError:
+                self._expired(base)
+        first = self._files[0].base_bytes if self._files else end
+        if self._expired_count:
+            self.done.notes.append(
+                f"{self.name}: {self._expired_count} files expired before they were copied:"
+                f" the copy begins at {first}"
+            )
+        kept = [segment_path(self.target, file.base_bytes) for file in self._files]
+        for name in self.disk.listdir(self.target):
+            if f"{self.target}/{name}" not in kept:  # expired since, or of an interrupted run
+                self.disk.unlink(f"{self.target}/{name}")
+        self.disk.sync_dir(self.target)
+        return BackedUpGroup(
+            name=self.name,
+            segment_bytes=self.file_bytes,
+            first_bytes=first,
+            end_bytes=end,
+            limit=self.limit,
+            files=tuple(self._files),
+        )
+
+    def _expired(self, base: int) -> None:
+        """A file vanished. From the front: the copy begins behind it."""
+        older = [b for b in segment_bases(self.disk, self.source) if b < base]
+        if older:
+            path = segment_path(self.source, base)
+            raise StorageError(f"{path}: vanished, though older files are there")
+        self._expired_count += 1
+        self._files.clear()
+
+    def _file(self, base: int, size: int) -> Work[None]:
+        source = self.disk.open(segment_path(self.source, base), "r")
+        try:
+            target = segment_path(self.target, base)
+            crc = yield from self._reuse(source, target, size, base)
+            if crc is None:
+                crc = yield from self._copy(source, target, size, base)
+                self.done.copied_bytes += size
+            else:
+                self.done.reused_bytes += size
+        finally:
+            source.close()
+        self._files.append(BackedUpFile(base_bytes=base, size_bytes=size, crc32=crc))
+
+    def _reuse(self, source: File, target: str, size: int, base: int) -> Work[int | None]:
+        """CRC of a full file that an interrupted run copied, if it is still the source's."""
+        whole = self.file_bytes
+        if size != whole or not self.disk.exists(target):
+            return None
+        if self.disk.stat(target).size_bytes != whole:
+            return None
+        crc, copy = 0, self.disk.open(target, "r")
+        try:
+            for at in range(0, size, READ_BYTES):
+                data = copy.pread(at, READ_BYTES)
+                if data != source.pread(at, READ_BYTES):
+                    return None
+                crc = zlib.crc32(data, crc)
+                yield Step(f"{self.name}: compare", base + at, self.end_bytes)
+            copy.sync()
+        finally:
+            copy.close()
+        self.disk.sync_dir(target.rpartition("/")[0])
+        return crc
+
+    def _copy(self, source: File, target: str, size: int, base: int) -> Work[int]:
+        part = target + PART
+        if self.disk.exists(part):
+            self.disk.unlink(part)
+        crc, copy = 0, self.disk.open(part, "x")
+        try:
+            for at in range(0, size, READ_BYTES):
+                data = source.pread(at, min(READ_BYTES, size - at))
+                if len(data) != min(READ_BYTES, size - at):
+                    raise StorageError(f"{source.path}: ends {size - at - len(data)} bytes early")
+                copy.pwrite(data, at)
+                crc = zlib.crc32(data, crc)
+                yield Step(f"{self.name}: copy", base + at + len(data), self.end_bytes)
+            copy.resize(self.file_bytes)
+            copy.sync()
+        finally:
+            copy.close()
+        self.disk.rename(part, target)
+        self.disk.sync_dir(target.rpartition("/")[0])
+        return crc
+
+
+def verify_group(disk: Disk, log_folder: str, group: BackedUpGroup) -> Work[list[str]]:
+    """Compare a log's files in a backup with its manifest. Gives what differs, one line each."""
+    wrong, total = [], group.end_bytes - group.first_bytes
+    for each in group.files:
+        path, crc = segment_path(log_folder, each.base_bytes), 0
+        if not disk.exists(path):
+            wrong.append(f"{path}: is missing")
+            continue
+        file = disk.open(path, "r")
+        try:
+            if file.size_bytes != group.segment_bytes:
+                wrong.append(
+                    f"{path}: expected {group.segment_bytes} bytes, found {file.size_bytes}"
+                )
+                continue
+            for at in range(0, each.size_bytes, READ_BYTES):
+                crc = zlib.crc32(file.pread(at, min(READ_BYTES, each.size_bytes - at)), crc)
+                yield Step(f"{group.name}: manifest", each.base_bytes + at, total)
+        finally:
+            file.close()
+        if crc != each.crc32:
+            wrong.append(f"{path}: expected CRC-32 {each.crc32:08x}, found {crc:08x}")
+    return wrong
