@@ -22,8 +22,9 @@ from msgspec import Raw
 from actors.dledger.append_messages import Matched
 from actors.dledger.base_fields import Sender
 from actors.dledger.core.dispatch import Dispatch, DispatcherState
-from actors.dledger.core.push_effects import DispatchEffects, Push, PushAnswer
+from actors.dledger.core.push_effects import DispatchEffects, Push
 from actors.dledger.machine_messages import GetSnapshot, NoSnapshot, ReleaseSnapshot
+from actors.dledger.push_bodies import push_answer
 from actors.dledger.rpc_messages import Answered, Call
 from actors.dledger.session_messages import CONTROL, Following, Leading, Rejoin, Resting, SawTerm
 from actors.dledger.snapshot_sending import PIECE_TIMEOUT_S, SnapshotSending
@@ -36,13 +37,7 @@ from actors.storage.dledger.entry_window import EntryWindow
 from actors.storage.dledger.ledger import IndexGone
 from actors.storage.dledger.snapshots import Snapshot
 from wire.dledger_codes import PushType, ResponseCode, response_code
-from wire.dledger_rpc import (
-    InstallSnapshotRequest,
-    InstallSnapshotResponse,
-    PushEntryRequest,
-    PushEntryResponse,
-    Response,
-)
+from wire.dledger_rpc import InstallSnapshotRequest, InstallSnapshotResponse, PushEntryRequest
 
 MAILBOX_CAPACITY: Final = 4096
 """Answers, most of them: one to each push that is under way."""
@@ -214,7 +209,7 @@ class EntryDispatcher(Actor[_Inbox]):
         sent = answered.token
         assert isinstance(sent, _Sent)
         if (sent.life, sent.session) == (self.ctx.incarnation, self._session):
-            answer = _answer(answered.response)
+            answer = push_answer(answered.response)
             effects = self.dispatch.answered(self.ctx.now_s(), sent.push, answer)
             await self._carry_out(effects)
 
@@ -367,17 +362,3 @@ class EntryDispatcher(Actor[_Inbox]):
         if self._holds and self.caller is not None:
             self._holds = False
             await self.caller.tell(ReleaseSnapshot(holder=self.ctx.path))
-
-
-def _answer(response: Response | None) -> PushAnswer | None:
-    """What a follower said, as the decisions take it."""
-    if not isinstance(response, PushEntryResponse):
-        return None
-    return PushAnswer(
-        code=response_code(response.code),
-        term=response.term,
-        index=-1 if response.index is None else response.index,
-        count=response.count,
-        begin=response.begin_index,
-        end=response.end_index,
-    )

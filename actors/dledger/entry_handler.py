@@ -22,11 +22,11 @@ import attrs
 from actors.dledger.append_messages import Followed
 from actors.dledger.catching_up import CatchingUp
 from actors.dledger.core.intake import Intake
-from actors.dledger.core.intake_effects import IntakeEffects, Pushed, StoreChange
-from actors.dledger.core.push_effects import PushAnswer
+from actors.dledger.core.intake_effects import IntakeEffects, StoreChange
 from actors.dledger.core.refusals import refusal
 from actors.dledger.machine_messages import MachineAt
 from actors.dledger.pending_ledger import PendingLedger
+from actors.dledger.push_bodies import data_bytes, no_snapshots, push_response, pushed_of
 from actors.dledger.rpc_messages import Asked
 from actors.dledger.session_messages import (
     CONTROL,
@@ -41,14 +41,8 @@ from actors.dledger.session_messages import (
 from actors.errors import LogFull
 from actors.runtime import Actor, ActorRef, AskTimeout, MailboxSpec, ReplyTo, StopReason
 from actors.storage.dledger import store
-from wire.dledger_codes import PushType, ResponseCode
-from wire.dledger_rpc import (
-    InstallSnapshotRequest,
-    InstallSnapshotResponse,
-    PushEntryRequest,
-    PushEntryResponse,
-    Response,
-)
+from wire.dledger_codes import ResponseCode
+from wire.dledger_rpc import InstallSnapshotRequest, PushEntryRequest, Response
 
 MAILBOX_CAPACITY: Final = 1024
 WAITING_MAX: Final = 1024
@@ -211,22 +205,15 @@ class EntryHandler(Actor[_Inbox]):
     async def _take(self, asked: Asked) -> None:
         request = asked.request
         if isinstance(request, InstallSnapshotRequest):
-            asked.reply_to.send(_no_snapshots(request))
+            asked.reply_to.send(no_snapshots(request))
             return
         assert isinstance(request, PushEntryRequest)
-        if request.type is None:
+        pushed = pushed_of(request, self._token + 1)
+        if pushed is None:
             asked.reply_to.send(self._ill_formed(request))
             return
-        self._token += 1
+        self._token = pushed.token
         self._asked[self._token] = request, asked.reply_to
-        pushed = Pushed(
-            token=self._token,
-            type=request.type,
-            term=request.term,
-            leader=request.leader_id or "",
-            commit_index=request.commit_index,
-            entries=request.entries,
-        )
         await self._carry_out(self.intake.pushed(self.ctx.now_s(), pushed))
         self._catching_up.saw(request)
 
@@ -354,7 +341,7 @@ class EntryHandler(Actor[_Inbox]):
         for token, answer in effects.answers:
             request, reply_to = self._asked.pop(token)
             good = answer.code is not ResponseCode.UNEXPECTED_ARGUMENT
-            reply_to.send(_response(request, answer) if good else self._ill_formed(request))
+            reply_to.send(push_response(request, answer) if good else self._ill_formed(request))
         for event in effects.events:
             self.ctx.emit(event)
         if effects.deadline_s is not None and (
@@ -373,28 +360,4 @@ class EntryHandler(Actor[_Inbox]):
 
 def _size_of(message: object) -> int:
     """What a message counts against the bytes that may wait."""
-    if not isinstance(message, Asked) or not isinstance(message.request, PushEntryRequest):
-        return 0
-    request = message.request
-    return request.total_size or (request.entry.size if request.entry is not None else 0)
-
-
-def _response(request: PushEntryRequest, answer: PushAnswer) -> PushEntryResponse:
-    """As upstream answers each kind: a COMMIT names no entry."""
-    names_entry = request.type is not PushType.COMMIT and answer.index >= 0
-    return PushEntryResponse(
-        begin_index=answer.begin,
-        code=answer.code,
-        count=answer.count,
-        end_index=answer.end,
-        group=request.group,
-        index=answer.index if names_entry else None,
-        term=answer.term,
-    )
-
-
-def _no_snapshots(request: InstallSnapshotRequest) -> InstallSnapshotResponse:
-    """Without a state machine there are none, as in dialect L."""
-    return InstallSnapshotResponse(
-        code=ResponseCode.UNSUPPORTED, group=request.group, term=request.term
-    )
+    return data_bytes(message.request) if isinstance(message, Asked) else 0

@@ -1,0 +1,74 @@
+"""Pushes and their answers: bodies to values and back.
+
+Upstream: openmessaging/dledger, DLedgerEntryPusher.java (buildResponse, buildBatchAppendResponse),
+0.3.1.2; specification 2.3.
+"""
+
+from __future__ import annotations
+
+from actors.dledger.core.intake_effects import Pushed
+from actors.dledger.core.push_effects import PushAnswer
+from wire.dledger_codes import PushType, ResponseCode, response_code
+from wire.dledger_rpc import (
+    InstallSnapshotRequest,
+    InstallSnapshotResponse,
+    PushEntryRequest,
+    PushEntryResponse,
+    Response,
+)
+
+
+def pushed_of(request: PushEntryRequest, token: int) -> Pushed | None:
+    """What a leader wants; None: it does not say what kind of push this is."""
+    if request.type is None:
+        return None
+    return Pushed(
+        token=token,
+        type=request.type,
+        term=request.term,
+        leader=request.leader_id or "",
+        commit_index=request.commit_index,
+        entries=request.entries,
+    )
+
+
+def push_response(request: PushEntryRequest, answer: PushAnswer) -> PushEntryResponse:
+    """As upstream answers each kind: a COMMIT names no entry."""
+    names_entry = request.type is not PushType.COMMIT and answer.index >= 0
+    return PushEntryResponse(
+        begin_index=answer.begin,
+        code=answer.code,
+        count=answer.count,
+        end_index=answer.end,
+        group=request.group,
+        index=answer.index if names_entry else None,
+        term=answer.term,
+    )
+
+
+def push_answer(response: Response | None) -> PushAnswer | None:
+    """What a follower said, as a dispatcher's decisions take it; None: no answer to a push."""
+    if not isinstance(response, PushEntryResponse):
+        return None
+    return PushAnswer(
+        code=response_code(response.code),
+        term=response.term,
+        index=-1 if response.index is None else response.index,
+        count=response.count,
+        begin=response.begin_index,
+        end=response.end_index,
+    )
+
+
+def no_snapshots(request: InstallSnapshotRequest) -> InstallSnapshotResponse:
+    """Without a state machine there are none, as in dialect L."""
+    return InstallSnapshotResponse(
+        code=ResponseCode.UNSUPPORTED, group=request.group, term=request.term
+    )
+
+
+def data_bytes(request: object) -> int:
+    """Of the entries that a push carries; 0 for any other request."""
+    if not isinstance(request, PushEntryRequest):
+        return 0
+    return request.total_size or (request.entry.size if request.entry is not None else 0)
