@@ -39,8 +39,10 @@ from actors.dledger.session_messages import (
     StoreTakes,
 )
 from actors.errors import LogFull
+from actors.events.dledger import EntriesRefused
 from actors.runtime import Actor, ActorRef, AskTimeout, MailboxSpec, ReplyTo, StopReason
 from actors.storage.dledger import store
+from actors.storage.dledger.ledger import EntryRefused
 from wire.dledger_codes import ResponseCode
 from wire.dledger_rpc import InstallSnapshotRequest, PushEntryRequest, Response
 
@@ -61,6 +63,7 @@ class _ChangeAnswered:
 
     session: int
     number: int
+    first: int  # of its entries
     outcome: store.Changed | Exception
 
 
@@ -119,6 +122,7 @@ class EntryHandler(Actor[_Inbox]):
     _unanswered: int = attrs.field(default=0, init=False)
     _refused: bool = attrs.field(default=False, init=False)  # the log is not what was decided on
     _was_full: bool = attrs.field(default=False, init=False)
+    _said_refused: int = attrs.field(default=-1, init=False)  # the last session in which it was
     _deadline_s: float | None = attrs.field(default=None, init=False)
     _catching_up: CatchingUp = attrs.field(factory=CatchingUp, init=False)
 
@@ -268,7 +272,7 @@ class EntryHandler(Actor[_Inbox]):
             ),
             timeout_s=STORE_TIMEOUT_S,
             on_reply=lambda outcome: _ChangeAnswered(
-                session=session, number=number, outcome=outcome
+                session=session, number=number, first=entries[0].index, outcome=outcome
             ),
         )
 
@@ -287,11 +291,18 @@ class EntryHandler(Actor[_Inbox]):
             self._changes.clear()
             if isinstance(outcome, LogFull) and not self._was_full:
                 await self._tell_takes(takes=False)
+            if isinstance(outcome, EntryRefused):
+                self._say_refused(answered.first, outcome)
         if self._refused and not self._unanswered and self._was_full:
             due = _AskLogDue(session=self._session)
             self.ctx.timers.start("ask log", NO_ROOM_PAUSE_S, due)
         elif self._refused and not self._unanswered:
             self._ask_log()
+
+    def _say_refused(self, first: int, refused: EntryRefused) -> None:
+        if self._said_refused < self._session:
+            self._said_refused = self._session
+            self.ctx.emit(EntriesRefused(session=self._session, index=first, reason=str(refused)))
 
     async def _tell_takes(self, *, takes: bool) -> None:
         self._was_full = not takes

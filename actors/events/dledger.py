@@ -45,6 +45,19 @@ class LedgerTruncated:
 
 
 @attrs.frozen(kw_only=True)
+class EntriesRefused:
+    """A follower's store cannot take what its leader sends: the entry does not fit its files, whose
+    size is another, or its end. By entry_handler, once a session.
+
+    `index`: of the first entry that was given to it; `reason`: for people.
+    """
+
+    session: int
+    index: int
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
 class CommittedRose:
     """The committed index as this member knows it. By quorum_ack_checker on a leader, by
     entry_handler on a follower.

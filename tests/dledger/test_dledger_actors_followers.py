@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
 import trio
-from group_kit import Group, opened
+from group_kit import SMALL, Group, group_config, opened, run_member
 
 from actors.dledger.append_messages import Committed
-from actors.events.dledger import DispatcherChanged
+from actors.events.dledger import DispatcherChanged, EntriesRefused
 from actors.runtime import describe
 from wire.dledger_codes import PushType, ResponseCode
 from wire.dledger_entry import new_entry
@@ -111,3 +112,29 @@ async def test_a_leader_that_contradicts_what_is_committed_ends_the_node(
         assert "is committed and differs from the leader's" in describe(failure)
         del group.systems[follower]
         assert isinstance(await group.append(leader, b"z"), Committed)
+
+
+async def test_a_member_whose_files_have_another_size_says_so_and_disturbs_nobody(
+    autojump_clock: object,
+) -> None:
+    """Positions are part of an entry: it cannot take what does not fit its own files."""
+    async with opened(data_file_bytes=8192, started=False) as group:
+        await group.start("n0", "n1")
+        odd = group_config(**{**SMALL, "data_file_bytes": 4096})
+        main = partial(run_member, odd, "n2")
+        group.systems["n2"] = await group.world.start_node("n2", main)
+        leader = await group.leader()
+        while leader == "n2":
+            await group.kill("n2")
+            leader = await group.leader()
+            group.systems["n2"] = await group.world.start_node("n2", main)
+        for _ in range(4):
+            await group.append(leader, bytes(1500))
+        before = len(group.events(DispatcherChanged, leader))
+        await trio.sleep(20.0)
+        assert len(group.events(DispatcherChanged, leader)) - before < 200
+        refused = group.events(EntriesRefused, "n2")
+        sessions = [each.session for each in refused]
+        assert len(set(sessions)) == len(sessions) > 0, "once a session"
+        assert "our log goes on at" in refused[0].reason
+        assert isinstance(await group.append(leader, b"x"), Committed)

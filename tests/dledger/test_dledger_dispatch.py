@@ -115,6 +115,26 @@ def test_a_refused_push_leads_to_compare() -> None:
     assert kit.state is APPEND, "a refusal from before the COMPARE"
 
 
+def test_what_is_refused_again_after_a_comparison_is_not_sent_at_once() -> None:
+    """A peer whose files have another size would be asked as fast as it answers, for ever."""
+    kit = Kit()
+    kit.append_state()
+    kit.grow()
+    kit.answer(kit.one(P.APPEND, 10), C.INCONSISTENT_STATE, end=9)
+    for _ in range(3):
+        kit.answer(kit.one(P.COMPARE, 10), C.INCONSISTENT_STATE, end=9)
+        kit.answer(kit.one(P.COMPARE, 9))
+        refused_s = kit.now_s
+        kit.answer(kit.one(P.APPEND, 10), C.INCONSISTENT_STATE, end=9)
+        kit.take()
+        kit.tick()
+        assert kit.now_s == pytest.approx(refused_s + 0.5)
+    kit.answer(kit.one(P.COMPARE, 10))
+    kit.grow()
+    kit.answer(kit.one(P.APPEND, 11), C.INCONSISTENT_STATE, end=10)
+    kit.one(P.COMPARE, 11)
+
+
 def test_an_acknowledgement_from_before_the_compare_is_not_counted() -> None:
     kit = Kit()
     kit.append_state()

@@ -18,6 +18,8 @@ Differs from upstream:
   any more.
 - A search of which an answer is lacking begins anew at the log's end (`search_by_one` goes on): the
   peer may be another life, without a log in memory, that counts once it has what is first compared.
+- What is refused once more after a comparison is sent again after a pause: the peer's files may
+  have another size, and take it never.
 - An acknowledgement takes all pushes up to it from the pending ones at once.
 - An answer to a push from before the last COMPARE is not looked at.
 """
@@ -80,6 +82,7 @@ class Dispatch:
     _pending: deque[_Pending] = attrs.field(factory=deque, init=False)
     _in_flight_bytes: int = attrs.field(default=0, init=False)
     _resends: int = attrs.field(default=0, init=False)
+    _refused_at: int | None = attrs.field(default=None, init=False)  # `matched` then
     _search: Search | None = attrs.field(default=None, init=False)
     _probe: Push | None = attrs.field(default=None, init=False)  # the one that is waited for
     _probe_s: float = attrs.field(default=0.0, init=False)  # until then
@@ -106,6 +109,7 @@ class Dispatch:
         self._committed, self._said = committed, -1
         self._begin, self._end, self.matched = begin, end, -1
         self._last_push_s = self._pause_s = now_s
+        self._refused_at = None
         self._to_compare("a new session")
         return self._effects(now_s, None)
 
@@ -143,7 +147,7 @@ class Dispatch:
         elif answer is not None and push.number > self._phase:
             match push.type:
                 case PushType.APPEND:
-                    self._append_answered(answer)
+                    self._append_answered(now_s, answer)
                 case PushType.COMMIT:
                     self._commit_answered(push, answer)
                 case PushType.COMPARE | PushType.TRUNCATE:
@@ -180,7 +184,7 @@ class Dispatch:
 
     # ---- answers ----
 
-    def _append_answered(self, answer: PushAnswer) -> None:
+    def _append_answered(self, now_s: float, answer: PushAnswer) -> None:
         if answer.code is ResponseCode.SUCCESS and answer.last > self.matched:
             if answer.last < self._write:  # what was never sent cannot be acknowledged
                 self.matched = answer.last
@@ -189,6 +193,9 @@ class Dispatch:
                     self._in_flight_bytes -= self._pending.popleft().size_bytes
         elif answer.code is ResponseCode.INCONSISTENT_STATE:
             self._to_compare("the peer refused an entry")
+            if self._refused_at == self.matched:  # a comparison did not help
+                self._pause_s = now_s + self.settings.error_pause_s
+            self._refused_at = self.matched
 
     def _commit_answered(self, push: Push, answer: PushAnswer) -> None:
         if self.compat.commits_unread:
