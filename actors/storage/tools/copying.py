@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import attrs
 
 from actors.env.protocols import Disk, File
-from actors.errors import ConfigError, StorageError
+from actors.errors import ConfigError, CorruptLog, StorageError
 from actors.storage.commit_log import segment_bases, segment_path
-from actors.storage.side_file import read_side_file
+from actors.storage.side_file import SideFileDamaged, read_side_file
 from actors.storage.tools.manifest import BackedUpFile, BackedUpGroup, BackedUpLedger
 from actors.storage.tools.steps import Step, Work
 from actors.storage.tools.walk import READ_BYTES
@@ -43,9 +43,12 @@ class BackedUp:
 def refuse_unfinished(disk: Disk, root: str, path: str) -> None:
     """Args: path: of the side file that says what truncation of the store at `root` has begun.
 
-    Raises: ConfigError: it is not ended. SideFileDamaged.
+    Raises: ConfigError: it is not ended. CorruptLog: nobody knows.
     """
-    cutting = read_side_file(disk, path, 2)
+    try:
+        cutting = read_side_file(disk, path, 2)
+    except SideFileDamaged:
+        raise CorruptLog(f"{path}: cannot be read") from None
     if cutting is not None and cutting[0] != NOTHING:
         raise ConfigError(
             f"{root}: a truncation to {cutting[0]} was interrupted: run it again first"

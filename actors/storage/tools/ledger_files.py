@@ -54,7 +54,7 @@ class LedgerFiles:
         layout = ledger.layout
         index_bytes = ledger.index_file_bytes or INDEX_FILE_BYTES
         index_bases, odd = _usable(disk, layout.index, index_bytes)
-        sums_bytes = sums_file_bytes(index_bytes)
+        sums_bytes = sums_file_bytes(index_bytes) or SUM_BYTES
         sums_bases, _ = _usable(disk, layout.sums, sums_bytes)
         mark = None if ledger.is_compat else read_mark(disk, layout.synced)
         size = ledger.segment_bytes or DATA_FILE_BYTES

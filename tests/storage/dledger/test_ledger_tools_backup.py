@@ -209,7 +209,10 @@ def test_damage_is_not_copied() -> None:
         find_target(disk, DEST)
     flip(disk, f"{LAYOUT.commit_log}/{4096:020d}", 3)
     write_file(disk, LAYOUT.term, b"nothing\n")
-    with pytest.raises(CorruptLog, match="cannot be read"):
+    with pytest.raises(CorruptLog, match="currterm: the term and the vote cannot be read"):
+        backup(disk)
+    write_file(disk, LAYOUT.truncating, b"x" * 1024)
+    with pytest.raises(CorruptLog, match="truncating: cannot be read"):
         backup(disk)
 
 
