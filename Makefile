@@ -10,7 +10,7 @@ SECONDS ?= 60
 BENCH ?= mailbox api catchup appends async memory
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check sim replay shrink mutations fuzz bench interop diagrams clean
+.PHONY: help run test check sim replay shrink mutations fuzz bench compare interop diagrams clean
 
 help:
 	@echo "make run       three nodes, a feed of real lines, a live view; Ctrl-C stops in order"
@@ -22,6 +22,7 @@ help:
 	@echo "make mutations our own code broken on purpose: which checker notices, at which seed"
 	@echo "make fuzz      every reader of bytes under a coverage-guided fuzzer: SECONDS=60 SEED=0"
 	@echo "make bench     the measurements, quick: BENCH=catchup ARGS='--bytes 2GB --java' for one"
+	@echo "make compare   classic beside DLedger, one load, one script of faults: ARGS='--parts sim'"
 	@echo "make diagrams  rooms and connection states as Mermaid pictures, drawn from the code"
 	@echo "make interop   only the tests beside real RocketMQ brokers (Maven, Java 17)"
 
@@ -60,6 +61,10 @@ clean:
 # BENCH=catchup ARGS="--bytes 2GB --java" is one of them with other sizes; ARGS=--help says which.
 bench: $(VENV)/.test
 	@for one in $(BENCH); do $(BIN)/python tests/bench/bench_$$one.py $(ARGS) || exit; done
+
+# Some 20 minutes; ARGS=--help says what each part is, and how to have less of it, or more.
+compare: $(VENV)/.test
+	@$(BIN)/python tests/bench/compare.py $(ARGS)
 
 sim: $(VENV)/.test
 	$(BIN)/python -m actors.sim sweep --mode $(MODE) --seeds $(SEEDS) --first $(FIRST)

@@ -257,13 +257,23 @@ class Node:
         return cls._run(processes, cluster, name, ["bench_node.py", cluster, name])
 
     @classmethod
-    def _run(
+    def launch(
         cls, processes: Processes, cluster: Path, name: str, words: Sequence[str | Path]
     ) -> Node:
+        """A program of this folder and its words. Returns at once; its first answer: it is ready.
+
+        To be called in a thread that lives as long as the process shall: it is killed with it.
+        """
         command = [sys.executable, HERE / words[0], *words[1:]]
         pipe = subprocess.PIPE
         folder = cluster.parent / f"{name}-output"
-        node = cls(name, cluster, processes.start(name, command, folder, stdin=pipe, stdout=pipe))
+        return cls(name, cluster, processes.start(name, command, folder, stdin=pipe, stdout=pipe))
+
+    @classmethod
+    def _run(
+        cls, processes: Processes, cluster: Path, name: str, words: Sequence[str | Path]
+    ) -> Node:
+        node = cls.launch(processes, cluster, name, words)
         node.answer()
         return node
 

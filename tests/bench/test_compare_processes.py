@@ -1,0 +1,64 @@
+"""The comparison on real processes: faults that are real ones, logs that are read back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import compare_script
+import pytest
+import trio
+from bench_kit import workplace
+from compare import killing, scripted
+from compare_processes import run_processes
+from interop_processes import Processes
+
+pytestmark = [pytest.mark.real_io, pytest.mark.timeout(300)]
+
+SCRIPT = """\
+at 0.5 kill leader for 3 extra 0.5
+at 5 pause follower for 0.5
+at 6 cut leader follower for 0.5
+"""
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compare_script, "REST_S", 0.5)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[tuple[Path, Processes]]:
+    with workplace(tmp_path) as found:
+        yield found
+
+
+def host() -> str:
+    """Addresses that no other run of these tests has at the same time."""
+    return f"127.{40 + os.getpid() % 200}.{os.getpid() // 200 % 250}"
+
+
+@pytest.mark.parametrize("contender", ["classic", "dledger, fast"])
+def test_a_tiny_run(contender: str, place: tuple[Path, Processes]) -> None:
+    folder, processes = place
+    faults = scripted(SCRIPT, "0")
+    run = trio.run(partial(run_processes, contender, folder / "run", host(), processes, faults))
+    assert run.audit.good
+    assert run.audit.acknowledged > 0
+    assert len(run.outages) == 3
+    assert None not in run.outages
+    assert "append p99 ms" in run.figures(timed=True)
+    assert all(not process.running for process in processes.started)
+
+
+def test_killed_leaders_rejoin(place: tuple[Path, Processes]) -> None:
+    folder, processes = place
+    faults = killing(2, "0")
+    run = trio.run(
+        partial(run_processes, "dledger, fast", folder / "run", host(), processes, faults)
+    )
+    assert run.audit.good
+    assert len(run.outages) == 2
+    assert None not in run.outages
