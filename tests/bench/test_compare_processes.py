@@ -11,7 +11,7 @@ import compare_script
 import pytest
 import trio
 from bench_kit import workplace
-from compare import killing, scripted
+from compare import scripted
 from compare_processes import run_processes
 from interop_processes import Processes
 
@@ -51,14 +51,3 @@ def test_a_tiny_run(contender: str, place: tuple[Path, Processes]) -> None:
     assert None not in run.outages
     assert "append p99 ms" in run.figures(timed=True)
     assert all(not process.running for process in processes.started)
-
-
-def test_killed_leaders_rejoin(place: tuple[Path, Processes]) -> None:
-    folder, processes = place
-    faults = killing(2, "0")
-    run = trio.run(
-        partial(run_processes, "dledger, fast", folder / "run", host(), processes, faults)
-    )
-    assert run.audit.good
-    assert len(run.outages) == 2
-    assert None not in run.outages
