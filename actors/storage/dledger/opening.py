@@ -243,8 +243,9 @@ class _Opening:
             index.cut(found.first_index)
             base = found.first_base
         else:
-            index.restart_at(begin)
             base = self._log.bases()[0]
+            yield from self._need_whole(base, found)
+            index.restart_at(begin)
 
         def write(data: bytes, heads: list[EntryHead]) -> None:
             assert heads[0].index == index.next_index
@@ -279,15 +280,37 @@ class _Opening:
         )
         assert sums.next_index == end
 
-    def _scan_again(self, base: int, on_heads: OnHeads) -> Generator[None, None, None]:
+    def _need_whole(self, base: int, found: Found) -> Generator[None, None, None]:
+        """The files before those that were scanned lead to them.
+
+        Looked at before the index goes: the index may be what is right.
+
+        Raises: CorruptLog: damage in them.
+        """
+        if base == found.first_base:
+            return
+        seen = yield from self._scan_again(base)
+        if seen.end_bytes != found.end_bytes:
+            end = seen.end_bytes
+            raise CorruptLog(
+                f"{self._log.path_of(end)}: byte {end % self._log.segment_bytes} (offset {end}): "
+                f"{seen.reason or 'nothing is written there'}, but the log goes on to "
+                f"{found.end_bytes}; nothing was changed"
+            )
+
+    def _scan_again(
+        self, base: int, on_heads: OnHeads | None = None
+    ) -> Generator[None, None, Found]:
         """What was scanned is good; behind it there are zeros."""
-        yield from recovery.find_end(
-            self._disk,
-            self._log,
-            start_base=base,
-            mark_bytes=None,
-            sums=self._sums,
-            on_heads=on_heads,
+        return (
+            yield from recovery.find_end(
+                self._disk,
+                self._log,
+                start_base=base,
+                mark_bytes=None,
+                sums=self._sums,
+                on_heads=on_heads,
+            )
         )
 
     def _agrees_at_begin(self, begin: int) -> bool:

@@ -157,6 +157,31 @@ def test_the_index_is_made_again_from_the_entries(lost: str) -> None:
     assert not any(last)
 
 
+@pytest.mark.parametrize("is_lost", [False, True], ids=["index kept", "index lost"])
+@pytest.mark.parametrize(
+    ("offset", "damage"), [(23, b"\x02"), (948 + 8, b"\x7f"), (4 * 948, b"\0" * 4)]
+)
+def test_damage_in_a_file_that_is_not_scanned_is_found_before_the_index_is_made_of_it(
+    offset: int, damage: bytes, is_lost: bool
+) -> None:
+    disk = sim_disk()
+    ledger = fresh(disk)
+    ledger.append_as_leader([b"a" * 900] * 12, 1)
+    sync(ledger, disk, whole=True)
+    ledger.close(ordered=True)
+    patched(disk, offset, damage)
+    if is_lost:
+        disk.rmtree(LAYOUT.index)
+    elif offset != 23:  # a term: the index disagrees with it, and is right
+        opened(disk).close(ordered=True)  # who needs nothing of it starts
+        return
+    before = disk.listdir(LAYOUT.index) if not is_lost else []
+    for _ in range(2):
+        with pytest.raises(CorruptLog, match=r"/0{20}: byte \d+ .*but the log goes on to"):
+            opened(disk)
+    assert disk.listdir(LAYOUT.index) == before
+
+
 def test_the_index_above_the_mark_is_not_believed() -> None:
     """It is synced once a second: a power loss may leave any of it."""
     for seed in range(20):
