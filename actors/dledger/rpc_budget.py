@@ -8,7 +8,8 @@ answered, for which nobody waits here. Who takes nothing of its answers is cut o
 
 A connection that has asked what only members ask is a member's: it comes first, and the room of one
 largest frame is kept for such. That is no proof, as nothing is on a wire without a token; it holds
-against who connects and sends junk.
+against who connects and sends junk. So do the last places at the port: where they are all that is
+left, the client that has been quiet for the longest makes way for whoever comes.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ READ_BYTES: Final = 64 << 20
 """Entries that were read for GETs, and their frames until they are sent: a dozen of the largest."""
 OWN_BYTES: Final = 256 << 10
 """What each connection has without asking: votes and heart-beats, frames up to SMALL_BYTES."""
+MADE_WAY: Final = "made way for another: it was the client that had been quiet for the longest"
 STEP_ANSWERS_BYTES: Final = STEP_FRAMES * 512
 """Refusals of one step's frames, whose peer may not take them."""
 
@@ -57,10 +59,21 @@ def read_cost_bytes(answer: Response) -> int:
 
 @attrs.frozen
 class RPCBudget:
-    """One port's two pools."""
+    """One port's two pools, and who shares them: each connection there is, the oldest first."""
 
     received: Pool = attrs.field(factory=lambda: Pool(RECEIVED_BYTES, RESERVED_BYTES))
     read: Pool = attrs.field(factory=lambda: Pool(READ_BYTES))
+    shares: dict[Share, None] = attrs.field(factory=dict)
+
+    def make_way(self) -> None:
+        """End the client's connection that has been quiet for the longest; none that waits for an
+        answer, or has not taken it yet.
+        """
+        quiet = (share for share in self.shares if share.is_quiet)
+        oldest = min(quiet, key=lambda share: share.active_s, default=None)
+        if oldest is not None:
+            del self.shares[oldest]
+            oldest.end(MADE_WAY)
 
 
 @attrs.define(eq=False)
@@ -71,18 +84,31 @@ class Share:
         held_bytes: what is told and unanswered, or answered and unsent, without answers to GETs.
 
     Attributes:
+        end: closes the connection, for that reason.
         is_member: it comes first.
+        active_s: when it last began to wait for bytes.
         unsent_read_bytes: at most so much of what is unsent are answers to GETs.
     """
 
     _budget: RPCBudget
     _held_bytes: Callable[[], int]
+    end: Callable[[str], None]
+    active_s: float
     is_member: bool = attrs.field(default=False, init=False)
     unsent_read_bytes: int = attrs.field(default=0, init=False)
     _begun_bytes: int = attrs.field(default=0, init=False)  # a large frame, whole
     _taken_bytes: int = attrs.field(default=0, init=False)
     _answering_bytes: int = attrs.field(default=0, init=False)  # read, not yet encoded
     _waits: trio.CancelScope | None = attrs.field(default=None, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._budget.shares[self] = None
+
+    @property
+    def is_quiet(self) -> bool:
+        """A client's, of which nothing is under way."""
+        reads_bytes = self._answering_bytes + self.unsent_read_bytes
+        return not (self.is_member or self._held_bytes() or reads_bytes)
 
     # What comes.
 
@@ -92,6 +118,7 @@ class Share:
 
     async def before_read(self) -> None:
         """Return when there is room for what is held, and for the frame that is being read."""
+        self.active_s = trio.current_time()
         received = self._budget.received
         while (lacks_bytes := self._needed_bytes() - self._taken_bytes) > 0:
             try:
@@ -156,6 +183,7 @@ class Share:
     def close(self) -> None:
         """All comes back. Whoever waited for room has left its line by now."""
         assert self._waits is None
+        self._budget.shares.pop(self, None)
         self._budget.received.give_back(self._taken_bytes)
         self._budget.read.give_back(self._answering_bytes + self.unsent_read_bytes)
         self._taken_bytes = self._answering_bytes = self.unsent_read_bytes = 0

@@ -114,7 +114,7 @@ class RPCConnection(Actor[_Inbox]):
     _work_bytes: int = 0
 
     async def on_start(self) -> None:
-        self._share = Share(self._budget, self._held_bytes)
+        self._share = Share(self._budget, self._held_bytes, self._end, self.ctx.now_s())
         self._frames = FrameStream(
             self._connection,
             self._stream,

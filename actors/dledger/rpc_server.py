@@ -7,7 +7,7 @@ Upstream: openmessaging/dledger, DLedgerRpcNettyService.java, proxy/DLedgerProxy
 dledger-all-0.3.1.2; apache/rocketmq, remoting/netty/NettyRemotingServer.java, 4.9.4.
 
 Differs: listens on the node's own address only; an address that is no member's is closed and
-counted; the number of open connections is bounded, and what they hold together.
+counted; the number of open connections is bounded, and what they hold together. Clients make way.
 """
 
 from __future__ import annotations
@@ -26,10 +26,13 @@ from actors.env.protocols import Listener, Network, Stream
 from actors.errors import ConfigError
 from actors.events import dledger as events
 from actors.runtime import ChildSpec, DynamicSpec, Restart, Strategy, SupervisorSpec
-from actors.runtime.accepting import Accepting, Admitted
+from actors.runtime.accepting import UNOWNED_MAX, Accepting, Admitted
 
 CONNECTIONS_MAX: Final = 256
 """Two from each peer, the others from clients: one of each client's process."""
+PLACES_KEPT: Final = 2 * UNOWNED_MAX
+"""Of those: who comes to one of the last has a client's make way, so that no crowd of clients keeps
+a member out. As many as are accepted at once, and as many again that are about to end."""
 CONNECTION_SHUTDOWN_S: Final = 1.0
 """A connection has nothing to save, and its stream is aborted."""
 
@@ -83,6 +86,8 @@ class RPCServer(Accepting):
     async def admit(self, stream: Stream) -> Admitted | None:
         if stream.remote.host not in self.settings.addresses:
             return None
+        if len(self.budget.shares) >= CONNECTIONS_MAX - PLACES_KEPT:
+            self.budget.make_way()
         connection = self.settings.next_connection()
         child = ChildSpec(
             name=f"connection-{connection}",

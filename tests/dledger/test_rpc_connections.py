@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 from rpc_kit import (
+    Client,
     ServerKit,
     answer_at_once,
     frame_of,
@@ -15,6 +16,7 @@ from rpc_kit import (
 )
 
 from actors.dledger import rpc_connection, rpc_server
+from actors.dledger.rpc_budget import MADE_WAY
 from actors.dledger.rpc_connection import IDLE, UNANSWERED_BYTES_MAX, UNSENT_BYTES_MAX
 from actors.dledger.rpc_messages import Asked
 from actors.dledger.rpc_stream import CLOSED_BY_PEER, DOES_NOT_READ, IDLE_S, SPEAKS_TLS
@@ -22,7 +24,13 @@ from actors.events.dledger import RPCConnectionClosed, RPCConnectionOpened, RPCC
 from actors.events.runtime import ActorCrashed
 from actors.runtime.accepting import FULL, UNKNOWN_ADDRESS
 from wire.dledger_codes import RequestCode
-from wire.dledger_rpc import AppendEntryRequest, MetadataResponse, PushEntryRequest
+from wire.dledger_rpc import (
+    AppendEntryRequest,
+    HeartBeatRequest,
+    MetadataResponse,
+    PushEntryRequest,
+    VoteRequest,
+)
 from wire.remoting import FRAME_BYTES_MAX, Header, encode_frame
 
 MIB = 1 << 20
@@ -206,7 +214,7 @@ async def test_connections_are_bounded(
 ) -> None:
     monkeypatch.setattr(rpc_server, "CONNECTIONS_MAX", 2)
     async with serving() as kit:
-        first, second = [await kit.connect() for _ in range(2)]
+        first, second = [await member_of(kit) for _ in range(2)]
         assert await kit.turned_away()
         (refused,) = kit.seen(RPCConnectionRefused)
         assert (refused.reason, refused.count) == (FULL, 1)
@@ -216,6 +224,52 @@ async def test_connections_are_bounded(
         for client in (second, fourth):
             await client.ask(request())
             await client.answer_of(RequestCode.METADATA)
+
+
+async def member_of(kit: ServerKit) -> Client:
+    """A connection that has asked what only members ask."""
+    client = await kit.connect()
+    await client.ask(request(HeartBeatRequest))
+    await client.answer_of(RequestCode.HEART_BEAT)
+    return client
+
+
+async def test_a_crowd_of_clients_keeps_no_member_out(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A group whose members cannot reach each other has no leader, for as long as they stay."""
+    monkeypatch.setattr(rpc_server, "CONNECTIONS_MAX", 40)
+    async with serving() as kit:
+        early = await member_of(kit)
+        for _ in range(60):
+            client = await kit.connect()
+            await client.ask(request())
+            await client.answer_of(RequestCode.METADATA)
+        late = await member_of(kit)
+        for member in (early, late):
+            await member.ask(request(VoteRequest))
+            await member.answer_of(RequestCode.VOTE)
+        assert kit.seen(RPCConnectionRefused) == []
+        assert reasons(kit) == [MADE_WAY] * (62 - (40 - rpc_server.PLACES_KEPT))
+
+
+async def test_who_waits_for_an_answer_does_not_make_way(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rpc_server, "PLACES_KEPT", rpc_server.CONNECTIONS_MAX - 2)
+    async with serving() as kit:
+        kit.behave = keep
+        busy = await kit.connect()
+        await busy.ask(request())
+        await trio.sleep(1)
+        quiet = await kit.connect()
+        await trio.sleep(1)
+        await kit.connect()
+        assert await quiet.ended()
+        assert reasons(kit) == [MADE_WAY]
+        asked = kit.asked[0][1]
+        asked.reply_to.send(success(asked))
+        await busy.answer_of(RequestCode.METADATA)
 
 
 async def test_the_door_closes_first_and_its_crash_ends_no_connection(
