@@ -28,6 +28,7 @@ from bench_kit import (
 )
 
 RECORD_BYTES = 256
+WARM_UP_S = 0.2
 CASES = {"no slave": 0, "1 slave": 1, "2 slaves": 2, "1 stopped": 1}
 GOAL = "at least 0.9"
 Stamps = Sequence[tuple[int, float]]
@@ -77,6 +78,8 @@ def main() -> None:
                 masters[name], *slaves[name] = (
                     Node.start(processes, cluster, node) for node in NODES[: count + 1]
                 )
+            for master in masters.values():  # which opens when it has heard its slaves
+                master.ask("producer", seconds=WARM_UP_S, size=RECORD_BYTES)
             slaves["1 stopped"][0].process.pause()
             title = f"appends, copies = 1, {how}, one producer"
             rates(title, masters, given.rounds, given.seconds)
