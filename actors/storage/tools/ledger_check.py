@@ -24,6 +24,7 @@ from actors.storage.side_file import SideFileDamaged, read_side_file
 from actors.storage.tools.check import CheckOptions
 from actors.storage.tools.findings import LedgerReport
 from actors.storage.tools.ledger_files import (
+    COPY_AGAIN,
     NOTHING,
     REFUSED,
     LedgerFiles,
@@ -64,19 +65,22 @@ class _LedgerCheck:
     _anew: bool = attrs.field(default=False, init=False)  # the log begins behind the limit
     _snapshots: list[int] = attrs.field(factory=list, init=False)  # indexes of all that are there
     _terms: dict[int, int] = attrs.field(factory=dict, init=False)  # of the entries there
+    _do: str = attrs.field(default=REFUSED, init=False)  # about damage of the log
+    _cut_bytes: int | None = attrs.field(default=None, init=False)  # where a cut was interrupted
 
     def run(self) -> Work[LedgerReport]:
         ledger, options = self._ledger, self._options
         self._report = report = LedgerReport(group=ledger.name)
         findings = report.findings
         report.state = "running" if options.is_running else report.state
-        report.state = "backup" if options.is_backup else report.state
+        if options.is_backup:
+            report.state, self._do = "backup", COPY_AGAIN
         report.committed_index = read_committed(self._disk, ledger.layout, findings)
         self._limit = report.committed_index if options.is_running else None
         try:
             self._files = LedgerFiles.look(self._disk, ledger)
         except CorruptLog as error:
-            findings.hurt(f"{error}; {REFUSED}")
+            findings.hurt(f"{error}; {self._do}")
             return report
         mark = self._files.mark
         if report.state == "stopped" and mark is not None and not mark.is_clean:
@@ -84,7 +88,9 @@ class _LedgerCheck:
         self._snapshots = SnapshotFolder(self._disk, ledger.layout.snapshot, ()).indexes()
         try:
             yield from self._log()
-            yield from check_snapshots(self._disk, ledger, report, self._terms, self._limit)
+            yield from check_snapshots(
+                self._disk, ledger, report, self._terms, self._limit, self._do
+            )
         finally:
             self._files.close()
         if not options.is_backup:
@@ -104,7 +110,10 @@ class _LedgerCheck:
         log = self._files.log
         odd = odd_in(self._disk, log.folder, log.segment_bytes, bases)
         for line in odd:
-            report.findings.hurt(f"{line}; {REFUSED}")
+            if self._is_being_cut(line):
+                report.findings.note(f"{line}: that truncation was at it")
+            else:
+                report.findings.hurt(f"{line}; {self._do}")
         yield from self._walk(bases)
         if self._limit is not None:
             self._judge_running()
@@ -118,12 +127,20 @@ class _LedgerCheck:
         try:
             cutting = read_side_file(self._disk, path, 2)
         except SideFileDamaged:
-            self._report.findings.hurt(f"{path}: cannot be read; {REFUSED}")
+            self._report.findings.hurt(f"{path}: cannot be read; {self._do}")
             return
         if cutting is not None and cutting[0] != NOTHING and self._limit is None:
+            self._cut_bytes = cutting[0]
             self._report.findings.note(
                 f"a truncation to {cutting[0]} was interrupted: the next start ends it"
             )
+
+    def _is_being_cut(self, line: str) -> bool:
+        """Whether it is about the file whose end an interrupted truncation cuts off."""
+        cut, log = self._cut_bytes, self._files.log
+        if cut is None:
+            return False
+        return line.startswith(f"{segment_path(log.folder, cut - cut % log.segment_bytes)}: ")
 
     # ---- entries ----
 
@@ -151,7 +168,7 @@ class _LedgerCheck:
                 return
             except OSError as error:
                 path = segment_path(log.folder, base)
-                report.findings.hurt(f"{path}: {error.strerror or error}; {REFUSED}")
+                report.findings.hurt(f"{path}: {error.strerror or error}; {self._do}")
                 return
             finally:
                 reading.close()
@@ -243,7 +260,7 @@ class _LedgerCheck:
         reason = stop.reason or "nothing is written there"
         self._report.findings.hurt(
             f"{segment_path(log.folder, base)}: byte {at - base} (entry {entry}, offset {at}):"
-            f" {reason}{more}; {REFUSED}"
+            f" {reason}{more}; {self._do}"
         )
 
     def _judge_running(self) -> None:
@@ -266,7 +283,7 @@ class _LedgerCheck:
         try:
             found = yield from find_end(self._disk, self._ledger, self._files)
         except CorruptLog as error:
-            report.findings.hurt(f"{error}; {REFUSED}")
+            report.findings.hurt(f"{error}; {self._do}")
             return
         if stop is not None and found.end_bytes > stop.at_bytes:
             self._hurt(stop, f", and entries follow up to {found.end_index}")
@@ -313,7 +330,7 @@ class _LedgerCheck:
         if mark is not None and not mark.end_bytes:
             report.findings.note(f"{text}: it was begun anew")
         else:
-            report.findings.hurt(f"{text}; {REFUSED}")
+            report.findings.hurt(f"{text}; {self._do}")
 
     def _judge_index(self) -> None:
         """Below what was synced of it, or without a mark, every entry is to be found by it."""

@@ -29,6 +29,8 @@ REFUSED = (
     " remove all but currterm, its vote, from this folder and start; sooner, that may lose entries"
 )
 """What is to be done about a log that a start refuses, or that cannot be read."""
+COPY_AGAIN = "make another backup"
+"""The same for a copy."""
 
 
 @attrs.frozen(kw_only=True)

@@ -15,7 +15,6 @@ from actors.storage.dledger.snapshots import (
 )
 from actors.storage.dledger.term_files import FILE_BYTES_MAX, read_term
 from actors.storage.tools.findings import Findings, LedgerReport
-from actors.storage.tools.ledger_files import REFUSED
 from actors.storage.tools.steps import Step, Work, labelled
 from actors.storage.tools.target import GroupLedger
 from wire.dledger_files import decode_ledger_checkpoint
@@ -79,12 +78,14 @@ def check_snapshots(
     report: LedgerReport,
     terms: dict[int, int],
     limit: int | None,
+    do: str,
 ) -> Work[None]:
     """Each of them, and whether the log goes on where they end.
 
     Args:
         terms: index -> term of entries of the log.
         limit: of a running member: so far its log was looked at.
+        do: what is to be done where none serves.
     """
     folder = SnapshotFolder(disk, ledger.layout.snapshot, ())
     findings, damaged = report.findings, []
@@ -100,16 +101,16 @@ def check_snapshots(
             damaged.append(str(error))
         else:
             report.snapshots.append(index)
-            _compare(snapshot, report, terms, limit)
+            _compare(snapshot, report, terms, limit, do)
     newest = max(report.snapshots, default=-1)
     is_covered = report.first_index <= newest + 1
     for text in damaged:
-        do = "an older one serves: remove its folder at will" if is_covered else REFUSED
+        do = "an older one serves: remove its folder at will" if is_covered else do
         findings.hurt(f"{text}; {do}")
     if indexes and not damaged and not is_covered:
         findings.hurt(
             f"{folder.root}: the newest stands for entries up to {newest}, but the"
-            f" log begins at {report.first_index}; {REFUSED}"
+            f" log begins at {report.first_index}; {do}"
         )
     for name in (TAKEN, INSTALLED):
         if limit is None and disk.exists(f"{folder.root}/{name}"):
@@ -117,14 +118,14 @@ def check_snapshots(
 
 
 def _compare(
-    snapshot: Snapshot, report: LedgerReport, terms: dict[int, int], limit: int | None
+    snapshot: Snapshot, report: LedgerReport, terms: dict[int, int], limit: int | None, do: str
 ) -> None:
     """Beside the entry that it ends with."""
     term = terms.get(snapshot.index)
     if term is not None and term != snapshot.term:
         report.findings.hurt(
             f"{snapshot.path}: ends with entry {snapshot.index} of term {snapshot.term}, which is"
-            f" of term {term} in the log; {REFUSED}"
+            f" of term {term} in the log; {do}"
         )
     if limit is None and report.entries and snapshot.index > report.end_index:
         report.findings.note(

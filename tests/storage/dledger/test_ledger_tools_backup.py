@@ -230,6 +230,8 @@ def test_damage_of_a_copy_is_found() -> None:
     assert "snapshots: the manifest says (100,), found ()" in " ".join(verified(disk))
     disk.unlink(data)
     assert "the file is missing" in verified(disk)[0]
+    assert verified(disk)[0].endswith("; make another backup")
+    assert "currterm" not in " ".join(verified(disk)), "nobody starts on it"
 
 
 @pytest.mark.parametrize("power_loss", [False, True])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import pathlib
 import re
 from collections.abc import Callable
 
 import pytest
-from ledger_kit import GOLDEN, LAYOUT, ROOT, fresh, golden_copy, opened, sim_disk, sync
+from ledger_kit import GOLDEN, LAYOUT, ROOT, entries_of, fresh, golden_copy, opened, sim_disk, sync
 from ledger_tools_kit import (
     COUNT,
     all_bytes,
@@ -243,8 +244,6 @@ def test_a_log_that_begins_in_the_middle_of_a_file() -> None:
     source = fresh(sim_disk(1))
     for number in range(60):
         source.append_as_leader([b"entry %d" % number * 8], 1)
-    from ledger_kit import entries_of
-
     some = entries_of(source)[41:]
     ledger = fresh(disk)
     for _ in ledger.restart_at(some[0].index, some[0].pos):
@@ -284,13 +283,24 @@ def test_snapshots() -> None:
 
 
 def test_an_interrupted_truncation_is_told() -> None:
+    """Also while the file that holds the new end is short, as it is for a moment."""
     disk = filled()
     intent, _ = SideFile.open(disk, LAYOUT.truncating, 2)
-    intent.write((8192, 4096))
+    end = checked(disk).end_bytes
+    intent.write((end, 4096))
     intent.sync()
     intent.close()
     found = checked(disk)
-    assert "a truncation to 8192 was interrupted: the next start ends it" in found.findings.notes
+    told = f"a truncation to {end} was interrupted: the next start ends it"
+    assert (found.is_good, found.findings.notes) == (True, [told])
+    disk.open(file(DATA, end - end % 4096), "w").resize(end % 4096)
+    found = checked(disk)
+    assert found.is_good, found.findings
+    assert "that truncation was at it" in found.findings.notes[1]
+    again = opened(copy.deepcopy(disk))
+    assert (again.end_index, again.end_bytes) == (COUNT - 1, end)
+    disk.open(file(DATA, 4096), "w").resize(9)
+    assert "expected 4096 bytes, found 9" in checked(disk).findings.damage[0]
 
 
 def test_a_log_that_lacks_all_files() -> None:
