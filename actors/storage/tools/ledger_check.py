@@ -109,6 +109,7 @@ class _LedgerCheck:
         report.first_bytes = report.end_bytes = bases[0] if bases else 0
         log = self._files.log
         odd = odd_in(self._disk, log.folder, log.segment_bytes, bases)
+        others = report.findings.damage_count
         for line in odd:
             if self._is_being_cut(line):
                 report.findings.note(f"{line}: that truncation was at it")
@@ -120,7 +121,7 @@ class _LedgerCheck:
         elif not odd:
             yield from self._judge(bases)
         if not self._options.is_backup:
-            self._judge_index()
+            self._judge_index(log_is_good=report.findings.damage_count == others)
 
     def _read_truncating(self) -> None:
         path = self._ledger.layout.truncating
@@ -332,11 +333,16 @@ class _LedgerCheck:
         else:
             report.findings.hurt(f"{text}; {self._do}")
 
-    def _judge_index(self) -> None:
+    def _judge_index(self, *, log_is_good: bool) -> None:
         """Below what was synced of it, or without a mark, every entry is to be found by it."""
         report, mark, head = self._report, self._files.mark, self._unindexed
         layout = self._ledger.layout
         if head is None or not report.entries or head.index > report.end_index:
+            return
+        if not log_is_good:
+            report.findings.note(
+                f"the index does not lead to entry {head.index}, which the log's damage may explain"
+            )
             return
         trusted = EVERYTHING if mark is None or self._limit is not None else mark.whole_bytes
         if head.pos + head.size > trusted:

@@ -136,6 +136,17 @@ def test_what_a_start_refuses_is_damage(name: str) -> None:
         opened(disk)
 
 
+def test_the_index_of_a_damaged_log_is_not_to_be_removed() -> None:
+    """It may be what is right."""
+    disk = filled()
+    flip(disk, file(DATA, 8192), 3)
+    flip(disk, file(INDEX, 0), 5)
+    found = checked(disk)
+    (line,) = found.findings.damage
+    assert "offset 8192): magic" in line
+    assert "entry 0, which the log's damage may explain" in " ".join(found.findings.notes)
+
+
 @pytest.mark.parametrize("name", ["index record", "index hole", "index file", "no index"])
 def test_the_index_is_made_again_as_it_says(name: str) -> None:
     disk = filled()
