@@ -45,6 +45,7 @@ from actors.runtime import (
 )
 from actors.state_machine import Machines
 from actors.storage import event_log
+from actors.storage.group_kind import check_group_kinds
 from actors.storage.identity import (
     NEW_RECORD,
     NodeDirectory,
@@ -219,6 +220,7 @@ def _check_node(config: ClusterConfig, name: str, machines: Machines) -> None:
 def _take_directory(config: ClusterConfig, name: str, env: Env) -> NodeDirectory:
     path = config.node_dir(name)
     try:
+        check_group_kinds(env.disk, path, config.groups_of(name))
         return open_directory(
             env.disk,
             path,

@@ -16,8 +16,9 @@ from collections.abc import Generator, Iterator
 from typing import Protocol
 
 from actors.env.protocols import Disk
+from actors.errors import CorruptLog
 from actors.storage.commit_log import CommitLog, segment_bases, segment_path
-from actors.storage.side_file import SideFile
+from actors.storage.side_file import SideFile, SideFileDamaged
 
 CHUNK_BYTES = 4 << 20
 """A generator here yields after so many bytes."""
@@ -129,10 +130,19 @@ def set_end_only(disk: Disk, log: CommitLog, end_bytes: int) -> None:
 
 
 def finish_interrupted(disk: Disk, layout: CutLayout) -> int | None:
-    """Before a load: end a truncation that a crash interrupted. Gives its offset, or None."""
+    """Before a load: end a truncation that a crash interrupted. Gives its offset, or None.
+
+    Raises: CorruptLog: what says so cannot be read.
+    """
     if not disk.exists(layout.truncating):
         return None
-    intent, values = SideFile.open(disk, layout.truncating, 2)
+    try:
+        intent, values = SideFile.open(disk, layout.truncating, 2)
+    except SideFileDamaged:
+        raise CorruptLog(
+            f"{layout.truncating}: it cannot be read, and says whether the log was being cut, and"
+            " where. Remove the file to have the log end where its records do"
+        ) from None
     try:
         if values is None or values[0] == NOTHING:
             intent.sync()  # Cleared perhaps in the page cache only: it must not come back later.

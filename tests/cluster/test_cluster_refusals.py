@@ -271,6 +271,20 @@ def test_a_promoted_master_that_was_taken_out_of_the_file(
     assert f"({identity}), found n0, n2: put it back" in found
 
 
+def test_another_mode_for_a_group_that_has_data(
+    capfd: pytest.CaptureFixture[str], cluster: Cluster
+) -> None:
+    ran_once(cluster, capfd)
+    mark = cluster.folder / "var" / "n0" / "groups" / "orders" / "synced"
+    before = mark.read_bytes()
+    group = f'mode = "dledger"\nmembers = ["n0", "n1", "n2"]\nport = {cluster.port}\n'
+    file = cluster.write(cluster.text.split("master =")[0] + group)
+    found = refusal(capfd, file, "--for", "60s", "--json", "--node", "n0")
+    assert found.startswith(f"{file}: key data_dir: {mark.parent}: expected the store of a dledger")
+    assert mark.read_bytes() == before
+    assert not (mark.parent / "data").exists()
+
+
 def test_nobody_runs(capfd: pytest.CaptureFixture[str], cluster: Cluster) -> None:
     assert refusal(capfd, cluster.write(), "stop").endswith("expected running nodes, found none")
     assert main([cluster.file, "status", "--node", "n1"]) == 1

@@ -208,3 +208,15 @@ def test_a_checkpoint_from_the_future_stamps_no_record() -> None:
     disk.kill()
     write_checkpoint(disk, LAYOUT.checkpoint, Checkpoint(log_ts=1 << 60, queue_ts=1 << 60))
     assert opened(disk).last_store_ts == EPOCH_MS
+
+
+def test_a_truncation_that_cannot_be_read_says_what_to_do() -> None:
+    disk = sim_disk()
+    data = record(0, b"x")
+    opened(disk).log.append(data)
+    disk.kill()
+    disk.open(LAYOUT.truncating, "x").pwrite(b"x" * 1024, 0)
+    with pytest.raises(CorruptLog, match=r"truncating: it cannot be read.* Remove the file"):
+        opened(disk)
+    disk.unlink(LAYOUT.truncating)
+    assert opened(disk).log.written_bytes == len(data)

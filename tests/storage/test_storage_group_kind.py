@@ -1,0 +1,49 @@
+"""A group whose mode was changed in the cluster file keeps its store: the start is refused."""
+
+import pytest
+from store_kit import sim_disk, small_group
+
+from actors.config import DLedgerGroup
+from actors.errors import ConfigError
+from actors.sim.disk import SimDisk
+from actors.storage.group_kind import check_group_kinds
+
+NODE = "/data/n0"
+ROOT = f"{NODE}/groups/orders"
+CLASSIC = small_group()
+LEDGER = DLedgerGroup(name="orders", members=("n0", "n1", "n2"))
+
+
+def disk_with(*names: str) -> SimDisk:
+    disk = sim_disk()
+    disk.mkdir(ROOT)
+    for name in names:
+        if name == "currterm":
+            disk.open(f"{ROOT}/{name}", "x").close()
+        else:
+            disk.mkdir(f"{ROOT}/{name}")
+    return disk
+
+
+@pytest.mark.parametrize("names", [(), ("commitlog",), ("commitlog", "data")])
+def test_a_classic_group_starts_on(names: tuple[str, ...]) -> None:
+    check_group_kinds(disk_with(*names), NODE, (CLASSIC,))
+
+
+@pytest.mark.parametrize("names", [(), ("data",), ("currterm",), ("commitlog", "currterm")])
+def test_a_dledger_group_starts_on(names: tuple[str, ...]) -> None:
+    check_group_kinds(disk_with(*names), NODE, (LEDGER,))
+
+
+@pytest.mark.parametrize("name", ["data", "currterm"])
+def test_a_classic_group_is_kept_off_a_dledger_store(name: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        check_group_kinds(disk_with(name), NODE, (CLASSIC,))
+    (line,) = caught.value.problems
+    assert line.startswith(f"{ROOT}: expected the store of a classic group, as groups.orders.mode")
+    assert "found that of a dledger group: put the mode back" in line
+
+
+def test_a_dledger_group_is_kept_off_a_classic_store() -> None:
+    with pytest.raises(ConfigError, match=r"a dledger group, as .*found that of a classic group"):
+        check_group_kinds(disk_with("commitlog"), NODE, (LEDGER,))
