@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,15 +17,21 @@ assert _spec.loader is not None
 traps = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(traps)
 
+sys.path.append(str(Path(__file__).parents[1] / "sim"))
 BROKEN = {
     mutation.__name__: mutation
-    for mutation in importlib.import_module("broken_actors").LEDGER_MUTATIONS
+    for mutation in (
+        *importlib.import_module("broken_actors").LEDGER_MUTATIONS,
+        *importlib.import_module("broken_code").MUTATIONS,
+    )
 }
 
 SCRIPTS = sorted(traps.FOLDER.glob("*.txt"))
 GUARANTEES = sorted(traps.GUARANTEES.glob("*.txt"))
 DLEDGER = sorted(traps.DLEDGER.glob("*.txt"))
 ANSWERED_TOO_SOON = ("answer_before_a_quorum", "minority_commits")
+COPIED_TO_DISKS = ("copies_n_synced", "policy_4x", "policy_5x_in_sync")
+COPIED = (*COPIED_TO_DISKS, "copies_n_written", "policy_5x")
 COUNTED_TOO_SOON = ("acknowledge_what_is_written", "leader_counts_what_it_has_written")
 
 
@@ -68,6 +75,10 @@ def test_every_guarantee_has_its_crash() -> None:
         *(("ledger_synced", looser) for looser in (*ANSWERED_TOO_SOON, *COUNTED_TOO_SOON)),
         *(("ledger_written", looser) for looser in ANSWERED_TOO_SOON),
         *(("ledger_memory", looser) for looser in ANSWERED_TOO_SOON),
+        ("copies_1_synced", "acknowledge_before_own_sync"),
+        ("copies_1_written", "acknowledge_before_write"),
+        *((name, "acknowledge_before_the_slaves") for name in COPIED),
+        *((name, "report_before_sync") for name in COPIED_TO_DISKS),
     ],
 )
 def test_a_crash_would_show_a_looser_step(
