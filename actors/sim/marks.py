@@ -65,7 +65,6 @@ class _Tally:
     _asked: dict[int, int] = attrs.field(factory=dict, init=False)  # operation -> records
     _ends: dict[str, int] = attrs.field(factory=dict, init=False)  # of what a master has written
     _masters: dict[str, str] = attrs.field(factory=dict, init=False)  # group -> who opened it last
-    _emptied: dict[str, None] = attrs.field(factory=dict, init=False)
 
     def see(self, seen: Observation) -> Iterator[tuple[str, int]]:
         match seen:

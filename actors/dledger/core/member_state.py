@@ -38,10 +38,6 @@ class LedgerEnd:
     index: int = INDEX_NONE
     term: int = TERM_NONE
 
-    def reaches(self, other: LedgerEnd) -> bool:
-        """Whether a log that ends here is as good as one that ends at `other`, or better."""
-        return (self.term, self.index) >= (other.term, other.index)
-
 
 @attrs.frozen(kw_only=True)
 class SavedVote:
