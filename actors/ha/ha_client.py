@@ -26,6 +26,7 @@ import trio
 from actors.env.protocols import Address, Held, Network
 from actors.events import ha as events
 from actors.ha import connection_state
+from actors.ha.client_feeder import ClientFeeder
 from actors.ha.client_messages import (
     Connected,
     Connection,
@@ -37,7 +38,6 @@ from actors.ha.client_messages import (
     StreamEnded,
     Tick,
     raw_append,
-    received,
     size_of,
 )
 from actors.ha.client_messages import SetMaster as SetMaster
@@ -48,7 +48,7 @@ from actors.ha.core.rate_limiter import RateLimiter
 from actors.ha.core.reconnect import Reconnect
 from actors.ha.core.slave_progress import SlaveProgress
 from actors.ha.core.states import DIVERGED_AFTER, OFFSET_REFUSALS, Lost
-from actors.ha.frame_reader import RECEIVE_BYTES, TURN_BYTES, FrameReader
+from actors.ha.frame_reader import RECEIVE_BYTES, TURN_BYTES
 from actors.ha.role_messages import HIGH_WATER_S, HighWater, MasterLeft, Verified, Verify
 from actors.ha.settings import ClientSettings
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
@@ -144,35 +144,6 @@ class HAClient(Actor[Inbox]):
         self._reconnect.stopped()
         await self._connection_state.tell(self._status())
         await self._store.tell(store.Unsubscribe(name=self.ctx.path))
-
-    async def _feed(self, session: int, master: Address) -> None:
-        """Connect, then hand over what comes; one feeder per session."""
-        settings = self._settings
-        try:
-            with trio.fail_after(settings.connect_timeout_s):
-                stream = await self._network.connect(
-                    master.host, master.port, local_host=settings.own_host
-                )
-        except (OSError, trio.TooSlowError) as error:
-            said = error.strerror if isinstance(error, OSError) else None
-            detail = said or str(error) or f"no answer within {settings.connect_timeout_s} s"
-            where = "" if str(master) in detail else f"{master}: "
-            await self._tell_ended(session, Lost.CONNECT_FAILED, f"{where}{detail}")
-            return
-        receive, send = stream.halves()
-        self._arrived[session] = Connection(stream=stream, send=send, opened_s=self.ctx.now_s())
-        await self.ctx.self_ref.tell(Connected(session=session))
-        try:
-            reader = FrameReader(receive, settings.dialect.frame_meter())
-            while pieces := await reader.receive():
-                await self.ctx.self_ref.tell(received(session, pieces))
-        except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
-            await self._tell_ended(session, Lost.BROKEN, str(error))
-        else:
-            await self._tell_ended(session, Lost.PEER_CLOSED, "")
-
-    async def _tell_ended(self, session: int, reason: Lost, detail: str) -> None:
-        await self.ctx.self_ref.tell(StreamEnded(session=session, reason=reason, detail=detail))
 
     async def _connected(self, session: int) -> None:
         connection = self._arrived.pop(session)
@@ -375,7 +346,8 @@ class HAClient(Actor[Inbox]):
         ):
             self._attempting = True
             self._session = self._next_session()
-            self.ctx.spawn(self._feed, self._session, self._master)
+            feeder = ClientFeeder(self._settings, self._network, self.ctx.self_ref, self._arrived)
+            self.ctx.spawn(feeder.feed, self._session, self._master)
         deadline_s = self._deadline_s()
         if deadline_s is not None:
             self.ctx.timers.start_at("tick", deadline_s, Tick())

@@ -112,8 +112,7 @@ class TransferWait(Generic[W]):
             least.
         synced: the master's own copy counts only once it is synced.
         counted: names of the slaves whose reports count. In a `synced` group Java slaves are left
-            out by the
-            caller: they report bytes that they have not synced.
+            out by the caller: they report bytes that they have not synced.
         whole_range: a slave counts only if it holds everything that the master holds.
         upstream: judge as upstream (`compat`), see above.
         policy: what an append needs; `copies` if not given.
