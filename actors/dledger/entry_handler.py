@@ -40,7 +40,7 @@ from actors.dledger.session_messages import (
 )
 from actors.errors import LogFull
 from actors.events.dledger import EntriesRefused
-from actors.runtime import Actor, ActorRef, AskTimeout, MailboxSpec, ReplyTo, StopReason
+from actors.runtime import Actor, ActorDown, ActorRef, MailboxSpec, ReplyTo, StopReason
 from actors.storage.dledger import store
 from actors.storage.dledger.ledger import EntryRefused
 from wire.dledger_codes import ResponseCode
@@ -51,8 +51,9 @@ WAITING_MAX: Final = 1024
 """Pushes that wait for those before them, and as many that wait for the disk: upstream's queue."""
 GROUP_ENTRIES_MAX: Final = 4096
 """Entries of pushes that came together and are given to the store as one change."""
-NO_ROOM_PAUSE_S: Final = 0.5
-"""A push that found no room is refused so much later: its leader would send it again at once."""
+REFUSED_PAUSE_S: Final = 0.5
+"""A push that found no room is refused so much later: its leader would send it again at once. And
+so much later a store is asked again that did not say what its log is."""
 STORE_TIMEOUT_S: Final = 60.0
 """A store that answers a change later than this has left its outcome unknown: it is asked."""
 
@@ -77,7 +78,7 @@ class _LogSaid:
 
 @attrs.frozen(kw_only=True)
 class _AskLogDue:
-    """Timer: the log is to be asked for after a change that found no room."""
+    """Timer: the log is to be asked for after a change that was refused."""
 
     session: int
 
@@ -294,8 +295,7 @@ class EntryHandler(Actor[_Inbox]):
             if isinstance(outcome, EntryRefused):
                 self._say_refused(answered.first, outcome)
         if self._refused and not self._unanswered and self._was_full:
-            due = _AskLogDue(session=self._session)
-            self.ctx.timers.start("ask log", NO_ROOM_PAUSE_S, due)
+            self._ask_log_later()
         elif self._refused and not self._unanswered:
             self._ask_log()
 
@@ -307,6 +307,10 @@ class EntryHandler(Actor[_Inbox]):
     async def _tell_takes(self, *, takes: bool) -> None:
         self._was_full = not takes
         await self.maintainer.tell(StoreTakes(session=self._session, takes=takes))
+
+    def _ask_log_later(self) -> None:
+        due = _AskLogDue(session=self._session)
+        self.ctx.timers.start("ask log", REFUSED_PAUSE_S, due)
 
     def _ask_log(self) -> None:
         session = self._session
@@ -324,9 +328,9 @@ class EntryHandler(Actor[_Inbox]):
         if said.session != self._session or not self._refused:
             return
         if isinstance(record, Exception):
-            if isinstance(record, AskTimeout):
-                self._ask_log()
-            return  # or the node ends
+            if not isinstance(record, ActorDown):  # else the node ends
+                self._ask_log_later()
+            return
         self._refused = False
         self._answered = self._given
         self.ledger.reset(record.end)

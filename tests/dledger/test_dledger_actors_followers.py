@@ -11,8 +11,10 @@ import trio
 from group_kit import SMALL, Group, group_config, opened, run_member
 
 from actors.dledger.append_messages import Committed
+from actors.errors import Overloaded
 from actors.events.dledger import DispatcherChanged, EntriesRefused
 from actors.runtime import describe
+from actors.storage.dledger import store
 from wire.dledger_codes import PushType, ResponseCode
 from wire.dledger_entry import new_entry
 from wire.dledger_rpc import (
@@ -138,3 +140,31 @@ async def test_a_member_whose_files_have_another_size_says_so_and_disturbs_nobod
         assert len(set(sessions)) == len(sessions) > 0, "once a session"
         assert "our log goes on at" in refused[0].reason
         assert isinstance(await group.append(leader, b"x"), Committed)
+
+
+async def test_a_store_that_has_too_much_to_do_is_asked_again(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind a removal many writes may wait; also the question what became of those refused."""
+    real, busy, refused = store.Store._write, list[str](), list[type]()
+
+    async def write(self: store.Store, message: Any) -> None:
+        if self.ctx.path.startswith(tuple(busy)):
+            refused.append(type(message))
+            message.reply_to.fail(Overloaded("too much waits behind a removal of entries"))
+        else:
+            await real(self, message)
+
+    monkeypatch.setattr(store.Store, "_write", write)
+    async with opened() as group:
+        leader = await group.leader()
+        follower = next(name for name in group.names if name != leader)
+        await group.until_shown((await group.append(leader, b"before")).last_index)
+        busy.append(f"/{follower}/")
+        await group.append(leader, b"meanwhile")
+        await trio.sleep(3.0)
+        busy[0] = "/nobody/"
+        assert {store.Change, store.GetMember} <= set(refused)
+        done = await group.append(leader, b"after")
+        await group.until_shown(done.last_index, within_s=10.0)
+        assert await group.entries(follower) == await group.entries(leader)
