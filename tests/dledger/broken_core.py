@@ -313,7 +313,8 @@ def nothing_is_sent_again(patch: Patch) -> None:
     """A lost push stays lost."""
 
     def resend(self: Any, now_s: float) -> None:
-        self._pending[0].sent_s = self._last_push_s = now_s
+        self._window.again(now_s)
+        self._last_push_s = now_s
 
     patch.setattr(dispatch.Dispatch, "_resend", resend)
 

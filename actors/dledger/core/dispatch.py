@@ -26,7 +26,6 @@ Differs from upstream:
 
 from __future__ import annotations
 
-from collections import deque
 from typing import assert_never
 
 import attrs
@@ -34,20 +33,11 @@ import attrs
 from actors.dledger.core.compare import Found, Search
 from actors.dledger.core.push_effects import DispatchEffects, LedgerSizes, Push, PushAnswer
 from actors.dledger.core.push_effects import DispatcherState as DispatcherState
+from actors.dledger.core.push_window import PushWindow, UnderWay
 from actors.dledger.core.quota import Quota
 from actors.dledger.core.settings import STRICT, CompatSettings, PushSettings
 from actors.events import dledger as events
 from wire.dledger_codes import PushType, ResponseCode
-
-
-@attrs.define(kw_only=True)
-class _Pending:
-    """A push that is not acknowledged."""
-
-    first: int
-    last: int
-    size_bytes: int
-    sent_s: float
 
 
 @attrs.define(kw_only=True)
@@ -79,8 +69,10 @@ class Dispatch:
     _committed: int = attrs.field(default=-1, init=False)
     _said: int = attrs.field(default=-1, init=False)  # the committed index of the last push
     _write: int = attrs.field(default=0, init=False)  # the next entry to append
-    _pending: deque[_Pending] = attrs.field(factory=deque, init=False)
-    _in_flight_bytes: int = attrs.field(default=0, init=False)
+    _window: PushWindow = attrs.field(
+        default=attrs.Factory(lambda dispatch: PushWindow(dispatch.settings), takes_self=True),
+        init=False,
+    )
     _resends: int = attrs.field(default=0, init=False)
     _refused_at: int | None = attrs.field(default=None, init=False)  # `matched` then
     _search: Search | None = attrs.field(default=None, init=False)
@@ -116,7 +108,7 @@ class Dispatch:
     def rest(self) -> DispatchEffects:
         """This member leads no more."""
         self.leading = False
-        self._forget_pending()
+        self._window.clear()
         self._search, self._probe = None, None
         return DispatchEffects()
 
@@ -189,8 +181,7 @@ class Dispatch:
             if answer.last < self._write:  # what was never sent cannot be acknowledged
                 self.matched = answer.last
                 self._resends = 0
-                while self._pending and self._pending[0].last <= self.matched:
-                    self._in_flight_bytes -= self._pending.popleft().size_bytes
+                self._window.acknowledged(self.matched)
         elif answer.code is ResponseCode.INCONSISTENT_STATE:
             self._to_compare("the peer refused an entry")
             if self._refused_at == self.matched:  # a comparison did not help
@@ -250,13 +241,9 @@ class Dispatch:
 
     # ---- states ----
 
-    def _forget_pending(self) -> None:
-        self._pending.clear()
-        self._in_flight_bytes = 0
-
     def _change(self, state: DispatcherState, detail: str) -> None:
         self.state, self._phase = state, self._number
-        self._forget_pending()
+        self._window.clear()
         self._probe, self._search, self._resends = None, None, 0
         self._events.append(
             events.DispatcherChanged(
@@ -319,8 +306,7 @@ class Dispatch:
         self._probe_s = now_s + self.settings.reply_timeout_s
 
     def _append(self, now_s: float) -> None:
-        settings = self.settings
-        if self._pending and now_s >= self._pending[0].sent_s + settings.push_timeout_s:
+        if now_s >= self._window.due_s:
             self._resend(now_s)
         self._append_more(now_s)
         if now_s >= self._commit_due_s and self.state is DispatcherState.APPEND:
@@ -338,9 +324,7 @@ class Dispatch:
         """What is not sent yet, as far as the bounds allow."""
         settings = self.settings
         while self.state is DispatcherState.APPEND and self._write <= self._end:
-            if len(self._pending) >= settings.pending_max:
-                return
-            if self._in_flight_bytes >= settings.in_flight_bytes_max:
+            if self._window.full:
                 return
             if self._write < self._begin:
                 self._to_compare(f"entry {self._write} has expired")
@@ -354,8 +338,7 @@ class Dispatch:
             if not self._quota.take(now_s, size, behind=left, behind_bytes=behind):
                 self._pause_s = self._quota.again_s
                 return
-            self._in_flight_bytes += size
-            self._pending.append(_Pending(first=first, last=last, size_bytes=size, sent_s=now_s))
+            self._window.add(UnderWay(first=first, last=last, size_bytes=size, sent_s=now_s))
             self._send(now_s, PushType.APPEND, first, last)
             self._write = last + 1
 
@@ -365,8 +348,7 @@ class Dispatch:
         if self._resends > self.settings.resends_max and not self.compat.pushes_stick:
             self._to_compare(f"{self.settings.resends_max} resends without an answer")
             return
-        head = self._pending[0]
-        head.sent_s = now_s
+        head = self._window.again(now_s)
         self._send(now_s, PushType.APPEND, head.first, head.last)
 
     def _deadline_s(self, now_s: float) -> float | None:
@@ -377,10 +359,7 @@ class Dispatch:
         if now_s < self._pause_s:
             return self._pause_s
         assert self.state is DispatcherState.APPEND
-        due = [self._commit_due_s]
-        if self._pending:
-            due.append(self._pending[0].sent_s + self.settings.push_timeout_s)
-        return min(due)
+        return min(self._commit_due_s, self._window.due_s)
 
     def _effects(self, now_s: float, matched: int | None) -> DispatchEffects:
         before = self.matched
