@@ -12,7 +12,16 @@ from typing import Any
 import attrs
 import pytest
 
-from actors.dledger.core import compare, dispatch, election, intake, quorum, roles, votes
+from actors.dledger.core import (
+    compare,
+    dispatch,
+    election,
+    intake,
+    quorum,
+    roles,
+    votes,
+    waiting_pushes,
+)
 from actors.dledger.core.member_state import LedgerEnd, SavedVote
 from actors.dledger.core.votes import ParseResult
 from wire.dledger_codes import ResponseCode
@@ -276,10 +285,10 @@ def append_without_a_comparison(patch: Patch) -> None:
 def gap_is_appended(patch: Patch) -> None:
     """A push that comes too early is acknowledged and dropped."""
 
-    def keep(self: intake.Intake, now_s: float, pushed: Any) -> None:
-        self._answer(pushed, ResponseCode.SUCCESS)
+    def keep(self: Any, now_s: float, pushed: Any) -> Any:
+        return pushed, ResponseCode.SUCCESS
 
-    patch.setattr(intake.Intake, "_keep", keep)
+    patch.setattr(waiting_pushes.WaitingPushes, "keep", keep)
 
 
 def commits_what_has_yet_to_leave(patch: Patch) -> None:

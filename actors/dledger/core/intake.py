@@ -42,6 +42,7 @@ from actors.dledger.core.machine_guard import MachineGuard
 from actors.dledger.core.member_state import INDEX_NONE
 from actors.dledger.core.push_effects import PushAnswer
 from actors.dledger.core.settings import STRICT, CompatSettings, PushSettings
+from actors.dledger.core.waiting_pushes import WaitingPushes
 from actors.events import dledger as events
 from wire.dledger_codes import PushType, ResponseCode
 from wire.dledger_entry import Entry
@@ -77,9 +78,8 @@ class Intake:
     _leader: str = attrs.field(default="", init=False)
     _following: bool = attrs.field(default=False, init=False)
     _cut_seen: bool = attrs.field(default=False, init=False)  # a TRUNCATE came in this session
-    _waiting: dict[int, tuple[float, Pushed]] = attrs.field(factory=dict, init=False)
+    _waiting: WaitingPushes = attrs.field(init=False)
     _vouching: list[tuple[int, int, Pushed]] = attrs.field(factory=list, init=False)  # a heap
-    _told: set[int] = attrs.field(factory=set, init=False)  # answered, and waiting all the same
     _order: int = attrs.field(default=0, init=False)  # of those of one index
     _changed: int = attrs.field(default=0, init=False)  # number of the last change
     _cut: int = attrs.field(default=0, init=False)  # number of the last one that took entries away
@@ -90,6 +90,11 @@ class Intake:
     _leader_committed: int = attrs.field(default=INDEX_NONE, init=False)  # in this session
     _leaving: int | None = attrs.field(default=None, init=False)  # from there on, not yet done
     _alarm: str = attrs.field(default="", init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._waiting = WaitingPushes(
+            most=self.waiting_max, gap_s=self.settings.gap_s, sticks=self.compat.pushes_stick
+        )
 
     # ---- inputs ----
 
@@ -177,18 +182,9 @@ class Intake:
     def tick(self, now_s: float) -> IntakeEffects:
         """`IntakeEffects.deadline_s` has come: what waits too long for what is before it, the
         leader has to compare for."""
-        late = [
-            first
-            for first, (since_s, pushed) in self._waiting.items()
-            if now_s >= since_s + self.settings.gap_s and pushed.token not in self._told
-        ]
-        for first in late:
-            pushed = self._waiting[first][1]
+        for pushed in self._waiting.late(now_s):
             self._answer(pushed, ResponseCode.INCONSISTENT_STATE)
-            if self.compat.pushes_stick:
-                self._told.add(pushed.token)
-            else:
-                del self._waiting[first]
+            self._waiting.answered(pushed)
         return self._effects()
 
     # ---- kinds ----
@@ -211,23 +207,13 @@ class Intake:
         if self.matched is None:
             self._answer(pushed, ResponseCode.INCONSISTENT_STATE)  # to be compared first
         elif pushed.first > self.matched + 1:
-            self._keep(now_s, pushed)
+            refused = self._waiting.keep(now_s, pushed)
+            if refused is not None:
+                self._answer(*refused)
         else:
             self._take(pushed)
-            while self._waiting and (first := min(self._waiting)) <= self.matched + 1:
-                self._take(self._waiting.pop(first)[1])
-
-    def _keep(self, now_s: float, pushed: Pushed) -> None:
-        if self.compat.pushes_stick and pushed.first in self._waiting:
-            self._answer(pushed, ResponseCode.REPEATED_PUSH)
-            return
-        older = self._waiting.pop(pushed.first, None)
-        if older is not None:
-            self._answer(older[1], ResponseCode.REPEATED_PUSH)
-        if len(self._waiting) >= self.waiting_max:
-            self._answer(pushed, ResponseCode.PUSH_REQUEST_IS_FULL)
-        else:
-            self._waiting[pushed.first] = (now_s, pushed)
+            while (following := self._waiting.next(self.matched)) is not None:
+                self._take(following)
 
     def _take(self, pushed: Pushed) -> None:
         """Entries that follow on what matches: those that are held are passed over."""
@@ -360,8 +346,7 @@ class Intake:
             heapq.heappush(self._vouching, (index, self._order, pushed))
 
     def _answer(self, pushed: Pushed, code: ResponseCode) -> None:
-        if pushed.token in self._told:
-            self._told.remove(pushed.token)
+        if self._waiting.take_answered(pushed):
             return
         end = self.end
         if pushed.type is not PushType.COMPARE and self._cut_seen and self.matched is not None:
@@ -371,16 +356,14 @@ class Intake:
 
     def _drop_waiting(self) -> None:
         """What waited for entries before it belongs to the time before the comparison."""
-        for _, pushed in self._waiting.values():
+        for pushed in self._waiting.clear():
             self._answer(pushed, ResponseCode.INCONSISTENT_STATE)
-        self._waiting.clear()
 
     def _drop_all(self, code: ResponseCode) -> None:
-        for _, pushed in self._waiting.values():
+        for pushed in self._waiting.clear():
             self._answer(pushed, code)
         for _, _, pushed in sorted(self._vouching):
             self._answer(pushed, code)
-        self._waiting.clear()
         self._vouching.clear()
 
     def _effects(self) -> IntakeEffects:
@@ -388,13 +371,11 @@ class Intake:
         changes, self._changes = tuple(self._changes), []
         said, self._events = tuple(self._events), []
         committed, self._committed_new = self._committed_new, None
-        waiting = (since for since, one in self._waiting.values() if one.token not in self._told)
-        since_s = next(waiting, None)  # the oldest is first
         return IntakeEffects(
             alarm=self._alarm,
             changes=changes,
             committed=committed,
             answers=answers,
             events=said,
-            deadline_s=None if since_s is None else since_s + self.settings.gap_s,
+            deadline_s=self._waiting.deadline_s,
         )
