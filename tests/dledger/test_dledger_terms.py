@@ -7,9 +7,11 @@ import trio
 from election_kit import Kit
 from rpc_kit import REQUESTS, Client, answer_frame, calling, request, serving
 
-from actors.dledger.core.member_state import TERM_MAX, SavedVote
+from actors.dledger.core.member_state import TERM_MAX, Role, SavedVote
+from actors.dledger.core.settings import ElectionSettings
+from actors.dledger.core.transfer import TransferAsked
 from actors.events.dledger import RPCAnswerRefused, RPCFrameRefused
-from wire.dledger_codes import VoteResult
+from wire.dledger_codes import ResponseCode, VoteResult
 from wire.dledger_rpc import HeartBeatResponse, Request, request_code_of
 
 LONG_MAX = (1 << 63) - 1
@@ -70,3 +72,23 @@ def test_below_it_terms_rise() -> None:
     kit.answers(kit.campaign(), already, already, term=TERM_MAX - 1)
     kit.campaign()
     assert kit.state.term == TERM_MAX
+
+
+def test_nobody_takes_leadership_over_into_a_later_one() -> None:
+    """It would be heard no more."""
+    kit = Kit(vote=SavedVote(term=TERM_MAX))
+    kit.hear("n1", TERM_MAX)
+    asked = TransferAsked(token=1, transferer="n1", transferee="n0", term=TERM_MAX)
+    effects = kit.election.transfer_requested(kit.now_s, asked)
+    assert [each.code for each in effects.transfers] == [ResponseCode.TAKE_LEADERSHIP_FAILED]
+    assert (kit.state.term, kit.state.role) == (TERM_MAX, Role.FOLLOWER)
+
+
+def test_nobody_hands_leadership_over_into_a_later_one() -> None:
+    settings = ElectionSettings(preferred_leaders=("n1",))
+    kit = Kit(vote=SavedVote(term=TERM_MAX), settings=settings)
+    kit.lead()
+    asked = TransferAsked(token=1, transferer="n0", transferee="n1", term=TERM_MAX)
+    effects = kit.election.transfer_requested(kit.now_s, asked, watermark=7)
+    assert [each.code for each in effects.transfers] == [ResponseCode.TAKE_LEADERSHIP_FAILED]
+    assert kit.election.look_for_preferred(kit.now_s, {"n1": 7}).hold_appends is None

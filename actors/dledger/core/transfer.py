@@ -18,7 +18,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from actors.dledger.core.member_state import INDEX_NONE, LedgerEnd, MemberState, Role
+from actors.dledger.core.member_state import INDEX_NONE, TERM_MAX, LedgerEnd, MemberState, Role
 from actors.dledger.core.settings import ElectionSettings
 from wire.dledger_codes import ResponseCode
 
@@ -97,7 +97,7 @@ def refuse_transfer(
         return ResponseCode.FALL_BEHIND_TOO_MUCH
     if running:
         return ResponseCode.LEADER_TRANSFERRING
-    return None
+    return _without_a_next_term(state)
 
 
 def refuse_take_over(state: MemberState, asked: TransferAsked) -> ResponseCode | None:
@@ -106,7 +106,12 @@ def refuse_take_over(state: MemberState, asked: TransferAsked) -> ResponseCode |
         return ResponseCode.INCONSISTENT_LEADER
     if asked.term != state.term:
         return ResponseCode.INCONSISTENT_TERM
-    return None
+    return _without_a_next_term(state)
+
+
+def _without_a_next_term(state: MemberState) -> ResponseCode | None:
+    """Leadership goes over in the next term; nobody would hear a member of one above TERM_MAX."""
+    return ResponseCode.TAKE_LEADERSHIP_FAILED if state.term >= TERM_MAX else None
 
 
 def take_over_code(state: MemberState, term: int) -> ResponseCode | None:
@@ -125,6 +130,8 @@ def preferred(
 ) -> str | None:
     """The preferred leader to hand over to: alive, of the smallest lag, and not too far behind."""
     if state.role is not Role.LEADER or state.self_id in settings.preferred_leaders:
+        return None
+    if _without_a_next_term(state) is not None:
         return None
     lags = {
         name: state.end.index - watermarks.get(name, INDEX_NONE)
