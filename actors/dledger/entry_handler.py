@@ -26,7 +26,7 @@ from actors.dledger.core.intake_effects import IntakeEffects, StoreChange
 from actors.dledger.core.refusals import refusal
 from actors.dledger.machine_messages import MachineAt
 from actors.dledger.pending_ledger import PendingLedger
-from actors.dledger.push_bodies import data_bytes, no_snapshots, push_response, pushed_of
+from actors.dledger.push_bodies import entries_bytes, no_snapshots, push_response, pushed_of
 from actors.dledger.rpc_messages import Asked
 from actors.dledger.session_messages import (
     CONTROL,
@@ -375,4 +375,4 @@ class EntryHandler(Actor[_Inbox]):
 
 def _size_of(message: object) -> int:
     """What a message counts against the bytes that may wait."""
-    return data_bytes(message.request) if isinstance(message, Asked) else 0
+    return entries_bytes(message.request) if isinstance(message, Asked) else 0

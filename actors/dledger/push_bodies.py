@@ -67,7 +67,7 @@ def no_snapshots(request: InstallSnapshotRequest) -> InstallSnapshotResponse:
     )
 
 
-def data_bytes(request: object) -> int:
+def entries_bytes(request: object) -> int:
     """Of the entries that a push carries; 0 for any other request."""
     if not isinstance(request, PushEntryRequest):
         return 0

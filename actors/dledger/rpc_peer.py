@@ -21,6 +21,7 @@ import trio
 
 from actors.dledger.core.member_state import TERM_MAX
 from actors.dledger.core.open_calls import OpenCalls
+from actors.dledger.push_bodies import entries_bytes
 from actors.dledger.rpc_messages import Answered as Answered
 from actors.dledger.rpc_messages import Call as Call
 from actors.dledger.rpc_stream import IDLE_S, FrameStream, Received, StreamEnded
@@ -94,8 +95,7 @@ def _size_of(message: _Inbox) -> int:
     request = message.request
     match request:
         case PushEntryRequest():
-            entry = request.entry
-            data_bytes = request.total_size + (0 if entry is None else entry.size)
+            data_bytes = entries_bytes(request)
         case AppendEntryRequest():
             data_bytes = len(request.body or b"")
         case InstallSnapshotRequest():
