@@ -125,8 +125,8 @@ def every_answer_is_an_acknowledgement(patch: Patch) -> None:
     """A leader does not look at the code of an answer to entries."""
     real = dispatch.Dispatch._append_answered
 
-    def answered(self: Any, answer: Any) -> None:
-        real(self, attrs.evolve(answer, code=ResponseCode.SUCCESS))
+    def answered(self: Any, now_s: float, answer: Any) -> None:
+        real(self, now_s, attrs.evolve(answer, code=ResponseCode.SUCCESS))
 
     patch.setattr(dispatch.Dispatch, "_append_answered", answered)
 
