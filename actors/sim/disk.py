@@ -325,6 +325,18 @@ class SimDisk:
         inode = self._names.durable_file(path)
         return None if inode is None else inode.durable_bytes()
 
+    @property
+    def names_changes(self) -> int:
+        """Raised whenever a name comes, goes or means another file: what was listed still holds
+        while it is the same.
+        """
+        return self._names.changes
+
+    def durable_stamp(self, path: str) -> tuple[Inode, int] | None:
+        """Equal to an earlier one if `durable` gives the same bytes as then."""
+        inode = self._names.durable_file(path)
+        return None if inode is None else (inode, inode.durable_changes)
+
     def durable_range(self, path: str, start: int, end: int) -> bytes:
         """A part of that; shorter where it ends, empty if the file may vanish."""
         inode = self._names.durable_file(path)

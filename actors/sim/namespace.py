@@ -55,9 +55,15 @@ def _put(names: dict[str, Node], change: _Change) -> None:
 
 
 class Namespace:
-    """Paths are absolute and normal. The root exists."""
+    """Paths are absolute and normal. The root exists.
+
+    Attributes:
+        changes: raised whenever a name comes, goes or means another file.
+    """
 
     def __init__(self) -> None:
+        self.changes = 0
+        self._listed: dict[str, list[str]] = {}  # folders, as they are since the last change
         self._now: dict[str, Node] = {"/": FOLDER}
         self._durable: dict[str, Node] = {"/": FOLDER}
         self._pending: list[_Change] = []
@@ -84,13 +90,16 @@ class Namespace:
 
     def listdir(self, path: str) -> list[str]:
         folder = posixpath.normpath(path)
+        if folder in self._listed:
+            return list(self._listed[folder])
         node = self._now.get(folder)
         if isinstance(node, Inode):
             raise _error(errno.ENOTDIR, path)
         begin = "/" if folder == "/" else f"{folder}/"
         size = len(begin)
         inside = [name[size:] for name in self._now if name.startswith(begin)]
-        return sorted(name for name in inside if name and "/" not in name)
+        found = self._listed[folder] = sorted(name for name in inside if name and "/" not in name)
+        return list(found)
 
     def create(self, path: str, inode: Inode) -> None:
         path = posixpath.normpath(path)
@@ -179,6 +188,7 @@ class Namespace:
         self._pending.clear()
         self._drop_orphans()
         self._now = dict(self._durable)
+        self._changed()
         return self.inodes()
 
     def _drop_orphans(self) -> None:
@@ -198,3 +208,8 @@ class Namespace:
         change = _Change(after)
         _put(self._now, change)
         self._pending.append(change)
+        self._changed()
+
+    def _changed(self) -> None:
+        self.changes += 1
+        self._listed.clear()

@@ -30,10 +30,15 @@ class _Durable:
 
 @attrs.define(eq=False)
 class Inode:
-    """A file without its name. A page that is not in `_pages` is zeros."""
+    """A file without its name. A page that is not in `_pages` is zeros.
+
+    Attributes:
+        durable_changes: raised whenever what is on the disk for sure may have become another.
+    """
 
     modified_ms: int
     size_bytes: int = 0
+    durable_changes: int = attrs.field(init=False, default=0)
     _pages: dict[int, bytearray] = attrs.field(init=False, factory=dict)
     _allocated: set[int] = attrs.field(init=False, factory=set)
     _durable: _Durable = attrs.field(init=False, factory=_Durable)
@@ -108,6 +113,7 @@ class Inode:
 
     def end_sync(self, number: int) -> None:
         size_bytes, taken = self._syncs.pop(number)
+        self.durable_changes += 1
         on_disk = self._durable
         if number > on_disk.size_by:
             on_disk.size_bytes, on_disk.size_by = size_bytes, number
@@ -159,6 +165,7 @@ class Inode:
 
     def _restart_from_disk(self) -> None:
         on_disk = self._durable
+        self.durable_changes += 1
         self._syncs.clear()
         self._dirty.clear()
         self._lost.clear()
@@ -184,6 +191,7 @@ class Inode:
     def revert_page(self, number: int) -> None:
         """The disk gives back what the page was before its last sync."""
         before = self._durable.older.pop(number)
+        self.durable_changes += 1
         self._durable.pages[number] = before
         self._pages[number] = bytearray(before)
 
@@ -195,6 +203,7 @@ class Inode:
     def _alter(self, position: int, change: Callable[[int], int]) -> None:
         """Change one byte wherever it is: on the disk, in the cache, in syncs under way."""
         number, at = divmod(position, PAGE_BYTES)
+        self.durable_changes += 1
         page = self._pages.setdefault(number, bytearray(PAGE_BYTES))
         page[at] = change(page[at])
         for versions in (self._durable.pages, *(taken for _, taken in self._syncs.values())):

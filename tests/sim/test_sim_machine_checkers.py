@@ -287,9 +287,29 @@ def test_a_log_that_lets_go_of_what_no_snapshot_has(judged: Judged) -> None:
 def test_a_snapshot_that_is_damaged_is_none(judged: Judged, torn: str) -> None:
     judged.logs.save("n1", 3, snapshot_bytes(made(0, 2, 3), OPTIONS))
     layout, disk = judged.logs.layout("n1"), judged.logs.disk("n1")
-    assert checkers.durable_snapshots(disk, layout) == [3]
-    disk.flip_bits(f"{layout.snapshot}/snapshot_3/{torn}", 20, 1)
+    before: checkers.Judged = {}
+    assert checkers.durable_snapshots(disk, layout, before) == [3]
+    path = f"{layout.snapshot}/snapshot_3/{torn}"
+    good = disk.durable_range(path, 20, 21)
+    disk.flip_bits(path, 20, 1)
     assert checkers.durable_snapshots(disk, layout) == []
+    assert checkers.durable_snapshots(disk, layout, before) == []
+    disk.inode(path).patch(good, 20)
+    assert checkers.durable_snapshots(disk, layout, before) == [3]
+    disk.rmtree(f"{layout.snapshot}/snapshot_3")
+    assert checkers.durable_snapshots(disk, layout, before) == []
+    assert before == {}
+
+
+def test_a_snapshot_that_has_not_changed_is_not_read_again(
+    judged: Judged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged.logs.save("n1", 3, snapshot_bytes(made(0, 2, 3), OPTIONS))
+    layout, disk = judged.logs.layout("n1"), judged.logs.disk("n1")
+    before: checkers.Judged = {}
+    assert checkers.durable_snapshots(disk, layout, before) == [3]
+    monkeypatch.setattr(type(disk), "durable", None)
+    assert checkers.durable_snapshots(disk, layout, before) == [3]
 
 
 def test_where_a_log_begins(judged: Judged) -> None:

@@ -89,6 +89,8 @@ class SimLedgers:
     group: DLedgerGroup
     damaged: dict[str, list[LedgerDamage]] = attrs.field(factory=dict)
     _layouts: dict[str, LedgerLayout] = attrs.field(factory=dict, init=False)
+    _firsts: dict[str, tuple[int, int | None]] = attrs.field(factory=dict, init=False)
+    _votes: dict[str, tuple[bytes, TermVote | None]] = attrs.field(factory=dict, init=False)
 
     def entry(self, node: str, index: int) -> bytes:
         if self.group.store == "memory":
@@ -126,6 +128,9 @@ class SimLedgers:
             held = self._in_memory(node, index_of(entry))
             return held == entry
         place = place_of(entry)
+        first = self._first_base(node)
+        if first is not None and place < first:
+            return True
         size = self.group.data_file_bytes
         path = segment_path(self.layout(node).commit_log, place - place % size)
         disk, at = self.disk(node), place % size
@@ -148,11 +153,10 @@ class SimLedgers:
         if self.group.store == "memory":
             return None
         found = self.disk(node).durable_range(self.layout(node).term, 0, FILE_BYTES_MAX)
-        try:
-            value = decode_currterm(found)
-        except RemoteProtocolError:
-            return None
-        return TermVote(value.term, value.vote_leader or "")
+        known = self._votes.get(node)
+        if known is None or known[0] != found:  # asked at each event: few of them change it
+            known = self._votes[node] = found, _decode_vote(found)
+        return known[1]
 
     def written(self, node: str, place: int, length: int) -> bytes:
         """Bytes of one data file as the member's processes see them."""
@@ -176,15 +180,23 @@ class SimLedgers:
         """Where the member's log begins, behind what fills the head of a file that it was begun
         anew in; None: there are no files.
         """
-        disk, layout = self.disk(node), self.layout(node)
-        if not disk.exists(layout.commit_log):
+        first = self._first_base(node)
+        if first is None:
             return None
-        bases = segment_bases(disk, layout.commit_log)
-        if not bases:
-            return None
-        head = self.written(node, bases[0], BLANK_HEAD_BYTES)
+        head = self.written(node, first, BLANK_HEAD_BYTES)
         magic, rest = (int.from_bytes(part, "big", signed=True) for part in (head[:4], head[4:]))
-        return bases[0] + rest if magic == BLANK_MAGIC else bases[0]
+        return first + rest if magic == BLANK_MAGIC else first
+
+    def _first_base(self, node: str) -> int | None:
+        """Where the first data file of the member begins; None: there are no files. Asked for each
+        entry: the folder is read again only after a name on that disk has changed.
+        """
+        disk = self.disk(node)
+        known = self._firsts.get(node)
+        if known is None or known[0] != disk.names_changes:
+            bases = segment_bases(disk, self.layout(node).commit_log)
+            known = self._firsts[node] = disk.names_changes, bases[0] if bases else None
+        return known[1]
 
     def _undamaged(self, node: str, path: str, start: int, data: bytes) -> bytes:
         found = bytearray(data)
@@ -202,6 +214,14 @@ class SimLedgers:
         held = member.places[self.group.name].held
         number = index - held.first
         return held.entries[number] if 0 <= number < len(held.entries) else b""
+
+
+def _decode_vote(found: bytes) -> TermVote | None:
+    try:
+        value = decode_currterm(found)
+    except RemoteProtocolError:
+        return None
+    return TermVote(value.term, value.vote_leader or "")
 
 
 def _written(disk: SimDisk, path: str, start: int, length: int) -> bytes:

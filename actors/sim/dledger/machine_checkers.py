@@ -10,6 +10,7 @@ from __future__ import annotations
 import bisect
 import zlib
 from collections.abc import Hashable, Iterator
+from typing import TypeAlias
 
 import attrs
 
@@ -28,12 +29,16 @@ from actors.sim.history import (
     MachineDid,
     Observation,
 )
+from actors.sim.pages import Inode
 from actors.sim.survival import is_of
 from actors.sim.world import SimEvent
 from actors.storage.dledger.layout import LedgerLayout
 from wire.dledger_snapshot import DATA, META, decode_meta, folder_name, index_of
 from wire.errors import RemoteProtocolError
 
+Stamp: TypeAlias = tuple[Inode, int] | None
+Judged: TypeAlias = dict[int, tuple[tuple[Stamp, Stamp], bool]]
+"""Of snapshots, by index: the stamps of data and meta file, and whether they are whole."""
 SNAPSHOT_FAULTS = ("snapshot_kill", "install_kill", "recovery_kill", "snapshot_rot")
 
 
@@ -241,6 +246,7 @@ class GoneIsInSnapshot:
     chosen: Chosen
     logs: SimLedgers
     _told: dict[str, int] = attrs.field(factory=dict, init=False)
+    _known: dict[str, Judged] = attrs.field(factory=dict, init=False)
 
     def see(self, seen: Observation) -> Iterator[str]:
         match seen:
@@ -259,7 +265,8 @@ class GoneIsInSnapshot:
         begin = log_begin(self.chosen, self.logs, node)
         if begin == 0 or self.chosen.group.store == "memory":
             return
-        kept = durable_snapshots(self.logs.disk(node), self.logs.layout(node))
+        known = self._known.setdefault(node, {})
+        kept = durable_snapshots(self.logs.disk(node), self.logs.layout(node), known)
         if max(kept, default=-1) < begin - 1 and self._told.get(node) != begin:
             self._told[node] = begin
             yield f"{node}'s log begins at {begin}, and it has snapshots of {kept or 'nothing'}"
@@ -272,13 +279,28 @@ def log_begin(chosen: Chosen, logs: SimLedgers, node: str) -> int:
     )
 
 
-def durable_snapshots(disk: SimDisk, layout: LedgerLayout) -> list[int]:
-    """The indexes of a member's snapshots that are whole, and stay so if the power goes now."""
+def durable_snapshots(
+    disk: SimDisk, layout: LedgerLayout, judged: Judged | None = None
+) -> list[int]:
+    """The indexes of a member's snapshots that are whole, and stay so if the power goes now.
+
+    Args:
+        judged: what was found at earlier calls for that member: a snapshot whose files are still
+            the same is not read again.
+    """
     if not disk.exists(layout.snapshot):
         return []
     names = disk.listdir(layout.snapshot)
     indexes = sorted(index for name in names if (index := index_of(name)) is not None)
-    return [index for index in indexes if _is_whole(disk, layout, index)]
+    judged = {} if judged is None else judged
+    for gone in [index for index in judged if index not in indexes]:
+        del judged[gone]
+    for index in indexes:
+        folder = f"{layout.snapshot}/{folder_name(index)}"
+        stamps = disk.durable_stamp(f"{folder}/{DATA}"), disk.durable_stamp(f"{folder}/{META}")
+        if index not in judged or judged[index][0] != stamps:
+            judged[index] = stamps, _is_whole(disk, layout, index)
+    return [index for index in indexes if judged[index][1]]
 
 
 def _is_whole(disk: SimDisk, layout: LedgerLayout, index: int) -> bool:
