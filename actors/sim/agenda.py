@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 from collections.abc import Callable
 
 import trio
+
+from actors.runtime.parking import Parker
+from actors.sim.scheduler import Alarm
 
 
 class Agenda:
@@ -18,7 +22,7 @@ class Agenda:
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
-        self._sleeper = trio.lowlevel.ParkingLot()
+        self._parker = Parker()
         self._running = False
         self._ended = False
 
@@ -31,19 +35,20 @@ class Agenda:
         assert self._running, "the simulated network needs its run() in a nursery"
         heapq.heappush(self._heap, (when_s, next(self._order), action))
         if self._heap[0][2] is action:
-            self._sleeper.unpark_all()
+            self._parker.wake()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled."""
         self._running = True
+        alarm = Alarm(self._parker.wake)  # rings for most of the actions
         try:
             task_status.started()
             while True:
                 now_s = trio.current_time()
                 while self._heap and self._heap[0][0] <= now_s:
                     heapq.heappop(self._heap)[2]()
-                next_s = self._heap[0][0] if self._heap else float("inf")
-                with trio.move_on_at(next_s):
-                    await self._sleeper.park()
+                alarm.set(self._heap[0][0] if self._heap else math.inf)
+                await self._parker.park()
         finally:
+            alarm.set(math.inf)
             self._running, self._ended = False, True

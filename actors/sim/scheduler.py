@@ -14,6 +14,7 @@ which holds for Trio's and must hold for ours.
 from __future__ import annotations
 
 import hashlib
+import math
 import random
 import re
 import struct
@@ -232,6 +233,32 @@ class _Steering(random.Random):
             waiting = self.held.get(task.context.get(node_label, ""))
             (ready if waiting is None else waiting).append(task)
         return ready
+
+
+@attrs.define(eq=False)
+class Alarm:
+    """Calls `ring` at a virtual time, as Trio would cancel a scope: a scope for each wait of a task
+    that waits for ever longer costs several times as much, most of it for the cancellation.
+
+    Set it to `math.inf` before the run ends.
+    """
+
+    ring: Callable[[], object]
+    _registered_deadline: float = attrs.field(init=False, default=math.inf)  # Trio compares it
+
+    def set(self, at_s: float) -> None:
+        """Ring at `at_s`, once, at no other time, and not for inf; at once if it has passed."""
+        deadlines: Any = _run.GLOBAL_RUN_CONTEXT.runner.deadlines
+        if self._registered_deadline != math.inf:
+            deadlines.remove(self._registered_deadline, self)
+        self._registered_deadline = at_s
+        if at_s != math.inf:
+            deadlines.add(at_s, self)
+
+    def _cancel(self, cancel_reason: object) -> None:
+        """Trio's: the time has come."""
+        self.set(math.inf)
+        self.ring()
 
 
 def yields_sometimes(rng: random.Random, share: float) -> Callable[[], Awaitable[None]] | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import trio
 
 from actors.sim import scheduler
-from actors.sim.scheduler import Priorities, Schedule, Starve, UnsupportedTrio
+from actors.sim.scheduler import Alarm, Priorities, Schedule, Starve, UnsupportedTrio
 
 
 async def race(order: list[str]) -> list[str]:
@@ -188,3 +190,46 @@ async def test_cancel_through_shields_leaves_nobody(autojump_clock: trio.abc.Clo
     assert sorted(ends) == ["a", "b"]
     assert trio.current_time() == 0.0
     scheduler.cancel_through_shields(trio.CancelScope())
+
+
+async def test_an_alarm_rings_once_at_its_time(autojump_clock: trio.abc.Clock) -> None:
+    rings: list[float] = []
+    alarm = Alarm(lambda: rings.append(trio.current_time()))
+    alarm.set(3.0)
+    await trio.sleep(5)
+    assert rings == [3.0]
+    alarm.set(4.0)  # that has passed
+    await trio.sleep(1)
+    assert rings == [3.0, 5.0]
+
+
+async def test_an_alarm_that_is_moved_or_taken_back(autojump_clock: trio.abc.Clock) -> None:
+    rings: list[float] = []
+    alarm = Alarm(lambda: rings.append(trio.current_time()))
+    for at_s in (9.0, 2.0, 4.0):
+        alarm.set(at_s)
+    await trio.sleep(3)
+    assert rings == []
+    await trio.sleep(3)
+    assert rings == [4.0]
+    for number in range(3000):  # Trio sorts out what is stale, and counts what is not
+        alarm.set(10.0 + number % 7)
+    alarm.set(math.inf)
+    with trio.move_on_after(20) as scope:
+        await trio.sleep_forever()
+    assert scope.cancelled_caught
+    assert rings == [4.0]
+
+
+async def test_an_alarm_may_set_itself_again(autojump_clock: trio.abc.Clock) -> None:
+    rings: list[float] = []
+
+    def ring() -> None:
+        rings.append(trio.current_time())
+        if len(rings) < 3:
+            alarm.set(rings[-1] + 1.5)
+
+    alarm = Alarm(ring)
+    alarm.set(1.0)
+    await trio.sleep(60)
+    assert rings == [1.0, 2.5, 4.0]
