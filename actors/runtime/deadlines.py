@@ -60,10 +60,12 @@ class Deadlines:
         """Let them expire in time, until `close`. Shielded: it is needed while all stops."""
         with trio.CancelScope(shield=True):
             while self._open:
-                self._expire(trio.current_time())
-                self._wakes_s = self._heap[0][0] if self._heap else math.inf
-                with trio.move_on_at(self._wakes_s):
-                    await self._parker.park()
+                with trio.CancelScope() as scope:  # until a deadline comes: moving it is cheap
+                    while self._open and not scope.cancel_called:
+                        self._expire(trio.current_time())
+                        self._wakes_s = self._heap[0][0] if self._heap else math.inf
+                        scope.deadline = self._wakes_s
+                        await self._parker.park()
 
     def close(self) -> None:
         """Let `run` return."""
