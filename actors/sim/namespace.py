@@ -80,7 +80,7 @@ class Namespace:
         return node
 
     def durable_file(self, path: str) -> Inode | None:
-        node = self._durable.get(posixpath.normpath(path))
+        node = self._durable.get(path) or self._durable.get(posixpath.normpath(path))
         return node if isinstance(node, Inode) else None
 
     def inodes(self) -> list[Inode]:
