@@ -312,6 +312,8 @@ def node_lines(node: NodeView) -> list[str]:
         role = f"{group.role}{_part_words(group)}"
         lines.append(f"  {name}: {role}, {offsets}{acknowledged}{own}{why}")
         lines += [f"    {_plain_slave(slave)}" for slave in group.slaves]
+        if group.refused_count:
+            lines.append(f"    refused, from addresses that are no slave's: {group.refused_count}")
     for name, ledger in node.ledgers.items():
         lines += ledger_lines(name, ledger)
     if node.tree is not None:

@@ -53,6 +53,7 @@ class GroupView:
             "connecting", "following" or "diverged".
         reason: why it is fenced, diverged or still asking.
         fence: on a fenced master: a name of `role_effects.Fence`.
+        refused_count: on a master: connections from addresses that are no slave's in its file.
     """
 
     group: str
@@ -73,6 +74,7 @@ class GroupView:
     reason: str = ""
     ack_policy: str = "copies"
     fence: str = ""
+    refused_count: int = 0
 
     @property
     def copies_count(self) -> int:
@@ -255,6 +257,7 @@ def group_view(group: str, found: Mapping[str, Any]) -> GroupView:
         reason=str(found.get("reason", "")),
         ack_policy=str(found.get("ack_policy", "copies")),
         fence=str(found.get("fence", "")),
+        refused_count=int(found.get("refused_count") or 0),
     )
 
 

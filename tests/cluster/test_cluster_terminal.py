@@ -202,6 +202,8 @@ def test_node_lines() -> None:
     assert line.endswith("acknowledged to 69999000, ready (refused)")
     four = node_lines(attrs.evolve(node("n0", master(ack_policy="4.x")), tree=None))[1]
     assert four.endswith("acknowledged to 69999000 by the policy of 4.x")
+    unknown = node_lines(attrs.evolve(node("n0", master(refused_count=3)), tree=None))
+    assert unknown[4:] == ["    refused, from addresses that are no slave's: 3"]
 
 
 def test_what_became_of_a_promotion() -> None:
