@@ -13,8 +13,10 @@ import pytest
 from storage_kit import golden_copy
 from tools_command_kit import MASTER, run_apart
 
+from actors.env.local_disk import LocalDisk
 from actors.storage.command_line import run_command_line
 from actors.storage.tools.arguments import parse
+from actors.storage.tools.target import find_target
 
 pytestmark = pytest.mark.real_io
 
@@ -59,6 +61,16 @@ def test_a_mistake_is_one_line(
     assert errors.startswith("triolog: ")
     assert expected in errors
     assert errors.count("\n") == 1
+
+
+def test_a_folder_of_data_is_no_members_store(
+    tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "data" / "n0").mkdir(parents=True)
+    _, errors = said(capfd, "check", tmp_path, code=2)
+    assert errors.endswith(" or a backup, found data\n")
+    (tmp_path / "data" / f"{0:020d}").write_bytes(b"")
+    assert len(find_target(LocalDisk(), str(tmp_path)).ledgers) == 1
 
 
 @pytest.mark.parametrize("words", [["--help"], *([c, "--help"] for c in (

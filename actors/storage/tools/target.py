@@ -148,7 +148,7 @@ def find_target(disk: Disk, path: str, group: str | None = None) -> Target:
         )
     manifest = read_manifest(disk, top)
     identity = None if manifest is not None else _identity(disk, top)
-    is_store = disk.exists(f"{path}/commitlog") or _is_ledger(disk, path)
+    is_store = disk.exists(f"{path}/commitlog") or _is_member(disk, path, top)
     if manifest is None and identity is None and not is_store:
         raise ConfigError(f"{path}: {EXPECTED}, found {_found(disk, path)}")
     kind = Kind.STORE if identity is None else Kind.NODE
@@ -212,6 +212,19 @@ def _is_ledger(disk: Disk, root: str) -> bool:
         return False
     layout = LedgerLayout(root)
     return is_folder(disk, layout.commit_log) or is_file(disk, layout.term)
+
+
+def _is_member(disk: Disk, path: str, top: str) -> bool:
+    """Whether a folder that is named is a DLedger member's. Many a folder of other programs has
+    a `data/`: where no node or backup is around it, something else must be a member's too.
+    """
+    layout = LedgerLayout(path)
+    return _is_ledger(disk, path) and (
+        top != path
+        or is_file(disk, layout.term)
+        or is_folder(disk, layout.index)
+        or bool(segment_bases(disk, layout.commit_log))
+    )
 
 
 def _top_of(disk: Disk, path: str) -> str:
