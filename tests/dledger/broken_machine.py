@@ -119,6 +119,22 @@ def answered_before_it_is_applied(patch: Patch) -> None:
     patch.setattr(trees, "Quorum", lambda **given: real(**{**given, "by_applied": False}))
 
 
+def passed_snapshot_is_loaded(patch: Patch) -> None:
+    """A snapshot that has come is loaded though the machine has meanwhile applied more than it
+    stands for.
+    """
+    real = state_machine_caller.StateMachineCaller._synced
+
+    async def synced(self: Any, number: int) -> None:
+        install, applied = self._install, self._run.applied
+        if install is not None and number == install.number:
+            self._run.applied = -1
+        await real(self, number)
+        self._run.applied = applied
+
+    patch.setattr(state_machine_caller.StateMachineCaller, "_synced", synced)
+
+
 MACHINE_MUTATIONS: tuple[Mutation, ...] = (
     snapshot_says_one_more,
     snapshot_is_not_synced,
@@ -130,4 +146,5 @@ MACHINE_MUTATIONS: tuple[Mutation, ...] = (
     machine_takes_what_is_written,
     results_of_the_entry_before,
     answered_before_it_is_applied,
+    passed_snapshot_is_loaded,
 )

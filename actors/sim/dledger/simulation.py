@@ -13,6 +13,7 @@ import trio
 from actors.sim.cluster import NotConverged
 from actors.sim.dledger.actions import LEDGER_ACTIONS, MEMORY_ACTIONS
 from actors.sim.dledger.actions_machine import MACHINE_ACTIONS
+from actors.sim.dledger.actions_scripted import SCRIPTED_ACTIONS
 from actors.sim.dledger.checkers import Chosen, ledger_invariants
 from actors.sim.dledger.ledger_bytes import LedgerDamage, SimLedgers
 from actors.sim.dledger.machine_checkers import Replay, machine_invariants
@@ -34,6 +35,10 @@ from actors.sim.world import open_world
 CONVERGE_S: Final = 60.0
 """Virtual time after which a healed group has a leader, takes appends, and is the same everywhere.
 The slowest way there: six seconds of silence, some elections, connections that died silently."""
+
+
+ALL_ACTIONS: Final = {**LEDGER_ACTIONS, **MEMORY_ACTIONS, **MACHINE_ACTIONS, **SCRIPTED_ACTIONS}
+"""Whatever a script may say."""
 
 
 async def simulate_ledgers(
@@ -63,7 +68,7 @@ async def simulate_ledgers(
             logs=tuple(logs.values()),
             chosen=chosen,
             history=history,
-            actions={**LEDGER_ACTIONS, **MEMORY_ACTIONS, **MACHINE_ACTIONS},
+            actions=ALL_ACTIONS,
         )
         await groups.start()
         numbers = itertools.count(1)
