@@ -17,7 +17,8 @@ Rows, each the median of all runs and, behind it, the worst:
 - appends/s, p50, p99: before the first fault; not in simulation, where time is virtual.
 - outage: from a fault to the first acknowledgement of an append that was asked for after it. Who
   does not answer a client within 0.5 s is given up, and another node asked.
-- log sent again: bytes that members were sent at positions where they had been sent some before.
+- log sent again: bytes that members received at positions up to which they had received some
+  before. What was on its way to a process that was killed is in nobody's count.
 - acknowledged lost, reordered: at the end all nodes are killed and started again, and every
   member's whole log is read: each acknowledged record must stand at its place in each of them, and
   behind whatever had been acknowledged when it was asked for. In a log twice, or though it was

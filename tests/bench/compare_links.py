@@ -43,8 +43,8 @@ _TAIL_BYTES: Final = 1000
 
 @attrs.define
 class Meter:
-    """How much of a log one member was sent again: bytes at positions up to which it had been sent
-    something before, by whomever.
+    """How much of a log one member was sent again: bytes that it received at positions up to which
+    it had received something before, from whomever.
 
     Args:
         state: METER_BYTES of zeros at first; a map of a file outlives the process.

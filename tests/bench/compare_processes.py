@@ -192,8 +192,12 @@ async def run_processes(
     host: str,
     processes: Processes,
     faults: Callable[[Stage, Load], Awaitable[list[Hit]]],
+    pause_s: float = 0.0,
 ) -> Run:
     """One run in a folder that does not exist yet.
+
+    Args:
+        pause_s: of each client after an answer; 0: as fast as they are answered.
 
     Raises: TooSlowError after RUN_MAX_S; as `run_on`.
     """
@@ -203,7 +207,8 @@ async def run_processes(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(stage.run)
             await stage.start(*stage.names)
-            run = await run_on(stage, Load(stage.names, stage.log, OUTSTANDING), faults)
+            load = Load(stage.names, stage.log, OUTSTANDING, pause_s)
+            run = await run_on(stage, load, faults)
             nursery.cancel_scope.cancel()
     for node in stage.nodes.values():
         node.kill()

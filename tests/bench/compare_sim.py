@@ -62,7 +62,7 @@ class WatchedCluster(SimCluster):
             network = WatchedNetwork(
                 env.network,
                 group.port,
-                group.name in {each.name for each in self.config.ledger_groups_of(name)},
+                GROUP not in self.config.classic_groups,
                 self.meters[name],
             )
             await inner(attrs.evolve(env, network=network), task_status)

@@ -22,6 +22,8 @@ at 0.5 kill leader for 3 extra 0.5
 at 5 pause follower for 0.5
 at 6 cut leader follower for 0.5
 """
+PAUSE_S = 0.1
+"""Clients that leave the machine to others."""
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +46,9 @@ def host() -> str:
 def test_a_tiny_run(contender: str, place: tuple[Path, Processes]) -> None:
     folder, processes = place
     faults = scripted(SCRIPT, "0")
-    run = trio.run(partial(run_processes, contender, folder / "run", host(), processes, faults))
+    run = trio.run(
+        partial(run_processes, contender, folder / "run", host(), processes, faults, PAUSE_S)
+    )
     assert run.audit.good
     assert run.audit.acknowledged > 0
     assert len(run.outages) == 3
