@@ -30,6 +30,11 @@ def start_order(config: ClusterConfig, nodes: tuple[str, ...]) -> tuple[str, ...
     return tuple(sorted(nodes, key=masters.count))
 
 
+def data_holder(config: ClusterConfig, node: str) -> int | None:
+    """The other process of this machine that has a node's data open; None: none."""
+    return lock_holder(f"{config.node_dir(node)}/lock")
+
+
 async def refuse_what_is_in_use(config: ClusterConfig, nodes: tuple[str, ...]) -> None:
     """Look before anything starts whether each directory and port is free.
 
@@ -39,9 +44,9 @@ async def refuse_what_is_in_use(config: ClusterConfig, nodes: tuple[str, ...]) -
     Raises: ConfigError: a directory in use. OSError: a port in use, an address that is not ours.
     """
     for node in nodes:
-        folder = config.node_dir(node)
-        holder = lock_holder(f"{folder}/lock")
+        holder = data_holder(config, node)
         if holder is not None:
+            folder = config.node_dir(node)
             raise ConfigError(
                 f"{config.path}: key data_dir: expected a free data directory, found that of node"
                 f" {node} in use by process {holder} ({folder}); `status` asks what runs there"

@@ -17,6 +17,7 @@ import trio
 from actors.client.lines import open_missing_streams
 from actors.cluster import commands, switching
 from actors.cluster.arguments import Arguments, parse
+from actors.cluster.backends import data_holder
 from actors.cluster.explain import EXIT_USAGE, explain
 from actors.cluster.links import LOST, connect_own
 from actors.cluster.processes import die_with_parent
@@ -91,11 +92,12 @@ def _do(arguments: Arguments, config: ClusterConfig) -> int:
             shown = {} if arguments.json else trees_of(config)
             answer = commands.check(config, LocalDisk(), shown, as_json=arguments.json)
         case "status":
-            connect = partial(connect_own, config)
-            ask = partial(commands.status, config, nodes, connect, as_json=arguments.json)
+            connect, holder = partial(connect_own, config), partial(data_holder, config)
+            ask = partial(commands.status, config, nodes, connect, holder, as_json=arguments.json)
             answer = trio.run(ask)
         case "stop":
-            answer = trio.run(commands.stop, config, nodes, partial(connect_own, config))
+            connect, holder = partial(connect_own, config), partial(data_holder, config)
+            answer = trio.run(commands.stop, config, nodes, connect, holder)
         case "promote" | "resync" | "transfer-leader":
             answer = trio.run(_switch, arguments, config)
         case _:

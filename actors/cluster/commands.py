@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 import trio
@@ -31,6 +31,11 @@ from actors.storage.group_commit import GROUP_BYTES
 from actors.storage.identity import read_identity
 
 GONE_LOOK_S = 0.1
+"""Pause between two looks at a node that starts or stops."""
+
+Holder: TypeAlias = Callable[[str], int | None]
+"""node -> the process that has its data open; None: none on this machine. A node that starts,
+stops or hangs does not answer, and runs all the same."""
 
 
 @attrs.frozen
@@ -182,7 +187,12 @@ async def _each(
 
 
 async def status(
-    config: ClusterConfig, nodes: tuple[str, ...], connect: Connect, *, as_json: bool
+    config: ClusterConfig,
+    nodes: tuple[str, ...],
+    connect: Connect,
+    holder: Holder,
+    *,
+    as_json: bool,
 ) -> Answer:
     """What the nodes say of themselves. Exit code 1 if one of them does not answer."""
 
@@ -201,7 +211,9 @@ async def status(
     lines = [f"cluster {config.name}"]
     for node, answer in found.items():
         if node in failed:
-            lines.append(f"  {node}: not running ({answer})")
+            pid = holder(node)
+            has = "not running" if pid is None else f"no answer, but process {pid} has its data"
+            lines.append(f"  {node}: {has} ({answer})")
             continue
         state = str(answer[0].get("state", "running"))
         view = NodeView(
@@ -215,10 +227,13 @@ async def status(
     return Answer("\n".join(lines), code)
 
 
-async def stop(config: ClusterConfig, nodes: tuple[str, ...], connect: Connect) -> Answer:
+async def stop(
+    config: ClusterConfig, nodes: tuple[str, ...], connect: Connect, holder: Holder
+) -> Answer:
     """Ask the running nodes to stop, present masters and leaders first, and wait until they have.
 
-    Nodes that share a process may go together. Exit code 1 if one did not stop in its time.
+    Nodes that share a process may go together; one that starts just now is waited for. Exit code 1
+    if one did not stop in its time, or has its data open and does not answer.
 
     Raises:
         ConfigError: none of them runs.
@@ -229,24 +244,48 @@ async def stop(config: ClusterConfig, nodes: tuple[str, ...], connect: Connect) 
         led = sum(group.role == "master" for group in groups_view(status).values())
         return led + sum(group.role == LEADER for group in ledgers_view(status).values())
 
-    greeted = await _each(config, nodes, connect, roles)
-    if all(isinstance(found, BaseException) for found in greeted.values()):
+    greeted = await _once_started(config, nodes, connect, roles, holder)
+    held = {node: pid for node in nodes if (pid := holder(node)) is not None}
+    if all(node not in held and isinstance(greeted[node], BaseException) for node in nodes):
         raise ConfigError(f"{config.path}: expected running nodes, found none")
     led = {node: found for node, found in greeted.items() if isinstance(found, int)}
-    lines: list[str] = []
+    lines, code = list[str](), EXIT_OK
     for node in sorted(nodes, key=lambda node: led.get(node, 0), reverse=True):
-        if isinstance(greeted[node], BaseException):
+        if isinstance(greeted[node], BaseException) and node in held:
+            lines.append(f"{node}: not stopped: process {held[node]} has its data, but no answer")
+            code = EXIT_FAILED
+        elif isinstance(greeted[node], BaseException):
             lines.append(f"{node}: was not running")
-        elif await _stop_one(config, node, connect):
+        elif await _stop_one(config, node, connect, holder):
             lines.append(f"{node}: stopped")
         else:
             lines.append(f"{node}: still running")
             return Answer("\n".join(lines), EXIT_FAILED)
-    return Answer("\n".join(lines), EXIT_OK)
+    return Answer("\n".join(lines), code)
 
 
-async def _stop_one(config: ClusterConfig, node: str, connect: Connect) -> bool:
-    """Ask, and wait until nobody answers there any more."""
+async def _once_started(
+    config: ClusterConfig,
+    nodes: tuple[str, ...],
+    connect: Connect,
+    ask: Callable[[str, NodeApi], Awaitable[Any]],
+    holder: Holder,
+) -> dict[str, Any]:
+    """As `_each`; who has its data open and does not answer is asked again for a while."""
+    found = await _each(config, nodes, connect, ask)
+    with trio.move_on_after(config.answer_timeout_s):
+        while late := tuple(
+            node
+            for node in nodes
+            if isinstance(found[node], BaseException) and holder(node) is not None
+        ):
+            await trio.sleep(GONE_LOOK_S)
+            found |= await _each(config, late, connect, ask)
+    return found
+
+
+async def _stop_one(config: ClusterConfig, node: str, connect: Connect, holder: Holder) -> bool:
+    """Ask, and wait until nobody answers there any more, or has its data open."""
     budget_s = config.stop_timeout_s + config.drain_timeout_s + config.answer_timeout_s
 
     async def ask(name: str, api: NodeApi) -> None:
@@ -258,7 +297,9 @@ async def _stop_one(config: ClusterConfig, node: str, connect: Connect) -> bool:
     await _each(config, (node,), connect, ask)  # one that has gone meanwhile is what was asked for
     with trio.move_on_after(budget_s):
         # Another program's end has no event that could be awaited.
-        while not isinstance((await _each(config, (node,), connect, greet))[node], BaseException):  # noqa: ASYNC110
+        while holder(node) is not None or not isinstance(  # noqa: ASYNC110
+            (await _each(config, (node,), connect, greet))[node], BaseException
+        ):
             await trio.sleep(GONE_LOOK_S)
         return True
     return False

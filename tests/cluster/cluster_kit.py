@@ -16,6 +16,7 @@ import attrs
 import trio
 from free_ports import free_port
 
+from actors.cluster.backends import data_holder
 from actors.cluster.commands import status
 from actors.cluster.links import connect_own
 from actors.config import load
@@ -96,7 +97,8 @@ def statuses(cluster: Cluster) -> dict[str, Any]:
     answer.
     """
     config = load(cluster.file)
-    ask = partial(status, config, config.python_nodes, partial(connect_own, config), as_json=True)
+    connect, holder = partial(connect_own, config), partial(data_holder, config)
+    ask = partial(status, config, config.python_nodes, connect, holder, as_json=True)
     nodes: dict[str, Any] = json.loads(trio.run(ask).text)["nodes"]
     return nodes
 

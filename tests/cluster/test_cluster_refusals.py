@@ -212,6 +212,9 @@ def test_data_directory_locked_by_another_process(
             expected = f"{cluster.file}: key data_dir: expected a free data directory, {who}"
             assert found == f"{expected}; `status` asks what runs there"
         assert main([cluster.file, "--for", "10ms", "--json", "--node", "n2"]) == 0
+        capfd.readouterr()
+        assert main([cluster.file, "status", "--node", "n1"]) == 1
+        assert f"n1: no answer, but process {holder.pid} has its data" in capfd.readouterr().out
         holder.communicate(b"")
 
 

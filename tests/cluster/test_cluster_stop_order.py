@@ -1,4 +1,5 @@
-"""`stop`: whoever leads a group goes first, so that it can still send others what they lack."""
+"""`stop`: whoever leads a group goes first, so that it can still send others what they lack; who
+starts, stops or hangs is not said to be no longer there."""
 
 from __future__ import annotations
 
@@ -12,6 +13,10 @@ from cluster_world import CONFIG, NODES, Node, three_nodes
 from ledger_samples import follower, leader
 
 from actors.cluster import commands
+
+
+def nobody(node: str) -> None:
+    """No process has any data open."""
 
 
 @pytest.mark.parametrize(
@@ -34,7 +39,7 @@ async def test_whoever_leads_stops_first(
     world.nodes["n0"] = Noted("n0", follows)
     world.nodes["n1"] = Noted("n1", follows)
     world.nodes["n2"] = Noted("n2", leads)
-    answer = await commands.stop(CONFIG, NODES, world.connect)  # type: ignore[arg-type]
+    answer = await commands.stop(CONFIG, NODES, world.connect, nobody)  # type: ignore[arg-type]
     assert answer == commands.Answer("n2: stopped\nn0: stopped\nn1: stopped", 0)
     assert stopped == ["n2", "n0", "n1"]
 
@@ -42,5 +47,71 @@ async def test_whoever_leads_stops_first(
 async def test_a_node_that_does_not_run_is_said(autojump_clock: trio.abc.Clock) -> None:
     world = three_nodes()
     world.nodes["n0"].up = False
-    answer = await commands.stop(CONFIG, NODES, world.connect)  # type: ignore[arg-type]
+    answer = await commands.stop(CONFIG, NODES, world.connect, nobody)  # type: ignore[arg-type]
     assert answer == commands.Answer("n0: was not running\nn1: stopped\nn2: stopped", 0)
+
+
+async def test_a_node_that_starts_is_waited_for(
+    nursery: trio.Nursery, autojump_clock: trio.abc.Clock
+) -> None:
+    world = three_nodes()
+    starting = world.nodes["n0"]
+    starting.up = False
+
+    @nursery.start_soon
+    async def serve() -> None:
+        await trio.sleep(CONFIG.answer_timeout_s / 2)
+        starting.up = True
+
+    def holder(node: str) -> int | None:
+        starts = node == "n0" and not (starting.up or starting.asked)
+        return 7 if starts else None
+
+    answer = await commands.stop(CONFIG, NODES, world.connect, holder)  # type: ignore[arg-type]
+    assert answer == commands.Answer("n0: stopped\nn1: stopped\nn2: stopped", 0)
+    assert not starting.up
+
+
+async def test_a_node_that_hangs_is_not_said_to_have_stopped(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    world = three_nodes()
+    world.nodes["n0"].up = False
+    held = {"n0": 7}
+    answer = await commands.stop(CONFIG, NODES, world.connect, held.get)  # type: ignore[arg-type]
+    hangs = "n0: not stopped: process 7 has its data, but no answer"
+    assert answer == commands.Answer(f"{hangs}\nn1: stopped\nn2: stopped", 1)
+    answer = await commands.stop(CONFIG, ("n0",), world.connect, held.get)  # type: ignore[arg-type]
+    assert answer == commands.Answer(hangs, 1)
+    answer = await commands.status(
+        CONFIG,
+        ("n0",),
+        world.connect,  # type: ignore[arg-type]
+        held.get,
+        as_json=False,
+    )
+    assert answer.text.split("\n")[1].startswith("  n0: no answer, but process 7 has its data (")
+    assert answer.exit_code == 1
+
+
+async def test_a_node_has_stopped_once_its_data_is_free(
+    nursery: trio.Nursery, autojump_clock: trio.abc.Clock
+) -> None:
+    world = three_nodes()
+    held = dict.fromkeys(NODES, 7)
+
+    @attrs.define
+    class Slow(Node):
+        async def stop(self) -> None:
+            await super().stop()
+            nursery.start_soon(self._end)
+
+        async def _end(self) -> None:
+            await trio.sleep(5)
+            del held[self.name]
+
+    for name, node in world.nodes.items():
+        world.nodes[name] = Slow(name, node.group)
+    answer = await commands.stop(CONFIG, NODES, world.connect, held.get)  # type: ignore[arg-type]
+    assert answer == commands.Answer("n0: stopped\nn1: stopped\nn2: stopped", 0)
+    assert held == {}
