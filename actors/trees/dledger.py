@@ -54,8 +54,8 @@ from actors.runtime import (
 )
 from actors.state_machine import StateMachine
 from actors.storage.dledger.entry_window import EntryWindow
-from actors.storage.dledger.file_ledger import open_ledger
 from actors.storage.dledger.ledger import LedgerStore
+from actors.storage.dledger.member_opening import open_member
 from actors.storage.dledger.memory_ledger import open_memory_ledger
 from actors.storage.dledger.snapshots import SnapshotFolder
 from actors.storage.dledger.store import Store
@@ -119,7 +119,7 @@ def _ledger(
             unsynced=place.compat.vote_unsynced,
         )
     owner, settings = f"{place.node}: {group.name}", ledger_settings(group)
-    return (yield from open_ledger(place.env, place.layout, settings, owner=owner, emit=emit))
+    return (yield from open_member(place.env, place.layout, settings, owner=owner, emit=emit))
 
 
 def _storage(place: LedgerPlace) -> ChildSpec:

@@ -34,6 +34,7 @@ from actors.storage.dledger.sums import (
     sums_of,
 )
 from actors.storage.dledger.term_files import (
+    LostVote,
     TermVote,
     read_checkpoint,
     read_term,
@@ -98,7 +99,7 @@ def open_files(
     """Open or create the store. Yields at least every 4 MiB of work.
 
     Raises: ConfigError: the files have another size than configured. CorruptLog: damage below the
-        synced mark, a missing file, a term file that cannot be read. OSError.
+        synced mark, a missing file. LostVote: a term file that cannot be read. OSError.
     """
     disk.mkdir(layout.root)
     truncation.finish_interrupted(disk, layout)
@@ -196,10 +197,7 @@ class _Opening:
     def _vote(self, found: Found) -> TermVote | None:
         vote = read_term(self._disk, self._layout.term, unsynced=self._settings.vote_unsynced)
         if vote is None and self._mark.values is not None and found.end_index >= 0:
-            raise CorruptLog(
-                f"{self._layout.term}: there is none, but the log holds entries. "
-                "A node that forgets its vote may vote twice in one term, so it does not start"
-            )
+            raise LostVote(self._layout.term, "there is none, but the log holds entries")
         return vote
 
     def _cut(self, found: Found) -> Generator[None, None, int]:

@@ -37,6 +37,22 @@ from wire.errors import RemoteProtocolError
 FILE_BYTES_MAX = 4096
 """A longer one is none of these."""
 TERM_MAX = (1 << 63) - 1
+NEW_VOTE = (
+    "never guess a vote: write `voteLeader=` and `currTerm=N`, a line each, N above the term of"
+    " every other member (status), all of which have to run, and start"
+)
+"""A vote that only this member knows of was for itself, and ended with its process; one for
+another is in no later term than that one's own."""
+
+
+class LostVote(CorruptLog):
+    """Nobody knows in which terms this member has voted, and for whom."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(
+            f"{path}: {why}. A node that forgets its vote may vote twice in one term, so it does"
+            f" not start; {NEW_VOTE}"
+        )
 
 
 @attrs.frozen
@@ -67,7 +83,7 @@ def read_term(disk: Disk, path: str, *, unsynced: bool = False) -> TermVote | No
     Args:
         unsynced: None, too, if it cannot be read or only its replacement is there.
 
-    Raises: CorruptLog: it is there and cannot be read.
+    Raises: LostVote: it is there and cannot be read.
     """
     if disk.exists(path):
         try:
@@ -75,10 +91,7 @@ def read_term(disk: Disk, path: str, *, unsynced: bool = False) -> TermVote | No
         except RemoteProtocolError as error:
             if unsynced:
                 return None
-            raise CorruptLog(
-                f"{path}: the term and the vote cannot be read: {error}. "
-                "A node that forgets its vote may vote twice in one term, so it does not start"
-            ) from None
+            raise LostVote(path, f"the term and the vote cannot be read: {error}") from None
     if unsynced:
         return None
     left = []

@@ -13,19 +13,12 @@ from actors.storage.dledger.snapshots import (
     SnapshotDamaged,
     SnapshotFolder,
 )
-from actors.storage.dledger.term_files import FILE_BYTES_MAX, read_term
+from actors.storage.dledger.term_files import FILE_BYTES_MAX, NEW_VOTE, read_term
 from actors.storage.tools.findings import Findings, LedgerReport
 from actors.storage.tools.steps import Step, Work, labelled
 from actors.storage.tools.target import GroupLedger
 from wire.dledger_files import decode_ledger_checkpoint
 from wire.errors import RemoteProtocolError
-
-NEW_VOTE = (
-    "never guess a vote: write `voteLeader=` and `currTerm=N`, a line each, N above the term of"
-    " every other member (status), all of which have to run, and start"
-)
-"""A vote that only this member knows of was for itself, and ended with its process; one for
-another is in no later term than that one's own."""
 
 
 def read_committed(disk: Disk, layout: LedgerLayout, findings: Findings) -> int:
@@ -53,7 +46,7 @@ def check_term(
     try:
         vote = read_term(disk, path, unsynced=ledger.is_compat)
     except CorruptLog as error:
-        findings.hurt(f"{error}; {NEW_VOTE}")
+        findings.hurt(str(error))
         return
     if vote is None:
         if mark is not None and report.entries:

@@ -14,6 +14,7 @@ from actors.sim.disk import SimDisk
 from actors.storage.dledger import batches, recovery
 from actors.storage.dledger.ledger import TermVote
 from actors.storage.dledger.mark import Mark
+from actors.storage.dledger.term_files import LostVote
 from wire.dledger_entry import encode_blank, encode_entry
 
 
@@ -83,8 +84,9 @@ def test_a_vote_that_vanished_or_cannot_be_read_refuses_the_start() -> None:
         with pytest.raises(CorruptLog, match="may vote twice"):
             opened(disk)
     disk.unlink(LAYOUT.term)
-    with pytest.raises(CorruptLog, match="there is none, but the log holds entries"):
+    with pytest.raises(LostVote, match="there is none, but the log holds entries") as refused:
         opened(disk)
+    assert "N above the term of every other member" in str(refused.value)
 
 
 def test_an_unreadable_mark_refuses_the_start() -> None:
