@@ -92,8 +92,12 @@ class CommitLog:
         *,
         blank: Callable[[int], bytes] = encode_blank,
         least_bytes: int = SEGMENT_BYTES_MIN,
+        key: str = "segment_bytes",
     ) -> CommitLog:
         """Open the folder, creating it if needed. A 0-byte last file is deleted (a crash left it).
+
+        Args:
+            key: where the configuration says the size of a file.
 
         Raises: ConfigError if the files are of another size than configured; CorruptLog for a
         single odd file or a missing one. Upstream: MappedFileQueue.load.
@@ -104,7 +108,7 @@ class CommitLog:
         if bases and disk.stat(segment_path(folder, bases[-1])).size_bytes == 0:
             disk.unlink(segment_path(folder, bases.pop()))
             disk.sync_dir(folder)
-        _check_sizes(disk, folder, bases, segment_bytes)
+        _check_sizes(disk, folder, bases, segment_bytes, key)
         end = bases[-1] + segment_bytes if bases else 0
         log = cls(
             folder=folder,
@@ -342,12 +346,12 @@ class CommitLog:
             self._handles.popitem()[1].close()
 
 
-def _check_sizes(disk: Disk, folder: str, bases: list[int], segment_bytes: int) -> None:
+def _check_sizes(disk: Disk, folder: str, bases: list[int], segment_bytes: int, key: str) -> None:
     """Every file has the configured size and follows the one before it."""
     sizes = [disk.stat(segment_path(folder, base)).size_bytes for base in bases]
     if sizes and len(set(sizes)) == 1 and sizes[0] != segment_bytes:
         raise ConfigError(
-            f"{folder}: segment_bytes: expected {sizes[0]}, the size of the files there, "
+            f"{folder}: {key}: expected {sizes[0]}, the size of the files there, "
             f"found {segment_bytes}"
         )
     for base, size in zip(bases, sizes, strict=True):

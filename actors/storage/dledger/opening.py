@@ -47,6 +47,8 @@ from wire.dledger_entry import INDEX_BYTES, encode_blank
 from wire.dledger_files import LedgerCheckpoint
 from wire.dledger_scan import EntryHead
 
+WHAT_TO_DO = " (README, Running it: a DLedger member's data is lost or damaged)"
+
 
 @attrs.frozen(kw_only=True)
 class OpenedLedger:
@@ -101,15 +103,28 @@ def open_files(
     Raises: ConfigError: the files have another size than configured. CorruptLog: damage below the
         synced mark, a missing file. LostVote: a term file that cannot be read. OSError.
     """
+    try:
+        return (yield from _open(disk, layout, settings))
+    except LostVote:
+        raise  # It says itself what is to be done.
+    except CorruptLog as error:
+        raise CorruptLog(f"{error}{WHAT_TO_DO}") from None  # or it would be told twice
+
+
+def _open(
+    disk: Disk, layout: LedgerLayout, settings: LedgerSettings
+) -> Generator[None, None, OpenedLedger]:
     disk.mkdir(layout.root)
     truncation.finish_interrupted(disk, layout)
     with ExitStack() as files:
-        log = CommitLog.load(disk, layout.commit_log, settings.data_file_bytes, blank=encode_blank)
+        size, key = settings.data_file_bytes, "data_file_bytes"
+        log = CommitLog.load(disk, layout.commit_log, size, blank=encode_blank, key=key)
         files.callback(log.close, remove_spare=False)
-        index = PerIndexFiles.load(disk, layout.index, settings.index_file_bytes, INDEX_BYTES)
+        size, key = settings.index_file_bytes, "index_file_bytes"
+        index = PerIndexFiles.load(disk, layout.index, size, INDEX_BYTES, key=key)
         files.callback(index.close, remove_spare=False)
-        sums_bytes = sums_file_bytes(settings.index_file_bytes)
-        sums = PerIndexFiles.load(disk, layout.sums, sums_bytes, SUM_BYTES)
+        size, key = sums_file_bytes(size), "a quarter of index_file_bytes"
+        sums = PerIndexFiles.load(disk, layout.sums, size, SUM_BYTES, key=key)
         files.callback(sums.close, remove_spare=False)
         mark = Mark.open(disk, layout.synced)
         files.callback(mark.close)

@@ -33,8 +33,13 @@ class PerIndexFiles:
     _reader: LogReader
 
     @classmethod
-    def load(cls, disk: Disk, folder: str, file_bytes: int, record_bytes: int) -> PerIndexFiles:
+    def load(
+        cls, disk: Disk, folder: str, file_bytes: int, record_bytes: int, *, key: str
+    ) -> PerIndexFiles:
         """Open the files; those with a hole or of odd sizes are deleted: they will be made again.
+
+        Args:
+            key: as of `CommitLog.load`.
 
         Raises: ConfigError: all have one size, and it is another (a single file: a larger one).
             OSError.
@@ -42,11 +47,11 @@ class PerIndexFiles:
         assert file_bytes % record_bytes == 0
         _extend_last(disk, folder, file_bytes)
         try:
-            log = CommitLog.load(disk, folder, file_bytes, least_bytes=record_bytes)
+            log = CommitLog.load(disk, folder, file_bytes, least_bytes=record_bytes, key=key)
         except CorruptLog:
             disk.rmtree(folder)
             disk.sync_dir(folder.rpartition("/")[0])
-            log = CommitLog.load(disk, folder, file_bytes, least_bytes=record_bytes)
+            log = CommitLog.load(disk, folder, file_bytes, least_bytes=record_bytes, key=key)
         reader = LogReader(disk, folder, file_bytes)
         return cls(log=log, record_bytes=record_bytes, disk=disk, reader=reader)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ledger_kit import LAYOUT, chain, env_of, finish, fresh, sim_disk, small
+from ledger_kit import LAYOUT, chain, env_of, finish, fresh, opened, sim_disk, small
 
+from actors.errors import ConfigError, CorruptLog
 from actors.sim.disk import SimDisk
 from actors.storage.dledger.file_ledger import FileLedger
 from actors.storage.dledger.ledger import TermVote
@@ -70,3 +71,18 @@ def test_upstream_believes_an_older_one() -> None:
     disk = stopped(ordered=True)
     with_vote(disk, b"voteLeader=n0\ncurrTerm=2\n")
     assert member(disk, vote_unsynced=True).vote == TermVote(2, "n0")
+
+
+@pytest.mark.parametrize(("changed", "now"), [("data_file_bytes", 8192), ("index_file_bytes", 512)])
+def test_files_of_another_size_name_the_key_of_a_dledger_group(changed: str, now: int) -> None:
+    disk = stopped(ordered=True)
+    was = getattr(small(), changed)
+    with pytest.raises(ConfigError, match=f": {changed}: expected {was}, .* found {now}"):
+        opened(disk, **{changed: now})
+
+
+def test_a_truncation_that_nobody_can_read_refuses_the_start() -> None:
+    disk = stopped(ordered=True)
+    disk.open(LAYOUT.truncating, "x").pwrite(b"x" * 1024, 0)
+    with pytest.raises(CorruptLog, match=r"truncating: it cannot be read, .* \(README, Running"):
+        opened(disk)
