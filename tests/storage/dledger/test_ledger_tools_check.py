@@ -224,6 +224,7 @@ def test_an_empty_store(kind: str) -> None:
     if kind == "nothing":
         disk.unlink(LAYOUT.term)
         disk.mkdir(DATA)
+        disk.mkdir(INDEX)  # a folder with a data/ alone may be anybody's
     elif kind == "opened":
         opened(disk).close(ordered=True)
     found = checked(disk)
