@@ -28,6 +28,7 @@ from actors.events import runtime as events
 from actors.runtime.actor import StopReason
 from actors.runtime.child import Child, Exit, Launch, RestartWindow
 from actors.runtime.errors import (
+    ActorDown,
     RestartIntensityExceeded,
     SignificantChildFailed,
     StopFailed,
@@ -313,10 +314,24 @@ class Supervisor(Lives):
             try:
                 await self._start_child(child)
             except Exception as exc:  # noqa: BLE001 - any error of a start
-                text = f"{child.path} could not start"
-                if self._ends_with(child, exc):
-                    raise SignificantChildFailed(text, [exc]) from None
-                raise ExceptionGroup(text, [exc]) from None
+                failed, error = (_is_down(exc) and self._first_failed()) or (child, exc)
+                text = f"{failed.path} could not start"
+                if failed is not child:
+                    text = f"{failed.path} failed before {child.path} could start"
+                if self._ends_with(failed, error):
+                    raise SignificantChildFailed(text, [error]) from None
+                raise ExceptionGroup(text, [error]) from None
+
+    def _first_failed(self) -> tuple[Child, Exception] | None:
+        """Of the children that had started, the one whose crash waits to be dealt with.
+
+        Who starts after it and asks it can only say that it is not running.
+        """
+        for notice in self._exits:
+            child = self._find(notice.name)
+            if child is not None and notice.error is not None:
+                return child, notice.error
+        return None
 
     # Stopping.
 
@@ -339,6 +354,13 @@ class Supervisor(Lives):
         self._close_requests()
         for child in reversed(self._children):
             await self._stop_child(child)
+
+
+def _is_down(error: BaseException) -> bool:
+    """Whether it says nothing but that an actor is not running."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(_is_down(each) for each in error.exceptions)
+    return isinstance(error, ActorDown)
 
 
 def _comes_back(child: Child, error: Exception | None) -> bool:

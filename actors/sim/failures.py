@@ -73,10 +73,11 @@ class Excuses:
 @attrs.define
 class NothingFails:
     """No actor crashes, gives up or is killed: what is broken from outside crashes nobody, except
-    that a disk error may end the node that has it.
+    that a disk error may end the node that has it, and who was asking the actor that it ended.
     """
 
     _excuses: Excuses = attrs.field(factory=Excuses, init=False)
+    _excused: dict[tuple[str, int], set[str]] = attrs.field(factory=dict, init=False)  # by life
 
     def see(self, seen: Observation) -> Iterator[str]:
         if isinstance(seen, FaultInjected):
@@ -86,7 +87,7 @@ class NothingFails:
         who = f"{seen.path} of {seen.node}#{seen.boot}"
         disk_failed = self._excuses.disk_failed(seen.node)
         match seen.event:
-            case runtime.ActorCrashed(error=error) if not self._excuses.cover(seen.node, error):
+            case runtime.ActorCrashed(error=error) if not self._is_excused(seen, error):
                 yield f"{who} crashed: {error}"
             case runtime.RestartIntensityExceeded(child=child) if not disk_failed:
                 yield f"{who} gave up on {child}"
@@ -98,3 +99,12 @@ class NothingFails:
                 yield f"{who} refused received bytes: {reason}"
             case ha.SlaveDiverged(mismatches=mismatches):
                 yield f"{who} diverged after {mismatches}"
+
+    def _is_excused(self, seen: SimEvent, error: str) -> bool:
+        """Whether an actor may crash so."""
+        excused = self._excused.setdefault((seen.node, seen.boot), set())
+        asked = error.removeprefix("ActorDown: ").removesuffix(" is not running")
+        if not self._excuses.cover(seen.node, error) and asked not in excused:
+            return False
+        excused.add(seen.path)
+        return True

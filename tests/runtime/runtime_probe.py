@@ -62,6 +62,7 @@ class Probe(Actor[Any]):
     Attributes:
         log: shared by all probes of a test.
         start_s, stop_s: how long on_start and on_stop take.
+        fails_soon: it crashes once it has started.
         failing: starts that shall fail yet, shared by all lives of this child.
     """
 
@@ -70,6 +71,7 @@ class Probe(Actor[Any]):
     start_s: float = 0.0
     stop_s: float = 0.0
     failing: list[Exception] = attrs.field(factory=list)
+    fails_soon: bool = False
     fails_stop: bool = False
     kept: list[ReplyTo[str]] = attrs.field(factory=list)
 
@@ -80,6 +82,8 @@ class Probe(Actor[Any]):
             self.log.append(f"!{self.name}#{self.ctx.incarnation}")
             raise self.failing.pop(0)
         self.log.append(f"+{self.name}#{self.ctx.incarnation}")
+        if self.fails_soon:
+            await self.ctx.self_ref.tell(Crash())
 
     async def handle(self, message: Any) -> None:
         match message:

@@ -1,9 +1,11 @@
 """The tree as a picture, before it runs and while it runs."""
 
+import pytest
 import trio
-from runtime_probe import Crash, Hang, Log, Note, settle
+from runtime_probe import Boom, Crash, Hang, Log, Note, settle
 
 from actors.runtime import (
+    ActorDown,
     AutoShutdown,
     Backoff,
     ChildSpec,
@@ -14,6 +16,7 @@ from actors.runtime import (
     Strategy,
     SupervisorSpec,
     TreeNode,
+    describe,
     open_system,
     render_spec,
     render_tree,
@@ -131,3 +134,32 @@ def test_a_node_shows_what_is_unusual_about_its_mailbox():
         "/n0/a#4 [Store] stopping restarts=3 depth=3 peak=9 received=7"
         " bytes=4096 senders_waiting=1 conflated=5 refused=2"
     )
+
+
+@pytest.mark.parametrize("never_again", [False, True])
+@pytest.mark.parametrize(
+    ("why", "told"),
+    [
+        (ActorDown("no store"), "Boom: store"),
+        (ExceptionGroup("below", [ActorDown("no store")]), "Boom: store"),
+        (Boom("no socket"), "Boom: no socket"),
+    ],
+)
+async def test_a_tree_that_cannot_start_names_the_crash_that_is_why(
+    autojump_clock, why, told, never_again
+):
+    """A later child that asked who had crashed could only say that nobody is there."""
+    log = Log()
+    how = {"restart": Restart.TEMPORARY, "significant": True} if never_again else {}
+    spec = SupervisorSpec(
+        strategy=Strategy.ONE_FOR_ONE,
+        auto_shutdown=AutoShutdown.ANY_SIGNIFICANT if never_again else AutoShutdown.NEVER,
+        children=(
+            log.child("store", probe={"fails_soon": True}, **how),
+            log.child("reader", probe={"start_s": 1.0, "failing": [why]}, **how),
+        ),
+    )
+    with pytest.raises(ExceptionGroup) as failed:
+        async with open_system("n0", spec):
+            pass
+    assert describe(failed.value) == told

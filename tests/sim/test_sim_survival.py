@@ -221,6 +221,20 @@ def test_only_what_was_broken_may_fail_and_only_so(seen: list[Any], is_wrong: bo
     assert bool(problems(NothingFails(), *seen)) is is_wrong
 
 
+def test_who_asked_what_a_disk_has_ended_may_fail_with_it() -> None:
+    down = "ActorDown: /n1/storage/store is not running"
+
+    def at(path: str, error: str, boot: int = 1) -> Any:
+        event = runtime.ActorCrashed(error=error, starting=True)
+        return attrs.evolve(told("n1", event), path=path, boot=boot)
+
+    felt, ended = fault("felt", "n1 read:5"), at("/n1/storage/store", EIO)
+    asks, later = at("/n1/maintainer", down), at("/n1/maintainer", down, boot=2)
+    assert problems(NothingFails(), felt, ended, asks) == []
+    assert problems(NothingFails(), felt, asks) != []
+    assert problems(NothingFails(), felt, ended, fault("start", "n1"), later) != []
+
+
 def test_a_supervisor_may_give_up_on_a_bad_disk() -> None:
     gave_up = told("n1", runtime.RestartIntensityExceeded(child="x", intensity=1, period_s=1.0))
     assert problems(NothingFails(), gave_up)
