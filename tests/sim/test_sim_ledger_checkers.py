@@ -255,6 +255,13 @@ def test_a_leader_without_a_committed_entry(judged: Judged) -> None:
     assert judged.see(leads("n2", 2)) == ["LeaderCompleteness"]
 
 
+def test_a_leader_by_late_votes_without_what_a_later_term_committed(judged: Judged) -> None:
+    judged.logs.logs["n2"][3:] = []
+    assert judged.see(leads("n0", 2), committed("n0", 3)) == []
+    assert "LeaderCompleteness" not in judged.see(leads("n2", 1))
+    assert "LeaderCompleteness" in judged.see(leads("n2", 2))
+
+
 def test_a_commit_that_no_quorum_has(judged: Judged) -> None:
     judged.logs.lost += [("n1", 3), ("n2", 2)]
     assert judged.see(committed("n0", 2)) == []

@@ -7,6 +7,7 @@ never takes a member's word for it. Names and meanings: Ongaro, "Consensus", fig
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterator
 from typing import Final
 
@@ -96,13 +97,15 @@ class Chosen:
 
     Attributes:
         entries: by index, from 0 on, as they lay where each was first called committed.
+        terms: of the leaders that called each of them so; they never fall.
     """
 
     group: DLedgerGroup
     logs: LedgerBytes
     entries: list[bytes] = attrs.field(factory=list, init=False)
+    terms: list[int] = attrs.field(factory=list, init=False)
     _same: dict[str, int] = attrs.field(factory=dict, init=False)  # compared below
-    _leads: dict[str, bool] = attrs.field(factory=dict, init=False)
+    _leads: dict[str, int] = attrs.field(factory=dict, init=False)  # who leads: its term
     _claims: dict[str, _Claim] = attrs.field(factory=dict, init=False)
 
     def see(self, seen: Observation) -> Iterator[str]:
@@ -114,10 +117,12 @@ class Chosen:
             case store.RecoveryFinished():
                 self._same.pop(seen.node, None)
                 self._claims.pop(seen.node, None)
-            case RoleChanged(role=role):
-                self._leads[seen.node] = role == "LEADER"
+            case RoleChanged(role=role, term=term):
+                self._leads.pop(seen.node, None)
+                if role == "LEADER":
+                    self._leads[seen.node] = term
                 self._claims.pop(seen.node, None)
-            case CommittedRose(index=index) if self._leads.get(seen.node):
+            case CommittedRose(index=index) if seen.node in self._leads:
                 yield from self._learn(seen.node, index)
             case CommittedRose(index=index):
                 if index >= self.end:
@@ -140,6 +145,7 @@ class Chosen:
                     return
             elif entry:
                 self.entries.append(entry)
+                self.terms.append(self._leads[node])
             else:
                 yield f"{node} says that {index} is committed, and does not have {at}"
                 return
@@ -192,7 +198,11 @@ class Holders:
 
 @attrs.define(kw_only=True)
 class LeaderCompleteness:
-    """Who leads has every entry that was committed before; its disk may follow."""
+    """Who leads has every entry that was committed in its term and before; its disk may follow.
+
+    Votes may take long: who is elected by late ones, in a term that the others have left, commits
+    nothing any more and need not have what is newer.
+    """
 
     chosen: Chosen
 
@@ -202,7 +212,8 @@ class LeaderCompleteness:
             case SimEvent(event=RoleChanged(role="LEADER", term=term)):
                 if not is_of(chosen.group, seen):
                     return
-                for index, entry in enumerate(chosen.entries):
+                end = bisect.bisect_right(chosen.terms, term)
+                for index, entry in enumerate(chosen.entries[:end]):
                     if chosen.logs.entry(seen.node, index) == entry:
                         continue
                     if not chosen.logs.holds(seen.node, entry):
