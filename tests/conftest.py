@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import signal
 from collections.abc import Generator, Iterator
 from typing import Any
 
@@ -22,10 +23,19 @@ from hypothesis import settings
 
 from actors.sim import scheduler
 
+# Here, because the measurements' tests may come first and import them too.
+pytest.register_assert_rewrite("interop_checks", "interop_ledger", "interop_logs", "interop_nodes")
+
 settings.register_profile("no_deadline", parent=settings.default, deadline=None)
 settings.load_profile("no_deadline")  # an example took 200 ms once, on a machine that others use
 
 SIM_SEED = os.environ.get("SIM_SEED", "0")
+
+
+def pytest_configure() -> None:
+    """A shell's job in the background ignores SIGINT, and so would all that the tests start."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def schedule_seed(item: pytest.Item) -> str:

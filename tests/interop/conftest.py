@@ -15,8 +15,6 @@ from interop_java_dledger import JavaDLedger, compiled
 from interop_processes import Processes
 from interop_rocketmq import DLEDGER_0_2_7, Driver, NameServer, fetch_jars, what_is_missing
 
-pytest.register_assert_rewrite("interop_checks", "interop_ledger", "interop_logs", "interop_nodes")
-
 INTEROP = "interop"
 
 

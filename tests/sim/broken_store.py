@@ -12,6 +12,7 @@ from actors.storage import opening, recovery
 from actors.storage.commit_log import CommitLog
 from actors.storage.consume_queue import ConsumeQueues
 from actors.storage.derived_files import DerivedFiles
+from actors.storage.dispatch_state import UNKNOWN_COUNT
 from actors.storage.dispatcher import Dispatcher
 from actors.storage.expiry import Expiry
 from actors.storage.group_commit import GroupCommit
@@ -135,11 +136,15 @@ def young_files_expire(patch: Patch) -> None:
 
 
 def checkpoint_ahead(patch: Patch) -> None:
-    """The dispatch state says more than what was synced: everything up to the log's end."""
+    """The dispatch state says more than what was synced: everything up to the log's end.
+
+    Behind it stands the count of the units, which a start compares; so that is not known as well.
+    """
     real = DerivedFiles._state_at
 
     def state_at(files: Any, at_bytes: int, seen_bytes: int) -> Any:
-        return attrs.evolve(real(files, at_bytes, seen_bytes), dispatched_bytes=seen_bytes)
+        state = real(files, at_bytes, seen_bytes)
+        return attrs.evolve(state, dispatched_bytes=seen_bytes, units_count=UNKNOWN_COUNT)
 
     def take_dirty(queues: Any) -> tuple[str, ...]:
         queues._dirty.clear()
