@@ -141,8 +141,13 @@ async def promoted(
 
 
 async def keep_tending(runner: FaultRunner) -> None:
-    """The operator who does what README says, wherever a node says that it waits for that."""
+    """The operator who does what README says, wherever a node says that it waits for that, and who
+    starts whoever has died: one whose disk had failed may need long for its stop, and be down only
+    after all was mended.
+    """
     while True:
+        for name in filter(runner.has_died, runner.cluster.names):
+            await runner.up(name)
         await tend(runner, alone=True)
         await trio.sleep(TEND_LOOK_S)
 

@@ -14,7 +14,7 @@ from actors.node.node import Node
 from actors.sim.atlas import FaultAtlas
 from actors.sim.cluster import SimCluster
 from actors.sim.log_bytes import DiskLogBytes
-from actors.sim.runner import Runner
+from actors.sim.runner import LOOK_S, Runner
 from actors.storage.layout import StoreLayout
 
 OFFSETS_TIMEOUT_S: Final = 1.0
@@ -58,7 +58,9 @@ class FaultRunner(Runner):
             down = [name for name in self.cluster.names if not self.is_on(name)]
             for name in down:
                 await self.up(name)
-            if not any(map(self.is_on, down)):
+            if any(name in self._starting for name in down):  # by the operator
+                await trio.sleep(LOOK_S)
+            elif not any(map(self.is_on, down)):
                 return end
 
     # ---- for actions ----

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,8 +17,9 @@ from actors.errors import OutcomeUnknown, TriologError
 from actors.events.runtime import ActorCrashed
 from actors.ha.core.claims import CLAIM_LEASE_S
 from actors.log_types import Claim
+from actors.runtime.errors import describe
 from actors.sim.actions_network import STRANGER, STRANGER_ADDRESS
-from actors.sim.actions_operator import tend
+from actors.sim.actions_operator import keep_tending, tend
 from actors.sim.checkers import invariants
 from actors.sim.cluster import SimCluster, classic_config
 from actors.sim.fault_runner import FaultRunner
@@ -310,6 +313,39 @@ async def test_who_ends_after_all_was_mended_is_started_again(autojump_clock: ob
         await on.cluster.kill("n2")
         end = await on.runner.converged(60.0)
         assert (await on.cluster.offsets("n2", GROUP)).written == end.written
+
+
+@pytest.mark.parametrize("felt", [True, False])
+async def test_a_master_that_dies_after_all_was_mended_is_started_again(
+    felt: bool, autojump_clock: object
+) -> None:
+    """Nobody converges without it. That it died is told, unless its disk was made to fail."""
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    async def die_late() -> None:
+        await trio.sleep(9.0)
+        if felt:
+            on.world.node("n0").disk.faults.on_effect("write")
+        await on.cluster.kill("n0")
+        on.world.node("n0").failure = full
+
+    async with stage() as on, trio.open_nursery() as nursery:
+        await on.runner.mend()
+        on.cluster.cut("n1", "n0")  # what n1 lacks is copied only when the operator has come
+        await on.cluster.log(GROUP).append([b"more"])
+        nursery.start_soon(keep_tending, on.runner)
+        nursery.start_soon(die_late)
+        await trio.sleep(9.5)
+        on.cluster.heal()
+        end = await on.runner.converged(60.0)
+        assert [(await on.cluster.offsets(n, GROUP)).written for n in ("n0", "n1")] == (
+            [end.written] * 2
+        )
+        assert [(each.checker, each.text) for each in on.history.violations] == (
+            [] if felt else [("NothingFails", f"n0 died: {describe(full)}")]
+        )
+        on.history.violations.clear()
+        nursery.cancel_scope.cancel()
 
 
 async def test_whoever_cannot_start_is_not_waited_for(autojump_clock: object) -> None:
