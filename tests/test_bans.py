@@ -274,7 +274,7 @@ BANS: dict[str, tuple[Rule, tuple[str, ...]]] = {
     "trio files": (names("trio.Path", "trio.open_file", "trio.wrap_file"), ()),
     "plain files": (
         plain_files,
-        ("actors/env/local_disk.py", "actors/config/*", *OUTSIDE_A_NODE),
+        ("actors/env/*_disk.py", "actors/env/file_kinds.py", "actors/config/*", *OUTSIDE_A_NODE),
     ),
     "sockets": (
         names("socket", "trio.socket", "trio.open_tcp_stream", "trio.open_unix_socket",

@@ -11,6 +11,7 @@ import hashlib
 import os
 
 from actors.env.protocols import Disk
+from actors.storage.path_kinds import check_kinds
 
 PATH_BYTES_MAX = 107
 """struct sockaddr_un holds 108 with the final zero."""
@@ -35,8 +36,12 @@ def api_socket_path(node_dir: str, temp_dir: str = TEMP_DIR) -> str:
 
 
 def write_pointer(disk: Disk, node_dir: str, socket_path: str) -> None:
-    """Have `api.path` name a socket that is elsewhere; remove it if none is. Raises: OSError."""
+    """Have `api.path` name a socket that is elsewhere; remove it if none is.
+
+    Raises: ConfigError: it is no file. OSError.
+    """
     pointer = os.path.join(node_dir, POINTER_NAME)
+    check_kinds(disk, folders=(), files=(pointer,))
     if disk.exists(pointer):
         disk.unlink(pointer)
     if os.path.dirname(socket_path) == os.path.normpath(node_dir):

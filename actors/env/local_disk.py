@@ -26,6 +26,7 @@ from collections.abc import Sequence
 import attrs
 import trio
 
+from actors.env.file_kinds import kind_of, open_file
 from actors.env.pipes import PipedBytes
 from actors.env.protocols import FileStat, Held, LockedByOther, LockedByUs
 from actors.env.sync_workers import SyncWorker, sync_worker
@@ -166,7 +167,7 @@ def lock_holder(path: str) -> int | None:
     ours, or cannot be looked at. Takes nothing, so that who starts at this moment is not refused.
     """
     try:
-        fd = os.open(path, os.O_RDONLY)
+        fd = open_file(path, os.O_RDONLY)
     except OSError:
         return None
     try:
@@ -257,7 +258,7 @@ class LocalSyncer:
             _close_fd(known.fd)
             known = None
         if known is None:
-            fd = os.open(path, os.O_RDONLY)
+            fd = open_file(path, os.O_RDONLY)
             key = _key(os.fstat(fd))
         else:
             fd = known.fd
@@ -290,14 +291,15 @@ class LocalDisk:
 
     def open(self, path: str, mode: str) -> LocalFile:
         assert os.path.isabs(path), path
-        return LocalFile(path, os.open(path, _OPEN_FLAGS[mode], 0o644))
+        return LocalFile(path, open_file(path, _OPEN_FLAGS[mode]))
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
 
     def stat(self, path: str) -> FileStat:
         status = os.stat(path)
-        return FileStat(size_bytes=status.st_size, modified_ms=status.st_mtime_ns // 1_000_000)
+        modified_ms = status.st_mtime_ns // 1_000_000
+        return FileStat(status.st_size, modified_ms, kind_of(status))
 
     def listdir(self, path: str) -> list[str]:
         try:
@@ -345,7 +347,7 @@ class LocalDisk:
     def lock(self, path: str) -> LocalLock:
         with contextlib.suppress(FileNotFoundError):
             self._refuse_own(path, _key(os.stat(path)))
-        fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        fd = open_file(path, os.O_RDWR | os.O_CREAT)
         key = _key(os.fstat(fd))
         try:
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0, os.SEEK_SET)

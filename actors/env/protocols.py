@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 import attrs
 import trio
@@ -112,10 +112,14 @@ class Syncer(Protocol):
         """Release its worker and the files it keeps open. Nothing may be in flight."""
 
 
+FileKind: TypeAlias = Literal["file", "folder", "named pipe", "socket", "device"]
+
+
 @attrs.frozen
 class FileStat:
     size_bytes: int
     modified_ms: int
+    kind: FileKind = "file"
 
 
 class Disk(Protocol):
@@ -124,7 +128,8 @@ class Disk(Protocol):
     def open(self, path: str, mode: str) -> File:
         """`mode`: "r" read only, "w" read and write an existing file, "x" create a new one.
 
-        A created file's name is durable only after `sync_dir` of its folder.
+        A created file's name is durable only after `sync_dir` of its folder. Never waits for
+        anybody. Raises: OSError: it is no file, among other reasons.
         """
 
     def exists(self, path: str) -> bool: ...

@@ -248,7 +248,7 @@ class SimDisk:
         if node is None:
             raise os_error(errno.ENOENT, path)
         if not isinstance(node, Inode):
-            return FileStat(size_bytes=0, modified_ms=EPOCH_MS)
+            return FileStat(size_bytes=0, modified_ms=EPOCH_MS, kind="folder")
         return FileStat(size_bytes=node.size_bytes, modified_ms=node.modified_ms)
 
     def listdir(self, path: str) -> list[str]:

@@ -9,19 +9,21 @@ There is no upstream: a broker keeps its DLedger store in another folder.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from actors.config import Group
 from actors.env.protocols import Disk
 from actors.errors import ConfigError
 from actors.storage.dledger.layout import LedgerLayout
 from actors.storage.layout import StoreLayout
+from actors.storage.path_kinds import check_kinds
 
 
-def check_group_kinds(disk: Disk, path: str, groups: Iterable[Group]) -> None:
+def check_group_kinds(disk: Disk, path: str, groups: Sequence[Group]) -> None:
     """Look at a node's directory. What is not there, and a folder with the files of both, passes.
 
-    Raises: ConfigError: a group's folder has files of the other mode only. OSError.
+    Raises: ConfigError: a group's folder has files of the other mode only; in a DLedger group's a
+        file is where a folder has to be, or the like. OSError.
     """
     problems = []
     for group in groups:
@@ -35,6 +37,14 @@ def check_group_kinds(disk: Disk, path: str, groups: Iterable[Group]) -> None:
             )
     if problems:
         raise ConfigError(tuple(problems))
+    ledgers = [
+        LedgerLayout(f"{path}/groups/{each.name}") for each in groups if each.mode == "dledger"
+    ]
+    check_kinds(
+        disk,
+        folders=(folder for each in ledgers for folder in each.folders),
+        files=(file for each in ledgers for file in each.files),
+    )
 
 
 def _signs(root: str) -> dict[str, tuple[str, ...]]:

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.env.protocols import Disk
+from actors.env.protocols import Disk, FileKind
 from actors.errors import ConfigError
 
 
 def check_kinds(disk: Disk, *, folders: Iterable[str], files: Iterable[str]) -> None:
     """What is not there is created later, and passes.
 
-    Raises: ConfigError: a file where a folder is expected, or the other way round. OSError.
+    Raises: ConfigError: a file where a folder is expected, or the other way round, or what is
+        neither (named pipes, sockets, devices). OSError.
     """
+    wanted = [("folder", path) for path in folders] + [("file", path) for path in files]
+    found = [(path, kind, kind_of(disk, path)) for kind, path in wanted]
     problems = [
-        f"{path}: expected a folder, found a file" for path in folders if is_file(disk, path)
-    ]
-    problems += [
-        f"{path}: expected a file, found a folder" for path in files if is_folder(disk, path)
+        f"{path}: expected a {kind}, found a {other}"
+        for path, kind, other in found
+        if other not in (kind, None)
     ]
     if problems:
         raise ConfigError(tuple(problems))
@@ -35,17 +37,19 @@ def names_in(disk: Disk, path: str) -> list[str]:
         return []
 
 
+def kind_of(disk: Disk, path: str) -> FileKind | None:
+    """What is there; None for nothing, also if it has just gone. Raises: OSError."""
+    try:
+        return disk.stat(path).kind
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
 def is_file(disk: Disk, path: str) -> bool:
     """There is something that holds no names."""
-    return disk.exists(path) and not is_folder(disk, path)
+    return kind_of(disk, path) not in ("folder", None)
 
 
 def is_folder(disk: Disk, path: str) -> bool:
     """There is something that holds names."""
-    if not disk.exists(path):
-        return False
-    try:
-        disk.listdir(path)
-    except NotADirectoryError:
-        return False
-    return True
+    return kind_of(disk, path) == "folder"

@@ -252,3 +252,12 @@ def test_a_long_path_is_moved_and_pointed_to() -> None:
     assert socket_file.read_pointer(disk, folder) == path
     socket_file.write_pointer(disk, folder, f"{folder}/api.sock")
     assert socket_file.read_pointer(disk, folder) == f"{folder}/api.sock"
+
+
+def test_a_pointer_that_is_a_folder_is_named() -> None:
+    disk = SimDisk(random.Random(1))
+    disk.mkdir("/data/n0/api.path")
+    said = r"^/data/n0/api\.path: expected a file, found a folder$"
+    for path in ("/tmp/elsewhere.sock", "/data/n0/api.sock"):
+        with pytest.raises(ConfigError, match=said):
+            socket_file.write_pointer(disk, "/data/n0", path)

@@ -69,6 +69,16 @@ def modes_decide_what_is_allowed(kit: Kit) -> None:
 
 
 @case
+def a_folder_is_no_file(kit: Kit) -> None:
+    kit.disk.mkdir(f"{kit.folder}/a")
+    for mode in ("r", "w"):
+        with pytest.raises(IsADirectoryError, match=f"{kit.folder}/a"):
+            kit.disk.open(f"{kit.folder}/a", mode)
+    kit.disk.open(f"{kit.folder}/b", "x").close()
+    assert [kit.disk.stat(f"{kit.folder}/{name}").kind for name in "ab"] == ["folder", "file"]
+
+
+@case
 def resizing_cuts_and_extends_with_zeros(kit: Kit) -> None:
     file = kit.disk.open(f"{kit.folder}/a", "x")
     file.pwrite(b"x" * 10_000, 0)

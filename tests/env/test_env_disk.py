@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import disk_contract
 import pytest
+from special_files import SPECIAL
 
 from actors.env import LockedByOther
 from actors.env.local_disk import (
@@ -161,7 +164,7 @@ def test_a_folder_that_appears_meanwhile_is_taken(
 
 def test_a_failure_names_the_file(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="/dev/full") as full:
-        LocalDisk().open("/dev/full", "w").pwrite(b"one byte more", 0)
+        LocalFile("/dev/full", os.open("/dev/full", os.O_RDWR)).pwrite(b"one byte more", 0)
     assert full.value.errno == errno.ENOSPC
     path = str(tmp_path / "file")
     file = LocalDisk().open(path, "x")
@@ -180,3 +183,30 @@ def test_a_failure_names_the_file(tmp_path: Path) -> None:
         pipe.sync()
     pipe.close()
     os.close(reading)
+
+
+@pytest.mark.parametrize("kind", SPECIAL)
+async def test_what_is_no_file_is_refused_at_once(kind: str, tmp_path: Path) -> None:
+    """To open a named pipe would wait for its other end."""
+    disk, path = LocalDisk(), str(tmp_path / "a")
+    SPECIAL[kind](path)
+    why = re.escape(f"expected a file, found a {kind}: '{path}'")
+    for mode in ("r", "w"):
+        with pytest.raises(OSError, match=why):
+            disk.open(path, mode)
+    with pytest.raises(FileExistsError):
+        disk.open(path, "x")
+    with pytest.raises(OSError, match=why):
+        disk.lock(path)
+    assert lock_holder(path) is None
+    with contextlib.closing(disk.syncer()) as syncer, pytest.raises(OSError, match=why):
+        await syncer.sync([path])
+    assert disk.stat(path).kind == kind
+    assert disk.exists(path)
+
+
+def test_a_file_opened_waits_as_others_do(tmp_path: Path) -> None:
+    """That it was opened without waiting is not left on it."""
+    file = LocalDisk().open(str(tmp_path / "a"), "x")
+    assert os.get_blocking(file.fileno())
+    file.close()

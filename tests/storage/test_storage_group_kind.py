@@ -1,9 +1,13 @@
 """A group whose mode was changed in the cluster file keeps its store: the start is refused."""
 
+from pathlib import Path
+
 import pytest
+from special_files import SPECIAL
 from store_kit import sim_disk, small_group
 
 from actors.config import DLedgerGroup
+from actors.env.local_disk import LocalDisk
 from actors.errors import ConfigError
 from actors.sim.disk import SimDisk
 from actors.storage.group_kind import check_group_kinds
@@ -47,3 +51,26 @@ def test_a_classic_group_is_kept_off_a_dledger_store(name: str) -> None:
 def test_a_dledger_group_is_kept_off_a_classic_store() -> None:
     with pytest.raises(ConfigError, match=r"a dledger group, as .*found that of a classic group"):
         check_group_kinds(disk_with("commitlog"), NODE, (LEDGER,))
+
+
+@pytest.mark.real_io
+@pytest.mark.parametrize("kind", SPECIAL)
+@pytest.mark.parametrize("name", ["currterm", "checkpoint", "synced", "truncating", "lock"])
+def test_a_dledger_groups_file_that_is_none(kind: str, name: str, tmp_path: Path) -> None:
+    root = tmp_path / "n0/groups/orders"
+    root.mkdir(parents=True)
+    SPECIAL[kind](str(root / name))
+    with pytest.raises(ConfigError) as caught:
+        check_group_kinds(LocalDisk(), str(tmp_path / "n0"), (LEDGER,))
+    assert caught.value.problems == (f"{root}/{name}: expected a file, found a {kind}",)
+
+
+@pytest.mark.parametrize(("name", "found"), [("currterm", "folder"), ("data", "file")])
+def test_a_dledger_groups_files_and_folders_are_what_they_are(name: str, found: str) -> None:
+    disk = disk_with()
+    if found == "folder":
+        disk.mkdir(f"{ROOT}/{name}")
+    else:
+        disk.open(f"{ROOT}/{name}", "x").close()
+    with pytest.raises(ConfigError, match=f"{ROOT}/{name}: expected a .*, found a {found}"):
+        check_group_kinds(disk, NODE, (LEDGER,))

@@ -2,12 +2,14 @@
 
 import json
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import attrs
 import pytest
+from special_files import SPECIAL
 
 from actors.env import Disk
 from actors.env.local_disk import LocalDisk
@@ -239,6 +241,7 @@ FILES = (
     "/groups/orders/abort",
     "/groups/orders/synced",
     "/groups/orders/dispatched",
+    "/groups/orders/given_up",
     "/groups/orders/truncating",
 )
 
@@ -268,6 +271,23 @@ def test_a_folder_where_a_file_has_to_be(any_disk: tuple[Disk, str], name: str) 
     disk.mkdir(f"{path}{name}")
     line = refused(disk, path)
     assert line == f"{path}{name}: expected a file, found a folder"
+
+
+@pytest.mark.real_io
+@pytest.mark.parametrize("kind", SPECIAL)
+@pytest.mark.parametrize(
+    ("name", "wanted"), [(each, "file") for each in FILES] + [(each, "folder") for each in FOLDERS]
+)
+def test_what_is_neither_file_nor_folder(kind: str, name: str, wanted: str, tmp_path: Path) -> None:
+    disk, path = LocalDisk(), tmp_path / "n0"
+    opened(disk, str(path)).close()
+    place = Path(f"{path}{name}")
+    if place.is_dir():
+        shutil.rmtree(place)
+    place.unlink(missing_ok=True)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    SPECIAL[kind](str(place))
+    assert refused(disk, str(path)) == f"{place}: expected a {wanted}, found a {kind}"
 
 
 def test_reading_an_identity_that_is_a_folder(any_disk: tuple[Disk, str]) -> None:

@@ -1,0 +1,52 @@
+"""Files are opened only where there is one: anything else may wait for ever, or act.
+
+Who opens a named pipe waits until somebody opens its other end, and a start that meets one in place
+of a small file would hang before it has said a word. A device does whatever it does when it is
+read. So what is opened is asked first what it is, and refused by its name.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from actors.env.protocols import FileKind
+
+_KINDS: tuple[tuple[int, FileKind], ...] = (
+    (stat.S_IFREG, "file"),
+    (stat.S_IFDIR, "folder"),
+    (stat.S_IFIFO, "named pipe"),
+    (stat.S_IFSOCK, "socket"),
+)
+
+
+def kind_of(status: os.stat_result) -> FileKind:
+    """What lies there; symbolic links were followed."""
+    found = stat.S_IFMT(status.st_mode)
+    return next((kind for mode, kind in _KINDS if mode == found), "device")
+
+
+def open_file(path: str, flags: int) -> int:
+    """A descriptor, as `os.open` gives it; made files may be read by all. Never waits.
+
+    Raises: OSError; of EISDIR for a folder, of EINVAL for what is neither file nor folder.
+    """
+    try:
+        fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY, 0o644)
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # a socket, or a device that nobody drives
+            raise _refusal(path, kind_of(os.stat(path))) from None
+        raise
+    kind = kind_of(os.fstat(fd))
+    if kind != "file":
+        os.close(fd)  # no lock of ours can be on it
+        raise _refusal(path, kind)
+    os.set_blocking(fd, True)
+    return fd
+
+
+def _refusal(path: str, kind: FileKind) -> OSError:
+    if kind == "folder":
+        return OSError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    return OSError(errno.EINVAL, f"expected a file, found a {kind}", path)
