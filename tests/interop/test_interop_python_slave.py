@@ -51,6 +51,11 @@ def accepted(answers: Sequence[dict[str, Any]]) -> set[str]:
     return {str(answer["number"]) for answer in answers if answer.get("status") == "SEND_OK"}
 
 
+def starts(messages: Sequence[dict[str, Any]]) -> list[int]:
+    """Where each begins in the log."""
+    return [message["physicalOffset"] for message in messages]
+
+
 def wait_for_slave(master: Broker, slave: Process | None, reached: Callable[[int], bool]) -> None:
     """Until what the slave reports to the master fits `reached`; -1 while it is not connected."""
     assert master.process is not None
@@ -103,7 +108,7 @@ def test_from_empty_through_a_crash_of_either_side(
     assert ours == theirs
     assert {record["properties"]["number"] for record in ours} == sent
     read = driver.run("consume", topic, len(ours), 30)
-    assert {message["properties"]["number"] for message in read} == sent
+    assert sorted(starts(read)) == starts(ours)  # each once
     assert slave.stop() == 0
     assert common_difference(master.commitlog, slave.commitlog) is None
 

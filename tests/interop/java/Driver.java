@@ -8,13 +8,16 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.MessageDigest;
 import java.util.ArrayList;
-import java.util.Collection;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
-import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
+import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
+import org.apache.rocketmq.client.consumer.PullResult;
+import org.apache.rocketmq.client.consumer.PullStatus;
+import org.apache.rocketmq.client.exception.MQBrokerException;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.SendResult;
@@ -24,6 +27,7 @@ import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageDecoder;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.remoting.exception.RemotingException;
 
 /**
  * RocketMQ's own client and decoder for the interoperability tests. One process serves many
@@ -34,7 +38,8 @@ import org.apache.rocketmq.common.message.MessageQueue;
  *                                    said and tried again
  *   once TOPIC FIRST SIZE,SIZE,...   the same, but a refused send is only said
  *   varied TOPIC                     one of each odd kind of message
- *   consume TOPIC COUNT SECONDS      reads all queues from the beginning until COUNT messages came
+ *   consume TOPIC COUNT SECONDS      reads all queues from the beginning to their ends; waits until
+ *                                    COUNT messages came
  *   dump FOLDER                      every record of a commit log, as it is stored
  *
  * The body of message i is bytes (i, i + 1, ...) modulo 251, so that a reader can make it again.
@@ -44,6 +49,7 @@ public class Driver {
     static final int SEND_TIMEOUT_MS = 15_000;
     static final int RETRY_PAUSE_MS = 200;
     static final int ROUTE_EVERY_MS = 1_000;    // upstream: 30 s, for which it would miss a new master
+    static final int PULL_MESSAGES = 32;
     static final long RETRY_FOR_NS = 60_000_000_000L;
 
     final String nameServer;
@@ -167,25 +173,58 @@ public class Driver {
         transactions.shutdown();
     }
 
+    /**
+     * Pulls every queue by offset, pass after pass, until a whole pass brings nothing more.
+     *
+     * Not by DefaultLitePullConsumer, which loses messages when it is told to seek: assigning has
+     * its threads pull already, and seek interrupts the thread that last pulled this queue, though
+     * it may by now pull another one. That other queue then goes on where its first pulls, thrown
+     * away by its own seek, had come to.
+     */
     void consume(String topic, int count, int seconds) throws Exception {
-        String group = "C_" + topic + "_" + System.nanoTime();
-        DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(group);
+        long begin = System.nanoTime();
+        DefaultMQPullConsumer consumer = new DefaultMQPullConsumer("C_" + topic + "_" + begin);
         consumer.setNamesrvAddr(nameServer);
         consumer.setInstanceName(consumer.getConsumerGroup());
         consumer.setVipChannelEnabled(false);
-        consumer.setAutoCommit(false);
         consumer.start();
-        Collection<MessageQueue> queues = consumer.fetchMessageQueues(topic);
-        consumer.assign(queues);    // all of them, and not when the next rebalancing finds out
-        for (MessageQueue queue : queues) consumer.seekToBegin(queue);
-        long begin = System.nanoTime();
-        for (int got = 0; got < count && millis(begin) < seconds * 1000L; ) {
-            for (MessageExt message : consumer.poll(200)) {
-                say(describe(message));
-                got++;
+        try {
+            Map<MessageQueue, Long> next = new HashMap<>();
+            for (MessageQueue queue : consumer.fetchSubscribeMessageQueues(topic)) next.put(queue, 0L);
+            long end = begin + seconds * 1_000_000_000L;
+            for (int got = 0, came = -1; came != 0 || got < count && System.nanoTime() < end; ) {
+                if (came == 0) Thread.sleep(RETRY_PAUSE_MS);
+                came = 0;
+                for (MessageQueue queue : next.keySet()) came += pull(consumer, queue, next, end);
+                got += came;
+            }
+        } finally {
+            consumer.shutdown();
+        }
+    }
+
+    /** Says what comes next in a queue, and how much that was. */
+    static int pull(DefaultMQPullConsumer consumer, MessageQueue queue, Map<MessageQueue, Long> next,
+        long end) throws Exception {
+        long offset = next.get(queue);
+        PullResult result = null;
+        while (result == null) {
+            try {
+                result = consumer.pull(queue, "*", offset, PULL_MESSAGES);
+            } catch (MQClientException | RemotingException | MQBrokerException error) {
+                if (System.nanoTime() > end) throw error;
+                error.printStackTrace();
+                Thread.sleep(RETRY_PAUSE_MS);
             }
         }
-        consumer.shutdown();
+        if (result.getPullStatus() == PullStatus.NO_NEW_MSG) return 0;
+        if (result.getNextBeginOffset() < offset) {     // the queue ends before what has been read
+            throw new IllegalStateException(queue + " at " + offset + ": " + result);
+        }
+        next.put(queue, result.getNextBeginOffset());
+        if (result.getPullStatus() != PullStatus.FOUND) return 0;
+        for (MessageExt message : result.getMsgFoundList()) say(describe(message));
+        return result.getMsgFoundList().size();
     }
 
     static void dump(Path folder) throws Exception {
