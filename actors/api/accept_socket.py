@@ -10,6 +10,7 @@ from typing import TypeAlias, assert_never
 
 import attrs
 
+from actors.api.places import Places
 from actors.env.protocols import Listener, Network, Stream
 from actors.errors import ConfigError
 from actors.events import client as events
@@ -55,10 +56,12 @@ class AcceptSocket(Accepting):
         make_child: (stream, name) -> the connection's specification.
         next_connection: the next number; outlives restarts of this actor, so that numbers never
             repeat.
+        places: who has which; outlives restarts, as the connections do.
     """
 
     network: Network
     endpoint: Endpoint
+    places: Places
     make_child: Callable[[Stream, str], ChildSpec]
     next_connection: Callable[[], int]
 
@@ -83,6 +86,7 @@ class AcceptSocket(Accepting):
         endpoint = self.endpoint
         if isinstance(endpoint, TcpEndpoint) and stream.remote.host not in endpoint.allowed:
             return None
+        self.places.make_way()
         connection = self.next_connection()
         return Admitted(connection=connection, child=self.make_child(stream, f"c{connection}"))
 

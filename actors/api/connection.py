@@ -26,11 +26,13 @@ from actors.api.handle import AppendOutcome, NodeHandle
 from actors.api.in_flight import InFlight
 from actors.api.limits import ApiLimits
 from actors.api.outbox import Outbox
+from actors.api.places import Place, Places
 from actors.api.subscription import Credit, Subscribe
 from actors.env.protocols import Stream
 from actors.events import client as events
 from actors.log_types import Receipt
 from actors.runtime import Actor, MailboxSpec, StopReason
+from actors.runtime.accepting import FULL
 from wire import api, api_gather
 from wire.errors import RemoteProtocolError
 
@@ -101,6 +103,8 @@ class Connection(Actor[_Inbox]):
     _handle: NodeHandle
     _limits: ApiLimits
     _budget: Budget
+    _places: Places
+    _place: Place = attrs.field(init=False)
     _reading: Reading = attrs.field(init=False)
     _answering: Answering = attrs.field(init=False)
     _socket: FrameSocket | None = None
@@ -120,6 +124,7 @@ class Connection(Actor[_Inbox]):
         self._outbox = Outbox(self._encoded, self._in_flight.release, self._answering.end)
 
     async def on_start(self) -> None:
+        self._place = self._places.come(self._finish)
         self.ctx.timers.start("hello", self._limits.hello_timeout_s, _HelloTimedOut())
         self.ctx.spawn(self._session)
 
@@ -153,6 +158,7 @@ class Connection(Actor[_Inbox]):
             )
         )
         self._stream.abort()
+        self._places.leave(self._place)
         self._reading.close()
         self._answering.close()
 
@@ -208,6 +214,9 @@ class Connection(Actor[_Inbox]):
         if request.version < api.VERSION_MIN:
             spoken = f"this node speaks versions {api.VERSION_MIN} to {api.PROTOCOL_VERSION}"
             await self._refuse(request.id, api.ERROR_VERSION, spoken, NO_HELLO)
+            return
+        if not self._places.greet(self._place, request.name, self._stream.remote):
+            await self._close(frame_socket.TRY_AGAIN_LATER, FULL, FULL)
             return
         self._client = request.name
         self.ctx.timers.cancel("hello")
@@ -363,9 +372,13 @@ class Connection(Actor[_Inbox]):
     async def _refuse(self, request: int | None, error: str, text: str, reason: str) -> None:
         """Answer a request that ends its connection, and end it."""
         await self._send(api.Failed(id=request, error=error, message=text[:1000]))
+        await self._close(frame_socket.PROTOCOL_ERROR, text, reason)
+
+    async def _close(self, code: int, text: str, reason: str) -> None:
+        """Say goodbye, and end it."""
         if self._socket is not None and not self._reason:
             with trio.move_on_after(self._limits.send_timeout_s):
-                await self._socket.close(frame_socket.PROTOCOL_ERROR, text)
+                await self._socket.close(code, text)
         self._finish(reason)
 
     def _finish(self, reason: str) -> None:

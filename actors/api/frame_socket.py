@@ -43,6 +43,7 @@ NORMAL = 1000
 GOING_AWAY = 1001
 PROTOCOL_ERROR = 1002
 ABNORMAL = 1006
+TRY_AGAIN_LATER = 1013
 
 _Handshake: TypeAlias = Callable[
     [Any, trio.abc.Stream], Awaitable[trio_websocket.WebSocketConnection]

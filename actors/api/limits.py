@@ -5,10 +5,14 @@ from __future__ import annotations
 import attrs
 
 from actors.config.model import ClusterConfig
+from actors.runtime.accepting import UNOWNED_MAX
 from wire import api
 
 CLIENTS = 64
 """Connections beside those that the cluster makes itself."""
+SILENT = 2 * UNOWNED_MAX
+"""Connections that have not said who they are: as many as are accepted at once, and as many again
+that are about to end."""
 STREAM_BYTES = 256 << 10
 """One read of a connection's stream: the usual socket buffer; the library's 4 KiB cost 1,500 reads
 a frame.
@@ -26,7 +30,9 @@ class ApiLimits:
     """Bounds of a node's API.
 
     Attributes:
-        connections: open at a time; a further one is closed at once.
+        clients: open at a time; a further one is closed when it has said hello.
+        members: likewise, of the cluster's nodes: their places are taken by no client.
+        silent: that have not said hello; if too many come, the oldest is closed.
         in_flight_requests: of one connection; further ones stay in its stream.
         in_flight_bytes: frames of unanswered requests of one connection, likewise.
         subscriptions: running tails and watches of one connection.
@@ -38,7 +44,9 @@ class ApiLimits:
         read_bytes: what is read for all connections and not yet sent; above it reads wait.
     """
 
-    connections: int = CLIENTS
+    clients: int = CLIENTS
+    members: int = 0
+    silent: int = SILENT
     in_flight_requests: int = 256
     in_flight_bytes: int = 8 << 20
     subscriptions: int = 8
@@ -47,24 +55,30 @@ class ApiLimits:
     received_bytes: int = 64 << 20
     read_bytes: int = 96 << 20
 
+    @property
+    def connections(self) -> int:
+        """Open at a time; a further one is closed at once."""
+        return self.clients + self.members + self.silent
+
     def memory_bytes(self) -> int:
         """The most that all connections together can hold: for `check`.
 
         What they share, and what each has of its own: a read of its stream, the beginning of a
         message, and events or offsets for each subscription.
         """
-        own = STREAM_BYTES + OWN_BYTES * (1 + self.subscriptions)
-        return self.received_bytes + self.read_bytes + self.connections * own
+        silent = STREAM_BYTES + OWN_BYTES
+        own = self.connections * silent
+        own += (self.clients + self.members) * OWN_BYTES * self.subscriptions
+        return self.received_bytes + self.read_bytes + own
 
 
 def limits_of(config: ClusterConfig, node: str) -> ApiLimits:
     """What this node allows: `CLIENTS`, and beside them what the cluster itself connects.
 
-    For each group these are a link from every other member of ours, one feed (any member may become
-    master), and one that carries a promotion out; without room of their own, many groups would
-    leave none for clients, nor for each other.
+    For each group these are a link from every other member of ours, and one that carries a
+    promotion out; and one feed, a client as others (any member may become master). Without room of
+    their own, many groups would leave none for clients, nor for each other.
     """
-    inside = 0
-    for group in config.groups_of(node):
-        inside += 1 + len(group.members) - len(group.java_nodes)
-    return ApiLimits(connections=CLIENTS + inside)
+    groups = config.groups_of(node)
+    members = sum(len(group.members) - len(group.java_nodes) for group in groups)
+    return ApiLimits(clients=CLIENTS + len(groups), members=members)

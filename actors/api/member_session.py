@@ -15,6 +15,7 @@ from actors.api import frame_socket
 from actors.api.convert_group import to_group_state
 from actors.api.failures import to_error
 from actors.api.frame_socket import FrameSocket, SocketClosed
+from actors.api.places import member_name
 from actors.env.protocols import Address, Network, Stream
 from actors.errors import TriologError
 from actors.log_types import GroupState
@@ -86,7 +87,7 @@ async def member_session(
         stream = await _connect(network, door)
     with trio.CancelScope(deadline=trio.current_time() + door.answer_timeout_s) as opening:
         async with frame_socket.connect(stream) as frames:
-            hello = api.Hello(id=0, version=api.VERSION_MIN, name=f"member {node}")
+            hello = api.Hello(id=0, version=api.VERSION_MIN, name=member_name(node))
             await frames.send(api.encode(hello))
             welcome = _checked(await frames.receive())
             if not isinstance(welcome, api.Welcome):

@@ -12,7 +12,7 @@ The listeners are last, so the doors close first; a crash of a listener leaves c
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from actors.api.accept_socket import AcceptSocket, Endpoint, TcpEndpoint, UnixEndpoint
@@ -22,6 +22,7 @@ from actors.api.handle import NodeHandle
 from actors.api.limits import ApiLimits, limits_of
 from actors.api.member_link import link_child
 from actors.api.member_session import MasterDoor
+from actors.api.places import Places
 from actors.api.socket_file import api_socket_path, write_pointer
 from actors.config.model import ClusterConfig
 from actors.env.protocols import Address, Env, Network, Stream
@@ -71,6 +72,7 @@ def api_child(handle: NodeHandle, env: Env, config: ClusterConfig, node_dir: str
         tcp=tcp,
         links=links,
         limits=limits_of(config, node),
+        members={each: config.nodes[each] for each in config.python_nodes},
     )
     return ChildSpec(name="api", start=spec)
 
@@ -83,6 +85,7 @@ def api_spec(
     tcp: TcpEndpoint | None = None,
     links: tuple[ChildSpec, ...] = (),
     limits: ApiLimits | None = None,
+    members: Mapping[str, str] | None = None,
 ) -> SupervisorSpec:
     """The tree of a node's API.
 
@@ -92,15 +95,18 @@ def api_spec(
         tcp: address, port and who may connect; None: no TCP.
         links: the node's own connections to other members.
         limits: the defaults if None.
+        members: the addresses of the cluster's nodes, by name.
     """
     limits = limits or ApiLimits()
-    budget = Budget.of(limits)
+    budget, places = Budget.of(limits), Places(limits, members or {})
     numbers = itertools.count(1)
 
     def make_child(stream: Stream, name: str) -> ChildSpec:
         return ChildSpec(
             name=name,
-            start=lambda: Connection(stream=stream, handle=handle, limits=limits, budget=budget),
+            start=lambda: Connection(
+                stream=stream, handle=handle, limits=limits, budget=budget, places=places
+            ),
             restart=Restart.TEMPORARY,
             shutdown_s=SHUTDOWN_S,
         )
@@ -111,6 +117,7 @@ def api_spec(
             endpoint=endpoint,
             make_child=make_child,
             next_connection=numbers.__next__,
+            places=places,
         )
 
     children = [ChildSpec(name="connections", start=DynamicSpec(children_max=limits.connections))]

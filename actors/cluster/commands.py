@@ -117,7 +117,7 @@ def fixed_memory(config: ClusterConfig) -> tuple[MemoryBound, ...]:
             ]
         bounds += _ledger_memory(config, node)
         limits = limits_of(config, node)
-        what = f"API, {limits.connections} clients that all send and read the most"
+        what = f"API, {limits.connections} connections that all send and read the most"
         bounds.append(MemoryBound(node=node, what=what, size_bytes=limits.memory_bytes()))
     return tuple(bounds)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -320,6 +320,7 @@ async def serving(
     links: tuple[ChildSpec, ...] = (),
     options: NetworkOptions | None = None,
     seed: int = 1,
+    members: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Served]:
     """A node's API on its Unix socket and its port, in simulation."""
     node = node or MemoryNode()
@@ -337,6 +338,7 @@ async def serving(
             tcp=TcpEndpoint(host=NODE, port=PORT, allowed=(NODE, MEMBER)),
             links=links,
             limits=limits,
+            members=members,
         )
         root = SupervisorSpec(children=(ChildSpec(name="api", start=spec),))
         async with open_system("n0", root, events=node.sink) as system:

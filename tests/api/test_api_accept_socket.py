@@ -10,6 +10,8 @@ import attrs
 import trio
 
 from actors.api.accept_socket import AcceptSocket, UnixEndpoint
+from actors.api.limits import ApiLimits
+from actors.api.places import Places
 from actors.env import Stream
 from actors.runtime import Actor, ChildSpec, SupervisorSpec, open_system
 from actors.runtime.accepting import START_TIMEOUT_S, UNOWNED_MAX
@@ -47,6 +49,7 @@ async def test_a_flood_waits_in_the_backlog(autojump_clock: object) -> None:
                 endpoint=UnixEndpoint(path=SOCKET),
                 make_child=never_started,
                 next_connection=numbers.__next__,
+                places=Places(ApiLimits()),
             )
 
         spec = SupervisorSpec(

@@ -170,7 +170,7 @@ async def _one_of_everything(served: Served, node: MemoryNode) -> None:
 
 @given(st.integers(1, 200))
 def test_the_bound_is_what_a_person_accepts(connections: int) -> None:
-    limits = ApiLimits(connections=connections)
+    limits = ApiLimits(clients=connections, silent=0)
     own = (limits.memory_bytes() - limits.received_bytes - limits.read_bytes) / connections
     assert own < 1 << 20
     assert math.isfinite(own)

@@ -109,7 +109,8 @@ async def test_a_store_without_room_holds_the_client_back(autojump_clock: MockCl
 
 
 async def test_connections_are_bounded(autojump_clock: MockClock) -> None:
-    async with serving(limits=ApiLimits(connections=2)) as served:
+    """Members and clients, if all that there are have said hello."""
+    async with serving(limits=ApiLimits(clients=2, silent=0)) as served:
         async with bare_client(served), bare_client(served):
             for _ in range(3):
                 with pytest.raises(SocketClosed):

@@ -1,0 +1,94 @@
+"""Who has the places of one node's API: its clients, the cluster's members, and who just came.
+
+Each has places of its own, so that no crowd of one kind keeps another out: clients that connect and
+stay idle took all of them before, and a member could not ask whose a log is. Who has not said hello
+is nobody yet. Of those there are a few at a time; if more come, the one that has been silent for
+the longest makes way. A client that was welcomed keeps its place for as long as it likes.
+
+A member is whoever names itself one and comes from that member's address, or over the socket file.
+That is no proof where clients run on the members' machines; it holds against who is idle or sends
+junk, as the last places of a DLedger port do. Of the HA port the addresses alone decide: clients
+have no business there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import attrs
+
+from actors.api.limits import ApiLimits
+from actors.env.protocols import Address
+from actors.runtime.accepting import UNOWNED_MAX
+
+MADE_WAY = "made way for another: it had said nothing for the longest"
+_MEMBER = "member "
+
+
+def member_name(node: str) -> str:
+    """What a member says that it is."""
+    return _MEMBER + node
+
+
+@attrs.define(eq=False)
+class Place:
+    """What one connection has.
+
+    Attributes:
+        end: closes the connection, for that reason.
+    """
+
+    end: Callable[[str], None]
+
+
+@attrs.define
+class Places:
+    """One node's.
+
+    Attributes:
+        limits: how many there are.
+        members: the addresses of the cluster's nodes, by name.
+    """
+
+    limits: ApiLimits
+    members: Mapping[str, str] = attrs.field(factory=dict)
+    _silent: dict[Place, None] = attrs.field(factory=dict, init=False)  # the oldest first
+    _greeted: dict[Place, bool] = attrs.field(factory=dict, init=False)  # whether a member's
+
+    def make_way(self) -> None:
+        """Before one more comes: half of the room is for those that are being started or ended."""
+        while len(self._silent) >= max(self.limits.silent - UNOWNED_MAX, 1):
+            oldest = next(iter(self._silent))
+            del self._silent[oldest]
+            oldest.end(MADE_WAY)
+
+    def come(self, end: Callable[[str], None]) -> Place:
+        """A connection begins; it is nobody's yet."""
+        place = Place(end)
+        self._silent[place] = None
+        return place
+
+    def greet(self, place: Place, name: str, remote: Address) -> bool:
+        """It has said who it is; whether there is a place for it."""
+        self._silent.pop(place, None)
+        is_member = self._is_member(name, remote)
+        members = sum(self._greeted.values())
+        if len(self._greeted) >= self.limits.clients + self.limits.members:
+            return False
+        if not is_member and len(self._greeted) - members >= self.limits.clients:
+            return False
+        self._greeted[place] = is_member
+        return True
+
+    def leave(self, place: Place) -> None:
+        """It has ended. Harmless when it has left."""
+        self._silent.pop(place, None)
+        self._greeted.pop(place, None)
+
+    def _is_member(self, name: str, remote: Address) -> bool:
+        address = self.members.get(name.removeprefix(_MEMBER))
+        return (
+            name.startswith(_MEMBER)
+            and address is not None
+            and (remote.port == 0 or remote.host == address)
+        )

@@ -1,0 +1,134 @@
+"""Clients, members and whoever has yet to say hello have places of their own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+import trio
+from api_kit import MEMBER, NODE, PORT, SOCKET, BareClient, MemoryNode, Served, bare_client, serving
+from member_kit import slave
+from trio.testing import MockClock
+
+from actors.api import frame_socket
+from actors.api.frame_socket import SocketClosed
+from actors.api.limits import ApiLimits
+from actors.api.places import MADE_WAY, Places, member_name
+from actors.env.protocols import Address, Network, Stream
+from actors.runtime.accepting import FULL, UNOWNED_MAX
+from wire import api
+
+MEMBERS = {"n0": NODE, "n1": MEMBER}
+HERE, THERE, FILE = Address(NODE, 5), Address(MEMBER, 5), Address(SOCKET, 0)
+
+
+@asynccontextmanager
+async def greeted(served: Served, network: Network, name: str) -> AsyncIterator[BareClient]:
+    async with frame_socket.connect(await network.connect(NODE, PORT)) as socket:
+        client = BareClient(socket)
+        assert isinstance(await client.ask(api.Hello(id=0, version=1, name=name)), api.Welcome)
+        yield client
+        await socket.close()
+
+
+def closed(served: Served) -> list[str]:
+    return [each.reason for each in served.events("APIConnectionClosed")]
+
+
+async def test_idle_clients_keep_no_member_out(autojump_clock: MockClock) -> None:
+    """It learns what it may show, and asks; and in the clients' places there is room again."""
+    limits = ApiLimits(clients=3, members=1)
+    node = MemoryNode(stored=[b"x"] * 9, acknowledged=100)
+    async with serving(node, limits=limits, members=MEMBERS) as served:
+        async with AsyncExitStack() as clients:
+            for _ in range(3):
+                await clients.enter_async_context(bare_client(served))
+            with pytest.raises(SocketClosed, match=f"code 1013: {FULL}"):
+                async with bare_client(served):
+                    raise AssertionError
+            async with slave(served) as found:
+                await trio.sleep(5)
+                assert found.acknowledged() == [100]
+        await trio.sleep(1)
+        async with bare_client(served):
+            assert closed(served).count(FULL) == 1
+
+
+async def test_members_have_no_more_than_their_places_and_what_clients_leave(
+    autojump_clock: MockClock,
+) -> None:
+    """Else a member that asks much would keep clients and the other members out."""
+    limits = ApiLimits(clients=1, members=1)
+    async with serving(limits=limits, members=MEMBERS) as served, AsyncExitStack() as members:
+        for _ in range(2):
+            await members.enter_async_context(greeted(served, served.member, member_name("n1")))
+        for network, name in ((served.member, member_name("n1")), (served.member, "client")):
+            with pytest.raises(SocketClosed, match=FULL):
+                async with greeted(served, network, name):
+                    raise AssertionError
+
+
+async def test_who_says_nothing_makes_way(autojump_clock: MockClock) -> None:
+    """Within the time that they have for their hello, and long before it is over."""
+    crowd: list[Stream] = []
+    async with serving(members=MEMBERS) as served:
+        begin_s = trio.current_time()
+        async with bare_client(served) as early:
+            for number in range(200):
+                network = served.host if number % 2 else served.member
+                crowd.append(await network.connect(NODE, PORT))
+                await trio.sleep(0.001)
+            async with slave(served) as found:
+                await trio.sleep(1)
+                assert found.events() == ["MasterLinkOpened"]
+                assert isinstance(await early.ask(api.GetStatus(id=1)), api.Status)
+                assert trio.current_time() < begin_s + ApiLimits().hello_timeout_s
+                assert closed(served) == [MADE_WAY] * (200 + 1 - UNOWNED_MAX)
+        assert "APIConnectionRefused" not in served.kinds()
+
+
+async def test_a_crowd_at_once_makes_way_too(autojump_clock: MockClock) -> None:
+    async with serving(members=MEMBERS) as served:
+        async with trio.open_nursery() as nursery:
+            for _ in range(200):
+                nursery.start_soon(served.host.connect, NODE, PORT)
+        async with bare_client(served):
+            pass
+        await trio.sleep(1)
+        tree = served.system.tree().find("/n0/api/connections")
+        assert tree is not None
+        assert len(tree.children) <= UNOWNED_MAX
+
+
+@pytest.mark.parametrize(
+    ("name", "remote", "is_member"),
+    [
+        ("member n1", THERE, True),
+        ("member n1", FILE, True),
+        ("member n1", HERE, False),
+        ("member n9", THERE, False),
+        ("n1", THERE, False),
+        ("member ", THERE, False),
+        ("client", FILE, False),
+    ],
+)
+def test_who_is_a_member(name: str, remote: Address, is_member: bool) -> None:
+    places = Places(ApiLimits(clients=0, members=1), MEMBERS)
+    place = places.come(lambda reason: None)
+    assert places.greet(place, name, remote) is is_member
+
+
+def test_a_place_that_is_left_is_free_again() -> None:
+    places = Places(ApiLimits(clients=1))
+    ended: list[str] = []
+    for _ in range(3):
+        place = places.come(ended.append)
+        assert places.greet(place, "client", FILE)
+        assert not places.greet(places.come(ended.append), "client", FILE)
+        places.leave(place)
+        places.leave(place)
+    for _ in range(100):
+        places.make_way()
+        places.come(ended.append)
+    assert ended == [MADE_WAY] * (100 - UNOWNED_MAX)
