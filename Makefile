@@ -35,7 +35,7 @@ $(VENV)/.run: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.test: pyproject.toml constraints.txt $(VENV)/.run
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,bench]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,bench,pipeline]'
 	@touch $@
 
 run: $(VENV)/.run

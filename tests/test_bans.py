@@ -249,9 +249,9 @@ OUTSIDE_A_NODE = (
     "actors/cluster/*",
     "actors/*/__main__.py",
     "actors/*/command_line.py",
+    "actors/pipeline/*",
 )
-"""Commands in front of a node or around it. They may touch the machine; nothing of theirs is
-ever simulated."""
+"""Commands around a node: they may touch the machine, nothing of theirs is ever simulated."""
 
 # Rule, what is wrong with it, the marked files in which it may be broken.
 BANS: dict[str, tuple[Rule, tuple[str, ...]]] = {

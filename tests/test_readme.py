@@ -47,8 +47,9 @@ def test_development_versions_meet_the_lower_bounds() -> None:
         )
     }
     for requirement in (one for group in groups for one in group):
-        name, bound = requirement.split(">=")
-        assert parts(pinned[name.lower()]) >= parts(bound)
+        found = re.fullmatch(r"([\w-]+)(?:\[\w+\])?>=([\d.]+)(?:,<([\d.]+))?", requirement)
+        assert found, requirement
+        assert parts(found[2]) <= parts(pinned[found[1].lower()]) < parts(found[3] or "9999")
 
 
 def parts(version: str) -> tuple[int, ...]:

