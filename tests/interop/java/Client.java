@@ -1,10 +1,11 @@
 import io.openmessaging.storage.dledger.client.DLedgerClient;
-import io.openmessaging.storage.dledger.protocol.AppendEntryResponse;
 import io.openmessaging.storage.dledger.protocol.GetEntriesResponse;
+import io.openmessaging.storage.dledger.protocol.RequestOrResponse;
 import java.math.BigInteger;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.Supplier;
 
 /**
  * DLedger's own client: Client GROUP PEERS COUNT appends so many entries, each until it is
@@ -31,28 +32,31 @@ public class Client {
         List<Long> indexes = new ArrayList<>();
         for (int i = 0; i < count; i++) {
             byte[] body = ("appended by Java " + i + " ").repeat(1 + i * 7 % 20).getBytes(StandardCharsets.UTF_8);
-            long index = append(client, body);
+            long index = answered(() -> client.append(body)).getIndex();
             say("append", index, body);
             indexes.add(index);
         }
         for (long index : indexes) {
-            GetEntriesResponse answer = client.get(index);
-            if (answer.getCode() != SUCCESS || answer.getEntries().size() != 1) {
-                throw new IllegalStateException("get " + index + ": " + answer.getCode());
+            GetEntriesResponse answer = answered(() -> client.get(index));
+            if (answer.getEntries().size() != 1) {
+                throw new IllegalStateException("get " + index + ": " + answer.getEntries().size() + " entries");
             }
             say("get", answer.getEntries().get(0).getIndex(), answer.getEntries().get(0).getBody());
         }
     }
 
-    /** It asks the first peer before it knows who leads, and is refused. */
-    private static long append(DLedgerClient client, byte[] body) throws Exception {
+    /**
+     * It asks the first peer before it knows who leads, and is refused. Every 3 s it asks the
+     * leader again who leads, and when that takes longer than 1.5 s it knows none for a while.
+     */
+    private static <T extends RequestOrResponse> T answered(Supplier<T> call) throws Exception {
         for (long begin = System.nanoTime();; Thread.sleep(RETRY_PAUSE_MS)) {
-            AppendEntryResponse answer = client.append(body);
+            T answer = call.get();
             if (answer.getCode() == SUCCESS) {
-                return answer.getIndex();
+                return answer;
             }
             if (System.nanoTime() - begin > GIVE_UP_NS) {
-                throw new IllegalStateException("append: " + answer.getCode());
+                throw new IllegalStateException("no success: " + answer.getCode());
             }
         }
     }
