@@ -19,12 +19,10 @@ _ZEROS = bytes(PAGE_BYTES)
 
 @attrs.define(eq=False)
 class _Durable:
-    """What is on the disk for sure. A sync that began earlier never undoes a later one."""
+    """What is on the disk for sure."""
 
     size_bytes: int = 0
-    size_by: int = -1  # number of the sync that wrote the size
     pages: dict[int, bytes] = attrs.field(factory=dict)
-    pages_by: dict[int, int] = attrs.field(factory=dict)  # likewise, while syncs run
     older: dict[int, bytes] = attrs.field(factory=dict)  # what the last sync of a page replaced
 
 
@@ -112,20 +110,20 @@ class Inode:
         return number
 
     def end_sync(self, number: int) -> None:
+        """It has carried whatever earlier ones that still run had taken, or something newer: they
+        have nothing left that could undo it, neither by their end nor by a power loss.
+        """
         size_bytes, taken = self._syncs.pop(number)
         self.durable_changes += 1
         on_disk = self._durable
-        if number > on_disk.size_by:
-            on_disk.size_bytes, on_disk.size_by = size_bytes, number
+        on_disk.size_bytes = size_bytes
         for page, version in taken.items():
-            if number > on_disk.pages_by.get(page, -1):
-                before = on_disk.pages.get(page, _ZEROS)
-                if before != version:
-                    on_disk.older[page] = before
-                on_disk.pages[page] = version
-                on_disk.pages_by[page] = number
-        if not self._syncs:
-            on_disk.pages_by.clear()
+            before = on_disk.pages.get(page, _ZEROS)
+            if before != version:
+                on_disk.older[page] = before
+            on_disk.pages[page] = version
+        for earlier in [each for each in self._syncs if each < number]:
+            self._syncs[earlier] = (size_bytes, {})
 
     def fail_sync(self, number: int) -> None:
         _, taken = self._syncs.pop(number)

@@ -211,6 +211,28 @@ async def test_two_syncers_at_once_each_keep_their_promise(
     assert len(durable) == 9 * PAGE_BYTES
 
 
+@pytest.mark.parametrize("syncs_again", [False, True])
+def test_a_slow_sync_under_way_keeps_no_old_version_of_what_a_later_one_wrote(
+    syncs_again: bool,
+) -> None:
+    """Neither for a power loss nor for the syncs that begin while it still runs."""
+    for seed in SEEDS:
+        disk = disk_with(seed=seed)
+        file, inode = disk.open("/d/a", "w"), disk.inode("/d/a")
+        file.pwrite(b"1", 0)
+        inode.begin_sync()
+        file.pwrite(b"2", 0)
+        file.resize(9 * PAGE_BYTES)
+        file.sync()
+        if syncs_again:
+            file.pwrite(b"3", PAGE_BYTES)
+            file.sync()
+        disk.power_loss()
+        after = content(disk)
+        assert (after[:1], len(after)) == (b"2", 9 * PAGE_BYTES)
+        assert after[PAGE_BYTES : PAGE_BYTES + 1] == (b"3" if syncs_again else b"o")
+
+
 async def test_syncs_take_time_and_cannot_be_cancelled_half_way(
     autojump_clock: trio.abc.Clock,
 ) -> None:
