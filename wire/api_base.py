@@ -10,10 +10,14 @@ NAME_CHARS_MAX = 255
 ID_MAX = 2**53 - 1
 """JSON readers in browsers hold integers exactly up to here."""
 POSITION_MAX = 2**63 - 1
+NUMBER_MAX = 1 << 62
+"""Of what is raised by one at a time, starts of a node and promotions. Nobody gets there; behind a
+larger one there would soon be no next."""
 
 Id: TypeAlias = Annotated[int, Meta(ge=0, le=ID_MAX)]
 Position: TypeAlias = Annotated[int, Meta(ge=0, le=POSITION_MAX)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=POSITION_MAX)]
+Number: TypeAlias = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
 

@@ -10,7 +10,17 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from wire.api_base import NAME_CHARS_MAX, POSITION_MAX, Count, Frame, Id, Name, Position
+from wire.api_base import (
+    NAME_CHARS_MAX,
+    NUMBER_MAX,
+    POSITION_MAX,
+    Count,
+    Frame,
+    Id,
+    Name,
+    Number,
+    Position,
+)
 
 REIGNS_MAX = 256
 """Longest history that is sent; its owner keeps no more either."""
@@ -19,7 +29,7 @@ REIGNS_MAX = 256
 class Reign(Struct, frozen=True, array_like=True):
     """See the module's text."""
 
-    number: Count
+    number: Number
     token: Annotated[int, Meta(ge=0, le=POSITION_MAX)]
     master: str
     start: Position
@@ -43,7 +53,7 @@ class Fence(Frame, frozen=True, kw_only=True, tag="fence"):
 
     id: Id
     group: Name
-    number: Annotated[int, Meta(ge=1, le=POSITION_MAX)]
+    number: Annotated[int, Meta(ge=1, le=NUMBER_MAX)]
     on: bool
     token: Count = 0
     by: Annotated[str, Meta(max_length=NAME_CHARS_MAX)] = ""
@@ -60,7 +70,7 @@ class Record(Frame, frozen=True, kw_only=True, tag="record"):
 
     id: Id
     group: Name
-    number: Annotated[int, Meta(ge=1, le=POSITION_MAX)]
+    number: Annotated[int, Meta(ge=1, le=NUMBER_MAX)]
     master: Name
     token: Count = 0
     force: bool = False
@@ -91,12 +101,12 @@ class Group(Frame, frozen=True, kw_only=True, tag="group"):
     group: str
     cluster: str
     node: str
-    boot: Count
+    boot: Number
     role: str
     state: str
     reason: str
     opened: bool
-    number: Count
+    number: Number
     master: str
     history: Annotated[tuple[Reign, ...], Meta(max_length=REIGNS_MAX)]
     min: Position
@@ -105,7 +115,7 @@ class Group(Frame, frozen=True, kw_only=True, tag="group"):
     acknowledged: Position
     high_water: Position
     unanswered: Count
-    claimed: Count = 0
+    claimed: Number = 0
 
 
 class Resynced(Frame, frozen=True, kw_only=True, tag="resynced"):

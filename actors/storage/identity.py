@@ -30,11 +30,11 @@ from actors.log_types import GroupRecord, Reign
 from actors.storage import event_files
 from actors.storage.layout import StoreLayout
 from actors.storage.path_kinds import check_kinds, is_folder
+from wire.api_base import NUMBER_MAX, POSITION_MAX
 
 FORMAT_VERSION: Final = 1
 IDENTITY_BYTES_MAX: Final = 8 << 20
 """64 groups with 256 reigns each are 4 MB."""
-NUMBER_MAX: Final = 2**63 - 1
 # What a Java broker writes into its own lock file; an empty one would look foreign to operators.
 LOCK_NAME: Final = "lock"
 LOCK_CONTENT: Final = b"lock"
@@ -201,7 +201,7 @@ def _parse(found: dict[str, Any]) -> Identity:
         cluster=str(found["cluster"]),
         node=str(found["node"]),
         groups=tuple(str(group) for group in found["groups"]),
-        boot=_number(found["boot"]),
+        boot=_number(found, "boot"),
         settings={str(key): str(value) for key, value in found["settings"].items()},
         records={
             str(group): _parse_record(record) for group, record in found.get("records", {}).items()
@@ -231,25 +231,28 @@ def _temporary_path(target: str) -> str:
 
 def _parse_record(found: Any) -> GroupRecord:
     return GroupRecord(
-        promotion_number=_number(found["promotion_number"]),
+        promotion_number=_number(found, "promotion_number"),
         promotion_master=str(found["promotion_master"]),
         history=tuple(
             Reign(
-                number=_number(reign["number"]),
-                token=_number(reign["token"]),
+                number=_number(reign, "number"),
+                token=_number(reign, "token", POSITION_MAX),
                 master=str(reign["master"]),
-                start_bytes=_number(reign["start_bytes"]),
+                start_bytes=_number(reign, "start_bytes", POSITION_MAX),
             )
             for reign in found["history"]
         ),
-        high_water_bytes=_number(found["high_water_bytes"]),
-        cut_bytes=None if found.get("cut_bytes") is None else _number(found["cut_bytes"]),
+        high_water_bytes=_number(found, "high_water_bytes", POSITION_MAX),
+        cut_bytes=(
+            None if found.get("cut_bytes") is None else _number(found, "cut_bytes", POSITION_MAX)
+        ),
     )
 
 
-def _number(found: object) -> int:
-    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found <= NUMBER_MAX:
-        raise ValueError(f"{found!r} is no number from 0 to {NUMBER_MAX}")
+def _number(where: dict[str, Any], key: str, most: int = NUMBER_MAX) -> int:
+    found = where[key]
+    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found <= most:
+        raise ValueError(f"{key} is {found!r}, no number from 0 to {most}")
     return found
 
 

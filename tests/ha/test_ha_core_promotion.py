@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import attrs
+import pytest
 from group_states import R0, WISH, master, slave
 from promotion_kit import planned
 
 from actors.ha.core.promotion import Plan, Refusal, decide, handed_over
 from actors.log_types import GroupState, Reign
+from wire.api_base import NUMBER_MAX
 
 DEAD = {"n0": "connection refused"}
 
@@ -226,3 +228,11 @@ def test_a_master_that_never_opened_has_not_all_that_a_silent_one_may_have() -> 
     reign = Reign(1, 12, "n2", 80)
     states["n2"] = attrs.evolve(states["n2"], history=(R0, reign))
     assert planned(decide(one_copy, states, silent)).losses == ()
+
+
+@pytest.mark.parametrize("field", ["number", "claimed"])
+def test_the_last_number_has_no_next(field: str) -> None:
+    """A stray member's word may say so; the next one could be told to nobody."""
+    told = of(slave("n1", 90), attrs.evolve(slave("n2", 100), **{field: NUMBER_MAX}))
+    found = decide(attrs.evolve(WISH, force=True), told, DEAD)
+    assert found == Refusal((f"promotion {NUMBER_MAX} leaves no number for another one",))

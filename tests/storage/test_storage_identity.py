@@ -143,6 +143,7 @@ def test_the_identity_of_an_older_version_opens(disk: SimDisk) -> None:
         {**attrs.asdict(RECORD), "high_water_bytes": 2**63},
         {**attrs.asdict(RECORD), "history": [[0, 1, "n0", 0]]},
         {**attrs.asdict(RECORD), "cut_bytes": -1},
+        {**attrs.asdict(RECORD), "cut_bytes": 2**63},
     ],
 )
 def test_a_record_that_cannot_be_read(disk: SimDisk, record: object) -> None:

@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wire import api
+from wire.api_base import NUMBER_MAX
 from wire.errors import LocalProtocolError, RemoteProtocolError
 
 names = st.text(min_size=1, max_size=255)
 ids = st.integers(0, api.ID_MAX)
 positions = st.integers(0, api.POSITION_MAX)
+numbers = st.integers(0, NUMBER_MAX)
 granted = st.integers(1, api.CREDIT_MAX)
 pairs = st.lists(st.tuples(st.text(), st.text()), max_size=3).map(tuple)
 texts = st.lists(st.text(), max_size=3).map(tuple)
@@ -86,7 +88,7 @@ requests = st.one_of(
         api.Fence,
         id=ids,
         group=names,
-        number=st.integers(1, api.POSITION_MAX),
+        number=st.integers(1, NUMBER_MAX),
         on=st.booleans(),
         token=st.integers(0, api.POSITION_MAX),
         by=names,
@@ -99,7 +101,7 @@ requests = st.one_of(
         api.Record,
         id=ids,
         group=names,
-        number=st.integers(1, api.POSITION_MAX),
+        number=st.integers(1, NUMBER_MAX),
         master=names,
         force=st.booleans(),
     ),
@@ -155,16 +157,16 @@ answers = st.one_of(
         group=st.text(),
         cluster=st.text(),
         node=st.text(),
-        boot=positions,
+        boot=numbers,
         role=st.text(),
         state=st.text(),
         reason=st.text(),
         opened=st.booleans(),
-        number=positions,
+        number=numbers,
         master=st.text(),
         history=st.lists(
             st.builds(
-                api.Reign, number=positions, token=positions, master=st.text(), start=positions
+                api.Reign, number=numbers, token=positions, master=st.text(), start=positions
             ),
             max_size=3,
         ).map(tuple),
@@ -261,6 +263,8 @@ def test_damaged_frames_decode_or_are_the_peers_error(
         '{"type":"append","id":1,"group":"g","records":[["YQ==",""]]}',
         '{"type":"append","id":1,"group":"g","records":[["YQ==","t","",[],[],-1]]}',
         '{"type":"grant","id":1,"credit":0}',
+        '{"type":"fence","id":1,"group":"g","on":true,"number":4611686018427387905}',
+        '{"type":"record","id":1,"group":"g","master":"n","number":4611686018427387905}',
         "[" * 1_000_000,
         b"\x91" * 1_000_000,
         b"\x82\xa4type\xa4stop\xa1x" + b"\x91" * 1_000_000,

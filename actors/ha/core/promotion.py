@@ -18,6 +18,7 @@ import attrs
 from actors.ha.core.reigns import Comparison, Kind, compare, line
 from actors.ha.core.role_checks import reigned
 from actors.log_types import GroupState, Reign
+from wire.api_base import NUMBER_MAX
 
 
 @attrs.frozen(kw_only=True)
@@ -96,6 +97,8 @@ def decide(
         return Refusal((f"no member of {wish.group} answers",))
     number = max(state.number for state in states.values())
     claimed = max(state.claimed for state in states.values())
+    if max(number, claimed) >= NUMBER_MAX:
+        return Refusal((f"promotion {max(number, claimed)} leaves no number for another one",))
     old = _master(wish, states, number)
     chosen = wish.node or _furthest(wish, states, old)
     if chosen is None:
