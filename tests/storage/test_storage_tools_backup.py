@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 from backup_kit import DEST, NEW, backup, copied_log, seeded, seeding
+from meddling_disk import MeddlingDisk
 from storage_kit import GOLDEN
 from store_kit import running, small_group
 from tools_kit import (
     LAYOUT,
     NODE_DIR,
-    MeddlingDisk,
     S,
     checked,
     deaths,

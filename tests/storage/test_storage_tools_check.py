@@ -9,12 +9,12 @@ from functools import partial
 from typing import Any
 
 import pytest
+from meddling_disk import MeddlingDisk
 from storage_kit import GOLDEN, golden_copy, record
 from store_kit import ROOT, running, small_group
 from tools_kit import (
     LAYOUT,
     NODE_DIR,
-    MeddlingDisk,
     S,
     checked,
     expire,

@@ -180,34 +180,6 @@ class KillingDisk:
         return stepped
 
 
-class MeddlingDisk:
-    """Passes everything on; before the call of this number that looks at names, something else
-    happens: as a node does it while a tool looks at its files."""
-
-    def __init__(self, inner: SimDisk, before: int, meddle: Callable[[], None]) -> None:
-        self._inner = inner
-        self._left = before
-        self._meddle = meddle
-
-    @property
-    def met(self) -> bool:
-        """It has happened."""
-        return self._left < 0
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._inner, name)
-        if name not in ("open", "stat", "listdir", "exists"):
-            return method
-
-        def looking(*args: Any) -> Any:
-            self._left -= 1
-            if self._left == -1:
-                self._meddle()
-            return method(*args)
-
-        return looking
-
-
 def expire(disk: SimDisk, group: ClassicGroup, count: int) -> None:
     """As a running node: the log's first files, then the derived files that only they needed."""
     for number in range(count):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 import pytest
 from ledger_kit import LAYOUT, chain, finish, fresh, opened, sim_disk, sync
 from ledger_tools_kit import COUNT, body, checked, dumped, filled, flip
+from meddling_disk import MeddlingDisk
 
 from actors.sim.disk import SimDisk
 from actors.storage.dledger.file_ledger import FileLedger
@@ -24,30 +25,6 @@ def running(count: int = COUNT, committed: int = COUNT - 11) -> tuple[SimDisk, F
     ledger.commit(committed)
     ledger.save_checkpoint()
     return disk, ledger
-
-
-class Meddling:
-    """A disk on which something else happens before the call of that number."""
-
-    def __init__(self, inner: SimDisk, before: int, meddle: Callable[[], None]) -> None:
-        self._inner, self._left, self._meddle = inner, before, meddle
-
-    @property
-    def met(self) -> bool:
-        return self._left < 0
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._inner, name)
-        if name not in ("open", "stat", "listdir", "exists"):
-            return method
-
-        def looking(*args: Any) -> Any:
-            self._left -= 1
-            if self._left == -1:
-                self._meddle()
-            return method(*args)
-
-        return looking
 
 
 def test_what_is_committed_is_looked_at_and_no_more() -> None:
@@ -105,7 +82,7 @@ def test_whatever_the_member_does_meanwhile_is_no_damage(
     calls = 0
     while True:
         disk, ledger = running(90, 79)
-        meddling = Meddling(disk, calls, lambda ledger=ledger: change(ledger))  # type: ignore[misc]
+        meddling = MeddlingDisk(disk, calls, partial(change, ledger))
         found = checked(meddling, is_running=True)
         assert found.is_good, (calls, found.findings.damage)
         if not meddling.met:
@@ -118,7 +95,7 @@ def test_whatever_the_member_does_meanwhile_is_no_damage(
 def test_a_dump_shows_what_is_there(change: Callable[[FileLedger], None]) -> None:
     for calls in range(0, 40, 3):
         disk, ledger = running()
-        meddling = Meddling(disk, calls, lambda ledger=ledger: change(ledger))  # type: ignore[misc]
+        meddling = MeddlingDisk(disk, calls, partial(change, ledger))
         lines, done = dumped(meddling, limit=COUNT - 11)
         assert done.problems == []
         assert lines[-1]["index"] == COUNT - 11
