@@ -1,0 +1,155 @@
+"""All entries in a stretch of a DLedger data file, and their fields as columns.
+
+Layout: `wire.dledger_entry`. What is accepted is what `wire.dledger_scan.scan` accepts, which also
+says why there are no more; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import attrs
+import numpy as np
+import pyarrow as pa
+
+from actors.pipeline.sources.cells import Numbers, binary_cells, first_false, numbers, same_cells
+from wire.dledger_entry import ENTRY_BYTES_MAX, ENTRY_HEAD_BYTES, MAGIC_NORMAL
+from wire.dledger_scan import scan
+from wire.scanned import Scanned
+
+_SIZE = struct.Struct(">4xi").unpack_from
+_MAGIC: Final = re.compile(b"(?=" + re.escape(MAGIC_NORMAL.to_bytes(4, "big")) + b")")
+
+
+@attrs.frozen
+class Behind:
+    """What the next entry must follow.
+
+    Attributes:
+        index: of the entry before; None: unknown.
+        term: of the entry before, 0 if unknown.
+    """
+
+    index: int | None = None
+    term: int = 0
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Entries:
+    """Whole entries that follow each other from the first byte of `buf` on.
+
+    Attributes:
+        buf: the bytes.
+        place: offset in the log of its first byte.
+        starts, sizes: position and bytes of each entry.
+        indexes, terms: of each.
+        scanned: why there are no more; its `end` is a position in `buf`.
+    """
+
+    buf: bytes
+    place: int
+    starts: Numbers
+    sizes: Numbers
+    indexes: Numbers
+    terms: Numbers
+    scanned: Scanned
+
+    @property
+    def times(self) -> Numbers:
+        """Its index: entries have no time, and members of a group agree on the index."""
+        return self.indexes
+
+
+def find_entries(buf: bytes, place: int, behind: Behind) -> Entries:
+    """The entries from the first byte of `buf` on.
+
+    Args:
+        place: offset in the log of that byte, where an entry begins.
+        behind: what the first one must follow.
+
+    Never raises for what the bytes are.
+    """
+    starts, sizes = _steps(buf)
+    indexes = numbers(buf, ">i8", starts + 8)
+    terms = numbers(buf, ">i8", starts + 16)
+    good = numbers(buf, ">i4", starts) == MAGIC_NORMAL
+    good &= numbers(buf, ">i4", starts + 44).astype(np.int64) == sizes - ENTRY_HEAD_BYTES
+    good &= (indexes >= 0) & (terms >= behind.term)
+    good &= numbers(buf, ">i8", starts + 24) == starts + place
+    good[1:] &= (indexes[1:] - indexes[:-1] == 1) & (terms[1:] >= terms[:-1])
+    if behind.index is not None:
+        good[:1] &= indexes[:1] == behind.index + 1
+    n = first_false(good)
+    starts, sizes, indexes, terms = starts[:n], sizes[:n], indexes[:n], terms[:n]
+    stop = int(starts[-1] + sizes[-1]) if n else 0
+    last = Behind(int(indexes[-1]), int(terms[-1])) if n else behind
+    wanted = None if last.index is None else last.index + 1
+    more, scanned = scan(buf, stop, pos=place + stop, index=wanted, term=last.term)
+    assert not more  # ChunkAgreesWithScan
+    return Entries(
+        buf=buf, place=place, starts=starts, sizes=sizes, indexes=indexes, terms=terms,
+        scanned=scanned,
+    )  # fmt: skip
+
+
+def _steps(buf: bytes) -> tuple[Numbers, Numbers]:
+    """Where entries would begin if each size were right, and the sizes."""
+    found: list[int] = []
+    add, at, limit = found.append, 0, len(buf)
+    while limit - at >= ENTRY_HEAD_BYTES:
+        (size,) = _SIZE(buf, at)
+        if not ENTRY_HEAD_BYTES <= size <= ENTRY_BYTES_MAX or size > limit - at:
+            break
+        add(at)
+        at += size
+    edges = np.array([*found, at], np.int64)
+    return edges[:-1], np.diff(edges)
+
+
+def entry_candidates(buf: bytes, place: int) -> list[int]:
+    """Positions in `buf` where an entry may begin: with a magic, and with its own place in it."""
+    starts = np.array([match.start() for match in _MAGIC.finditer(buf)], np.int64)
+    starts = starts[starts + ENTRY_HEAD_BYTES <= len(buf)]
+    own = numbers(buf, ">i8", starts + 24) == starts + place
+    return [int(start) for start in starts[own]]
+
+
+# ---- columns ----
+
+
+def _entry_crcs(e: Entries) -> pa.Array:
+    view = memoryview(e.buf)
+    edges = zip(e.starts.tolist(), (e.starts + e.sizes).tolist(), strict=True)
+    return pa.array([zlib.crc32(view[start:end]) for start, end in edges], pa.int64())
+
+
+ENTRY_COLUMNS: Final[Mapping[str, tuple[pa.DataType, Callable[[Entries, str], pa.Array]]]] = {
+    "node": (pa.string(), lambda e, node: same_cells(node, len(e.starts))),
+    "offset": (pa.int64(), lambda e, _: pa.array(e.starts + e.place, pa.int64())),
+    "size": (pa.int64(), lambda e, _: pa.array(e.sizes, pa.int64())),
+    "damage": (pa.string(), lambda e, _: pa.nulls(len(e.starts), pa.string())),
+    "index": (pa.int64(), lambda e, _: pa.array(e.indexes, pa.int64())),
+    "term": (pa.int64(), lambda e, _: pa.array(e.terms, pa.int64())),
+    "body": (
+        pa.binary(),
+        lambda e, _: binary_cells(e.buf, e.starts + ENTRY_HEAD_BYTES, e.sizes - ENTRY_HEAD_BYTES),
+    ),
+    "record": (pa.binary(), lambda e, _: binary_cells(e.buf, e.starts, e.sizes)),
+    "record_crc": (pa.int64(), lambda e, _: _entry_crcs(e)),
+}
+"""Type and maker of each column, the log's name being the maker's second argument.
+
+| Column | Meaning |
+|---|---|
+| node | the log's name |
+| offset, size | the entry's place in the log and its bytes; of damage, where it is and how much |
+| damage | null, or what is wrong; the other columns are null then |
+| index, term | as stored |
+| body | what was appended |
+| record, record_crc | all its bytes; their CRC-32, by which members are compared |
+"""
+ENTRY_DEFAULT: Final = tuple(n for n in ENTRY_COLUMNS if n not in ("record", "record_crc"))

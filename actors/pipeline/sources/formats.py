@@ -1,0 +1,120 @@
+"""What the two formats differ in, for all that reads them.
+
+| | rocketmq_commitlog | dledger_store |
+|---|---|---|
+| folder in a store root | commitlog | data |
+| a record's own check | CRC of its body | none |
+| the last record is whole | see `unfinished` | see `unfinished` |
+| follows from the one before | nothing | index and term |
+| logs are aligned by | store time | index |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol, TypeAlias
+
+import attrs
+import pyarrow as pa
+
+from actors.pipeline.sources.cells import Numbers
+from actors.pipeline.sources.entry_chunk import (
+    ENTRY_COLUMNS,
+    ENTRY_DEFAULT,
+    Behind,
+    entry_candidates,
+    find_entries,
+)
+from actors.pipeline.sources.log_files import Log
+from actors.pipeline.sources.message_chunk import (
+    MESSAGE_COLUMNS,
+    MESSAGE_DEFAULT,
+    find_messages,
+    message_candidates,
+)
+from actors.pipeline.sources.unfinished import entry_unfinished, message_unfinished
+from wire.scanned import Scanned
+
+
+class Chunk(Protocol):
+    """Whole records that follow each other in one stretch of a file."""
+
+    @property
+    def place(self) -> int: ...
+    @property
+    def starts(self) -> Numbers: ...
+    @property
+    def sizes(self) -> Numbers: ...
+    @property
+    def times(self) -> Numbers: ...
+    @property
+    def scanned(self) -> Scanned: ...
+
+
+Columns: TypeAlias = Mapping[str, tuple[pa.DataType, Callable[[Any, str], pa.Array]]]
+
+
+@attrs.frozen(kw_only=True)
+class Format:
+    """One format.
+
+    Attributes:
+        name: as `format(NAME)` takes it.
+        inner: the folder in a store root.
+        has_crc: whether option crc means anything.
+        columns, default: all columns, and those without option columns.
+        find: records of a stretch, see `find_messages`; the fourth argument is what the first
+            record must follow.
+        follow: what the next stretch must follow, after this one.
+        wrong: the records of a stretch that are damaged in themselves.
+        candidates: where records may begin, see `message_candidates`.
+        unfinished: why the last record of a log, alone in its stretch, is not whole; "" if it is.
+        size_at: of the four bytes of a record's size, from its start.
+    """
+
+    name: str
+    inner: str
+    has_crc: bool
+    columns: Columns
+    default: tuple[str, ...]
+    find: Callable[[bytes, int, bool, Behind, int], Chunk]
+    follow: Callable[[Any, Behind], Behind]
+    wrong: Callable[[Any], Numbers | None]
+    candidates: Callable[[bytes, int], list[int]]
+    unfinished: Callable[[Log, Any], str]
+    size_at: int
+
+
+def _follow_entries(chunk: Any, behind: Behind) -> Behind:
+    if not len(chunk.starts):
+        return behind
+    return Behind(int(chunk.indexes[-1]), int(chunk.terms[-1]))
+
+
+COMMIT_LOG: Final = Format(
+    name="rocketmq_commitlog",
+    inner="commitlog",
+    has_crc=True,
+    columns=MESSAGE_COLUMNS,
+    default=MESSAGE_DEFAULT,
+    find=lambda buf, place, crc, _, size_max: find_messages(buf, place, crc=crc, size_max=size_max),
+    follow=lambda _, behind: behind,
+    wrong=lambda chunk: chunk.wrong,
+    candidates=message_candidates,
+    unfinished=message_unfinished,
+    size_at=0,
+)
+DLEDGER: Final = Format(
+    name="dledger_store",
+    inner="data",
+    has_crc=False,
+    columns=ENTRY_COLUMNS,
+    default=ENTRY_DEFAULT,
+    find=lambda buf, place, _, behind, __: find_entries(buf, place, behind),
+    follow=_follow_entries,
+    wrong=lambda _: None,
+    candidates=entry_candidates,
+    unfinished=entry_unfinished,
+    size_at=4,
+)
+FORMATS: Final = {each.name: each for each in (COMMIT_LOG, DLEDGER)}

@@ -1,0 +1,219 @@
+"""Folders of logs and their files, wherever pyarrow reaches: this machine or an object store.
+
+A log is a folder of files of one size, each named by the offset of its first byte in 20 digits.
+RocketMQ's lies in `commitlog` of a store root, DLedger's in `data`. Files are made at full size,
+and the next one ahead of need: what is written ends in zeros, not at the end of a file.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+import attrs
+import pyarrow as pa
+from pyarrow import fs as pafs
+
+from actors.pipeline.sources.mistakes import SourceError
+from wire.commitlog import segment_offset
+
+HEAD_BYTES: Final = 8
+"""Size and magic of a record or an entry: both 0 where nothing was ever written."""
+_SPECIAL: Final = frozenset("*?[")
+_DLEDGER_ROOT: Final = "dledger-"
+
+
+@attrs.frozen
+class Segment:
+    """One file of a log.
+
+    Attributes:
+        start: offset in the log of its first byte.
+        size: its bytes.
+        path: in the log's file system.
+    """
+
+    start: int
+    size: int
+    path: str
+
+    @property
+    def end(self) -> int:
+        return self.start + self.size
+
+
+@attrs.frozen
+class Log:
+    """One log.
+
+    Attributes:
+        name: of its node; unique among the logs of a source.
+        folder: of its files, as a URI or a path.
+    """
+
+    name: str
+    folder: str
+
+
+def opened(uri: str) -> tuple[Any, str]:
+    """The file system of a URI or path, and the path in it.
+
+    Raises:
+        SourceError: there is no such file system.
+    """
+    try:
+        if "://" in uri:
+            system, path = pafs.FileSystem.from_uri(uri)
+            return system, path
+        return pafs.LocalFileSystem(), os.path.abspath(uri)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise SourceError(f"{uri}: {str(error).splitlines()[0]}") from None
+
+
+def logs_at(paths: Sequence[str], inner: str, names: Sequence[str] = ()) -> list[Log]:
+    """The logs of these store roots.
+
+    Args:
+        paths: store roots, or the folders of the files themselves; `*`, `?` and `[..]` stand for
+            names within one folder, in a URI only `*`.
+        inner: the folder in a root: "commitlog" or "data".
+        names: of the logs, in the order of their paths; none: by the paths, see `_name`.
+
+    Raises:
+        SourceError: a path is no store, nothing fits a pattern, or names are missing or equal.
+    """
+    folders = [folder for path in paths for folder in _folders(path, inner)]
+    if names and len(names) != len(folders):
+        found = ", ".join(folders)
+        raise SourceError(f"{len(names)} names in option node for {len(folders)} logs: {found}")
+    named = names or [_name(folder, inner) for folder in folders]
+    for name in named:
+        if named.count(name) > 1:
+            raise SourceError(f"two logs are called {name!r}: name all with option node='a,b'")
+    return [Log(name, folder) for name, folder in zip(named, folders, strict=True)]
+
+
+def _folders(path: str, inner: str) -> list[str]:
+    """The folders of logs that a path or pattern names."""
+    system, bare = opened(path)
+    if not _SPECIAL & set(bare):
+        return [_named(path, bare, _log_folder(system, bare.rstrip("/") or "/", inner))]
+    found = _expanded(system, bare.rstrip("/"))
+    logs = [folder for root in found if (folder := _found_folder(system, root, inner)) is not None]
+    if not logs:
+        raise SourceError(f"{path}: no folder that fits has a folder {inner}")
+    return [_named(path, bare, folder) for folder in sorted(logs)]
+
+
+def _named(path: str, bare: str, folder: str) -> str:
+    """A folder of the file system of `path`, named as `path` is."""
+    return path.replace(bare, folder, 1) if "://" in path else folder
+
+
+def _expanded(system: Any, pattern: str) -> list[str]:
+    """The folders that fit a pattern, by one listing of each folder on the way."""
+    parts = pattern.split("/")
+    fixed = next(i for i, part in enumerate(parts) if _SPECIAL & set(part))
+    found = ["/".join(parts[:fixed])]
+    for part in parts[fixed:]:
+        if not _SPECIAL & set(part):
+            found = [f"{folder}/{part}" for folder in found]
+            continue
+        found = [
+            info.path
+            for folder in found
+            for info in _listed(system, folder or "/")
+            if info.type == pafs.FileType.Directory and fnmatch.fnmatchcase(info.base_name, part)
+        ]
+    return found
+
+
+def _listed(system: Any, folder: str) -> list[Any]:
+    listed: list[Any] = system.get_file_info(pafs.FileSelector(folder, allow_not_found=True))
+    return listed
+
+
+def _found_folder(system: Any, root: str, inner: str) -> str | None:
+    """The folder of the log of a store root, or the root itself if it holds the log's files."""
+    info = system.get_file_info(f"{root}/{inner}")
+    if info.type == pafs.FileType.Directory:
+        return f"{root}/{inner}"
+    if any(segment_offset(info.base_name) is not None for info in _listed(system, root)):
+        return root
+    return None
+
+
+def _log_folder(system: Any, root: str, inner: str) -> str:
+    kind = system.get_file_info(root).type
+    if kind == pafs.FileType.NotFound:
+        raise SourceError(f"{root}: no such folder")
+    if kind != pafs.FileType.Directory:
+        raise SourceError(f"{root}: a file, but a store is a folder")
+    found = _found_folder(system, root, inner)
+    if found is None:
+        raise SourceError(f"{root}: no store: no folder {inner} in it, and no files of a log")
+    return found
+
+
+def _name(folder: str, inner: str) -> str:
+    """The node's name: NODE of NODE/groups/GROUP, ID of dledger-ID, else the root's own name."""
+    parts = [part for part in folder.split("/") if part]
+    if len(parts) > 1 and parts[-1] == inner:
+        parts.pop()
+    if len(parts) > 2 and parts[-2] == "groups":
+        return parts[-3]
+    return parts[-1].removeprefix(_DLEDGER_ROOT) if parts else folder
+
+
+class LogFolder:
+    """The files of one log, listed and read. Not for pickling: made where it is used."""
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self._system, self._path = opened(log.folder)
+
+    def segments(self) -> list[Segment]:
+        """The files in the order of their starts.
+
+        Raises:
+            SourceError: the folder is gone, or a file reaches over the start of the next.
+        """
+        try:
+            infos = self._system.get_file_info(pafs.FileSelector(self._path))
+        except FileNotFoundError:
+            raise SourceError(f"{self.log.folder}: no such folder") from None
+        found = []
+        for info in infos:
+            start = segment_offset(info.base_name)
+            if start is not None and info.type == pafs.FileType.File:
+                found.append(Segment(start, info.size, info.path))
+        found.sort(key=lambda each: each.start)
+        for one, after in pairwise(found):
+            if one.end > after.start:
+                raise SourceError(
+                    f"{one.path}: its {one.size} bytes reach over the start of the next file, "
+                    f"{after.start}: files of two sizes, or of two logs"
+                )
+        return found
+
+    def open(self, segment: Segment) -> Any:
+        """The file, for `read_at(bytes, position)`. Raises: FileNotFoundError: it is gone."""
+        return self._system.open_input_file(segment.path)
+
+    def written(self, segments: Sequence[Segment]) -> list[Segment]:
+        """Without the files at the end in which nothing was written yet."""
+        kept = list(segments)
+        while kept and self._is_spare(kept[-1]):
+            kept.pop()
+        return kept
+
+    def _is_spare(self, segment: Segment) -> bool:
+        try:
+            with self.open(segment) as file:
+                head: bytes = file.read_at(HEAD_BYTES, 0)
+        except FileNotFoundError:
+            return True
+        return not any(head)

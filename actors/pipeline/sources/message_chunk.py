@@ -1,0 +1,272 @@
+"""All message records in a stretch of commit log, and their fields as columns.
+
+Layout: `wire.message_record`. What is accepted is what `wire.record_scan.scan` accepts, which also
+says why there are no more; a test holds the two together. A body whose CRC is wrong does not end
+the stretch here: its record is marked, for its size is right and the next one follows it.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import attrs
+import numpy as np
+import pyarrow as pa
+
+from actors.pipeline.sources.cells import (
+    TIME,
+    Numbers,
+    binary_cells,
+    first_false,
+    numbers,
+    same_cells,
+    text_cells,
+    time_cells,
+    told_cells,
+)
+from wire.commitlog import scan
+from wire.hosts import decode_host
+from wire.message_record import (
+    CRC_MASK,
+    MAGIC_V1,
+    MAGIC_V2,
+    RECORD_BYTES_MIN,
+    TOPIC_BYTES_MAX,
+    TOPIC_BYTES_MAX_V1,
+)
+from wire.properties import PROPERTIES_BYTES_MAX
+from wire.scanned import Scanned
+
+_SIZE = struct.Struct(">i").unpack_from
+_BODY_AT: Final = 88  # with two IPv4 hosts
+_MORE: Final = np.array((0, 12, 12, 24))  # bytes that IPv6 hosts add, by sysFlag >> 4 & 3
+_MAGICS: Final = re.compile(
+    b"|".join(re.escape(m.to_bytes(4, "big")) for m in (MAGIC_V1, MAGIC_V2))
+)
+_MAGIC_AT: Final = 4
+WRONG_CRC: Final = "body CRC is wrong"
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Messages:
+    """Whole records that follow each other from the first byte of `buf` on.
+
+    Attributes:
+        buf: the bytes.
+        place: offset in the log of its first byte.
+        starts, sizes: position and bytes of each record.
+        flags: sysFlag of each.
+        body_at, body_bytes, topic_at, topic_bytes, properties_at, properties_bytes: their parts.
+        wrong: true where the body's CRC is; None: no CRC was looked at, or all are right.
+        scanned: why there are no more; its `end` is a position in `buf`.
+    """
+
+    buf: bytes
+    place: int
+    starts: Numbers
+    sizes: Numbers
+    flags: Numbers
+    body_at: Numbers
+    body_bytes: Numbers
+    topic_at: Numbers
+    topic_bytes: Numbers
+    properties_at: Numbers
+    properties_bytes: Numbers
+    wrong: Numbers | None
+    scanned: Scanned
+
+    @property
+    def times(self) -> Numbers:
+        """Store time of each, ms since 1970: the time along which several logs are aligned."""
+        return numbers(self.buf, ">i8", _behind_born_host(self))
+
+
+def find_messages(buf: bytes, place: int, *, crc: bool, size_max: int) -> Messages:
+    """The records from the first byte of `buf` on.
+
+    Args:
+        place: offset in the log of that byte, where a record begins.
+        crc: whether to compare the CRC of each body.
+        size_max: a larger record is none.
+
+    Never raises for what the bytes are.
+    """
+    starts, sizes = _steps(buf, size_max)
+    ends = starts + sizes
+    parts = _parts(buf, place, starts, sizes, ends)
+    count = len(parts[-1])
+    starts, sizes = starts[:count], sizes[:count]
+    flags, body_at, body_bytes, topic_at, topic_bytes, properties_at, properties_bytes = (
+        part[:count] for part in parts
+    )
+    stop = int(starts[-1] + sizes[-1]) if count else 0
+    more, scanned = scan(
+        buf, stop, physical_offset=place + stop, check_crc=False, size_max=size_max
+    )
+    assert not more  # ChunkAgreesWithScan
+    wrong = _wrong_crcs(buf, starts, body_at, body_bytes) if crc else None
+    return Messages(
+        buf=buf, place=place, starts=starts, sizes=sizes, flags=flags, body_at=body_at,
+        body_bytes=body_bytes, topic_at=topic_at, topic_bytes=topic_bytes,
+        properties_at=properties_at, properties_bytes=properties_bytes, wrong=wrong,
+        scanned=scanned,
+    )  # fmt: skip
+
+
+def _steps(buf: bytes, size_max: int) -> tuple[Numbers, Numbers]:
+    """Where records would begin if each size were right, and the sizes."""
+    found: list[int] = []
+    add, at, limit = found.append, 0, len(buf)
+    while limit - at >= RECORD_BYTES_MIN:
+        (size,) = _SIZE(buf, at)
+        if not RECORD_BYTES_MIN <= size <= size_max or size > limit - at:
+            break
+        add(at)
+        at += size
+    edges = np.array([*found, at], np.int64)
+    return edges[:-1], np.diff(edges)
+
+
+def _parts(
+    buf: bytes, place: int, starts: Numbers, sizes: Numbers, ends: Numbers
+) -> tuple[Numbers, ...]:
+    """Flags, and where the parts of each record are; the later ones only of good records.
+
+    Each step cuts what follows at the first record that is none, so that no place lies outside.
+    """
+    magic = numbers(buf, ">u4", starts + _MAGIC_AT)
+    flags = numbers(buf, ">i4", starts + 36)
+    more = _MORE[flags >> 4 & 3]
+    two = magic == MAGIC_V2
+    good = two | (magic == MAGIC_V1)
+    good &= (numbers(buf, ">i8", starts + 28) == starts + place) & (
+        sizes >= RECORD_BYTES_MIN + more
+    )
+    n = first_false(good)
+    body_at = (starts + _BODY_AT + more)[:n]
+    body_bytes = numbers(buf, ">i4", body_at - 4).astype(np.int64)
+    topic_at = body_at + body_bytes + np.where(two[:n], 2, 1)
+    n = first_false((body_bytes >= 0) & (topic_at + 2 <= ends[:n]))
+    topic_at, two = topic_at[:n], two[:n]
+    topic_bytes = np.where(
+        two, numbers(buf, ">u2", topic_at - 2), numbers(buf, "u1", topic_at - 1)
+    ).astype(np.int64)
+    properties_at = topic_at + topic_bytes + 2
+    longest = np.where(two, TOPIC_BYTES_MAX, TOPIC_BYTES_MAX_V1)
+    n = first_false((topic_bytes <= longest) & (properties_at <= ends[:n]))
+    properties_at = properties_at[:n]
+    properties_bytes = numbers(buf, ">u2", properties_at - 2).astype(np.int64)
+    good = (properties_bytes <= PROPERTIES_BYTES_MAX) & (
+        properties_at + properties_bytes == ends[:n]
+    )
+    properties_bytes = properties_bytes[: first_false(good)]
+    return flags, body_at, body_bytes, topic_at, topic_bytes, properties_at, properties_bytes
+
+
+def _wrong_crcs(
+    buf: bytes, starts: Numbers, body_at: Numbers, body_bytes: Numbers
+) -> Numbers | None:
+    crc32 = zlib.crc32
+    view = memoryview(buf)
+    edges = zip(body_at.tolist(), (body_at + body_bytes).tolist(), strict=True)
+    found = np.array([crc32(view[start:end]) for start, end in edges], np.int64) & CRC_MASK
+    wrong: Numbers = (found != numbers(buf, ">i4", starts + 8)) & (body_bytes > 0)
+    return wrong if bool(wrong.any()) else None
+
+
+def message_candidates(buf: bytes, place: int) -> list[int]:
+    """Positions in `buf` where a record may begin: with a magic, and with its own place in it."""
+    starts = np.array([match.start() - _MAGIC_AT for match in _MAGICS.finditer(buf)], np.int64)
+    starts = starts[(starts >= 0) & (starts + RECORD_BYTES_MIN <= len(buf))]
+    own = numbers(buf, ">i8", starts + 28) == starts + place
+    return [int(start) for start in starts[own]]
+
+
+# ---- columns ----
+
+
+def _behind_born_host(m: Messages) -> Numbers:
+    at: Numbers = m.starts + np.where(m.flags & 0x10, 68, 56)
+    return at
+
+
+def _hosts(m: Messages, at: Numbers, bit: int) -> pa.Array:
+    sizes = np.where(m.flags & bit, 20, 8)
+    return told_cells(binary_cells(m.buf, at, sizes), _host_text)
+
+
+def _host_text(host: bytes) -> str:
+    address, port = decode_host(host)
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def _damage(m: Messages) -> pa.Array:
+    if m.wrong is None:
+        return pa.nulls(len(m.starts), pa.string())
+    return pa.array(np.where(m.wrong, WRONG_CRC, ""), pa.string(), mask=~m.wrong)
+
+
+def _record_crcs(m: Messages) -> pa.Array:
+    view = memoryview(m.buf)
+    edges = zip(m.starts.tolist(), (m.starts + m.sizes).tolist(), strict=True)
+    return pa.array([zlib.crc32(view[start:end]) for start, end in edges], pa.int64())
+
+
+def _int(at: int) -> Callable[[Messages, str], pa.Array]:
+    return lambda m, _: pa.array(numbers(m.buf, ">i4", m.starts + at), pa.int32())
+
+
+MESSAGE_COLUMNS: Final[Mapping[str, tuple[pa.DataType, Callable[[Messages, str], pa.Array]]]] = {
+    "node": (pa.string(), lambda m, node: same_cells(node, len(m.starts))),
+    "offset": (pa.int64(), lambda m, _: pa.array(m.starts + m.place, pa.int64())),
+    "size": (pa.int64(), lambda m, _: pa.array(m.sizes, pa.int64())),
+    "damage": (pa.string(), lambda m, _: _damage(m)),
+    "topic": (pa.string(), lambda m, _: text_cells(m.buf, m.topic_at, m.topic_bytes)),
+    "queue_id": (pa.int32(), _int(12)),
+    "queue_offset": (
+        pa.int64(),
+        lambda m, _: pa.array(numbers(m.buf, ">i8", m.starts + 20), pa.int64()),
+    ),
+    "store_time": (TIME, lambda m, _: time_cells(m.times)),
+    "born_time": (TIME, lambda m, _: time_cells(numbers(m.buf, ">i8", m.starts + 40))),
+    "born_host": (pa.string(), lambda m, _: _hosts(m, m.starts + 48, 0x10)),
+    "store_host": (pa.string(), lambda m, _: _hosts(m, _behind_born_host(m) + 8, 0x20)),
+    "flag": (pa.int32(), _int(16)),
+    "sys_flag": (pa.int32(), lambda m, _: pa.array(m.flags, pa.int32())),
+    "reconsume_times": (
+        pa.int32(),
+        lambda m, _: pa.array(numbers(m.buf, ">i4", m.body_at - 16), pa.int32()),
+    ),
+    "prepared_offset": (
+        pa.int64(),
+        lambda m, _: pa.array(numbers(m.buf, ">i8", m.body_at - 12), pa.int64()),
+    ),
+    "body_crc": (pa.int32(), _int(8)),
+    "properties": (
+        pa.string(),
+        lambda m, _: text_cells(m.buf, m.properties_at, m.properties_bytes),
+    ),
+    "body": (pa.binary(), lambda m, _: binary_cells(m.buf, m.body_at, m.body_bytes)),
+    "record": (pa.binary(), lambda m, _: binary_cells(m.buf, m.starts, m.sizes)),
+    "record_crc": (pa.int64(), lambda m, _: _record_crcs(m)),
+}
+"""Type and maker of each column, the log's name being the maker's second argument.
+
+| Column | Meaning |
+|---|---|
+| node | the log's name |
+| offset, size | the record's place in the log and its bytes; of damage, where it is and how much |
+| damage | null, or what is wrong; with a wrong CRC the other columns are as stored, else null |
+| topic, queue_id, queue_offset | its queue, and its number there |
+| store_time, born_time | the master's clock and the producer's, of ms |
+| born_host, store_host | producer and master, ADDRESS:PORT |
+| flag, sys_flag, reconsume_times, prepared_offset, body_crc | as stored |
+| properties | the block as stored: `str_to_map(properties, chr(2), chr(1))` reads it in SQL |
+| body | as stored, perhaps compressed |
+| record, record_crc | all its bytes; their CRC-32, by which replicas are compared |
+"""
+MESSAGE_DEFAULT: Final = tuple(n for n in MESSAGE_COLUMNS if n not in ("record", "record_crc"))
