@@ -1,0 +1,166 @@
+"""The logs as streams: each micro-batch ends where a whole record does, in every log.
+
+A stream's offset holds for each log, by its name, `end`, the offset behind what was read, and
+`last`, where the last record read begins. If no record begins there any more, the log was cut
+back (a DLedger follower's tail, `resync`), and what was read of it is no longer true: an error says
+so, for Spark cannot take rows back.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    SupportsTriggerAvailableNow,
+)
+
+from actors.pipeline.sources.formats import FORMATS
+from actors.pipeline.sources.frontier import Offer, admitted, frontier
+from actors.pipeline.sources.log_files import Log, LogFolder, logs_at
+from actors.pipeline.sources.mistakes import SourceError
+from actors.pipeline.sources.options import Options
+from actors.pipeline.sources.partition import LogPartition
+from actors.pipeline.sources.plan import begin_of, cuts_of, extent_of, packed, parts_of
+from actors.pipeline.sources.rows import batches
+from actors.pipeline.sources.stretches import Reading
+from actors.pipeline.sources.walk import NOBODY, Walked, is_there, walk
+
+Offset: TypeAlias = dict[str, Any]  # log's name -> {"end": bytes, "last": bytes}
+logger = logging.getLogger("triolog.pipeline")
+
+
+class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Growing logs, read behind each other's back and never past what is whole.
+
+    Args:
+        form: the format's name.
+        options: see `options`.
+    """
+
+    def __init__(self, form: str, options: Options) -> None:
+        self._form, self._options = form, options
+        self._targets: dict[str, int] | None = None
+        self._quiet: dict[str, int] = {}
+        self._last_times: dict[str, int] = {}
+        self._cuts: dict[str, list[int]] = {}
+        self._reach: Offset = {}
+        self._stopped: dict[str, int] = {}
+
+    # ---- what Spark asks ----
+
+    def initialOffset(self) -> Offset:  # noqa: N802
+        return {log.name: self._first(log) for log in self._logs()}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        limit = self._options.batch_bytes
+        return ReadMaxBytes(limit) if limit else ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        reading = self._reading()
+        self._targets = {log.name: extent_of(log, reading).end for log in self._logs()}
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
+        logs = self._logs()
+        if self._targets is not None:
+            logs = [log for log in logs if log.name in self._targets]
+        share = (
+            max(1, limit.max_bytes // max(1, len(logs)))
+            if isinstance(limit, ReadMaxBytes)
+            else None
+        )
+        walks = {}
+        for log in logs:
+            place = start.get(log.name) or self._first(log)
+            walks[log.name] = (place, self._look(log, place, share))
+        offers = {name: self._offer(name, walked) for name, (_, walked) in walks.items()}
+        until = frontier(list(offers.values()), self._options.hold) if share is not None else None
+        latest = dict(start)
+        for name, (place, walked) in walks.items():
+            taken = walked.cut(admitted(offers[name], until))
+            latest[name] = self._taken(name, place, taken)
+        return latest
+
+    def reportLatestOffset(self) -> Offset | None:  # noqa: N802
+        return self._reach or None
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        found: list[InputPartition] = []
+        for log in self._logs():
+            if log.name not in end:
+                continue
+            begin = (start.get(log.name) or self._first(log))["end"]
+            stop = end[log.name]["end"]
+            if begin >= stop:
+                continue
+            segments = LogFolder(log).segments()
+            parts = parts_of(log, segments, begin, stop, self._cuts.get(log.name, ()))
+            found += [LogPartition(pack) for pack in packed(parts, self._options.partition_bytes)]
+        return found
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, LogPartition)
+        return batches(FORMATS[self._form], self._options, partition.parts)
+
+    # ---- inside ----
+
+    def _logs(self) -> list[Log]:
+        return logs_at(self._options.paths, FORMATS[self._form].inner, self._options.nodes)
+
+    def _reading(self) -> Reading:
+        return Reading(FORMATS[self._form], self._options.crc, self._options.record_bytes_max)
+
+    def _first(self, log: Log) -> dict[str, int]:
+        reading = self._reading()
+        begin = begin_of(log, extent_of(log, reading), self._options.start, reading)
+        return {"end": begin, "last": NOBODY}
+
+    def _look(self, log: Log, place: dict[str, int], share: int | None) -> Walked:
+        """What is new in a log."""
+        reading, folder = self._reading(), LogFolder(log)
+        segments = folder.written(folder.segments())
+        end, last = place["end"], place["last"]
+        expired = not segments or segments[0].start > last
+        if last != NOBODY and not expired and not is_there(log, segments, last, end, reading):
+            raise SourceError(
+                f"{log.name} was cut back below offset {end}, up to which it has been read: "
+                "begin anew with another checkpoint"
+            )
+        until = None if self._targets is None else self._targets[log.name]
+        walked = walk(log, segments, end, reading, limit_bytes=share, until=until)
+        self._watch(log.name, walked)
+        return walked
+
+    def _watch(self, name: str, walked: Walked) -> None:
+        """Say once that a log does not go on: at its end stands what no record begins with."""
+        tail = walked.tail
+        if tail is None or not tail.reason or tail.is_unfinished:
+            self._stopped.pop(name, None)
+        elif self._stopped.get(name) != tail.end:
+            self._stopped[name] = tail.end
+            logger.warning("%s stops at offset %d: %s", name, tail.end, tail.reason)
+        self._reach[name] = {"end": walked.end}
+
+    def _offer(self, name: str, walked: Walked) -> Offer:
+        quiet = 0 if len(walked.times) else self._quiet.get(name, 0) + 1
+        self._quiet[name] = quiet
+        return Offer(
+            times=walked.times,
+            more=walked.more,
+            is_final=self._targets is not None,
+            last_time=self._last_times.get(name),
+            quiet_looks=quiet,
+        )
+
+    def _taken(self, name: str, place: dict[str, int], taken: Walked) -> dict[str, int]:
+        if not len(taken.starts):
+            return {"end": taken.end, "last": place["last"]}
+        self._last_times[name] = int(taken.times.max())
+        self._cuts[name] = cuts_of(taken.starts, self._options.partition_bytes)
+        return {"end": taken.end, "last": taken.last}
