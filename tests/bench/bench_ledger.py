@@ -15,7 +15,8 @@ leader_us and follower_us are processor time for one append, all threads, of the
 and of one that follows; with `ours` the callers are part of the leader.
 
 Catch-up: a follower whose store was deleted, entries of 256 B, MB/s of entries as stored, from its
-first entry to the last one; `missing` ones did not come within a minute. Kill: from kill -9 of the
+first entry to the last one; `missing` ones did not come within a minute. Logs below 300 MiB: a peer
+that is further behind gets 20 MiB a second of it, ours and Java's alike. Kill: from kill -9 of the
 leader to the end of the next append of a client that asks the others in turn, with the same timers
 for all.
 """
@@ -33,6 +34,7 @@ from wire.dledger_entry import ENTRY_HEAD_BYTES
 
 ENTRY_BYTES = 256
 SHAPES = ("1", "16", "128", "1024", "pipelined 128", "pipelined 1024", "producer")
+PARTS = ("appends", "catchup", "kill")
 COLUMNS = ("k_per_s", "p50_ms", "p99_ms", "leader_us", "follower_us", "refused")
 FILL_OUTSTANDING = 1024
 FILL_S = 2.0
@@ -133,26 +135,28 @@ def kills(found: dict[str, Group], how: str, rounds: int) -> None:
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("--parts", type=list_of(str), default=["appends", "catchup", "kill"])
+    parser.add_argument("--parts", type=list_of(str), default=[*PARTS], help=", ".join(PARTS))
     parser.add_argument("--shapes", type=list_of(str), default=[*SHAPES])
     parser.add_argument("--durability", type=list_of(str), default=["synced", "written"])
     parser.add_argument("--seconds", type=float, default=1.5, help="of each measurement")
-    parser.add_argument("--bytes", type=bytes_of, default=32_000_000, help="of the catch-up")
+    parser.add_argument("--bytes", type=bytes_of, default=64_000_000, help="of the catch-up")
     parser.add_argument("--java", action="store_true", help=f"with DLedger {VERSION} nodes")
     given = parser.parse_args()
+    if unknown := set(given.parts) - set(PARTS):
+        parser.error(f"unknown parts: {', '.join(sorted(unknown))}")
     show_versions()
     for how in given.durability:
-        if {"appends", "catchup"} & set(given.parts):
+        for part in given.parts:  # in groups of its own, with logs as long as it makes them
+            heartbeat_s = HEARTBEAT_S if part == "kill" else 2.0
             with workplace(given.folder) as (folder, processes):
-                found = groups(processes, folder, given.host, how, given.java, 2.0)
-                if "appends" in given.parts:
-                    appends(found, how, given.shapes, given.rounds, given.seconds)
-                if "catchup" in given.parts:
-                    catch_ups(found, how, given.bytes, given.rounds)
-        if "kill" in given.parts:
-            with workplace(given.folder) as (folder, processes):
-                found = groups(processes, folder, given.host, how, given.java, HEARTBEAT_S)
-                kills(found, how, given.rounds)
+                found = groups(processes, folder, given.host, how, given.java, heartbeat_s)
+                match part:
+                    case "appends":
+                        appends(found, how, given.shapes, given.rounds, given.seconds)
+                    case "catchup":
+                        catch_ups(found, how, given.bytes, given.rounds)
+                    case "kill":
+                        kills(found, how, given.rounds)
 
 
 if __name__ == "__main__":
