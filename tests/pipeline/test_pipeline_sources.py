@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sources_kit import GOLDEN, LogWriter, entries, messages
+from sources_kit import GOLDEN, START_MS, LogWriter, entries, messages
 
 from actors.pipeline.sources.log_source import register
 from actors.pipeline.sources.mistakes import line_of
@@ -95,3 +95,68 @@ def test_damage_that_fails_is_named(read: Callable[..., DataFrame], tmp_path: Pa
     with pytest.raises(Exception) as caught:  # noqa: PT011
         read("rocketmq_commitlog", tmp_path / "n0", damage="fail").count()
     assert line_of(caught.value) == f"n0: damage at offset {writer.offsets[5]}: body CRC is wrong"
+
+
+def run_to_end(frame: DataFrame, folder: Path, *, dropped: list[int] | None = None) -> None:
+    """One run with availableNow into Parquet; its checkpoint is kept beside."""
+    query = (
+        frame.writeStream.format("parquet")
+        .option("path", f"{folder}/out")
+        .option("checkpointLocation", f"{folder}/checkpoint")
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    if dropped is not None:
+        for progress in query.recentProgress:
+            for operator in progress["stateOperators"]:
+                dropped.append(operator["numRowsDroppedByWatermark"])
+
+
+def stream_of(spark: SparkSession, path: object, **options: object) -> DataFrame:
+    text = {key: str(value) for key, value in options.items()}
+    return spark.readStream.format("rocketmq_commitlog").options(**text).load(str(path))
+
+
+def test_a_stream_goes_on_where_its_checkpoint_ends(
+    spark: SparkSession, read: Callable[..., DataFrame], tmp_path: Path
+) -> None:
+    writer = LogWriter(tmp_path / "n0")
+    writer.append([b"x" * 200] * 30)
+    stream = stream_of(spark, tmp_path / "n0", columns="offset,body,damage", batch_bytes=4000)
+    run_to_end(stream, tmp_path)
+    data = writer.record(b"late" * 20, 5)
+    writer.put(writer.end, data[:100])
+    run_to_end(stream, tmp_path)
+    assert spark.read.parquet(f"{tmp_path}/out").count() == 30
+    writer.append([b"y" * 200] * 20)
+    run_to_end(stream, tmp_path)
+    found = spark.read.parquet(f"{tmp_path}/out").orderBy("offset").collect()
+    assert [row["offset"] for row in found] == writer.offsets
+
+
+def test_a_watermark_drops_nothing_of_logs_that_are_apart(
+    spark: SparkSession, read: Callable[..., DataFrame], tmp_path: Path
+) -> None:
+    """One log has 4 s in the bytes in which the other has 40."""
+    for node, step_ms in (("n0", 40), ("n1", 400)):
+        LogWriter(tmp_path / node).append([b"x" * 100] * 100, step_ms=step_ms)
+    from pyspark.sql.functions import col, unix_millis, window
+
+    stream = stream_of(
+        spark, f"{tmp_path}/n*", columns="node,store_time", batch_bytes=10_000
+    ).withWatermark("store_time", "100 milliseconds")
+    counted = stream.groupBy(window("store_time", "1 second"), "node").count()
+    dropped: list[int] = []
+    run_to_end(counted, tmp_path, dropped=dropped)
+    assert len(dropped) > 3
+    assert sum(dropped) == 0
+    found = spark.read.parquet(f"{tmp_path}/out").select(
+        "node", "count", unix_millis(col("window.start")).alias("start")
+    )
+    by_node = {
+        row["node"]: row["sum(count)"] for row in found.groupBy("node").sum("count").collect()
+    }
+    last_s = (START_MS + 99 * 400 - 100) // 1000  # windows behind the watermark are still open
+    closed = sum(START_MS + number * 400 < last_s * 1000 for number in range(100))
+    assert by_node == {"n0": 100, "n1": closed}
