@@ -17,6 +17,12 @@ from actors.config.strict import dotted
 _NOT_KEPT = frozenset({"path", "data_dir", "demo", "name"})
 """Where the file and the data lie, what only the command reads, and what a table's key says."""
 
+_PROMISES = (".copies", ".in_sync_replicas", ".min_in_sync_replicas")
+UNTIL_THE_NEXT = (
+    "what was acknowledged before may be on fewer nodes until an append is acknowledged after the"
+    " change; until then do not promote while the master is silent"
+)
+
 
 def settings(config: ClusterConfig) -> dict[str, str]:
     """Every setting that a node lives by, defaults included."""
@@ -31,8 +37,14 @@ def changes(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, .
     for key in sorted(before.keys() | after.keys()):
         old, new = before.get(key, "nothing"), after.get(key, "nothing")
         if old != new:
-            lines.append(f"{key}: {old} becomes {new}")
+            lines.append(f"{key}: {old} becomes {new}{_so_far(key, old, new)}")
     return tuple(lines)
+
+
+def _so_far(key: str, old: str, new: str) -> str:
+    """A larger promise is not one for what was answered before: a promotion counts by the new."""
+    is_raised = key.endswith(_PROMISES) and old.isdigit() and new.isdigit() and int(new) > int(old)
+    return f": {UNTIL_THE_NEXT}" if is_raised else ""
 
 
 def _flatten(value: Any, key: tuple[str, ...], flat: dict[str, str]) -> None:

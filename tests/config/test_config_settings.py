@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import attrs
+import pytest
 
 from actors.config import changes, load, loads, settings
+from actors.config.settings import UNTIL_THE_NEXT
 
 EXAMPLE = Path(__file__).parents[2] / "tests" / "three_nodes.toml"
 
@@ -47,8 +49,28 @@ def test_changes() -> None:
     )
     assert changes(before, after) == (
         'groups.orders.compat: nothing becomes "upstream"',
-        "groups.orders.copies: 2 becomes 3",
+        f"groups.orders.copies: 2 becomes 3: {UNTIL_THE_NEXT}",
         'groups.orders.durability: "synced" becomes "written"',
         "groups.orders.slaves: [n1, n2] becomes [n1, n2 (java)]",
     )
     assert changes(after, before)[0] == 'groups.orders.compat: "upstream" becomes nothing'
+
+
+@pytest.mark.parametrize("key", ["copies", "in_sync_replicas", "min_in_sync_replicas"])
+@pytest.mark.parametrize(
+    ("old", "new", "told"), [(1, 2, True), (9, 10, True), (2, 1, False), (10, 9, False)]
+)
+def test_a_larger_promise_is_none_for_what_was_answered_before(
+    key: str, old: int, new: int, told: bool
+) -> None:
+    key = f"groups.orders.{key}"
+    (line,) = changes({key: str(old)}, {key: str(new)})
+    assert line == f"{key}: {old} becomes {new}" + (f": {UNTIL_THE_NEXT}" if told else "")
+
+
+def test_other_settings_may_grow() -> None:
+    key = "groups.orders.segment_bytes"
+    assert changes({key: "1"}, {key: "2"}) == (f"{key}: 1 becomes 2",)
+    assert changes({}, {"groups.orders.copies": "2"}) == (
+        "groups.orders.copies: nothing becomes 2",
+    )
