@@ -28,7 +28,7 @@ public class LedgerNode {
         BufferedReader lines =
             new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         while (lines.readLine() != null) {
-            System.out.println("{\"end\":" + server.getMemberState().getLedgerEndIndex() + "}");
+            System.out.println("{\"end\":" + server.getDLedgerStore().getLedgerEndIndex() + "}");
         }
         server.shutdown();
         System.exit(0);

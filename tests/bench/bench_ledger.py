@@ -1,7 +1,8 @@
-"""DLedger groups of three processes: ours beside real DLedger 0.3.1.2 nodes with the file store.
+"""DLedger groups of three processes: ours beside real DLedger 0.3.1.2 nodes.
 
     python tests/bench/bench_ledger.py                           # ours alone, some two minutes
     python tests/bench/bench_ledger.py --java --rounds 3
+    python tests/bench/bench_ledger.py --java --memory --parts appends
 
 Appends of one entry of 256 B, so many outstanding. `ours`: tasks inside the leader's process; for
 `producer` one task that sends entry by entry through an appender, for `pipelined 128` through one
@@ -9,10 +10,12 @@ that has room for so many. `ours, wire` and `Java`: one connection of one client
 program for both (APPEND, code 50001).
 
 `synced`: our members sync before they vouch; `written`: they do not. Java never does: it syncs
-every 10 ms behind its answers, the same in both tables. `Java, batch` has enableBatchPush.
+every 10 ms behind its answers, the same in both tables. `batch`: enableBatchPush; `memory`:
+DLedger's memory store, only in the appends.
 
 leader_us and follower_us are processor time for one append, all threads, of the process that leads
-and of one that follows; with `ours` the callers are part of the leader.
+and of one that follows; with `ours` the callers are part of the leader. Java groups stand still
+(SIGSTOP) while another group has its turn.
 
 Catch-up: a follower whose store was deleted, entries of 256 B, MB/s of entries as stored, from its
 first entry to the last one; `missing` ones did not come within a minute. Logs below 300 MiB: a peer
@@ -23,7 +26,9 @@ for all.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import argparse
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench_kit import Figures, arguments, bytes_of, list_of, settle, show_versions, workplace
@@ -40,7 +45,12 @@ FILL_OUTSTANDING = 1024
 FILL_S = 2.0
 HEARTBEAT_S = 0.5
 """In the groups whose leaders are killed; three of silence, as by default, begin a campaign."""
-JAVA_GROUPS = {"Java": False, "Java, batch": True}
+JAVA_GROUPS: dict[str, dict[str, object]] = {
+    "Java": {"enableBatchPush": "false"},
+    "Java, batch": {"enableBatchPush": "true"},
+}
+MEMORY_GROUPS = {f"{name}, memory": {**s, "storeType": "MEMORY"} for name, s in JAVA_GROUPS.items()}
+Place = tuple[Path, Processes]
 Run = Callable[[str], dict[str, float]]
 
 
@@ -49,26 +59,34 @@ def hosts(prefix: str, number: int) -> list[str]:
     return [f"{prefix}.{number * 3 + member + 1}" for member in range(3)]
 
 
-def groups(
-    processes: Processes, folder: Path, prefix: str, durability: str, java: bool, heartbeat_s: float
-) -> dict[str, Group]:
-    """Started, each with a leader."""
-    ours = {"durability": durability, "heartbeat_interval_s": heartbeat_s}
-    found: dict[str, Group] = {
-        "ours": OurGroup.make(processes, folder / "ours", hosts(prefix, 0), **ours)
-    }
-    if java:
-        for number, (name, batch) in enumerate(JAVA_GROUPS.items(), 1):
-            settings = {
-                "enableBatchPush": str(batch).lower(),
-                "heartBeatTimeIntervalMs": round(heartbeat_s * 1000),
-            }
-            found[name] = JavaGroup.make(
-                processes, folder / f"java-{number}", hosts(prefix, number), **settings
-            )
-    for group in found.values():
-        group.start_all()
+def groups(given: argparse.Namespace, place: Place, part: str, durability: str) -> dict[str, Group]:
+    """Those that take part, started, each with a leader."""
+    heartbeat_s = HEARTBEAT_S if part == "kill" else 2.0
+    beside = part == "appends"
+    folder, processes = place
+    found: dict[str, Group] = {}
+
+    def start(name: str, kind: Callable[..., Group], **settings: object) -> None:
+        """At once, so that the ports that the next group finds free are not this one's."""
+        home = folder / name.replace(", ", "-")
+        found[name] = kind(processes, home, hosts(given.host, len(found)), **settings)
+        found[name].start_all()
+        found[name].rest()
+
+    start("ours", OurGroup.make, durability=durability, heartbeat_interval_s=heartbeat_s)
+    java = (JAVA_GROUPS if given.java else {}) | (MEMORY_GROUPS if given.memory and beside else {})
+    for name, settings in java.items():
+        beat = {"heartBeatTimeIntervalMs": round(heartbeat_s * 1000)}
+        start(name, JavaGroup.make, **settings, **beat)
     return found
+
+
+@contextlib.contextmanager
+def turn_of(group: Group) -> Iterator[None]:
+    group.wake()
+    settle()
+    yield
+    group.rest()
 
 
 def runs_of(found: dict[str, Group], seconds: float) -> dict[str, Run]:
@@ -93,29 +111,31 @@ def appends(found: dict[str, Group], how: str, shapes: list[str], rounds: int, s
     runs = runs_of(found, s)
     for group in found.values():
         if isinstance(group, JavaGroup):
-            group.load(16, 5.0, ENTRY_BYTES)  # Java gets faster with time
+            with turn_of(group):
+                group.load(16, 5.0, ENTRY_BYTES)  # Java gets faster with time
     for shape in shapes:
         what = f"{shape} outstanding" if shape.isdigit() else f"one {shape} task"
         figures = Figures(f"ledger appends, {how}, {what}", COLUMNS)
         for _ in range(rounds):
             for name, run in runs.items():
                 if shape.isdigit() or name == "ours":
-                    settle()
-                    figures.add(name, **run(shape))
+                    with turn_of(found.get(name, found["ours"])):
+                        figures.add(name, **run(shape))
         ours = ("ours", "ours, wire")
-        figures.show([(a, b, "k_per_s", "at least 1") for a in ours for b in JAVA_GROUPS])
+        figures.show([(a, b, "k_per_s", "at least 1") for a in ours for b in found if b != "ours"])
 
 
 def catch_ups(found: dict[str, Group], how: str, size_bytes: int, rounds: int) -> None:
     figures = Figures(f"ledger catch-up from empty, {how}", ("MB_per_s", "seconds", "missing"))
     stored_bytes = ENTRY_HEAD_BYTES + ENTRY_BYTES
     for group in found.values():
-        while group.wait_even() * stored_bytes < size_bytes:
-            group.load(FILL_OUTSTANDING, FILL_S, ENTRY_BYTES)
+        with turn_of(group):
+            while group.wait_even() * stored_bytes < size_bytes:
+                group.load(FILL_OUTSTANDING, FILL_S, ENTRY_BYTES)
     for _ in range(rounds):
         for name, group in list(found.items()):
-            settle()
-            run = group.catch_up()
+            with turn_of(group):
+                run = group.catch_up()
             rate = run["entries"] * stored_bytes / run["seconds"] / 1e6
             figures.add(name, MB_per_s=rate, **run)
             if run["missing"]:
@@ -128,8 +148,8 @@ def kills(found: dict[str, Group], how: str, rounds: int) -> None:
     figures = Figures(f"ledger, kill -9 of the leader to the next append, {how}", ("seconds",))
     for _ in range(rounds):
         for name, group in found.items():
-            settle()
-            figures.add(name, seconds=group.fail_over())
+            with turn_of(group):
+                figures.add(name, seconds=group.fail_over())
     figures.show([("ours", name, "seconds", "at most 1") for name in JAVA_GROUPS])
 
 
@@ -141,15 +161,19 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1.5, help="of each measurement")
     parser.add_argument("--bytes", type=bytes_of, default=64_000_000, help="of the catch-up")
     parser.add_argument("--java", action="store_true", help=f"with DLedger {VERSION} nodes")
+    parser.add_argument(
+        "--memory",
+        action="store_true",
+        help=f"with DLedger {VERSION} nodes that keep all in memory",
+    )
     given = parser.parse_args()
     if unknown := set(given.parts) - set(PARTS):
         parser.error(f"unknown parts: {', '.join(sorted(unknown))}")
     show_versions()
     for how in given.durability:
         for part in given.parts:  # in groups of its own, with logs as long as it makes them
-            heartbeat_s = HEARTBEAT_S if part == "kill" else 2.0
-            with workplace(given.folder) as (folder, processes):
-                found = groups(processes, folder, given.host, how, given.java, heartbeat_s)
+            with workplace(given.folder) as place:
+                found = groups(given, place, part, how)
                 match part:
                     case "appends":
                         appends(found, how, given.shapes, given.rounds, given.seconds)

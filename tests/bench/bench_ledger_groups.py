@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,8 @@ START_TIMEOUT_S = 60.0
 CATCH_UP_TIMEOUT_S = 60.0
 FAIL_OVER_TIMEOUT_S = 60.0
 LOOK_S = 0.01
+WAKE_S = 0.5
+"""In which Java's timers, late by a whole rest, have all run."""
 CPU_CLOCK_OF_PROCESS = 2  # CPUCLOCK_SCHED, linux/posix-timers.h
 JAVA_OPTIONS = (
     "-server",
@@ -37,6 +39,8 @@ JAVA_OPTIONS = (
     "-Dtls.server.mode=disabled",
 )
 """DLedger unmaps its files by reflection, hence the two in the middle."""
+MEMORY_OPTIONS = ("-Xmx3g",)
+"""Of a node with the memory store: it keeps every entry, some 1.5 million in a whole run."""
 
 
 def processor_s(process: Process) -> float:
@@ -80,6 +84,12 @@ class Group(ABC):
             process.kill()
         self.running.clear()
 
+    def rest(self) -> None:
+        """Called when others have their turn: take nothing from them, if that costs anything."""
+
+    def wake(self) -> None:
+        """Called before the next turn; returns when the group is as before."""
+
     def kill(self, name: str) -> None:
         self.running.pop(name).kill()
 
@@ -114,18 +124,18 @@ class Group(ABC):
 
     def load(self, count: int, seconds: float, size: int) -> dict[str, float]:
         """Over the wire; see `WireClient.load`."""
-        return self.measured(lambda client: client.load(count, seconds, size))
+        with self.client() as client:
+            return self.measured(lambda: client.load(count, seconds, size))
 
-    def measured(self, run: Any) -> dict[str, float]:
-        """What `run` gives for a client, and what an append costs leader and follower.
+    def measured(self, run: Callable[[], dict[str, float]]) -> dict[str, float]:
+        """What `run` gives, and what an append costs leader and follower.
 
         Followers that are behind at the end finish at their own cost.
         """
         leader = self.leader()
         began_s = {name: processor_s(process) for name, process in self.running.items()}
         before = self.end(leader)
-        with WireClient.connect(GROUP, leader, self.addresses[leader]) as client:
-            found: dict[str, float] = run(client)
+        found = run()
         count = max(1, self.end(leader) - before)
         used = {name: processor_s(each) - began_s[name] for name, each in self.running.items()}
         followers = [cost for name, cost in used.items() if name != leader]
@@ -203,7 +213,7 @@ class OurGroup(Group):
     def inside(self, do: str, **what: object) -> dict[str, float]:
         """The load of `bench_load` inside the leader's process."""
         node = self.nodes[self.leader()]
-        return self.measured(lambda _: node.ask(do, **what))
+        return self.measured(lambda: node.ask(do, **what))
 
 
 @attrs.define
@@ -221,8 +231,9 @@ class JavaGroup(Group):
 
         A Java node listens on all of the machine's addresses: each has a port of its own.
         """
-        names = zip(MEMBERS, hosts, strict=True)
-        addresses = {name: (host, free_ports()) for name, host in names}
+        port = free_ports(1, 2, hosts=("0.0.0.0",))
+        places = enumerate(zip(MEMBERS, hosts, strict=True), port)
+        addresses = {name: (host, own) for own, (name, host) in places}
         jars, classes = fetch_jars(), folder.parent / "classes"
         if not classes.exists():  # once for all nodes: it takes longer than to start one
             words = ["javac", "-d", classes, "-cp", f"{jars}/*", HERE / "LedgerNode.java"]
@@ -233,11 +244,24 @@ class JavaGroup(Group):
         peers = ";".join(f"{peer}-{h}:{p}" for peer, (h, p) in self.addresses.items())
         own = {"group": GROUP, "selfId": name, "peers": peers, "storeBaseDir": self.folder / "data"}
         words = [f"{key}={value}" for key, value in {**own, **self.settings}.items()]
-        command = ["java", *JAVA_OPTIONS, "-cp", self.class_path, "LedgerNode", *words]
+        options = MEMORY_OPTIONS if self.settings.get("storeType") == "MEMORY" else ()
+        command = ["java", *JAVA_OPTIONS, *options, "-cp", self.class_path, "LedgerNode", *words]
         pipe, folder = subprocess.PIPE, self.folder / name
         process = self.processes.start(name, command, folder, stdin=pipe, stdout=pipe)
         self._answer(process)
         self.running[name] = process
+
+    def rest(self) -> None:
+        """An idle group of Java takes some 13 % of a core."""
+        for process in self.running.values():
+            process.pause()
+
+    def wake(self) -> None:
+        """The leader's heartbeat comes before any vote: it leads on."""
+        for process in self.running.values():
+            process.resume()
+        time.sleep(WAKE_S)
+        self.wait_even()
 
     def end(self, name: str) -> int:
         process = self.running[name]
