@@ -1,8 +1,8 @@
-"""DLedger groups of three processes: ours beside real DLedger 0.3.1.2 nodes.
+"""DLedger groups of three processes: ours, real DLedger 0.3.1.2 nodes, and other Raft libraries.
 
     python tests/bench/bench_ledger.py                           # ours alone, some two minutes
     python tests/bench/bench_ledger.py --java --rounds 3
-    python tests/bench/bench_ledger.py --java --memory --parts appends
+    python tests/bench/bench_ledger.py --java --memory --rivals --parts appends   # beside all
 
 Appends of one entry of 256 B, so many outstanding. `ours`: tasks inside the leader's process; for
 `producer` one task that sends entry by entry through an appender, for `pipelined 128` through one
@@ -12,6 +12,11 @@ program for both (APPEND, code 50001).
 `synced`: our members sync before they vouch; `written`: they do not. Java never does: it syncs
 every 10 ms behind its answers, the same in both tables. `batch`: enableBatchPush; `memory`:
 DLedger's memory store, only in the appends.
+
+Rivals, only in the appends: PySyncObj and hashicorp/raft with callers inside the leader's process,
+as `ours`; etcd with its own client over one connection, as `ours, wire`. A line says of each what
+it syncs. PySyncObj is in the extra `bench`; the other two are built here, which takes Go 1.26 and,
+the first time, some minutes. Who is missing is left out. All of the third line above: 25 minutes.
 
 leader_us and follower_us are processor time for one append, all threads, of the process that leads
 and of one that follows; with `ours` the callers are part of the leader. Java groups stand still
@@ -28,11 +33,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench_kit import Figures, arguments, bytes_of, list_of, settle, show_versions, workplace
 from bench_ledger_groups import VERSION, Group, JavaGroup, OurGroup
+from bench_ledger_rivals import LIBRARIES, RIVALS, RivalGroup, built, chosen, what_is_missing
 from interop_processes import Processes
 
 from wire.dledger_entry import ENTRY_HEAD_BYTES
@@ -65,11 +72,13 @@ def groups(given: argparse.Namespace, place: Place, part: str, durability: str) 
     beside = part == "appends"
     folder, processes = place
     found: dict[str, Group] = {}
+    rivals = chosen(given.rivals, durability) if beside else {}
+    programs = built(folder) if any(rival.go for rival in rivals.values()) else folder
 
-    def start(name: str, kind: Callable[..., Group], **settings: object) -> None:
+    def start(name: str, kind: Callable[..., Group], *what: object, **settings: object) -> None:
         """At once, so that the ports that the next group finds free are not this one's."""
         home = folder / name.replace(", ", "-")
-        found[name] = kind(processes, home, hosts(given.host, len(found)), **settings)
+        found[name] = kind(processes, home, hosts(given.host, len(found)), *what, **settings)
         found[name].start_all()
         found[name].rest()
 
@@ -78,6 +87,8 @@ def groups(given: argparse.Namespace, place: Place, part: str, durability: str) 
     for name, settings in java.items():
         beat = {"heartBeatTimeIntervalMs": round(heartbeat_s * 1000)}
         start(name, JavaGroup.make, **settings, **beat)
+    for name, rival in rivals.items():
+        start(name, RivalGroup.make, rival, programs, durability)
     return found
 
 
@@ -153,6 +164,28 @@ def kills(found: dict[str, Group], how: str, rounds: int) -> None:
     figures.show([("ours", name, "seconds", "at most 1") for name in JAVA_GROUPS])
 
 
+def libraries(text: str) -> list[str]:
+    """For argparse. Those that this machine cannot have are left out, with a line."""
+    found = []
+    for library in text.split(","):
+        if library not in LIBRARIES:
+            raise argparse.ArgumentTypeError(f"{library!r}: expected some of {','.join(LIBRARIES)}")
+        missing = what_is_missing(library)
+        if missing is None:
+            found.append(library)
+        else:
+            print(f"{library} left out: {missing}", flush=True)
+    return found
+
+
+def show_notes(libraries: list[str]) -> None:
+    """What each of their rows is."""
+    for row, rival in RIVALS.items():
+        if rival.library in libraries:
+            print(f"{row}: {rival.note}")
+            print("JSON " + json.dumps({"row": row, "note": rival.note}), flush=True)
+
+
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--parts", type=list_of(str), default=[*PARTS], help=", ".join(PARTS))
@@ -166,10 +199,20 @@ def main() -> None:
         action="store_true",
         help=f"with DLedger {VERSION} nodes that keep all in memory",
     )
+    all_of_them = ",".join(LIBRARIES)
+    parser.add_argument(
+        "--rivals",
+        nargs="?",
+        const=all_of_them,
+        default=[],
+        type=libraries,
+        help=f"with other Raft libraries: {all_of_them}",
+    )
     given = parser.parse_args()
     if unknown := set(given.parts) - set(PARTS):
         parser.error(f"unknown parts: {', '.join(sorted(unknown))}")
     show_versions()
+    show_notes(given.rivals)
     for how in given.durability:
         for part in given.parts:  # in groups of its own, with logs as long as it makes them
             with workplace(given.folder) as place:
