@@ -28,6 +28,7 @@ from typing import Any
 import attrs
 import trio
 
+from actors.env.file_kinds import kind_of
 from actors.errors import ConfigError
 from actors.log_types import Receipt
 
@@ -176,11 +177,12 @@ def read_rows(data: bytes, path: str) -> tuple[str, Prefix, int]:
 
 
 def _check_kinds(folder: str, *files: str) -> None:
-    if os.path.exists(folder) and not os.path.isdir(folder):
-        raise ConfigError(f"{folder}: expected a folder, found a file")
-    for path in files:
-        if os.path.isdir(path):
-            raise ConfigError(f"{path}: expected a file, found a folder")
+    for path, expected in ((folder, "folder"), *((file, "file") for file in files)):
+        if not os.path.exists(path):
+            continue
+        found = kind_of(os.stat(path))
+        if found != expected:
+            raise ConfigError(f"{path}: expected a {expected}, found a {found}")
 
 
 def _row(line: bytes) -> dict[str, Any] | None:

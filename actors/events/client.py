@@ -51,7 +51,8 @@ class APIConnectionClosed:
     """A connection to the API socket ended. By api's connection, once for each, welcomed or not.
 
     Attributes:
-        reason: "client closed", "connection lost", "bad frame", "no hello", "too slow", "stopping".
+        reason: "client closed", "connection lost", "bad frame", "no hello", "too slow", "stopping";
+            "too many connections" and "made way for ...": it had no place, see `api.places`.
         requests: how many it had made.
         unanswered: how many of them got no answer; their appends may be stored.
     """

@@ -11,6 +11,7 @@ import trio
 from cluster_kit import WAIT_S
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from special_files import SPECIAL
 
 from actors.client import lines
 from actors.client.lines import LineTooLong, open_source, read_lines
@@ -348,3 +349,17 @@ def test_a_deeply_nested_line_ends_the_record_as_a_torn_one_does(tmp_path: Path)
     record = FeedRecord(str(tmp_path), "g")
     assert record.open("source", resumable=True) == 0
     record.close()
+
+
+@pytest.mark.parametrize("kind", SPECIAL)
+@pytest.mark.parametrize("name", ["g.jsonl", "g.1.jsonl"])
+def test_a_record_that_is_no_file(kind: str, name: str, tmp_path: Path) -> None:
+    SPECIAL[kind](str(tmp_path / name))
+    with pytest.raises(ConfigError, match=f"{name}: expected a file, found a {kind}"):
+        FeedRecord(str(tmp_path), "g")
+
+
+def test_a_records_folder_that_is_none(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "feed")
+    with pytest.raises(ConfigError, match="feed: expected a folder, found a named pipe"):
+        FeedRecord(str(tmp_path / "feed"), "g")
