@@ -117,8 +117,17 @@ class WriteFailed:
 
 
 @attrs.frozen(kw_only=True)
+class PageSealed:
+    """A slave synced the page that ends at `offset_bytes` before it wrote on, so that no power loss
+    leaves a hole in a record's head. By store.
+    """
+
+    offset_bytes: int
+
+
+@attrs.frozen(kw_only=True)
 class SyncFailed:
-    """A sync failed, which is final: the node stops. By syncer and dispatcher."""
+    """A sync failed, which is final: the node stops. By syncer, dispatcher and store."""
 
     error: str
     paths: tuple[str, ...]

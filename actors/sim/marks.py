@@ -158,6 +158,8 @@ class _Tally:
                 yield "mark write failed", 1
             case store.SyncFailed():
                 yield "mark sync failed", 1
+            case store.PageSealed():
+                yield "mark page sealed", 1
 
 
 def class_of(error: str) -> str:

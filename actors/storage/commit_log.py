@@ -179,14 +179,19 @@ class CommitLog:
             file.prepare(at - base, size)
             self._reserved_bytes = at + size
 
-    def append(self, data: bytes | bytearray | memoryview | Held) -> None:
+    def append(
+        self, data: bytes | bytearray | memoryview | Held, size_bytes: int | None = None
+    ) -> None:
         """Write at the end; at a file's end it goes on in the next one.
+
+        Args:
+            size_bytes: so much of the beginning of `data`; None: all.
 
         Raises: NoRoom; another OSError, ENOSPC too: then the end is unknown and this object must
         not be used any further.
         """
         view = memoryview(data) if isinstance(data, (bytes, bytearray, memoryview)) else None
-        size = len(data)
+        size = len(data) if size_bytes is None else size_bytes
         self.reserve(self.written_bytes + size)
         done = 0
         while done < size:
@@ -204,10 +209,12 @@ class CommitLog:
             if part == room:
                 self._close_below(self.written_bytes)
 
-    def append_raw(self, offset_bytes: int, data: bytes | Held) -> None:
+    def append_raw(
+        self, offset_bytes: int, data: bytes | memoryview | Held, size_bytes: int | None = None
+    ) -> None:
         """Bytes received from a master, cut anywhere, which must start exactly at our end.
 
-        An empty log takes any first offset that is a file's first byte.
+        `size_bytes` as `append`. An empty log takes any first offset that is a file's first byte.
         Raises: OffsetMismatch (nothing written); NoRoom, OSError as `append`.
         """
         if self.is_empty and offset_bytes != 0:
@@ -219,7 +226,7 @@ class CommitLog:
             self.restart_at(offset_bytes)  # its own empty files leave first
         if offset_bytes != self.written_bytes:
             raise OffsetMismatch(f"expected {self.written_bytes}, offered {offset_bytes}")
-        self.append(data)
+        self.append(data, size_bytes)
 
     def roll(self) -> None:
         """Close the file being written with a BLANK record, so that the next record opens a new

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 import attrs
 
+from actors.env.protocols import Held
 from actors.runtime import ActorRef
 from actors.storage.commit_log import CommitLog, OffsetMismatch
+from actors.storage.page_seal import PageSeal, bytes_to_seal
 from actors.storage.store_messages import AppendRaw, OpenSession, RawRefused
 
 
@@ -37,8 +39,13 @@ class RawWritten:
 
 @attrs.define
 class RawSession:
-    """Which session counts: the newest that was opened, until it is refused."""
+    """Which session counts: the newest that was opened, until it is refused.
 
+    Attributes:
+        seal: for pages that end in a record's head; None: they go unsealed.
+    """
+
+    seal: PageSeal | None
     session: int = -1
     _source: ActorRef[RawRefused] | None = None
 
@@ -49,11 +56,15 @@ class RawSession:
         self.session, self._source = message.session, message.source
         return True
 
-    def write(self, log: CommitLog, messages: Sequence[AppendRaw], why_not: str) -> RawWritten:
-        """One after the other, until one is refused.
+    async def write(
+        self, log: CommitLog, messages: Sequence[AppendRaw], why_not: str
+    ) -> RawWritten:
+        """One after the other, until one is refused. Waits for the disk where a page is sealed.
 
         Args:
             why_not: refuses all; "" if nothing does.
+
+        Raises: StorageError: a seal failed; the log ends where its page does.
         """
         first_bytes, ends_frame = None, False
         for message in messages:
@@ -62,7 +73,7 @@ class RawSession:
             try:
                 if why_not:
                     raise OffsetMismatch(why_not)
-                log.append_raw(message.offset_bytes, message.data)
+                await self._append(log, message)
             except (OffsetMismatch, OSError) as error:
                 refused, self._source = Refused(message, error, self._source), None
                 return RawWritten(first_bytes, ends_frame, refused)
@@ -70,3 +81,24 @@ class RawSession:
                 first_bytes = message.offset_bytes
             ends_frame = ends_frame or message.ends_frame
         return RawWritten(first_bytes, ends_frame, None)
+
+    def close(self) -> None:
+        """At the store's end."""
+        if self.seal is not None:
+            self.seal.close()
+
+    async def _append(self, log: CommitLog, message: AppendRaw) -> None:
+        """All of it, or nothing: there is room for the rest before the first part is written."""
+        offset, data = message.offset_bytes, message.data
+        rest: bytes | memoryview | Held = data
+        if self.seal is not None and offset == log.written_bytes:
+            size = bytes_to_seal(offset, log.segment_bytes, data)
+            if size:
+                log.reserve(offset + len(data))
+                path = log.path_of(offset)
+                log.append_raw(offset, data, size)
+                offset += size
+                await self.seal.seal(path, offset)
+                rest = memoryview(data)[size:] if isinstance(data, bytes) else data
+        if len(rest):
+            log.append_raw(offset, rest)

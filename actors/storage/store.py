@@ -34,6 +34,7 @@ from actors.storage.group_commit import GroupCommit, Placed
 from actors.storage.growth import Growth
 from actors.storage.layout import StoreLayout
 from actors.storage.opening import close_store, open_store
+from actors.storage.page_seal import PageSeal
 from actors.storage.raw_session import RawSession, Refused
 from actors.storage.set_aside import set_aside
 from actors.storage.side_file import SideFile
@@ -110,7 +111,7 @@ class Store(Actor[_Inbox]):
     _unsynced: dict[str, None] = attrs.field(factory=dict, init=False)
     _told: LogGrew | None = attrs.field(default=None, init=False)
     _growth: Growth = attrs.field(factory=Growth, init=False)
-    _raw: RawSession = attrs.field(factory=RawSession, init=False)
+    _raw: RawSession = attrs.field(init=False)
     _in_frame: bool = attrs.field(default=False, init=False)  # what is not told is part of one
     _cleaning: bool = attrs.field(default=False, init=False)
     _admission: str = attrs.field(default="", init=False)
@@ -147,6 +148,7 @@ class Store(Actor[_Inbox]):
             open_store(disk, layout, self.group, is_master=self.is_master, owner=self.node)
         )
         self._log, self._mark = opened.log, opened.mark
+        self._raw = RawSession(PageSeal(disk, self.ctx.emit) if self.group.compat is None else None)
         self._synced_bytes = opened.log.written_bytes
         self._commit = GroupCommit(
             log=opened.log,
@@ -178,6 +180,7 @@ class Store(Actor[_Inbox]):
         """An ordered stop syncs what is left, removes the spare file, then the abort file (unless
         something was not dispatched). After the syncer's crash no further sync proves anything.
         """
+        self._raw.close()
         ordered = reason in (StopReason.NORMAL, StopReason.SHUTDOWN) and self.syncer.alive
         paths, disk = (*self._unsynced, *self._log.take_dirty()), self.env.disk
         synced = self._synced_bytes if ordered else None
@@ -324,7 +327,7 @@ class Store(Actor[_Inbox]):
     async def _append_raw(self, messages: list[AppendRaw]) -> None:
         """What was written is told as one; what is refused, behind it."""
         before = self._grown()
-        done = self._raw.write(self._log, messages, self._raw_refusal())
+        done = await self._raw.write(self._log, messages, self._raw_refusal())
         if done.first_bytes is not None:
             self._cleaner.wrote()
             if done.ends_frame:
@@ -333,8 +336,7 @@ class Store(Actor[_Inbox]):
                 self._in_frame = True
             self._offer_written()
             session, first, end = self._raw.session, done.first_bytes, self._log.written_bytes
-            told = events.BytesReceived(session=session, first_bytes=first, next_bytes=end)
-            self.ctx.emit(told)
+            self.ctx.emit(events.BytesReceived(session=session, first_bytes=first, next_bytes=end))
         if done.refused is not None:
             await self._refuse(done.refused)
 
@@ -347,8 +349,7 @@ class Store(Actor[_Inbox]):
         session, offset = refused.message.session, refused.message.offset_bytes
         self._in_frame, error = False, refused.error
         reason = self._clean_now(error) if isinstance(error, NoRoom) else str(error)
-        told = events.RawAppendRefused(session=session, offset_bytes=offset, reason=reason)
-        self.ctx.emit(told)
+        self.ctx.emit(events.RawAppendRefused(session=session, offset_bytes=offset, reason=reason))
         await refused.source.tell(RawRefused(session=session, reason=reason))
         if isinstance(error, OSError) and not isinstance(error, NoRoom):
             raise self._write_failed(error) from error

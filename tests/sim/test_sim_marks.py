@@ -164,6 +164,7 @@ def test_what_happened_is_counted(seen: list[Observation], expected: dict[str, i
         (store.QueueRebuilt(topic="t", queue_id=0), ["mark queue rebuilt"]),
         (store.WriteFailed(error="x", offset_bytes=0), ["mark write failed"]),
         (store.SyncFailed(error="x", paths=()), ["mark sync failed"]),
+        (store.PageSealed(offset_bytes=4096), ["mark page sealed"]),
     ],
 )
 def test_an_event_is_a_mark(event: Any, names: list[str]) -> None:
