@@ -2,8 +2,8 @@
 
 Content is kept in pages of 4 KiB. A write changes the page cache only; a sync makes durable what
 had been written when it began. A power loss keeps, of every page that was not synced, either the
-old or a new version, chosen by chance and page by page; file sizes and the order of creations,
-renames and removals (`namespace`) likewise. A kill keeps all that was written.
+old or a newer version, chosen by chance and page by page (`pages`); file sizes and the order of
+creations, renames and removals (`namespace`) likewise. A kill keeps all that was written.
 
 One process at a time uses the disk: `kill` and `power_loss` make all its handles useless and
 release its locks.
@@ -22,7 +22,7 @@ import trio
 from actors.env.protocols import FileStat, Held, LockedByUs
 from actors.sim.disk_faults import DiskFaults
 from actors.sim.namespace import Namespace
-from actors.sim.pages import PAGE_BYTES, Inode
+from actors.sim.pages import PAGE_BYTES, Inode, Writeback
 
 EPOCH_MS = 1_700_000_000_000
 """Wall clock of simulated machines at virtual time 0, before skew."""
@@ -36,11 +36,14 @@ class DiskOptions:
         sync_min_s: every sync takes at least this long.
         sync_mean_s: mean; what is above the minimum is exponentially distributed.
         capacity_bytes: writes beyond it fail with ENOSPC.
+        writeback_share: of the writes to a page that is not synced, those before which the kernel
+            has written it back.
     """
 
     sync_min_s: float = 0.0002
     sync_mean_s: float = 0.001
     capacity_bytes: int = 1 << 40
+    writeback_share: float = 0.0
 
 
 def os_error(code: int, path: str) -> OSError:
@@ -202,9 +205,11 @@ class SimDisk:
         rng: source of sync times, short writes and power losses.
         options: see there.
         wall_clock_ms: this machine's clock, for modification times.
+        kernel: source of what is written back unasked; a fixed one if None.
 
     Attributes:
         faults: what goes wrong, and how often each kind took effect.
+        writeback: how often its kernel writes pages back unasked, and what became of them.
         unlinked: by path, the file that last bore a name that was removed.
         on_sync: told of the paths of each sync that takes time, as it begins.
         life: raised whenever the process that uses the disk ends.
@@ -215,8 +220,10 @@ class SimDisk:
         rng: random.Random,
         options: DiskOptions | None = None,
         wall_clock_ms: Callable[[], int] = virtual_wall_clock_ms,
+        kernel: random.Random | None = None,
     ) -> None:
         self.options = options or DiskOptions()
+        self.writeback = Writeback(self.options.writeback_share, kernel or random.Random(0))
         self.faults = DiskFaults(rng)
         self.unlinked: dict[str, Inode] = {}
         self.on_sync: Callable[[Sequence[str]], None] = lambda paths: None
@@ -234,7 +241,7 @@ class SimDisk:
         assert mode in ("r", "w", "x"), mode
         if mode == "x":
             self.faults.check("create", path)
-            inode = Inode(modified_ms=self.wall_clock_ms())
+            inode = Inode(modified_ms=self.wall_clock_ms(), writeback=self.writeback)
             self._names.create(path, inode)
         else:
             inode = self._names.file(path)

@@ -28,7 +28,7 @@ def outcome_of(
         fingerprint=world.fingerprint.hexdigest(),
         digest=history.digest(),
         violations=tuple(history.violations),
-        counts={**counts, **_fault_counts(faults), **_restarts(machines)},
+        counts={**counts, **_fault_counts(faults), **_restarts(machines), **_kept(machines)},
         virtual_s=trio.current_time(),
         steps=world.fingerprint.steps,
     )
@@ -42,3 +42,9 @@ def _fault_counts(faults: Runner) -> dict[str, int]:
 def _restarts(machines: SimMachines[Any]) -> dict[str, int]:
     """How often nodes were started again, likewise."""
     return {"restarts": sum(max(0, node.boots - 1) for node in machines.world.nodes)}
+
+
+def _kept(machines: SimMachines[Any]) -> dict[str, int]:
+    """Pages that a power loss left as the kernel had written them back between two writes."""
+    pages = sum(node.disk.writeback.kept for node in machines.world.nodes)
+    return {"mark page as it was written back": pages} if pages else {}

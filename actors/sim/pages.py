@@ -1,9 +1,10 @@
 """The content of one simulated file: pages as written, and pages as durable.
 
-Every unsynced page remembers the version that is on the disk and, while syncs run, the versions
-that they carry; a power loss picks one of them or the newest. After a sync that failed the pages
-count as clean, as Linux treats them, but are not on the disk: only another write and sync of the
-same page can make it durable again.
+Every unsynced page remembers the version that is on the disk, while syncs run the versions that
+they carry, and with `Writeback` one that the kernel has written back by itself between two writes;
+a power loss picks one of them or the newest. A page is one piece: no power loss tears it. After a
+sync that failed the pages count as clean, as Linux treats them, but are not on the disk: only
+another write and sync of the same page can make it durable again.
 """
 
 from __future__ import annotations
@@ -15,6 +16,24 @@ import attrs
 
 PAGE_BYTES = 4096
 _ZEROS = bytes(PAGE_BYTES)
+
+
+@attrs.define(eq=False)
+class Writeback:
+    """A kernel that writes pages back whenever it likes.
+
+    Attributes:
+        share: of the writes to a page that is not synced, those before which it was written back.
+        rng: decides that, and nothing else.
+        kept: how often a power loss has left such a version.
+    """
+
+    share: float
+    rng: random.Random
+    kept: int = 0
+
+    def happens(self) -> bool:
+        return self.share > 0.0 and self.rng.random() < self.share
 
 
 @attrs.define(eq=False)
@@ -36,6 +55,7 @@ class Inode:
 
     modified_ms: int
     size_bytes: int = 0
+    writeback: Writeback | None = None
     durable_changes: int = attrs.field(init=False, default=0)
     _pages: dict[int, bytearray] = attrs.field(init=False, factory=dict)
     _allocated: set[int] = attrs.field(init=False, factory=set)
@@ -44,6 +64,8 @@ class Inode:
     _lost: dict[int, None] = attrs.field(init=False, factory=dict)  # of a sync that failed
     _syncs: dict[int, tuple[int, dict[int, bytes]]] = attrs.field(init=False, factory=dict)
     _sync_next: int = attrs.field(init=False, default=0)
+    # By page: the last version that was written back, and the number of the sync that came next.
+    _written_back: dict[int, tuple[int, bytes]] = attrs.field(init=False, factory=dict)
 
     # As the process sees it.
 
@@ -55,6 +77,8 @@ class Inode:
         for number in range(offset // PAGE_BYTES, (end - 1) // PAGE_BYTES + 1):
             start = number * PAGE_BYTES
             low, high = max(offset, start), min(end, start + PAGE_BYTES)
+            if number in self._dirty and self.writeback and self.writeback.happens():
+                self._written_back[number] = (self._sync_next, self._version(number))
             page = self._page(number)
             page[low - start : high - start] = view[low - offset : high - offset]
         self.size_bytes = max(self.size_bytes, end)
@@ -65,6 +89,7 @@ class Inode:
             for number in [number for number in self._pages if number >= first_gone]:
                 del self._pages[number]
                 self._touch(number)
+                self._written_back.pop(number, None)
             self._allocated = {number for number in self._allocated if number < first_gone}
             rest = size_bytes % PAGE_BYTES
             if rest and size_bytes // PAGE_BYTES in self._pages:
@@ -122,6 +147,8 @@ class Inode:
             if before != version:
                 on_disk.older[page] = before
             on_disk.pages[page] = version
+            if page in self._written_back and self._written_back[page][0] <= number:
+                del self._written_back[page]  # it is older than what this sync carried
         for earlier in [each for each in self._syncs if each < number]:
             self._syncs[earlier] = (size_bytes, {})
 
@@ -156,8 +183,12 @@ class Inode:
             candidates.setdefault(number, []).append(self._version(number))
         sizes.append(self.size_bytes)
         for number, versions in sorted(candidates.items()):
+            if number in self._written_back:
+                versions.append(self._written_back[number][1])
             kept = rng.choice([on_disk.pages.get(number, _ZEROS), *versions])
             on_disk.pages[number] = kept
+            if self.writeback and number in self._written_back:
+                self.writeback.kept += kept is versions[-1]
         on_disk.size_bytes = rng.choice(sizes) if len(set(sizes)) > 1 else sizes[0]
         self._restart_from_disk()
 
@@ -167,6 +198,7 @@ class Inode:
         self._syncs.clear()
         self._dirty.clear()
         self._lost.clear()
+        self._written_back.clear()
         self._pages.clear()
         self.size_bytes = on_disk.size_bytes
         end = -(-self.size_bytes // PAGE_BYTES)
@@ -209,6 +241,11 @@ class Inode:
                 altered = bytearray(versions.get(number, _ZEROS))
                 altered[at] = change(altered[at])
                 versions[number] = bytes(altered)
+        if number in self._written_back:
+            stamp, version = self._written_back[number]
+            altered = bytearray(version)
+            altered[at] = change(altered[at])
+            self._written_back[number] = (stamp, bytes(altered))
 
     def durable_bytes(self) -> bytes:
         """The synced content; pages with newer unsynced versions in their old one."""

@@ -55,6 +55,8 @@ EXPIRY: Final[dict[str, Any]] = {
     "index_units_count": 200,
 }
 """Groups of so many runs delete files of an hour's age, and have small ones."""
+WRITEBACK_SHARES: Final = (0.0, 0.1, 0.5)
+"""How busy the machines' kernels are."""
 PLACES: Final = (
     *("commitlog", "commitlog", "consumequeue", "index", "/events/", "synced", "checkpoint", ""),
 )
@@ -112,7 +114,10 @@ def draw_plan(seed: str) -> ClassicPlan:
         settings=settings,
         skews_ms={name: rng.choice([0, 0, rng.randint(-60_000, 60_000)]) for name in names},
         network=draw_network(random.Random(f"{seed}:plan:network")),
-        disk=draw_disk(random.Random(f"{seed}:plan:disk")),
+        disk=attrs.evolve(
+            draw_disk(random.Random(f"{seed}:plan:disk")),
+            writeback_share=random.Random(f"{seed}:plan:writeback").choice(WRITEBACK_SHARES),
+        ),
         policy=_draw_policy(random.Random(f"{seed}:plan:policy")),
         tell_yields=random.Random(f"{seed}:plan:tell").choice([0.0, 0.05, 0.3]),
         load=workload.draw_options(random.Random(f"{seed}:plan:load"), busy=expires),

@@ -68,6 +68,8 @@ MARKS: Final = (
     "mark slave refused: diverged",
     "mark slave's log cut",
     "mark tail cut at a bad record",
+    "mark page as it was written back",
+    "mark page sealed",
     "mark catch-up over files",
     "mark catch-up from nothing",
     "mark file deleted: age",

@@ -104,9 +104,9 @@ class World:
     def add_node(self, name: str, address: str, *more: str, skew_ms: int = 0) -> SimNode:
         """A new machine, switched on and without a process."""
         self.network.add_host(name, address, *more)
-        node = SimNode(
-            self, name, address, SimDisk(self.rng(f"{name}:disk"), self._disk_options), skew_ms
-        )
+        kernel = self.rng(f"{name}:writeback")
+        disk = SimDisk(self.rng(f"{name}:disk"), self._disk_options, kernel=kernel)
+        node = SimNode(self, name, address, disk, skew_ms)
         node.disk.wall_clock_ms = node.wall_clock_ms
         self._nodes[name] = node
         return node
