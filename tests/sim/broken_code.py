@@ -22,6 +22,7 @@ from broken_store import (
     failed_sync_at_a_stop,
     mark_before_sync,
     names_are_not_synced,
+    no_page_seal,
     no_sync_at_the_start,
     received_twice,
     recovery_cuts_below_the_mark,
@@ -52,7 +53,7 @@ def acknowledge_before_write(patch: Patch) -> None:
     """The log takes bytes for written that it writes with the next ones."""
     real, late = CommitLog.append, dict[int, bytes]()
 
-    def append(log: CommitLog, data: Any) -> None:
+    def append(log: CommitLog, data: Any, size_bytes: int | None = None) -> None:
         before = late.pop(id(log), b"")
         at = log.written_bytes
         if before:
@@ -60,7 +61,9 @@ def acknowledge_before_write(patch: Patch) -> None:
             real(log, before)
         assert log.written_bytes == at
         log.reserve(at + len(data))
-        if at // log.segment_bytes == (at + len(data)) // log.segment_bytes:
+        if size_bytes is not None:
+            real(log, data, size_bytes)
+        elif at // log.segment_bytes == (at + len(data)) // log.segment_bytes:
             late[id(log)] = bytes(data)
             log.written_bytes += len(data)
         else:
@@ -232,6 +235,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     mark_before_sync,
     recovery_cuts_below_the_mark,
     torn_record_kept,
+    no_page_seal,
     no_sync_at_the_start,
     failed_sync_at_a_stop,
     names_are_not_synced,

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import pytest
 
-from actors.storage import opening, recovery
+from actors.storage import opening, raw_session, recovery
 from actors.storage.commit_log import CommitLog
 from actors.storage.consume_queue import ConsumeQueues
 from actors.storage.derived_files import DerivedFiles
@@ -62,6 +62,11 @@ def recovery_cuts_below_the_mark(patch: Patch) -> None:
 def torn_record_kept(patch: Patch) -> None:
     """A record that was written in part is kept, for the checksum covers its body alone."""
     patch.setattr(recovery, "_is_torn", lambda *args: False)
+
+
+def no_page_seal(patch: Patch) -> None:
+    """Received bytes are written on over a page's end wherever the last ones ended in it."""
+    patch.setattr(raw_session, "bytes_to_seal", lambda *args: 0)
 
 
 def no_sync_at_the_start(patch: Patch) -> None:

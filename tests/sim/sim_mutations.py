@@ -7,8 +7,8 @@ prints a table mutation -> checker -> seed -> the guarantee of the group that it
 code 1 if one is caught at none of the seeds. A mutation is a function that patches; a seed at which
 the unbroken code does not pass either catches nothing. `--shrink` cuts
 each failing run down and keeps it as tests/scripts/mutations/NAME.toml (mutations/dledger), which a
-test then runs with the mutation and without. What no drawn run of DLedger's groups can be relied on
-to show has such a script too, and "script" for a seed.
+test then runs with the mutation and without. What no drawn run can be relied on to show has such a
+script too, and "script" for a seed.
 """
 
 from __future__ import annotations
@@ -49,6 +49,9 @@ RUNS_MAX = 12
 FOLDERS = {"classic": SCRIPTS, "dledger": SCRIPTS / "dledger"}
 OF_MODE = {"classic": MUTATIONS, "dledger": LEDGER_MUTATIONS}
 SCRIPTED = {path.stem for path in FOLDERS["dledger"].glob("*.toml")}
+"""Of DLedger's."""
+BY_SCRIPT = {"classic": {"no_page_seal"}, "dledger": SCRIPTED}
+"""What is looked for in its script alone."""
 
 
 @attrs.frozen
@@ -172,7 +175,7 @@ def main(arguments: list[str] | None = None) -> int:
         if args.names and mutation.__name__ not in args.names:
             continue
         begin_s = os.times().elapsed
-        if mutation in LEDGER_MUTATIONS and mutation.__name__ in SCRIPTED:
+        if mutation.__name__ in BY_SCRIPT[args.mode]:
             found = hunt_in_script(mutation, args.mode)
         else:
             found = hunt(mutation, seeds, args.mode)
