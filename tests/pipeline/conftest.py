@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from logs_kit import Day, simulate
 
 from actors.pipeline.session import Profile, open_session
 
@@ -44,3 +45,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = open_session(Profile.TEST, scratch=tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def day(tmp_path_factory: pytest.TempPathFactory) -> Day:
+    """The event logs of one simulated day. Not to be changed: copy it."""
+    folder = tmp_path_factory.mktemp("day")
+    return Day(folder, simulate(folder))

@@ -1,0 +1,217 @@
+"""Bronze: every line of every event file once, as it was, with what can be known of each alone.
+
+A stateless stream over the files, which ends when all are read. Its checkpoint knows the files that
+it has seen, so the next run reads only new ones. A batch of files becomes one folder,
+`bronze/events/batch=N`, written anew if its run was killed meanwhile: whoever reads the folders,
+with Spark or without, finds each line once. (Spark's own file sink leaves a killed run's files
+beside the good ones, and only Spark knows which are which.)
+
+| Column | Type | Meaning |
+|---|---|---|
+| node .. kind | as in the envelope | null where the line is no event |
+| line | string | the whole line; null in a row about a file |
+| problem | string | null for an event; else why the line is none, or what is wrong with its file |
+| day | string | of the file's folder, "2026-01-31"; "" if it has none |
+| file | string | where it was read |
+| line_number | bigint | from 1 |
+| batch | int | from the folder's name |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+
+import attrs
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as fn
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+
+from actors.events.codec import KINDS
+from actors.pipeline import event_files
+from actors.pipeline.errors import PipelineError
+from actors.pipeline.event_schema import CORRUPT, ENVELOPE, line_schema
+from actors.pipeline.places import Place, event_pattern
+
+FILES_PER_BATCH = 64
+"""Some 3 million events: what a killed run has to do again."""
+NO_EVENT = "not an event"
+NO_JSON = "not a line of JSON that fits"
+LAYER = "bronze"
+_FILES = "path string, modificationTime timestamp, length bigint, content binary"
+"""Spark's columns of files. Nobody asks for the content here: workers read it by `path`."""
+
+
+SCHEMA = StructType(
+    [
+        *ENVELOPE,
+        StructField("line", StringType()),
+        StructField("problem", StringType()),
+        StructField("day", StringType()),
+        StructField("file", StringType()),
+        StructField("line_number", LongType()),
+        StructField("batch", IntegerType()),
+    ]
+)
+
+
+@attrs.frozen(kw_only=True)
+class BatchRead:
+    """One batch of files, as it is written.
+
+    Attributes:
+        batch: its number, from 0.
+        files: what was read, each with its bytes, sorted.
+        events: good lines.
+        problems: lines that are no events, and files with something wrong.
+        unknown: good lines whose kind the catalogue lacks; they are among the events.
+    """
+
+    batch: int
+    files: tuple[tuple[str, int], ...]
+    events: int
+    problems: int
+    unknown: int
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(size for _, size in self.files)
+
+
+def rows_of(lines: DataFrame) -> DataFrame:
+    """Lines (`event_files.LINES`) -> bronze's columns, but for `batch`."""
+    schema = line_schema()
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    read = lines.withColumn("event", fn.from_json("line", schema, options))
+    required = [fn.col(f"event.{name}").isNull() for name in ENVELOPE.names]
+    lacking = required[0]
+    for each in required[1:]:
+        lacking = lacking | each
+    problem = (
+        fn.when(fn.col("problem").isNotNull(), fn.col("problem"))
+        .when(fn.col(f"event.{CORRUPT}").isNotNull(), fn.lit(NO_JSON))
+        .when(lacking, fn.lit(NO_EVENT))
+    )
+    good = problem.isNull()
+    return read.select(
+        *(fn.when(good, fn.col(f"event.{name}")).alias(name) for name in ENVELOPE.names),
+        "line",
+        problem.alias("problem"),
+        fn.regexp_extract("file", r"/dt=([^/]*)/", 1).alias("day"),
+        "file",
+        "line_number",
+    )
+
+
+def read_lines(files: DataFrame) -> DataFrame:
+    """Files (column `path`) -> `event_files.LINES`."""
+    return files.select("path").mapInArrow(event_files.read_files, event_files.LINES)
+
+
+def ingest(
+    spark: SparkSession,
+    data: Place,
+    out: Place,
+    tell: Callable[[BatchRead], None],
+    files_per_batch: int = FILES_PER_BATCH,
+) -> None:
+    """Read what no earlier run has read, into `out/bronze`.
+
+    Args:
+        tell: called for each batch, once it is written.
+
+    Raises:
+        PipelineError: no event logs, or `out` belongs to other ones.
+    """
+    root = event_pattern(data)
+    _claim(out, data)
+    stream = (
+        spark.readStream.format("binaryFile")
+        .schema(_FILES)
+        .option("recursiveFileLookup", "true")
+        .option("pathGlobFilter", "*.{jsonl,jsonl.gz}")
+        .option("maxFilesPerTrigger", files_per_batch)
+        .option("maxFileAge", "36500d")
+        .load(root)
+        .select("path", "length")
+    )
+
+    def write(files: DataFrame, batch: int) -> None:
+        tell(_write_batch(files, batch, out))
+
+    query = (
+        stream.writeStream.foreachBatch(write)
+        .option("checkpointLocation", str(out / LAYER / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+
+def read_bronze(spark: SparkSession, out: Place) -> DataFrame:
+    """All that was ingested, compacted or not. Raises: PipelineError if nothing was."""
+    fresh = batches_after(out, compacted_through(out))
+    note = days_note(out).read_json() or {}
+    parts = [read_batches(spark, out, fresh)] if fresh else []
+    days = out / LAYER / "days"
+    for name in note.get("folders", []):
+        parts.append(spark.read.schema(SCHEMA).parquet(str(days / name)).select(*SCHEMA.names))
+    if not parts:
+        raise PipelineError(f"{out}: no bronze here; run the step `bronze` first")
+    return reduce(DataFrame.unionByName, parts)
+
+
+def read_batches(spark: SparkSession, out: Place, batches: Sequence[int]) -> DataFrame:
+    """The rows of some batches."""
+    root = out / LAYER / "events"
+    folders = [str(root / f"batch={batch:06d}") for batch in batches]
+    reader = spark.read.schema(SCHEMA).option("basePath", str(root))
+    return reader.parquet(*folders).select(*SCHEMA.names)
+
+
+def batches_after(out: Place, batch: int) -> list[int]:
+    """The numbers of the batches above `batch` that are there, rising."""
+    names = (out / LAYER / "events").children()
+    found = (int(name.removeprefix("batch=")) for name in names if name.startswith("batch="))
+    return sorted(number for number in found if number > batch)
+
+
+def days_note(out: Place) -> Place:
+    """The note of `compaction`: `through`, the last batch in `folders` of `bronze/days`."""
+    return out / LAYER / "days.json"
+
+
+def compacted_through(out: Place) -> int:
+    """The last batch that is compacted; -1: none is."""
+    through = (days_note(out).read_json() or {"through": -1}).get("through")
+    if not isinstance(through, int):
+        raise PipelineError(f"{days_note(out)}: it names no batch")
+    return through
+
+
+def _write_batch(files: DataFrame, batch: int, out: Place) -> BatchRead:
+    found = sorted((row["path"], row["length"]) for row in files.collect())
+    seen = Observation()
+    good = fn.col("problem").isNull()
+    unknown = good & ~fn.col("kind").isin(*KINDS)
+    rows = rows_of(read_lines(files)).observe(
+        seen,
+        fn.count_if(good).alias("events"),
+        fn.count_if(~good).alias("problems"),
+        fn.count_if(unknown).alias("unknown"),
+    )
+    folder = out / LAYER / "events" / f"batch={batch:06d}"
+    rows.write.mode("overwrite").option("compression", "zstd").parquet(str(folder))
+    return BatchRead(batch=batch, files=tuple(found), **seen.get)
+
+
+def _claim(out: Place, data: Place) -> None:
+    """`out` belongs to one data directory: the checkpoint knows only files of that."""
+    note = out / LAYER / "source.json"
+    known = note.read_json()
+    if known is None:
+        if (out / LAYER).children():
+            raise PipelineError(f"{out / LAYER}: something else is in it")
+        note.write_json({"data": str(data)})
+    elif known.get("data") != str(data):
+        raise PipelineError(f"{out}: its bronze is of {known.get('data')}, not of {data}")

@@ -1,0 +1,144 @@
+"""Where the steps read and write: a path, or the URI of any store that pyarrow knows.
+
+All that the driver itself does with files is here: it looks what is there before Spark is started,
+so that a mistake is one line, and it keeps the small notes beside the tables.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import posixpath
+import re
+from typing import Any
+
+import attrs
+import pyarrow.fs
+from pyarrow.fs import FileSelector, FileType
+
+from actors.pipeline import event_files
+from actors.pipeline.errors import PipelineError
+
+_FOR_SPARK = re.compile(r"([][{}*?\\])")
+"""What Spark would take for a pattern in the name of a folder."""
+
+
+def _without_slash(name: str) -> str:
+    return name.rstrip("/") or "/"
+
+
+@attrs.frozen
+class Place:
+    """A folder or file.
+
+    Attributes:
+        name: as it was given, without a slash at its end; Spark takes it.
+    """
+
+    name: str = attrs.field(converter=_without_slash)
+
+    def __truediv__(self, more: str) -> Place:
+        return Place(posixpath.join(self.name, more))
+
+    def __str__(self) -> str:
+        return self.name
+
+    def absolute(self) -> Place:
+        """A path from the root on, which means the same to Java; a URI as it is."""
+        return self if ":/" in self.name else Place(os.path.abspath(self.name))
+
+    def is_folder(self) -> bool:
+        return self._type() is FileType.Directory
+
+    def exists(self) -> bool:
+        return self._type() is not FileType.NotFound
+
+    def children(self) -> list[str]:
+        """The names in a folder, sorted; none if there is no such folder."""
+        system, path = self._system()
+        found = system.get_file_info(FileSelector(path, allow_not_found=True))
+        return sorted(info.base_name for info in found)
+
+    def read_json(self) -> dict[str, Any] | None:
+        """A note; None if there is none. Raises: PipelineError for what is no note."""
+        if not self.exists():
+            return None
+        try:
+            found = json.loads(event_files.read_bytes(self.name))
+        except ValueError as error:
+            raise PipelineError(f"{self}: not a note of this program: {error}") from error
+        if not isinstance(found, dict):
+            raise PipelineError(f"{self}: not a note of this program")
+        return found
+
+    def write_json(self, note: dict[str, Any]) -> None:
+        """Replace a note: it is the old one or the new one at any moment."""
+        system, path = self._system()
+        system.create_dir(posixpath.dirname(path), recursive=True)
+        with system.open_output_stream(f"{path}.new") as file:
+            file.write(json.dumps(note, sort_keys=True).encode())
+        system.move(f"{path}.new", path)
+
+    def remove(self) -> None:
+        """A folder with all in it; harmless if there is none."""
+        system, path = self._system()
+        if self.is_folder():
+            system.delete_dir(path)
+
+    def _type(self) -> FileType:
+        system, path = self._system()
+        return system.get_file_info(path).type
+
+    def _system(self) -> tuple[pyarrow.fs.FileSystem, str]:
+        try:
+            return event_files.system_of(self.name)
+        except (ValueError, OSError) as error:
+            raise PipelineError(f"{self.name}: {error}") from error
+
+
+def event_folders(data: Place) -> list[Place]:
+    """The `events/` folders of a data directory: a cluster's, a node's, or such a folder itself.
+
+    Raises:
+        PipelineError: nothing there is an event log that can be read; it says what is there.
+    """
+    if not data.exists():
+        raise PipelineError(f"{data}: no such folder")
+    if not data.is_folder():
+        raise PipelineError(f"{data}: a file; expected a data directory with NODE/events/")
+    alone = [each for each in (data, data / "events") if _formats(each)]
+    nodes = [data / name / "events" for name in data.children()]
+    found = alone or [each for each in nodes if _formats(each)]
+    if not found:
+        what = "no NODE/events/v=1/ in it" if data.children() else "it is empty"
+        raise PipelineError(f"{data}: no event logs here, {what}")
+    if not any(event_files.FORMAT in _formats(each) for each in found):
+        formats = sorted({name for each in found for name in _formats(each)})
+        raise PipelineError(
+            f"{data}: event logs of format {', '.join(formats)}; "
+            f"this version reads {event_files.FORMAT}"
+        )
+    return found
+
+
+def event_pattern(data: Place) -> str:
+    """What Spark has to read, nodes that come later included. Raises: as `event_folders`."""
+    found = event_folders(data)
+    for alone in (data, data / "events"):
+        if alone in found:
+            return _FOR_SPARK.sub(r"\\\1", str(alone / event_files.FORMAT))
+    return _FOR_SPARK.sub(r"\\\1", str(data)) + f"/*/events/{event_files.FORMAT}"
+
+
+def other_formats(folders: list[Place]) -> list[str]:
+    """Formats beside ours, "FOLDER/v=2": they are left alone, and the user is told."""
+    return [
+        f"{each}/{name}"
+        for each in folders
+        for name in _formats(each)
+        if name != event_files.FORMAT
+    ]
+
+
+def _formats(folder: Place) -> list[str]:
+    return [name for name in folder.children() if name.startswith("v=")]

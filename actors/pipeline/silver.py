@@ -1,0 +1,144 @@
+"""Silver: each event once, with typed columns, and what is known of each boot's completeness.
+
+The key of an event is (node, boot, seq). `events` has one row for each key, however often its line
+was found (a backup read beside the original, a file that was copied), partitioned by kind; `view`
+gives the rows of one kind with that kind's columns.
+
+| Column | Type | Meaning |
+|---|---|---|
+| node .. kind | as in the envelope | never null |
+| group | string | that the event names or, if none, whose actor said it; "" for the node's own |
+| every field of every kind | `event_schema` | null where the kind has no such field |
+| copies | bigint | how many lines had this key |
+| differ | boolean | they were not all equal: somebody has changed a log |
+| mistyped | boolean | a field had another type than the catalogue says; it is null |
+| line | string | of kinds that the catalogue lacks; else null |
+| day | string | of the file's folder |
+
+`boots` and `holes` say what is missing. A hole that an EventsDropped names is no fault of the log;
+a boot without NodeStopped ended by a crash, or is not over, and its end is open.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as fn
+from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
+
+from actors.events.codec import KINDS
+from actors.pipeline.event_schema import CORRUPT, ENVELOPE, all_fields, fields_of, line_schema
+
+KEY = ("node", "boot", "seq")
+SCHEMA = StructType(
+    [
+        *ENVELOPE,
+        StructField("group", StringType()),
+        *(field for field in all_fields() if field.name != "group"),
+        StructField("copies", LongType()),
+        StructField("differ", BooleanType()),
+        StructField("mistyped", BooleanType()),
+        StructField("line", StringType()),
+        StructField("day", StringType()),
+    ]
+)
+"""Of `events`; a test holds it and `typed` together."""
+_OF_THE_NODE = ("event_log", "api")
+"""Parts of a node that stand where others have their group, /n0/GROUP/...; and see `group_of`."""
+
+
+def typed(bronze: DataFrame) -> DataFrame:
+    """Bronze -> `events`: one row for each key, its fields in columns of their own."""
+    good = bronze.where(fn.col("problem").isNull())
+    once = good.groupBy(*KEY).agg(
+        fn.min("line").alias("line"),
+        fn.count(fn.lit(1)).alias("copies"),
+        (fn.min("line") != fn.max("line")).alias("differ"),
+        fn.min("day").alias("day"),
+    )
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    read = once.withColumn("event", fn.from_json("line", line_schema(all_fields()), options))
+    known = fn.col("event.kind").isin(*KINDS)
+    return read.select(
+        *(fn.col(f"event.{name}") for name in ENVELOPE.names),
+        fn.coalesce("event.group", group_of(fn.col("event.path"))).alias("group"),
+        *(fn.col(f"event.{name}") for name in all_fields().names if name != "group"),
+        "copies",
+        "differ",
+        fn.col(f"event.{CORRUPT}").isNotNull().alias("mistyped"),
+        fn.when(~known, fn.col("line")).alias("line"),
+        "day",
+    )
+
+
+def group_of(path: Column) -> Column:
+    """The group in an actor's path: /n0/orders/storage/store, /n0/roles/orders -> "orders"."""
+    parts = fn.split(path, "/")
+    second = fn.coalesce(fn.get(parts, fn.lit(2)), fn.lit(""))
+    named = fn.coalesce(fn.get(parts, fn.lit(3)), fn.lit(""))
+    return fn.when(second == "roles", named).when(second.isin(*_OF_THE_NODE), "").otherwise(second)
+
+
+def view(events: DataFrame, kind: str) -> DataFrame:
+    """The rows of one kind, with the envelope, `group` and that kind's own columns.
+
+    Raises: KeyError for a kind that the catalogue lacks.
+    """
+    names = [*ENVELOPE.names, "group", *fields_of(kind).names]
+    return events.where(fn.col("kind") == kind).select(*dict.fromkeys(names))
+
+
+def holes(events: DataFrame) -> DataFrame:
+    """Ranges of `seq` that no event has: node, boot, first_seq, last_seq, named.
+
+    What lies before a boot's first event is no hole: old files are deleted.
+    """
+    before = fn.lag("seq").over(Window.partitionBy("node", "boot").orderBy("seq"))
+    found = (
+        events.select(*KEY)
+        .withColumn("before", before)
+        .where(fn.col("seq") > fn.col("before") + 1)
+        .select(
+            "node",
+            "boot",
+            (fn.col("before") + 1).alias("first_seq"),
+            (fn.col("seq") - 1).alias("last_seq"),
+        )
+    )
+    dropped = view(events, "EventsDropped").select(
+        "node", "boot", "first_seq", "last_seq", fn.lit(True).alias("named")
+    )
+    joined = found.join(dropped, ["node", "boot", "first_seq", "last_seq"], "left")
+    return joined.withColumn("named", fn.coalesce("named", fn.lit(False)))
+
+
+def boots(events: DataFrame) -> DataFrame:
+    """One row for each boot of each node, in which nothing is compared between nodes.
+
+    Columns: node, boot; first_seq, last_seq; first_us, last_us (the node's clock); events; copies
+    (lines beyond the first with their key); differ, mistyped, unknown (events); dropped, missing
+    (events in holes that are named, and that are not); started, ended (NodeStarted is the first,
+    NodeStopped the last).
+    """
+    counted = events.groupBy("node", "boot").agg(
+        fn.min("seq").alias("first_seq"),
+        fn.max("seq").alias("last_seq"),
+        fn.min_by("ts_us", "seq").alias("first_us"),
+        fn.max_by("ts_us", "seq").alias("last_us"),
+        fn.count(fn.lit(1)).alias("events"),
+        fn.sum(fn.col("copies") - 1).alias("copies"),
+        fn.count_if("differ").alias("differ"),
+        fn.count_if("mistyped").alias("mistyped"),
+        fn.count_if(fn.col("line").isNotNull()).alias("unknown"),
+        (fn.min_by("kind", "seq") == "NodeStarted").alias("started"),
+        (fn.max_by("kind", "seq") == "NodeStopped").alias("ended"),
+    )
+    size = fn.col("last_seq") - fn.col("first_seq") + 1
+    lost = (
+        holes(events)
+        .groupBy("node", "boot")
+        .agg(
+            fn.sum(fn.when(fn.col("named"), size).otherwise(0)).alias("dropped"),
+            fn.sum(fn.when(fn.col("named"), 0).otherwise(size)).alias("missing"),
+        )
+    )
+    return counted.join(lost, ["node", "boot"], "left").fillna(0, ["dropped", "missing"])

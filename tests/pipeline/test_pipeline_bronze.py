@@ -1,0 +1,162 @@
+"""Bronze: each line of real nodes' event logs once, whatever happens to files and runs."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import attrs
+import pytest
+from logs_kit import Day
+from pyspark.sql import SparkSession
+
+from actors.pipeline import bronze
+from actors.pipeline.bronze import BatchRead
+from actors.pipeline.compaction import compact
+from actors.pipeline.errors import PipelineError
+from actors.pipeline.places import Place
+from actors.storage import event_files
+
+UNKNOWN = (
+    '{"node":"n1","boot":9,"seq":1,"path":"/n1","incarnation":0,"ts_us":5,"kind":"Sneezed","a":1}'
+)
+
+
+@attrs.define
+class Run:
+    """Bronze of one data directory, run by run."""
+
+    spark: SparkSession
+    data: Place
+    out: Place
+
+    def ingest(self, files_per_batch: int = bronze.FILES_PER_BATCH) -> list[BatchRead]:
+        told: list[BatchRead] = []
+        bronze.ingest(self.spark, self.data, self.out, told.append, files_per_batch)
+        return told
+
+    def keys(self) -> list[tuple[str, int, int]]:
+        found = bronze.read_bronze(self.spark, self.out).where("problem is null")
+        return sorted(tuple(row) for row in found.select("node", "boot", "seq").collect())
+
+    def problems(self) -> list[tuple[str, str]]:
+        found = bronze.read_bronze(self.spark, self.out).where("problem is not null")
+        return sorted(
+            (Path(row["file"]).name, row["problem"])
+            for row in found.select("file", "problem").collect()
+        )
+
+
+@pytest.fixture
+def run(spark: SparkSession, day: Day, tmp_path: Path) -> Run:
+    """A copy of the day's data, and nowhere yet; the folder's name is one to stumble over."""
+    data = tmp_path / "a [b] {c,d} %20*"
+    shutil.copytree(day.folder, data)
+    return Run(spark, Place(str(data)), Place(str(tmp_path / "out")))
+
+
+def test_every_event_comes_once_and_the_next_run_reads_only_what_is_new(run: Run, day: Day) -> None:
+    late = sorted(Path(run.data.name).rglob("*.gz"))[-1]
+    kept = late.rename(Path(run.data.name).parent / "kept")
+    first = run.ingest(files_per_batch=4)
+    assert len(first) == 3
+    assert run.ingest() == []
+    late.parent.mkdir(exist_ok=True)
+    kept.rename(late)
+    (second,) = run.ingest()
+    assert [(Path(path).name, size) for path, size in second.files] == [
+        (late.name, late.stat().st_size)
+    ]
+    assert sum(each.events for each in (*first, second)) == len(day.keys)
+    assert run.keys() == day.keys
+    assert run.problems() == []
+
+
+def test_a_killed_batch_is_written_anew_and_read_once(run: Run, day: Day) -> None:
+    """Killed after some of its files were there and before its end was noted."""
+    run.ingest()
+    (Path(run.out.name) / "bronze/checkpoint/commits/0").unlink()
+    (Path(run.out.name) / "bronze/checkpoint/commits/.0.crc").unlink(missing_ok=True)
+    batch = Path(run.out.name) / "bronze/events/batch=000000"
+    left = next(batch.glob("*.parquet"))
+    shutil.copy(left, batch / "part-left-by-the-killed-run.parquet")
+    assert len(run.keys()) > len(day.keys)
+    (again,) = run.ingest()
+    assert again.events == len(day.keys)
+    assert run.keys() == day.keys
+
+
+def test_compaction_changes_no_row_and_what_comes_later_is_read_beside_it(
+    run: Run, day: Day
+) -> None:
+    late = sorted(Path(run.data.name).rglob("*.gz"))[-1]
+    kept = late.rename(Path(run.data.name).parent / "kept")
+    run.ingest(files_per_batch=6)
+    before = run.keys()
+    batches, files = compact(run.spark, run.out)
+    assert batches == 2
+    assert files >= 2
+    assert run.keys() == before
+    assert compact(run.spark, run.out) == (0, 0)
+    kept.rename(late)
+    run.ingest()
+    assert run.keys() == day.keys
+    assert compact(run.spark, run.out)[0] == 1
+    assert run.keys() == day.keys
+    assert (run.out / "bronze/events").children() == ["batch=000002"]
+    days = (run.out / "bronze/days/through=000001").children()
+    assert [name for name in days if name.startswith("day=")] == [f"day={day.date}"]
+
+
+def test_what_is_damaged_is_counted_and_the_rest_is_read(run: Run, day: Day) -> None:
+    """Truncated gzip, a half-written line, other JSON, an unknown kind, a changed type."""
+    files = sorted(Path(run.data.name).rglob("*.gz"))
+    cut = files[0].read_bytes()
+    whole = sum(len(content.splitlines()) for content in event_files.decompress(cut[:-9])[0])
+    files[0].write_bytes(cut[:-9])
+    folder = files[0].parent
+    good = UNKNOWN.replace("Sneezed", "Coughed")
+    (folder / "a.jsonl").write_text(f'{UNKNOWN}\n{{"x": 1}}\n[1]\n5\n\n{good[:40]}')
+    (folder / "b.jsonl").write_text(UNKNOWN.replace('"seq":1', '"seq":"one"') + "\n")
+    (folder / ".hidden.jsonl.gz.part").write_bytes(b"not looked at")
+    (folder / "notes.txt").write_text("not looked at")
+    (told,) = run.ingest()
+    assert told.unknown == 1
+    lost = len(day.keys) + 1 - told.events
+    in_file = sum(len(part.splitlines()) for part in event_files.decompress(cut)[0])
+    assert 0 <= lost <= in_file - whole
+    problems = run.problems()
+    assert told.problems == len(problems)
+    named = [(name, problem) for name, problem in problems if not name.startswith("000001")]
+    assert named == [
+        ("a.jsonl", bronze.NO_JSON),
+        ("a.jsonl", bronze.NO_JSON),
+        ("a.jsonl", bronze.NO_JSON),
+        ("a.jsonl", bronze.NO_EVENT),
+        ("a.jsonl", bronze.NO_EVENT),
+        ("a.jsonl", "the last line has no end"),
+        ("b.jsonl", bronze.NO_JSON),
+    ]
+    assert any(
+        "it ends too early" in problem for name, problem in problems if name == files[0].name
+    )
+
+
+def test_tables_of_another_directory_are_not_mixed_in(run: Run, tmp_path: Path) -> None:
+    run.ingest()
+    other = tmp_path / "other"
+    shutil.copytree(run.data.name, other)
+    with pytest.raises(PipelineError, match=r"its bronze is of .*, not of .*other"):
+        Run(run.spark, Place(str(other)), run.out).ingest()
+
+
+def test_a_folder_with_something_else_is_refused(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "out/bronze").mkdir(parents=True)
+    (tmp_path / "out/bronze/mine.txt").write_text("mine")
+    with pytest.raises(PipelineError, match="something else is in it"):
+        run.ingest()
+
+
+def test_without_bronze_the_step_is_named(run: Run) -> None:
+    with pytest.raises(PipelineError, match="run the step `bronze` first"):
+        bronze.read_bronze(run.spark, run.out)

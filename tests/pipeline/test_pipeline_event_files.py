@@ -1,0 +1,117 @@
+"""Event files, whole and damaged in every way. Starts no Spark."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from actors.pipeline import event_files
+from actors.pipeline.errors import PipelineError
+from actors.pipeline.event_files import lines_of, read_files, unpack
+from actors.pipeline.places import Place, event_folders, event_pattern, other_formats
+from actors.storage.event_files import compress
+
+LINES = [f"line {number}" for number in range(30)]
+MEMBERS = [
+    compress([f"{line}\n".encode() for line in LINES[at : at + 10]]) for at in range(0, 30, 10)
+]
+FILE = b"".join(MEMBERS)
+
+
+def test_members_that_a_node_writes_are_read_whole() -> None:
+    assert lines_of(FILE) == (LINES, "")
+
+
+def test_plain_lines_are_read_too() -> None:
+    assert lines_of(gzip.decompress(FILE)) == (LINES, "")
+
+
+def test_a_file_cut_anywhere_gives_what_is_readable_and_says_so() -> None:
+    """Never raises, invents nothing, and is silent only where a member ends."""
+    ends = {sum(map(len, MEMBERS[:count])) for count in (1, 2, 3)}
+    for cut in range(len(FILE)):
+        found, problem = lines_of(FILE[:cut])
+        assert (problem == "") == (cut in ends), cut
+        whole = sum(10 for end in ends if end <= cut)
+        assert found[:whole] == LINES[:whole]
+        for line, told in zip(found[:-1], LINES, strict=False):
+            assert line == told
+
+
+@pytest.mark.parametrize("at", [0, 1, 3, 12, len(MEMBERS[0]), len(MEMBERS[0]) + 15])
+def test_a_flipped_byte_is_told(at: int) -> None:
+    damaged = bytearray(FILE)
+    damaged[at] ^= 0xFF
+    found, problem = lines_of(bytes(damaged))
+    if at < 2:
+        assert found != LINES  # it is no gzip any more: lines that are no events
+    elif at != 9:
+        assert "damaged" in problem or found != LINES
+
+
+def test_a_half_written_last_line_is_kept_and_told() -> None:
+    assert lines_of(b'{"a":1}\n{"b"') == (['{"a":1}', '{"b"'], "the last line has no end")
+
+
+def test_an_empty_file_is_told() -> None:
+    assert lines_of(b"") == ([], "the file is empty")
+
+
+def test_what_unpacks_without_end_is_stopped() -> None:
+    found = unpack(gzip.compress(b"\n" * 1_000_000), unpacked_max=1000)
+    assert len(found.data) == 1000
+    assert "more than 1000 bytes" in found.problem
+
+
+def test_no_utf8_is_no_reason_to_stop() -> None:
+    assert lines_of(b"\xff\xfe\n") == (["\ufffd\ufffd"], "")
+
+
+def test_a_worker_gives_every_line_its_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_files, "ROWS_MAX", 7)
+    (tmp_path / "a b%20[c].jsonl.gz").write_bytes(FILE[:-3])
+    paths = pa.record_batch({"path": [f"file:{tmp_path}/a b%20[c].jsonl.gz"]})
+    rows = [row for batch in read_files([paths]) for row in batch.to_pylist()]
+    assert [row["line"] for row in rows] == [*LINES, None]
+    assert [row["line_number"] for row in rows] == list(range(1, 32))
+    assert [bool(row["problem"]) for row in rows] == [False] * 30 + [True]
+
+
+def folder(root: Path, *names: str) -> Place:
+    for name in names:
+        (root / name).mkdir(parents=True)
+    return Place(str(root))
+
+
+def test_a_cluster_a_node_or_the_logs_themselves_are_found(tmp_path: Path) -> None:
+    data = folder(tmp_path / "[x]", "n0/events/v=1/dt=1", "n0/groups", "n1/events/v=1", "n2/events")
+    assert [str(each) for each in event_folders(data)] == [f"{data}/n0/events", f"{data}/n1/events"]
+    assert event_pattern(data) == f"{tmp_path}/\\[x\\]/*/events/v=1"
+    for alone in (data / "n0", data / "n0" / "events"):
+        assert event_pattern(alone) == f"{tmp_path}/\\[x\\]/n0/events/v=1"
+
+
+def test_another_format_beside_ours_is_named(tmp_path: Path) -> None:
+    data = folder(tmp_path, "n0/events/v=1", "n0/events/v=2")
+    assert other_formats(event_folders(data)) == [f"{tmp_path}/n0/events/v=2"]
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        ([], "no event logs here, it is empty"),
+        (["n0/groups"], "no NODE/events/v=1/ in it"),
+        (["n0/events/v=7"], "event logs of format v=7; this version reads v=1"),
+    ],
+)
+def test_what_is_no_data_directory_is_named(tmp_path: Path, names: list[str], words: str) -> None:
+    data = folder(tmp_path, *names)
+    with pytest.raises(PipelineError) as caught:
+        event_folders(data)
+    assert str(caught.value).startswith(f"{tmp_path}: ")
+    assert words in str(caught.value)
