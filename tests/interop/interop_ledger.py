@@ -1,7 +1,7 @@
-"""A DLedger group of real Java members and one of ours, and clients that ask any of them.
+"""A DLedger group of real Java members and ours, and clients that ask any of them.
 
 Java's are DLedger 0.3.1.2 as RocketMQ 5.3.3 ships it, or 0.2.7. All are on this machine, each at an
-address of its own: n0 is ours.
+address of its own: n0 is ours, and others may be.
 """
 
 from __future__ import annotations
@@ -81,6 +81,7 @@ class MixedGroup:
         batch: whether leaders push several entries at once.
         timings: of single members; else as `leads` says.
         linked: the members find each other through `links`.
+        ours: which members run our code.
         acknowledged: bodies by the index that a leader said.
     """
 
@@ -92,6 +93,7 @@ class MixedGroup:
     older: Mapping[str, JavaDLedger] = attrs.field(factory=dict)
     timings: Mapping[str, Timing] = attrs.field(factory=dict)
     linked: bool = False
+    ours: Sequence[str] = (OURS,)
     port: int = attrs.field(factory=lambda: free_ports(hosts=TAKEN_HOSTS))
     running: dict[str, Process] = attrs.field(factory=dict)
     acknowledged: dict[int, bytes] = attrs.field(factory=dict)
@@ -133,7 +135,8 @@ class MixedGroup:
     def start(self, *names: str) -> None:
         """Returns when all of them answer."""
         for name in names or ADDRESSES:
-            self.running[name] = self._start_ours() if name == OURS else self._start_java(name)
+            start = self._start_ours if name in self.ours else self._start_java
+            self.running[name] = start(name)
         for name in names or ADDRESSES:
             wait_for(
                 lambda name=name: port_answers(*self._place(name, name)),  # type: ignore[misc]
@@ -142,12 +145,14 @@ class MixedGroup:
                 alive=[self.running[name]],
             )
 
-    def _start_ours(self) -> Process:
-        timing = self.timings.get(OURS, SOON if self.leads == "python" else OURS_LATE)
-        members = ", ".join(f'{{ node = "{name}", kind = "java" }}' for name in JAVAS)
+    def _start_ours(self, name: str) -> Process:
+        timing = self.timings.get(name, SOON if self.leads == "python" else OURS_LATE)
+        javas = [each for each in ADDRESSES if each not in self.ours]
+        members = [f'"{each}"' for each in self.ours]
+        members += [f'{{ node = "{each}", kind = "java" }}' for each in javas]
         lines = ["version = 1", 'name = "interop"', 'data_dir = "data"', "[nodes]"]
-        lines += [f'{name} = "{self._place(name, OURS)[0]}"' for name in ADDRESSES]
-        lines += [f"[groups.{GROUP}]", 'mode = "dledger"', f'members = ["{OURS}", {members}]']
+        lines += [f'{each} = "{self._place(each, name)[0]}"' for each in ADDRESSES]
+        lines += [f"[groups.{GROUP}]", 'mode = "dledger"', f"members = [{', '.join(members)}]"]
         lines += [f"port = {self.port}", 'term_entry = "empty"', "heartbeat_interval_s = 0.5"]
         lines += [f"heartbeat_leaks = {timing.leaks}"]
         lines += [
@@ -157,13 +162,14 @@ class MixedGroup:
         lines += [f"data_file_bytes = {DATA_FILE_BYTES}", f"index_file_bytes = {INDEX_FILE_BYTES}"]
         lines += [f"batch_push = {str(self.batch).lower()}"]
         if self.leads == "java":
-            lines += [f"preferred_leaders = {list(JAVAS)}".replace("'", '"')]
+            lines += [f"preferred_leaders = {javas}".replace("'", '"')]
         self.folder.mkdir(parents=True, exist_ok=True)
-        cluster = self.folder / "cluster.toml"
+        cluster = self.folder / f"{name}.toml"
         cluster.write_text("\n".join(lines) + "\n")
         command: list[str | Path] = [sys.executable, "-m", "actors.cluster", cluster]
-        command += ["--node", OURS, "--plain"]
-        return self.processes.start("n0, ours", command, self.folder / "n0-output", cwd=ROOT)
+        command += ["--node", name, "--plain"]
+        folder = self.folder / f"{name}-output"
+        return self.processes.start(f"{name}, ours", command, folder, cwd=ROOT)
 
     def _start_java(self, name: str) -> Process:
         version = self.older.get(name, self.java)
@@ -199,8 +205,8 @@ class MixedGroup:
         shutil.rmtree(self.folder / f"dledger-{name}")
 
     def data(self, name: str) -> Path:
-        if name == OURS:
-            return self.folder / "data" / OURS / "groups" / GROUP / "data"
+        if name in self.ours:
+            return self.folder / "data" / name / "groups" / GROUP / "data"
         return self.folder / f"dledger-{name}" / "data"
 
     def log(self, name: str) -> LedgerFiles:

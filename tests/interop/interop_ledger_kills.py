@@ -1,0 +1,184 @@
+"""A mixed group in which somebody is killed every few seconds, under clients that are judged.
+
+    python tests/interop/interop_ledger_kills.py --seconds 600 --ours 1
+    python tests/interop/interop_ledger_kills.py --seconds 600 --ours 2
+
+A run is made of stretches. In every other one a member of ours is to lead, in the rest a Java one:
+leadership is handed over, the clients go on, then one member of the three is killed, or two of them
+at once, and started again. At the end all data files are the same bytes; and what the clients
+heard, with a read of all that lies in the files, is the history of one log.
+
+A Java leader commits entries of earlier terms by counting copies (bug B1 of the specification), so
+a failure may be upstream's: the command prints who led when.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import attrs
+from interop_java_dledger import JavaDLedger, compiled
+from interop_ledger import ADDRESSES, EQUAL, SETTLE_S, MixedGroup
+from interop_ledger_clients import Clients
+from interop_processes import Processes, wait_for
+from interop_rocketmq import fetch_jars
+
+OURS = {1: ("n0",), 2: ("n0", "n1")}
+"""By how many of the three run our code."""
+CLIENTS = 4
+STRETCHES_MIN = 2
+"""One led by each kind, however little time there is."""
+LED_MAX_S = 2.0
+DOWN_MAX_S = 3.0
+BOTH_SHARE = 0.25
+"""Of the stretches: two members are killed at once, and nothing can be acknowledged."""
+
+
+@attrs.define
+class Report:
+    """What a run went through.
+
+    Attributes:
+        seconds: under kills.
+        stretches: who led each at its beginning.
+        killed: in the last one.
+        kills: by member.
+        acknowledged: appends, by the member that said so.
+        unknown: appends without an answer, most of them to members that were away.
+        reads: that were judged, without the last one.
+        entries, terms: of the log in the end.
+    """
+
+    seconds: float
+    stretches: list[str] = attrs.field(factory=list)
+    killed: str = ""
+    kills: Counter[str] = attrs.field(factory=Counter)
+    acknowledged: Counter[str] = attrs.field(factory=Counter)
+    unknown: int = 0
+    reads: int = 0
+    entries: int = 0
+    terms: int = 0
+
+    def __str__(self) -> str:
+        lines = [f"{self.seconds:.0f} s, a log of {self.entries} entries of {self.terms} terms"]
+        lines += [
+            f"stretches led by: {_told(Counter(self.stretches))}",
+            f"kills: {_told(self.kills)}",
+        ]
+        lines += [f"acknowledged by: {_told(self.acknowledged)}"]
+        lines += [f"appends without an answer: {self.unknown}; reads: {self.reads}"]
+        return "\n".join(lines)
+
+
+def _told(counts: Counter[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
+
+
+def mixed(folder: Path, java: JavaDLedger, processes: Processes, ours: int) -> MixedGroup:
+    """A group in which nobody campaigns sooner than others."""
+    timings = dict.fromkeys(ADDRESSES, EQUAL)
+    return MixedGroup(
+        folder, java, processes, leads="any", batch=True, timings=timings, ours=OURS[ours]
+    )
+
+
+def kill_again_and_again(
+    group: MixedGroup, seconds: float, rng: random.Random, tell: Callable[[str], None] = print
+) -> Report:
+    """One run with a group that has not been started.
+
+    Raises:
+        PeerFailed: a member ended by itself, nobody led or was acknowledged in time, or the logs
+            did not become equal.
+        AssertionError: the history is not that of one log, with the reasons.
+    """
+    begin = time.monotonic()
+    report, clients = Report(seconds), Clients(group)
+    group.start()
+    try:
+        clients.start([rng.getrandbits(32) for _ in range(CLIENTS)])
+        while len(report.stretches) < STRETCHES_MIN or time.monotonic() - begin < seconds:
+            _stretch(group, clients, rng, report)
+            tell(f"{time.monotonic() - begin:.0f} s: {report.stretches[-1]} led, {report.killed}")
+        _wait_acknowledged(clients)
+    finally:
+        clients.stop()
+    report.seconds = time.monotonic() - begin
+    _judge(group, clients, report)
+    return report
+
+
+def _stretch(group: MixedGroup, clients: Clients, rng: random.Random, report: Report) -> None:
+    javas = [name for name in ADDRESSES if name not in group.ours]
+    leader = rng.choice(javas if len(report.stretches) % 2 else list(group.ours))
+    group.lead(leader)
+    report.stretches.append(leader)
+    _wait_acknowledged(clients)
+    time.sleep(rng.uniform(0, LED_MAX_S))
+    victims = rng.sample(list(ADDRESSES), 2 if rng.random() < BOTH_SHARE else 1)
+    report.killed = f"{' and '.join(victims)} killed"
+    for name in victims:
+        group.kill(name)
+        report.kills[name] += 1
+    time.sleep(rng.uniform(0, DOWN_MAX_S))
+    group.start(*victims)
+
+
+def _wait_acknowledged(clients: Clients) -> None:
+    """Until one more append is acknowledged, by whomever. All members run."""
+    before = clients.by_leader.total()
+
+    def more() -> bool:
+        clients.check()
+        return clients.by_leader.total() > before
+
+    alive = list(clients.group.running.values())
+    wait_for(more, "another append acknowledged", timeout_s=SETTLE_S, alive=alive)
+
+
+def _judge(group: MixedGroup, clients: Clients, report: Report) -> None:
+    group.acknowledged |= clients.acknowledged
+    log = group.wait_until_equal()
+    report.acknowledged = clients.by_leader
+    report.unknown = sum(each.returned is None for each in clients.operations)
+    report.reads = clients.reads
+    report.entries, report.terms = len(log.bodies), len(set(log.terms))
+    findings = clients.judge(log.bodies)
+    assert not findings, "\n".join([str(report), *map(str, findings)])
+
+
+def main(arguments: list[str]) -> int:
+    """The exit code: 1 if something was found, whose files then are left where it says."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--ours", type=int, choices=OURS, default=1, help="members of ours, of 3")
+    parser.add_argument("--seed", type=int, default=0, help="of who leads and is killed, and when")
+    options = parser.parse_args(arguments)
+    folder = Path(tempfile.mkdtemp(prefix="triolog-kills-"))
+    classes = folder / "classes"
+    classes.mkdir()
+    jars, processes = fetch_jars(), Processes()
+    try:
+        java = JavaDLedger(jars, compiled(jars, classes))
+        group = mixed(folder, java, processes, options.ours)
+        report = kill_again_and_again(group, options.seconds, random.Random(options.seed))
+    except AssertionError as error:
+        print(f"{error}\nthe files are in {folder}")
+        return 1
+    finally:
+        processes.end()
+    shutil.rmtree(folder)
+    print(report)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
