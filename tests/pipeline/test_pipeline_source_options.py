@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import traceback
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from sources_kit import LedgerWriter, LogWriter, messages, options_of
@@ -44,6 +45,7 @@ def test_options_are_read_in_any_case_and_lists_have_commas() -> None:
     options = options_of(COMMIT_LOG, PATH="/a, /b", Columns="offset, size", FROM="17")
     assert (options.paths, options.columns) == (("/a", "/b"), ("offset", "size"))
     assert options.start == 17
+    assert options_of(COMMIT_LOG, path="/a", columns="*").columns == tuple(COMMIT_LOG.columns)
     assert options_of(COMMIT_LOG, paths='["/a,b", "/c"]').paths == ("/a,b", "/c")
 
 
@@ -125,6 +127,21 @@ def test_files_of_two_sizes_are_no_log(tmp_path: Path) -> None:
     first.write_bytes(first.read_bytes() + b"x")
     with pytest.raises(SourceError, match="its 4097 bytes reach over the start of the next file"):
         messages(tmp_path / "n0")
+
+
+def test_what_cannot_be_read_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    LogWriter(tmp_path / "n0").append([b"x"])
+    folder = LogFolder(logs_at([str(tmp_path / "n0")], "commitlog")[0])
+    (segment,) = folder.segments()
+
+    def refuse(*_: object) -> None:
+        raise PermissionError("not for you\nat java.lang")
+
+    system = SimpleNamespace(get_file_info=refuse, open_input_file=refuse)
+    monkeypatch.setattr(folder, "_system", system)
+    for work in (folder.segments, lambda: folder.open(segment)):
+        with pytest.raises(SourceError, match=r"not for you$"):
+            work()
 
 
 def test_other_files_in_the_folder_are_not_looked_at(tmp_path: Path) -> None:

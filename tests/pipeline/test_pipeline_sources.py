@@ -47,9 +47,14 @@ def collected(frame: DataFrame) -> list[dict[str, Any]]:
 def test_rocketmqs_store_is_the_same_inside_spark(
     read: Callable[..., DataFrame], node: str
 ) -> None:
-    frame = read("rocketmq_commitlog", GOLDEN / "classic" / node, partition_bytes=30000)
-    found = [row | {"body": bytes(row["body"])} for row in collected(frame)]
-    assert found == plain(messages(GOLDEN / "classic" / node))
+    frame = read(
+        "rocketmq_commitlog", GOLDEN / "classic" / node, partition_bytes=30000, columns="*"
+    )
+    found = [
+        row | {"body": bytes(row["body"]), "record": bytes(row["record"])}
+        for row in collected(frame)
+    ]
+    assert found == plain(messages(GOLDEN / "classic" / node, columns="*"))
 
 
 def test_dledgers_stores_are_the_same_inside_spark(read: Callable[..., DataFrame]) -> None:

@@ -98,16 +98,18 @@ def find_entries(buf: bytes, place: int, behind: Behind) -> Entries:
 
 def _steps(buf: bytes) -> tuple[Numbers, Numbers]:
     """Where entries would begin if each size were right, and the sizes."""
-    found: list[int] = []
-    add, at, limit = found.append, 0, len(buf)
-    while limit - at >= ENTRY_HEAD_BYTES:
-        (size,) = _SIZE(buf, at)
-        if not ENTRY_HEAD_BYTES <= size <= ENTRY_BYTES_MAX or size > limit - at:
+    edges, at = [0], 0
+    add, unpack, last = edges.append, _SIZE, len(buf) - ENTRY_HEAD_BYTES
+    while at <= last:
+        size = unpack(buf, at)[0]
+        if size < ENTRY_HEAD_BYTES or size > ENTRY_BYTES_MAX:
             break
-        add(at)
         at += size
-    edges = np.array([*found, at], np.int64)
-    return edges[:-1], np.diff(edges)
+        add(at)
+    if at > len(buf):
+        edges.pop()
+    found = np.array(edges, np.int64)
+    return found[:-1], np.diff(found)
 
 
 def entry_candidates(buf: bytes, place: int) -> list[int]:

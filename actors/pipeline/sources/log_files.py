@@ -168,6 +168,10 @@ def _name(folder: str, inner: str) -> str:
     return parts[-1].removeprefix(_DLEDGER_ROOT) if parts else folder
 
 
+def _unreadable(path: str, error: OSError) -> SourceError:
+    return SourceError(f"{path}: {str(error).splitlines()[0]}")
+
+
 class LogFolder:
     """The files of one log, listed and read. Not for pickling: made where it is used."""
 
@@ -185,6 +189,8 @@ class LogFolder:
             infos = self._system.get_file_info(pafs.FileSelector(self._path))
         except FileNotFoundError:
             raise SourceError(f"{self.log.folder}: no such folder") from None
+        except OSError as error:
+            raise _unreadable(self.log.folder, error) from None
         found = []
         for info in infos:
             start = segment_offset(info.base_name)
@@ -200,8 +206,18 @@ class LogFolder:
         return found
 
     def open(self, segment: Segment) -> Any:
-        """The file, for `read_at(bytes, position)`. Raises: FileNotFoundError: it is gone."""
-        return self._system.open_input_file(segment.path)
+        """The file, for `read_at(bytes, position)`.
+
+        Raises:
+            FileNotFoundError: it is gone.
+            SourceError: it cannot be read.
+        """
+        try:
+            return self._system.open_input_file(segment.path)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise _unreadable(segment.path, error) from None
 
     def written(self, segments: Sequence[Segment]) -> list[Segment]:
         """Without the files at the end in which nothing was written yet."""

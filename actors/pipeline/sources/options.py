@@ -7,7 +7,7 @@
 | from | earliest, latest (streams) or an offset where a record begins | earliest |
 | crc | whether to compare the CRC of each body (commit log) | true |
 | damage | count: rows that say it in their column `damage`; fail: an error that names it | count |
-| columns | those wanted, with commas: a source cannot be asked for fewer in any other way | most |
+| columns | those wanted, with commas, or `*`: Spark cannot tell a source which it needs | some |
 | partition_bytes | bytes of a partition, about | 128 MiB |
 | batch_bytes | bytes of a micro-batch, all logs together; 0: no limit | 256 MiB |
 | hold | looks without anything new in a log, after which it no longer holds back the others | 3 |
@@ -81,6 +81,8 @@ def read_options(
             hint = f": did you mean {near[0]}?" if near and near[0] != key else ""
             raise SourceError(f"option {key} is unknown{hint}")
     columns = tuple(_words(options.get("columns", ""))) or tuple(default)
+    if columns == ("*",):
+        columns = tuple(known)
     for column in columns:
         if column not in known:
             raise SourceError(f"option columns: {column!r} is none of {', '.join(known)}")

@@ -20,8 +20,9 @@ from actors.pipeline.sources.options import EARLIEST, LATEST, Options
 from actors.pipeline.sources.stretches import Finding, Reading, Span, Tail, next_good
 from actors.pipeline.sources.walk import Walked, begins_at, walk
 
-FILES_ENOUGH: Final = 16
-"""With so many files the tasks are many enough with one for each."""
+FILES_ENOUGH: Final = 4
+"""With so many files the tasks are many enough with one for each, and a walk over all of them would
+take 16 bytes of the driver's memory for each record."""
 
 Part = Span | Finding
 
