@@ -1,0 +1,178 @@
+"""Silver: each event once, and what is missing is known as exactly as `event_reader` knows it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from lines_kit import Boot, bronze_of, events_of, rows
+from logs_kit import Day
+from pyspark.sql import DataFrame, SparkSession
+
+from actors.events import dledger, ha, node, runtime, store
+from actors.pipeline import bronze, silver
+from actors.pipeline.places import Place
+from actors.storage.event_reader import summarize
+
+STARTED = node.NodeStarted(cluster="c", version="1", groups=("orders",))
+
+
+def synced(offset_bytes: int) -> store.LogSynced:
+    return store.LogSynced(offset_bytes=offset_bytes)
+
+
+@pytest.fixture(scope="module")
+def logs(day: Day, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The day's data, in which n0 has lost a file and n1's first one lies in a backup, too."""
+    data = tmp_path_factory.mktemp("silver") / "data"
+    shutil.copytree(day.folder, data)
+    files = sorted((data / "n0").rglob("*.gz"))
+    files[1].unlink()
+    first = min((data / "n1").rglob("*.gz"))
+    backup = data / "backup" / first.relative_to(data / "n1")
+    backup.parent.mkdir(parents=True)
+    shutil.copy(first, backup)
+    return data
+
+
+@pytest.fixture(scope="module")
+def events(spark: SparkSession, logs: Path) -> DataFrame:
+    out = Place(str(logs.parent / "out"))
+    bronze.ingest(spark, Place(str(logs)), out, lambda _: None)
+    return silver.typed(bronze.read_bronze(spark, out)).cache()
+
+
+def test_boots_are_told_as_by_the_reader_of_event_logs(events: DataFrame, day: Day) -> None:
+    """Without the lost file; `missing` is what the reader names as its problem."""
+    found = {(row["node"], row["boot"]): row for row in silver.boots(events).collect()}
+    (hole,) = silver.holes(events).collect()
+    assert hole["node"] == "n0"
+    assert not hole["named"]
+    here = [
+        event
+        for told in day.events.values()
+        for event in told
+        if event.node != "n0" or not hole["first_seq"] <= event.seq <= hole["last_seq"]
+    ]
+    summaries = summarize(here)
+    assert len(found) == len(summaries) == 4
+    for summary in summaries:
+        row = found[summary.node, summary.boot]
+        assert row["first_seq"] == summary.first_seq
+        assert row["last_seq"] == summary.last_seq
+        assert row["events"] == summary.events
+        assert row["dropped"] == summary.dropped
+        assert row["ended"] == summary.ended
+        assert row["started"]
+        assert bool(row["missing"]) == bool(summary.problems)
+    text = f"seq {hole['first_seq']} to {hole['last_seq']} are missing"
+    assert [s.problems for s in summaries if s.problems] == [(text,)]
+    assert found["n0", 1]["missing"] == len(day.events["n0"]) - found["n0", 1]["events"]
+
+
+def test_what_is_read_twice_is_one_event(events: DataFrame, logs: Path) -> None:
+    keys = events.select(*silver.KEY)
+    assert keys.distinct().count() == keys.count()
+    copied = events.where("copies > 1")
+    (first,) = (logs / "backup").rglob("*.gz")
+    assert copied.count() == bronze_lines(first)
+    assert copied.where("copies <> 2 or differ or node <> 'n1'").count() == 0
+
+
+def bronze_lines(file: Path) -> int:
+    from actors.pipeline.event_files import lines_of
+
+    return len(lines_of(file.read_bytes())[0])
+
+
+def test_views_have_a_kinds_own_columns_typed(events: DataFrame, day: Day) -> None:
+    view = silver.view(events, "SlaveAcked")
+    assert view.columns[-3:] == ["connection", "offset_bytes", "slave"]
+    found = rows(view.where("node = 'n0'"), "seq", "group", "slave", "offset_bytes")
+    here = {row[0] for row in rows(events.where("node = 'n0'"), "seq")}
+    assert found == sorted(
+        (
+            (e.seq, "orders", e.event.slave, e.event.offset_bytes)
+            for e in day.events["n0"]
+            if isinstance(e.event, ha.SlaveAcked) and e.seq in here
+        ),
+        key=str,
+    )
+    with pytest.raises(KeyError):
+        silver.view(events, "Sneezed")
+
+
+def test_holes_that_the_node_names_are_told_apart(spark: SparkSession) -> None:
+    boot = Boot("n0")
+    boot.say(0, "", STARTED)
+    boot.seq = 5
+    boot.say(1, "event_log", node.EventsDropped(first_seq=2, last_seq=4))
+    boot.say(1, "orders/storage/store", synced(1))
+    boot.seq = 9
+    boot.say(2, "orders/storage/store", synced(2))
+    late = Boot("n0", boot=2, seq=100)
+    late.say(3, "orders/storage/store", synced(3))
+    table = events_of(spark, boot, late).cache()
+    assert rows(silver.holes(table)) == [("n0", 1, 2, 4, True), ("n0", 1, 7, 8, False)]
+    columns = ("boot", "first_seq", "last_seq", "events", "dropped", "missing", "started", "ended")
+    assert rows(silver.boots(table), *columns) == [
+        (1, 1, 9, 4, 3, 2, True, False),
+        (2, 100, 100, 1, 0, 0, False, False),
+    ]
+
+
+def test_lines_of_one_key_that_differ_and_fields_of_another_type_are_counted(
+    spark: SparkSession,
+) -> None:
+    one, other = Boot("n0"), Boot("n0")
+    for boot, offset in ((one, 10), (other, 20)):
+        boot.say(0, "orders/storage/store", synced(offset))
+    mistyped = Boot("n0", seq=2)
+    mistyped.say(1, "orders/storage/store", synced(7))
+    lines = [
+        *one.lines,
+        *other.lines,
+        mistyped.lines[0].replace(":7", ':"seven"'),
+        mistyped.lines[0].replace('"seq":2', '"seq":3').replace("LogSynced", "Sneezed"),
+    ]
+    table = silver.typed(bronze_of(spark, lines)).cache()
+    found = rows(table, "seq", "copies", "differ", "mistyped", "kind")
+    assert found == [
+        (1, 2, True, False, "LogSynced"),
+        (2, 1, False, True, "LogSynced"),
+        (3, 1, False, False, "Sneezed"),
+    ]
+    assert table.where("kind = 'Sneezed'").first()["line"] == lines[3]
+    (boot,) = silver.boots(table).select("copies", "differ", "mistyped", "unknown").collect()
+    assert tuple(boot) == (1, 1, 1, 1)
+
+
+def test_the_group_is_the_events_word_or_the_place_of_its_actor(spark: SparkSession) -> None:
+    boot = Boot("n0")
+    stopped = runtime.ActorStopped(reason="normal")
+    boot.say(0, "", node.NodeStopped(reason="ordered"))
+    for place in ("event_log", "api/unix_socket", "roles/orders", "orders/storage/store", "ledger"):
+        boot.say(0, place, stopped)
+    boot.say(0, "api/links/orders-n1", client_link())
+    boot.say(0, "ledger/state_maintainer", dledger.RoleChanged(**ROLE))
+    found = rows(events_of(spark, boot), "seq", "group")
+    assert [group for _, group in found] == [
+        "",
+        "",
+        "",
+        "orders",
+        "orders",
+        "ledger",
+        "orders",
+        "ledger",
+    ]
+
+
+ROLE = {"session": 1, "role": "LEADER", "term": 1, "leader": "n0"}
+
+
+def client_link() -> object:
+    from actors.events.client import MasterLinkLost
+
+    return MasterLinkLost(group="orders", master="n1", error="gone")
