@@ -1,0 +1,104 @@
+"""Who led when, how long elections took, and how long members were without a leader or master.
+
+Each interval is one node's own: it begins and ends by that node's clock, so no clocks are compared.
+An interval that is not over when the boot's log ends has null as its end.
+
+| Table | Columns |
+|---|---|
+| reigns | group, node, boot, session, role, term, leader, from_us, until_us |
+| elections | group, node, boot, term, rounds, from_us, until_us, took_us |
+| failovers | group, node, boot, before, after, from_us, until_us, took_us |
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as fn
+
+from actors.pipeline.silver import view
+
+_PLACE = ("group", "node", "boot")
+
+
+def reigns(events: DataFrame) -> DataFrame:
+    """One row for each role that a DLedger member took."""
+    in_order = Window.partitionBy(*_PLACE).orderBy("seq")
+    return view(events, "RoleChanged").select(
+        *_PLACE,
+        "session",
+        "role",
+        "term",
+        "leader",
+        fn.col("ts_us").alias("from_us"),
+        fn.lead("ts_us").over(in_order).alias("until_us"),
+        "seq",
+    )
+
+
+def elections(events: DataFrame) -> DataFrame:
+    """From a member's becoming a candidate to its becoming the leader. `rounds`: its candidacies.
+
+    Those that another won, or nobody, have no row: that is in `failovers`.
+    """
+    in_order = Window.partitionBy(*_PLACE).orderBy("seq")
+    candidate = fn.col("role") == "CANDIDATE"
+    began = candidate & fn.coalesce(fn.lag("role").over(in_order) != "CANDIDATE", fn.lit(True))
+    rows = (
+        reigns(events)
+        .withColumn("began", began.cast("int"))
+        .withColumn("attempt", fn.sum("began").over(in_order))
+        .withColumn("won", fn.col("role") == "LEADER")
+        .withColumn("at_once", fn.lag("role").over(in_order) == "CANDIDATE")
+        .where(candidate | (fn.col("won") & fn.col("at_once")))
+    )
+    return (
+        rows.groupBy(*_PLACE, "attempt")
+        .agg(
+            fn.max(fn.when(fn.col("won"), fn.col("term"))).alias("term"),
+            fn.count_if(~fn.col("won")).alias("rounds"),
+            fn.min(fn.when(~fn.col("won"), fn.col("from_us"))).alias("from_us"),
+            fn.max(fn.when(fn.col("won"), fn.col("from_us"))).alias("until_us"),
+        )
+        .where(fn.col("term").isNotNull())
+        .select(*_PLACE, "term", "rounds", "from_us", "until_us", _took())
+    )
+
+
+def failovers(events: DataFrame) -> DataFrame:
+    """Times in which a node had lost its leader, or a slave its master, and knew no other yet."""
+    return _leaderless(events).unionByName(_masterless(events))
+
+
+def _leaderless(events: DataFrame) -> DataFrame:
+    named = view(events, "RoleChanged").select(
+        *_PLACE, "seq", "ts_us", fn.col("leader").alias("to")
+    )
+    return _gaps(named)
+
+
+def _masterless(events: DataFrame) -> DataFrame:
+    """A slave follows from SlaveVerified on, until it tells that its connection is lost."""
+    columns = (*_PLACE, "seq", "ts_us")
+    found = view(events, "SlaveVerified").select(*columns, fn.col("master").alias("to"))
+    lost = view(events, "MasterLost").select(*columns, fn.lit("").alias("to"))
+    return _gaps(found.unionByName(lost))
+
+
+def _gaps(told: DataFrame) -> DataFrame:
+    """Runs of "" in `to` that follow a name, each up to the next name of that boot."""
+    in_order = Window.partitionBy(*_PLACE).orderBy("seq")
+    later = in_order.rowsBetween(1, Window.unboundedFollowing)
+    name = fn.when(fn.col("to") != "", fn.col("to"))
+    named_at = fn.when(fn.col("to") != "", fn.col("ts_us"))
+    return (
+        told.withColumn("before", fn.lag("to").over(in_order))
+        .withColumn("after", fn.first(name, True).over(later))
+        .withColumn("until_us", fn.first(named_at, True).over(later))
+        .where((fn.col("to") == "") & (fn.coalesce("before", fn.lit("")) != ""))
+        .withColumnRenamed("ts_us", "from_us")
+        .select(*_PLACE, "before", "after", "from_us", "until_us", _took())
+    )
+
+
+def _took() -> Column:
+    return (fn.col("until_us") - fn.col("from_us")).alias("took_us")

@@ -1,0 +1,101 @@
+"""How far behind was whom, second by second.
+
+| Column | Type | Meaning |
+|---|---|---|
+| group, follower | string | |
+| second | bigint | since 1970, by the clock of `seen_by`; only seconds in which something moved |
+| lag | bigint | what the follower lacked at the end of that second, 0 or more |
+| unit | string | "bytes" of a classic group, "entries" of a DLedger group |
+| seen_by | string | classic: the master, whose clock and knowledge this is; DLedger: the follower |
+
+Seconds without any event have no row, so a clock that jumps by years costs nothing.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as fn
+
+from actors.pipeline.silver import view
+
+_US = 1_000_000
+_PLACE = ("node", "boot", "group")
+
+
+def lag(events: DataFrame) -> DataFrame:
+    """Classic and DLedger groups together; see the module."""
+    return classic_lag(events).unionByName(ledger_lag(events))
+
+
+def classic_lag(events: DataFrame) -> DataFrame:
+    """What a master had written and a slave had not acknowledged: both told by the master."""
+    written = _written(events)
+    acked = (
+        view(events, "SlaveAcked")
+        .groupBy(*_PLACE, "slave", _second())
+        .agg(fn.max_by("offset_bytes", "seq").alias("acked"), fn.max("seq").alias("seq"))
+    )
+    moments = (
+        written.select(*_PLACE, "second", "seq")
+        .unionByName(acked.select(*_PLACE, "second", "seq"))
+        .groupBy(*_PLACE, "second")
+        .agg(fn.max("seq").alias("seq"))
+    )
+    slaves = acked.groupBy(*_PLACE, "slave").agg(fn.min("seq").alias("since"))
+    grid = moments.join(slaves, list(_PLACE), "inner").where("seq >= since")
+    both = grid.join(written.drop("seq"), [*_PLACE, "second"], "left").join(
+        acked.drop("seq"), [*_PLACE, "slave", "second"], "left"
+    )
+    so_far = Window.partitionBy(*_PLACE, "slave").orderBy("seq")
+    behind = fn.last("written", True).over(so_far) - fn.last("acked", True).over(so_far)
+    return both.select(
+        "group",
+        fn.col("slave").alias("follower"),
+        "second",
+        fn.greatest(fn.coalesce(behind, fn.lit(0)), fn.lit(0)).alias("lag"),
+        fn.lit("bytes").alias("unit"),
+        fn.col("node").alias("seen_by"),
+    )
+
+
+def ledger_lag(events: DataFrame) -> DataFrame:
+    """How much lower a member's committed index was than the highest that any had told by then.
+
+    Members' clocks are compared here, to a second.
+    """
+    told = (
+        view(events, "CommittedRose")
+        .groupBy("group", "node", _second())
+        .agg(fn.max("index").alias("own"))
+    )
+    best = told.groupBy("group", "second").agg(fn.max("own").alias("best"))
+    members = told.groupBy("group", "node").agg(fn.min("second").alias("since"))
+    grid = best.join(members, "group", "inner").where("second >= since")
+    both = grid.join(told, ["group", "node", "second"], "left")
+    own = Window.partitionBy("group", "node").orderBy("second")
+    behind = fn.max("best").over(own) - fn.max("own").over(own)
+    return both.select(
+        "group",
+        fn.col("node").alias("follower"),
+        "second",
+        behind.alias("lag"),
+        fn.lit("entries").alias("unit"),
+        fn.col("node").alias("seen_by"),
+    )
+
+
+def _written(events: DataFrame) -> DataFrame:
+    """The end of each master's log by second: where it was opened, and what was appended."""
+    opened = view(events, "RecoveryFinished").withColumnRenamed("end_bytes", "end")
+    grown = view(events, "RecordsAppended").withColumnRenamed("next_bytes", "end")
+    columns = (*_PLACE, "ts_us", "seq", "end")
+    return (
+        opened.select(*columns)
+        .unionByName(grown.select(*columns))
+        .groupBy(*_PLACE, _second())
+        .agg(fn.max_by("end", "seq").alias("written"), fn.max("seq").alias("seq"))
+    )
+
+
+def _second() -> Column:
+    return fn.floor(fn.col("ts_us") / _US).alias("second")

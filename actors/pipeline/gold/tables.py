@@ -1,0 +1,29 @@
+"""The gold tables by name. A new subject is a module beside this one and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from pyspark.sql import DataFrame
+
+from actors.pipeline.gold.elections import elections, failovers, reigns
+from actors.pipeline.gold.lag import lag
+from actors.pipeline.gold.latency import latency
+from actors.pipeline.gold.outages import outages
+from actors.pipeline.gold.pressure import pressure
+from actors.pipeline.gold.resent import resent
+from actors.pipeline.gold.restarts import restarts
+
+TABLES: Final[Mapping[str, Callable[[DataFrame], DataFrame]]] = {
+    "lag": lag,
+    "latency": latency,
+    "reigns": reigns,
+    "elections": elections,
+    "failovers": failovers,
+    "outages": outages,
+    "restarts": restarts,
+    "pressure": pressure,
+    "resent": resent,
+}
+"""Each from silver's `events`."""
