@@ -35,6 +35,8 @@ from actors.pipeline.places import Place, event_pattern
 
 FILES_PER_BATCH = 64
 """Some 3 million events: what a killed run has to do again."""
+LOOK_S = 1
+"""Between looks at what is finished, to show that it goes on."""
 NO_EVENT = "not an event"
 NO_JSON = "not a line of JSON that fits"
 LAYER = "bronze"
@@ -136,8 +138,10 @@ def ingest(
         .select("path", "length")
     )
 
+    run = _next_run(out)
+
     def write(files: DataFrame, batch: int) -> None:
-        tell(_write_batch(files, batch, out))
+        _write_batch(files, batch, out, run)
 
     query = (
         stream.writeStream.foreachBatch(write)
@@ -145,7 +149,14 @@ def ingest(
         .trigger(availableNow=True)
         .start()
     )
-    query.awaitTermination()
+    told: set[int] = set()
+    try:
+        ended = False
+        while not ended:
+            ended = bool(query.awaitTermination(LOOK_S))
+            _tell_new(out, run, told, tell)
+    finally:
+        query.stop()
 
 
 def read_bronze(spark: SparkSession, out: Place) -> DataFrame:
@@ -189,7 +200,8 @@ def compacted_through(out: Place) -> int:
     return through
 
 
-def _write_batch(files: DataFrame, batch: int, out: Place) -> BatchRead:
+def _write_batch(files: DataFrame, batch: int, out: Place, run: int) -> None:
+    """With Spark Connect this runs in the server: what it has to say is a note on the disk."""
     found = sorted((row["path"], row["length"]) for row in files.collect())
     seen = Observation()
     good = fn.col("problem").isNull()
@@ -202,7 +214,29 @@ def _write_batch(files: DataFrame, batch: int, out: Place) -> BatchRead:
     )
     folder = out / LAYER / "events" / f"batch={batch:06d}"
     rows.write.mode("overwrite").option("compression", "zstd").parquet(str(folder))
-    return BatchRead(batch=batch, files=tuple(found), **seen.get)
+    _note(out, batch).write_json({"run": run, "files": found, **seen.get})
+
+
+def _tell_new(out: Place, run: int, told: set[int], tell: Callable[[BatchRead], None]) -> None:
+    """Tell of the batches that this run has finished and nobody was told of."""
+    for batch in batches_after(out, -1):
+        note = (_note(out, batch).read_json() or {}) if batch not in told else {}
+        if note.pop("run", None) == run:
+            told.add(batch)
+            files = tuple((path, size) for path, size in note.pop("files"))
+            tell(BatchRead(batch=batch, files=files, **note))
+
+
+def _note(out: Place, batch: int) -> Place:
+    return out / LAYER / "notes" / f"{batch:06d}.json"
+
+
+def _next_run(out: Place) -> int:
+    """Number this run, so that its batches are known from those of a killed one."""
+    counter = out / LAYER / "runs.json"
+    run = int((counter.read_json() or {}).get("runs", 0)) + 1
+    counter.write_json({"runs": run})
+    return run
 
 
 def _claim(out: Place, data: Place) -> None:
