@@ -1,0 +1,19 @@
+"""`python -m actors.pipeline STEP DATA_DIR -o OUT`; `command_line` does it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from actors.quiet_imports import quiet_imports
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    with quiet_imports():
+        from actors.pipeline.command_line import run_command_line
+    return run_command_line(words)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+"""Tables on disk that are replaced whole: `LAYER/version=N/TABLE`, and a note that names N.
+
+A version is written beside the one that is read, and the note is what changes; so a killed run
+leaves the old tables, and a reader never sees half of the new ones. One version before the current
+one stays, for readers that have just begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from actors.pipeline.errors import PipelineError
+from actors.pipeline.places import Place
+
+NOTE = "current.json"
+
+
+def publish(
+    layer: Place, tables: Mapping[str, DataFrame], partitions: Mapping[str, str] | None = None
+) -> Place:
+    """Write the tables as the next version and make it the current one; returns its folder.
+
+    Args:
+        partitions: a table's column whose values get folders of their own.
+    """
+    now = _current(layer)
+    folder = layer / f"version={now + 1:06d}"
+    for name, table in tables.items():
+        writer = table.write.mode("overwrite").option("compression", "zstd")
+        column = (partitions or {}).get(name)
+        if column is not None:
+            writer = writer.partitionBy(column)
+        writer.parquet(str(folder / name))
+    (layer / NOTE).write_json({"version": now + 1})
+    for name in layer.children():
+        if name.startswith("version=") and int(name.removeprefix("version=")) < now:
+            (layer / name).remove()
+    return folder
+
+
+def current(layer: Place) -> Place:
+    """The folder of the current version. Raises: PipelineError if there is none."""
+    version = _current(layer)
+    if not version:
+        step = layer.name.rpartition("/")[2]
+        raise PipelineError(f"{layer}: nothing here; run the step `{step}` first")
+    return layer / f"version={version:06d}"
+
+
+def read(spark: SparkSession, table: Place, schema: StructType | None = None) -> DataFrame:
+    """A table of a version, by its own schema or by `schema`: what it lacks is null then."""
+    reader = spark.read if schema is None else spark.read.schema(schema)
+    return reader.parquet(str(table))
+
+
+def _current(layer: Place) -> int:
+    note = (layer / NOTE).read_json() or {"version": 0}
+    version = note.get("version")
+    if not isinstance(version, int):
+        raise PipelineError(f"{layer / NOTE}: it names no version")
+    return version

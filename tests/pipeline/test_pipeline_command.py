@@ -1,0 +1,172 @@
+"""The command: one line for each mistake, no Java for any of them, and a day through all steps."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from logs_kit import Day
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as fn
+
+from actors.pipeline import command_line, layers, steps
+from actors.pipeline.__main__ import main
+from actors.pipeline.errors import PipelineError
+from actors.pipeline.places import Place
+
+
+class Kept:
+    """The tests' session, which a command must not end for the others."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
+
+    def stop(self) -> None:
+        pass
+
+
+@pytest.fixture
+def shared(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command_line, "open_session", lambda profile: Kept(spark))
+
+
+def no_session(profile: object) -> None:
+    raise AssertionError("Java was started for a mistake that can be seen without it")
+
+
+def test_a_day_goes_through_all_steps_and_is_read_once(
+    shared: None, day: Day, tmp_path: Path, capsys: pytest.CaptureFixture[str], spark: SparkSession
+) -> None:
+    data, out = tmp_path / "data", tmp_path / "out"
+    shutil.copytree(day.folder, data)
+    unknown = '{"node":"n0","boot":1,"seq":99999,"path":"/n0","incarnation":0,"ts_us":1,'
+    (data / "n0/events/v=1/x.jsonl").write_text(unknown + '"kind":"Sneezed"}\nhalf')
+    (data / "n0/events/v=2").mkdir()
+    words = ["gold", str(data), "-o", str(out)]
+    assert main(words) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    lines = printed.out.splitlines()
+    assert f"bronze: {data}/n0/events/v=2 is of another format and is left alone" in lines
+    files = sorted(data.rglob("*.jsonl*"))
+    size = sum(file.stat().st_size for file in files)
+    assert [line for line in lines if f"{len(files)} new files, {size:,} bytes" in line]
+    for file in files:
+        assert f"bronze: read {file}, {file.stat().st_size:,} bytes" in lines
+    assert "bronze: 1 events are of kinds that this version does not know" in lines
+    assert "bronze: 2 problems in 1 files" in lines
+    assert f"silver: {len(day.keys) + 1:,} events of 4 boots of n0, n1, n2" in lines
+    assert "silver: 1 events of the unknown kind Sneezed" in lines
+    assert any("silver: n0, boot 1: " in line and "are missing" in line for line in lines)
+
+    assert main(["silver", *words[1:]]) == 0
+    again = capsys.readouterr().out.splitlines()
+    assert again[1] == "bronze: no new files, 0 bytes read"
+    gold = layers.current(Place(str(out)) / "gold")
+    behind = layers.read(spark, gold / "lag").where("group = 'orders'")
+    worst = {row[0]: row[1] for row in behind.groupBy("follower").agg(fn.max("lag")).collect()}
+    assert worst["n2"] > 500 > worst["n1"]
+    terms = {row["term"] for row in layers.read(spark, gold / "elections").collect()}
+    assert terms == {e.event.term for e in leaders(day)}
+
+    assert main(["compact", *words[1:]]) == 0
+    assert capsys.readouterr().out.startswith("compact: 1 batches of ")
+
+
+def leaders(day: Day) -> list[Any]:
+    told = [event for each in day.events.values() for event in each]
+    return [e for e in told if e.kind == "RoleChanged" and e.event.role == "LEADER"]
+
+
+def test_old_versions_go_and_the_one_before_stays(spark: SparkSession, tmp_path: Path) -> None:
+    layer = Place(str(tmp_path / "x"))
+    with pytest.raises(PipelineError, match="run the step `x` first"):
+        layers.current(layer)
+    for number in range(4):
+        layers.publish(layer, {"t": spark.range(number)})
+        assert layers.read(spark, layers.current(layer) / "t").count() == number
+    assert layer.children() == ["current.json", "version=000003", "version=000004"]
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda data: None, "no such folder"),
+        (lambda data: data.mkdir(), "no event logs here, it is empty"),
+        (lambda data: data.write_text("x"), "a file; expected a data directory"),
+        (lambda data: (data / "n0/events/v=3").mkdir(parents=True), "event logs of format v=3"),
+        (lambda data: (data / "parquet").mkdir(parents=True), "no NODE/events/v=1/ in it"),
+    ],
+)
+def test_mistakes_are_one_line_without_java(
+    make: Any,
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(command_line, "open_session", no_session)
+    data = tmp_path / "data"
+    make(data)
+    assert main(["bronze", str(data), "-o", str(tmp_path / "out")]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    assert printed.err.startswith(f"pipeline: {data}: ")
+    assert words in printed.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_tables_do_not_go_into_the_data_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command_line, "open_session", no_session)
+    (tmp_path / "n0/events/v=1").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    assert main(["gold", ".", "-o", "n0/tables"]) == 2
+    assert "cannot be in the data directory" in capsys.readouterr().err
+
+
+def test_a_layer_that_somebody_damaged_is_named(
+    shared: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "n0/events/v=1").mkdir(parents=True)
+    note = tmp_path / "out/bronze/source.json"
+    note.parent.mkdir(parents=True)
+    note.write_text("{")
+    assert main(["bronze", str(tmp_path / "n0"), "-o", str(tmp_path / "out")]) == 2
+    assert f"{note}: not a note of this program" in capsys.readouterr().err
+
+
+def test_what_fails_in_spark_is_one_line(
+    shared: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(*_: object) -> None:
+        raise PySparkException("No space left on device\n\tat java.io.Something(A.java:1)\n")
+
+    monkeypatch.setattr(steps, "run_bronze", fail)
+    (tmp_path / "n0/events/v=1").mkdir(parents=True)
+    assert main(["bronze", str(tmp_path), "-o", "/nowhere"]) == 1
+    assert capsys.readouterr().err == "pipeline: Spark failed: No space left on device\n"
+
+
+def test_help_needs_no_spark(tmp_path: Path) -> None:
+    """And a wrong step is argparse's own one-line error."""
+    command = [sys.executable, "-m", "actors.pipeline"]
+    done = subprocess.run([*command, "--help"], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert "bronze" in done.stdout
+    wrong = subprocess.run([*command, "iron", "."], capture_output=True, text=True)
+    assert wrong.returncode == 2
+    assert "invalid choice: 'iron'" in wrong.stderr
