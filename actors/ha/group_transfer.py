@@ -4,11 +4,12 @@ Source: apache/rocketmq store/ha/GroupTransferService.java; the decisions and th
 in `core.transfer_wait`.
 
 Messages: store.RecordsWritten and store.LogGrew from the store; SlaveJoined, SlaveAcked and
-SlaveGone from the connections; GiveUp from the role keeper. It asks nobody and tells pull_service
-the read limit, and the role keeper, once a second, how far it was ever raised. A restart forgets
-the waiting appends, whose outcome is then unknown, and ends all connections (rest_for_one), so that
-slaves report anew. Where the policy refuses appends before they are written, the store is told with
-every change (store.SetAdmission).
+SlaveGone from the connections; Opened and GiveUp from the role keeper. Before the reign has begun
+nothing counts as acknowledged: another node may be master by now. It asks nobody and tells
+pull_service the read limit, and the role keeper, once a second, how far it was ever raised. A
+restart forgets the waiting appends, whose outcome is then unknown, and ends all connections
+(rest_for_one), so that slaves report anew. Where the policy refuses appends before they are
+written, the store is told with every change (store.SetAdmission).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from actors.errors import (
 from actors.events import ha as events
 from actors.ha.core.extent import LogExtent
 from actors.ha.core.transfer_wait import TransferWait
+from actors.ha.role_board import RoleBoard
 from actors.ha.role_messages import HIGH_WATER_S, HighWater
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage import pull_service, store
@@ -74,6 +76,11 @@ class GiveUp:
 
 
 @attrs.frozen(kw_only=True)
+class Opened:
+    """The reign has begun, as the board says."""
+
+
+@attrs.frozen(kw_only=True)
 class _DeadlineCame:
     """Timer: an append's deadline."""
 
@@ -84,7 +91,7 @@ class _HighWaterDue:
 
 
 Message: TypeAlias = (
-    store.RecordsWritten | store.LogGrew | SlaveJoined | SlaveAcked | SlaveGone | GiveUp
+    store.RecordsWritten | store.LogGrew | SlaveJoined | SlaveAcked | SlaveGone | Opened | GiveUp
 )
 _Inbox: TypeAlias = Message | _DeadlineCame | _HighWaterDue
 
@@ -111,6 +118,8 @@ class GroupTransfer(Actor[_Inbox]):
     _store: ActorRef[store.Message]
     _readers: ActorRef[pull_service.Acknowledged]
     _keeper: ActorRef[HighWater] | None = None
+    _board: RoleBoard | None = None  # None: nobody decides who is master
+    _begun: bool = False
     _deadline_s: float | None = None
     _refusal: str = ""
     _lost: GiveUp | None = None
@@ -141,6 +150,8 @@ class GroupTransfer(Actor[_Inbox]):
                     self._wait.gone(message.slave, message.connection)
                 case _DeadlineCame():
                     self._deadline_s = None
+                case Opened():
+                    pass  # the board says it
                 case GiveUp():
                     self._lost = message
                 case _HighWaterDue():
@@ -182,6 +193,10 @@ class GroupTransfer(Actor[_Inbox]):
 
     async def _settle(self) -> None:
         """Carry the effects out: readers first, so that an answered append can be read at once."""
+        self._begun = self._begun or self._board is None or self._board.view.opened
+        if not self._begun:
+            await self._tell_admission()
+            return
         effects = self._wait.settle(self.ctx.now_s())
         await self._tell_admission()
         if effects.acknowledged_bytes is not None:

@@ -4,9 +4,9 @@ The decisions are in `core.role_rules`; this actor carries them out, in this ord
 (written and synced, inline: it is rare), set the store's gate, restart the tree, ask, answer, emit,
 publish. So nobody hears of what would be forgotten.
 
-Messages: see `role_messages`. It tells the store SetGate, group_transfer GiveUp, the node's root
-RestartChild and the links AskMember; it asks nobody. A crash ends the node: what it has remembered
-is in doubt then, and a fresh start hears the members again.
+Messages: see `role_messages`. It tells the store SetGate, group_transfer Opened and GiveUp, the
+node's root RestartChild and the links AskMember; it asks nobody. A crash ends the node: what it has
+remembered is in doubt then, and a fresh start hears the members again.
 """
 
 from __future__ import annotations
@@ -150,6 +150,8 @@ class RoleKeeper(Actor[_Inbox]):
         if effects.deadline_s is not None:
             self.ctx.timers.start_at("tick", effects.deadline_s, _Tick())
         self._publish()
+        if effects.gate is not None and effects.gate.open:
+            await self.transfer_ref.tell(group_transfer.Opened())
 
     async def _set_gate(self, gate: Gate) -> None:
         closed = None

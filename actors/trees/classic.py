@@ -212,6 +212,7 @@ def _group_transfer(place: GroupPlace) -> GroupTransfer:
         store=registry.ref(place.paths.store),
         readers=registry.ref(place.paths.pull_service),
         keeper=place.keeper if group.compat is None else None,  # upstream keeps no mark (T30)
+        board=place.board,
     )
 
 

@@ -109,7 +109,7 @@ def _group_now(place: GroupPlace, roles: Mapping[str, RoleParts] | None) -> Supe
     if roles is None:
         return classic.group_tree(place)
     parts = roles[place.group.name]
-    return classic.group_tree(place.led_by(parts.promotion, parts.record().cut_bytes))
+    return classic.group_tree(place.led_by(parts.promotion, parts.record().cut_bytes, parts.board))
 
 
 def _roles(places: list[GroupPlace], roles: Mapping[str, RoleParts]) -> ChildSpec:

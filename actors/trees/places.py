@@ -11,6 +11,7 @@ import attrs
 from actors.config import ClassicGroup, ClusterConfig
 from actors.env import Env
 from actors.ha import role_messages
+from actors.ha.role_board import RoleBoard
 from actors.log_types import Promotion
 from actors.runtime import ActorRef, Registry
 from actors.storage import store_messages
@@ -82,6 +83,7 @@ class GroupPlace:
         group: as led by its present master.
         guard: decides whether appends are taken and whom a slave may follow; None: the cluster file
             alone.
+        board: what the guard publishes.
         connections, sessions: numbers that outlive restarts of the tree.
     """
 
@@ -91,6 +93,7 @@ class GroupPlace:
     env: Env
     registry: Registry
     guard: store_messages.Guard | None = None
+    board: RoleBoard | None = None
     connections: Iterator[int] = attrs.field(factory=partial(itertools.count, 1))
     sessions: Iterator[int] = attrs.field(factory=partial(itertools.count, 1))
 
@@ -113,7 +116,11 @@ class GroupPlace:
     def address_of(self, node: str) -> str:
         return self.config.nodes[node]
 
-    def led_by(self, promotion: Promotion, cut_bytes: int | None) -> GroupPlace:
+    def led_by(
+        self, promotion: Promotion, cut_bytes: int | None, board: RoleBoard | None = None
+    ) -> GroupPlace:
         """The same place with the master of that promotion, guarded by its role keeper."""
         guard = store_messages.Guard(self.registry.ref(self.paths.role), promotion, cut_bytes)
-        return attrs.evolve(self, group=self.group.led_by(promotion.master), guard=guard)
+        return attrs.evolve(
+            self, group=self.group.led_by(promotion.master), guard=guard, board=board
+        )

@@ -143,7 +143,7 @@ async def test_a_reign_is_remembered_before_the_gate_opens_and_it_is_shown(
         await kit.member("n2")
         await settle()
         names = [name for name in kit.names() if name != "store SetGate"]
-        assert names == ["remembered GroupRecord", "emitted GroupOpened"]
+        assert names == ["remembered GroupRecord", "emitted GroupOpened", "transfer Opened"]
         (gate,) = [what for name, what in kit.log if name == "store" and what.closed is None]
         assert gate.life == 1
         assert kit.names().index("remembered GroupRecord") < kit.log.index(("store", gate))
