@@ -8,7 +8,7 @@ of entries for a DLedger group.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import attrs
 
@@ -227,6 +227,15 @@ class Claim:
     force: bool = False
 
 
+Forgot: TypeAlias = Literal["", "log", "all"]
+"""What a node does not vouch for in one group.
+
+"log": it held bytes that it lost, or began without any, and has not caught up with a master since.
+"all": neither does it know which promotions took place: it began empty, as a new node does and one
+whose disk was replaced; nothing tells the two apart.
+"""
+
+
 @attrs.frozen(kw_only=True)
 class GroupRecord:
     """What a node must remember of one group, beside its log.
@@ -238,6 +247,7 @@ class GroupRecord:
         high_water_bytes: the highest offset that this node is known to have acknowledged to a
             producer, or reported to a master; up to a second old.
         cut_bytes: where the log is to be cut before it opens again; None: it is not.
+        forgot: what it once may have known and does not, see `Forgot`.
     """
 
     promotion_number: int = 0
@@ -245,6 +255,7 @@ class GroupRecord:
     history: History = ()
     high_water_bytes: int = 0
     cut_bytes: int | None = None
+    forgot: Forgot = ""
 
 
 @attrs.frozen(kw_only=True)
@@ -266,6 +277,7 @@ class GroupState:
         high_water: the highest offset that it is known to have acknowledged or reported.
         unanswered: records that producers have handed to this node and wait for.
         claimed: the highest number that a promotion was begun with here, 0 for none under way.
+        forgot: as in `GroupRecord`.
     """
 
     cluster: str
@@ -286,3 +298,4 @@ class GroupState:
     high_water: int
     unanswered: int
     claimed: int = 0
+    forgot: str = ""

@@ -116,6 +116,7 @@ class Group(Frame, frozen=True, kw_only=True, tag="group"):
     high_water: Position
     unanswered: Count
     claimed: Number = 0
+    forgot: str = ""
 
 
 class Resynced(Frame, frozen=True, kw_only=True, tag="resynced"):

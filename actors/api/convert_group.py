@@ -30,6 +30,7 @@ def from_group_state(request: int, state: GroupState) -> api.Group:
         high_water=state.high_water,
         unanswered=state.unanswered,
         claimed=state.claimed,
+        forgot=state.forgot,
     )
 
 
@@ -55,6 +56,7 @@ def to_group_state(frame: api.Group) -> GroupState:
         high_water=frame.high_water,
         unanswered=frame.unanswered,
         claimed=frame.claimed,
+        forgot=frame.forgot,
     )
 
 

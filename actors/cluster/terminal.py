@@ -175,6 +175,8 @@ def _own_words(node: NodeView, found: GroupView) -> str:
         return node.state
     if found.part == "diverged":
         return f"diverged: {found.reason}"
+    if found.part == "connecting" and found.reason:
+        return found.reason
     return found.state.lower() if found.state == CONNECTED else found.last_error or found.state
 
 

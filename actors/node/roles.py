@@ -210,6 +210,7 @@ class NodeRoles:
             high_water=view.high_water,
             unanswered=part.counts.unanswered,
             claimed=view.claimed,
+            forgot=view.forgot,
         )
 
     def _classic_part(self, group: str) -> ClassicPart:
@@ -249,6 +250,7 @@ def _is_as_known(view: RoleView, known: GroupState) -> bool:
         view.number,
         view.master,
         view.history,
+        view.forgot,
     ) == (
         known.role,
         known.state,
@@ -257,4 +259,5 @@ def _is_as_known(view: RoleView, known: GroupState) -> bool:
         known.number,
         known.master,
         known.history,
+        known.forgot,
     )

@@ -26,7 +26,7 @@ import attrs
 
 from actors.env.protocols import Disk, FileLock, LockedByOther, LockedByUs
 from actors.errors import ConfigError
-from actors.log_types import GroupRecord, Reign
+from actors.log_types import Forgot, GroupRecord, Reign
 from actors.storage import event_files
 from actors.storage.layout import StoreLayout
 from actors.storage.path_kinds import check_kinds, is_folder
@@ -52,7 +52,9 @@ UNREADABLE: Final = (
 )
 
 
-NEW_RECORD: Final = GroupRecord()
+NEW_RECORD: Final = GroupRecord(forgot="all")
+"""Of a group that the node has never been in, as far as it knows."""
+FORGOT: Final[Mapping[object, Forgot]] = {"": "", "log": "log", "all": "all"}
 
 
 @attrs.frozen(kw_only=True)
@@ -246,7 +248,14 @@ def _parse_record(found: Any) -> GroupRecord:
         cut_bytes=(
             None if found.get("cut_bytes") is None else _number(found, "cut_bytes", POSITION_MAX)
         ),
+        forgot=_forgot(found.get("forgot", "")),
     )
+
+
+def _forgot(found: object) -> Forgot:
+    if found not in FORGOT:
+        raise ValueError(f"forgot is {found!r}, none of {', '.join(map(repr, FORGOT))}")
+    return FORGOT[found]
 
 
 def _number(where: dict[str, Any], key: str, most: int = NUMBER_MAX) -> int:

@@ -42,3 +42,23 @@ def test_a_master_that_has_lost_its_end_counts_as_silent() -> None:
     assert "n0 has lost" in refused(decide(alone, of(short, slave("n1", 100)), {"n2": "off"}))
     known = of(attrs.evolve(short, high_water=130), slave("n1", 100), slave("n2", 100))
     assert "all below 130 may be acknowledged" in refused(decide(WISH, known, {}))
+
+
+def test_who_began_empty_counts_as_silent_until_it_has_caught_up() -> None:
+    """It may be what held an append beside the master that is gone."""
+    behind, whole = slave("n1", 50), slave("n2", 100)
+    empty = slave("n2", forgot="log")
+    found = decide(WISH, of(behind, empty), {"n0": "off"})
+    assert refused(found) == (
+        "n0 does not answer (off), n2 began empty or lost bytes, and has not caught up: with"
+        " copies = 2 they may have what nobody else has"
+    )
+    forced = decide(attrs.evolve(WISH, force=True), of(behind, empty), {"n0": "off"})
+    assert isinstance(forced, Plan)
+    assert forced.chosen == "n1"
+    one_more = attrs.evolve(WISH, members=("n0", "n1", "n2", "n3"), counting=WISH.counting)
+    found = decide(one_more, of(master(100), behind, empty, slave("n3", 100)), {})
+    assert isinstance(found, Plan), "it gets all that its master has"
+    found = decide(WISH, of(behind, whole), {"n0": "off"})
+    assert isinstance(found, Plan)
+    assert found.chosen == "n2"

@@ -1,12 +1,15 @@
 """The role rules of three nodes together: what was acknowledged is in every log that opens.
 
 Logs are lists of (token, serial). Messages between members are taken at one moment and delivered
-at another, in any order, or lost; nodes crash and come back with what they remembered; an operator
+at another, in any order, or lost; nodes crash and come back with what they remembered; a disk is
+lost, and the node put back empty, as long as another one has all that was acknowledged; an operator
 promotes anybody, without force, and may be killed after the first record. Two nodes hold what is
 acknowledged (copies = 2).
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import attrs
 from hypothesis import settings
@@ -19,6 +22,7 @@ from actors.ha.core.reigns import Kind, compare, cut
 from actors.ha.core.role_effects import Effects, Role, RoleState
 from actors.ha.core.role_rules import RoleRules
 from actors.log_types import GroupRecord, GroupState, Promotion
+from actors.storage.identity import NEW_RECORD
 
 NODES = ("n0", "n1", "n2")
 nodes = st.sampled_from(NODES)
@@ -35,7 +39,7 @@ class Node:
     """
 
     name: str
-    record: GroupRecord = attrs.Factory(GroupRecord)
+    record: GroupRecord = NEW_RECORD
     log: list[tuple[int, int]] = attrs.Factory(list)
     rules: RoleRules | None = None
     life: int = 0
@@ -154,9 +158,12 @@ class Roles(RuleBasedStateMachine):
     @rule()
     def everybody_talks(self) -> None:
         """Fresh news all round, so that runs get somewhere."""
+        self.talk(NODES)
+
+    def talk(self, among: Sequence[str]) -> None:
         for _ in range(2):
-            for source in NODES:
-                for target in NODES:
+            for source in among:
+                for target in among:
                     if source != target and self.nodes[source].rules is not None:
                         self.hear(source, target, self.state_of(self.nodes[source]), 0)
 
@@ -225,6 +232,16 @@ class Roles(RuleBasedStateMachine):
         node.life += 1
 
     @rule(name=nodes)
+    def put_back_empty(self, name: str) -> None:
+        """The one loss that `copies = 2` bears: the others have got over theirs."""
+        others = [each for each in self.nodes.values() if each.name != name]
+        if not any(other.record.forgot for other in others):
+            self.crash(name)
+            node = self.nodes[name]
+            node.log, node.record = [], NEW_RECORD
+            self.boot(name)
+
+    @rule(name=nodes)
     def come_back(self, name: str) -> None:
         if self.nodes[name].rules is None:
             self.boot(name)
@@ -248,6 +265,27 @@ class Roles(RuleBasedStateMachine):
             for other in NODES:
                 if other != name:
                     self.record_at(other, known + 1, name)
+
+    @rule(name=nodes, beside=nodes)
+    def promote_beside_one(self, name: str, beside: str) -> None:
+        """The third is cut off: the chosen one hears one member, and waits as long as it would."""
+        self.promote(name, first=True)
+        if beside != name:
+            self.record_at(beside, self.nodes[name].record.promotion_number, name)
+        self.talk((name, beside))
+        self.wait(3.0)
+
+    @rule(lost=nodes, chosen=nodes)
+    def promote_beside_an_empty_one(self, lost: str, chosen: str) -> None:
+        self.put_back_empty(lost)
+        self.promote_beside_one(chosen, lost)
+
+    @rule(lost=nodes, master=nodes)
+    def follow_an_old_master(self, lost: str, master: str) -> None:
+        """An empty node hears one master only, perhaps one that was replaced, and copies it."""
+        self.put_back_empty(lost)
+        self.talk((lost, master))
+        self.produce(master, {lost}, 1)
 
     def record_at(self, at: str, number: int, master: str) -> None:
         node = self.nodes[at]

@@ -55,5 +55,13 @@ async def promote(cluster: SimCluster, number: int, name: str, *others: str) -> 
         await cluster.node(each).record(GROUP, number, name, claim.token, False)
 
 
+async def lose_disk(cluster: SimCluster, name: str) -> None:
+    """The node is killed and put back without anything that it had."""
+    await cluster.kill(name)
+    disk, path = cluster.world.node(name).disk, cluster.config.node_dir(name)
+    disk.rmtree(path)
+    disk.operator_sync_dir(path.rpartition("/")[0])
+
+
 def emitted(world: World, kind: type[Any]) -> list[Any]:
     return [seen.event for seen in world.events if isinstance(seen.event, kind)]

@@ -5,10 +5,20 @@ from __future__ import annotations
 import attrs
 import pytest
 import trio
-from node_roles_kit import CLAIM, GROUP, becomes, cluster_in, emitted, promote, started, state
+from node_roles_kit import (
+    CLAIM,
+    GROUP,
+    becomes,
+    cluster_in,
+    emitted,
+    lose_disk,
+    promote,
+    started,
+    state,
+)
 
 from actors.api.failures import RequestRefused
-from actors.errors import NotEnoughReplicas, NotMaster
+from actors.errors import NotEnoughReplicas, NotMaster, ReplicationTimeout
 from actors.events import roles as events
 from actors.sim.world import World, open_world
 
@@ -195,7 +205,11 @@ async def test_a_master_restored_with_its_memory_is_told_of_by_who_lost_its_log(
         found = await becomes(cluster, "n0", "fenced")
         assert "n2 knows that it ended at " in found.reason
         await cluster.start("n1")
-        await cluster.node("n0").promote(GROUP, None, False)
+        with pytest.raises(
+            RequestRefused, match="n2 began empty or lost bytes, and has not caught"
+        ):
+            await cluster.node("n0").promote(GROUP, None, False)  # two of three have lost theirs
+        await cluster.node("n0").promote(GROUP, None, True)
         await becomes(cluster, "n1", "open")
 
 
@@ -213,3 +227,75 @@ async def test_what_is_remembered_survives_a_power_loss(autojump_clock: object) 
         assert after.history[:1] == before.history[:1]
         assert after.high_water >= before.written
         assert (await cluster.log(GROUP, "n2").append([b"two"])).copies >= 2
+
+
+async def test_an_empty_slave_is_no_copy_before_it_has_heard_who_may_have_a_newer_master(
+    autojump_clock: object,
+) -> None:
+    """n1, put back empty, meets the old master; n2 would tell it of the new one."""
+    async with open_world(16) as world:
+        cluster = await started(world, slave_timeout_s=0.5)
+        cluster.cut("n0")
+        for other in ("n1", "n2"):
+            cluster.reset("n0", other)  # nothing that is said now arrives later
+        await promote(cluster, 1, "n2", "n1")
+        await becomes(cluster, "n2", "open")
+        await cluster.log(GROUP, "n2").append([b"two"])
+        await lose_disk(cluster, "n1")
+        cluster.cut("n1", "n2")
+        cluster.heal("n0", "n1")
+        await cluster.start("n1")
+        with pytest.raises(ReplicationTimeout):
+            await cluster.log(GROUP, "n0").append([b"not two"])
+        waits = await state(cluster, "n1")
+        assert (waits.state, waits.written, waits.forgot) == ("connecting", 0, "all")
+        assert "it began empty, and has not heard n2" in waits.reason
+        cluster.heal()
+        await becomes(cluster, "n1", "following")
+        await trio.sleep(2.0)
+        batch = await cluster.log(GROUP, "n1").read(0)
+        assert [record.body for record in batch.records] == [b"one", b"two"]
+        assert (await state(cluster, "n1")).forgot == ""
+
+
+async def test_a_promotion_does_not_count_on_an_empty_member(autojump_clock: object) -> None:
+    """n1, which held it beside the master, is put back empty; n2 never had it."""
+    async with open_world(17) as world:
+        cluster = await started(world)
+        cluster.cut("n2")
+        await cluster.log(GROUP).append([b"two"])
+        await lose_disk(cluster, "n1")
+        cluster.heal()
+        cluster.cut("n0")
+        await cluster.start("n1")
+        await promote(cluster, 1, "n2", "n1")
+        asking = await becomes(cluster, "n2", "asking")
+        await trio.sleep(10.0)
+        asking = await state(cluster, "n2")
+        assert (asking.state, asking.opened) == ("asking", False)
+        assert asking.reason == (
+            "has not heard n0, and n1 cannot know what was acknowledged (began empty, or lost"
+            " bytes)"
+        )
+        cluster.heal()
+        fenced = await becomes(cluster, "n2", "fenced")
+        assert "n0 goes on up to" in fenced.reason
+
+
+async def test_a_master_that_may_have_been_replaced_shows_nothing(autojump_clock: object) -> None:
+    """With one copy all that is there was acknowledged, unless a promotion has given it up."""
+    async with open_world(18) as world:
+        cluster = await started(world, copies=1)
+        await cluster.kill("n0")
+        cluster.cut("n0")
+        await cluster.start("n0")
+        await trio.sleep(5.0)
+        asking = await cluster.offsets("n0", GROUP)
+        assert (asking.written > 0, asking.acknowledged) == (True, 0)
+        assert (await state(cluster, "n0")).state == "asking"
+        cluster.heal()
+        opened = await becomes(cluster, "n0", "open")
+        await trio.sleep(0.1)
+        assert (await cluster.offsets("n0", GROUP)).acknowledged == opened.written
+        batch = await cluster.log(GROUP, "n0").read(0)
+        assert [record.body for record in batch.records] == [b"one"]

@@ -71,11 +71,12 @@ RECORD = GroupRecord(
     history=(Reign(0, 2**63 - 1, "n0", 0), Reign(3, 17, "n2", 4096)),
     high_water_bytes=5000,
     cut_bytes=4096,
+    forgot="log",
 )
 
 
 def test_a_new_group_has_nothing_to_remember(disk: SimDisk) -> None:
-    assert opened(disk).record("orders") == NEW_RECORD == GroupRecord()
+    assert opened(disk).record("orders") == NEW_RECORD == GroupRecord(forgot="all")
 
 
 def test_records_are_kept_group_by_group_also_of_former_ones(disk: SimDisk) -> None:
@@ -143,6 +144,8 @@ def test_the_identity_of_an_older_version_opens(disk: SimDisk) -> None:
         {**attrs.asdict(RECORD), "high_water_bytes": 2**63},
         {**attrs.asdict(RECORD), "history": [[0, 1, "n0", 0]]},
         {**attrs.asdict(RECORD), "cut_bytes": -1},
+        {**attrs.asdict(RECORD), "forgot": "nothing"},
+        {**attrs.asdict(RECORD), "forgot": []},
         {**attrs.asdict(RECORD), "cut_bytes": 2**63},
     ],
 )

@@ -1,8 +1,9 @@
 """Who becomes a group's master: decided from what its members answer.
 
 `decide` chooses and says what may be lost. Without `force` it refuses wherever something may, so
-that what it lets through keeps every acknowledged record: as long as fewer nodes are silent than an
-append had copies, one of those that answer has it, and the furthest of them has all.
+that what it lets through keeps every acknowledged record: as long as fewer nodes are silent, or
+lost what they held, than an append had copies, one of those that answer has it, and the furthest
+of them has all.
 
 Upstream: DefaultElectPolicy.java, apache/rocketmq controller/.../elect/impl (5.3.3), which compares
 epochs, then offsets. Differs: histories are compared, so that a log which parted from the group's
@@ -112,7 +113,7 @@ def decide(
         short = {old: states[old].written}
     gets = old if hand_over and not short and old is not None and _has_all(states[old]) else None
     losses = (
-        *(() if gets is not None else _silent_losses(wish, silent, old, short)),
+        *(() if gets is not None else _silent_losses(wish, states, silent, old, short)),
         *_lacks(wish, states, chosen, gets),
     )
     if losses and not wish.force:
@@ -174,16 +175,22 @@ def _furthest(wish: Wish, states: Mapping[str, GroupState], old: str | None) -> 
 
 
 def _silent_losses(
-    wish: Wish, silent: Mapping[str, str], old: str | None, short: Mapping[str, int]
+    wish: Wish,
+    states: Mapping[str, GroupState],
+    silent: Mapping[str, str],
+    old: str | None,
+    short: Mapping[str, int],
 ) -> Iterator[str]:
-    """What those may have who cannot be asked. `short`: who has lost all above there, and is asked
-    in vain.
+    """What those may have, or had, who cannot be asked. `short`: who has lost all above there, and
+    is asked in vain, as is who forgot.
     """
     was = old if old is not None else wish.file_master
     if was in wish.java:
         yield f"{was} is a Java broker and cannot be fenced: is it stopped for good?"
     mute = {node: f"{node} is a Java broker" for node in wish.java}
     mute |= {node: f"{node} does not answer ({why})" for node, why in silent.items()}
+    forgot = [name for name, state in states.items() if state.forgot]
+    mute |= {node: f"{node} began empty or lost bytes, and has not caught up" for node in forgot}
     mute |= {node: f"{node} has lost what it had above {end}" for node, end in short.items()}
     told = [text for node, text in mute.items() if node in wish.counting]
     if len(told) >= wish.copies:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import attrs
 
@@ -68,21 +68,56 @@ def conflict(promotion: Promotion, heard: Mapping[str, GroupState]) -> tuple[Fen
     return None
 
 
-def heard_min(
+def hears_enough(
     record: GroupRecord, number: int, others: int, copies: int, heard: Mapping[str, GroupState]
-) -> int:
-    """So many of the `others` a master by promotion `number` has to hear in any case.
+) -> bool:
+    """Whether a master by promotion `number` may open although some of its `others` are silent.
 
     Who becomes master needs one of every set of nodes that may hold something acknowledged. Who was
     it before has that itself; it only has to hear whether it still is. So does who hears the master
     of the promotion before, if that has reigned: whatever was acknowledged until then is in its
     log, and that log is one of those `heard`.
+
+    Who forgot is no witness of what it forgot. A master that forgot was perhaps one of those that
+    held it, and so needs one more of them; and enough that one knows of every promotion.
     """
+    informed = [said for said in heard.values() if said.forgot != "all"]
+    witnesses = [said for said in informed if not said.forgot]
+    if any(reigned(said, number - 1) for said in witnesses):
+        return True
+    if record.forgot:
+        return len(witnesses) >= (max(copies, others + 2 - copies) if copies > 1 else 1)
     if number == 0 or any(reign.number == number for reign in record.history):
-        return 1
-    if any(reigned(said, number - 1) for said in heard.values()):
-        return 1
-    return max(1, others + 1 - copies)
+        return bool(informed)
+    return len(witnesses) >= max(1, others + 1 - copies)
+
+
+def knows_promotions(copies: int, members: Sequence[str], heard: Mapping[str, GroupState]) -> bool:
+    """Whether a slave that forgot them has heard of every promotion by which a master opened.
+
+    Its own master may have been replaced without knowing it, and would count it as a copy. As many
+    as an append has copies cannot all have missed a promotion: its master opened because fewer did.
+    """
+    informed = [said for said in heard.values() if said.forgot != "all"]
+    return len(informed) >= copies or len(heard) >= len(members)
+
+
+def why_uninformed(members: Sequence[str], heard: Mapping[str, GroupState]) -> str:
+    """Why a slave that forgot all waits, for people."""
+    silent = ", ".join(member for member in members if member not in heard)
+    return f"it began empty, and has not heard {silent}, who may know of a later promotion"
+
+
+def why_asking(record: GroupRecord, silent: Sequence[str], heard: Mapping[str, GroupState]) -> str:
+    """Why a master is still closed, for people."""
+    empty = [member for member, said in heard.items() if said.forgot]
+    if record.forgot:
+        empty.insert(0, "it")
+    text = f"has not heard {', '.join(silent)}"
+    if empty:
+        who = ", ".join(empty)
+        text += f", and {who} cannot know what was acknowledged (began empty, or lost bytes)"
+    return text
 
 
 def reigned(said: GroupState, number: int) -> bool:
@@ -118,6 +153,15 @@ def after_cut(record: GroupRecord, end_bytes: int) -> GroupRecord:
     )
 
 
+def after_loss(record: GroupRecord, end_bytes: int) -> GroupRecord:
+    """What is remembered of a slave's log that ends where it started, if it was longer once.
+
+    One without a byte that has followed a master was removed, perhaps: its mark is a second old.
+    """
+    lost = end_bytes < record.high_water_bytes or (end_bytes == 0 and bool(record.history))
+    return attrs.evolve(record, forgot="log") if lost and not record.forgot else record
+
+
 @attrs.define(kw_only=True)
 class Question:
     """A slave's connection that waits for its verdict.
@@ -148,10 +192,11 @@ def judge(node: str, record: GroupRecord, question: Question, said: GroupState) 
     session, end = question.session, question.end_bytes
     found = compare(record.history, end, said.history, said.written)
     if found.kind is Kind.FITS:
+        forgot = record.forgot if said.written else ""
         return Judged(
             state=RoleState.FOLLOWING,
-            reason="",
-            record=attrs.evolve(record, history=adopt(said.history)),
+            reason=f"nobody counts on what it holds below {said.written} yet" if forgot else "",
+            record=attrs.evolve(record, history=adopt(said.history), forgot=forgot),
             verdict=Verdict(session=session, fits=True),
             event=events.SlaveVerified(
                 session=session, master=said.node, number=said.number, end_bytes=end

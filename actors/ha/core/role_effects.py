@@ -6,7 +6,7 @@ import enum
 
 import attrs
 
-from actors.log_types import GroupRecord, History
+from actors.log_types import Forgot, GroupRecord, History
 
 
 class Role(enum.Enum):
@@ -44,6 +44,7 @@ class RoleView:
         fence: why a master is fenced; None if it is not.
         claimed: the highest number that a promotion was begun with, or that is known and not acted
             by yet; 0 for none under way.
+        forgot: see `actors.log_types.Forgot`.
     """
 
     role: Role
@@ -56,6 +57,7 @@ class RoleView:
     history: History
     high_water: int
     claimed: int = 0
+    forgot: Forgot = ""
 
 
 @attrs.frozen(kw_only=True)

@@ -72,6 +72,7 @@ class RolePart:
             history=self.record.history,
             high_water=self.record.high_water_bytes,
             claimed=max(self._claims.number, known),
+            forgot=self.record.forgot,
         )
 
     # ---- for the rules ----

@@ -33,10 +33,14 @@ from actors.ha.core.reigns import begin
 from actors.ha.core.role_checks import (
     Question,
     after_cut,
+    after_loss,
     conflict,
-    heard_min,
+    hears_enough,
     judge,
+    knows_promotions,
+    why_asking,
     why_not_open,
+    why_uninformed,
     without_partial_record,
 )
 from actors.ha.core.role_effects import Effects, Fence, Gate, Role, RoleState, Verdict
@@ -61,6 +65,7 @@ class RoleRules(RolePart):
     _question: Question | None = None
     _questions: int = 0
     _session: int = 0
+    _whole_at: int | None = None  # a slave that forgot has caught up from there on
 
     # ---- inputs ----
 
@@ -79,20 +84,21 @@ class RoleRules(RolePart):
             return Effects()  # it is about to be restarted
         self._acts_by, self._extent, self._since_s = promotion, extent, now_s
         self._opened = self._gate_open = self._forced_open = False
-        self._question = None
+        self._question = self._whole_at = None
         self._heard.clear()
         self._ahead.clear()
         certain = was_clean or self.synced
         known = self.record if cut_at is None else after_cut(self.record, end)
-        record = self._remember(
-            without_partial_record(known, self.node, end, kept_bytes, certain=certain)
-        ).record
+        record = without_partial_record(known, self.node, end, kept_bytes, certain=certain)
+        if self.role is Role.SLAVE:
+            record = after_loss(record, end)
+        changed = self._remember(record).record
         if self.role is Role.SLAVE:
             self._become(RoleState.CONNECTING)
-            return Effects(record=record, gate=self._gate())
+            return Effects(record=changed, gate=self._gate())
         self._become(RoleState.ASKING, "its members have not been heard yet")
         effects = self._ask(now_s)
-        return attrs.evolve(effects, record=effects.record or record)
+        return attrs.evolve(effects, record=effects.record or changed)
 
     def heard(self, member: str, state: GroupState, now_s: float, asked: int = 0) -> Effects:
         """A member says what it is. `asked`: the number of the question that it answers."""
@@ -107,7 +113,7 @@ class RoleRules(RolePart):
         elif self.role is Role.MASTER:
             effects = self._ask(now_s)
         else:
-            effects = self._judge(member, state, asked)
+            effects = self._hear_slave(member, state, asked)
         if void is not None:
             told = events.PromotionVoid(number=void.number, master=void.master, by=void.by)
             effects = attrs.evolve(effects, events=(told, *effects.events))
@@ -129,17 +135,18 @@ class RoleRules(RolePart):
             return Effects(verdict=Verdict(session=session, fits=False, detail=detail))
         if master not in self.members:
             self._become(RoleState.FOLLOWING)
-            return Effects(verdict=Verdict(session=session, fits=True, detail=""))
+            verdict = Verdict(session=session, fits=True, detail="")
+            return attrs.evolve(self._vouch(), verdict=verdict)
         if self._state is not RoleState.DIVERGED:
             self._become(RoleState.CONNECTING)
-        self._question = Question(session=session, end_bytes=end_bytes, number=0)
-        return self._ask_master()
+        self._question, self._whole_at = Question(session=session, end_bytes=end_bytes), None
+        return self._ask_master() if self._is_informed() else Effects()
 
     def left(self, session: int) -> Effects:
         """A slave's connection ended."""
         if session != self._session:
             return Effects()  # there is a newer one
-        self._question = None
+        self._question = self._whole_at = None
         if self._state is RoleState.FOLLOWING and self.role is Role.SLAVE:
             self._become(RoleState.CONNECTING)
         return Effects()
@@ -177,7 +184,7 @@ class RoleRules(RolePart):
         if force and promotion.master == self.node:
             self._force = promotion.number
         if promotion.number > known.number:
-            return self._adopt(promotion)
+            return self._adopt(promotion, informed=True)
         return self.tick(now_s)
 
     def resync(self, number: int, cut_bytes: int) -> Effects:
@@ -191,6 +198,8 @@ class RoleRules(RolePart):
 
     def high_water(self, offset_bytes: int) -> Effects:
         """This node has acknowledged, or reported, up to here."""
+        if self._whole_at is not None and offset_bytes >= self._whole_at:
+            return self._vouch(max(offset_bytes, self.record.high_water_bytes))
         if offset_bytes <= self.record.high_water_bytes:
             return Effects()
         return self._remember(attrs.evolve(self.record, high_water_bytes=offset_bytes))
@@ -212,14 +221,19 @@ class RoleRules(RolePart):
 
     # ---- promotions ----
 
-    def _adopt(self, promotion: Promotion) -> Effects:
-        """Remember a later promotion, close, and have the tree built by it."""
-        before = self.promotion
+    def _adopt(self, promotion: Promotion, *, informed: bool = False) -> Effects:
+        """Remember a later promotion, close, and have the tree built by it.
+
+        Args:
+            informed: it is later than all, by a coordinator's word.
+        """
+        before, forgot = self.promotion, self.record.forgot
         effects = self._remember(
             attrs.evolve(
                 self.record,
                 promotion_number=promotion.number,
                 promotion_master=promotion.master,
+                forgot="log" if informed and forgot else forgot,
             )
         )
         if self._acts_by is not None and self._acts_by.master == self.node:
@@ -258,11 +272,10 @@ class RoleRules(RolePart):
         counted, others = self._counted(), len(self.members)
         silent = [m for m in self.members if m not in counted]
         until_s = self._since_s + ASK_GRACE_S
-        wanted = heard_min(self.record, self.promotion.number, others, self.copies, counted)
-        enough = others - len(silent) >= wanted and now_s >= until_s
-        if self._is_forced or not silent or enough:
+        enough = hears_enough(self.record, self.promotion.number, others, self.copies, counted)
+        if self._is_forced or not silent or (enough and now_s >= until_s):
             return self._open()
-        self._become(RoleState.ASKING, f"has not heard {', '.join(silent)}")
+        self._become(RoleState.ASKING, why_asking(self.record, silent, counted))
         return attrs.evolve(self._closed(()), deadline_s=until_s if now_s < until_s else None)
 
     @property
@@ -294,6 +307,7 @@ class RoleRules(RolePart):
             self.record,
             history=begin(self.record.history, end, reign),
             high_water_bytes=min(mark, end) if self._is_forced else mark,
+            forgot="",
         )
         self._opened, self._forced_open = True, self._is_forced
         self._force = 0
@@ -317,6 +331,30 @@ class RoleRules(RolePart):
 
     # ---- a slave ----
 
+    def _hear_slave(self, member: str, said: GroupState, asked: int) -> Effects:
+        """A slave that waits to be informed asks its master then; else it may be the answer."""
+        if self.record.forgot != "all":
+            return self._judge(member, said, asked)
+        if not self._is_informed():
+            return Effects()
+        learned = self._remember(attrs.evolve(self.record, forgot="log"))
+        asks = self._ask_master() if self._question is not None else Effects()
+        return attrs.evolve(asks, record=learned.record)
+
+    def _is_informed(self) -> bool:
+        if self.record.forgot != "all" or knows_promotions(self.copies, self.members, self._heard):
+            return True
+        self._become(RoleState.CONNECTING, why_uninformed(self.members, self._heard))
+        return False
+
+    def _vouch(self, mark_bytes: int | None = None) -> Effects:
+        """It has caught up: from now on others may count on what it holds."""
+        self._whole_at = None
+        mark = self.record.high_water_bytes if mark_bytes is None else mark_bytes
+        if self._state is RoleState.FOLLOWING:
+            self._become(RoleState.FOLLOWING)
+        return self._remember(attrs.evolve(self.record, forgot="", high_water_bytes=mark))
+
     def _ask_master(self) -> Effects:
         """The answer must be younger than the connection: one to any question asked since is."""
         assert self._question is not None
@@ -337,6 +375,8 @@ class RoleRules(RolePart):
         self._question = None
         was = self._state, self._reason
         judged = judge(self.node, self.record, question, said)
+        if judged.record.forgot and judged.verdict.fits:
+            self._whole_at = said.written
         self._become(judged.state, judged.reason)
         told = () if (self._state, self._reason) == was else (judged.event,)
         return Effects(
