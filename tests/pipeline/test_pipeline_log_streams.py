@@ -6,13 +6,14 @@ from __future__ import annotations
 import json
 import logging
 import pickle
+import random
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes
-from sources_kit import SEGMENT, START_MS, LedgerWriter, LogWriter, damage_in, options_of
+from sources_kit import SEGMENT, START_MS, LedgerWriter, LogWriter, damage_in, messages, options_of
 
 from actors.pipeline.sources.formats import COMMIT_LOG, DLEDGER, Format
 from actors.pipeline.sources.log_stream import LogStreamReader
@@ -266,3 +267,33 @@ def test_without_a_limit_all_is_taken(tmp_path: Path) -> None:
     stream = Stream(tmp_path / "*", batch_bytes=100)
     assert isinstance(stream.reader.getDefaultReadLimit(), ReadMaxBytes)
     assert len(stream.look(ReadAllAvailable())) == 120
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whenever_one_looks_only_whole_records_are_seen(tmp_path: Path, seed: int) -> None:
+    """A writer that writes upwards, in pieces as small as they like, over the ends of files."""
+    rng = random.Random(seed)
+    made = LogWriter(tmp_path / "made")
+    made.append(rng.choices(BODIES[:60], k=60))
+    whole = {int(path.name): path.read_bytes() for path in made.folder.iterdir()}
+    folder = tmp_path / "n0" / "commitlog"
+    folder.mkdir(parents=True)
+    stream = Stream(tmp_path / "n0", batch_bytes=rng.choice((0, 1, 500, 1 << 20)))
+    found = []
+    for start in sorted(whole):
+        growing = bytearray(SEGMENT)
+        for spare in (start, start + SEGMENT):
+            path = folder / f"{spare:020d}"
+            if not path.exists():
+                path.write_bytes(growing)
+        at = 0
+        while at < SEGMENT:
+            end = min(SEGMENT, at + rng.choice((1, 3, 3, 60, 400)))
+            growing[at:end] = whole[start][at:end]
+            at = end
+            (folder / f"{start:020d}").write_bytes(growing)
+            found += stream.look() if rng.random() < 0.4 else []
+    for _ in range(200):
+        found += stream.look()
+    assert found == messages(tmp_path / "made", node="n0")
+    assert len(found) == 60

@@ -90,7 +90,7 @@ def walk(
         segments = ()
     light = attrs.evolve(reading, crc=False, chunk_bytes=_chunk_bytes(limit_bytes))
     starts, times = [_NONE], [_NONE]
-    end, tail, first = begin, None, begin
+    end, reached, tail, first = begin, begin, None, begin
     for segment in segments:
         if segment.end <= begin or (until is not None and segment.start >= until):
             continue
@@ -101,12 +101,12 @@ def walk(
             if isinstance(item, Tail):
                 tail, end = item, item.end
             elif isinstance(item, Finding):
-                end = item.offset + (item.size or 0)
+                end = reached = item.offset + (item.size or 0)
             else:
                 starts.append(item.starts + item.place)
                 times.append(item.times)
-                end = item.place + item.scanned.end
-            if _is_enough(first, end, limit_bytes, until):
+                end, reached = item.place + item.scanned.end, int(starts[-1][-1])
+            if _is_enough(first, end, reached, limit_bytes, until):
                 break
         else:
             end = segment.end if tail is None else end
@@ -125,8 +125,11 @@ def _chunk_bytes(limit_bytes: int | None) -> int:
     return min(CHUNK_BYTES, max(limit_bytes, _FIRST_READ_MIN))
 
 
-def _is_enough(first: int, end: int, limit_bytes: int | None, until: int | None) -> bool:
-    return (limit_bytes is not None and end - first >= limit_bytes) or (
+def _is_enough(
+    first: int, end: int, reached: int, limit_bytes: int | None, until: int | None
+) -> bool:
+    """Whether there is a record behind the limit, so that the one before it is surely whole."""
+    return (limit_bytes is not None and reached - first >= limit_bytes) or (
         until is not None and end >= until
     )
 
@@ -146,10 +149,9 @@ def _limited(walked: Walked, first: int, limit_bytes: int | None, until: int | N
 
 def _finished(walked: Walked, log: Log, segments: Sequence[Segment], reading: Reading) -> Walked:
     """Without a last record that is not whole yet."""
-    if walked.tail is None or not len(walked.starts):
-        return walked
-    segment = next(each for each in segments if each.start <= walked.last < each.end)
-    for item in stretches(Span(log, segment, walked.last, walked.end), reading):
+    if walked.tail is None or walked.last < segments[-1].start:
+        return walked  # or no record at all: NOBODY lies before every file
+    for item in stretches(Span(log, segments[-1], walked.last, walked.end), reading):
         if isinstance(item, Finding | Tail):
             reason = "the last record is gone"
         else:
