@@ -139,6 +139,7 @@ class Roles(RuleBasedStateMachine):
             acknowledged=0,
             high_water=view.high_water,
             unanswered=0,
+            forgot=view.forgot,
         )
 
     # What happens.
