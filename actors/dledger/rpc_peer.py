@@ -49,7 +49,7 @@ RECONNECT_MAX_S: Final = 1.0
 PENDING_BYTES: Final = 16 << 20
 """Of requests that wait for this actor."""
 UNSENT_BYTES_MAX: Final = 64 << 20
-"""Of frames that the system has no room for. A dispatcher's window is 32 MiB, as Base64 a third
+"""Of frames that the system has no room for. A dispatcher's window is 4 MiB, as Base64 a third
 more; so only calls that nobody bounds get here."""
 WORK_BYTES: Final = 4 << 20
 """Encoded or decoded without a checkpoint: some 10 ms."""

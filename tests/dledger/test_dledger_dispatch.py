@@ -43,10 +43,10 @@ def test_at_most_1000_pushes_are_not_answered() -> None:
 
 
 def test_bytes_in_flight_are_bounded() -> None:
-    kit = Kit(entry_bytes=4 * MIB)
+    kit = Kit(entry_bytes=MIB)
     kit.append_state()
     kit.grow(20)
-    pushes = kit.take(*[P.APPEND] * 8)
+    pushes = kit.take(*[P.APPEND] * 4)
     kit.answer(pushes[0])
     kit.take(P.APPEND)
 

@@ -145,8 +145,9 @@ class PushSettings:
 
     Attributes:
         pending_max: pushes to one peer that are not answered: maxPendingSize, 1000.
-        in_flight_bytes_max: bytes of such pushes, reached by the last of them: 32 MiB (ours;
-            upstream has no such bound).
+        in_flight_bytes_max: bytes of such pushes, reached by the last of them: 4 MiB (ours;
+            upstream has no such bound). A peer that takes less in `push_timeout_s` is sent things
+            twice.
         push_timeout_s: age at which the push after the watermark is sent again:
             maxPushTimeOutMs, 1000.
         commit_push_s: idle time after which the committed index is sent by itself: 1.0.
@@ -169,7 +170,7 @@ class PushSettings:
     """
 
     pending_max: int = 1000
-    in_flight_bytes_max: int = 32 << 20
+    in_flight_bytes_max: int = 4 << 20
     push_timeout_s: float = 1.0
     commit_push_s: float = 1.0
     commit_news_s: float = 1.0
