@@ -298,10 +298,8 @@ class QuorumAckChecker(Actor[_Inbox]):
         quorum = self.quorum
         if not quorum.leading or self._holding:
             for wait, _ in taken:
-                leads = quorum.leading
-                wait.answer_to.fail(
-                    outcomes.transferring() if leads else outcomes.not_leader(self._leader)
-                )
+                held = outcomes.transferring() if quorum.leading else None
+                wait.answer_to.fail(held or outcomes.not_leader(self._leader))
             return
         for group in groups(
             taken,
@@ -384,7 +382,8 @@ class QuorumAckChecker(Actor[_Inbox]):
             self.reader.leave(CommittedTo(index=effects.committed), within_s=NEWS_WITHIN_S)
         for event in effects.events:
             self.ctx.emit(event)
-        self._lose(effects)
+        if effects.lost:
+            self._lose(effects)
         if effects.done:
             copies = self.quorum.copies(self.quorum.committed)
             for wait in effects.done:

@@ -8,7 +8,7 @@ import pytest
 import trio
 from group_kit import Group, opened
 
-from actors.dledger.append_messages import Committed
+from actors.dledger.append_messages import Committed, GetReadIndex, ReadIndex
 from actors.errors import (
     LeadershipLost,
     LogFull,
@@ -20,6 +20,7 @@ from actors.errors import (
 from actors.events.dledger import RoleChanged
 from actors.events.runtime import ActorCrashed
 from actors.runtime import context
+from actors.sim.world import SimEvent
 from actors.storage.dledger import store
 from wire.dledger_codes import ResponseCode
 from wire.dledger_rpc import AppendEntryRequest, LeadershipTransferRequest
@@ -357,3 +358,24 @@ async def test_a_vote_that_found_no_room_is_told_to_nobody(autojump_clock: objec
         await trio.sleep(29.0)
         assert [role.role for role in group.events(RoleChanged)] == ["CANDIDATE"]
         await group.leader(within_s=3.0)
+
+
+async def test_a_fresh_read_waits_for_the_first_commit_of_the_term(autojump_clock: object) -> None:
+    """Whatever else the leader hears meanwhile: here that its own disk has the entry."""
+    async with opened(started=False) as group:
+
+        def slow_down(seen: SimEvent) -> None:
+            if isinstance(seen.event, RoleChanged) and seen.event.role == "LEADER":
+                for name in group.names:
+                    sync_s = 0.5 if name == seen.node else 1.0
+                    group.world.node(name).disk.faults.slow_syncs(sync_s, sync_s)
+
+        group.world.on_event.append(slow_down)
+        await group.start()
+        leader = await group.leader()
+        asked_s = trio.current_time()
+        found: ReadIndex = await group.ref(leader, "quorum_ack_checker").ask(
+            ReadIndex, lambda reply_to: GetReadIndex(reply_to=reply_to), timeout_s=5.0
+        )
+        assert trio.current_time() > asked_s + 0.5, "it was committed before the question"
+        assert found.index == 0
