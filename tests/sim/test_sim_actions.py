@@ -16,7 +16,7 @@ from node_roles_kit import promote
 from actors.errors import OutcomeUnknown, TriologError
 from actors.events.runtime import ActorCrashed
 from actors.ha.core.claims import CLAIM_LEASE_S
-from actors.log_types import Claim
+from actors.log_types import Claim, Offsets
 from actors.runtime.errors import describe
 from actors.sim.actions_network import STRANGER, STRANGER_ADDRESS
 from actors.sim.actions_operator import keep_tending, tend
@@ -311,6 +311,31 @@ async def test_who_ends_after_all_was_mended_is_started_again(autojump_clock: ob
         await on.runner.mend()
         await on.cluster.log(GROUP).append([b"more"])
         await on.cluster.kill("n2")
+        end = await on.runner.converged(60.0)
+        assert (await on.cluster.offsets("n2", GROUP)).written == end.written
+
+
+async def test_who_is_started_while_the_others_are_looked_at_is_looked_at_too(
+    autojump_clock: object,
+) -> None:
+    async with stage() as on, trio.open_nursery() as nursery:
+        await on.cluster.kill("n2")
+        await on.cluster.log(GROUP).append([b"more"])
+        looked = on.cluster.converged
+
+        async def converged(group: str, *, within_s: float = 60.0) -> Offsets:
+            end = await looked(group, within_s=within_s)
+            if not on.cluster.runs("n2"):
+                on.cluster.cut("n2")
+                await on.cluster.start("n2")
+                nursery.start_soon(heal)
+            return end
+
+        async def heal() -> None:
+            await trio.sleep(5.0)
+            on.cluster.heal()
+
+        on.cluster.converged = converged  # type: ignore[method-assign]
         end = await on.runner.converged(60.0)
         assert (await on.cluster.offsets("n2", GROUP)).written == end.written
 
