@@ -10,10 +10,9 @@ beside the good ones, and only Spark knows which are which.)
 |---|---|---|
 | node .. kind | as in the envelope | null where the line is no event |
 | line | string | the whole line; null in a row about a file |
-| problem | string | null for an event; else why the line is none, or what is wrong with its file |
 | day | string | of the file's folder, "2026-01-31"; "" if it has none |
-| file | string | where it was read |
-| line_number | bigint | from 1 |
+| problem | string | null for an event; else why the line is none, or what is wrong with its file |
+| file, line_number | string, bigint | where a problem was read; null for an event |
 | batch | int | from the folder's name |
 """
 
@@ -30,15 +29,13 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 from actors.events.codec import KINDS
 from actors.pipeline import event_files
 from actors.pipeline.errors import PipelineError
-from actors.pipeline.event_schema import CORRUPT, ENVELOPE, line_schema
+from actors.pipeline.event_schema import ENVELOPE
 from actors.pipeline.places import Place, event_pattern
 
 FILES_PER_BATCH = 64
 """Some 3 million events: what a killed run has to do again."""
 LOOK_S = 1
 """Between looks at what is finished, to show that it goes on."""
-NO_EVENT = "not an event"
-NO_JSON = "not a line of JSON that fits"
 LAYER = "bronze"
 _FILES = "path string, modificationTime timestamp, length bigint, content binary"
 """Spark's columns of files. Nobody asks for the content here: workers read it by `path`."""
@@ -48,8 +45,8 @@ SCHEMA = StructType(
     [
         *ENVELOPE,
         StructField("line", StringType()),
-        StructField("problem", StringType()),
         StructField("day", StringType()),
+        StructField("problem", StringType()),
         StructField("file", StringType()),
         StructField("line_number", LongType()),
         StructField("batch", IntegerType()),
@@ -80,33 +77,8 @@ class BatchRead:
         return sum(size for _, size in self.files)
 
 
-def rows_of(lines: DataFrame) -> DataFrame:
-    """Lines (`event_files.LINES`) -> bronze's columns, but for `batch`."""
-    schema = line_schema()
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
-    read = lines.withColumn("event", fn.from_json("line", schema, options))
-    required = [fn.col(f"event.{name}").isNull() for name in ENVELOPE.names]
-    lacking = required[0]
-    for each in required[1:]:
-        lacking = lacking | each
-    problem = (
-        fn.when(fn.col("problem").isNotNull(), fn.col("problem"))
-        .when(fn.col(f"event.{CORRUPT}").isNotNull(), fn.lit(NO_JSON))
-        .when(lacking, fn.lit(NO_EVENT))
-    )
-    good = problem.isNull()
-    return read.select(
-        *(fn.when(good, fn.col(f"event.{name}")).alias(name) for name in ENVELOPE.names),
-        "line",
-        problem.alias("problem"),
-        fn.regexp_extract("file", r"/dt=([^/]*)/", 1).alias("day"),
-        "file",
-        "line_number",
-    )
-
-
 def read_lines(files: DataFrame) -> DataFrame:
-    """Files (column `path`) -> `event_files.LINES`."""
+    """Files (column `path`) -> bronze's columns, but for `batch`: `event_files.LINES`."""
     return files.select("path").mapInArrow(event_files.read_files, event_files.LINES)
 
 
@@ -206,7 +178,7 @@ def _write_batch(files: DataFrame, batch: int, out: Place, run: int) -> None:
     seen = Observation()
     good = fn.col("problem").isNull()
     unknown = good & ~fn.col("kind").isin(*KINDS)
-    rows = rows_of(read_lines(files)).observe(
+    rows = read_lines(files).observe(
         seen,
         fn.count_if(good).alias("events"),
         fn.count_if(~good).alias("problems"),

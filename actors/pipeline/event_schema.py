@@ -106,7 +106,6 @@ def union_of(kinds: dict[str, StructType]) -> StructType:
     return StructType([found[name][1] for name in sorted(found)])
 
 
-def line_schema(fields: StructType | None = None) -> StructType:
-    """For reading lines: the envelope, then `fields`, then CORRUPT."""
-    more = list(fields) if fields is not None else []
-    return StructType([*ENVELOPE, *more, StructField(CORRUPT, StringType())])
+def line_schema() -> StructType:
+    """For reading lines: the envelope, every field of every kind, then CORRUPT."""
+    return StructType([*ENVELOPE, *all_fields(), StructField(CORRUPT, StringType())])

@@ -56,7 +56,7 @@ def typed(bronze: DataFrame) -> DataFrame:
         fn.min("day").alias("day"),
     )
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
-    read = once.withColumn("event", fn.from_json("line", line_schema(all_fields()), options))
+    read = once.withColumn("event", fn.from_json("line", line_schema(), options))
     known = fn.col("event.kind").isin(*KINDS)
     return read.select(
         *(fn.col(f"event.{name}") for name in ENVELOPE.names),

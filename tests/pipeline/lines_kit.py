@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from typing import Any
 
 import attrs
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from actors.events.codec import LineEncoder
-from actors.pipeline import bronze, event_files, silver
+from actors.pipeline import event_files, silver
 
 SECOND = 1_000_000
 START_US = 1_800_000_000 * SECOND
@@ -40,13 +41,9 @@ class Boot:
 
 def bronze_of(spark: SparkSession, lines: Iterable[str]) -> DataFrame:
     """Lines as if one file had them."""
-    rows = [
-        ("file:/d/n0/events/v=1/dt=2027-01-15/node=n0/000001-000000000001.jsonl.gz", number, line)
-        for number, line in enumerate(lines, 1)
-    ]
-    schema = event_files.LINES.removesuffix(", problem string")
-    found = spark.createDataFrame(rows, schema)
-    return bronze.rows_of(found.selectExpr("*", "cast(null as string) as problem"))
+    path = "file:/d/n0/events/v=1/dt=2027-01-15/node=n0/000001-000000000001.jsonl.gz"
+    table = pa.Table.from_batches(event_files.rows_of(path, list(lines)))
+    return spark.createDataFrame(table, event_files.LINES)
 
 
 def events_of(spark: SparkSession, *boots: Boot) -> DataFrame:

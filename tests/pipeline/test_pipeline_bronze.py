@@ -10,12 +10,12 @@ import pytest
 from logs_kit import Day
 from pyspark.sql import SparkSession
 
-from actors.pipeline import bronze
+from actors.pipeline import bronze, event_files
 from actors.pipeline.bronze import BatchRead
 from actors.pipeline.compaction import compact
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.places import Place
-from actors.storage import event_files
+from actors.storage import event_files as written
 
 UNKNOWN = (
     '{"node":"n1","boot":9,"seq":1,"path":"/n1","incarnation":0,"ts_us":5,"kind":"Sneezed","a":1}'
@@ -112,7 +112,7 @@ def test_what_is_damaged_is_counted_and_the_rest_is_read(run: Run, day: Day) -> 
     """Truncated gzip, a half-written line, other JSON, an unknown kind, a changed type."""
     files = sorted(Path(run.data.name).rglob("*.gz"))
     cut = files[0].read_bytes()
-    whole = sum(len(content.splitlines()) for content in event_files.decompress(cut[:-9])[0])
+    whole = sum(len(content.splitlines()) for content in written.decompress(cut[:-9])[0])
     files[0].write_bytes(cut[:-9])
     folder = files[0].parent
     good = UNKNOWN.replace("Sneezed", "Coughed")
@@ -123,19 +123,19 @@ def test_what_is_damaged_is_counted_and_the_rest_is_read(run: Run, day: Day) -> 
     (told,) = run.ingest()
     assert told.unknown == 1
     lost = len(day.keys) + 1 - told.events
-    in_file = sum(len(part.splitlines()) for part in event_files.decompress(cut)[0])
+    in_file = sum(len(part.splitlines()) for part in written.decompress(cut)[0])
     assert 0 <= lost <= in_file - whole
     problems = run.problems()
     assert told.problems == len(problems)
     named = [(name, problem) for name, problem in problems if not name.startswith("000001")]
     assert named == [
-        ("a.jsonl", bronze.NO_JSON),
-        ("a.jsonl", bronze.NO_JSON),
-        ("a.jsonl", bronze.NO_JSON),
-        ("a.jsonl", bronze.NO_EVENT),
-        ("a.jsonl", bronze.NO_EVENT),
+        ("a.jsonl", event_files.NO_JSON),
+        ("a.jsonl", event_files.NO_JSON),
+        ("a.jsonl", event_files.NO_EVENT),
+        ("a.jsonl", event_files.NO_EVENT),
+        ("a.jsonl", event_files.NO_EVENT),
         ("a.jsonl", "the last line has no end"),
-        ("b.jsonl", bronze.NO_JSON),
+        ("b.jsonl", event_files.NO_EVENT),
     ]
     assert any(
         "it ends too early" in problem for name, problem in problems if name == files[0].name

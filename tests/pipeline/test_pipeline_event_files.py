@@ -79,7 +79,34 @@ def test_a_worker_gives_every_line_its_number(
     rows = [row for batch in read_files([paths]) for row in batch.to_pylist()]
     assert [row["line"] for row in rows] == [*LINES, None]
     assert [row["line_number"] for row in rows] == list(range(1, 32))
-    assert [bool(row["problem"]) for row in rows] == [False] * 30 + [True]
+    assert [row["problem"] for row in rows[:30]] == [event_files.NO_JSON] * 30
+    assert rows[30]["problem"].startswith("damaged in the gzip member at byte ")
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (("", ""), None),
+        (('"seq":1', '"seq":9223372036854775807'), None),
+        (('"seq":1', '"seq":9223372036854775808'), event_files.NO_EVENT),
+        (('"seq":1', '"seq":"1"'), event_files.NO_EVENT),
+        (('"seq":1', '"seq":null'), event_files.NO_EVENT),
+        (('"kind":"K"', '"sort":"K"'), event_files.NO_EVENT),
+        (("{", "[{"), event_files.NO_EVENT),
+        (('"kind":"K"}', '"kind":"K"'), event_files.NO_JSON),
+        (('"K"', '"\\ud800"'), event_files.NO_JSON),
+    ],
+)
+def test_a_line_is_an_event_if_its_envelope_is_whole(
+    change: tuple[str, str], problem: str | None
+) -> None:
+    line = '{"node":"n","boot":1,"seq":1,"path":"/n","incarnation":0,"ts_us":5,"kind":"K"}'
+    (batch,) = event_files.rows_of("f", [line.replace(*change)])
+    (row,) = batch.to_pylist()
+    assert row["problem"] == problem
+    assert (row["node"] is None) == (problem is not None)
+    assert row["line"] == line.replace(*change)
+    assert (row["file"], row["line_number"]) == (("f", 1) if problem else (None, None))
 
 
 def folder(root: Path, *names: str) -> Place:

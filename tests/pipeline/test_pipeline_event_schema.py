@@ -13,7 +13,7 @@ from pyspark.sql.types import ArrayType, DoubleType, LongType, StringType, Struc
 
 from actors.events.codec import KINDS, _Head
 from actors.events.envelope import LoggedEvent
-from actors.pipeline import silver
+from actors.pipeline import event_files, silver
 from actors.pipeline.event_schema import (
     ENVELOPE,
     SchemaConflict,
@@ -40,6 +40,7 @@ def sample(cls: type) -> Any:
 
 def test_the_envelope_is_the_lines_own() -> None:
     assert tuple(ENVELOPE.names) == _Head.__struct_fields__
+    assert event_files._Head.__struct_fields__ == _Head.__struct_fields__
     assert {*ENVELOPE.names} | {"event"} == {field.name for field in attrs.fields(LoggedEvent)} | {
         "kind"
     }
