@@ -16,7 +16,7 @@ from actors.storage.tools.target import find_target, one_store
 
 class CheckRunning(Action[FaultRunner]):
     """The store of a running node is checked, at one moment: damage is found where a script has
-    done some, and nowhere else.
+    done some that has not expired, and nowhere else.
     """
 
     name = "check_running"
@@ -28,7 +28,7 @@ class CheckRunning(Action[FaultRunner]):
         name = fault.node
         if not runner.is_ready(name):
             return
-        damaged = name in runner.atlas.damaged
+        damaged = runner.atlas.is_damaged(name)
         report = self._check(runner, name)
         if report is None:
             runner.note("not checked", name)

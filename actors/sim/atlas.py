@@ -40,7 +40,8 @@ class FaultAtlas:
 
     Attributes:
         cluster, group, logs: where it is.
-        damaged: by node.
+        damaged: by node, until it is repaired; also what has expired since, for whole logs are
+            compared.
     """
 
     cluster: SimCluster
@@ -59,6 +60,14 @@ class FaultAtlas:
         return len(good) == end - start and all(
             self.logs.durable(other, start, end) == good and not self._overlaps(other, start, end)
             for other in others
+        )
+
+    def is_damaged(self, node: str) -> bool:
+        """Whether there is damage in what the node still has: some may have gone with its file."""
+        disk = self._disk(node)
+        return any(
+            disk.exists(self._path(node, damage.start - damage.start % self.group.segment_bytes))
+            for damage in self.damaged.get(node, [])
         )
 
     def may_refill(self, node: str) -> bool:

@@ -5,12 +5,21 @@ from __future__ import annotations
 import errno
 
 import pytest
-from test_sim_actions import stage
+import trio
+from test_sim_actions import GROUP, stage
+from test_sim_expiry import OLD, SETTLED_S
 
+from actors.sim.actions_expiry import age
 from actors.sim.atlas import Damage
 from actors.sim.marks import counted
 
-SEGMENT = f"/data/n1/groups/orders/commitlog/{0:020d}"
+
+def segment(base: int) -> str:
+    """The file of n1's log that begins there."""
+    return f"/data/n1/groups/orders/commitlog/{base:020d}"
+
+
+SEGMENT = segment(0)
 CHECK = "at 0.1 check_running n1"
 
 
@@ -41,6 +50,32 @@ async def test_a_check_that_is_wrong_is_told(damaged: bool, autojump_clock: obje
         assert violation.text.startswith("n1 is damaged" if damaged else "n1 is not damaged: ")
         if not damaged:
             on.world.node("n1").disk.inode(SEGMENT).flip_bit(4, 0)
+        on.history.violations.clear()
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+async def test_damage_goes_with_its_file(wrong: bool, autojump_clock: object) -> None:
+    """What has expired is not looked at, and excuses nothing that is found elsewhere."""
+    async with stage(**OLD) as on:
+        disk = on.world.node("n1").disk
+        disk.inode(SEGMENT).flip_bit(4, 0)
+        on.runner.atlas.damaged["n1"] = [Damage(4, 5)]
+        await on.do(CHECK)
+        assert on.kinds.count("damage found") == 1
+        await trio.sleep(SETTLED_S)
+        assert age(on.runner)
+        await trio.sleep(SETTLED_S)
+        assert not disk.exists(SEGMENT)
+        oldest = segment((await on.cluster.offsets("n1", GROUP)).min)
+        if wrong:
+            disk.inode(oldest).flip_bit(4, 0)
+        await on.do(CHECK)
+        assert on.runner.counts == {"check_running": 2}
+        texts = [each.text for each in on.history.violations]
+        assert len(texts) == wrong
+        assert all(text.startswith("n1 is not damaged: ") for text in texts)
+        if wrong:
+            disk.inode(oldest).flip_bit(4, 0)
         on.history.violations.clear()
 
 
