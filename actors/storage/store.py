@@ -11,8 +11,8 @@ Differs:
 
 Messages: see `store_messages`. It tells the syncer Written; the acknowledger RecordsWritten, always
 before the growth that covers it; subscribers LogGrew; whoever opened a session RawRefused; its
-keeper StoreStarted, and with a keeper it takes no append before SetGate says so. It asks nobody. A
-restart ends the node, because a crash here leaves the end of the log in doubt.
+keeper StoreStarted, and with a keeper it takes no append before SetGate says so. It asks the syncer
+as it stops. A restart ends the node, because a crash here leaves the end of the log in doubt.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ from actors.storage.store_messages import StoreStarted as StoreStarted
 from actors.storage.store_messages import Subscribe as Subscribe
 from actors.storage.store_messages import Unsubscribe as Unsubscribe
 from actors.storage.store_messages import Waiting as Waiting
+from actors.storage.syncer import Settle, Written, may_close_clean
 from actors.storage.syncer import SyncDone as SyncDone
-from actors.storage.syncer import Written
 from wire.commitlog import Host
 
 MAILBOX_CAPACITY = 4096
@@ -98,7 +98,7 @@ class Store(Actor[_Inbox]):
     group: ClassicGroup
     node: str
     host: Host
-    syncer: ActorRef[Written]
+    syncer: ActorRef[Written | Settle]
     acknowledger: ActorRef[RecordsWritten] | None
     waits_within_s: float = 0.0
     guard: Guard | None = None
@@ -177,14 +177,14 @@ class Store(Actor[_Inbox]):
             await self.guard.keeper.tell(StoreStarted(life, by, held, kept, clean))
 
     async def on_stop(self, reason: StopReason) -> None:
-        """An ordered stop syncs what is left, removes the spare file, then the abort file (unless
-        something was not dispatched). After the syncer's crash no further sync proves anything.
-        """
+        """See `close_store`. After a sync that failed no further one proves anything."""
         self._raw.close()
-        ordered = reason in (StopReason.NORMAL, StopReason.SHUTDOWN) and self.syncer.alive
-        paths, disk = (*self._unsynced, *self._log.take_dirty()), self.env.disk
-        synced = self._synced_bytes if ordered else None
-        close_store(disk, self.layout, self._log, self._mark, paths, synced_bytes=synced)
+        clean, paths = False, (*self._unsynced, *self._log.take_dirty())
+        try:
+            clean = await may_close_clean(self.syncer, reason)
+        finally:
+            disk, synced = self.env.disk, self._synced_bytes if clean else None
+            close_store(disk, self.layout, self._log, self._mark, paths, synced_bytes=synced)
 
     # ---- messages ----
 

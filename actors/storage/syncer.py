@@ -8,8 +8,8 @@ failed sync is final: the kernel may have dropped the pages, so a second try tha
 nothing. The actor crashes, and with it the store and the node. With `upstream` (`compat`) it counts
 as done, as upstream's does (T26).
 
-Messages: Written. It tells the store SyncDone. A restart forgets what was to be synced; the store
-restarts with it.
+Messages: Written; Settle. It tells the store SyncDone. A restart forgets what was to be synced; the
+store restarts with it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,20 @@ from actors.env.protocols import Disk
 from actors.env.protocols import Syncer as DiskSyncer
 from actors.errors import StorageError
 from actors.events import store as events
-from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
+from actors.runtime import (
+    Actor,
+    ActorDown,
+    ActorRef,
+    AskTimeout,
+    MailboxSpec,
+    ReplyTo,
+    StopReason,
+)
 
 MAILBOX_CAPACITY = 64
 """The store keeps what does not fit and offers it again with the next sync's end."""
+SETTLE_S = 5.0
+"""A stopping store waits so long for the sync that is under way: half of what its stop may take."""
 
 
 @attrs.frozen(kw_only=True)
@@ -47,12 +57,39 @@ class SyncDone:
 
 
 @attrs.frozen(kw_only=True)
+class Settled:
+    """No sync has failed, none is under way, and none begins before something is written."""
+
+
+@attrs.frozen(kw_only=True)
+class Settle:
+    """From a store that stops: sync what is left, now, then answer. A failed sync fails this."""
+
+    reply_to: ReplyTo[Settled]
+
+
+@attrs.frozen(kw_only=True)
 class _IntervalPassed:
     """Timer: the next sync of a `written` group is due."""
 
 
-Message: TypeAlias = Written
+Message: TypeAlias = Written | Settle
 _Inbox: TypeAlias = Message | _IntervalPassed
+
+
+async def may_close_clean(syncer: ActorRef[Message], reason: StopReason) -> bool:
+    """Whether a store that stops for `reason` may sync the rest by itself and call that clean.
+
+    Only in an ordered stop, and only after the sync that is under way is known to have ended well:
+    the system tells its error once, and a file that is opened later syncs without the lost pages.
+    """
+    if reason not in (StopReason.NORMAL, StopReason.SHUTDOWN):
+        return False
+    try:
+        await syncer.ask(Settled, lambda reply_to: Settle(reply_to=reply_to), timeout_s=SETTLE_S)
+    except (ActorDown, AskTimeout):
+        return False
+    return True
 
 
 @attrs.define
@@ -78,22 +115,26 @@ class Syncer(Actor[_Inbox]):
         self._syncer = self._disk.syncer()
 
     async def handle_batch(self, messages: list[_Inbox]) -> None:
+        settles: list[Settle] = []
         for message in messages:
             match message:
                 case Written():
                     self._offset_bytes = max(self._offset_bytes, message.offset_bytes)
                     self._paths.update(dict.fromkeys(message.paths))
                     self._syncer.forget(message.gone)
+                case Settle():
+                    settles.append(message)
                 case _IntervalPassed():
                     pass
                 case _:
                     assert_never(message)
-        if not self._paths:
-            return
-        if self.interval_s and self.ctx.now_s() < self._next_s:
-            self.ctx.timers.start_at("interval", self._next_s, _IntervalPassed())
-            return
-        await self._sync()
+        if self._paths:
+            if self.interval_s and not settles and self.ctx.now_s() < self._next_s:
+                self.ctx.timers.start_at("interval", self._next_s, _IntervalPassed())
+            else:
+                await self._sync()
+        for settle in settles:
+            settle.reply_to.send(Settled())
 
     async def on_stop(self, reason: StopReason) -> None:
         self._syncer.close()

@@ -240,9 +240,12 @@ def die_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
             monkeypatch.setattr(kind, name, counted)
 
 
+@pytest.mark.parametrize(("after_s", "sure"), [(1.0, 1), (6.0, 2)])
 @pytest.mark.parametrize("seed", range(6))
-async def test_a_stop_marks_nothing_whose_sync_is_under_way(autojump_clock: Any, seed: int) -> None:
-    """The store stops before the syncer, whose sync may outlast it: power may fail in between."""
+async def test_a_stop_marks_nothing_whose_sync_is_under_way(
+    autojump_clock: Any, seed: int, after_s: float, sure: int
+) -> None:
+    """The store stops before the syncer, and waits for its sync: power may fail in between."""
     disk = sim_disk(seed)
 
     async def late(kit: Kit) -> None:
@@ -252,17 +255,17 @@ async def test_a_stop_marks_nothing_whose_sync_is_under_way(autojump_clock: Any,
     with dying():
         async with running(disk) as kit, trio.open_nursery() as nursery:
             await kit.append(b"x")
-            disk.faults.slow_syncs(5.0, 0.05)
+            disk.faults.slow_syncs(4.0, 0.05)
             nursery.start_soon(late, kit)
             await trio.sleep(0.1)
             kit.system.request_stop()
-            await trio.sleep(1)
+            await trio.sleep(after_s)
             assert not kit.store.alive
             kit.power_loss()
             nursery.cancel_scope.cancel()
     async with running(disk) as kit:
         (recovered,) = kit.of(events.RecoveryFinished)
-        assert recovered.record_count == 2
+        assert sure <= recovered.record_count <= 2
 
 
 def test_what_an_opening_finds_is_below_the_mark_at_once() -> None:

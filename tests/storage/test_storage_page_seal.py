@@ -178,4 +178,7 @@ async def test_no_power_loss_leaves_another_log(
     for seed in range(60):
         assert await left_by_a_power_loss(seed) == b"", seed
     monkeypatch.setattr(raw_session, "bytes_to_seal", lambda *args: 0)
-    assert any([await left_by_a_power_loss(seed) for seed in range(60)]), "the seal is why"
+    for seed in range(400):  # one in forty of them shows it
+        if await left_by_a_power_loss(seed):
+            return
+    raise AssertionError("the seal is why")

@@ -10,8 +10,8 @@ Differs:
 - A failed write or sync ends the node: what the disk holds is unknown.
 
 Messages: see `store_messages`. It tells the syncer Written, with numbers of its own for offsets;
-subscribers LedgerGrew. It asks nobody. A removal waits for the sync that runs, and all writes
-behind it wait with it. A restart ends the node.
+subscribers LedgerGrew. It asks the syncer as it stops. A removal waits for the sync that runs, and
+all writes behind it wait with it. A restart ends the node.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ from actors.storage.dledger.store_messages import StaleSession as StaleSession
 from actors.storage.dledger.store_messages import Subscribe as Subscribe
 from actors.storage.dledger.store_messages import Unsubscribe as Unsubscribe
 from actors.storage.stepping import stepped
+from actors.storage.syncer import Settle, Written, may_close_clean
 from actors.storage.syncer import SyncDone as SyncDone
-from actors.storage.syncer import Written
 from wire.dledger_entry import ENTRY_HEAD_BYTES, entry_bytes_max
 
 MAILBOX_CAPACITY = 4096
@@ -102,7 +102,7 @@ class Store(Actor[_Inbox]):
     """
 
     start: Callable[[Callable[[object], None]], Generator[None, None, LedgerStore]]
-    syncer: ActorRef[Written]
+    syncer: ActorRef[Written | Settle]
     data_file_bytes: int
     checkpoint_interval_s: float
     pending_bytes: int
@@ -143,9 +143,12 @@ class Store(Actor[_Inbox]):
         self.ctx.timers.start("clean", CLEAN_S, _CleanDue(deleted=0))
 
     async def on_stop(self, reason: StopReason) -> None:
-        """An ordered stop syncs what is left; after the syncer's crash no sync proves anything."""
-        ordered = reason in (StopReason.NORMAL, StopReason.SHUTDOWN) and self.syncer.alive
-        self._ledger.close(ordered=ordered)
+        """An ordered stop syncs what is left; after one that failed no sync proves anything."""
+        clean = False
+        try:
+            clean = await may_close_clean(self.syncer, reason)
+        finally:
+            self._ledger.close(ordered=clean)
 
     # ---- messages ----
 
@@ -160,8 +163,7 @@ class Store(Actor[_Inbox]):
                 self._append_all(appends)
                 appends = []
             await self._other(message)
-        if appends:
-            self._append_all(appends)
+        self._append_all(appends)
         await self._sync_on()
 
     async def _other(self, message: _Inbox) -> None:
