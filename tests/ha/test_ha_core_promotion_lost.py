@@ -62,3 +62,15 @@ def test_who_began_empty_counts_as_silent_until_it_has_caught_up() -> None:
     found = decide(WISH, of(behind, whole), {"n0": "off"})
     assert isinstance(found, Plan)
     assert found.chosen == "n2"
+
+
+def test_a_master_that_began_empty_has_nothing_to_hand_over() -> None:
+    """What was acknowledged is on the third node, which is silent."""
+    empty, other = master(0, state="asking", opened=False, forgot="all"), slave("n2", 0)
+    wish = attrs.evolve(WISH, node="n2")
+    assert refused(decide(wish, of(empty, other), {"n1": "off"})) == (
+        "n1 does not answer (off), n0 began empty or lost bytes, and has not caught up: with"
+        " copies = 2 they may have what nobody else has"
+    )
+    found = decide(wish, of(empty, other, slave("n1", 0)), {})
+    assert isinstance(found, Plan), "nobody else can have anything"

@@ -227,9 +227,9 @@ def _fits(states: Mapping[str, GroupState], chosen: str, old: str) -> bool:
 
 def _has_all(old: GroupState) -> bool:
     """Whether the master has what was acknowledged before it: not if it never opened by its
-    promotion. The cluster file's master follows nobody.
+    promotion, or forgot. The cluster file's master follows nobody.
     """
-    return old.number == 0 or reigned(old, old.number)
+    return not old.forgot and (old.number == 0 or reigned(old, old.number))
 
 
 def _has_lost(states: Mapping[str, GroupState], chosen: str, old: str) -> bool:
