@@ -296,7 +296,7 @@ def _part_words(group: GroupView) -> str:
     if group.promotion:
         of = "" if group.role == "master" else f" of {group.master}"
         words = f"{of} by promotion {group.promotion}"
-    usual = group.part in ("", "open", "following", "connecting")
+    usual = group.part in ("", "open", "following", "connecting") and not group.reason
     return words if usual else f"{words}, {group.part}: {group.reason}"
 
 

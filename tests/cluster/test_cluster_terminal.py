@@ -224,6 +224,10 @@ def test_what_became_of_a_promotion() -> None:
     assert "diverged: equal up to 70 only" in picture(alone)
     empty = slave_group(part="connecting", reason="it began empty, and has not heard n2")
     assert "it began empty, and has not heard n2" in picture(cluster(nodes=(node("n1", empty),)))
+    [_, line, *_] = node_lines(node("n1", empty))
+    assert line.startswith(
+        "  orders: slave, connecting: it began empty, and has not heard n2, 0 to "
+    )
     away = slave("n1", ack_bytes=None, lag_bytes=None)
     both = cluster(nodes=(node("n0", master(slaves=[away])), node("n1", parted)))
     assert "diverged: equal up to 70 only" in picture(both)
