@@ -1,15 +1,15 @@
-"""The role rules of three nodes together: what was acknowledged is in every log that opens.
+"""The role rules of several nodes together: what was acknowledged is in every log that opens.
 
 Logs are lists of (token, serial). Messages between members are taken at one moment and delivered
 at another, in any order, or lost; nodes crash and come back with what they remembered; a disk is
-lost, and the node put back empty, as long as another one has all that was acknowledged; an operator
-promotes anybody, without force, and may be killed after the first record. Two nodes hold what is
-acknowledged (copies = 2).
+lost, and the node put back empty, while fewer than `copies` have not got over theirs; an operator
+promotes anybody, without force, and may be killed after the first record.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import attrs
 from hypothesis import settings
@@ -24,8 +24,8 @@ from actors.ha.core.role_rules import RoleRules
 from actors.log_types import GroupRecord, GroupState, Promotion
 from actors.storage.identity import NEW_RECORD
 
-NODES = ("n0", "n1", "n2")
-nodes = st.sampled_from(NODES)
+nodes = st.runner().flatmap(lambda group: st.sampled_from(group.names))
+some = st.runner().flatmap(lambda group: st.sets(st.sampled_from(group.names), min_size=1))
 
 
 @attrs.define
@@ -49,16 +49,21 @@ class Node:
 
 
 class Roles(RuleBasedStateMachine):
+    """Three nodes, of which two hold what is acknowledged."""
+
+    names: ClassVar[tuple[str, ...]] = ("n0", "n1", "n2")
+    copies: ClassVar[int] = 2
+
     @initialize()
     def begin(self) -> None:
-        self.nodes = {name: Node(name) for name in NODES}
+        self.nodes = {name: Node(name) for name in self.names}
         self.now_s = 0.0
         self.token = 0
         self.serial = 0
         self.acknowledged: list[tuple[int, int]] = []
         self.masters: dict[int, set[str]] = {}
         self.mail: list[tuple[str, str, GroupState, int]] = []
-        for name in NODES:
+        for name in self.names:
             self.boot(name)
         self.everybody_talks()
 
@@ -74,8 +79,8 @@ class Roles(RuleBasedStateMachine):
             group="orders",
             node=name,
             file_master="n0",
-            members=tuple(each for each in NODES if each != name),
-            copies=2,
+            members=tuple(each for each in self.names if each != name),
+            copies=self.copies,
             synced=True,
             draw_token=self.draw,
             record=node.record,
@@ -159,7 +164,7 @@ class Roles(RuleBasedStateMachine):
     @rule()
     def everybody_talks(self) -> None:
         """Fresh news all round, so that runs get somewhere."""
-        self.talk(NODES)
+        self.talk(self.names)
 
     def talk(self, among: Sequence[str]) -> None:
         for _ in range(2):
@@ -204,10 +209,16 @@ class Roles(RuleBasedStateMachine):
         assert node.log == master.log[: len(node.log)]  # SlaveIsPrefix
         node.log += master.log[len(node.log) : len(node.log) + count]
         self.carry_out(node, node.rules.high_water(len(node.log)))
-        if master.is_open and len(node.log) > len(self.acknowledged):
-            assert node.log[: len(self.acknowledged)] == self.acknowledged
-            self.acknowledged = list(node.log)
-            self.carry_out(master, master.rules.high_water(len(node.log)))
+        ends = [len(each.log) for each in self.nodes.values() if self.is_copy(each, master)]
+        end = sorted(ends, reverse=True)[self.copies - 1] if len(ends) >= self.copies else 0
+        if master.is_open and end > len(self.acknowledged):
+            assert master.log[: len(self.acknowledged)] == self.acknowledged
+            self.acknowledged = master.log[:end]
+            self.carry_out(master, master.rules.high_water(end))
+
+    def is_copy(self, node: Node, master: Node) -> bool:
+        """Whether it is the master, or reports to it."""
+        return node is master or node.follows == (master.name, master.life)
 
     @rule(name=nodes, count=st.integers(1, 2))
     def append(self, name: str, count: int) -> None:
@@ -217,7 +228,7 @@ class Roles(RuleBasedStateMachine):
                 self.serial += 1
                 node.log.append((node.record.history[-1].token, self.serial))
 
-    @rule(name=nodes, slaves=st.sets(nodes, min_size=1), count=st.integers(1, 2))
+    @rule(name=nodes, slaves=some, count=st.integers(1, 2))
     def produce(self, name: str, slaves: set[str], count: int) -> None:
         """What goes on all day, so that there is something to lose."""
         self.append(name, count)
@@ -234,9 +245,9 @@ class Roles(RuleBasedStateMachine):
 
     @rule(name=nodes)
     def put_back_empty(self, name: str) -> None:
-        """The one loss that `copies = 2` bears: the others have got over theirs."""
+        """One of the losses that `copies` bears: so many others have got over theirs."""
         others = [each for each in self.nodes.values() if each.name != name]
-        if not any(other.record.forgot for other in others):
+        if sum(other.record.forgot != "" for other in others) < self.copies - 1:
             self.crash(name)
             node = self.nodes[name]
             node.log, node.record = [], NEW_RECORD
@@ -263,23 +274,23 @@ class Roles(RuleBasedStateMachine):
         known = max(each.record.promotion_number for each in self.nodes.values())
         self.record_at(name, known + 1, name)
         if not first:
-            for other in NODES:
+            for other in self.names:
                 if other != name:
                     self.record_at(other, known + 1, name)
 
-    @rule(name=nodes, beside=nodes)
-    def promote_beside_one(self, name: str, beside: str) -> None:
-        """The third is cut off: the chosen one hears one member, and waits as long as it would."""
+    @rule(name=nodes, beside=some)
+    def promote_beside(self, name: str, beside: set[str]) -> None:
+        """The rest is cut off: the chosen one hears these only, and waits as long as it would."""
         self.promote(name, first=True)
-        if beside != name:
-            self.record_at(beside, self.nodes[name].record.promotion_number, name)
-        self.talk((name, beside))
+        for other in sorted(beside - {name}):
+            self.record_at(other, self.nodes[name].record.promotion_number, name)
+        self.talk((name, *sorted(beside - {name})))
         self.wait(3.0)
 
-    @rule(lost=nodes, chosen=nodes)
-    def promote_beside_an_empty_one(self, lost: str, chosen: str) -> None:
+    @rule(lost=nodes, beside=some, chosen=nodes)
+    def promote_beside_an_empty_one(self, lost: str, beside: set[str], chosen: str) -> None:
         self.put_back_empty(lost)
-        self.promote_beside_one(chosen, lost)
+        self.promote_beside(chosen, beside | {lost})
 
     @rule(lost=nodes, master=nodes)
     def follow_an_old_master(self, lost: str, master: str) -> None:
@@ -324,5 +335,31 @@ class Roles(RuleBasedStateMachine):
             assert not node.is_open or node.rules is not None
 
 
-Roles.TestCase.settings = settings(max_examples=400, stateful_step_count=30, deadline=None)
-TestRoles = Roles.TestCase
+class FourNodes(Roles):
+    names = ("n0", "n1", "n2", "n3")
+
+
+class ThreeOfFour(FourNodes):
+    copies = 3
+
+
+class TwoOfFive(Roles):
+    names = ("n0", "n1", "n2", "n3", "n4")
+
+
+class ThreeOfFive(TwoOfFive):
+    copies = 3
+
+
+def case(machine: type[Roles], examples: int) -> type:
+    machine.TestCase.settings = settings(
+        max_examples=examples, stateful_step_count=30, deadline=None
+    )
+    return machine.TestCase
+
+
+TestRoles = case(Roles, 400)
+TestFourNodes = case(FourNodes, 100)
+TestThreeOfFour = case(ThreeOfFour, 100)
+TestTwoOfFive = case(TwoOfFive, 100)
+TestThreeOfFive = case(ThreeOfFive, 100)
