@@ -108,11 +108,13 @@ def why_uninformed(members: Sequence[str], heard: Mapping[str, GroupState]) -> s
     return f"it began empty, and has not heard {silent}, who may know of a later promotion"
 
 
-def why_asking(record: GroupRecord, silent: Sequence[str], heard: Mapping[str, GroupState]) -> str:
-    """Why a master is still closed, for people."""
+def why_asking(
+    node: str, record: GroupRecord, silent: Sequence[str], heard: Mapping[str, GroupState]
+) -> str:
+    """Why the master `node` is still closed, for people."""
     empty = [member for member, said in heard.items() if said.forgot]
     if record.forgot:
-        empty.insert(0, "it")
+        empty.insert(0, node)
     text = f"has not heard {', '.join(silent)}"
     if empty:
         who = ", ".join(empty)

@@ -275,7 +275,7 @@ class RoleRules(RolePart):
         enough = hears_enough(self.record, self.promotion.number, others, self.copies, counted)
         if self._is_forced or not silent or (enough and now_s >= until_s):
             return self._open()
-        self._become(RoleState.ASKING, why_asking(self.record, silent, counted))
+        self._become(RoleState.ASKING, why_asking(self.node, self.record, silent, counted))
         return attrs.evolve(self._closed(()), deadline_s=until_s if now_s < until_s else None)
 
     @property
