@@ -56,13 +56,15 @@ class FaultRunner(Runner):
             rest_s = until_s - trio.current_time()
             boots = self._boots()
             end = await self.cluster.converged(self.group.name, within_s=max(rest_s, 0.0))
+            if self._boots() != boots:
+                continue  # whom the operator has started meanwhile was not looked at
             down = [name for name in self.cluster.names if not self.is_on(name)]
             for name in down:
                 await self.up(name)
             if any(name in self._starting for name in down):  # by the operator
                 await trio.sleep(LOOK_S)
-            elif not any(map(self.is_on, down)) and self._boots() == boots:
-                return end  # who was started by the operator just now was not looked at
+            elif not any(map(self.is_on, down)):
+                return end
 
     def _boots(self) -> list[int]:
         return [self.cluster.world.node(name).boots for name in self.cluster.names]

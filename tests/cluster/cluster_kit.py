@@ -26,6 +26,15 @@ ROOT = Path(__file__).parents[2]
 WAIT_S = 60.0
 
 
+class Command(subprocess.Popen[str]):
+    """One that a failed test does not wait for."""
+
+    def __exit__(self, kind: Any, *more: Any) -> None:
+        if kind is not None:
+            self.kill()
+        super().__exit__(kind, *more)
+
+
 @attrs.define
 class Cluster:
     """A cluster file of its own, with a port of its own."""
@@ -46,9 +55,9 @@ class Cluster:
         folder = self.folder / "var" / node / "groups" / "orders" / "commitlog"
         return b"".join(path.read_bytes() for path in sorted(folder.iterdir()))
 
-    def start(self, *words: str, **keys: Any) -> subprocess.Popen[str]:
+    def start(self, *words: str, **keys: Any) -> Command:
         command = [sys.executable, "-m", "actors.cluster", self.write(), *words]
-        return subprocess.Popen(
+        return Command(
             command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **keys
         )
 

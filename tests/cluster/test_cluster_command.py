@@ -136,16 +136,18 @@ def test_stop_by_command_and_by_signal(cluster: Cluster, words: tuple[str, ...])
 
 
 def test_one_node_per_command(cluster: Cluster) -> None:
-    with cluster.start("--node", "n1", "--json") as slave:
+    slaves = [cluster.start("--node", node, "--json") for node in ("n1", "n2")]
+    with slaves[0], slaves[1]:  # a new group starts once all of it was heard
         with cluster.start("--node", "n0", "--feed", "-", "--json", stdin=subprocess.PIPE) as first:
             out, err = first.communicate("a\nb\n", WAIT_S)
         assert (first.returncode, err) == (0, "")
         found = json.loads(out)["groups"]["orders"]
         assert found["acknowledged"] == 2
         assert list(found["offsets"]) == ["n0"]
-        slave.send_signal(signal.SIGINT)
-        out, err = slave.communicate(timeout=WAIT_S)
-    assert (slave.returncode, unready(err)) == (0, "")
+        for slave in slaves:
+            slave.send_signal(signal.SIGINT)
+            out, err = slave.communicate(timeout=WAIT_S)
+            assert (slave.returncode, unready(err)) == (0, "")
     [log] = {cluster.log_of("n0"), cluster.log_of("n1")}
     assert log
 
