@@ -110,12 +110,17 @@ def raw_append(session: int, appends: Sequence[Append], held: Held | None) -> st
 
 @attrs.define
 class Connection:
-    """The live connection. `progress` comes with the store's answer."""
+    """The live connection. `progress` comes with the store's answer.
+
+    Attributes:
+        whole_at_bytes: the role keeper waits for a report of so much; None: for none.
+    """
 
     stream: Stream
     send: SendHalf
     opened_s: float
     verified: bool = False
+    whole_at_bytes: int | None = None
     progress: SlaveProgress | None = None
     received_bytes: int = 0
     meter: RateLimiter = attrs.field(factory=RateLimiter)

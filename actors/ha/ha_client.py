@@ -209,6 +209,7 @@ class HAClient(Actor[Inbox]):
             self._lose(Lost.FOREIGN_LOG, message.outcome.detail)
         else:
             connection.verified = True
+            connection.whole_at_bytes = message.outcome.whole_at_bytes
             self._ask_range(message.session)  # anew: more of it may be synced by now
 
     async def _tell_left(self) -> None:
@@ -298,7 +299,11 @@ class HAClient(Actor[Inbox]):
         else:
             progress.reported(offset_bytes, self.ctx.now_s())
             self.ctx.emit(events.OffsetReported(session=self._session, offset_bytes=offset_bytes))
-            if self._settings.keeper is not None and not self.ctx.timers.active("high_water"):
+            whole_at = connection.whole_at_bytes
+            if whole_at is not None and offset_bytes >= whole_at:
+                connection.whole_at_bytes = None
+                await self._tell_high_water()
+            elif self._settings.keeper is not None and not self.ctx.timers.active("high_water"):
                 self.ctx.timers.start("high_water", HIGH_WATER_S, HighWaterDue())
 
     def _tell_mismatch(self, effects: slave_progress.Effects) -> None:

@@ -172,7 +172,13 @@ class RoleKeeper(Actor[_Inbox]):
         asking = self._asking
         if asking is not None and asking.session == verdict.session:
             self._asking = None
-            asking.reply_to.send(Verified(fits=verdict.fits, detail=verdict.detail))
+            asking.reply_to.send(
+                Verified(
+                    fits=verdict.fits,
+                    detail=verdict.detail,
+                    whole_at_bytes=verdict.whole_at_bytes,
+                )
+            )
 
     def _replaced(self) -> None:
         """An older connection is not waited for any more."""

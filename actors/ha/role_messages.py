@@ -29,10 +29,12 @@ class Verified:
     Attributes:
         fits: the log may follow this master.
         detail: why it may not, for people.
+        whole_at_bytes: with HighWater of this, at once, the log counts again; None: it does.
     """
 
     fits: bool
     detail: str = ""
+    whole_at_bytes: int | None = None
 
 
 @attrs.frozen(kw_only=True)

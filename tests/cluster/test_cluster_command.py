@@ -148,8 +148,9 @@ def test_one_node_per_command(cluster: Cluster) -> None:
             slave.send_signal(signal.SIGINT)
             out, err = slave.communicate(timeout=WAIT_S)
             assert (slave.returncode, unready(err)) == (0, "")
-    [log] = {cluster.log_of("n0"), cluster.log_of("n1")}
+    log = cluster.log_of("n0")
     assert log
+    assert log in (cluster.log_of("n1"), cluster.log_of("n2")), "one of them is enough"
 
 
 def test_file_is_fed_again_from_where_it_was_left(cluster: Cluster) -> None:

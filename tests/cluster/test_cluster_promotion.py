@@ -71,6 +71,12 @@ def is_part(cluster: Cluster, node: str, part: str) -> bool:
     return groups(cluster).get(node, {}).get("part") == part
 
 
+def vouches(cluster: Cluster, node: str) -> bool:
+    """Whether a slave has caught up since it began empty: promotions count on it."""
+    own = groups(cluster).get(node, {})
+    return (own.get("part"), own.get("reason")) == ("following", "")
+
+
 def acknowledged(cluster: Cluster, node: str) -> int:
     return int(groups(cluster).get(node, {}).get("counts", {}).get("acknowledged", 0))
 
@@ -137,6 +143,7 @@ def test_a_lost_master_is_replaced_comes_back_and_is_resynced(
     runs.append(run := cluster.start("--processes", "--feed", "-", "--json", stdin=subprocess.PIPE))
     feed(run, lines[:2000])
     wait_for(lambda: acknowledged(cluster, "n0") == 2000)
+    wait_for(lambda: vouches(cluster, "n1") and vouches(cluster, "n2"))
     first = pids(run)
     for node in ("n1", "n2"):
         os.kill(first[node], signal.SIGKILL)

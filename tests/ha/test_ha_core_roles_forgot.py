@@ -118,7 +118,8 @@ def test_an_empty_slave_follows_nobody_before_it_knows_who_is_master() -> None:
     assert learned.ask == (("n0", 1),)
     assert learned.record is not None
     assert learned.record.forgot == "log"
-    assert one.heard("n0", master(), 0.5, asked=1).verdict == Verdict(session=7, fits=True)
+    verdict = one.heard("n0", master(), 0.5, asked=1).verdict
+    assert verdict == Verdict(session=7, fits=True, whole_at_bytes=100)
 
 
 def test_a_later_promotion_is_what_it_has_to_hear_of() -> None:
@@ -145,7 +146,7 @@ def following(end: int) -> RoleRules:
     start(one, end)
     one.verify(7, end)
     effects = one.heard("n0", master(), 0.2, asked=1)
-    assert effects.verdict == Verdict(session=7, fits=True)
+    assert effects.verdict == Verdict(session=7, fits=True, whole_at_bytes=100)
     return one
 
 
@@ -187,7 +188,8 @@ def test_where_nothing_was_written_nothing_is_missed() -> None:
     one = rules("n1", ("n0", "n2"), forgot="log")
     start(one)
     one.verify(7, 0)
-    one.heard("n0", master(0), 0.2, asked=1)
+    verdict = one.heard("n0", master(0), 0.2, asked=1).verdict
+    assert verdict == Verdict(session=7, fits=True)
     assert (one.record.forgot, one.view().reason) == ("", "")
 
 

@@ -199,7 +199,9 @@ def judge(node: str, record: GroupRecord, question: Question, said: GroupState) 
             state=RoleState.FOLLOWING,
             reason=f"nobody counts on what it holds below {said.written} yet" if forgot else "",
             record=attrs.evolve(record, history=adopt(said.history), forgot=forgot),
-            verdict=Verdict(session=session, fits=True),
+            verdict=Verdict(
+                session=session, fits=True, whole_at_bytes=said.written if forgot else None
+            ),
             event=events.SlaveVerified(
                 session=session, master=said.node, number=said.number, end_bytes=end
             ),

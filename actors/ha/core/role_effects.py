@@ -76,11 +76,16 @@ class Gate:
 
 @attrs.frozen(kw_only=True)
 class Verdict:
-    """The answer to the slave connection of that session."""
+    """The answer to the slave connection of that session.
+
+    Attributes:
+        whole_at_bytes: once it has reported so much, the log counts again; None: it does.
+    """
 
     session: int
     fits: bool
     detail: str = ""
+    whole_at_bytes: int | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -375,8 +375,7 @@ class RoleRules(RolePart):
         self._question = None
         was = self._state, self._reason
         judged = judge(self.node, self.record, question, said)
-        if judged.record.forgot and judged.verdict.fits:
-            self._whole_at = said.written
+        self._whole_at = judged.verdict.whole_at_bytes
         self._become(judged.state, judged.reason)
         told = () if (self._state, self._reason) == was else (judged.event,)
         return Effects(
