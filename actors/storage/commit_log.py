@@ -223,7 +223,13 @@ class CommitLog:
                     f"an empty log cannot begin at {offset_bytes}: "
                     f"that is no multiple of its file size {self.segment_bytes}"
                 )
+            empty_at = self.written_bytes
             self.restart_at(offset_bytes)  # its own empty files leave first
+            try:
+                self.reserve(offset_bytes + (len(data) if size_bytes is None else size_bytes))
+            except OSError:
+                self.restart_at(empty_at)  # an end without a byte before it would never be synced
+                raise
         if offset_bytes != self.written_bytes:
             raise OffsetMismatch(f"expected {self.written_bytes}, offered {offset_bytes}")
         self.append(data, size_bytes)

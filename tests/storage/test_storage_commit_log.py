@@ -11,7 +11,7 @@ from storage_kit import fill, finish, log_bytes, new_log, record
 from actors.env.local_disk import LocalDisk, LocalFile
 from actors.errors import ConfigError, CorruptLog
 from actors.storage import truncation
-from actors.storage.commit_log import OffsetMismatch
+from actors.storage.commit_log import NoRoom, OffsetMismatch
 from actors.storage.layout import StoreLayout
 from actors.storage.log_reader import HANDLES_MAX, LogReader, OffsetGone
 from actors.storage.side_file import SideFile, SideFileDamaged, read_side_file
@@ -195,6 +195,26 @@ def test_a_file_that_cannot_be_sized_is_not_left_behind(
     monkeypatch.undo()
     log.append(b"x")
     assert names(tmp_path) == [0, S]
+
+
+@pytest.mark.parametrize("part", ["resize", "prepare"])
+def test_an_empty_log_without_room_for_its_first_bytes_stays_empty(
+    part: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It said that it ended where they belong: its slave waited for ever for a sync up to there."""
+
+    def full(self: LocalFile, *sizes: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", self.path)
+
+    log = new_log(tmp_path)
+    monkeypatch.setattr(LocalFile, part, full)
+    with pytest.raises(NoRoom):
+        log.append_raw(3 * S, b"x")
+    assert (log.is_empty, log.written_bytes, log.take_dirty()) == (True, 0, ())
+    assert names(tmp_path) == []
+    monkeypatch.undo()
+    log.append_raw(3 * S, b"x")
+    assert (log.min_bytes, log.written_bytes) == (3 * S, 3 * S + 1)
 
 
 @pytest.mark.parametrize("end", [0, 1, S - 1, S, S + 5, 2 * S, 2 * S + 3])
