@@ -98,13 +98,14 @@ class SimCluster(SimMachines[Node]):
             name: group.master if isinstance(group, ClassicGroup) else group.members[0]
             for name, group in config.groups.items()
         }
+        self._numbers = dict.fromkeys(config.groups, 0)
         self.expired = ExpiredFiles(world, config)
         world.on_event += [self._saw, self.expired.see]
 
     # ---- nodes ----
 
     def master_of(self, group: str) -> str:
-        """Who took appends last; at first as the configuration says, or any member.
+        """Who opened last by the newest promotion; at first as configured, or any member.
 
         Of a DLedger group: the last that was elected. Raises: UnknownName.
         """
@@ -112,8 +113,10 @@ class SimCluster(SimMachines[Node]):
 
     def _saw(self, seen: SimEvent) -> None:
         match seen.event:
-            case roles.GroupOpened():
-                self._masters[seen.path.rpartition("/")[2]] = seen.node
+            case roles.GroupOpened(number=number):
+                group = seen.path.rpartition("/")[2]
+                if number >= self._numbers[group]:  # else an old one, which has not heard of it yet
+                    self._masters[group], self._numbers[group] = seen.node, number
             case ledgers.RoleChanged(role="LEADER"):
                 self._masters[seen.path.split("/")[2]] = seen.node
             case _:

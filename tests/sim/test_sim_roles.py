@@ -299,3 +299,20 @@ async def test_a_master_that_may_have_been_replaced_shows_nothing(autojump_clock
         assert (await cluster.offsets("n0", GROUP)).acknowledged == opened.written
         batch = await cluster.log(GROUP, "n0").read(0)
         assert [record.body for record in batch.records] == [b"one"]
+
+
+async def test_an_old_master_that_opens_once_more_is_not_the_cluster_s(
+    autojump_clock: object,
+) -> None:
+    """It has heard one member, which does not know of the promotion either."""
+    async with open_world(19) as world:
+        cluster = await started(world, copies=3, nodes=4)
+        await cluster.kill("n0")
+        cluster.cut("n3")
+        await promote(cluster, 1, "n1", "n2")
+        await becomes(cluster, "n1", "open")
+        cluster.cut("n0")
+        cluster.heal("n0", "n3")
+        await cluster.start("n0")
+        await becomes(cluster, "n0", "open")
+        assert cluster.master_of(GROUP) == "n1"
