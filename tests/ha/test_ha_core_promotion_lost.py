@@ -74,3 +74,14 @@ def test_a_master_that_began_empty_has_nothing_to_hand_over() -> None:
     )
     found = decide(wish, of(empty, other, slave("n1", 0)), {})
     assert isinstance(found, Plan), "nobody else can have anything"
+
+
+def test_with_all_members_there_nobody_else_can_know() -> None:
+    """n1 was put back empty, n2 was promoted and never opened, as it lacks what n0 has."""
+    waits = slave("n2", 50, number=1, master="n2", role="master", state="fenced")
+    whole = slave("n0", 100, number=1, master="n2", state="connecting")
+    empty = slave("n1", number=1, master="n2", forgot="log")
+    found = decide(WISH, of(whole, empty, waits), {})
+    assert isinstance(found, Plan), found
+    assert (found.chosen, found.losses) == ("n0", ())
+    assert "n1 began empty" in refused(decide(WISH, of(empty, waits), {"n0": "off"}))

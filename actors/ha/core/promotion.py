@@ -189,7 +189,8 @@ def _silent_losses(
         yield f"{was} is a Java broker and cannot be fenced: is it stopped for good?"
     mute = {node: f"{node} is a Java broker" for node in wish.java}
     mute |= {node: f"{node} does not answer ({why})" for node, why in silent.items()}
-    forgot = [name for name, state in states.items() if state.forgot]
+    # With all members there nobody else can know: then the furthest has all that is left.
+    forgot = [name for name, state in states.items() if state.forgot and mute]
     mute |= {node: f"{node} began empty or lost bytes, and has not caught up" for node in forgot}
     mute |= {node: f"{node} has lost what it had above {end}" for node, end in short.items()}
     told = [text for node, text in mute.items() if node in wish.counting]
