@@ -34,6 +34,29 @@ def numbers(buf: bytes, kind: str, at: Numbers) -> Numbers:
     return every[at].astype(field.newbyteorder("="))
 
 
+def steps(
+    buf: bytes, size_at: Callable[[bytes, int], tuple[Any, ...]], least: int, most: int
+) -> tuple[Numbers, Numbers]:
+    """Where records would begin in `buf` if each size were right, and the sizes.
+
+    Args:
+        size_at: reads the size of the record that begins there.
+        least, most: sizes that a record may have, in bytes; all of a head lies within `least`.
+    """
+    edges, at = [0], 0
+    add, last = edges.append, len(buf) - least
+    while at <= last:
+        size = size_at(buf, at)[0]
+        if size < least or size > most:
+            break
+        at += size
+        add(at)
+    if at > len(buf):
+        edges.pop()
+    found = np.array(edges, np.int64)
+    return found[:-1], np.diff(found)
+
+
 def first_false(good: Numbers) -> int:
     """How many are true before the first that is not."""
     return len(good) if bool(good.all()) else int(good.argmin())

@@ -16,7 +16,14 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from actors.pipeline.sources.cells import Numbers, binary_cells, first_false, numbers, same_cells
+from actors.pipeline.sources.cells import (
+    Numbers,
+    binary_cells,
+    first_false,
+    numbers,
+    same_cells,
+    steps,
+)
 from wire.dledger_entry import ENTRY_BYTES_MAX, ENTRY_HEAD_BYTES, MAGIC_NORMAL
 from wire.dledger_scan import scan
 from wire.scanned import Scanned
@@ -73,7 +80,7 @@ def find_entries(buf: bytes, place: int, behind: Behind) -> Entries:
 
     Never raises for what the bytes are.
     """
-    starts, sizes = _steps(buf)
+    starts, sizes = steps(buf, _SIZE, ENTRY_HEAD_BYTES, ENTRY_BYTES_MAX)
     indexes = numbers(buf, ">i8", starts + 8)
     terms = numbers(buf, ">i8", starts + 16)
     good = numbers(buf, ">i4", starts) == MAGIC_NORMAL
@@ -94,22 +101,6 @@ def find_entries(buf: bytes, place: int, behind: Behind) -> Entries:
         buf=buf, place=place, starts=starts, sizes=sizes, indexes=indexes, terms=terms,
         scanned=scanned,
     )  # fmt: skip
-
-
-def _steps(buf: bytes) -> tuple[Numbers, Numbers]:
-    """Where entries would begin if each size were right, and the sizes."""
-    edges, at = [0], 0
-    add, unpack, last = edges.append, _SIZE, len(buf) - ENTRY_HEAD_BYTES
-    while at <= last:
-        size = unpack(buf, at)[0]
-        if size < ENTRY_HEAD_BYTES or size > ENTRY_BYTES_MAX:
-            break
-        at += size
-        add(at)
-    if at > len(buf):
-        edges.pop()
-    found = np.array(edges, np.int64)
-    return found[:-1], np.diff(found)
 
 
 def entry_candidates(buf: bytes, place: int) -> list[int]:

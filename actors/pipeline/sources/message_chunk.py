@@ -24,6 +24,7 @@ from actors.pipeline.sources.cells import (
     first_false,
     numbers,
     same_cells,
+    steps,
     text_cells,
     time_cells,
     told_cells,
@@ -95,7 +96,7 @@ def find_messages(buf: bytes, place: int, *, crc: bool, size_max: int) -> Messag
 
     Never raises for what the bytes are.
     """
-    starts, sizes = _steps(buf, size_max)
+    starts, sizes = steps(buf, _SIZE, RECORD_BYTES_MIN, size_max)
     ends = starts + sizes
     parts = _parts(buf, place, starts, sizes, ends)
     count = len(parts[-1])
@@ -115,22 +116,6 @@ def find_messages(buf: bytes, place: int, *, crc: bool, size_max: int) -> Messag
         properties_at=properties_at, properties_bytes=properties_bytes, wrong=wrong,
         scanned=scanned,
     )  # fmt: skip
-
-
-def _steps(buf: bytes, size_max: int) -> tuple[Numbers, Numbers]:
-    """Where records would begin if each size were right, and the sizes."""
-    edges, at = [0], 0
-    add, unpack, last, least = edges.append, _SIZE, len(buf) - RECORD_BYTES_MIN, RECORD_BYTES_MIN
-    while at <= last:
-        size = unpack(buf, at)[0]
-        if size < least or size > size_max:
-            break
-        at += size
-        add(at)
-    if at > len(buf):
-        edges.pop()
-    found = np.array(edges, np.int64)
-    return found[:-1], np.diff(found)
 
 
 def _parts(
