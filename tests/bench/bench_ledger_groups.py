@@ -1,4 +1,4 @@
-"""Groups of three DLedger members, each a process: ours, and real Java nodes of 0.3.1.2."""
+"""Groups of DLedger members, each a process: ours, and real Java nodes of 0.3.1.2."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from interop_rocketmq import fetch_jars
 VERSION = "0.3.1.2"
 """Of the DLedger jar that RocketMQ 5.3.3 brings."""
 PORT = 20_931
-MEMBERS = ("n0", "n1", "n2")
 START_TIMEOUT_S = 60.0
 CATCH_UP_TIMEOUT_S = 60.0
 FAIL_OVER_TIMEOUT_S = 60.0
@@ -43,6 +42,11 @@ MEMORY_OPTIONS = ("-Xmx3g",)
 """Of a node with the memory store: it keeps every entry, some 1.5 million in a whole run."""
 
 
+def named(hosts: Iterable[str]) -> dict[str, str]:
+    """The members on these hosts, in their order."""
+    return {f"n{number}": host for number, host in enumerate(hosts)}
+
+
 def processor_s(process: Process) -> float:
     """What the process has used of all processors."""
     return time.clock_gettime((~process.popen.pid << 3) | CPU_CLOCK_OF_PROCESS)
@@ -50,7 +54,7 @@ def processor_s(process: Process) -> float:
 
 @attrs.define
 class Group(ABC):
-    """A group of three; at most one member is down at a time.
+    """A group; at most one member is down at a time.
 
     Attributes:
         addresses: where each member listens.
@@ -188,9 +192,9 @@ class OurGroup(Group):
         cls, processes: Processes, folder: Path, hosts: Iterable[str], **settings: object
     ) -> OurGroup:
         """Not started. `settings`: keys of the group."""
-        addresses = {name: (host, PORT) for name, host in zip(MEMBERS, hosts, strict=True)}
+        addresses = {name: (host, PORT) for name, host in named(hosts).items()}
         group = cls(processes, folder, addresses)
-        keys = {"mode": "dledger", "members": list(MEMBERS), "port": PORT, **settings}
+        keys = {"mode": "dledger", "members": list(addresses), "port": PORT, **settings}
         lines = ["version = 1", 'name = "bench"', 'data_dir = "data"', "[nodes]"]
         lines += [f'{name} = "{host}"' for name, (host, _) in addresses.items()]
         lines += [f"[groups.{GROUP}]", *(f"{k} = {json.dumps(v)}" for k, v in keys.items())]
@@ -232,7 +236,7 @@ class JavaGroup(Group):
         A Java node listens on all of the machine's addresses: each has a port of its own.
         """
         port = free_ports(1, 2, hosts=("0.0.0.0",))
-        places = enumerate(zip(MEMBERS, hosts, strict=True), port)
+        places = enumerate(named(hosts).items(), port)
         addresses = {name: (host, own) for own, (name, host) in places}
         jars, classes = fetch_jars(), folder.parent / "classes"
         if not classes.exists():  # once for all nodes: it takes longer than to start one

@@ -17,7 +17,7 @@ from typing import Any
 
 import attrs
 from bench_kit import HERE
-from bench_ledger_groups import MEMBERS, START_TIMEOUT_S, Group
+from bench_ledger_groups import START_TIMEOUT_S, Group, named
 from interop_processes import Process, Processes, free_ports, wait_for
 
 BUILD_TIMEOUT_S = 1200.0
@@ -205,7 +205,7 @@ class RivalGroup(Group):
         """Not started."""
         hosts = list(hosts)
         port = free_ports(1, hosts=hosts)
-        addresses = {name: (host, port) for name, host in zip(MEMBERS, hosts, strict=True)}
+        addresses = {name: (host, port) for name, host in named(hosts).items()}
         return cls(processes, folder, addresses, rival, programs, durability, port + 1)
 
     def start(self, name: str) -> None:
