@@ -29,7 +29,7 @@ import trio
 
 from actors.client.lines import Chunk
 from actors.cluster.explain import flat
-from actors.cluster.feed_record import FeedRecord
+from actors.cluster.feed_record import FeedRecord, digest
 from actors.cluster.leads import Lead, said_by
 from actors.cluster.view import FeedView
 from actors.errors import (
@@ -116,7 +116,7 @@ class Feed:
     _queue: deque[_Batch] = attrs.field(factory=deque)
     _in_flight: dict[int, _Batch] = attrs.field(factory=dict)
     _in_flight_bytes: int = 0
-    _receipts: list[tuple[int, Receipt]] = attrs.field(factory=list)
+    _receipts: list[tuple[int, Receipt, int]] = attrs.field(factory=list)
     _uncopied: list[tuple[_Batch, ReplicationTimeout]] = attrs.field(factory=list)
     _in_doubt: bool = False
     _pauses: int = 0
@@ -378,7 +378,7 @@ class Feed:
         self._in_doubt, self._pauses = False, 0
         self._acknowledged_count += len(batch.records)
         self._acknowledged_bytes += sum(map(len, batch.records))
-        self._receipts.append((batch.line, receipt))
+        self._receipts.append((batch.line, receipt, digest(batch.records)))
 
     def _send_again(self, batch: _Batch, outcome: Exception) -> None:
         if isinstance(outcome, OutcomeUnknown):

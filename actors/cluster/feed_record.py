@@ -6,11 +6,13 @@ came is a line here, and what it names must be in the log for ever. One JSON obj
 | kind | other keys | when |
 |---|---|---|
 | opened | source, line | a feed begins with this line of its source, counted from 0 |
-| acked | line, count, first, last, next | so many lines from `line` on have this receipt |
+| acked | line, count, first, last, next, copies, crc | so many lines have this receipt |
 | ended | line | the source has ended and all its lines are acknowledged |
 
-`next` is the position after the last record; where no receipt came, and the master's offsets told
-that the lines are acknowledged, it is the end of what the master had by then.
+`line` of acked is the first one's number; `next` is the position after the last record. Where no
+receipt came, and the master's offsets told that the lines are acknowledged, `next` is the end of
+what the master had by then, and `copies` is 0. `crc` is `digest` of the lines, which tells whether
+what lies there is what was fed. Older records lack the last two.
 
 A last line that is torn (a crash while writing) is cut off at the next start; any other line that
 is no row of the table is the user's to look at, and nothing is changed. Above FILE_BYTES_MAX the
@@ -23,6 +25,8 @@ import fcntl
 import heapq
 import json
 import os
+import zlib
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
@@ -34,6 +38,11 @@ from actors.log_types import Receipt
 
 FILE_BYTES_MAX = 16 << 20
 SHOWN_BYTES_MAX = 60
+
+
+def digest(lines: Iterable[bytes]) -> int:
+    """CRC-32 of lines, one newline between two: computed once for a batch, for it costs a copy."""
+    return zlib.crc32(b"\n".join(lines))
 
 
 @attrs.define
@@ -98,13 +107,16 @@ class FeedRecord:
             os.close(directory)
         return line
 
-    async def note(self, receipts: list[tuple[int, Receipt]]) -> None:
-        """Keep receipts, each with the number of its first line; return when they are synced."""
+    async def note(self, receipts: list[tuple[int, Receipt, int]]) -> None:
+        """Keep receipts, each between its first line's number and `digest` of all its lines; return
+        when they are synced.
+        """
         rows: list[dict[str, Any]] = []
-        for line, receipt in receipts:
+        for line, receipt, crc in receipts:
             self._prefix.add(line, receipt.count)
             place = {"first": receipt.first, "last": receipt.last, "next": receipt.next}
-            rows.append({"kind": "acked", "line": line, "count": receipt.count, **place})
+            proof = {"copies": receipt.copies, "crc": crc}
+            rows.append({"kind": "acked", "line": line, "count": receipt.count, **place, **proof})
         await trio.to_thread.run_sync(self._append, rows)
 
     async def end(self) -> None:

@@ -147,9 +147,9 @@ class MemoryRecord:
     ended: bool = False
     closed: bool = False
 
-    async def note(self, receipts: list[tuple[int, Receipt]]) -> None:
+    async def note(self, receipts: list[tuple[int, Receipt, int]]) -> None:
         await trio.lowlevel.checkpoint()
-        self.noted += sum(receipt.count for _, receipt in receipts)
+        self.noted += sum(receipt.count for _, receipt, _ in receipts)
 
     async def end(self) -> None:
         self.ended = True

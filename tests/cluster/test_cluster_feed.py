@@ -12,6 +12,7 @@ import trio
 
 from actors.cluster import feed as feed_module
 from actors.cluster.feed import Feed
+from actors.cluster.feed_record import digest
 from actors.errors import Closed, NotMaster, OutcomeUnknown, ReplicationTimeout, TooLarge
 from actors.log import BATCH_BYTES_MAX, RECORD_COST_BYTES, AppendOutcome
 from actors.log_types import NewRecord, Receipt
@@ -24,12 +25,14 @@ class Record:
     """A feed record in memory."""
 
     noted: list[tuple[int, int]] = attrs.field(factory=list)
+    crcs: list[int] = attrs.field(factory=list)
     ended: bool = False
     closed: bool = False
 
-    async def note(self, receipts: list[tuple[int, Receipt]]) -> None:
+    async def note(self, receipts: list[tuple[int, Receipt, int]]) -> None:
         await trio.sleep(0.01)
-        self.noted += [(line, receipt.count) for line, receipt in receipts]
+        self.noted += [(line, receipt.count) for line, receipt, _ in receipts]
+        self.crcs += [crc for _, _, crc in receipts]
 
     async def end(self) -> None:
         self.ended = True
@@ -149,6 +152,7 @@ async def test_all_lines_in_order(autojump_clock: trio.abc.Clock) -> None:
     assert (view.sent_count, view.acknowledged_count, view.unknown_count) == (7, 7, 0)
     assert (view.acknowledged_bytes, view.in_flight_count, view.state) == (7, 0, "ended")
     assert sorted(record.noted) == [(0, 3), (3, 4)]
+    assert sorted(record.crcs) == sorted(map(digest, (door.log[:3], door.log[3:])))
     assert record.ended
     assert record.closed
     assert feed.seconds == pytest.approx(0.1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from special_files import SPECIAL
 from actors.client import lines
 from actors.client.lines import LineTooLong, open_source, read_lines
 from actors.cluster import feed_record
-from actors.cluster.feed_record import FeedRecord, Prefix
+from actors.cluster.feed_record import FeedRecord, Prefix, digest
 from actors.errors import ConfigError
 from actors.log_types import Receipt
 
@@ -175,20 +176,38 @@ def rows(path: Path) -> list[dict[str, object]]:
 async def test_record_is_read_back(tmp_path: Path) -> None:
     record = FeedRecord(str(tmp_path / "feed"), "g")
     assert record.open("/x", resumable=True) == 0
-    await record.note([(0, receipt(100, 5)), (5, receipt(200, 2))])
+    proof = digest([b"a", b"", b"\xff"])
+    assert proof == zlib.crc32(b"a\n\n\xff")
+    await record.note([(0, receipt(100, 5), 7), (5, receipt(200, 2), proof)])
     record.close()
-    assert rows(tmp_path / "feed" / "g.jsonl") == [
-        {"kind": "opened", "source": "/x", "line": 0},
+    acked = [
         {"kind": "acked", "line": 0, "count": 5, "first": 100, "last": 104, "next": 105},
         {"kind": "acked", "line": 5, "count": 2, "first": 200, "last": 201, "next": 202},
     ]
+    assert rows(tmp_path / "feed" / "g.jsonl") == [
+        {"kind": "opened", "source": "/x", "line": 0},
+        acked[0] | {"copies": 2, "crc": 7},
+        acked[1] | {"copies": 2, "crc": proof},
+    ]
     record = FeedRecord(str(tmp_path / "feed"), "g")
     assert record.open("/x", resumable=True) == 7
-    await record.note([(7, receipt(1, 1))])
+    await record.note([(7, receipt(1, 1), 0)])
     await record.end()
     record.close()
     record = FeedRecord(str(tmp_path / "feed"), "g")
     assert record.open("/x", resumable=True) == 0  # it had ended
+    record.close()
+
+
+def test_a_record_without_proofs_is_gone_on_with(tmp_path: Path) -> None:
+    """As older versions wrote it."""
+    older = (
+        {"kind": "opened", "source": "/x", "line": 0},
+        {"kind": "acked", "line": 0, "count": 5},
+    )
+    (tmp_path / "g.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in older))
+    record = FeedRecord(str(tmp_path), "g")
+    assert record.open("/x", resumable=True) == 5
     record.close()
 
 
@@ -205,7 +224,7 @@ async def test_note_returns_when_it_is_synced(
     monkeypatch.setattr(os, "fdatasync", counted)
     record = FeedRecord(str(tmp_path), "g")
     record.open("/x", resumable=True)
-    await record.note([(0, receipt(0, 1))])
+    await record.note([(0, receipt(0, 1), 0)])
     await record.end()
     record.close()
     assert len(sizes) == 3
@@ -216,14 +235,14 @@ async def test_another_source_begins_at_its_start(tmp_path: Path) -> None:
     for source, resumable in (("/x", True), ("/y", True), ("-", False), ("-", False)):
         record = FeedRecord(str(tmp_path), "g")
         assert record.open(source, resumable=resumable) == 0
-        await record.note([(0, receipt(0, 9))])
+        await record.note([(0, receipt(0, 9), 0)])
         record.close()
 
 
 async def test_gap_is_fed_again(tmp_path: Path) -> None:
     record = FeedRecord(str(tmp_path), "g")
     record.open("/x", resumable=True)
-    await record.note([(0, receipt(0, 2)), (5, receipt(5, 2))])
+    await record.note([(0, receipt(0, 2), 0), (5, receipt(5, 2), 0)])
     record.close()
     record = FeedRecord(str(tmp_path), "g")
     assert record.open("/x", resumable=True) == 2
@@ -236,7 +255,7 @@ async def test_gap_is_fed_again(tmp_path: Path) -> None:
 async def test_torn_end_is_cut(tmp_path: Path, torn: bytes) -> None:
     record = FeedRecord(str(tmp_path), "g")
     record.open("/x", resumable=True)
-    await record.note([(0, receipt(0, 2))])
+    await record.note([(0, receipt(0, 2), 0)])
     record.close()
     (tmp_path / "g.jsonl").write_bytes((tmp_path / "g.jsonl").read_bytes() + torn)
     record = FeedRecord(str(tmp_path), "g")
@@ -295,7 +314,7 @@ async def test_record_is_rolled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     record.open("/x", resumable=True)
     open_before = len(os.listdir("/proc/self/fd"))
     for number in range(50):
-        await record.note([(number, receipt(number, 1))])
+        await record.note([(number, receipt(number, 1), 0)])
     assert len(os.listdir("/proc/self/fd")) == open_before
     with pytest.raises(ConfigError):
         FeedRecord(str(tmp_path), "g")  # the lock has moved along

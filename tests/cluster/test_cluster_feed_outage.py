@@ -26,9 +26,9 @@ class Record:
 
     noted: list[tuple[int, Receipt]] = attrs.field(factory=list)
 
-    async def note(self, receipts: list[tuple[int, Receipt]]) -> None:
+    async def note(self, receipts: list[tuple[int, Receipt, int]]) -> None:
         await trio.lowlevel.checkpoint()
-        self.noted += receipts
+        self.noted += [(line, receipt) for line, receipt, _ in receipts]
 
     async def end(self) -> None:
         await trio.lowlevel.checkpoint()
