@@ -88,6 +88,10 @@ def recovered(node: str) -> SimEvent:
     return told(node, event, part="storage/store")
 
 
+def disk_is_full(node: str, *, is_full: bool) -> SimEvent:
+    return told(node, store.DiskUsageChanged(is_full=is_full, used_ratio=1.0), part="storage/store")
+
+
 def looked(node: str, at_s: float) -> NodeLooked:
     return NodeLooked(at_s=at_s, node=node, boot=1, status={}, tree={})
 
@@ -248,6 +252,15 @@ def test_a_follower_that_never_writes_what_it_calls_committed(judged: Judged) ->
     judged.logs.logs["n1"][1] = entry(1, 0)
     assert judged.see(committed("n1", 1), looked("n1", 3.0)) == []
     assert "Chosen" in judged.see(looked("n1", 3.0 + checkers.WRITTEN_S))
+
+
+def test_a_follower_whose_disk_is_full_has_time_until_it_has_room(judged: Judged) -> None:
+    judged.logs.logs["n1"][1] = entry(1, 0)
+    full = disk_is_full("n1", is_full=True)
+    room, room_s = disk_is_full("n1", is_full=False), 3.0 + checkers.WRITTEN_S
+    assert judged.see(committed("n1", 1), full, looked("n1", room_s)) == []
+    assert judged.see(attrs.evolve(room, at_s=room_s), looked("n1", room_s + 1.0)) == []
+    assert "Chosen" in judged.see(looked("n1", room_s + checkers.WRITTEN_S))
 
 
 def test_a_leader_without_a_committed_entry(judged: Judged) -> None:

@@ -93,7 +93,7 @@ class Chosen:
     """What anybody calls committed is one log: each index holds one entry for ever.
 
     A leader has what it calls committed. A follower may still have to write it, or to remove what
-    differs: its word is judged when it has had time for that.
+    differs: its word is judged when it has had time for that, and room on its disk.
 
     Attributes:
         entries: by index, from 0 on, as they lay where each was first called committed.
@@ -107,6 +107,7 @@ class Chosen:
     _same: dict[str, int] = attrs.field(factory=dict, init=False)  # compared below
     _leads: dict[str, int] = attrs.field(factory=dict, init=False)  # who leads: its term
     _claims: dict[str, _Claim] = attrs.field(factory=dict, init=False)
+    _full: set[str] = attrs.field(factory=set, init=False)  # who finds no room
 
     def see(self, seen: Observation) -> Iterator[str]:
         if isinstance(seen, NodeLooked):
@@ -117,6 +118,13 @@ class Chosen:
             case store.RecoveryFinished():
                 self._same.pop(seen.node, None)
                 self._claims.pop(seen.node, None)
+                self._full.discard(seen.node)
+            case store.DiskUsageChanged(is_full=True):
+                self._full.add(seen.node)
+            case store.DiskUsageChanged():
+                self._full.discard(seen.node)
+                if claim := self._claims.get(seen.node):
+                    self._claims[seen.node] = attrs.evolve(claim, at_s=seen.at_s)
             case RoleChanged(role=role, term=term):
                 self._leads.pop(seen.node, None)
                 if role == "LEADER":
@@ -153,7 +161,9 @@ class Chosen:
 
     def _look(self, seen: NodeLooked) -> Iterator[str]:
         claim = self._claims.get(seen.node)
-        if claim is None or claim.boot != seen.boot or seen.at_s - claim.at_s < WRITTEN_S:
+        if claim is None or claim.boot != seen.boot or seen.node in self._full:
+            return
+        if seen.at_s - claim.at_s < WRITTEN_S:
             return
         del self._claims[seen.node]
         for at in range(self._same.get(seen.node, 0), min(claim.index + 1, self.end)):
