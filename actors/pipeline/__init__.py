@@ -5,6 +5,7 @@
 | bronze | event logs, each file once | their lines as they are, with what is known of each |
 | silver | bronze | one typed table per kind of event, each event once; holes in the logs |
 | gold | silver | lag, latency, elections, outages, restarts, pressure, bytes sent again |
+| audit | silver, logs | for each claim whether it held, and what was looked at (`verdicts`) |
 
 `python -m actors.pipeline` runs a step. Everything between reading and writing is a plain function
 DataFrame -> DataFrame, one subject a file. `session` alone knows where Spark runs.

@@ -1,7 +1,8 @@
 """`python -m actors.pipeline STEP DATA_DIR -o OUT`.
 
 A step runs those before it: bronze reads only what is new, the others are worked out anew. Exit
-codes: 0; 1, Spark failed; 2, a mistake in what was asked for, or no Java. Either is one line.
+codes: 0; 1, Spark failed, or an audit found a broken promise; 2, a mistake in what was asked for,
+or no Java. What failed is one line.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Sequence
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.session import Profile, open_session
 
-STEPS = ("bronze", "silver", "gold", "compact")
+STEPS = ("bronze", "silver", "gold", "audit", "compact")
 _LINE_MAX = 300
 
 
@@ -23,7 +24,8 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m actors.pipeline",
         description="Tables from the event logs of a data directory, made with Spark.",
         epilog="bronze: lines as they are; silver: typed, each event once; gold: lag, latency, "
-        "elections, outages, restarts, pressure, bytes sent again; compact: bronze by day.",
+        "elections, outages, restarts, pressure, bytes sent again; audit: the promises judged, "
+        "exit code 1 if one is broken; compact: bronze by day.",
     )
     parser.add_argument("step", choices=STEPS)
     parser.add_argument("data", metavar="DATA_DIR", help="with NODE/events/ in it")
@@ -68,10 +70,12 @@ def _run(asked: argparse.Namespace) -> int:
             steps.run_compact(spark, out, _tell)
             return 0
         steps.run_bronze(spark, data, out, _tell)
-        if asked.step in ("silver", "gold"):
+        if asked.step in ("silver", "gold", "audit"):
             steps.run_silver(spark, out, _tell)
-        if asked.step == "gold":
+        if asked.step in ("gold", "audit"):
             steps.run_gold(spark, out, _tell)
+        if asked.step == "audit" and steps.run_audit(spark, data, out, _tell).failures:
+            return 1
     except PySparkException as error:
         first = (str(error).strip().splitlines() or ["no reason given"])[0]
         print(f"pipeline: Spark failed: {first[:_LINE_MAX]}", file=sys.stderr)

@@ -8,13 +8,15 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
 from actors.events.codec import KINDS
-from actors.pipeline import bronze, layers, silver
+from actors.pipeline import bronze, layers, silver, verdicts
+from actors.pipeline.audits import judging
 from actors.pipeline.compaction import compact
 from actors.pipeline.gold.tables import TABLES
 from actors.pipeline.places import Place, event_folders, other_formats
 
 FILES_SHOWN_MAX = 20
 PROBLEMS_SHOWN_MAX = 10
+WITNESSES_SHOWN_MAX = 5
 
 Tell = Callable[[str], None]
 
@@ -102,6 +104,21 @@ def run_gold(spark: SparkSession, out: Place, tell: Tell) -> None:
         count = layers.read(spark, folder / name).count()
         tell(f"gold: {name}: {count:,} rows")
     tell(f"gold: written to {folder}")
+
+
+def run_audit(spark: SparkSession, data: Place, out: Place, tell: Tell) -> verdicts.Verdicts:
+    """Judge every claim and write the verdicts. Raises: PipelineError."""
+
+    def tell_verdict(verdict: verdicts.Verdict) -> None:
+        tell(f"audit: {verdicts.line_of(verdict)}")
+        for witness in verdict.witnesses[:WITNESSES_SHOWN_MAX]:
+            tell(f"audit:   {verdicts.witness_text(witness)}")
+
+    found = judging.run(spark, out, data, tell_verdict)
+    for boot in found.open_boots:
+        tell(f"audit: {boot.node}, boot {boot.boot}: open: it was killed, or is not over")
+    tell(f"audit: written to {verdicts.write(out, found)}")
+    return found
 
 
 def run_compact(spark: SparkSession, out: Place, tell: Tell) -> None:

@@ -1,0 +1,107 @@
+"""Verdicts as a file: what was written is read, and what is none is refused in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import attrs
+import pytest
+
+from actors.pipeline import verdicts
+from actors.pipeline.errors import PipelineError
+from actors.pipeline.places import Place
+from actors.pipeline.verdicts import Checked, CheckedRange, OpenBoot, Verdict, Verdicts
+
+RANGE = CheckedRange(node="n0", boot=2, first_seq=3, last_seq=9, events=4)
+HELD = Verdict(
+    name="one_leader_per_term",
+    claim="No term had two leaders.",
+    severity="error",
+    verdict="held",
+    findings=0,
+    witnesses=(),
+    checked=Checked(rows=4, ranges=(RANGE,)),
+    seconds=0.25,
+)
+BROKEN = attrs.evolve(
+    HELD,
+    name="other",
+    verdict="violated",
+    findings=1,
+    witnesses=({"term": 3, "leaders": ["n0", "n1"], "note": None},),
+    note="seen",
+)
+ALL = Verdicts(
+    made_at_us=1_800_000_000_000_000,
+    audits=(HELD, BROKEN, attrs.evolve(BROKEN, severity="warning")),
+    open_boots=(OpenBoot(node="n0", boot=2),),
+)
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_what_was_written_is_read(tmp_path: Path, scheme: str) -> None:
+    out = Place(f"{scheme}{tmp_path}/out")
+    verdicts.write(out, attrs.evolve(ALL, audits=()))
+    assert str(verdicts.write(out, ALL)) == f"{scheme}{tmp_path}/out/audit/verdicts.json"
+    assert verdicts.read(out) == ALL
+    assert ALL.failures == (BROKEN,)
+    assert sorted(each.name for each in (tmp_path / "out/audit").iterdir()) == ["verdicts.json"]
+
+
+def test_the_file_has_the_agreed_keys(tmp_path: Path) -> None:
+    verdicts.write(Place(str(tmp_path)), ALL)
+    note = json.loads((tmp_path / "audit/verdicts.json").read_text())
+    assert sorted(note) == ["audits", "made_at_us", "open_boots", "version"]
+    assert note["version"] == 1
+    assert note["open_boots"] == [{"node": "n0", "boot": 2}]
+    assert note["audits"][1] == {
+        "name": "other",
+        "claim": "No term had two leaders.",
+        "severity": "error",
+        "verdict": "violated",
+        "findings": 1,
+        "witnesses": [{"term": 3, "leaders": ["n0", "n1"], "note": None}],
+        "checked": {
+            "rows": 4,
+            "ranges": [{"node": "n0", "boot": 2, "first_seq": 3, "last_seq": 9, "events": 4}],
+        },
+        "note": "seen",
+        "seconds": 0.25,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "no verdicts here; run the step `audit` first"),
+        ("{", "not a note of this program"),
+        ('{"version": 2}', "of version 2; this program reads 1"),
+        ("{}", "of version None"),
+        ('{"version": 1}', "not verdicts: Object missing required field"),
+        ('{"version": 1, "made_at_us": "now", "audits": []}', r"\$.made_at_us"),
+        ('{"version": 1, "made_at_us": 1, "audits": [{"severity": "bad"}]}', "not verdicts: "),
+    ],
+)
+def test_what_is_no_verdicts_is_one_line(tmp_path: Path, text: str | None, words: str) -> None:
+    if text is not None:
+        (tmp_path / "audit").mkdir()
+        (tmp_path / "audit/verdicts.json").write_text(text)
+    with pytest.raises(PipelineError, match=words) as caught:
+        verdicts.read(Place(str(tmp_path)))
+    assert "\n" not in str(caught.value)
+
+
+def test_no_rows_is_no_approval() -> None:
+    assert verdicts.word_for(0, 0) == "not_applicable"
+    assert verdicts.word_for(0, 1) == "held"
+    assert verdicts.word_for(1, 0) == "violated"
+
+
+def test_lines_for_people() -> None:
+    assert verdicts.line_of(HELD) == "held           one_leader_per_term: 4 rows of 1 boots"
+    assert verdicts.line_of(BROKEN) == "violated       other: 4 rows of 1 boots, 1 findings"
+    assert verdicts.line_of(ALL.audits[2]).startswith("warning ")
+    bare = attrs.evolve(HELD, checked=Checked(rows=0), verdict="not_applicable")
+    assert verdicts.line_of(bare) == "not applicable one_leader_per_term: 0 rows"
+    assert verdicts.witness_text(BROKEN.witnesses[0]) == "term=3, leaders=n0 n1, note=None"
