@@ -30,7 +30,7 @@ from actors.events.codec import KINDS
 from actors.pipeline import event_files
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.event_schema import ENVELOPE
-from actors.pipeline.places import Place, event_pattern
+from actors.pipeline.places import Place, claim, event_pattern
 
 FILES_PER_BATCH = 64
 """Some 3 million events: what a killed run has to do again."""
@@ -98,7 +98,7 @@ def ingest(
         PipelineError: no event logs, or `out` belongs to other ones.
     """
     root = event_pattern(data)
-    _claim(out, data)
+    claim(out / LAYER, data)
     stream = (
         spark.readStream.format("binaryFile")
         .schema(_FILES)
@@ -209,15 +209,3 @@ def _next_run(out: Place) -> int:
     run = int((counter.read_json() or {}).get("runs", 0)) + 1
     counter.write_json({"runs": run})
     return run
-
-
-def _claim(out: Place, data: Place) -> None:
-    """`out` belongs to one data directory: the checkpoint knows only files of that."""
-    note = out / LAYER / "source.json"
-    known = note.read_json()
-    if known is None:
-        if (out / LAYER).children():
-            raise PipelineError(f"{out / LAYER}: something else is in it")
-        note.write_json({"data": str(data)})
-    elif known.get("data") != str(data):
-        raise PipelineError(f"{out}: its bronze is of {known.get('data')}, not of {data}")

@@ -1,8 +1,8 @@
 """`python -m actors.pipeline STEP DATA_DIR -o OUT`.
 
-A step runs those before it: bronze reads only what is new, the others are worked out anew. Exit
-codes: 0; 1, Spark failed, or an audit found a broken promise; 2, a mistake in what was asked for,
-or no Java. What failed is one line.
+A step runs those before it: bronze reads only what is new, the others are worked out anew. `watch`
+needs none of them. Exit codes: 0; 1, Spark failed, or an audit found a broken promise; 2, a mistake
+in what was asked for, or no Java. What failed is one line.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import importlib.util
 import sys
 from collections.abc import Sequence
 
+from actors.pipeline.alarms.limits import add_options, limits_of
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.session import Profile, open_session
 
-STEPS = ("bronze", "silver", "gold", "audit", "compact")
+STEPS = ("bronze", "silver", "gold", "audit", "compact", "watch")
 _LINE_MAX = 300
 
 
@@ -25,7 +26,7 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
         description="Tables from the event logs of a data directory, made with Spark.",
         epilog="bronze: lines as they are; silver: typed, each event once; gold: lag, latency, "
         "elections, outages, restarts, pressure, bytes sent again; audit: the promises judged, "
-        "exit code 1 if one is broken; compact: bronze by day.",
+        "exit code 1 if one is broken; compact: bronze by day; watch: live alarms, until Ctrl-C.",
     )
     parser.add_argument("step", choices=STEPS)
     parser.add_argument("data", metavar="DATA_DIR", help="with NODE/events/ in it")
@@ -36,6 +37,7 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
         default=Profile.LOCAL.value,
         help="where Spark runs: local (default), or cluster, as spark-submit or SPARK_REMOTE say",
     )
+    add_options(parser)
     return parser.parse_args(words)
 
 
@@ -68,6 +70,11 @@ def _run(asked: argparse.Namespace) -> int:
     try:
         if asked.step == "compact":
             steps.run_compact(spark, out, _tell)
+            return 0
+        if asked.step == "watch":
+            steps.run_watch(
+                spark, data, out, limits_of(asked), asked.seconds, _tell, as_json=asked.json
+            )
             return 0
         steps.run_bronze(spark, data, out, _tell)
         if asked.step in ("silver", "gold", "audit"):

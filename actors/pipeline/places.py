@@ -55,7 +55,7 @@ class Place:
 
     def children(self) -> list[str]:
         """The names in a folder, sorted; none if there is no such folder."""
-        system, path = self._system()
+        system, path = self.system()
         found = system.get_file_info(FileSelector(path, allow_not_found=True))
         return sorted(info.base_name for info in found)
 
@@ -73,7 +73,7 @@ class Place:
 
     def write_json(self, note: dict[str, Any]) -> None:
         """Replace a note: it is the old one or the new one at any moment."""
-        system, path = self._system()
+        system, path = self.system()
         system.create_dir(posixpath.dirname(path), recursive=True)
         with system.open_output_stream(f"{path}.new") as file:
             file.write(json.dumps(note, sort_keys=True).encode())
@@ -81,15 +81,15 @@ class Place:
 
     def remove(self) -> None:
         """A folder with all in it; harmless if there is none."""
-        system, path = self._system()
+        system, path = self.system()
         if self.is_folder():
             system.delete_dir(path)
 
     def _type(self) -> FileType:
-        system, path = self._system()
+        system, path = self.system()
         return system.get_file_info(path).type
 
-    def _system(self) -> tuple[pyarrow.fs.FileSystem, str]:
+    def system(self) -> tuple[pyarrow.fs.FileSystem, str]:
         try:
             return event_files.system_of(self.name)
         except (ValueError, OSError) as error:
@@ -142,3 +142,19 @@ def other_formats(folders: list[Place]) -> list[str]:
 
 def _formats(folder: Place) -> list[str]:
     return [name for name in folder.children() if name.startswith("v=")]
+
+
+def claim(layer: Place, data: Place) -> None:
+    """A layer with a checkpoint belongs to one data directory: the checkpoint knows only its files.
+
+    Raises: PipelineError: the layer is of another one, or something else is in the folder.
+    """
+    note = layer / "source.json"
+    known = note.read_json()
+    if known is None:
+        if layer.children():
+            raise PipelineError(f"{layer}: something else is in it")
+        note.write_json({"data": str(data)})
+    elif known.get("data") != str(data):
+        out, _, name = layer.name.rpartition("/")
+        raise PipelineError(f"{out}: its {name} is of {known.get('data')}, not of {data}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 from pyspark.sql import SparkSession
@@ -9,6 +10,9 @@ from pyspark.sql import functions as fn
 
 from actors.events.codec import KINDS
 from actors.pipeline import bronze, layers, silver, verdicts
+from actors.pipeline.alarms import findings
+from actors.pipeline.alarms.limits import Limits
+from actors.pipeline.alarms.watch import watch
 from actors.pipeline.audits import judging
 from actors.pipeline.compaction import compact
 from actors.pipeline.gold.tables import TABLES
@@ -125,3 +129,25 @@ def run_compact(spark: SparkSession, out: Place, tell: Tell) -> None:
     """Compact bronze. Raises: PipelineError."""
     batches, files = compact(spark, out)
     tell(f"compact: {batches:,} batches of {files:,} files are now one folder by day and node")
+
+
+def run_watch(
+    spark: SparkSession,
+    data: Place,
+    out: Place,
+    limits: Limits,
+    seconds: float | None,
+    tell: Tell,
+    *,
+    as_json: bool,
+) -> None:
+    """Tell alarms as they come, until Ctrl-C or for some seconds. Raises: PipelineError."""
+
+    def tell_finding(finding: findings.Finding) -> None:
+        line = json.dumps(findings.as_dict(finding)) if as_json else findings.sentence(finding)
+        tell(line)
+
+    try:
+        watch(spark, data, out, limits, tell_finding, seconds)
+    except KeyboardInterrupt:
+        return  # how a watch ends

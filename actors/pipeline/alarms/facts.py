@@ -1,0 +1,143 @@
+"""Events -> facts: what the rules want to know of a node's log, and no more.
+
+| what | Of the events | who | number |
+|---|---|---|---|
+| leads | RoleChanged to LEADER | the node | term |
+| masters | GroupOpened | the node | promotion |
+| knows | RoleChanged, SlaveVerified, MasterLost, GroupOpened | leader or master, "" for none | |
+| wrote | RecordsAppended, RecoveryFinished | | end of the log, bytes |
+| acked | SlaveAcked | the slave | bytes |
+| committed | CommittedRose | the node | index |
+| fenced | MasterFenced | | |
+| started, stopped | NodeStarted, NodeStopped; for each group of the node | | |
+| reached | the last event of a file; for each group of the node | | |
+
+Of `wrote`, `acked` and `committed` ten a second are left, the last of each tenth: a second of load
+has thousands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, TypeAlias
+
+import attrs
+import msgspec
+
+from actors.pipeline.alarms.event_logs import Head, groups_of, head_of
+
+SLOT_US: Final = 100_000
+NUMBERS: Final = frozenset({"wrote", "acked", "committed"})
+
+_Told: TypeAlias = tuple[str, str, int]
+_decode_fields = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+@attrs.frozen
+class Fact:
+    """One thing that a node told.
+
+    Attributes:
+        group: that it is about.
+        node, boot, seq, ts_us: of the event.
+        what, who, number: see the table.
+    """
+
+    group: str
+    node: str
+    boot: int
+    seq: int
+    ts_us: int
+    what: str
+    who: str = ""
+    number: int = 0
+
+
+def _role(head: Head, fields: dict[str, Any]) -> Iterator[_Told]:
+    if fields["role"] == "LEADER":
+        yield "leads", head.node, fields["term"]
+    yield "knows", fields["leader"], 0
+
+
+def _opened(head: Head, fields: dict[str, Any]) -> Iterator[_Told]:
+    yield "masters", head.node, fields["number"]
+    yield "knows", head.node, 0
+
+
+TOLD: Final[dict[str, Callable[[Head, dict[str, Any]], Iterable[_Told]]]] = {
+    "RoleChanged": _role,
+    "GroupOpened": _opened,
+    "SlaveVerified": lambda _, fields: [("knows", fields["master"], 0)],
+    "MasterLost": lambda _, __: [("knows", "", 0)],
+    "RecordsAppended": lambda _, fields: [("wrote", "", fields["next_bytes"])],
+    "RecoveryFinished": lambda _, fields: [("wrote", "", fields["end_bytes"])],
+    "SlaveAcked": lambda _, fields: [("acked", fields["slave"], fields["offset_bytes"])],
+    "CommittedRose": lambda head, fields: [("committed", head.node, fields["index"])],
+    "MasterFenced": lambda _, __: [("fenced", "", 0)],
+}
+"""By kind, for events about a group; those of a node as a whole are in `FactReader`."""
+OF_THE_NODE: Final = {"NodeStarted": "started", "NodeStopped": "stopped"}
+
+
+@attrs.define
+class FactReader:
+    """Reads the files of one log, in order.
+
+    Attributes:
+        groups: of the node, as far as it is known.
+    """
+
+    groups: tuple[str, ...] = ()
+    _kept: dict[tuple[str, str, str], Fact] = attrs.field(factory=dict)
+
+    def read(self, lines: Iterable[str]) -> Iterator[Fact]:
+        """The facts of one file. Lines that are no events are passed over; bronze counts them."""
+        last: Head | None = None
+        for line in lines:
+            head = head_of(line)
+            if head is None:
+                continue
+            last = head
+            if head.kind in OF_THE_NODE:
+                self.groups = groups_of(line) or self.groups
+                yield from self._for_groups(head, OF_THE_NODE[head.kind])
+            elif head.kind in TOLD:
+                yield from self._thinned(self._told(head, line))
+        yield from self._kept.values()
+        self._kept.clear()
+        if last is not None:
+            yield from self._for_groups(last, "reached")
+
+    def _told(self, head: Head, line: str) -> list[Fact]:
+        try:
+            fields = _decode_fields(line)
+            group = fields.get("group") or group_of(head.path)
+            return [
+                Fact(group, head.node, head.boot, head.seq, head.ts_us, what, str(who), int(number))
+                for what, who, number in TOLD[head.kind](head, fields)
+            ]
+        except (KeyError, TypeError, ValueError):
+            return []  # of a catalogue in which the kind means something else
+
+    def _thinned(self, facts: list[Fact]) -> Iterator[Fact]:
+        for fact in facts:
+            if fact.what not in NUMBERS:
+                yield fact
+                continue
+            key = (fact.group, fact.what, fact.who)
+            before = self._kept.get(key)
+            if before is not None and before.ts_us // SLOT_US != fact.ts_us // SLOT_US:
+                yield before
+            self._kept[key] = fact
+
+    def _for_groups(self, head: Head, what: str) -> Iterator[Fact]:
+        for group in self.groups:
+            yield Fact(group, head.node, head.boot, head.seq, head.ts_us, what)
+
+
+def group_of(path: str) -> str:
+    """The group in an actor's path, as `silver.group_of` has it."""
+    parts = path.split("/")
+    if len(parts) > 3 and parts[2] == "roles":
+        return parts[3]
+    return parts[2] if len(parts) > 2 else ""

@@ -1,0 +1,79 @@
+"""What a rule finds: one row, one line of JSON, one sentence."""
+
+from __future__ import annotations
+
+import datetime
+import typing
+from collections.abc import Callable
+from typing import Any, Final
+
+import attrs
+
+_US = 1_000_000
+
+
+@attrs.frozen(kw_only=True)
+class Finding:
+    """One alarm.
+
+    Attributes:
+        alarm: two_leaders, failover, lag or stalled.
+        group: that it is about.
+        subject: two_leaders: who led already; failover: who was lost; else the follower.
+        node, boot, seq: the event that shows it; for a failover, the one with which it began.
+        at_us: when it came to be, by that node's clock.
+        value: two_leaders: the term or promotion; failover: microseconds so far; else how far
+            behind the follower is.
+        unit: of value: "term", "promotion", "us", "bytes", "entries".
+        is_over: of a failover: somebody leads again.
+    """
+
+    alarm: str
+    group: str
+    subject: str
+    node: str
+    boot: int
+    seq: int
+    at_us: int
+    value: int
+    unit: str
+    is_over: bool = False
+
+
+_TYPES: Final = {str: "string", int: "bigint", bool: "boolean"}
+_HINTS = typing.get_type_hints(Finding)
+NAMES: Final = tuple(field.name for field in attrs.fields(Finding))
+SCHEMA: Final = ", ".join(f"`{name}` {_TYPES[_HINTS[name]]}" for name in NAMES)
+"""For Spark."""
+
+
+def _failover(it: Finding) -> str:
+    took = f"{it.value / _US:.1f} s"
+    if it.is_over:
+        return f"{it.node} had no leader for {took} after {it.subject}"
+    return f"{it.node} has had no leader for {took}, since it lost {it.subject}"
+
+
+_SAYS: Final[dict[str, Callable[[Finding], str]]] = {
+    "two_leaders": lambda it: f"{it.node} leads in {it.unit} {it.value}, and so does {it.subject}",
+    "failover": _failover,
+    "lag": lambda it: f"{it.subject} is {it.value:,} {it.unit} behind",
+    "stalled": lambda it: f"{it.subject} does not move, {it.value:,} {it.unit} behind",
+}
+
+
+def as_dict(finding: Finding) -> dict[str, Any]:
+    return attrs.asdict(finding)
+
+
+def of_dict(found: dict[str, Any]) -> Finding:
+    """Raises: KeyError if it is none."""
+    return Finding(**{name: found[name] for name in NAMES})
+
+
+def sentence(finding: Finding) -> str:
+    """One line for people, with the event to look at: NODE/BOOT/SEQ."""
+    at = datetime.datetime.fromtimestamp(finding.at_us / _US, tz=datetime.UTC)
+    event = f"{finding.node}/{finding.boot}/{finding.seq}"
+    moment = f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03d}Z"
+    return f"{moment} {finding.group}: {finding.alarm}: {_SAYS[finding.alarm](finding)} ({event})"

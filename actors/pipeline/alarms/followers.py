@@ -1,0 +1,186 @@
+"""The rules: no follower is further behind than the limit, and none that is behind stands still.
+
+| Group | Who tells | Target | A follower's place |
+|---|---|---|---|
+| classic | the master, for each slave | the end of its log | what the slave acknowledged |
+| DLedger | every member for itself | the highest committed index told | its own |
+
+A classic group has no comparison of clocks: all is in the master's log, and what a master did not
+live to see is nobody's fault. In a DLedger group members' events are put in the order of their
+clocks, and looked at when all are read up to there; so a lag is as exact as the clocks are.
+
+A follower is told once when it is too far behind, and again only after it was less than half as
+far; once when it stands, and again only after a step. One that a node stopped in order is left
+alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+
+from actors.pipeline.alarms.facts import Fact
+from actors.pipeline.alarms.findings import Finding
+from actors.pipeline.alarms.limits import Limits
+
+MEMBERS = ""
+"""The name of the view that a DLedger group's members have together."""
+_OF_VIEWS = frozenset({"wrote", "acked", "committed", "fenced", "started", "stopped", "reached"})
+
+
+@attrs.define
+class Follower:
+    """One in a view.
+
+    Attributes:
+        place: how far it is.
+        event: node, boot and seq of the event that says so.
+        behind_us: since when it is behind and has not moved; None: it lacks nothing.
+        lags, stands: that was told.
+        gone: its node was stopped in order.
+    """
+
+    place: int
+    event: tuple[str, int, int]
+    behind_us: int | None = None
+    lags: bool = False
+    stands: bool = False
+    gone: bool = False
+
+
+@attrs.define
+class View:
+    """What one master, or all members together, tell."""
+
+    target: int = -1
+    followers: dict[str, Follower] = attrs.field(factory=dict)
+
+
+@attrs.define
+class Followers:
+    """Of one group.
+
+    Attributes:
+        views: by master, or MEMBERS.
+        waiting: facts for which the common time has not come yet, with the time at which each has
+            its turn: a node's clock that was set back does not change the order of its log.
+        turns: the last turn of each node.
+    """
+
+    views: dict[str, View] = attrs.field(factory=dict)
+    waiting: list[tuple[int, Fact]] = attrs.field(factory=list)
+    turns: dict[str, int] = attrs.field(factory=dict)
+
+    def take(self, fact: Fact) -> None:
+        """A fact; those of one node in the order of its log."""
+        if fact.what not in _OF_VIEWS:
+            return
+        before = 0 if fact.what == "started" else self.turns.get(fact.node, 0)
+        turn = self.turns[fact.node] = max(before, fact.ts_us)
+        self.waiting.append((turn, fact))
+
+    def pass_time(self, group: str, now_us: int, limits: Limits) -> Iterator[Finding]:
+        """All nodes are read up to `now_us`."""
+        ready = [each for each in self.waiting if each[0] <= now_us]
+        self.waiting = [each for each in self.waiting if each[0] > now_us]
+        for turn, fact in sorted(ready, key=_order):
+            yield from self._apply(turn, fact, limits)
+        members = self.views.get(MEMBERS)
+        if members is not None:
+            yield from _standing(group, members, "entries", now_us, limits)
+
+    def due_us(self, limits: Limits) -> int | None:
+        """When time alone has something to do."""
+        times = [turn for turn, _ in self.waiting]
+        members = self.views.get(MEMBERS, View())
+        times += [
+            each.behind_us + limits.stall_us
+            for each in members.followers.values()
+            if each.behind_us is not None and not each.stands and not each.gone
+        ]
+        return min(times, default=None)
+
+    def _apply(self, turn: int, fact: Fact, limits: Limits) -> Iterator[Finding]:
+        members = self.views.get(MEMBERS)
+        if fact.what in ("started", "stopped", "fenced"):
+            self.views.pop(fact.node, None)
+            own = members.followers.get(fact.node) if members is not None else None
+            if own is not None and fact.what != "fenced":
+                own.gone = fact.what == "stopped"
+                own.behind_us = None if own.behind_us is None else turn
+            return
+        if fact.what == "committed":
+            name, unit, limit = MEMBERS, "entries", limits.lag_entries
+        else:
+            name, unit, limit = fact.node, "bytes", limits.lag_bytes
+        if fact.what == "reached" and name not in self.views:
+            return
+        view = self.views.setdefault(name, View())
+        yield from _standing(fact.group, view, unit, turn, limits)
+        _move(view, turn, fact)
+        yield from _lagging(view, unit, fact, limit)
+
+
+def _order(waiting: tuple[int, Fact]) -> tuple[int, str, int, int]:
+    turn, fact = waiting
+    return turn, fact.node, fact.boot, fact.seq
+
+
+def _move(view: View, turn: int, fact: Fact) -> None:
+    """Put the target and the follower where the fact says that they are."""
+    if fact.what == "wrote":
+        view.target = fact.number
+    elif fact.what != "reached":
+        view.target = max(view.target, fact.number) if fact.what == "committed" else view.target
+        event = (fact.node, fact.boot, fact.seq)
+        own = view.followers.setdefault(fact.who, Follower(fact.number, event))
+        if own.place != fact.number:
+            own.place, own.behind_us, own.stands = fact.number, None, False
+        own.event = event
+    for each in view.followers.values():
+        if each.place >= view.target:
+            each.behind_us, each.stands = None, False
+        elif each.behind_us is None:
+            each.behind_us = turn
+
+
+def _lagging(view: View, unit: str, fact: Fact, limit: int) -> Iterator[Finding]:
+    for name, each in view.followers.items():
+        lag = view.target - each.place
+        if lag > limit and not each.lags and not each.gone:
+            each.lags = True
+            yield Finding(
+                alarm="lag",
+                group=fact.group,
+                subject=name,
+                node=fact.node,
+                boot=fact.boot,
+                seq=fact.seq,
+                at_us=fact.ts_us,
+                value=lag,
+                unit=unit,
+            )
+        elif 2 * lag < limit:
+            each.lags = False
+
+
+def _standing(group: str, view: View, unit: str, now_us: int, limits: Limits) -> Iterator[Finding]:
+    for name, each in view.followers.items():
+        if each.behind_us is None or each.stands or each.gone:
+            continue
+        if each.behind_us + limits.stall_us > now_us:
+            continue
+        each.stands = True
+        node, boot, seq = each.event
+        yield Finding(
+            alarm="stalled",
+            group=group,
+            subject=name,
+            node=node,
+            boot=boot,
+            seq=seq,
+            at_us=each.behind_us,
+            value=view.target - each.place,
+            unit=unit,
+        )

@@ -1,0 +1,49 @@
+"""The rule: a term has one leader, and a promotion one master. Needs no order and no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+
+from actors.pipeline.alarms.facts import Fact
+from actors.pipeline.alarms.findings import Finding
+
+TERMS_MAX = 1000
+"""The highest terms are remembered: older ones come from logs of days ago."""
+UNITS = {"leads": "term", "masters": "promotion"}
+
+
+@attrs.define
+class Leaders:
+    """Who led when, in one group.
+
+    Attributes:
+        known: nodes by "leads" or "masters" and number, in the order in which they were read.
+    """
+
+    known: dict[str, dict[int, list[str]]] = attrs.field(factory=dict)
+
+    def take(self, fact: Fact) -> Iterator[Finding]:
+        """A fact, of any node, in any order. A node that says it again is no second leader."""
+        if fact.what not in UNITS:
+            return
+        terms = self.known.setdefault(fact.what, {})
+        nodes = terms.setdefault(fact.number, [])
+        if fact.node in nodes:
+            return
+        if nodes:
+            yield Finding(
+                alarm="two_leaders",
+                group=fact.group,
+                subject=nodes[0],
+                node=fact.node,
+                boot=fact.boot,
+                seq=fact.seq,
+                at_us=fact.ts_us,
+                value=fact.number,
+                unit=UNITS[fact.what],
+            )
+        nodes.append(fact.node)
+        if len(terms) > TERMS_MAX:
+            del terms[min(terms)]

@@ -1,0 +1,95 @@
+"""From when on something is an alarm: the command's options."""
+
+from __future__ import annotations
+
+import argparse
+
+import attrs
+
+_US = 1_000_000
+
+
+@attrs.frozen(kw_only=True)
+class Limits:
+    """All above zero.
+
+    Attributes:
+        failover_s: without a leader or master, by the clock of the node that has none.
+        lag_bytes: what a slave lacks of its master's log.
+        lag_entries: by how much a member's committed index is lower than the highest.
+        stall_s: behind, and not a step further.
+        silent_s: a node that said nothing for so long, while others did, is not waited for; longer
+            than the nodes' `events.roll_interval_s`.
+    """
+
+    failover_s: float = 5.0
+    lag_bytes: int = 64 << 20
+    lag_entries: int = 10_000
+    stall_s: float = 10.0
+    silent_s: float = 15.0
+
+    @property
+    def failover_us(self) -> int:
+        return round(self.failover_s * _US)
+
+    @property
+    def stall_us(self) -> int:
+        return round(self.stall_s * _US)
+
+    @property
+    def silent_us(self) -> int:
+        return round(self.silent_s * _US)
+
+
+_HELP = {
+    "failover_s": "without a leader or master",
+    "lag_bytes": "behind the master",
+    "lag_entries": "behind the highest committed index",
+    "stall_s": "behind and not moving",
+    "silent_s": "a node silent for so long is not waited for",
+}
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Options of `watch`, one for each limit among them: --failover-s ..."""
+    group = parser.add_argument_group("watch")
+    group.add_argument(
+        "--seconds",
+        type=_above_zero_or_zero,
+        metavar="N",
+        help="end after so long; 0: when all that is there now is read (default: Ctrl-C)",
+    )
+    group.add_argument("--json", action="store_true", help="findings as JSON lines")
+    for field in attrs.fields(Limits):
+        group.add_argument(
+            f"--{field.name.replace('_', '-')}",
+            type=_whole if isinstance(field.default, int) else _seconds,
+            default=field.default,
+            metavar="N",
+            help=f"{_HELP[field.name]} ({field.default:,})",
+        )
+
+
+def limits_of(asked: argparse.Namespace) -> Limits:
+    return Limits(**{field.name: getattr(asked, field.name) for field in attrs.fields(Limits)})
+
+
+def _whole(text: str) -> int:
+    number = int(text)
+    if number <= 0:
+        raise argparse.ArgumentTypeError(f"{text}: expected a whole number above 0")
+    return number
+
+
+def _seconds(text: str) -> float:
+    number = _above_zero_or_zero(text)
+    if number == 0:
+        raise argparse.ArgumentTypeError(f"{text}: expected seconds above 0")
+    return number
+
+
+def _above_zero_or_zero(text: str) -> float:
+    number = float(text)
+    if not 0 <= number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text}: expected seconds")
+    return number

@@ -1,0 +1,115 @@
+"""The rules as one stateful operator: a key for each group, and an event-time timer for what waits.
+
+Rows of a key come in no order within a batch, so they are put into that of their nodes' logs first;
+from batch to batch the source keeps it. A group's state is one line of JSON: a new rule, or a new
+field, needs no new checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import attrs
+import msgspec
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from actors.pipeline.alarms.facts import Fact
+from actors.pipeline.alarms.failovers import Failovers
+from actors.pipeline.alarms.findings import Finding, as_dict
+from actors.pipeline.alarms.followers import Followers
+from actors.pipeline.alarms.leaders import Leaders
+from actors.pipeline.alarms.limits import Limits
+
+_US_PER_MS: Final = 1000
+_FACT: Final = tuple(field.name for field in attrs.fields(Fact))
+
+
+@attrs.define
+class GroupState:
+    """All that the rules remember of a group.
+
+    Attributes:
+        timer_ms: when this group is to be looked at again; None: when it has facts.
+    """
+
+    leaders: Leaders = attrs.field(factory=Leaders)
+    failovers: Failovers = attrs.field(factory=Failovers)
+    followers: Followers = attrs.field(factory=Followers)
+    timer_ms: int | None = None
+
+    def take(self, facts: Iterable[Fact], limits: Limits) -> Iterator[Finding]:
+        """Facts in any order."""
+        for fact in sorted(facts, key=lambda each: (each.node, each.boot, each.seq)):
+            yield from self.leaders.take(fact)
+            yield from self.failovers.take(fact, limits.failover_us)
+            self.followers.take(fact)
+
+    def pass_time(self, group: str, now_us: int, limits: Limits) -> Iterator[Finding]:
+        """All logs are read up to `now_us`."""
+        yield from self.failovers.pass_time(group, now_us, limits.failover_us)
+        yield from self.followers.pass_time(group, now_us, limits)
+
+    def due_us(self, limits: Limits) -> int | None:
+        times = (self.failovers.due_us(limits.failover_us), self.followers.due_us(limits))
+        return min((each for each in times if each is not None), default=None)
+
+
+class GroupAlarms(StatefulProcessor):
+    """`transformWithState` over `source.SCHEMA`, grouped by group -> `findings.SCHEMA`.
+
+    Spark passes the arguments of these methods by name.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._handle = handle
+        self._state = handle.getValueState("group", "json string")
+
+    def handleInputRows(  # noqa: N802
+        self,
+        key: Any,
+        rows: Iterator[Row],
+        timerValues: Any,  # noqa: N803
+    ) -> Iterator[Row]:
+        state = self._load()
+        facts = (Fact(*(row[name] for name in _FACT)) for row in rows)
+        found = list(state.take(facts, self._limits))
+        yield from self._go_on(key[0], state, found, timerValues)
+
+    def handleExpiredTimer(  # noqa: N802
+        self,
+        key: Any,
+        timerValues: Any,  # noqa: N803
+        expiredTimerInfo: Any,  # noqa: N803
+    ) -> Iterator[Row]:
+        state = self._load()
+        if state.timer_ms == expiredTimerInfo.getExpiryTimeInMs():
+            state.timer_ms = None  # Spark forgets it
+        yield from self._go_on(key[0], state, [], timerValues)
+
+    def close(self) -> None:
+        pass
+
+    def _load(self) -> GroupState:
+        found = self._state.get()
+        return GroupState() if found is None else msgspec.json.decode(found[0], type=GroupState)
+
+    def _go_on(
+        self, group: str, state: GroupState, found: list[Finding], timer_values: Any
+    ) -> Iterator[Row]:
+        now_ms = timer_values.getCurrentWatermarkInMs()
+        found += state.pass_time(group, now_ms * _US_PER_MS, self._limits)
+        due_us = state.due_us(self._limits)
+        due_ms = None if due_us is None else max(-(-due_us // _US_PER_MS), now_ms + 1)
+        if due_ms != state.timer_ms:
+            if state.timer_ms is not None:
+                self._handle.deleteTimer(state.timer_ms)
+            if due_ms is not None:
+                self._handle.registerTimer(due_ms)
+            state.timer_ms = due_ms
+        self._state.update((msgspec.json.encode(state).decode(),))
+        yield from (Row(**as_dict(each)) for each in found)

@@ -1,0 +1,120 @@
+"""How far each log is read, what the next batch takes, and the time that all logs have reached.
+
+Spark drops what is older than its watermark, and its timers wait for the watermark. So the rows of
+a batch all bear one time, the batch's: the time up to which every log is read. Nothing is ever late
+then, however far apart the nodes' clocks are or however old a log that comes in late; and a timer
+fires only when what could answer it has been read.
+
+- A batch takes files, one at a time, of the log that is furthest behind: a backlog of several logs
+  is read as if they had grown together.
+- A log with files left holds the time. One without holds it until the newest event elsewhere is
+  `silent_us` younger: then its node is taken for dead (or its clock is wrong). `silent_us` has to
+  be longer than a node keeps a file open, 10 s unless its configuration says otherwise.
+- A node that has said NodeStopped holds nobody.
+
+A clock set far ahead takes the time with it: until the others' clocks are there, what goes on is
+told at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import attrs
+
+from actors.pipeline.alarms.event_logs import Ending, Published
+
+_US_PER_MS = 1000
+
+
+@attrs.frozen(kw_only=True)
+class LogRead:
+    """How far one log is read.
+
+    Attributes:
+        boot, first_seq: of the last file that was taken.
+        reached_us: its last event's time; None: no file had an event.
+        stopped: that event is NodeStopped.
+        groups: of the node, as its last boot named them.
+    """
+
+    boot: int
+    first_seq: int
+    reached_us: int | None = None
+    stopped: bool = False
+    groups: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class Position:
+    """How far all are read.
+
+    Attributes:
+        time_ms: up to which each is; rises with every batch.
+        logs: by the log's name.
+    """
+
+    time_ms: int = 0
+    logs: Mapping[str, LogRead] = attrs.field(factory=dict)
+
+
+def left(files: Sequence[Published], read: LogRead | None) -> list[Published]:
+    """The files of a log that are not read yet."""
+    if read is None:
+        return list(files)
+    return [file for file in files if file.key > (read.boot, read.first_seq)]
+
+
+def next_position(
+    start: Position,
+    files: Mapping[str, Sequence[Published]],
+    look: Callable[[Published], Ending],
+    *,
+    files_max: int,
+    silent_us: int,
+) -> Position:
+    """Where the next batch ends; `start` if there is nothing to read.
+
+    Args:
+        files: of each log, in order, those that are read among them.
+        look: reads a file's ending.
+        files_max: in a batch.
+    """
+    logs = dict(start.logs)
+    todo = {name: left(files[name], logs.get(name)) for name in sorted(files)}
+    for _ in range(files_max):
+        waiting = [name for name in todo if todo[name]]
+        if not waiting:
+            break
+        name = min(waiting, key=lambda each: _reached(logs.get(each)))
+        file = todo[name].pop(0)
+        logs[name] = _after(logs.get(name), file, look(file))
+    if logs == start.logs:
+        return start
+    more = [name for name in todo if todo[name]]
+    reached = _common_us(logs, more, silent_us) // _US_PER_MS
+    return Position(time_ms=max(start.time_ms + 1, reached), logs=logs)
+
+
+def _reached(read: LogRead | None) -> int:
+    return -1 if read is None or read.reached_us is None else read.reached_us
+
+
+def _after(before: LogRead | None, file: Published, end: Ending) -> LogRead:
+    known = before.groups if before is not None else ()
+    return LogRead(
+        boot=file.boot,
+        first_seq=file.first_seq,
+        reached_us=end.last_us if end.last_us is not None else _reached(before),
+        stopped=end.stopped,
+        groups=known if end.groups is None else end.groups,
+    )
+
+
+def _common_us(logs: Mapping[str, LogRead], more: Sequence[str], silent_us: int) -> int:
+    newest = max(map(_reached, logs.values()))
+    times = [_reached(logs.get(name)) for name in more]
+    for name, read in logs.items():
+        if name not in more and not read.stopped:
+            times.append(max(_reached(read), newest - silent_us))
+    return max(0, min(times, default=newest))

@@ -1,0 +1,110 @@
+"""Where findings are kept, each batch's once: `format("triolog_findings")`, option `path`.
+
+A batch is the file BATCH.jsonl in that folder, and one without findings is no file. The file is
+finished beside its place, synced and renamed; a batch that Spark repeats after a kill finds its
+name taken. So a finding is there once, whenever the stream was killed, and readers need no Spark.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import posixpath
+from collections.abc import Iterator, MutableMapping
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import pyarrow.fs
+from pyspark.sql import Row
+from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, WriterCommitMessage
+
+from actors.pipeline import event_files
+from actors.pipeline.alarms.findings import NAMES, SCHEMA, Finding, of_dict
+from actors.pipeline.places import Place
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+NAME: Final = "triolog_findings"
+_SUFFIX = ".jsonl"
+
+
+@attrs.frozen
+class Written(WriterCommitMessage):
+    """A task's findings: they are few, so they travel with its message."""
+
+    lines: tuple[str, ...]
+
+
+class Findings(DataSource):
+    """See the module."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self._given = dict(options)
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> str:
+        return SCHEMA
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> FindingsWriter:  # noqa: N802
+        return FindingsWriter(Place(self._given["path"]))
+
+
+class FindingsWriter(DataSourceStreamWriter):
+    """One batch after the other."""
+
+    def __init__(self, folder: Place) -> None:
+        self._folder = folder
+
+    def write(self, iterator: Iterator[Row]) -> Written:
+        rows = ({name: row[name] for name in NAMES} for row in iterator)
+        return Written(tuple(json.dumps(row, sort_keys=True) for row in rows))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        lines = [line for each in messages if isinstance(each, Written) for line in each.lines]
+        place = self._folder / f"{batchId:09d}{_SUFFIX}"
+        if lines and not place.exists():
+            publish(place, "".join(f"{line}\n" for line in sorted(lines)).encode())
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        pass
+
+
+def publish(place: Place, content: bytes) -> None:
+    """A new file, whole or not at all, even if the power fails."""
+    system, path = place.system()
+    folder = posixpath.dirname(path)
+    system.create_dir(folder, recursive=True)
+    with system.open_output_stream(f"{path}.new") as file:
+        file.write(content)
+    local = isinstance(system, pyarrow.fs.LocalFileSystem)
+    if local:
+        _sync(f"{path}.new")
+    system.move(f"{path}.new", path)
+    if local:
+        _sync(folder)
+
+
+def _sync(path: str) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def batches_after(folder: Place, batch: int) -> list[int]:
+    """The numbers of the batches above `batch` with findings, rising."""
+    names = (name for name in folder.children() if name.endswith(_SUFFIX))
+    return sorted(number for name in names if (number := int(name.removesuffix(_SUFFIX))) > batch)
+
+
+def findings_of(folder: Place, batch: int) -> list[Finding]:
+    """The findings of a batch that `batches_after` has named, by their time."""
+    content = event_files.read_bytes(str(folder / f"{batch:09d}{_SUFFIX}"))
+    found = [of_dict(json.loads(line)) for line in content.decode().splitlines()]
+    return sorted(found, key=lambda each: (each.at_us, each.group, each.subject))

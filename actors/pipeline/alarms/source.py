@@ -1,0 +1,179 @@
+"""Growing event logs as a stream of facts: `format("triolog_event_facts")`.
+
+Options: `path`, the data directory; `files`, at most so many in a batch; `silent_us`: `reading`.
+Columns: those of `facts.Fact`, and `clock`, the batch's time, which is the watermark's column.
+
+A stream's offset is a `reading.Position`. Files do not change, so the same two offsets always give
+the same rows; of files that were deleted in between, retention has the last word. A task reads what
+a batch has of one log, for its facts have to be in order.
+"""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+from collections.abc import Iterator, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+import msgspec
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    SupportsTriggerAvailableNow,
+)
+
+from actors.pipeline import event_files
+from actors.pipeline.alarms.event_logs import Ending, Published, ending, published
+from actors.pipeline.alarms.facts import Fact, FactReader
+from actors.pipeline.alarms.reading import LogRead, Position, left, next_position
+from actors.pipeline.places import Place, event_folders
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+NAME: Final = "triolog_event_facts"
+CLOCK: Final = "clock"
+FILES_MAX: Final = 64
+"""In a batch: some 3 million events of nodes under load; each is read twice."""
+SCHEMA: Final = (
+    "group string, node string, boot bigint, seq bigint, ts_us bigint, "
+    f"what string, who string, number bigint, {CLOCK} timestamp"
+)
+_ARROW: Final = pa.schema(
+    [
+        ("group", pa.string()),
+        ("node", pa.string()),
+        ("boot", pa.int64()),
+        ("seq", pa.int64()),
+        ("ts_us", pa.int64()),
+        ("what", pa.string()),
+        ("who", pa.string()),
+        ("number", pa.int64()),
+        (CLOCK, pa.timestamp("us", tz="UTC")),
+    ]
+)
+_FACT: Final = tuple(field.name for field in attrs.fields(Fact))
+
+
+@attrs.frozen(kw_only=True)
+class LogPart(InputPartition):
+    """What a batch has of one log.
+
+    Attributes:
+        paths: of its files, in order.
+        groups: of the node, as files before these named them.
+        time_ms: the batch's.
+    """
+
+    paths: tuple[str, ...]
+    groups: tuple[str, ...]
+    time_ms: int
+
+
+class EventFacts(DataSource):
+    """See the module."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self._given = dict(options)
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> str:
+        return SCHEMA
+
+    def streamReader(self, schema: StructType) -> FactStream:  # noqa: N802
+        given = self._given
+        return FactStream(Place(given["path"]), int(given["files"]), int(given["silent_us"]))
+
+
+class FactStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """The logs of a data directory, nodes that come later included."""
+
+    def __init__(self, data: Place, files_max: int, silent_us: int) -> None:
+        self._data, self._files_max, self._silent_us = data, files_max, silent_us
+        self._until: dict[str, tuple[int, int]] | None = None
+
+    # ---- what Spark asks ----
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        return _offset(Position())
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        found = self._logs()
+        self._until = {name: files[-1].key for name, files in found.items() if files}
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        files = self._logs()
+        if self._until is not None:
+            files = {
+                name: [file for file in files.get(name, ()) if file.key <= until]
+                for name, until in self._until.items()
+            }
+        end = next_position(
+            _position(start),
+            files,
+            _look,
+            files_max=self._files_max,
+            silent_us=self._silent_us,
+        )
+        return _offset(end)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[LogPart]:
+        before, after = _position(start), _position(end)
+        parts = []
+        for name, files in sorted(self._logs().items()):
+            read, known = after.logs.get(name), before.logs.get(name)
+            paths = [file.path for file in left(files, known) if _is_within(file, read)]
+            if paths:
+                groups = known.groups if known is not None else ()
+                parts.append(LogPart(paths=tuple(paths), groups=groups, time_ms=after.time_ms))
+        return parts
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, LogPart)
+        reader = FactReader(partition.groups)
+        for path in partition.paths:
+            lines, _ = event_files.lines_of(event_files.read_bytes(path))
+            yield from _batches(reader.read(lines), partition.time_ms)
+
+    # ---- inside ----
+
+    def _logs(self) -> dict[str, list[Published]]:
+        return {str(folder): published(folder) for folder in event_folders(self._data)}
+
+
+def _look(file: Published) -> Ending:
+    return ending(event_files.lines_of(event_files.read_bytes(file.path))[0])
+
+
+def _is_within(file: Published, read: LogRead | None) -> bool:
+    return read is not None and file.key <= (read.boot, read.first_seq)
+
+
+def _offset(position: Position) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(position)
+    return found
+
+
+def _position(offset: dict[str, Any]) -> Position:
+    return msgspec.convert(offset, Position)
+
+
+def _batches(facts: Iterator[Fact], time_ms: int) -> Iterator[pa.RecordBatch]:
+    clock = datetime.datetime.fromtimestamp(0, datetime.UTC) + datetime.timedelta(
+        milliseconds=time_ms
+    )
+    while part := list(itertools.islice(facts, event_files.ROWS_MAX)):
+        columns = [[getattr(fact, name) for fact in part] for name in _FACT]
+        columns.append([clock] * len(part))
+        arrays = [pa.array(each, field.type) for each, field in zip(columns, _ARROW, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=_ARROW)

@@ -1,0 +1,115 @@
+"""The query, and saying what it finds while it runs.
+
+| In OUT/alarms | What |
+|---|---|
+| source.json | whose alarms they are |
+| stream-1/checkpoint | Spark's: how far all is read, and what the rules remember |
+| stream-1/findings/BATCH.jsonl | what was found, for good |
+| stream-1/told.json | the last batch that was printed |
+
+A restart goes on where the last run was killed, and first tells what that one found and could not
+tell. Killed between a print and its note, a run leaves one batch to be printed twice: better than
+not at all. In the files each finding is once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from actors.pipeline.alarms import findings, sink, source
+from actors.pipeline.alarms.findings import Finding
+from actors.pipeline.alarms.limits import Limits
+from actors.pipeline.alarms.processor import GroupAlarms
+from actors.pipeline.places import Place, claim
+
+LAYER = "alarms"
+LOOK_S = 1
+"""Between looks at what was found, and at new files."""
+STREAM = "stream-1"
+"""A new number for what an old checkpoint cannot be read with: then all is read, and told, anew."""
+
+
+def facts(spark: SparkSession, data: Place, limits: Limits, files_max: int) -> DataFrame:
+    """The stream of `source.SCHEMA`."""
+    spark.dataSource.register(source.EventFacts)
+    return (
+        spark.readStream.format(source.NAME)
+        .option("path", str(data))
+        .option("files", files_max)
+        .option("silent_us", limits.silent_us)
+        .load()
+    )
+
+
+def alarms(told: DataFrame, limits: Limits) -> DataFrame:
+    """Facts -> findings."""
+    return (
+        told.withWatermark(source.CLOCK, "0 seconds")
+        .groupBy("group")
+        .transformWithState(
+            statefulProcessor=GroupAlarms(limits),
+            outputStructType=findings.SCHEMA,
+            outputMode="Append",
+            timeMode="EventTime",
+        )
+    )
+
+
+def watch(
+    spark: SparkSession,
+    data: Place,
+    out: Place,
+    limits: Limits,
+    tell: Callable[[Finding], None],
+    seconds: float | None = None,
+    files_max: int = source.FILES_MAX,
+) -> None:
+    """Tell every finding once, those first that a killed run could not tell.
+
+    Args:
+        seconds: end after so long; 0: when all that is there now is read; None: only by Ctrl-C.
+
+    Raises:
+        PipelineError: no event logs, or `out` belongs to other ones.
+    """
+    claim(out / LAYER, data)
+    stream = out / LAYER / STREAM
+    tell_new(stream, tell)
+    found = alarms(facts(spark, data, limits, files_max), limits)
+    query = _start(spark, found, stream, seconds == 0)
+    try:
+        looks = 0
+        ended = False
+        while not ended:
+            ended = bool(query.awaitTermination(LOOK_S))
+            tell_new(stream, tell)
+            looks += 1
+            ended = ended or (bool(seconds) and looks * LOOK_S >= (seconds or 0))
+    finally:
+        query.stop()
+        tell_new(stream, tell)
+
+
+def _start(spark: SparkSession, found: DataFrame, stream: Place, is_short: bool) -> StreamingQuery:
+    spark.dataSource.register(sink.Findings)
+    writer = (
+        found.writeStream.format(sink.NAME)
+        .option("path", str(stream / "findings"))
+        .option("checkpointLocation", str(stream / "checkpoint"))
+        .outputMode("append")
+    )
+    every = writer.trigger(processingTime=f"{LOOK_S} seconds")
+    return (writer.trigger(availableNow=True) if is_short else every).start()
+
+
+def tell_new(stream: Place, tell: Callable[[Finding], None]) -> None:
+    """Tell what was found and not told yet."""
+    note, folder = stream / "told.json", stream / "findings"
+    told = int((note.read_json() or {}).get("batch", -1))
+    for batch in sink.batches_after(folder, told):
+        for finding in sink.findings_of(folder, batch):
+            tell(finding)
+        note.write_json({"batch": batch})

@@ -1,0 +1,240 @@
+"""What a batch of the alarms reads, the time that it reaches, and where findings are kept."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from alarms_kit import publish
+from lines_kit import START_US, Boot
+from pyspark.sql import Row
+
+from actors.events.dledger import CommittedRose
+from actors.events.node import NodeStarted, NodeStopped
+from actors.pipeline.alarms import sink
+from actors.pipeline.alarms.event_logs import Ending, Published, ending, published
+from actors.pipeline.alarms.findings import Finding, as_dict, sentence
+from actors.pipeline.alarms.reading import Position, next_position
+from actors.pipeline.alarms.sink import FindingsWriter
+from actors.pipeline.alarms.source import FactStream
+from actors.pipeline.places import Place
+
+SILENT_MS = 15_000
+START_MS = START_US // 1000
+STARTED = NodeStarted(cluster="c", version="1", groups=("g",))
+
+
+def rose(index: int) -> CommittedRose:
+    return CommittedRose(session=1, index=index)
+
+
+def read_on(
+    start: Position, logs: Mapping[str, Sequence[float | str]], files_max: int = 100
+) -> Position:
+    """The next batch of logs whose files end at these seconds; "." after one: NodeStopped."""
+
+    def look(file: Published) -> Ending:
+        end = logs[file.path][file.first_seq]
+        return Ending(
+            last_us=round(float(str(end).rstrip(".")) * 1e6), stopped="." in str(end)[-1:]
+        )
+
+    files = {name: [Published(1, at, name) for at in range(len(logs[name]))] for name in logs}
+    return next_position(start, files, look, files_max=files_max, silent_us=SILENT_MS * 1000)
+
+
+def taken(position: Position) -> dict[str, int]:
+    """How many files of each log."""
+    return {name: read.first_seq + 1 for name, read in position.logs.items()}
+
+
+def test_the_time_is_that_of_the_log_that_is_furthest_behind() -> None:
+    position = read_on(Position(), {"a": [10, 20], "b": [12], "c": [18]})
+    assert taken(position) == {"a": 2, "b": 1, "c": 1}
+    assert position.time_ms == 12_000
+
+
+def test_a_dead_node_holds_the_time_for_so_long_and_a_stopped_one_not_at_all() -> None:
+    dead = read_on(Position(), {"a": [10, 100], "b": [12]})
+    assert dead.time_ms == 100_000 - SILENT_MS
+    stopped = read_on(Position(), {"a": [10, 100], "b": ["12."]})
+    assert stopped.time_ms == 100_000
+    assert read_on(Position(), {"a": ["7."], "b": ["12."]}).time_ms == 12_000
+
+
+def test_a_backlog_is_read_as_if_the_logs_had_grown_together() -> None:
+    """However long one log is: its newest rows never come before the others' older ones."""
+    logs = {"a": [10, 20, 30, 40, 500], "b": [11, 21, 490], "c": [5.0, 500]}
+    position, times, read = Position(), [], []
+    while (end := read_on(position, logs, files_max=3)) != position:
+        position = end
+        times.append(position.time_ms)
+        read.append(taken(position))
+    assert read[0] == {"a": 1, "b": 1, "c": 1}
+    assert read[1] == {"a": 2, "b": 2, "c": 2}, "of c first, which was the furthest behind"
+    assert times == [5000, 20_000, 40_000, 490_000]
+    assert sum(read[-1].values()) == 10
+
+
+def test_nothing_new_is_no_batch_and_old_news_do_not_take_the_time_back() -> None:
+    first = read_on(Position(), {"a": [50]})
+    assert read_on(first, {"a": [50]}) is first
+    late = read_on(first, {"a": [50], "b": [3]})
+    assert late.time_ms == first.time_ms + 1
+
+
+def test_a_node_that_starts_again_holds_the_time_again() -> None:
+    first = read_on(Position(), {"a": [50], "b": ["40."]})
+    assert first.time_ms == 50_000
+    assert read_on(first, {"a": [50, 70], "b": ["40.", 60]}).time_ms == 60_000
+
+
+def test_an_ending_tells_of_stops_and_starts_and_passes_over_what_is_torn() -> None:
+    boot = Boot("n0")
+    boot.say(0, "", STARTED)
+    boot.say(1, "g/x", rose(1))
+    assert ending([*boot.lines, "torn"]) == Ending(last_us=START_US + 1_000_000, groups=("g",))
+    boot.say(2, "", NodeStopped(reason="ordered"))
+    assert ending(boot.lines[1:]).stopped
+    assert ending(["", "x"]) == Ending()
+
+
+def test_files_are_those_that_a_node_has_published_in_its_order(tmp_path: Path) -> None:
+    late, early = tmp_path / "v=1/dt=2027-01-02/node=n0", tmp_path / "v=1/dt=2027-01-01/node=n0"
+    for folder in (late, early):
+        folder.mkdir(parents=True)
+    (late / "000001-000000000001.jsonl.gz").touch()
+    (early / "000001-000000000900.jsonl.gz").touch()  # the clock was set back meanwhile
+    (late / "000002-000000000001.jsonl").touch()
+    for other in (".000002-000000000900.jsonl.gz.part", "notes.txt", "x.jsonl"):
+        (late / other).touch()
+    assert [file.key for file in published(Place(str(tmp_path)))] == [(1, 1), (1, 900), (2, 1)]
+    assert published(Place(str(tmp_path / "nothing"))) == []
+
+
+# ---- the source ----
+
+
+def rows(stream: FactStream, start: dict, end: dict) -> list[tuple]:
+    """What the tasks of a batch read: node, seq, what, number, and the batch's time."""
+    found = []
+    for part in stream.partitions(start, end):
+        for batch in stream.read(part):
+            for row in batch.to_pylist():
+                clock = round(row["clock"].timestamp() * 1000)
+                found.append((row["node"], row["seq"], row["what"], row["number"], clock))
+    return found
+
+
+def as_spark_keeps_it(offset: dict) -> dict:
+    return json.loads(json.dumps(offset))
+
+
+def test_a_batch_is_the_same_however_often_it_is_read(tmp_path: Path) -> None:
+    boots = {name: Boot(name) for name in ("n0", "n1")}
+    for boot in boots.values():
+        boot.say(0, "", STARTED)
+        boot.say(1, "g/x", rose(5))
+        publish(tmp_path, boot)
+    stream = FactStream(Place(str(tmp_path)), 64, SILENT_MS * 1000)
+    start = stream.initialOffset()
+    end = as_spark_keeps_it(stream.latestOffset(start, stream.getDefaultReadLimit()))
+    expected = [
+        (name, seq, what, number, START_MS + 1000)
+        for name in ("n0", "n1")
+        for seq, what, number in ((1, "started", 0), (2, "committed", 5), (2, "reached", 0))
+    ]
+    assert rows(stream, start, end) == expected
+    again = as_spark_keeps_it(stream.latestOffset(end, stream.getDefaultReadLimit()))
+    assert again == end
+
+    boots["n1"].say(2, "", NodeStopped(reason="ordered"))
+    publish(tmp_path, boots["n1"])
+    restarted = FactStream(Place(str(tmp_path)), 64, SILENT_MS * 1000)
+    assert rows(restarted, start, end) == expected
+    later = restarted.latestOffset(end, restarted.getDefaultReadLimit())
+    assert [row[:3] for row in rows(restarted, end, later)] == [
+        ("n1", 3, "stopped"),
+        ("n1", 3, "reached"),
+    ], "the groups are known from the batch before"
+
+
+def test_a_run_that_ends_reads_only_what_was_there_when_it_began(tmp_path: Path) -> None:
+    boot = Boot("n0")
+    boot.say(0, "", STARTED)
+    publish(tmp_path, boot)
+    stream = FactStream(Place(str(tmp_path)), 64, SILENT_MS * 1000)
+    stream.prepareForTriggerAvailableNow()
+    boot.say(1, "g/x", rose(5))
+    publish(tmp_path, boot)
+    end = stream.latestOffset(stream.initialOffset(), stream.getDefaultReadLimit())
+    assert stream.latestOffset(end, stream.getDefaultReadLimit()) == end
+    assert len(rows(stream, stream.initialOffset(), end)) == 2
+
+
+def test_a_damaged_file_gives_what_is_readable(tmp_path: Path) -> None:
+    boot = Boot("n0")
+    boot.say(0, "", STARTED)
+    path = publish(tmp_path, boot)
+    path.write_bytes(path.read_bytes() + gzip.compress(b"x" * 100)[:-9])
+    stream = FactStream(Place(str(tmp_path)), 64, SILENT_MS * 1000)
+    end = stream.latestOffset(stream.initialOffset(), stream.getDefaultReadLimit())
+    assert len(rows(stream, stream.initialOffset(), end)) == 2
+
+
+# ---- the sink ----
+
+
+def finding(at_us: int, subject: str = "n1") -> Finding:
+    return Finding(
+        alarm="lag",
+        group="g",
+        subject=subject,
+        node="n0",
+        boot=1,
+        seq=7,
+        at_us=at_us,
+        value=12_345,
+        unit="bytes",
+    )
+
+
+def test_a_batch_is_kept_once(tmp_path: Path) -> None:
+    folder = Place(str(tmp_path / "findings"))
+    writer = FindingsWriter(folder)
+    messages = [writer.write(iter([Row(**as_dict(finding(at)))])) for at in (2_000_000, 1_000_000)]
+    writer.commit([*messages, None], 7)
+    writer.commit([writer.write(iter([]))], 8)
+    assert folder.children() == ["000000007.jsonl"]
+    FindingsWriter(folder).commit([writer.write(iter([Row(**as_dict(finding(9)))]))], 7)
+    assert sink.findings_of(folder, 7) == [finding(1_000_000), finding(2_000_000)]
+    assert sink.batches_after(folder, -1) == [7]
+    assert sink.batches_after(folder, 7) == []
+
+
+def test_a_kill_while_a_batch_is_written_leaves_nothing_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Place(str(tmp_path))
+
+    def killed(path: str) -> None:
+        raise KeyboardInterrupt
+
+    writer = FindingsWriter(folder)
+    messages = [writer.write(iter([Row(**as_dict(finding(1)))]))]
+    with monkeypatch.context() as patch:
+        patch.setattr(sink, "_sync", killed)
+        with pytest.raises(KeyboardInterrupt):
+            writer.commit(messages, 0)
+    assert sink.batches_after(folder, -1) == []
+    writer.commit(messages, 0)
+    assert sink.findings_of(folder, 0) == [finding(1)]
+
+
+def test_a_finding_is_a_sentence_with_the_event_to_look_at() -> None:
+    assert sentence(finding(START_US)) == (
+        "2027-01-15T08:00:00.000Z g: lag: n1 is 12,345 bytes behind (n0/1/7)"
+    )

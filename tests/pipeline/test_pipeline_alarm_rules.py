@@ -1,0 +1,300 @@
+"""The rules of the live alarms, and the facts that they take; without Spark."""
+
+from __future__ import annotations
+
+import argparse
+import random
+
+import pytest
+from alarms_kit import LIMITS, Story, brief, facts_of, found
+from lines_kit import START_US, Boot
+
+from actors.events.codec import KINDS
+from actors.events.dledger import CommittedRose, RoleChanged
+from actors.events.ha import MasterLost, SlaveAcked
+from actors.events.node import NodeStarted, NodeStopped
+from actors.events.roles import GroupOpened, MasterFenced, SlaveVerified
+from actors.events.store import RecordsAppended
+from actors.pipeline.alarms import facts as facts_module
+from actors.pipeline.alarms.facts import Fact, group_of
+from actors.pipeline.alarms.leaders import TERMS_MAX, Leaders
+from actors.pipeline.alarms.limits import Limits, add_options, limits_of
+
+US = 1_000_000
+
+
+def role(name: str, term: int, leader: str, session: int = 1) -> RoleChanged:
+    return RoleChanged(session=session, role=name, term=term, leader=leader)
+
+
+def wrote(end: int) -> RecordsAppended:
+    return RecordsAppended(first_bytes=0, next_bytes=end, appends=1, records=1)
+
+
+def acked(slave: str, offset: int) -> SlaveAcked:
+    return SlaveAcked(slave=slave, connection=1, offset_bytes=offset)
+
+
+def rose(index: int) -> CommittedRose:
+    return CommittedRose(session=1, index=index)
+
+
+def lost() -> MasterLost:
+    return MasterLost(session=1, reason="closed", detail="", pause_s=0.1)
+
+
+def verified(master: str) -> SlaveVerified:
+    return SlaveVerified(session=1, master=master, number=0, end_bytes=0)
+
+
+def told(story: Story) -> list[tuple[str, str, int]]:
+    return [(fact.what, fact.who, fact.number) for fact in story.facts()]
+
+
+# ---- facts ----
+
+
+def test_facts_are_of_kinds_that_there_are_and_of_fields_that_they_have() -> None:
+    assert {*facts_module.TOLD, *facts_module.OF_THE_NODE} <= set(KINDS)
+    story = Story()
+    story.say("n0", 0, role("LEADER", 5, "n0"))
+    story.say("n0", 1, GroupOpened(number=3, token=1, start_bytes=0, heard=()))
+    story.say("n0", 2, verified("n1"))
+    story.say("n0", 3, lost())
+    story.say("n0", 4, MasterFenced(reason="SILENT", detail=""))
+    story.say("n0", 5, NodeStarted(cluster="c", version="1", groups=("g", "h")), "")
+    story.say("n0", 6, wrote(10))
+    story.say("n0", 7, acked("n2", 9))
+    story.say("n0", 8, rose(7))
+    story.say("n0", 9, NodeStopped(reason="ordered"), "")
+    assert told(story) == [
+        ("leads", "n0", 5),
+        ("knows", "n0", 0),
+        ("masters", "n0", 3),
+        ("knows", "n0", 0),
+        ("knows", "n1", 0),
+        ("knows", "", 0),
+        ("fenced", "", 0),
+        ("started", "", 0),
+        ("started", "", 0),
+        ("stopped", "", 0),
+        ("stopped", "", 0),
+        ("wrote", "", 10),
+        ("acked", "n2", 9),
+        ("committed", "n0", 7),
+        ("reached", "", 0),
+        ("reached", "", 0),
+    ]
+    assert {fact.group for fact in story.facts()} == {"g", "h"}
+
+
+def test_of_a_busy_second_ten_places_are_left_and_the_last_is_among_them() -> None:
+    story = Story()
+    for number in range(1000):
+        story.say("n0", number / 1000, wrote(number))
+    places = [number for what, _, number in told(story) if what == "wrote"]
+    assert places == [99, 199, 299, 399, 499, 599, 699, 799, 899, 999]
+
+
+def test_lines_that_are_no_events_or_mean_something_else_are_passed_over() -> None:
+    boot = Boot("n0")
+    boot.say(0, "g/x", rose(1))
+    other = boot.lines[0].replace('"index"', '"place"').replace('"seq":1', '"seq":2')
+    boot.lines += [other, "half a li", '{"x":1}', ""]
+    assert [fact.what for fact in facts_of(boot)] == ["committed", "reached"]
+
+
+def test_groups_are_found_in_paths_as_silver_finds_them() -> None:
+    assert [group_of(path) for path in ("/n0/g/store", "/n0/roles/g", "/n0", "/n0/api")] == [
+        "g",
+        "g",
+        "",
+        "api",
+    ]
+
+
+# ---- leaders ----
+
+
+def test_two_leaders_in_a_term_are_found_and_one_that_says_it_twice_is_not() -> None:
+    story = Story()
+    story.say("n0", 0, role("LEADER", 5, "n0"))
+    story.say("n0", 1, role("LEADER", 5, "n0", session=2))
+    story.say("n1", 1, role("LEADER", 6, "n1"))
+    assert found(story.facts(), 9) == []
+    story.say("n2", -50, role("LEADER", 5, "n2"))
+    (finding,) = found(story.facts(), 9)
+    assert brief([finding]) == [("two_leaders", "n2", "n0", 5)]
+    assert (finding.boot, finding.seq, finding.unit) == (1, 1, "term")
+
+
+def test_two_masters_of_a_promotion_are_found() -> None:
+    story = Story()
+    for node in ("n0", "n1"):
+        story.say(node, 0, GroupOpened(number=3, token=1, start_bytes=0, heard=()))
+    assert [each.unit for each in found(story.facts(), 9)] == ["promotion"]
+
+
+def test_only_so_many_terms_are_remembered() -> None:
+    leaders = Leaders()
+    for term in range(TERMS_MAX + 5):
+        assert list(leaders.take(Fact("g", "n0", 1, term, 0, "leads", "n0", term))) == []
+    assert min(leaders.known["leads"]) == 5
+
+
+# ---- failovers ----
+
+
+def test_a_failover_is_measured_by_the_nodes_own_clock() -> None:
+    story = Story()
+    story.say("n1", 0, role("FOLLOWER", 5, "n0"))
+    story.say("n1", 10, role("CANDIDATE", 6, ""))
+    story.say("n1", 11, role("CANDIDATE", 7, ""))
+    story.say("n1", 12.5, role("FOLLOWER", 7, "n2"))
+    (finding,) = found(story.facts(), 0)
+    assert brief([finding]) == [("failover", "n1", "n0", 2_500_000)]
+    assert (finding.at_us, finding.seq, finding.is_over) == (START_US + 10 * US, 2, True)
+    assert brief(found(story.facts(), 13)) == brief([finding])
+
+
+def test_a_short_failover_and_a_first_election_are_none() -> None:
+    story = Story()
+    story.say("n1", 0, role("CANDIDATE", 1, ""))
+    story.say("n1", 50, role("FOLLOWER", 1, "n0"))
+    story.say("n1", 60, role("CANDIDATE", 2, ""))
+    story.say("n1", 62, role("LEADER", 2, "n1"))
+    assert found(story.facts(), 99) == []
+
+
+@pytest.mark.parametrize("until_s", [11.9, 12.0])
+def test_within_the_limit_nothing_is_told(until_s: float) -> None:
+    story = Story()
+    story.say("n2", 0, verified("n0"))
+    story.say("n2", 10, lost())
+    assert found(story.facts(), until_s) == []
+
+
+def test_what_lasts_is_told_while_it_lasts_and_ends_with_the_boot() -> None:
+    story = Story()
+    story.say("n2", 0, verified("n0"))
+    story.say("n2", 10, lost())
+    (finding,) = found(story.facts(), 12.5)
+    assert brief([finding]) == [("failover", "n2", "n0", 2_500_000)]
+    assert not finding.is_over
+    before = story.restart("n2")
+    story.say("n2", 100, NodeStarted(cluster="c", version="1", groups=("g",)), "")
+    assert found([*facts_of(before), *story.facts()], 200) == []
+
+
+def test_who_becomes_master_himself_lacks_none() -> None:
+    story = Story()
+    story.say("n2", 0, verified("n0"))
+    story.say("n2", 10, lost())
+    story.say("n2", 11, GroupOpened(number=1, token=1, start_bytes=0, heard=()))
+    assert found(story.facts(), 99) == []
+
+
+# ---- followers ----
+
+
+def test_a_lag_is_told_once_and_again_when_it_was_half_gone() -> None:
+    story = Story()
+    story.say("n0", 0, acked("n1", 0))
+    steps = ((1, 900, 0), (2, 1001, 0), (3, 1400, 380), (4, 1500, 1001), (5, 2101, 1001))
+    for at, end, got in steps:
+        story.say("n0", at, wrote(end))
+        story.say("n0", at + 0.5, acked("n1", got))
+    assert brief(found(story.facts(), 9)) == [
+        ("lag", "n0", "n1", 1001),
+        ("lag", "n0", "n1", 1100),
+    ]
+
+
+def test_a_slave_that_stands_is_told_by_its_masters_log_alone() -> None:
+    story = Story()
+    story.say("n0", 0, wrote(100))
+    story.say("n0", 1, acked("n1", 100))
+    story.say("n0", 2, acked("n2", 60))
+    story.say("n0", 3, wrote(200))
+    story.say("n0", 4, acked("n1", 200))
+    assert found(story.facts(), 1000) == [], "the master was killed at 4 s"
+    story.say("n0", 7.2, acked("n1", 200))
+    (finding,) = found(story.facts(), 1000)
+    assert brief([finding]) == [("stalled", "n0", "n2", 140)]
+    assert (finding.at_us, finding.seq) == (START_US + 2 * US, 3)
+
+
+def test_a_master_that_is_none_any_more_has_no_slaves() -> None:
+    for end in (
+        MasterFenced(reason="SILENT", detail=""),
+        NodeStarted(cluster="c", version="1", groups=("g",)),
+        NodeStopped(reason="ordered"),
+    ):
+        story = Story()
+        story.say("n0", 0, acked("n1", 0))
+        story.say("n0", 1, wrote(900))
+        story.say("n0", 2, end)
+        story.say("n0", 50, lost())
+        assert found(story.facts(), 1000) == []
+
+
+def test_members_are_compared_when_all_are_read_up_to_there() -> None:
+    story = Story()
+    for number in range(1, 50):
+        story.say("n0", number / 10, rose(number * 10))
+        story.say("n1", number / 10 + 0.05, rose(number * 10))
+    story.say("n1", 20.1, rose(2000))
+    story.say("n0", 20, rose(2000))
+    assert found(story.facts(), 19.9) == []
+    assert brief(found(story.facts(), 20)) == [("lag", "n0", "n1", 1510)]
+
+
+def test_a_member_that_says_nothing_while_others_go_on_stands() -> None:
+    story = Story()
+    story.say("n1", 0, rose(5))
+    story.say("n0", 0, rose(5))
+    story.say("n0", 1, rose(6))
+    assert found(story.facts(), 5.9) == []
+    assert brief(found(story.facts(), 6)) == [("stalled", "n1", "n1", 1)]
+    story.say("n1", 5, NodeStopped(reason="ordered"), "")
+    assert found(story.facts(), 60) == []
+
+
+def test_the_order_in_which_rows_come_changes_nothing() -> None:
+    rng = random.Random(7)
+    story = Story()
+    for number in range(1, 300):
+        at = number / 10
+        for node in ("n0", "n1", "n2"):
+            if rng.random() < 0.3:
+                story.say(node, at, rose(number * rng.randrange(1, 9)))
+            if rng.random() < 0.1:
+                leader = rng.choice(("", "", "n0", "n1"))
+                story.say(node, at, role("FOLLOWER", number, leader, session=number))
+        story.say("n0", at, wrote(number * 100))
+        if rng.random() < 0.1:
+            story.say("n0", at, acked(rng.choice(("n1", "n2")), number * 90))
+    facts = story.facts()
+    expected = found(facts, 40)
+    assert {each.alarm for each in expected} == {"failover", "lag", "stalled"}
+    for _ in range(5):
+        rng.shuffle(facts)
+        assert brief(found(facts, 40)) == brief(expected)
+
+
+def test_limits_are_options_and_have_to_be_above_zero(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = argparse.ArgumentParser()
+    add_options(parser)
+    asked = parser.parse_args(["--lag-bytes", "7", "--stall-s", "2.5", "--seconds", "0"])
+    assert limits_of(asked) == Limits(lag_bytes=7, stall_s=2.5)
+    assert (asked.seconds, asked.json) == (0, False)
+    for words in (["--lag-bytes", "0"], ["--stall-s", "-1"], ["--seconds", "inf"]):
+        with pytest.raises(SystemExit):
+            parser.parse_args(words)
+        assert f"argument {words[0]}: " in capsys.readouterr().err
+
+
+def test_limits_of_the_tests_are_not_the_defaults() -> None:
+    """So that a rule that ignores its limit fails above."""
+    assert LIMITS.failover_us == 2 * US
+    assert LIMITS.stall_us == 5 * US

@@ -1,0 +1,165 @@
+"""`watch`: the alarms' whole stream in Spark, told once over restarts and kills."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from lines_kit import START_US
+from logs_kit import Day
+from pyspark.sql import Row, SparkSession
+
+from actors.pipeline import event_files, steps
+from actors.pipeline.alarms import source, watch
+from actors.pipeline.alarms.event_logs import published
+from actors.pipeline.alarms.facts import Fact, FactReader
+from actors.pipeline.alarms.findings import Finding, as_dict, of_dict
+from actors.pipeline.alarms.limits import Limits
+from actors.pipeline.alarms.processor import GroupState
+from actors.pipeline.alarms.sink import FindingsWriter, batches_after, findings_of
+from actors.pipeline.errors import PipelineError
+from actors.pipeline.places import Place, event_folders
+
+LOW = Limits(failover_s=0.05, lag_bytes=300, lag_entries=3, stall_s=0.7)
+"""Which the simulated day is above: a slave is cut off for 1.5 s, a leader is killed."""
+
+
+ALARM = Finding(
+    alarm="two_leaders",
+    group="g",
+    subject="n0",
+    node="n1",
+    boot=1,
+    seq=7,
+    at_us=START_US,
+    value=5,
+    unit="term",
+)
+
+
+def expected(data: Path, limits: Limits) -> list[Finding]:
+    """What the rules find in all files at once, without Spark."""
+    groups: dict[str, list[Fact]] = defaultdict(list)
+    last_us = 0
+    for folder in event_folders(Place(str(data))):
+        reader = FactReader()
+        for file in published(folder):
+            lines, _ = event_files.lines_of(event_files.read_bytes(file.path))
+            for fact in reader.read(lines):
+                groups[fact.group].append(fact)
+                last_us = max(last_us, fact.ts_us)
+    told = []
+    for group, facts in groups.items():
+        state = GroupState()
+        told += state.take(facts, limits)
+        told += state.pass_time(group, last_us, limits)
+    return told
+
+
+def shown(findings: list[Finding]) -> list[tuple[object, ...]]:
+    """Without `is_over` and a failover's length, which depend on when it was looked at."""
+    return sorted(
+        (f.alarm, f.group, f.subject, f.node, f.boot, f.seq, 0 if f.unit == "us" else f.value)
+        for f in findings
+    )
+
+
+@attrs.define
+class Watch:
+    """Runs over one data directory that end when all is read."""
+
+    spark: SparkSession
+    data: Path
+    out: Path
+
+    def run(self, files_max: int = source.FILES_MAX) -> list[Finding]:
+        """What this run told."""
+        told: list[Finding] = []
+        places = Place(str(self.data)), Place(str(self.out))
+        watch.watch(self.spark, *places, LOW, told.append, 0, files_max)
+        return told
+
+    @property
+    def stream(self) -> Path:
+        return self.out / watch.LAYER / watch.STREAM
+
+    def kept(self) -> list[Finding]:
+        folder = Place(str(self.stream / "findings"))
+        return [each for batch in batches_after(folder, -1) for each in findings_of(folder, batch)]
+
+
+def test_each_finding_of_a_hard_day_is_told_once_over_restarts_and_kills(
+    spark: SparkSession, day: Day, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(day.folder, data)
+    later = sorted(data.rglob("*.gz"), key=lambda path: path.name)[-3:]
+    for path in later:
+        path.rename(path.with_suffix(".later"))
+    watched = Watch(spark, data, tmp_path / "out")
+    told = watched.run(files_max=3)
+    assert told
+
+    for path in later:
+        path.with_suffix(".later").rename(path)
+    told += watched.run()
+    assert {each.alarm for each in told} == {"failover", "lag", "stalled"}
+    assert shown(told) == shown(expected(data, LOW))
+    assert shown(watched.kept()) == shown(told)
+
+    # Killed after its last batch was written and before Spark and we had noted that.
+    commits = sorted(
+        (watched.stream / "checkpoint/commits").glob("[0-9]*"), key=lambda p: int(p.name)
+    )
+    for path in commits[-2:]:
+        path.unlink()
+        (path.parent / f".{path.name}.crc").unlink(missing_ok=True)
+    assert watched.run() == []
+    assert shown(watched.kept()) == shown(told)
+
+
+def test_a_finding_that_a_killed_run_could_not_tell_is_told_by_the_next(tmp_path: Path) -> None:
+    stream = Place(str(tmp_path))
+    told: list[Finding] = []
+    for batch in (3, 11):
+        writer = FindingsWriter(stream / "findings")
+        writer.commit([writer.write(iter([Row(**as_dict(ALARM))]))], batch)
+        watch.tell_new(stream, told.append)
+        assert len(told) == (1 if batch == 3 else 2)
+        watch.tell_new(stream, told.append)
+    assert told == [ALARM, ALARM]
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_the_command_prints_lines_or_json(
+    as_json: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def found(*given: Any) -> None:
+        *_, tell, seconds = given
+        assert seconds == 3
+        tell(ALARM)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(steps, "watch", found)
+    lines: list[str] = []
+    place = Place(str(tmp_path))
+    steps.run_watch(None, place, place, LOW, 3, lines.append, as_json=as_json)  # type: ignore[arg-type]
+    (line,) = lines
+    if as_json:
+        assert of_dict(json.loads(line)) == ALARM
+    else:
+        assert line.endswith("g: two_leaders: n1 leads in term 5, and so does n0 (n1/1/7)")
+
+
+def test_alarms_of_another_directory_are_not_mixed_in(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "n0/events/v=1").mkdir(parents=True)
+    note = tmp_path / "out/alarms/source.json"
+    note.parent.mkdir(parents=True)
+    note.write_text(json.dumps({"data": "/elsewhere"}))
+    with pytest.raises(PipelineError, match="its alarms is of /elsewhere, not of"):
+        Watch(spark, tmp_path / "n0", tmp_path / "out").run()
