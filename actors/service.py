@@ -35,6 +35,7 @@ from actors.ha.role_board import RoleBoard
 from actors.ha.role_parts import RoleParts, first_view
 from actors.log_types import GroupRecord
 from actors.node.node import Node
+from actors.node.promises import configured
 from actors.runtime import (
     Actor,
     Backoff,
@@ -266,6 +267,8 @@ async def _start(
         sink(path, incarnation, event)
         outer(path, incarnation, event)
 
+    for group in config.groups_of(name):
+        emit(f"/{name}/{group.name}", 0, configured(group))
     inner = attrs.evolve(env, events=emit)
 
     def build(registry: Registry) -> SupervisorSpec:

@@ -36,12 +36,19 @@ class DispatcherChanged:
 class LedgerTruncated:
     """A follower took entries from its log because the leader's differ. By entry_handler.
 
-    Checkers: none of them was committed. `index`: the first that left; `end`: the last.
+    Checkers: none of them was committed, unless it lies before the log's new beginning.
+
+    Attributes:
+        index: the first that left.
+        end: the last that left.
+        next: the leader's entry that is written then: `index`, or where the log begins anew; -1:
+            the event is of a version that did not tell.
     """
 
     session: int
     index: int
     end: int
+    next: int = -1
 
 
 @attrs.frozen(kw_only=True)
@@ -62,11 +69,16 @@ class CommittedRose:
     """The committed index as this member knows it. By quorum_ack_checker on a leader, by
     entry_handler on a follower.
 
-    Checkers: CommittedIndexMonotonic, CommittedIsOnQuorum.
+    Checkers: CommittedIndexMonotonic, CommittedIsOnQuorum. Audits: `holders` are a majority.
+
+    Attributes:
+        holders: of a leader: the members that had acknowledged all up to `index`, itself among
+            them; of a follower none.
     """
 
     session: int
     index: int
+    holders: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True)

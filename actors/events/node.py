@@ -23,6 +23,30 @@ class NodeStarted:
 
 
 @attrs.frozen(kw_only=True)
+class GroupConfigured:
+    """What a group promises, by this node's cluster file. By the node, at its start, for each of
+    its groups.
+
+    Audits: what was acknowledged is on `sure_copies` members, and each has an event log.
+
+    Attributes:
+        mode: "classic" or "dledger".
+        members: every node of the group.
+        java_members: those of them that are Java nodes, which have no event log.
+        sure_copies: nodes that hold whatever was answered, at least; a DLedger group's majority.
+        durability: "synced" or "written".
+        store: "file", or "memory": a restarted member has lost its entries.
+    """
+
+    mode: str
+    members: tuple[str, ...]
+    java_members: tuple[str, ...]
+    sure_copies: int
+    durability: str
+    store: str
+
+
+@attrs.frozen(kw_only=True)
 class NodeStopped:
     """The last event of an ordered boot. By the event log, when everything else has stopped.
 

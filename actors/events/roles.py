@@ -14,13 +14,18 @@ class GroupOpened:
     """A master takes appends from here on: its reign is remembered. By role_keeper.
 
     Checkers: reigns of one number have one master; a reign starts at or above the end of all that
-    was acknowledged. `heard`: the members that it heard before.
+    was acknowledged, unless it is `forced`.
+
+    Attributes:
+        heard: the members that it heard before.
+        forced: an operator made it master whatever may be lost.
     """
 
     number: int
     token: int
     start_bytes: int
     heard: tuple[str, ...]
+    forced: bool = False
 
 
 @attrs.frozen(kw_only=True)

@@ -234,7 +234,7 @@ def truncation_at_once(patch: Patch) -> None:
     def truncate(self: intake.Intake, pushed: Any) -> None:
         real(self, pushed)
         if pushed.first < self.end:
-            self._take_away(pushed.first + 1)
+            self._take_away(pushed.first + 1, then=pushed.first + 1)
             self.end, self.stored = pushed.first, min(self.stored, pushed.first)
             self._changed += 1
             self._changes.append(

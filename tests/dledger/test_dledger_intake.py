@@ -265,7 +265,7 @@ def test_entries_after_a_truncate_leave_when_one_differs() -> None:
     assert kit.changes == []
     token = kit.append(entry(7, 5))
     assert kit.changes == [(7, False, [7])]
-    assert kit.last.events[0] == events.LedgerTruncated(session=1, index=7, end=9)
+    assert kit.last.events[0] == events.LedgerTruncated(session=1, index=7, end=9, next=7)
     assert kit.code(token) is None
     assert kit.terms() == [4] * 7 + [5]
     kit.sync()
@@ -293,7 +293,8 @@ def test_truncate_to_what_is_not_held_begins_the_log_anew(index: int) -> None:
     kit.truncate(entry(index, 5))
     assert kit.changes == [(None, True, [index])]
     assert (kit.intake.begin, kit.intake.end, kit.intake.matched) == (index, index, index)
-    assert kit.last.events[0] == events.LedgerTruncated(session=1, index=0, end=9)
+    told = events.LedgerTruncated(session=1, index=0, end=9, next=index)
+    assert kit.last.events[0] == told
     kit.append(entry(index + 1))
     assert kit.changes[-1] == (None, False, [index + 1])
 

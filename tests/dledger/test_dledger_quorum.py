@@ -76,7 +76,8 @@ def test_figure_8_an_older_entry_is_committed_only_below_one_of_the_own_term() -
     quorum.stored(1, 10)
     effects = quorum.matched(1, "n1", 10)
     assert effects.committed == 10
-    assert effects.events == (events.CommittedRose(session=1, index=10),)
+    said = events.CommittedRose(session=1, index=10, holders=("n0", "n1"))
+    assert effects.events == (said,)
 
 
 def test_counting_older_entries_is_upstreams_rule() -> None:

@@ -256,7 +256,11 @@ def test_force_opens_without_hearing_anybody_whatever_was_lost() -> None:
     one.heard("n1", said("n1", 100, A), 1.0)
     assert fenced(one) is Fence.SLAVE_AHEAD
     assert promoted(one, Promotion(1, "n0"), 2.0, force=True).restart
-    assert opened(start(one, 90))
+    effects = start(one, 90)
+    assert opened(effects)
+    assert [each.forced for each in effects.events if isinstance(each, events.GroupOpened)] == [
+        True
+    ]
     assert one.record.high_water_bytes == 90
     assert one.record.history[-1] == Reign(1, 1001, "n0", 90)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kept_session import shared
 from logs_kit import Day
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -19,23 +20,7 @@ from actors.pipeline.__main__ import main
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.places import Place
 
-
-class Kept:
-    """The tests' session, which a command must not end for the others."""
-
-    def __init__(self, session: SparkSession) -> None:
-        self._session = session
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._session, name)
-
-    def stop(self) -> None:
-        pass
-
-
-@pytest.fixture
-def shared(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command_line, "open_session", lambda profile: Kept(spark))
+__all__ = ["shared"]
 
 
 def no_session(profile: object) -> None:

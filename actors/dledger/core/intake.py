@@ -241,7 +241,7 @@ class Intake:
         if cut is not None:
             if not self._may_leave(first):
                 return False
-            self._take_away(first)
+            self._take_away(first, then=first)
             self.stored = min(self.stored, first - 1)
         self.end = entries[-1].index
         self._change(entries, cut_from=cut)
@@ -254,13 +254,13 @@ class Intake:
             self._alarm = f"entry {first} is committed and differs from the leader's"
         return not self._alarm
 
-    def _take_away(self, first: int) -> None:
+    def _take_away(self, first: int, *, then: int) -> None:
         """Nobody is told any more that entries are held which leave."""
         for _, _, pushed in sorted(v for v in self._vouching if v[0] >= first):
             self._answer(pushed, ResponseCode.INCONSISTENT_STATE)
         self._vouching = sorted(v for v in self._vouching if v[0] < first)
         self._events.append(
-            events.LedgerTruncated(session=self._session, index=first, end=self.end)
+            events.LedgerTruncated(session=self._session, index=first, end=self.end, next=then)
         )
         self._cut = self._changed + 1
         self._leaving = first if self._leaving is None else min(first, self._leaving)
@@ -313,7 +313,7 @@ class Intake:
             self._events += self.machine.said(self._session, self._leader, entry.index)
             return False
         if self.begin >= 0:
-            self._take_away(self.begin)
+            self._take_away(self.begin, then=entry.index)
             self._leaving = 0
         self.begin = self.end = entry.index
         self.stored = entry.index - 1

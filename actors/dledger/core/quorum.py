@@ -243,7 +243,8 @@ class Quorum(Generic[W]):
             heapq.heappop(self._deadlines)
         said: tuple[object, ...] = ()
         if committed is not None:
-            said = (events.CommittedRose(session=self._session, index=committed),)
+            holders = tuple(name for name, held in self._indexes.items() if held >= committed)
+            said = (events.CommittedRose(session=self._session, index=committed, holders=holders),)
         return QuorumEffects(
             committed=committed,
             done=tuple(done),

@@ -317,6 +317,7 @@ class RoleRules(RolePart):
             token=reign.token,
             start_bytes=end,
             heard=tuple(self._counted()),
+            forced=self._forced_open,
         )
         return attrs.evolve(self._opening((opened,)), record=self._remember(record).record)
 
