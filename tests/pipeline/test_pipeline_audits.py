@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import attrs
+import pytest
+from kept_session import shared
 from lines_kit import Boot, events_of
+from logs_kit import Day
 from pyspark.sql import DataFrame, SparkSession
 
 from actors.events import dledger, node
 from actors.events.codec import KINDS
-from actors.pipeline import verdicts
+from actors.pipeline import steps, verdicts
+from actors.pipeline.__main__ import main
 from actors.pipeline.audits import judging
 from actors.pipeline.audits.audit import EventAudit, Evidence
 from actors.pipeline.audits.leaders import ONE_LEADER, TERMS_RISE
@@ -15,6 +22,7 @@ from actors.pipeline.audits.registry import AUDITS
 from actors.pipeline.places import Place
 from actors.pipeline.verdicts import WITNESSES_MAX, CheckedRange, OpenBoot
 
+__all__ = ["shared"]
 MAINTAINER = "ledger/state_maintainer"
 
 
@@ -42,11 +50,10 @@ def quarrel() -> list[Boot]:
 def test_findings_come_with_witnesses_and_with_what_was_looked_at(spark: SparkSession) -> None:
     evidence = evidence_of(spark, *quarrel())
     verdict = judging.judge(ONE_LEADER, evidence)
-    assert (verdict.verdict, verdict.findings, verdict.severity) == ("violated", 2, "error")
-    assert [dict(each) for each in verdict.witnesses] == [
-        {"group": "ledger", "term": 1, "leaders": ["n0", "n1"]},
-        {"group": "ledger", "term": 2, "leaders": ["n0", "n1"]},
-    ]
+    assert (verdict.verdict, verdict.findings, verdict.severity) == ("violated", 1, "error")
+    (two,) = verdict.witnesses
+    names = ["n0", "n1"]
+    assert dict(two) == {"group": "ledger", "term": 2, "leaders": names, "told_by": names}
     assert verdict.checked.rows == 4
     assert verdict.checked.ranges == (
         CheckedRange(node="n0", boot=1, first_seq=2, last_seq=3, events=2),
@@ -94,6 +101,27 @@ def test_witnesses_are_the_first_and_findings_all_of_them(spark: SparkSession) -
     assert verdict.checked.rows == 6
 
 
+def test_what_lacks_events_is_not_judged_by_what_is_missing(spark: SparkSession) -> None:
+    def everybody(events: DataFrame) -> DataFrame:
+        return events.select("node", "boot").distinct()
+
+    n0, n1, again = quarrel()
+    del n0.lines[1]
+    audit = EventAudit(
+        name="x", claim="X.", severity="error", kinds=(), whole=True, query=everybody, note="Why."
+    )
+    evidence = evidence_of(spark, n0, n1, again)
+    verdict = judging.judge(audit, evidence)
+    assert verdict.note == "Why. Left out, as events are missing: n0 boot 1."
+    assert [tuple(each.values()) for each in verdict.witnesses] == [("n1", 1), ("n1", 2)]
+    assert {each.node for each in verdict.checked.ranges} == {"n1"}
+
+    old = attrs.evolve(audit, needs=("RoleChanged", "GroupConfigured"), whole=False)
+    verdict = judging.judge(old, evidence)
+    assert (verdict.verdict, verdict.checked.rows) == ("not_applicable", 0)
+    assert verdict.note == "Why. There are no events GroupConfigured."
+
+
 def test_the_registry_is_in_order() -> None:
     names = [audit.name for audit in AUDITS]
     assert len(set(names)) == len(names)
@@ -101,4 +129,55 @@ def test_the_registry_is_in_order() -> None:
         assert audit.claim.endswith("."), audit.name
         assert audit.name == audit.name.lower().replace(" ", "_")
         if isinstance(audit, EventAudit):
-            assert set(audit.kinds) <= set(KINDS), audit.name
+            assert {*audit.kinds, *audit.needs} <= set(KINDS), audit.name
+
+
+@pytest.fixture
+def no_gold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tables of gold have tests of their own, and no audit reads them."""
+    monkeypatch.setattr(steps, "run_gold", lambda *_: None)
+
+
+@pytest.mark.usefixtures("shared", "no_gold")
+def test_a_day_is_as_promised(day: Day, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = Place(str(tmp_path / "out"))
+    assert main(["audit", str(day.folder), "-o", str(out)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    found = verdicts.read(out)
+    assert [each.name for each in found.audits] == [each.name for each in AUDITS]
+    over_events = {each.name for each in AUDITS if isinstance(each, EventAudit)}
+    for verdict in found.audits:
+        assert f"audit: {verdicts.line_of(verdict)}" in lines
+        if verdict.name in over_events:
+            assert verdict.verdict == "held", verdict
+    assert lines[-1] == f"audit: written to {out}/audit/verdicts.json"
+    (killed,) = found.open_boots
+    assert f"audit: {killed.node}, boot 1: open: it was killed, or is not over" in lines
+
+
+@pytest.mark.usefixtures("shared", "no_gold")
+def test_a_broken_promise_is_an_exit_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "bad/n1/events/v=1"
+    folder.mkdir(parents=True)
+    n0, n1, _ = quarrel()
+    (folder / "x.jsonl").write_text("\n".join([*n0.lines, *n1.lines, ""]))
+    assert main(["audit", str(tmp_path / "bad"), "-o", str(tmp_path / "out")]) == 1
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    witness = "audit:   group=ledger, term=2, leaders=n0 n1, told_by=n0 n1"
+    assert witness in printed.out.splitlines()
+    (failure,) = verdicts.read(Place(str(tmp_path / "out"))).failures
+    assert failure.name == "one_leader_per_term"
+
+
+@pytest.mark.usefixtures("shared", "no_gold")
+def test_logs_without_an_event_are_approved_by_no_audit(tmp_path: Path) -> None:
+    folder = tmp_path / "empty/n0/events/v=1"
+    folder.mkdir(parents=True)
+    (folder / "x.jsonl").write_text("half a line")
+    assert main(["audit", str(tmp_path / "empty"), "-o", str(tmp_path / "out")]) == 0
+    found = {each.name: each for each in verdicts.read(Place(str(tmp_path / "out"))).audits}
+    assert found.pop("every_line_is_an_event").findings == 2  # no JSON, and no end
+    assert {each.verdict for each in found.values()} == {"not_applicable"}

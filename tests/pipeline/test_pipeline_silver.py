@@ -176,3 +176,8 @@ def client_link() -> object:
     from actors.events.client import MasterLinkLost
 
     return MasterLinkLost(group="orders", master="n1", error="gone")
+
+
+def test_no_field_of_an_event_bears_the_name_of_a_column_of_silver() -> None:
+    columns = [*silver.SCHEMA.names]
+    assert len(set(columns)) == len(columns)

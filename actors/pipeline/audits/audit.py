@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -12,6 +12,9 @@ from pyspark.sql import functions as fn
 
 from actors.pipeline.places import Place
 from actors.pipeline.verdicts import WITNESSES_MAX, Checked, CheckedRange, Severity, Witness
+
+_NAMES_MAX = 10
+"""Of torn logs in a note."""
 
 
 @attrs.frozen(kw_only=True)
@@ -44,35 +47,59 @@ class Evidence:
     @cached_property
     def counts(self) -> tuple[Count, ...]:
         """What there is of each kind, by one pass for all audits."""
-        found = (
-            self.events.groupBy("kind", "node", "boot")
-            .agg(
-                fn.min("seq").alias("first_seq"),
-                fn.max("seq").alias("last_seq"),
-                fn.count(fn.lit(1)).alias("events"),
-            )
-            .collect()
-        )
-        counts = (Count(**row.asDict()) for row in found)
-        return tuple(sorted(counts, key=lambda each: (each.node, each.boot, each.kind)))
+        return counted(self.events)
 
-    def checked(self, kinds: Sequence[str]) -> Checked:
+    def checked(self, kinds: Sequence[str] = ()) -> Checked:
         """The events of some kinds; of all, if none is named."""
-        ranges: dict[tuple[str, int], CheckedRange] = {}
-        for count in self.counts:
-            if kinds and count.kind not in kinds:
-                continue
-            key = count.node, count.boot
-            new = CheckedRange(
-                node=count.node,
-                boot=count.boot,
-                first_seq=count.first_seq,
-                last_seq=count.last_seq,
-                events=count.events,
-            )
-            ranges[key] = _joined(ranges[key], new) if key in ranges else new
-        rows = sum(each.events for each in ranges.values())
-        return Checked(rows=rows, ranges=tuple(ranges.values()))
+        return checked_of(each for each in self.counts if not kinds or each.kind in kinds)
+
+    @cached_property
+    def torn(self) -> tuple[tuple[str, int], ...]:
+        """(node, boot) of the logs that do not have every event from the first to their last."""
+        boots = self.checked().ranges
+        lacking = (b for b in boots if b.first_seq != 1 or b.last_seq != b.events)
+        return tuple((boot.node, boot.boot) for boot in lacking)
+
+    @cached_property
+    def whole(self) -> Evidence:
+        """Without those logs, for a claim that an event which is missing would seem to break."""
+        if not self.torn:
+            return self
+        key = fn.struct("node", "boot")
+        torn = [fn.struct(fn.lit(node), fn.lit(boot).cast("bigint")) for node, boot in self.torn]
+        return attrs.evolve(self, events=self.events.where(~key.isin(*torn)))
+
+
+def counted(events: DataFrame) -> tuple[Count, ...]:
+    """How many of each kind, node and boot, in that order."""
+    found = (
+        events.groupBy("kind", "node", "boot")
+        .agg(
+            fn.min("seq").alias("first_seq"),
+            fn.max("seq").alias("last_seq"),
+            fn.count(fn.lit(1)).alias("events"),
+        )
+        .collect()
+    )
+    counts = (Count(**row.asDict()) for row in found)
+    return tuple(sorted(counts, key=lambda each: (each.node, each.boot, each.kind)))
+
+
+def checked_of(counts: Iterable[Count]) -> Checked:
+    """Added up over the kinds."""
+    ranges: dict[tuple[str, int], CheckedRange] = {}
+    for count in counts:
+        key = count.node, count.boot
+        new = CheckedRange(
+            node=count.node,
+            boot=count.boot,
+            first_seq=count.first_seq,
+            last_seq=count.last_seq,
+            events=count.events,
+        )
+        ranges[key] = _joined(ranges[key], new) if key in ranges else new
+    rows = sum(each.events for each in ranges.values())
+    return Checked(rows=rows, ranges=tuple(ranges.values()))
 
 
 def _joined(one: CheckedRange, two: CheckedRange) -> CheckedRange:
@@ -128,6 +155,9 @@ class EventAudit:
         kinds: of the events that the claim is about; none: of all. Without any of them the audit
             does not apply.
         query: silver's events -> one row for each finding.
+        needs: kinds without which nothing can be said, as in the logs of an older version.
+        subject: the events that the claim is about, if the kinds alone do not say.
+        whole: a missing event would look as if the claim were broken: torn logs are left out.
         note: what the events cannot tell, if that is something.
     """
 
@@ -136,15 +166,35 @@ class EventAudit:
     severity: Severity
     kinds: tuple[str, ...]
     query: Callable[[DataFrame], DataFrame]
+    needs: tuple[str, ...] = ()
+    subject: Callable[[DataFrame], DataFrame] | None = None
+    whole: bool = False
     note: str = ""
 
     def judge(self, evidence: Evidence) -> Judged:
         """Look at the events. Raises: PySparkException."""
-        checked = evidence.checked(self.kinds)
+        notes = [self.note] if self.note else []
+        if self.whole and evidence.torn:
+            names = ", ".join(f"{node} boot {boot}" for node, boot in evidence.torn[:_NAMES_MAX])
+            more = "" if len(evidence.torn) <= _NAMES_MAX else ", ..."
+            notes.append(f"Left out, as events are missing: {names}{more}.")
+        seen = evidence.whole if self.whole else evidence
+        checked = self._checked(seen)
+        missing = [kind for kind in self.needs if not seen.checked((kind,)).rows]
+        if checked.rows and missing:
+            notes.append(f"There are no events {', '.join(missing)}.")
+            checked = Checked(rows=0)
+        note = " ".join(notes)
         if not checked.rows:
-            return Judged(findings=0, witnesses=(), checked=checked, note=self.note)
-        findings, witnesses = collect(self.query(evidence.events))
-        return Judged(findings=findings, witnesses=witnesses, checked=checked, note=self.note)
+            return Judged(findings=0, witnesses=(), checked=checked, note=note)
+        findings, witnesses = collect(self.query(seen.events))
+        return Judged(findings=findings, witnesses=witnesses, checked=checked, note=note)
+
+    def _checked(self, evidence: Evidence) -> Checked:
+        checked = evidence.checked(self.kinds)
+        if self.subject is None or not checked.rows:
+            return checked
+        return checked_of(counted(self.subject(evidence.events)))
 
 
 def collect(table: DataFrame) -> tuple[int, tuple[Witness, ...]]:

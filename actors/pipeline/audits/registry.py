@@ -4,10 +4,24 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.pipeline.audits import leaders
+from actors.pipeline.audits import commits, copies, kept, leaders, logs
 from actors.pipeline.audits.audit import Audit
 
 AUDITS: Final[tuple[Audit, ...]] = (
+    logs.LOGS_WHOLE,
     leaders.ONE_LEADER,
     leaders.TERMS_RISE,
+    commits.COMMITTED_RISES,
+    commits.COMMITTED_ON_QUORUM,
+    commits.COMMITTED_STAYS,
+    leaders.ONE_MASTER,
+    copies.ENOUGH_COPIES,
+    copies.AS_REPORTED,
+    kept.NOTHING_LOST,
+    kept.NOTHING_CUT,
+    logs.NODES_THERE,
+    logs.NOTHING_DROPPED,
+    logs.LINES_READ,
+    logs.KINDS_KNOWN,
+    logs.CLOCKS_RISE,
 )

@@ -1,0 +1,93 @@
+"""What members of DLedger groups said is committed: it rises, a majority has it, it stays."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as fn
+
+from actors.pipeline.audits.audit import EventAudit
+from actors.pipeline.silver import view
+
+_PLACE = ("group", "node", "boot")
+
+
+def falling_commits(events: DataFrame) -> DataFrame:
+    """Committed indexes that are not above the one before, in one life of the actor that tells it.
+
+    A part that is started anew knows only what is stored, and may have heard of more before.
+    """
+    life = Window.partitionBy(*_PLACE, "path", "incarnation").orderBy("seq")
+    return (
+        view(events, "CommittedRose")
+        .withColumn("before", fn.lag("index").over(life))
+        .where(fn.col("index") <= fn.col("before"))
+        .select(*_PLACE, "seq", "index", "before")
+    )
+
+
+def without_quorum(events: DataFrame) -> DataFrame:
+    """What a leader called committed with less than a majority of the members behind it."""
+    led = (
+        view(events, "RoleChanged")
+        .where(fn.col("role") == "LEADER")
+        .select(*_PLACE, "session", "term")
+    )
+    group = view(events, "GroupConfigured").select(*_PLACE, "members", "sure_copies").distinct()
+    counted = fn.array_intersect("holders", "members")  # each of them once
+    return (
+        view(events, "CommittedRose")
+        .where(fn.col("path").endswith("/quorum_ack_checker"))
+        .join(fn.broadcast(led), [*_PLACE, "session"], "inner")
+        .join(fn.broadcast(group), list(_PLACE), "inner")
+        .where(fn.size(counted) < fn.col("sure_copies"))
+        .select(*_PLACE, "seq", "term", "index", "holders", fn.col("sure_copies").alias("needed"))
+    )
+
+
+def committed_removed(events: DataFrame) -> DataFrame:
+    """Entries that a member removed after it had said that they are committed.
+
+    What lies before a log's new beginning is not concerned: the leader had let go of it.
+    """
+    cut = view(events, "LedgerTruncated").where("next >= 0 and next <= end")
+    in_memory = view(events, "GroupConfigured").where("store = 'memory'").select("group")
+    columns = ("group", "node", "boot", "seq", "next", "end")
+    told = view(events, "CommittedRose").join(
+        fn.broadcast(cut.select("group", "node").distinct()), ["group", "node"], "left_semi"
+    )
+    so_far = Window.partitionBy("group", "node").orderBy("boot", "seq")
+    return (
+        cut.select(*columns, fn.lit(None).cast("bigint").alias("index"))
+        .unionByName(told.select(*_PLACE, "seq", "index"), allowMissingColumns=True)
+        .withColumn("committed", fn.max("index").over(so_far))
+        .where("next is not null and committed >= next")
+        .join(fn.broadcast(in_memory.distinct()), "group", "left_anti")
+        .select(*columns, "committed")
+    )
+
+
+COMMITTED_RISES = EventAudit(
+    name="committed_never_falls",
+    claim="The committed index that a member tells rises as long as the part that tells it lives.",
+    severity="error",
+    kinds=("CommittedRose",),
+    query=falling_commits,
+)
+COMMITTED_ON_QUORUM = EventAudit(
+    name="committed_on_a_majority",
+    claim="Whatever a leader called committed had been acknowledged by a majority of the members.",
+    severity="error",
+    kinds=("CommittedRose",),
+    needs=("GroupConfigured", "RoleChanged"),
+    query=without_quorum,
+    note="Who acknowledged is the leader's word: members log no event for entries that they store.",
+)
+COMMITTED_STAYS = EventAudit(
+    name="nothing_committed_removed",
+    claim="No member removed an entry after it had said that it is committed.",
+    severity="error",
+    kinds=("CommittedRose",),
+    query=committed_removed,
+    note="By each member's own words: the term of a removed entry is in no event, so another "
+    "member's word is not held against it. Groups in memory are left out.",
+)

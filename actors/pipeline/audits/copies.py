@@ -1,0 +1,105 @@
+"""Whether what a classic group's master acknowledged was held by as many nodes as it promises."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as fn
+
+from actors.pipeline.audits.audit import EventAudit
+from actors.pipeline.audits.reigns import with_reign
+from actors.pipeline.silver import view
+
+_REIGN = ("group", "node", "boot", "opened")
+
+
+def too_few_copies(events: DataFrame) -> DataFrame:
+    """Acknowledged ranges that fewer nodes had reported by then: one row for each answer.
+
+    The master is one of them; a slave is one from the report on that reaches the range's end.
+    """
+    acked = with_reign(events, view(events, "SlaveAcked"))
+    answers = with_reign(events, view(events, "AppendsAcknowledged"))
+    slaves = acked.select(*_REIGN, "slave").distinct()
+    of_each = answers.join(fn.broadcast(slaves), list(_REIGN), "inner")
+    columns = (*_REIGN, "slave", "seq")
+    so_far = Window.partitionBy(*_REIGN, "slave").orderBy("seq")
+    holding = (
+        acked.select(*columns, "offset_bytes")
+        .unionByName(of_each.select(*columns, "next_bytes"), allowMissingColumns=True)
+        .withColumn("held", fn.max("offset_bytes").over(so_far))
+        .where(fn.col("held") >= fn.col("next_bytes"))
+        .groupBy(*_REIGN, "seq")
+        .agg(fn.sort_array(fn.collect_set("slave")).alias("slaves"))
+    )
+    place = ["group", "node", "boot"]
+    nobody = fn.array().cast("array<string>")
+    return (
+        answers.join(fn.broadcast(promises(events)), place, "inner")
+        .join(holding, [*_REIGN, "seq"], "left")
+        .withColumn("slaves", fn.array_intersect(fn.coalesce("slaves", nobody), "counting"))
+        .where(fn.size("slaves") + 1 < fn.col("sure_copies"))
+        .select(*place, "seq", "first_bytes", "next_bytes", "slaves", "sure_copies")
+    )
+
+
+def promises(events: DataFrame) -> DataFrame:
+    """What needs more than its master: group, node, boot, sure_copies, counting (who can count).
+
+    A Java slave reports what it has not synced, so in a synced group it is no copy.
+    """
+    python = fn.array_except("members", "java_members")
+    counting = fn.when(fn.col("durability") == "synced", python).otherwise(fn.col("members"))
+    return (
+        view(events, "GroupConfigured")
+        .where("sure_copies > 1")
+        .select("group", "node", "boot", "sure_copies", counting.alias("counting"))
+        .distinct()
+    )
+
+
+def never_reported(events: DataFrame) -> DataFrame:
+    """Slaves that a master counted with more than they ever reported: group, node, slave, ...
+
+    A slave without an event log is not judged, nor one that was killed: what it told last may not
+    have reached its disk.
+    """
+    boots = events.groupBy("node", "boot").agg(
+        fn.max(fn.col("kind") == "NodeStopped").alias("ended")
+    )
+    sure = boots.groupBy("node").agg(fn.min("ended").alias("sure")).where("sure")
+    reported = (
+        view(events, "OffsetReported")
+        .groupBy("group", fn.col("node").alias("slave"))
+        .agg(fn.max("offset_bytes").alias("reported"))
+    )
+    return (
+        view(events, "SlaveAcked")
+        .groupBy("group", "node", "slave")
+        .agg(fn.max("offset_bytes").alias("counted"))
+        .join(sure.select(fn.col("node").alias("slave")), "slave", "left_semi")
+        .join(reported, ["group", "slave"], "left")
+        .where(fn.col("counted") > fn.coalesce("reported", fn.lit(-1)))
+        .select("group", "node", "slave", "counted", "reported")
+    )
+
+
+ENOUGH_COPIES = EventAudit(
+    name="acknowledged_on_enough_nodes",
+    claim="When a classic group's append was answered, as many nodes as promised had reported it.",
+    severity="error",
+    kinds=("AppendsAcknowledged",),
+    needs=("GroupConfigured",),
+    whole=True,
+    query=too_few_copies,
+)
+AS_REPORTED = EventAudit(
+    name="slaves_counted_as_they_reported",
+    claim="No master counted a slave with more than the slave's own log says that it reported.",
+    severity="warning",
+    kinds=("SlaveAcked",),
+    needs=("OffsetReported",),
+    whole=True,
+    query=never_reported,
+    note="Slaves without an event log and slaves that were killed are not judged. One that began "
+    "anew in an empty directory has lost its word, and is found.",
+)

@@ -1,0 +1,144 @@
+"""Whether what classic groups acknowledged stayed: in the group, and on each node that had it."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as fn
+
+from actors.pipeline.audits.audit import EventAudit
+from actors.pipeline.audits.reigns import answered, with_reign
+from actors.pipeline.silver import view
+
+_PLACE = ("group", "node", "boot")
+
+
+def opened_below(events: DataFrame) -> DataFrame:
+    """Openings at a lower offset than what earlier reigns had acknowledged.
+
+    What an operator forced may lose something, and says so: it is not judged, nor what was
+    acknowledged before it.
+    """
+    order = ("number", "boot", "opened")
+    in_order = Window.partitionBy("group").orderBy(*order)
+    forced_so_far = fn.sum(fn.col("forced").cast("int")).over(
+        in_order.rowsBetween(Window.unboundedPreceding, 0)
+    )
+    earlier = (
+        Window.partitionBy("group", "era")
+        .orderBy(*order)
+        .rowsBetween(Window.unboundedPreceding, -1)
+    )
+    return (
+        answered(events)
+        .withColumn("era", forced_so_far)
+        .withColumn("before", fn.max("acknowledged").over(earlier))
+        .where(fn.col("start") < fn.col("before"))
+        .select(*_PLACE, fn.col("opened").alias("seq"), "number", "start", "before")
+    )
+
+
+def cut_on_a_node(events: DataFrame) -> DataFrame:
+    """Logs of `synced` groups that were opened without bytes that were acknowledged, and that this
+    node had reported, or answered for, in that reign: group, node, number, held, ...
+    """
+    reigns = answered(events)
+    ends = reigns.groupBy("group", "number").agg(fn.max("acknowledged").alias("acknowledged"))
+    last_forced = reigns.where("forced").groupBy("group").agg(fn.max("number").alias("after"))
+    lives = opened_logs(events)
+    later = "later.boot > held.boot or (later.boot = held.boot and later.life > held.life)"
+    same = fn.expr("later.group = held.group and later.node = held.node")
+    return (
+        held_by_life(events, lives)
+        .join(ends, ["group", "number"], "inner")
+        .join(last_forced, "group", "left")
+        .where("number >= coalesce(after, 0)")
+        .withColumn("held", fn.least("held", "acknowledged"))
+        .alias("held")
+        .join(fn.broadcast(lives.alias("later")), same & fn.expr(later), "inner")
+        .where("later.end_bytes < held.held")
+        .groupBy("held.group", "held.node", "held.number")
+        .agg(
+            fn.max("held.held").alias("held"),
+            fn.min(fn.struct("later.boot", "later.life", "later.end_bytes")).alias("cut"),
+        )
+        .select("group", "node", "number", "held", "cut.boot", "cut.life", "cut.end_bytes")
+        .withColumnRenamed("life", "seq")
+    )
+
+
+def opened_logs(events: DataFrame) -> DataFrame:
+    """Lives of the stores of `synced` classic groups: group, node, boot, life, until, end_bytes.
+
+    `life` is the seq of its RecoveryFinished, `until` that of the next one in this boot, or null.
+    """
+    of_groups = (
+        view(events, "GroupConfigured")
+        .where("mode = 'classic' and durability = 'synced'")
+        .select(*_PLACE)
+        .distinct()
+    )
+    in_boot = Window.partitionBy(*_PLACE).orderBy("seq")
+    return (
+        view(events, "RecoveryFinished")
+        .join(of_groups, list(_PLACE), "left_semi")
+        .select(
+            *_PLACE,
+            fn.col("seq").alias("life"),
+            fn.lead("seq").over(in_boot).alias("until"),
+            "end_bytes",
+        )
+    )
+
+
+def held_by_life(events: DataFrame, lives: DataFrame) -> DataFrame:
+    """How far a node said that it holds the log: group, node, boot, life, number, held.
+
+    A slave by its reports to a master that it had verified, a master by its answers.
+    """
+    sessions = view(events, "SlaveVerified").select(*_PLACE, "session", "number").distinct()
+    reports = (
+        view(events, "OffsetReported")
+        .join(fn.broadcast(sessions), [*_PLACE, "session"], "inner")
+        .select(*_PLACE, "seq", "number", fn.col("offset_bytes").alias("held"))
+    )
+    answers = with_reign(events, view(events, "AppendsAcknowledged")).select(
+        *_PLACE, "seq", "number", fn.col("next_bytes").alias("held")
+    )
+    return (
+        reports.unionByName(answers)
+        .join(fn.broadcast(lives.drop("end_bytes")), list(_PLACE), "inner")
+        .where("seq >= life and (until is null or seq < until)")
+        .groupBy(*_PLACE, "life", "number")
+        .agg(fn.max("held").alias("held"))
+    )
+
+
+def synced_answers(events: DataFrame) -> DataFrame:
+    """What `cut_on_a_node` is about: the answers of `synced` groups."""
+    synced = view(events, "GroupConfigured").where("durability = 'synced'").select(*_PLACE)
+    return view(events, "AppendsAcknowledged").join(synced.distinct(), list(_PLACE), "left_semi")
+
+
+NOTHING_LOST = EventAudit(
+    name="nothing_acknowledged_lost",
+    claim="No master opened a classic group below what had been acknowledged, unless by force.",
+    severity="error",
+    kinds=("AppendsAcknowledged",),
+    needs=("GroupOpened",),
+    whole=True,
+    query=opened_below,
+    note="What was acknowledged before a forced promotion is not judged.",
+)
+NOTHING_CUT = EventAudit(
+    name="nothing_acknowledged_cut",
+    claim="No node that had an acknowledged range of a synced classic group came back without it.",
+    severity="error",
+    kinds=("AppendsAcknowledged",),
+    needs=("GroupConfigured", "RecoveryFinished"),
+    subject=synced_answers,
+    whole=True,
+    query=cut_on_a_node,
+    note='Groups with durability = "written" promise nothing over a loss of power, and are left '
+    "out, as is what was acknowledged before a forced promotion. A node that an operator put back "
+    "to an older copy is found.",
+)

@@ -1,0 +1,132 @@
+"""Whether the event logs are all there, and what in them a reader has to know."""
+
+from __future__ import annotations
+
+import attrs
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as fn
+
+from actors.pipeline import bronze, silver
+from actors.pipeline.audits.audit import EventAudit, Evidence, Judged, collect
+from actors.pipeline.silver import view
+from actors.pipeline.verdicts import Severity
+
+
+def holes(events: DataFrame) -> DataFrame:
+    """What is missing, or was changed: node, boot, first_seq, last_seq, what."""
+    columns = ("node", "boot", "first_seq", "last_seq")
+    missing = silver.holes(events).where(~fn.col("named"))
+    differ = events.where("differ").select(
+        "node", "boot", fn.col("seq").alias("first_seq"), fn.col("seq").alias("last_seq")
+    )
+    return missing.select(*columns, fn.lit("missing").alias("what")).unionByName(
+        differ.select(*columns, fn.lit("lines differ").alias("what"))
+    )
+
+
+def dropped(events: DataFrame) -> DataFrame:
+    """What a node says that it dropped: node, boot, first_seq, last_seq."""
+    return view(events, "EventsDropped").select("node", "boot", "first_seq", "last_seq")
+
+
+def absent_nodes(events: DataFrame) -> DataFrame:
+    """Members, Java nodes left aside, of which there is no event: node, groups."""
+    expected = fn.array_except("members", "java_members")
+    return (
+        view(events, "GroupConfigured")
+        .select("group", fn.explode(expected).alias("node"))
+        .groupBy("node")
+        .agg(fn.sort_array(fn.collect_set("group")).alias("groups"))
+        .join(events.select("node").distinct(), "node", "left_anti")
+    )
+
+
+def strange(events: DataFrame) -> DataFrame:
+    """Events of another catalogue: node, kind, what, events, first_seq."""
+    what = fn.when(fn.col("mistyped"), "a field of another type").otherwise("unknown kind")
+    return (
+        events.where(fn.col("line").isNotNull() | fn.col("mistyped"))
+        .groupBy("node", "kind", what.alias("what"))
+        .agg(fn.count(fn.lit(1)).alias("events"), fn.min("seq").alias("first_seq"))
+    )
+
+
+def clock_jumps(events: DataFrame) -> DataFrame:
+    """Nodes whose clock went back: node, times, most_us, and the boot and seq of the first."""
+    before = fn.lag("ts_us").over(Window.partitionBy("node").orderBy("boot", "seq"))
+    return (
+        events.select("node", "boot", "seq", "ts_us")
+        .withColumn("back_us", before - fn.col("ts_us"))
+        .where("back_us > 0")
+        .groupBy("node")
+        .agg(
+            fn.count(fn.lit(1)).alias("times"),
+            fn.max("back_us").alias("most_us"),
+            fn.min(fn.struct("boot", "seq")).alias("first"),
+        )
+        .select("node", "times", "most_us", "first.boot", "first.seq")
+    )
+
+
+@attrs.frozen(kw_only=True)
+class LinesAudit:
+    """Whether every line is an event: what bronze could not read."""
+
+    name: str = "every_line_is_an_event"
+    claim: str = "Every line of every event file could be read."
+    severity: Severity = "warning"
+
+    def judge(self, evidence: Evidence) -> Judged:
+        """Look into bronze. Raises: PipelineError, PySparkException."""
+        found = (
+            bronze.read_bronze(evidence.spark, evidence.out)
+            .where(fn.col("problem").isNotNull())
+            .groupBy("file", "problem")
+            .agg(
+                fn.count(fn.lit(1)).alias("lines"),
+                fn.min("line_number").alias("first_line"),
+            )
+        )
+        findings, witnesses = collect(found)
+        return Judged(findings=findings, witnesses=witnesses, checked=evidence.checked())
+
+
+LOGS_WHOLE = EventAudit(
+    name="event_logs_without_holes",
+    claim="No event is missing between the first and the last of a boot, and none was changed.",
+    severity="error",
+    kinds=(),
+    query=holes,
+    note="What a node says that it dropped is no hole. The end of an open boot is not known.",
+)
+NOTHING_DROPPED = EventAudit(
+    name="no_events_dropped",
+    claim="No node had to drop events for want of room.",
+    severity="warning",
+    kinds=(),
+    query=dropped,
+)
+NODES_THERE = EventAudit(
+    name="every_node_has_a_log",
+    claim="Of every member that logs events there is an event log here.",
+    severity="warning",
+    kinds=("GroupConfigured",),
+    query=absent_nodes,
+    note="Of a missing log the audits know only what others say.",
+)
+LINES_READ = LinesAudit()
+KINDS_KNOWN = EventAudit(
+    name="events_of_this_version",
+    claim="Every event is of a kind, and has fields of the types, that this version knows.",
+    severity="warning",
+    kinds=(),
+    query=strange,
+)
+CLOCKS_RISE = EventAudit(
+    name="clocks_never_go_back",
+    claim="No node's clock went back, restarts included.",
+    severity="warning",
+    kinds=(),
+    query=clock_jumps,
+    note="No audit compares clocks; the gold tables are by them.",
+)
