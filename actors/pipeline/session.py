@@ -85,6 +85,8 @@ def open_session(
     """
     if importlib.util.find_spec("pyspark") is None:
         raise PipelineError("PySpark is not installed: pip install 'triolog[pipeline]'")
+    if "SPARK_REMOTE" in os.environ and importlib.util.find_spec("grpc") is None:
+        raise PipelineError("Spark Connect needs more: pip install 'triolog[pipeline,connect]'")
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 

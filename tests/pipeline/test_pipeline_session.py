@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from alarms_kit import publish
+from lines_kit import Boot
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
+from actors.events.node import NodeStopped
 from actors.pipeline import session as session_module
-from actors.pipeline.errors import NoJava
+from actors.pipeline.errors import NoJava, PipelineError
 from actors.pipeline.session import CONF, Profile, _options, _variables
 
 PROGRAM = """
+import sys
+from actors.pipeline.bronze import ingest
+from actors.pipeline.places import Place
 from actors.pipeline.session import Profile, open_session
 spark = open_session(Profile.LOCAL)
-print(spark.range(7).count(), spark._jvm.System.getProperty("java.home"))
+ingest(spark, Place(sys.argv[1]), Place(sys.argv[2]), lambda batch: print(batch.events))
+print(spark._jvm.System.getProperty("java.home"))
 """
 
 
@@ -61,6 +69,16 @@ def test_with_connect_no_java_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> 
     assert _variables(Profile.CLUSTER) == {"PYSPARK_PYTHON": sys.executable}
 
 
+def test_what_connect_needs_beside_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_REMOTE", "sc://127.0.0.1")
+    there = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "grpc" else there(name)
+    )
+    with pytest.raises(PipelineError, match=r"pip install 'triolog\[pipeline,connect\]'"):
+        session_module.open_session(Profile.CLUSTER)
+
+
 def no_java(*_: object) -> Path:
     raise NoJava("asked")
 
@@ -68,15 +86,24 @@ def no_java(*_: object) -> Path:
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_with_java_hidden_pypis_runs_and_says_nothing(tmp_path: Path) -> None:
-    """As a machine without any Java: none on PATH, no JAVA_HOME; and all else is there."""
+    """As a machine without any Java: none on PATH, no JAVA_HOME; and all else is there.
+
+    The job is a whole one: a stream, tasks in Python, tables.
+    """
+    boot = Boot("n0")
+    for number in range(7):
+        boot.say(number, "", NodeStopped(reason=str(number)))
+    publish(tmp_path / "data", boot)
+    programs = tmp_path / "bin"
+    programs.mkdir()
     for folder in os.environ["PATH"].split(":"):
         for program in Path(folder).iterdir() if Path(folder).is_dir() else ():
-            if program.name != "java" and not (tmp_path / program.name).exists():
-                (tmp_path / program.name).symlink_to(program)
+            if program.name != "java" and not (programs / program.name).exists():
+                (programs / program.name).symlink_to(program)
     hidden = {key: value for key, value in os.environ.items() if key != "JAVA_HOME"}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        env={**hidden, "PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")},
+        [sys.executable, "-c", PROGRAM, str(tmp_path / "data"), str(tmp_path / "out")],
+        env={**hidden, "PATH": str(programs), "XDG_CACHE_HOME": str(tmp_path / "cache")},
         capture_output=True,
         text=True,
     )

@@ -1,0 +1,289 @@
+"""The same tables, verdicts and alarms wherever Spark runs, without a change of code.
+
+    python tests/pipeline/clusters.py                       # a simulated day
+    python tests/pipeline/clusters.py --data var/demo --on connect
+
+| On | What |
+|---|---|
+| local | spark-submit --master local[2]: what the others are held against |
+| standalone | spark-submit to a master and two workers, which the pip install has |
+| connect | python -m actors.pipeline as a client of a Spark Connect server; needs grpcio |
+
+All listen on 127.0.0.1 only and are gone at the end, however that comes. Of gold all is compared
+but the sketches' bytes, which depend on the order in which rows were merged.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import attrs
+import pyarrow.parquet
+import pyspark
+from logs_kit import simulate
+
+from actors.pipeline import verdicts
+from actors.pipeline.alarms import watch
+from actors.pipeline.java import cache_folder, java_home
+from actors.pipeline.session import CONF
+
+ROOT = Path(__file__).parents[2]
+HOME = Path(pyspark.__file__).parent
+START_S = 300
+STEP_S = 1200
+WORKERS = 2
+KINDS = ("local", "standalone", "connect")
+LIMITS = ("--failover-s", "0.05", "--lag-bytes", "300", "--lag-entries", "3", "--stall-s", "0.7")
+"""Which the simulated day is above."""
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+OPTIONS = {
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.extraJavaOptions": QUICK,
+    "spark.executor.extraJavaOptions": QUICK,
+    "spark.executor.memory": "600m",
+}
+_NOT_COMPARED = frozenset({"sketch"})
+_DIFFER = frozenset({"seconds"})
+"""What no two runs have in common, of verdicts."""
+STEPS = ("audit", "watch")
+"""Audits begin with bronze, silver and gold."""
+
+Result: TypeAlias = dict[str, list[str]]  # table, "verdict NAME" or "alarms" -> its rows, sorted
+
+
+@attrs.frozen
+class Machine:
+    """Starts programs of Spark's, in an environment without anything of this machine's user."""
+
+    folder: Path
+
+    def environment(self, **more: str) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+        return {
+            **kept,
+            "JAVA_HOME": str(java_home(os.environ, cache_folder(os.environ))),
+            "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [python_path()])]),
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "SPARK_CONF_DIR": str(CONF),
+            "SPARK_HOME": str(HOME),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_LOG_DIR": str(self.folder / "log"),
+            "SPARK_PID_DIR": str(self.folder / "pid"),
+            "SPARK_NO_DAEMONIZE": "1",
+            **more,
+        }
+
+    @contextlib.contextmanager
+    def running(self, name: str, words: Sequence[str]) -> Iterator[None]:
+        """A server in a process group of its own, killed at the end."""
+        log = self.folder / f"{name}.log"
+        with log.open("wb") as file:
+            process = subprocess.Popen(
+                words, env=self.environment(), start_new_session=True, stdout=file, stderr=file
+            )
+        try:
+            yield
+            if process.poll() is not None:
+                raise RuntimeError(f"{name} ended by itself: {log.read_text()}")
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def run(self, words: Sequence[str], **more: str) -> None:
+        """A program to its end. Raises: RuntimeError if it fails; a broken promise is none."""
+        process = subprocess.Popen(
+            words,
+            env=self.environment(**more),
+            start_new_session=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            out, err = process.communicate(timeout=STEP_S)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        if process.returncode not in (0, 1) or "Spark failed" in err:
+            raise RuntimeError(f"{' '.join(words)}: {process.returncode}\n{out[-2000:]}{err}")
+
+
+def python_path() -> str:
+    return os.environ.get("PYTHONPATH", "")
+
+
+def free_port() -> int:
+    with socket.socket() as made:
+        made.bind(("127.0.0.1", 0))
+        return int(made.getsockname()[1])
+
+
+def wait_for(what: str, is_there: Any) -> None:
+    deadline = time.monotonic() + START_S
+    while not is_there():
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{what} did not start within {START_S} s")
+        time.sleep(0.3)
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as made:
+        return made.connect_ex(("127.0.0.1", port)) == 0
+
+
+def workers_of(port: int) -> int:
+    """How many workers a master's page names."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/", timeout=5) as page:
+            return int(json.load(page)["aliveworkers"])
+    except OSError:
+        return 0
+
+
+@contextlib.contextmanager
+def standalone(machine: Machine) -> Iterator[str]:
+    """A master with two workers of one core; gives its address."""
+    port, page = free_port(), free_port()
+    program = [str(HOME / "bin/spark-class"), "org.apache.spark.deploy"]
+    url = f"spark://127.0.0.1:{port}"
+    with contextlib.ExitStack() as stack:
+        words = [program[0], f"{program[1]}.master.Master", "--host", "127.0.0.1"]
+        words += ["--port", str(port), "--webui-port", str(page)]
+        stack.enter_context(machine.running("master", words))
+        wait_for("the master", lambda: listens(port) and listens(page))
+        for number in range(WORKERS):
+            words = [program[0], f"{program[1]}.worker.Worker", "--host", "127.0.0.1"]
+            words += ["--cores", "1", "--memory", "1g", "--webui-port", str(free_port())]
+            words += ["--work-dir", str(machine.folder / f"work-{number}"), url]
+            stack.enter_context(machine.running(f"worker-{number}", words))
+        wait_for("the workers", lambda: workers_of(page) == WORKERS)
+        yield url
+
+
+@contextlib.contextmanager
+def connect(machine: Machine) -> Iterator[str]:
+    """A Spark Connect server; gives its address."""
+    port = free_port()
+    more = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.sql.warehouse.dir": str(machine.folder / "warehouse"),
+    }
+    words = [str(HOME / "sbin/start-connect-server.sh"), "--master", "local[2]"]
+    with machine.running("connect", [*words, *_confs({**OPTIONS, **more})]):
+        wait_for("the server", lambda: listens(port))
+        yield f"sc://127.0.0.1:{port}"
+
+
+def _confs(options: dict[str, str]) -> list[str]:
+    return [word for name, value in options.items() for word in ("--conf", f"{name}={value}")]
+
+
+def run_steps(machine: Machine, kind: str, data: Path) -> Result:
+    """The steps on one kind of Spark, and what came of them."""
+    out = machine.folder / f"out-{kind}"
+
+    def words_of(step: str) -> list[str]:
+        words = [step, str(data), "-o", str(out), "--profile", "cluster"]
+        return [*words, "--seconds", "0", *LIMITS] if step == "watch" else words
+
+    def submit(master: str) -> None:
+        program = [str(HOME / "bin/spark-submit"), "--master", master, *_confs(OPTIONS)]
+        for step in STEPS:
+            machine.run([*program, str(ROOT / "actors/pipeline/__main__.py"), *words_of(step)])
+
+    if kind == "local":
+        submit("local[2]")
+    elif kind == "standalone":
+        with standalone(machine) as url:
+            submit(url)
+    else:
+        program = [sys.executable, "-m", "actors.pipeline"]
+        with connect(machine) as url:
+            for step in STEPS:
+                machine.run([*program, *words_of(step)], SPARK_REMOTE=url)
+    return result(out)
+
+
+def result(out: Path) -> Result:
+    """All that a run has left, in an order of its own."""
+    found = dict(_gold(out))
+    for verdict in json.loads((out / verdicts.FILE).read_text())["audits"]:
+        found[f"verdict {verdict['name']}"] = [json.dumps(_stable(verdict), sort_keys=True)]
+    alarms = out / watch.LAYER / watch.STREAM / "findings"
+    texts = [path.read_text() for path in alarms.glob("*.jsonl")]
+    found["alarms"] = sorted(line for text in texts for line in text.splitlines())
+    return found
+
+
+def _gold(out: Path) -> Iterator[tuple[str, list[str]]]:
+    version = json.loads((out / "gold/current.json").read_text())["version"]
+    for folder in sorted((out / f"gold/version={version:06d}").iterdir()):
+        rows: list[str] = []
+        for path in sorted(folder.glob("*.parquet")):
+            for row in pyarrow.parquet.ParquetFile(path).read().to_pylist():
+                kept = {name: value for name, value in row.items() if name not in _NOT_COMPARED}
+                rows.append(json.dumps(kept, sort_keys=True, default=str))
+        yield folder.name, sorted(rows)
+
+
+def _stable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _stable(each) for name, each in value.items() if name not in _DIFFER}
+    return [_stable(each) for each in value] if isinstance(value, list) else value
+
+
+def differences(one: Result, other: Result) -> list[str]:
+    """One line for each table that is not the same."""
+    found = []
+    for name in sorted({*one, *other}):
+        if one.get(name) != other.get(name):
+            left, right = set(one.get(name, ())), set(other.get(name, ()))
+            example = min(left ^ right, default="another order or number")
+            found.append(f"{name}: {len(left - right)} and {len(right - left)} rows, as {example}")
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", type=Path, help="a data directory (a simulated day)")
+    parser.add_argument("--on", nargs="*", choices=KINDS[1:], default=list(KINDS[1:]))
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        machine = Machine(Path(name))
+        data = asked.data
+        if data is None:
+            data = machine.folder / "data"
+            simulate(data)
+        expected = run_steps(machine, "local", data.absolute())
+        for table, rows in expected.items():
+            print(f"local: {table}: {len(rows):,} rows", flush=True)
+        failed = False
+        for kind in asked.on:
+            found = differences(expected, run_steps(machine, kind, data.absolute()))
+            failed = failed or bool(found)
+            print("\n".join(f"{kind}: {line}" for line in found or ["the same"]), flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
