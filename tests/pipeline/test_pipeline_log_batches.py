@@ -26,6 +26,7 @@ from actors.pipeline.sources.mistakes import SourceError
 from actors.pipeline.sources.plan import batch_parts
 from actors.pipeline.sources.rows import batches
 from actors.pipeline.sources.stretches import Reading
+from wire.commitlog import encode_blank
 
 BODIES = [b"%03d" % number * (number % 90 + 1) for number in range(100)]
 
@@ -284,6 +285,23 @@ def test_dledgers_own_stores(store: str) -> None:
     assert damage_in(rows) == []
     assert [row["index"] for row in rows] == list(range(len(rows)))
     assert len(rows) > 10
+
+
+def test_a_ledger_that_begins_inside_a_file(tmp_path: Path) -> None:
+    """A re-based follower's: what fills the file before its first entry is no damage."""
+    writer = LedgerWriter(tmp_path / "n1")
+    writer.begin_at(70, SEGMENT + 1000)
+    assert entries(tmp_path / "n1") == []
+    writer.append([b"x" * 300] * 20, term=3)
+    rows = entries(tmp_path / "n1")
+    assert [row["index"] for row in rows] == list(range(70, 90))
+    assert rows[0]["offset"] == SEGMENT + 1000
+    assert damage_in(rows) == []
+    filled = LogWriter(tmp_path / "n2")
+    filled.put(0, encode_blank(1000))
+    assert [row["damage"][:40] for row in messages(tmp_path / "n2")] == [
+        "the log ends here: a BLANK of 1000 bytes"
+    ]
 
 
 def test_a_ledger_in_all_its_cuts(tmp_path: Path) -> None:

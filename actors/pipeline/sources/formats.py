@@ -7,6 +7,7 @@
 | the last record is whole | see `unfinished` | see `unfinished` |
 | follows from the one before | nothing | index and term |
 | logs are aligned by | store time | index |
+| may begin inside a file, behind a BLANK | no | yes |
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ class Format:
         name: as `format(NAME)` takes it.
         inner: the folder in a store root.
         has_crc: whether option crc means anything.
+        has_blank_heads: a file may begin with a BLANK, and go on behind it.
         columns, default: all columns, and those without option columns.
         find: records of a stretch, see `find_messages`; the fourth argument is what the first
             record must follow.
@@ -75,6 +77,7 @@ class Format:
     name: str
     inner: str
     has_crc: bool
+    has_blank_heads: bool
     columns: Columns
     default: tuple[str, ...]
     find: Callable[[bytes, int, bool, Behind, int], Chunk]
@@ -95,6 +98,7 @@ COMMIT_LOG: Final = Format(
     name="rocketmq_commitlog",
     inner="commitlog",
     has_crc=True,
+    has_blank_heads=False,
     columns=MESSAGE_COLUMNS,
     default=MESSAGE_DEFAULT,
     find=lambda buf, place, crc, _, size_max: find_messages(buf, place, crc=crc, size_max=size_max),
@@ -108,6 +112,7 @@ DLEDGER: Final = Format(
     name="dledger_store",
     inner="data",
     has_crc=False,
+    has_blank_heads=True,
     columns=ENTRY_COLUMNS,
     default=ENTRY_DEFAULT,
     find=lambda buf, place, _, behind, __: find_entries(buf, place, behind),

@@ -137,6 +137,9 @@ class _Stretches:
                 continue
             if scanned.stop is Stop.BLANK and at + scanned.blank_bytes == self.span.segment.end:
                 return
+            if scanned.stop is Stop.BLANK and self._is_head(at, scanned.blank_bytes):
+                at += scanned.blank_bytes
+                continue
             rest = len(data) - scanned.end
             if scanned.stop is Stop.INCOMPLETE and rest < end - at:
                 want = max(want, rest + scanned.missing_bytes)
@@ -148,6 +151,12 @@ class _Stretches:
             good = self.next_good(at + 1)
             yield self._finding(at, good, reason or "nothing was written here")
             at, behind = good, Behind()
+
+    def _is_head(self, at: int, blank_bytes: int) -> bool:
+        """Whether a BLANK fills a file up to where the log of a re-based member begins."""
+        segment = self.span.segment
+        is_first = at == segment.start and at + blank_bytes < segment.end
+        return is_first and self.reading.form.has_blank_heads
 
     def next_good(self, at: int) -> int:
         """Where the next whole record at or behind `at` begins; the span's end if none does."""
