@@ -51,16 +51,36 @@ class CheckedRange:
 
 
 @attrs.frozen(kw_only=True)
+class CheckedLog:
+    """What was looked at of one node's log of a group.
+
+    Attributes:
+        records: how many, of `size_bytes` in all.
+        first, last: places of the first record and of the last one: offsets, or a DLedger
+            group's indexes.
+    """
+
+    group: str
+    node: str
+    records: int
+    size_bytes: int
+    first: int
+    last: int
+
+
+@attrs.frozen(kw_only=True)
 class Checked:
     """What an audit looked at.
 
     Attributes:
         rows: events, or records of logs, that the claim is about: 0 means that it says nothing.
         ranges: by node and boot, rising; empty for an audit that looks at no events.
+        logs: by group and node; empty for an audit that looks at no logs.
     """
 
     rows: int
     ranges: tuple[CheckedRange, ...] = ()
+    logs: tuple[CheckedLog, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -149,7 +169,9 @@ def read(out: Place) -> Verdicts:
 def line_of(verdict: Verdict) -> str:
     """One line for people: `held     one_leader_per_term: 12 rows of 4 boots`."""
     rows, boots = verdict.checked.rows, len(verdict.checked.ranges)
-    looked = f"{rows:,} rows" + (f" of {boots} boots" if boots else "")
+    logs = len(verdict.checked.logs)
+    of = f" of {boots} boots" if boots else f" of {logs} logs" if logs else ""
+    looked = f"{rows:,} rows{of}"
     found = f", {verdict.findings:,} findings" if verdict.findings else ""
     what = "warning" if verdict.verdict == "violated" and not verdict.is_failure else ""
     word = what or verdict.verdict.replace("_", " ")

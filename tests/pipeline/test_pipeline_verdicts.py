@@ -11,9 +11,10 @@ import pytest
 from actors.pipeline import verdicts
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.places import Place
-from actors.pipeline.verdicts import Checked, CheckedRange, OpenBoot, Verdict, Verdicts
+from actors.pipeline.verdicts import Checked, CheckedLog, CheckedRange, OpenBoot, Verdict, Verdicts
 
 RANGE = CheckedRange(node="n0", boot=2, first_seq=3, last_seq=9, events=4)
+LOG = CheckedLog(group="orders", node="n0", records=4, size_bytes=400, first=0, last=300)
 HELD = Verdict(
     name="one_leader_per_term",
     claim="No term had two leaders.",
@@ -29,6 +30,7 @@ BROKEN = attrs.evolve(
     name="other",
     verdict="violated",
     findings=1,
+    checked=Checked(rows=4, ranges=(RANGE,), logs=(LOG,)),
     witnesses=({"term": 3, "leaders": ["n0", "n1"], "note": None},),
     note="seen",
 )
@@ -65,6 +67,16 @@ def test_the_file_has_the_agreed_keys(tmp_path: Path) -> None:
         "checked": {
             "rows": 4,
             "ranges": [{"node": "n0", "boot": 2, "first_seq": 3, "last_seq": 9, "events": 4}],
+            "logs": [
+                {
+                    "group": "orders",
+                    "node": "n0",
+                    "records": 4,
+                    "size_bytes": 400,
+                    "first": 0,
+                    "last": 300,
+                }
+            ],
         },
         "note": "seen",
         "seconds": 0.25,
@@ -102,6 +114,8 @@ def test_lines_for_people() -> None:
     assert verdicts.line_of(HELD) == "held           one_leader_per_term: 4 rows of 1 boots"
     assert verdicts.line_of(BROKEN) == "violated       other: 4 rows of 1 boots, 1 findings"
     assert verdicts.line_of(ALL.audits[2]).startswith("warning ")
+    logs = attrs.evolve(HELD, checked=Checked(rows=4, logs=(LOG,)))
+    assert verdicts.line_of(logs) == "held           one_leader_per_term: 4 rows of 1 logs"
     bare = attrs.evolve(HELD, checked=Checked(rows=0), verdict="not_applicable")
     assert verdicts.line_of(bare) == "not applicable one_leader_per_term: 0 rows"
     assert verdicts.witness_text(BROKEN.witnesses[0]) == "term=3, leaders=n0 n1, note=None"

@@ -6,6 +6,7 @@ from typing import Final
 
 from actors.pipeline.audits import commits, copies, kept, leaders, logs
 from actors.pipeline.audits.audit import Audit
+from actors.pipeline.audits.data_replicas import REPLICAS_EQUAL
 
 AUDITS: Final[tuple[Audit, ...]] = (
     logs.LOGS_WHOLE,
@@ -19,6 +20,7 @@ AUDITS: Final[tuple[Audit, ...]] = (
     copies.AS_REPORTED,
     kept.NOTHING_LOST,
     kept.NOTHING_CUT,
+    REPLICAS_EQUAL,
     logs.NODES_THERE,
     logs.NOTHING_DROPPED,
     logs.LINES_READ,

@@ -1,0 +1,263 @@
+"""Whether the nodes' logs of a group are equal, byte for byte, wherever two of them have a place.
+
+Compared are whole records, by their size and the CRC-32 of all their bytes (the CRC that a message
+carries covers its body alone): a slave writes what it receives as it is, store host, flags and time
+stamps included, and a member takes its leader's entries with the places that these name. Fillers at
+the ends of files are not looked at.
+
+| What differs, and is no finding | Why |
+|---|---|
+| where logs begin | old files expire; a slave may begin at its master's newest file |
+| where logs end | what is on its way, or was torn by a kill |
+| from where on a classic log is its own | it left the newest promotion's reigns: `own_from` |
+| entries of two terms at one index, unless both nodes called it committed | a deposed leader's |
+
+Between a log's first and its last record every place that another log has must be there too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import attrs
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as fn
+
+from actors.pipeline.audits.audit import Evidence, Judged, collect
+from actors.pipeline.audits.data_stores import GroupStores, groups_in, own_from
+from actors.pipeline.silver import view
+from actors.pipeline.sources.log_source import register
+from actors.pipeline.sources.mistakes import line_of
+from actors.pipeline.verdicts import WITNESSES_MAX, Checked, CheckedLog, Severity, Witness
+
+TORN_SHOWN_MAX: Final = 10
+NOWHERE: Final = 2**63 - 1
+_ENDS: Final = "the log ends here: "
+_BEHIND: Final = "a whole record lies behind it"
+
+
+def read_logs(spark: SparkSession, group: GroupStores, columns: Sequence[str]) -> DataFrame:
+    """The logs of a group's nodes. Raises: PySparkException with a source's line in it."""
+    register(spark)
+    reader = spark.read.format(group.form.name).option("columns", ",".join(columns))
+    named = reader.option("node", ",".join(group.nodes))
+    return named.load([store.path for store in group.stores])
+
+
+def committed(events: DataFrame) -> dict[tuple[str, str], int]:
+    """By group and node: the highest index that the node called committed."""
+    found = view(events, "CommittedRose").groupBy("group", "node").agg(fn.max("index"))
+    return {(row[0], row[1]): row[2] for row in found.collect()}
+
+
+def sure_below(group: GroupStores, known: Mapping[tuple[str, str], int]) -> dict[str, int]:
+    """By node: below which place all that it has must be what the others have."""
+    if group.is_ledger:
+        return {node: known.get((group.name, node), -1) + 1 for node in group.nodes}
+    own = own_from(group.stores)
+    return {node: NOWHERE if math.isinf(end) else int(end) for node, end in own.items()}
+
+
+def places(rows: DataFrame, group: GroupStores, sure: Mapping[str, int]) -> DataFrame:
+    """One row for each place of a group's logs.
+
+    Columns: place; nodes, sure (bits, by the node's number: who has a record there, and who below
+    its `sure`); size; differ (whole records of one term do); terms (those of `sure` do); damages
+    (array of what, nodes, size; empty if nothing is wrong there).
+    """
+    bit = by_node(group.nodes, [1 << number for number in range(len(group.nodes))])
+    limit = by_node(group.nodes, [sure[node] for node in group.nodes])
+    place = fn.coalesce("index", "offset") if group.is_ledger else fn.col("offset")
+    found = rows.select(
+        place.alias("place"),
+        (fn.col("term") if group.is_ledger else fn.lit(0)).alias("term"),
+        "size",
+        fn.col("record_crc").alias("crc"),
+        fn.col("damage").alias("what"),
+        bit.alias("nodes"),
+        fn.when(place < limit, bit).otherwise(0).alias("sure"),
+    )
+    if not group.is_ledger:  # what is its own alone is nobody's copy
+        found = found.where((fn.col("sure") != 0) | fn.col("what").isNotNull())
+    one_term = (
+        found.repartition("place")
+        .groupBy("place", "term", "what")
+        .agg(
+            fn.bit_or("nodes").alias("nodes"),
+            fn.bit_or("sure").alias("sure"),
+            fn.max("size").alias("size"),
+            ((fn.min("size") != fn.max("size")) | (fn.min("crc") != fn.max("crc"))).alias("differ"),
+        )
+    )
+    good = fn.col("what").isNull()
+    is_sure = good & (fn.col("sure") != 0)
+    return one_term.groupBy("place").agg(
+        fn.bit_or(fn.when(good, fn.col("nodes")).otherwise(0)).alias("nodes"),
+        fn.bit_or(fn.when(good, fn.col("sure")).otherwise(0)).alias("sure"),
+        fn.max(fn.when(good, fn.col("size"))).alias("size"),
+        fn.bool_or(good & fn.col("differ")).alias("differ"),
+        (
+            fn.min(fn.when(is_sure, fn.col("term"))) != fn.max(fn.when(is_sure, fn.col("term")))
+        ).alias("terms"),
+        fn.array_agg(fn.when(~good, fn.struct("what", "nodes", "size"))).alias("damages"),
+    )
+
+
+def extents(found: DataFrame, nodes: Sequence[str], group: str) -> tuple[CheckedLog, ...]:
+    """How much of each node's log was compared; nothing of a node without records."""
+    sums: list[Column] = []
+    for number, node in enumerate(nodes):
+        has = fn.col("nodes").bitwiseAND(1 << number) != 0
+        sums += [
+            fn.count_if(has).alias(f"{node} records"),
+            fn.sum(fn.when(has, fn.col("size"))).alias(f"{node} bytes"),
+            fn.min(fn.when(has, fn.col("place"))).alias(f"{node} first"),
+            fn.max(fn.when(has, fn.col("place"))).alias(f"{node} last"),
+        ]
+    row = found.agg(*sums).collect()[0]
+    return tuple(
+        CheckedLog(
+            group=group,
+            node=node,
+            records=row[4 * number],
+            size_bytes=row[4 * number + 1],
+            first=row[4 * number + 2],
+            last=row[4 * number + 3],
+        )
+        for number, node in enumerate(nodes)
+        if row[4 * number]
+    )
+
+
+def differences(found: DataFrame, nodes: Sequence[str], checked: Sequence[CheckedLog]) -> DataFrame:
+    """What is wrong: place, what, nodes."""
+    due: Column = fn.lit(0)
+    for log in checked:
+        is_due = fn.col("place").between(log.first, log.last)
+        due = due.bitwiseOR(fn.when(is_due, 1 << nodes.index(log.node)).otherwise(0))
+    lacking = due.bitwiseAND(fn.bitwise_not("nodes"))
+    some = fn.col("nodes") != 0
+    whats = [
+        fn.when(fn.col("differ"), _what("the records differ", fn.col("nodes"), nodes)),
+        fn.when(fn.col("terms"), _what("committed in two terms", fn.col("sure"), nodes)),
+        fn.when(some & (lacking != 0), _what("no such record", lacking, nodes)),
+    ]
+    damages = fn.transform(
+        fn.filter("damages", lambda each: ~_is_tail(each)),
+        lambda each: fn.struct(each["what"].alias("what"), names_of(each["nodes"], nodes)),
+    )
+    every = fn.concat(fn.array_compact(fn.array(*whats)), damages)
+    return found.select("place", fn.explode(every).alias("one")).select("place", "one.*")
+
+
+def torn(found: DataFrame, nodes: Sequence[str]) -> list[str]:
+    """Logs that end in something else than zeros: a write was under way. For people."""
+    tails = fn.filter("damages", _is_tail)
+    rows = found.select("place", fn.explode(tails).alias("one")).limit(TORN_SHOWN_MAX)
+    told = rows.select("place", "one.what", names_of(fn.col("one.nodes"), nodes)).collect()
+    return sorted(f"{' '.join(row[2])} at {row[0]}: {row[1].removeprefix(_ENDS)}" for row in told)
+
+
+def _is_tail(each: Column) -> Column:
+    what = each["what"]
+    return what.startswith(_ENDS) & ~what.contains(_BEHIND)
+
+
+def _what(text: str, bits: Column, nodes: Sequence[str]) -> Column:
+    return fn.struct(fn.lit(text).alias("what"), names_of(bits, nodes))
+
+
+def names_of(bits: Column, nodes: Sequence[str]) -> Column:
+    each = [fn.when(bits.bitwiseAND(1 << number) != 0, node) for number, node in enumerate(nodes)]
+    return fn.array_compact(fn.array(*each)).alias("nodes")
+
+
+def by_node(nodes: Sequence[str], values: Sequence[int]) -> Column:
+    """A number for each node, as a column."""
+    found: Column = fn.lit(None).cast("bigint")
+    for node, value in zip(nodes, values, strict=True):
+        found = fn.when(fn.col("node") == node, fn.lit(value).cast("bigint")).otherwise(found)
+    return found
+
+
+# ---- the audit ----
+
+
+@attrs.frozen(kw_only=True)
+class ReplicasEqual:
+    """The audit; see the module."""
+
+    name: str = "replicas_equal"
+    claim: str = (
+        "The nodes' logs of a group are identical byte for byte wherever two of them have a record."
+    )
+    severity: Severity = "error"
+
+    def judge(self, evidence: Evidence) -> Judged:
+        groups = groups_in(evidence.data)
+        known = committed(evidence.events) if any(group.is_ledger for group in groups) else {}
+        judged = [_judge_group(evidence.spark, group, sure_below(group, known)) for group in groups]
+        return (
+            joined(judged)
+            if judged
+            else Judged(
+                findings=0, witnesses=(), checked=Checked(rows=0), note="no node has a log here"
+            )
+        )
+
+
+def _judge_group(spark: SparkSession, group: GroupStores, sure: Mapping[str, int]) -> Judged:
+    notes = [f"{group.name}: {node} has no log here" for node in group.missing]
+    if len(group.nodes) < 2:
+        notes.append(f"{group.name}: only {group.nodes[0]} has a log: nothing to compare")
+        return Judged(findings=0, witnesses=(), checked=Checked(rows=0), note="; ".join(notes))
+    for node, end in sure.items():
+        if not group.is_ledger and end != NOWHERE:
+            notes.append(f"{group.name}: from {end} on {node}'s log is its own, not compared")
+    columns = ["node", "offset", "size", "damage", "record_crc"]
+    columns += ["index", "term"] if group.is_ledger else []
+    try:
+        found = places(read_logs(spark, group, columns), group, sure).persist()
+        try:
+            logs = extents(found, group.nodes, group.name)
+            findings, witnesses = collect(differences(found, group.nodes, logs))
+            notes += [f"{group.name}: torn end: {text}" for text in torn(found, group.nodes)]
+        finally:
+            found.unpersist()
+    except PySparkException as error:
+        return unreadable(group, error, notes)
+    return Judged(
+        findings=findings,
+        witnesses=tuple({"group": group.name, **each} for each in witnesses),
+        checked=Checked(rows=sum(log.records for log in logs), logs=logs),
+        note="; ".join(notes),
+    )
+
+
+def unreadable(group: GroupStores, error: PySparkException, notes: Sequence[str]) -> Judged:
+    """A log that cannot be read is a finding. Raises: what is no source's word."""
+    said = line_of(error)
+    if said is None:
+        raise error
+    witness: Witness = {"group": group.name, "place": None, "what": said, "nodes": []}
+    return Judged(findings=1, witnesses=(witness,), checked=Checked(rows=0), note="; ".join(notes))
+
+
+def joined(judged: Sequence[Judged]) -> Judged:
+    """What was found of several groups."""
+    witnesses = tuple(witness for each in judged for witness in each.witnesses)
+    return Judged(
+        findings=sum(each.findings for each in judged),
+        witnesses=witnesses[:WITNESSES_MAX],
+        checked=Checked(
+            rows=sum(each.checked.rows for each in judged),
+            logs=tuple(log for each in judged for log in each.checked.logs),
+        ),
+        note="; ".join(each.note for each in judged if each.note),
+    )
+
+
+REPLICAS_EQUAL: Final = ReplicasEqual()

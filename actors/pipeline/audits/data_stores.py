@@ -1,0 +1,194 @@
+"""Where the nodes' logs lie in a data directory, and what the nodes themselves say of them.
+
+| File below DATA_DIR | What is taken from it |
+|---|---|
+| NODE/groups/GROUP/commitlog | the log of a classic group |
+| NODE/groups/GROUP/data | the log of a DLedger group |
+| NODE/identity.json | the group's members, and which reigns the node's log comes from |
+
+Needs no Spark. What a broker left, or a copy without identities, is read as it is: then nothing is
+known of reigns, and every node that is there counts as all that there are.
+"""
+
+from __future__ import annotations
+
+import glob
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from actors.pipeline.errors import PipelineError
+from actors.pipeline.places import Place
+from actors.pipeline.sources.formats import COMMIT_LOG, DLEDGER, Format
+
+_LISTED: Final = re.compile(r"[^\s,\[\]\"']+")
+History: TypeAlias = tuple[tuple[int, int, int], ...]
+"""Reigns of a log, oldest first: number, token, the offset where it began."""
+_BEFORE_REIGNS: Final[History] = ((0, 0, 0),)
+
+
+@attrs.frozen(kw_only=True)
+class Store:
+    """One node's store of a group.
+
+    Attributes:
+        root: the folder that holds the log's.
+        history: which reigns the log comes from; None: nobody says it.
+    """
+
+    node: str
+    root: Place
+    history: History | None = None
+
+    @property
+    def path(self) -> str:
+        """As the sources take it: no character of it stands for others."""
+        name = str(self.root)
+        return name if ":/" in name else glob.escape(name)
+
+
+@attrs.frozen(kw_only=True)
+class GroupStores:
+    """All that there is of a group.
+
+    Attributes:
+        form: of its logs.
+        stores: by node, sorted; of all nodes that have such a log.
+        missing: members that have none here.
+    """
+
+    name: str
+    form: Format
+    stores: tuple[Store, ...]
+    missing: tuple[str, ...] = ()
+
+    @property
+    def is_ledger(self) -> bool:
+        return self.form is DLEDGER
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        return tuple(store.node for store in self.stores)
+
+
+def groups_in(data: Place) -> tuple[GroupStores, ...]:
+    """The groups of which any node has a log, by name.
+
+    Raises:
+        PipelineError: an identity.json is none, or a group is classic here and DLedger's there.
+    """
+    found: dict[str, dict[str, tuple[Format, Store]]] = {}
+    members: dict[str, set[str]] = {}
+    for node, folder in _nodes(data):
+        identity = (folder / "identity.json").read_json() or {}
+        settings = _object(identity.get("settings"))
+        for name in (folder / "groups").children():
+            members.setdefault(name, set()).update(_members(settings, name))
+            root = folder / "groups" / name
+            form = _form_of(root)
+            if form is not None:
+                history = _history(_object(identity.get("records")).get(name))
+                store = Store(node=node, root=root, history=history)
+                found.setdefault(name, {})[node] = form, store
+    return tuple(_group(name, found[name], members[name]) for name in sorted(found))
+
+
+def in_memory(data: Place) -> set[str]:
+    """Groups that keep their entries in memory: nobody has a log of those."""
+    found = set()
+    for _, folder in _nodes(data):
+        settings = _object(((folder / "identity.json").read_json() or {}).get("settings"))
+        for key, value in settings.items():
+            if key.endswith(".store") and str(value).strip('"') == "memory":
+                found.add(key.removeprefix("groups.").removesuffix(".store"))
+    return found
+
+
+def _group(name: str, found: Mapping[str, tuple[Format, Store]], members: set[str]) -> GroupStores:
+    stores = tuple(store for _, store in (found[node] for node in sorted(found)))
+    forms = {form.name: form for form, _ in found.values()}
+    if len(forms) > 1:
+        said = ", ".join(f"{node}: {found[node][0].name}" for node in sorted(found))
+        raise PipelineError(f"group {name}: its nodes' logs are of two formats: {said}")
+    missing = tuple(sorted(members - set(found)))
+    return GroupStores(name=name, form=next(iter(forms.values())), stores=stores, missing=missing)
+
+
+def _nodes(data: Place) -> list[tuple[str, Place]]:
+    """Nodes with stores, and their folders; the data directory may be one node's own."""
+    if (data / "groups").is_folder():
+        return [(str(data).rpartition("/")[2], data)]
+    folders = [(name, data / name) for name in data.children()]
+    return [(name, folder) for name, folder in folders if (folder / "groups").is_folder()]
+
+
+def _form_of(root: Place) -> Format | None:
+    return next((form for form in (COMMIT_LOG, DLEDGER) if (root / form.inner).is_folder()), None)
+
+
+def _members(settings: Mapping[str, Any], group: str) -> set[str]:
+    """The group's members that are nodes of ours, as a node's settings name them."""
+    keys = (f"groups.{group}.{key}" for key in ("master", "slaves", "members"))
+    said = " ".join(str(settings.get(key, "")) for key in keys)
+    return {word for word in _LISTED.findall(said) if f"nodes.{word}" in settings}
+
+
+def _history(record: Any) -> History | None:
+    """Of a group's record in an identity; None where that is none."""
+    reigns = _object(record).get("history")
+    if not isinstance(reigns, list):
+        return None
+    found = tuple(
+        (int(each["number"]), int(each["token"]), int(each["start_bytes"]))
+        for each in map(_object, reigns)
+        if all(isinstance(each.get(key), int) for key in ("number", "token", "start_bytes"))
+    )
+    return found or _BEFORE_REIGNS
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+# ---- where logs part ----
+
+
+def shared_end(one: History, other: History) -> float:
+    """Up to which offset two logs have to be equal: where the first of them leaves the last reign
+    that both have part in; infinite if neither does. Within a reign, one master wrote.
+    """
+    common = [reign for reign in one if reign in other]
+    if not common:
+        return 0
+    ends = [_end_of(history, common[-1]) for history in (one, other)]
+    return min(ends)
+
+
+def _end_of(history: History, reign: tuple[int, int, int]) -> float:
+    behind = history[history.index(reign) + 1 :]
+    return behind[0][2] if behind else math.inf
+
+
+def own_from(stores: tuple[Store, ...]) -> dict[str, float]:
+    """From which offset on each node's log is its own alone: a master that was followed by another
+    one may have written on, and keeps that until somebody says `resync`. Infinite for all others.
+
+    The log that the others are held against is that of the newest promotion.
+    """
+    told = [store for store in stores if store.history is not None]
+    if not told:
+        return {store.node: math.inf for store in stores}
+    newest = max(told, key=lambda store: (_last(store)[0], len(store.history or ())))
+    assert newest.history is not None
+    return {
+        store.node: math.inf if store.history is None else shared_end(store.history, newest.history)
+        for store in stores
+    }
+
+
+def _last(store: Store) -> tuple[int, int, int]:
+    assert store.history
+    return store.history[-1]

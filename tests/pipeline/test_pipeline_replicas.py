@@ -1,0 +1,176 @@
+"""The audit of replicas: what differs between logs that ought to be equal, and what may differ."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lines_kit import Boot, events_of
+from pyspark.sql import SparkSession
+from stores_kit import (
+    NODES,
+    classic,
+    end_at,
+    identity,
+    judged,
+    ledger,
+    overwrite,
+    root,
+)
+
+from actors.events import dledger
+from actors.pipeline.audits.data_replicas import REPLICAS_EQUAL
+from actors.pipeline.audits.data_stores import groups_in, own_from, shared_end
+from actors.pipeline.errors import PipelineError
+from actors.pipeline.places import Place
+from wire.dledger_entry import encode_entry, new_entry
+
+A, B, C = (0, 11, 0), (0, 12, 500), (1, 13, 400)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ((A,), (A,), math.inf),
+        ((A,), (A, B), 500),
+        ((A, B), (A, B), math.inf),
+        ((A, B), (A, C), 400),
+        ((A,), (C,), 0),
+        (((0, 0, 0),), ((0, 0, 0), B), 500),
+    ],
+)
+def test_logs_part_where_the_first_leaves_the_last_reign_of_both(
+    one: Any, other: Any, expected: float
+) -> None:
+    assert shared_end(one, other) == shared_end(other, one) == expected
+
+
+def test_groups_and_their_members_are_found(tmp_path: Path) -> None:
+    classic(tmp_path, "orders", 1)
+    ledger(tmp_path, "ledger", 1, NODES[:2])
+    root(tmp_path, "n0", "memory").mkdir()
+    identity(
+        tmp_path, "n0", {"orders": [A, C]}, groups__orders__master="n0",
+        groups__orders__slaves="[n1, n2]", groups__ledger__members="[n0, n1, n2]",
+    )  # fmt: skip
+    identity(tmp_path, "n1", {"orders": [A, B]})
+    by_ledger, orders = groups_in(Place(str(tmp_path)))
+    assert (by_ledger.name, by_ledger.nodes, by_ledger.missing) == ("ledger", NODES[:2], ("n2",))
+    assert (orders.name, orders.nodes, orders.missing) == ("orders", NODES, ())
+    assert own_from(orders.stores) == {"n0": math.inf, "n1": 400, "n2": math.inf}
+    alone = groups_in(Place(str(tmp_path / "n2")))
+    assert [(group.name, group.nodes) for group in alone] == [("orders", ("n2",))]
+
+
+def test_a_group_of_two_formats_is_refused_in_one_line(tmp_path: Path) -> None:
+    classic(tmp_path, "orders", 1, ["n0"])
+    ledger(tmp_path, "orders", 1, ["n1"])
+    with pytest.raises(PipelineError, match=r"group orders: .* of two formats: n0: rocketmq"):
+        groups_in(Place(str(tmp_path)))
+
+
+def by_group(witnesses: Any) -> dict[str, list[tuple[Any, str, list[str]]]]:
+    found: dict[str, list[tuple[Any, str, list[str]]]] = {}
+    for each in witnesses:
+        assert isinstance(each, Mapping)
+        found.setdefault(each["group"], []).append((each["place"], each["what"], each["nodes"]))
+    return found
+
+
+def test_logs_that_may_differ(spark: SparkSession, tmp_path: Path) -> None:
+    """Heads that expired, tails that are on their way or torn, and a tail of its own."""
+    log = classic(tmp_path, "orders")
+    oldest = min((root(tmp_path, "n1", "orders") / "commitlog").iterdir())
+    oldest.unlink()
+    end_at(tmp_path, "n2", "orders", log.offsets[20] + 50)
+    log = classic(tmp_path, "parted")
+    overwrite(tmp_path, "n0", "parted", log.offsets[25] + 19, b"\1")
+    reigns = [(0, 1, 0)]
+    for node in NODES:
+        later = [] if node == "n0" else [(1, 2, log.offsets[24])]
+        identity(tmp_path, node, {"parted": reigns + later})
+    verdict = judged(spark, REPLICAS_EQUAL, tmp_path)
+    assert (verdict.verdict, verdict.witnesses) == ("held", ())
+    found = {(each.group, each.node): each for each in verdict.checked.logs}
+    begin = int(sorted((root(tmp_path, "n1", "orders") / "commitlog").iterdir())[0].name)
+    assert (found["orders", "n0"].first, found["orders", "n0"].records) == (0, 30)
+    assert found["orders", "n1"].first == begin > 0
+    assert found["orders", "n2"].last == log.offsets[19]
+    assert found["parted", "n0"].last == log.offsets[23]
+    assert found["parted", "n1"].records == 30
+    size = sum(each.records for each in verdict.checked.logs)
+    assert verdict.checked.rows == size == 30 + found["orders", "n1"].records + 20 + 24 + 60
+    assert f"orders: torn end: n2 at {log.offsets[20]}" in verdict.note
+    assert f"parted: from {log.offsets[24]} on n0's log is its own" in verdict.note
+
+
+def test_logs_that_must_not_differ(spark: SparkSession, tmp_path: Path) -> None:
+    """A byte outside of the body; a body; a record that stands elsewhere; a whole file."""
+    log = classic(tmp_path, "flag")
+    overwrite(tmp_path, "n1", "flag", log.offsets[7] + 19, b"\1")
+    classic(tmp_path, "body")
+    overwrite(tmp_path, "n2", "body", log.offsets[3] + 100, b"else")
+    classic(tmp_path, "file")
+    files = sorted((root(tmp_path, "n0", "file") / "commitlog").iterdir())
+    files[1].unlink()
+    starts = [int(file.name) for file in files]
+    verdict = judged(spark, REPLICAS_EQUAL, tmp_path)
+    assert verdict.verdict == "violated"
+    found = by_group(verdict.witnesses)
+    assert found["flag"] == [(log.offsets[7], "the records differ", list(NODES))]
+    assert (log.offsets[3], "body CRC is wrong", ["n2"]) in found["body"]
+    assert (log.offsets[3], "no such record", ["n2"]) in found["body"]
+    lost = [at for at in log.offsets if starts[1] <= at < starts[2]]
+    assert (starts[1], "a file is missing here", ["n0"]) in found["file"]
+    missing = [
+        at for at, what, nodes in found["file"] if (what, nodes) == ("no such record", ["n0"])
+    ]
+    assert missing == lost
+    assert verdict.findings == 1 + 2 + 1 + len(lost)
+
+
+def test_members_agree_on_what_they_called_committed(spark: SparkSession, tmp_path: Path) -> None:
+    """A deposed leader may keep entries of another term, while it does not call them committed."""
+    for group in ("stale", "committed", "bytes"):
+        log = ledger(tmp_path, group)
+        other = encode_entry(new_entry(index=29, term=2, pos=log.end - 258, body=bytes(210)))
+        if group == "bytes":
+            other = encode_entry(new_entry(index=29, term=1, pos=log.end - 258, body=bytes(210)))
+        assert log.end - 258 == log.end - len(other)
+        overwrite(tmp_path, "n2", group, log.end - 258, other)
+        shutil.rmtree(root(tmp_path, "n2", group) / "index")
+    boot = Boot("n0")
+    two = Boot("n2")
+    for group, last in (("stale", 28), ("committed", 29), ("bytes", 28)):
+        boot.say(1, f"{group}/entry_pusher", dledger.CommittedRose(session=1, index=29))
+        two.say(1, f"{group}/entry_pusher", dledger.CommittedRose(session=1, index=last))
+    verdict = judged(spark, REPLICAS_EQUAL, tmp_path, events_of(spark, boot, two))
+    assert by_group(verdict.witnesses) == {
+        "bytes": [(29, "the records differ", list(NODES))],
+        "committed": [(29, "committed in two terms", ["n0", "n2"])],
+    }
+    assert verdict.checked.rows == 3 * 90
+    assert {(each.first, each.last) for each in verdict.checked.logs} == {(0, 29)}
+
+
+def test_what_cannot_be_compared_is_said(spark: SparkSession, tmp_path: Path) -> None:
+    """No logs; one log; a node's directory that is missing; files that are no log."""
+    verdict = judged(spark, REPLICAS_EQUAL, tmp_path)
+    assert (verdict.verdict, verdict.note) == ("not_applicable", "no node has a log here")
+    classic(tmp_path, "orders", 5, ["n0"])
+    identity(tmp_path, "n0", {}, groups__orders__slaves="[n1]", groups__orders__master="n0")
+    verdict = judged(spark, REPLICAS_EQUAL, tmp_path)
+    assert verdict.verdict == "not_applicable"
+    assert "orders: n1 has no log here; orders: only n0 has a log" in verdict.note
+    log = root(tmp_path, "n1", "orders") / "commitlog"
+    log.mkdir(parents=True)
+    (log / "00000000000000000000").write_bytes(bytes(100))
+    (log / "00000000000000000050").write_bytes(b"what is this?")
+    verdict = judged(spark, REPLICAS_EQUAL, tmp_path)
+    (witness,) = verdict.witnesses
+    assert verdict.verdict == "violated"
+    assert str(witness["what"]).endswith("files of two sizes, or of two logs")
