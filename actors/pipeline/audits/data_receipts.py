@@ -1,0 +1,292 @@
+"""Whether what a client was told to be acknowledged can be read at the end, from its own record.
+
+A receipt names the places of its first and last record, how many they are, how many nodes had them,
+and a CRC of the lines that were fed (`data_record`). Held against the nodes' logs, as the sources
+read them: whole records, their own CRCs right.
+
+| A node's log | Then |
+|---|---|
+| has these records there, these lines, in this order | it is a holder |
+| begins behind them, or is empty | it may have had them: one copy less is needed |
+| ends before them | no holder |
+| has that stretch, and something else in it | a finding, unless that tail is its own, or is not \
+called committed by its member |
+
+Fewer holders than the receipt's copies (at least one, less the members without a log here) are a
+finding. Lines may be in the logs a second time, after an outage: that breaks no promise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as fn
+
+from actors.pipeline.audits.audit import Evidence, Judged, collect
+from actors.pipeline.audits.data_record import Record, records_in
+from actors.pipeline.audits.data_replicas import (
+    by_node,
+    committed,
+    joined,
+    names_of,
+    read_logs,
+    sure_below,
+    unreadable,
+)
+from actors.pipeline.audits.data_stores import GroupStores, groups_in, in_memory
+from actors.pipeline.verdicts import WITNESSES_MAX, Checked, CheckedLog, Severity, Witness
+
+_SHIFT: Final = {False: 20, True: 10}
+"""Bits of a place that a bucket of the join leaves out, of bytes and of indexes."""
+_BATCHES: Final = (
+    "batch bigint, line bigint, count bigint, first bigint, last bigint, copies bigint, crc bigint"
+)
+
+
+def batches_of(spark: SparkSession, record: Record) -> DataFrame:
+    """The receipts, numbered."""
+    rows = [
+        {"batch": number, **attrs.asdict(each, filter=lambda field, _: field.name != "session")}
+        for number, each in enumerate(record.receipts)
+    ]
+    names = [word.split()[0] for word in _BATCHES.split(", ")]
+    schema = pa.schema([(name, pa.int64()) for name in names])
+    return spark.createDataFrame(pa.Table.from_pylist(rows, schema), _BATCHES)
+
+
+def found_in(rows: DataFrame, batches: DataFrame, group: GroupStores) -> DataFrame:
+    """What lies where receipts point.
+
+    Columns: node, batch (null: where none points), records, bytes, low, high, crc (of the bodies,
+    `actors.cluster.feed_record.digest`).
+    """
+    shift = _SHIFT[group.is_ledger]
+    stretches = batches.select(
+        "batch",
+        "first",
+        "last",
+        fn.explode(fn.sequence(fn.shiftright("first", shift), fn.shiftright("last", shift))).alias(
+            "bucket"
+        ),
+    )
+    good = rows.where(fn.col("damage").isNull()).select(
+        "node", fn.col("index" if group.is_ledger else "offset").alias("place"), "size", "body"
+    )
+    is_there = (fn.shiftright("place", shift) == fn.col("bucket")) & fn.col("place").between(
+        fn.col("first"), fn.col("last")
+    )
+    line = fn.when(
+        fn.col("batch").isNotNull(), fn.struct("place", fn.col("body").cast("string").alias("text"))
+    )
+    lines = fn.transform(fn.array_sort(fn.collect_list(line)), lambda each: each["text"])
+    return (
+        good.join(fn.broadcast(stretches), is_there, "left")
+        .groupBy("node", "batch")
+        .agg(
+            fn.count(fn.lit(1)).alias("records"),
+            fn.sum("size").alias("bytes"),
+            fn.min("place").alias("low"),
+            fn.max("place").alias("high"),
+            fn.crc32(fn.array_join(lines, "\n")).alias("crc"),
+        )
+    )
+
+
+def extents(found: DataFrame, group: str) -> tuple[CheckedLog, ...]:
+    """How much of each node's log was read."""
+    rows = (
+        found.groupBy("node")
+        .agg(fn.sum("records"), fn.sum("bytes"), fn.min("low"), fn.max("high"))
+        .collect()
+    )
+    return tuple(
+        CheckedLog(
+            group=group, node=row[0], records=row[1], size_bytes=row[2], first=row[3], last=row[4]
+        )
+        for row in sorted(rows)
+    )
+
+
+def standing(
+    found: DataFrame,
+    batches: DataFrame,
+    nodes: Sequence[str],
+    logs: Sequence[CheckedLog],
+    sure: Mapping[str, int],
+) -> DataFrame:
+    """Each receipt with bits for nodes: holders; gone (may have had it); due (must have it)."""
+    at = {name: fn.col(f"batches.{name}") for name in ("first", "last", "count", "crc")}
+    same = (fn.col("records") == at["count"]) & (fn.col("low") == at["first"])
+    same &= (fn.col("high") == at["last"]) & fn.coalesce(
+        fn.col("found.crc") == at["crc"], fn.lit(True)
+    )
+    bits = by_node(nodes, [1 << number for number in range(len(nodes))])
+    holders = (
+        found.alias("found")
+        .join(batches.alias("batches"), "batch")
+        .where(same)
+        .groupBy("batch")
+        .agg(fn.bit_or(bits).alias("holders"))
+    )
+    gone: Column = fn.lit(0)
+    due: Column = fn.lit(0)
+    extent = {log.node: log for log in logs}
+    for number, node in enumerate(nodes):
+        log = extent.get(node)
+        is_gone = fn.lit(True) if log is None else fn.col("first") < log.first
+        gone = gone.bitwiseOR(fn.when(is_gone, 1 << number).otherwise(0))
+        if log is not None:
+            end = min(log.last, sure[node] - 1)
+            is_due = (fn.col("first") >= log.first) & (fn.col("last") <= end)
+            due = due.bitwiseOR(fn.when(is_due, 1 << number).otherwise(0))
+    return batches.join(holders, "batch", "left").select(
+        *batches.columns,
+        fn.coalesce("holders", fn.lit(0)).alias("holders"),
+        gone.cast("bigint").alias("gone"),
+        due.cast("bigint").alias("due"),
+    )
+
+
+def lost(stood: DataFrame, nodes: Sequence[str], missing: int) -> DataFrame:
+    """Receipts that are not kept: line, count, first, last, what, nodes."""
+    other = fn.col("due").bitwiseAND(fn.bitwise_not("holders"))
+    away = fn.bit_count("gone") + fn.lit(missing)
+    needed = fn.greatest(fn.col("copies"), fn.lit(1)) - away
+    few = fn.bit_count("holders") < needed
+    what = fn.when(other != 0, "something else is there").when(
+        few,
+        fn.concat(
+            fn.lit("on "), fn.bit_count("holders"), fn.lit(" nodes, acknowledged on "), "copies"
+        ),
+    )
+    shown = fn.when(other != 0, other).otherwise(fn.col("holders"))
+    return (
+        stood.withColumn("what", what)
+        .where(fn.col("what").isNotNull())
+        .select("line", "count", "first", "last", "what", names_of(shown, nodes))
+    )
+
+
+# ---- the audit ----
+
+
+@attrs.frozen(kw_only=True)
+class AcknowledgedReadable:
+    """The audit; see the module."""
+
+    name: str = "acknowledged_readable"
+    claim: str = (
+        "All that the feed was told to be acknowledged is in the logs at the end, as it was fed, "
+        "on as many nodes as its receipt named."
+    )
+    severity: Severity = "error"
+
+    def judge(self, evidence: Evidence) -> Judged:
+        groups = {group.name: group for group in groups_in(evidence.data)}
+        records = records_in(evidence.data, tuple(groups))
+        if not records:
+            return _nothing("no feed record here: DATA_DIR/feed/GROUP.jsonl")
+        known = (
+            committed(evidence.events) if any(group.is_ledger for group in groups.values()) else {}
+        )
+        unkept = in_memory(evidence.data)
+        judged = []
+        for record in records:
+            group = groups.get(record.group)
+            if group is not None:
+                judged.append(_judge_group(evidence.spark, group, record, known))
+            elif record.group in unkept:
+                judged.append(_nothing(f"{record.group}: its entries are in memory only"))
+            elif record.receipts:
+                judged.append(_no_log(record))
+            judged.append(_unread(record))
+        return joined(judged)
+
+
+def _nothing(note: str) -> Judged:
+    return Judged(findings=0, witnesses=(), checked=Checked(rows=0), note=note)
+
+
+def _no_log(record: Record) -> Judged:
+    what = f"{len(record.receipts)} receipts, and no node has a log of the group here"
+    return _found([{"group": record.group, "what": what}])
+
+
+def _unread(record: Record) -> Judged:
+    """Lines of the record that are none."""
+    return _found(
+        [
+            {"group": record.group, "what": f"{file}: line {number} is no row of a record: {shown}"}
+            for file, number, shown in record.problems
+        ]
+    )
+
+
+def _found(witnesses: Sequence[Witness]) -> Judged:
+    return Judged(
+        findings=len(witnesses),
+        witnesses=tuple(witnesses[:WITNESSES_MAX]),
+        checked=Checked(rows=0),
+    )
+
+
+def _judge_group(
+    spark: SparkSession,
+    group: GroupStores,
+    record: Record,
+    known: Mapping[tuple[str, str], int],
+) -> Judged:
+    notes = _notes(group, record)
+    sure = sure_below(group, known)
+    columns = ["node", "offset", "size", "damage", "body"] + ["index"] * group.is_ledger
+    batches = batches_of(spark, record)
+    try:
+        found = found_in(read_logs(spark, group, columns), batches, group).persist()
+        try:
+            logs = extents(found, group.name)
+            stood = standing(found, batches, group.nodes, logs, sure)
+            findings, witnesses = collect(lost(stood, group.nodes, len(group.missing)))
+            sums = _sums(stood, len(group.nodes))
+        finally:
+            found.unpersist()
+    except PySparkException as error:
+        return unreadable(group, error, notes)
+    if sums["expired"]:
+        notes.append(f"{group.name}: {sums['expired']} receipts are older than all logs")
+    return Judged(
+        findings=findings,
+        witnesses=tuple({"group": group.name, **each} for each in witnesses),
+        checked=Checked(rows=sums["records"] or 0, logs=logs),
+        note="; ".join(notes),
+    )
+
+
+def _notes(group: GroupStores, record: Record) -> list[str]:
+    notes = [f"{group.name}: {node} has no log here" for node in group.missing]
+    unproved = sum(each.crc is None for each in record.receipts)
+    if unproved:
+        notes.append(f"{group.name}: {unproved} receipts without a CRC: only places are compared")
+    if record.out_of_order:
+        notes.append(f"{group.name}: {record.out_of_order} receipts lie before earlier lines")
+    return notes
+
+
+def _sums(stood: DataFrame, nodes: int) -> dict[str, Any]:
+    """Records of receipts that were judged, and receipts that are older than all logs."""
+    is_old = fn.bit_count("gone") == nodes
+    return (
+        stood.agg(
+            fn.sum(fn.when(~is_old, fn.col("count"))).alias("records"),
+            fn.count_if(is_old).alias("expired"),
+        )
+        .collect()[0]
+        .asDict()
+    )
+
+
+ACKNOWLEDGED_READABLE: Final = AcknowledgedReadable()

@@ -1,0 +1,129 @@
+"""The feed's own record of what was acknowledged, DATA_DIR/feed/GROUP.jsonl and GROUP.1.jsonl.
+
+Its form is `actors.cluster.feed_record`'s. It is evidence against the nodes, so a line that is none
+is counted and named; only a file's last line may be torn. Needs no Spark.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import attrs
+
+from actors.pipeline import event_files
+from actors.pipeline.places import Place
+
+FOLDER: Final = "feed"
+_SUFFIX: Final = ".jsonl"
+_OLDER: Final = ".1"
+_SHOWN_CHARS: Final = 60
+
+
+@attrs.frozen(kw_only=True)
+class Receipt:
+    """What one receipt said, and what was fed for it.
+
+    Attributes:
+        session: of the feed, from 0 in each file.
+        line: number of the first line in its source, from 0; `count` of them.
+        first, last: places of the first record and of the last one.
+        copies: nodes that had all of it by then; 0: the record does not say it.
+        crc: of the lines; None: the record is of an older version.
+    """
+
+    session: int
+    line: int
+    count: int
+    first: int
+    last: int
+    copies: int
+    crc: int | None
+
+
+@attrs.frozen(kw_only=True)
+class Record:
+    """What was recorded for one group.
+
+    Attributes:
+        problems: lines that are none of a record: file, number from 1, what is there.
+    """
+
+    group: str
+    receipts: tuple[Receipt, ...]
+    problems: tuple[tuple[str, int, str], ...] = ()
+
+    @property
+    def out_of_order(self) -> int:
+        """Receipts that lie before one for earlier lines: their lines were sent again."""
+        highest: dict[int, int] = {}
+        found = 0
+        for each in sorted(self.receipts, key=lambda each: (each.session, each.line)):
+            found += each.first < highest.get(each.session, -1)
+            highest[each.session] = max(each.first, highest.get(each.session, -1))
+        return found
+
+
+def records_in(data: Place, groups: Sequence[str]) -> tuple[Record, ...]:
+    """The records of a data directory, by group.
+
+    Args:
+        groups: that have logs; so that GROUP.1.jsonl is told from the record of a group "GROUP.1".
+    """
+    files: dict[str, list[Place]] = {}
+    for name in (data / FOLDER).children():
+        if name.endswith(_SUFFIX):
+            bare = name.removesuffix(_SUFFIX)
+            group = bare if bare in groups else bare.removesuffix(_OLDER)
+            files.setdefault(group, []).append(data / FOLDER / name)
+    return tuple(_read(group, files[group]) for group in sorted(files))
+
+
+def _read(group: str, files: Sequence[Place]) -> Record:
+    receipts: list[Receipt] = []
+    problems: list[tuple[str, int, str]] = []
+    session = 0
+    for file in files:
+        for number, row in _rows(event_files.read_bytes(str(file))):
+            match row:
+                case {"kind": "opened", "source": str(), "line": int()}:
+                    session += 1
+                case {"kind": "ended"}:
+                    pass
+                case {
+                    "kind": "acked",
+                    "line": int(),
+                    "count": int(),
+                    "first": int(),
+                    "last": int(),
+                }:
+                    receipts.append(_receipt(session, row))
+                case _:
+                    shown = str(row)[:_SHOWN_CHARS]
+                    problems.append((str(file), number, shown))
+    return Record(group=group, receipts=tuple(receipts), problems=tuple(problems))
+
+
+def _receipt(session: int, row: dict[str, Any]) -> Receipt:
+    copies, crc = row.get("copies"), row.get("crc")
+    return Receipt(
+        session=session,
+        line=row["line"],
+        count=row["count"],
+        first=row["first"],
+        last=row["last"],
+        copies=copies if isinstance(copies, int) else 0,
+        crc=crc if isinstance(crc, int) else None,
+    )
+
+
+def _rows(data: bytes) -> Iterator[tuple[int, Any]]:
+    """Each line's number and what it says; its text if that is no JSON. Not a torn last line."""
+    *lines, rest = data.split(b"\n")
+    for number, line in enumerate(lines, 1):
+        try:
+            yield number, json.loads(line)
+        except (ValueError, RecursionError):
+            if number < len(lines) or rest:
+                yield number, line.decode("utf-8", "replace")
