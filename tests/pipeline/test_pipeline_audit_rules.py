@@ -1,0 +1,149 @@
+"""Where an audit has to look closely: what counts as a copy, what may go, and what force excuses.
+
+What the golden run has, and each plain violation of it, is in the matrix.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from lines_kit import Boot, events_of
+from pyspark.sql import DataFrame, SparkSession
+
+from actors.events import dledger, ha, node, roles, store
+from actors.pipeline.audits import commits, copies, kept, logs
+
+MEMBERS = ("n0", "n1", "n2")
+
+
+def promise(
+    mode: str = "classic", durability: str = "synced", store: str = "file", java: str = ""
+) -> node.GroupConfigured:
+    return node.GroupConfigured(
+        mode=mode,
+        members=MEMBERS,
+        java_members=(java,) if java else (),
+        sure_copies=2,
+        durability=durability,
+        store=store,
+    )
+
+
+def opening(number: int, start: int, forced: bool = False) -> roles.GroupOpened:
+    return roles.GroupOpened(number=number, token=1, start_bytes=start, heard=(), forced=forced)
+
+
+def acked(slave: str, offset: int) -> ha.SlaveAcked:
+    return ha.SlaveAcked(slave=slave, connection=1, offset_bytes=offset)
+
+
+def answered(end: int) -> ha.AppendsAcknowledged:
+    return ha.AppendsAcknowledged(first_bytes=0, next_bytes=end, appends=1, records=1)
+
+
+def recovered(end: int) -> store.RecoveryFinished:
+    return store.RecoveryFinished(
+        was_clean=False,
+        scanned_from_bytes=0,
+        end_bytes=end,
+        record_count=0,
+        kept_bytes=0,
+        reason="",
+    )
+
+
+def removed(index: int, end: int, following: int) -> dledger.LedgerTruncated:
+    return dledger.LedgerTruncated(session=1, index=index, end=end, next=following)
+
+
+def copies_of(boot: Boot) -> None:
+    """Who counts: n1 of `mixed`, n1 and the Java slave n2 of `loose`, and nobody unknown."""
+    boot.say(0, "mixed", promise(java="n2"))
+    boot.say(0, "loose", promise(durability="written", java="n2"))
+    for group in ("mixed", "loose"):
+        boot.say(0, f"roles/{group}", opening(0, 0))
+        place = f"{group}/group_transfer"
+        boot.say(1, place, acked("n1", 100))
+        boot.say(1, place, answered(100))
+        boot.say(2, place, acked("n2", 200))
+        boot.say(2, place, answered(200))
+        boot.say(3, place, acked("n9", 300))
+        boot.say(3, place, answered(300))
+        boot.say(3, place, acked("n1", 300))
+
+
+def reigns_of(n0: Boot, n1: Boot) -> None:
+    """`forced` loses by force only; `again` is opened by its own master below what it answered."""
+    steps = (("forced", n0, 0, 0, 100), ("forced", n1, 2, 80, 90), ("forced", n0, 3, 85, 95))
+    for group, boot, number, start, end in steps:
+        boot.say(0, f"roles/{group}", opening(number, start, forced=number == 2))
+        boot.say(0, f"{group}/group_transfer", answered(end))
+    for start, end in ((0, 100), (100, 120), (110, 130)):
+        n0.say(0, "roles/again", opening(0, start))
+        n0.say(0, "again/group_transfer", answered(end))
+
+
+def cuts_of(first: Boot, second: Boot) -> None:
+    """Logs that come back shorter: one promises that they do not, one says nothing of power."""
+    for group, durability in (("sure", "synced"), ("loose_cut", "written")):
+        first.say(0, group, promise(durability=durability))
+        first.say(0, f"{group}/storage/store", recovered(0))
+        first.say(0, f"roles/{group}", opening(0, 0))
+        first.say(1, f"{group}/group_transfer", answered(100))
+        second.say(9, group, promise(durability=durability))
+        second.say(9, f"{group}/storage/store", recovered(40))
+
+
+def removals_of(boot: Boot) -> None:
+    """A member of a group in memory began with nothing, and may remove what it once committed."""
+    for group, where in (("kept", "file"), ("gone", "memory")):
+        handler = f"{group}/entry_pusher/entry_handler"
+        boot.say(0, group, promise("dledger", store=where))
+        boot.say(1, handler, dledger.CommittedRose(session=1, index=7))
+        boot.say(2, handler, removed(8, 9, 8))
+        boot.say(3, handler, removed(0, 9, 50))
+        boot.say(4, handler, removed(7, 9, 7))
+        boot.say(4, handler, removed(0, 9, -1))  # of a version that does not tell
+
+
+@pytest.fixture(scope="module")
+def events(spark: SparkSession) -> DataFrame:
+    n0, n1, again = Boot("n0"), Boot("n1"), Boot("n0", boot=2)
+    copies_of(n0)
+    reigns_of(n0, n1)
+    cuts_of(n0, again)
+    removals_of(n1)
+    return events_of(spark, n0, n1, again).cache()
+
+
+def found(table: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in table.select(*columns).collect())
+
+
+def test_only_members_that_sync_are_copies_of_a_synced_group(events: DataFrame) -> None:
+    broken = found(copies.too_few_copies(events), "group", "next_bytes", "slaves")
+    of_both = [each for each in broken if each[0] in ("loose", "mixed")]
+    assert of_both == [("loose", 300, []), ("mixed", 200, []), ("mixed", 300, [])]
+
+
+def test_what_force_gave_up_is_no_finding_and_later_losses_are(events: DataFrame) -> None:
+    broken = found(kept.opened_below(events), "group", "number", "start", "before")
+    assert broken == [("again", 0, 110, 120), ("forced", 3, 85, 90)]
+
+
+def test_a_log_may_come_back_shorter_only_where_nothing_was_promised(events: DataFrame) -> None:
+    broken = found(kept.cut_on_a_node(events), "group", "node", "held", "boot", "end_bytes")
+    assert broken == [("sure", "n0", 100, 2, 40)]
+    assert {row["group"] for row in kept.synced_answers(events).collect()} == {"mixed", "sure"}
+
+
+def test_only_what_was_committed_and_replaced_was_lost(events: DataFrame) -> None:
+    broken = found(commits.committed_removed(events), "group", "next", "end", "committed")
+    assert broken == [("kept", 7, 9, 7)]
+
+
+def test_a_member_that_is_a_java_node_has_no_log_to_miss(events: DataFrame) -> None:
+    """n2 is missed all the same: other groups have it as one of ours."""
+    missing = found(logs.absent_nodes(events), "node", "groups")
+    assert missing == [("n2", ["gone", "kept", "loose_cut", "sure"])]
