@@ -12,6 +12,7 @@ import attrs
 import pytest
 from lines_kit import START_US
 from logs_kit import Day
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import Row, SparkSession
 
 from actors.pipeline import event_files, steps
@@ -133,6 +134,52 @@ def test_a_finding_that_a_killed_run_could_not_tell_is_told_by_the_next(tmp_path
         assert len(told) == (1 if batch == 3 else 2)
         watch.tell_new(stream, told.append)
     assert told == [ALARM, ALARM]
+
+
+class Query:
+    """Fails at its first look, as often as there are failures left; else ends at its third."""
+
+    def __init__(self, failures: list[int]) -> None:
+        self._failures, self._looks = failures, 0
+
+    def awaitTermination(self, timeout: float) -> bool:  # noqa: N802
+        if self._failures:
+            self._failures.pop()
+            raise StreamingQueryException("Python worker failed to connect back.\n\tat java.X")
+        self._looks += 1
+        return self._looks == 3
+
+    def stop(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("failures", [0, watch.FAILURES_MAX, watch.FAILURES_MAX + 1])
+def test_a_stream_that_fails_goes_on_but_not_for_ever(
+    failures: int,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    left = [0] * failures
+    monkeypatch.setattr(watch, "facts", lambda *_: None)
+    monkeypatch.setattr(watch, "alarms", lambda *_: None)
+    monkeypatch.setattr(watch, "_start", lambda *_: Query(left))
+    places = Place(str(tmp_path / "data")), Place(str(tmp_path / "out"))
+
+    def run() -> None:
+        watch.watch(None, *places, LOW, lambda _: None)  # type: ignore[arg-type]
+
+    if failures > watch.FAILURES_MAX:
+        with pytest.raises(StreamingQueryException):
+            run()
+    else:
+        run()
+    assert left == []
+    said = [record.getMessage() for record in caplog.records]
+    text = (
+        "watch: it failed, and goes on from its checkpoint: Python worker failed to connect back."
+    )
+    assert said == [text] * min(failures, watch.FAILURES_MAX)
 
 
 @pytest.mark.parametrize("as_json", [True, False])

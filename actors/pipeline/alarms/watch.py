@@ -14,8 +14,11 @@ not at all. In the files each finding is once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+import logging
+from collections.abc import Callable, Iterator
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -25,9 +28,16 @@ from actors.pipeline.alarms.limits import Limits
 from actors.pipeline.alarms.processor import GroupAlarms
 from actors.pipeline.places import Place, claim
 
+logger = logging.getLogger("triolog.pipeline")
+
 LAYER = "alarms"
 LOOK_S = 1
 """Between looks at what was found, and at new files."""
+FAILURES_MAX = 3
+FAILURES_LOOKS = 300
+"""So often within so many looks the stream may fail and go on: Spark gives a Python worker ten
+seconds to start, which is little where ten others want the processor, and a store may be away.
+"""
 STREAM = "stream-1"
 """A new number for what an old checkpoint cannot be read with: then all is read, and told, anew."""
 
@@ -74,23 +84,43 @@ def watch(
 
     Raises:
         PipelineError: no event logs, or `out` belongs to other ones.
+        StreamingQueryException: it failed more than FAILURES_MAX times within FAILURES_LOOKS.
     """
     claim(out / LAYER, data)
     stream = out / LAYER / STREAM
     tell_new(stream, tell)
-    found = alarms(facts(spark, data, limits, files_max), limits)
-    query = _start(spark, found, stream, seconds == 0)
+    looks = itertools.count(1)
+    failures: list[int] = []
+    while True:
+        found = alarms(facts(spark, data, limits, files_max), limits)
+        query = _start(spark, found, stream, seconds == 0)
+        try:
+            return _follow(query, looks, seconds, lambda: tell_new(stream, tell))
+        except StreamingQueryException as error:
+            now = next(looks)
+            failures = [each for each in failures if now - each < FAILURES_LOOKS] + [now]
+            if len(failures) > FAILURES_MAX:
+                raise
+            first = str(error).partition("\n")[0]
+            logger.warning("watch: it failed, and goes on from its checkpoint: %s", first)
+
+
+def _follow(
+    query: StreamingQuery,
+    looks: Iterator[int],
+    seconds: float | None,
+    look: Callable[[], None],
+) -> None:
+    """Look again and again, until the query ends or the time is over."""
     try:
-        looks = 0
-        ended = False
-        while not ended:
-            ended = bool(query.awaitTermination(LOOK_S))
-            tell_new(stream, tell)
-            looks += 1
-            ended = ended or (bool(seconds) and looks * LOOK_S >= (seconds or 0))
+        for count in looks:
+            ended = query.awaitTermination(LOOK_S)
+            look()
+            if ended or (seconds and count * LOOK_S >= seconds):
+                return
     finally:
         query.stop()
-        tell_new(stream, tell)
+        look()
 
 
 def _start(spark: SparkSession, found: DataFrame, stream: Place, is_short: bool) -> StreamingQuery:
