@@ -66,8 +66,8 @@ class DLedgerGroup:
             Upstream: leadershipTransferWaitTimeout, 1000 ms.
         preferred_leaders: members that should lead if they can. Upstream: preferredLeaderId, none.
         pending_max: pushes to one peer that may be unanswered. Upstream: a constant, 1000.
-        push_timeout_s: age at which the push after the watermark is sent again, if nothing was
-            acknowledged in that time. Upstream: maxPushTimeOutMs, 1000.
+        push_timeout_s: age at which the push after the watermark is sent again. Upstream:
+            maxPushTimeOutMs, 1000.
         batch_push: several entries to a push, also towards Java members; towards ours it is always
             on. Upstream: enableBatchPush, false.
         batch_push_bytes: of the entries of one push to a Java member. Upstream: maxBatchPushSize,

@@ -20,8 +20,7 @@ Differs from upstream:
   peer may be another life, without a log in memory, that counts once it has what is first compared.
 - What is refused once more after a comparison is sent again after a pause: the peer's files may
   have another size, and take it never.
-- An acknowledgement takes all pushes up to it from the pending ones at once, and the next of them
-  has a whole time-out from there: on a slow link nothing is sent twice.
+- An acknowledgement takes all pushes up to it from the pending ones at once.
 - An answer to a push from before the last COMPARE is not looked at.
 """
 
@@ -182,7 +181,7 @@ class Dispatch:
             if answer.last < self._write:  # what was never sent cannot be acknowledged
                 self.matched = answer.last
                 self._resends = 0
-                self._window.acknowledged(now_s, self.matched)
+                self._window.acknowledged(self.matched)
         elif answer.code is ResponseCode.INCONSISTENT_STATE:
             self._to_compare("the peer refused an entry")
             if self._refused_at == self.matched:  # a comparison did not help

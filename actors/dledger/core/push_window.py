@@ -31,7 +31,6 @@ class PushWindow:
     _settings: PushSettings
     _pushes: deque[UnderWay] = attrs.field(factory=deque, init=False)
     _size_bytes: int = attrs.field(default=0, init=False)
-    _progress_s: float = attrs.field(default=-math.inf, init=False)  # the last acknowledgement
 
     @property
     def full(self) -> bool:
@@ -42,14 +41,10 @@ class PushWindow:
 
     @property
     def due_s(self) -> float:
-        """When the first of them is to be sent again; inf if there is none.
-
-        Not while others before it are being acknowledged: what waits on a slow link is not lost,
-        and sent twice it would take half of that link.
-        """
+        """When the first of them is to be sent again; inf if there is none."""
         if not self._pushes:
             return math.inf
-        return max(self._pushes[0].sent_s, self._progress_s) + self._settings.push_timeout_s
+        return self._pushes[0].sent_s + self._settings.push_timeout_s
 
     def add(self, push: UnderWay) -> None:
         """It leaves now."""
@@ -62,9 +57,8 @@ class PushWindow:
         head.sent_s = now_s
         return head
 
-    def acknowledged(self, now_s: float, last: int) -> None:
-        """The peer has all up to there, which it had not said before."""
-        self._progress_s = now_s
+    def acknowledged(self, last: int) -> None:
+        """The peer has all up to there."""
         while self._pushes and self._pushes[0].last <= last:
             self._size_bytes -= self._pushes.popleft().size_bytes
 

@@ -146,9 +146,10 @@ class PushSettings:
     Attributes:
         pending_max: pushes to one peer that are not answered: maxPendingSize, 1000.
         in_flight_bytes_max: bytes of such pushes, reached by the last of them: 4 MiB (ours;
-            upstream has no such bound).
-        push_timeout_s: age at which the push after the watermark is sent again, if nothing was
-            acknowledged in that time: maxPushTimeOutMs, 1000.
+            upstream has no such bound). A peer that takes less in `push_timeout_s` is sent things
+            twice.
+        push_timeout_s: age at which the push after the watermark is sent again:
+            maxPushTimeOutMs, 1000.
         commit_push_s: idle time after which the committed index is sent by itself: 1.0.
         commit_news_s: the same if it has risen since the last push: `commit_push_s` in upstream.
         error_pause_s: pause after a failed COMPARE or TRUNCATE: 0.5.
