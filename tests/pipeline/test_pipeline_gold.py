@@ -14,6 +14,8 @@ from actors.pipeline.gold.outages import outages
 from actors.pipeline.gold.pressure import pressure
 from actors.pipeline.gold.resent import resent
 from actors.pipeline.gold.restarts import restarts
+from actors.pipeline.gold.roles import roles as roles_of
+from actors.pipeline.gold.throughput import throughput
 
 STORE = "orders/storage/store"
 TRANSFER = "orders/group_transfer"
@@ -209,6 +211,33 @@ def test_sketches_merge_over_minutes(events: DataFrame) -> None:
         assert abs(busy_row[f"p{rank}_us"] / 1000 - BUSY_WRITES * rank / 100) <= 0.03 * BUSY_WRITES
     (orders,) = percentiles(by_minute).where("group = 'orders'").collect()
     assert (orders["writes"], orders["records"], orders["p50_us"]) == (5, 8, 30_000)
+
+
+def test_throughput_by_second_of_who_answered(events: DataFrame) -> None:
+    """n0's first commit counts nothing, for nobody told from where it rose."""
+    second = START_US // SECOND
+    columns = ("group", "node", "second", "acknowledged", "size_bytes")
+    found = rows(throughput(events).where("group in ('orders', 'ledger')"), *columns)
+    assert found == [
+        ("ledger", "n1", second + 5, 1, None),
+        ("orders", "n0", second + 1, 4, 400),
+        ("orders", "n0", second + 3, 1, 500),
+        ("orders", "n0", second + 10, 1, 100),
+    ]
+
+
+def test_roles_of_both_kinds_end_with_the_next_one_or_the_boot(events: DataFrame) -> None:
+    columns = ("group", "role", "number", "leader", "from_us", "until_us")
+    assert rows(roles_of(events).where("node = 'n1'"), *columns) == [
+        ("ledger", "candidate", 0, "", at(0), at(0.5)),
+        ("ledger", "candidate", 1, "", at(5), at(5.2)),
+        ("ledger", "candidate", 2, "", at(5.2), at(5.5)),
+        ("ledger", "follower", 1, "n0", at(0.5), at(5)),
+        ("ledger", "leader", 2, "n1", at(5.5), at(5.7)),
+        ("orders", "alone", None, "", at(3), at(4.2)),
+        ("orders", "slave", 0, "n0", at(0.05), at(3)),
+        ("orders", "slave", 0, "n2", at(4.2), at(5.7)),
+    ]
 
 
 def test_elections_count_the_winners_rounds(events: DataFrame) -> None:

@@ -14,10 +14,14 @@ from actors.pipeline.gold.outages import outages
 from actors.pipeline.gold.pressure import pressure
 from actors.pipeline.gold.resent import resent
 from actors.pipeline.gold.restarts import restarts
+from actors.pipeline.gold.roles import roles
+from actors.pipeline.gold.throughput import throughput
 
 TABLES: Final[Mapping[str, Callable[[DataFrame], DataFrame]]] = {
     "lag": lag,
     "latency": latency,
+    "throughput": throughput,
+    "roles": roles,
     "reigns": reigns,
     "elections": elections,
     "failovers": failovers,
