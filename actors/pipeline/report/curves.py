@@ -1,0 +1,127 @@
+"""Gold's numbers over time -> curves of a bounded number of points, worked out in Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as fn
+
+from actors.pipeline.gold.latency import percentiles
+from actors.pipeline.report.facts import LINES_MAX, Line, Waits
+from actors.pipeline.report.time_axis import US, TimeAxis
+
+RANKS = (
+    *(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
+    *(0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999),
+)
+"""Of the curve of all writes."""
+RANKS_BY_TIME = (0.5, 0.99)
+_MINUTE_S = 60
+
+
+def bucket(axis: TimeAxis, first_s: Column, last_s: Column, width_s: int) -> Column:
+    """The first second of the bucket in which a row lies that is about some seconds.
+
+    Buckets begin with their stretch of the axis. Null for what lies outside of all.
+    """
+    cases = []
+    for each in axis.stretches:
+        begin, end = each.first_us // US, each.last_us // US
+        number = fn.floor((fn.greatest(first_s, fn.lit(begin)) - begin) / width_s)
+        touches = (last_s >= begin) & (first_s <= end)
+        cases.append(fn.when(touches, begin + number * width_s))
+    return fn.coalesce(*cases)
+
+
+def lag(
+    rows: DataFrame, axis: TimeAxis, width_s: int
+) -> tuple[tuple[Line, ...], list[tuple[str, int]]]:
+    """Each follower's worst lag by bucket; and groups with how many followers were left out."""
+    second = fn.col("second")
+    points = (
+        rows.withColumn("bucket", bucket(axis, second, second, width_s))
+        .where(fn.col("bucket").isNotNull())
+        .groupBy("group", "follower", "bucket")
+        .agg(fn.max("lag").alias("value"), fn.max("unit").alias("unit"))
+    )
+    by_worst = Window.partitionBy("group").orderBy(fn.desc("worst"), "follower")
+    ranked = (
+        points.groupBy("group", "follower")
+        .agg(fn.max("value").alias("worst"))
+        .withColumn("rank", fn.row_number().over(by_worst))
+        .withColumn("lines", fn.count(fn.lit(1)).over(Window.partitionBy("group")))
+        .where(fn.col("rank") <= LINES_MAX)
+    )
+    found = points.join(ranked, ["group", "follower"], "inner").collect()
+    more = {row["group"]: row["lines"] - LINES_MAX for row in found}
+    keys = ("group", "follower", "unit", "bucket", "value")
+    lines = _lines(tuple(row[key] for key in keys) for row in found)
+    return lines, [(name, n) for name, n in sorted(more.items()) if n > 0]
+
+
+def throughput(rows: DataFrame, axis: TimeAxis, width_s: int) -> tuple[Line, ...]:
+    """What each group acknowledged in a second, on average of each bucket; 0 where nothing."""
+    second = fn.col("second")
+    found = (
+        rows.withColumn("bucket", bucket(axis, second, second, width_s))
+        .where(fn.col("bucket").isNotNull())
+        .groupBy("group", "bucket")
+        .agg(
+            (fn.sum("acknowledged") / width_s).alias("value"),
+            fn.when(fn.count("size_bytes") > 0, "records").otherwise("entries").alias("unit"),
+        )
+        .collect()
+    )
+    points = ((row["group"], "", row["unit"], row["bucket"], row["value"]) for row in found)
+    return tuple(_filled(line, axis, width_s) for line in _lines(points))
+
+
+def _filled(line: Line, axis: TimeAxis, width_s: int) -> Line:
+    known = dict(line.points)
+    moments = [
+        us for each in axis.stretches for us in range(each.first_us, each.last_us, width_s * US)
+    ]
+    points = tuple((us, known.get(us, 0.0)) for us in moments)
+    return Line(group=line.group, name=line.name, unit=line.unit, points=points)
+
+
+def waits(latency: DataFrame) -> tuple[Waits, ...]:
+    """How long each group's writes waited, over all of the time."""
+    found = percentiles(latency, ["group"], RANKS).orderBy("group").collect()
+    return tuple(
+        Waits(
+            group=row["group"],
+            writes=row["writes"],
+            records=row["records"],
+            worst_ms=row["worst_us"] / 1000,
+            by_rank=tuple((rank, row[f"p{100 * rank:g}_us"] / 1000) for rank in RANKS),
+        )
+        for row in found
+    )
+
+
+def waits_by_time(latency: DataFrame, axis: TimeAxis, width_s: int) -> tuple[Line, ...]:
+    """Two of the ranks by time, in milliseconds; in minutes at the finest, as gold has them."""
+    width_s = -(-width_s // _MINUTE_S) * _MINUTE_S
+    first_s = fn.col("minute") * _MINUTE_S
+    rows = latency.withColumn("bucket", bucket(axis, first_s, first_s + _MINUTE_S - 1, width_s))
+    known = rows.where(fn.col("bucket").isNotNull())
+    found = percentiles(known, ["group", "bucket"], RANKS_BY_TIME).collect()
+    names = [f"p{100 * rank:g}" for rank in RANKS_BY_TIME]
+    return _lines(
+        (row["group"], name, "ms", row["bucket"], row[f"{name}_us"] / 1000)
+        for row in found
+        for name in names
+    )
+
+
+def _lines(points: Iterable[tuple[str, str, str, int, float]]) -> tuple[Line, ...]:
+    """(group, name, unit, second, value) in any order -> curves, by group and name."""
+    found: dict[tuple[str, str, str], list[tuple[int, float]]] = {}
+    for group, name, unit, second, value in sorted(points):
+        found.setdefault((group, name, unit), []).append((second * US, float(value)))
+    return tuple(
+        Line(group=group, name=name, unit=unit, points=tuple(told))
+        for (group, name, unit), told in found.items()
+    )

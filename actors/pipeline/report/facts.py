@@ -1,0 +1,183 @@
+"""What a page shows: plain values, each list with a bound that `gather` keeps.
+
+Times are microseconds since 1970 by the clock of the node that tells them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from actors.pipeline.report.time_axis import TimeAxis
+from actors.pipeline.verdicts import Verdicts
+
+
+@attrs.frozen(kw_only=True)
+class Boot:
+    """One life of one node's process.
+
+    Attributes:
+        stopped: it ended in order; else it was killed, or still runs.
+        is_last: of its node, so that without an end it may still run.
+    """
+
+    node: str
+    boot: int
+    first_us: int
+    last_us: int
+    events: int
+    stopped: bool
+    is_last: bool
+
+
+@attrs.frozen(kw_only=True)
+class RoleSpan:
+    """See `gold.roles`."""
+
+    group: str
+    node: str
+    boot: int
+    role: str
+    number: int | None
+    leader: str
+    from_us: int
+    until_us: int
+
+
+@attrs.frozen(kw_only=True)
+class Line:
+    """One curve over time.
+
+    Attributes:
+        group: the picture that it belongs to.
+        name: of what; "" if the group has one curve only.
+        unit: of its values.
+        points: (microsecond, value), rising; each value holds for the rest of its bucket, or until
+            the next one.
+    """
+
+    group: str
+    name: str
+    unit: str
+    points: tuple[tuple[int, float], ...]
+
+    @property
+    def worst(self) -> float:
+        return max((value for _, value in self.points), default=0.0)
+
+
+@attrs.frozen(kw_only=True)
+class Outage:
+    """See `gold.outages`."""
+
+    group: str
+    from_us: int
+    until_us: int
+    from_node: str
+    until_node: str
+    timed_out: int
+    witnessed: bool
+
+    @property
+    def took_s(self) -> float:
+        return (self.until_us - self.from_us) / 1e6
+
+
+@attrs.frozen(kw_only=True)
+class Waits:
+    """How long a group's writes waited: see `gold.latency`.
+
+    Attributes:
+        by_rank: (rank, milliseconds): `rank` of all writes, 0 to 1, waited no longer.
+    """
+
+    group: str
+    writes: int
+    records: int
+    worst_ms: float
+    by_rank: tuple[tuple[float, float], ...]
+
+
+@attrs.frozen(kw_only=True)
+class Table:
+    """A gold table's most telling rows, for reading.
+
+    Attributes:
+        name: of the table.
+        columns: in order.
+        rows: values by column.
+        count: of all rows that there are.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    rows: tuple[Mapping[str, Any], ...]
+    count: int
+
+
+@attrs.frozen(kw_only=True)
+class Facts:
+    """Everything on a page.
+
+    Attributes:
+        data: the data directory.
+        tables_at: where the tables are.
+        axis: None if there are no events.
+        events: of all boots.
+        outside: events that lie outside of `axis`.
+        hidden: what was left out of a picture, and why, in words.
+    """
+
+    data: str
+    tables_at: str
+    verdicts: Verdicts
+    axis: TimeAxis | None
+    events: int
+    outside: int
+    boots: tuple[Boot, ...]
+    roles: tuple[RoleSpan, ...]
+    lag: tuple[Line, ...]
+    throughput: tuple[Line, ...]
+    outages: tuple[Outage, ...]
+    waits: tuple[Waits, ...]
+    waits_by_time: tuple[Line, ...]
+    tables: tuple[Table, ...]
+    hidden: tuple[str, ...] = ()
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Of which anything is known, sorted."""
+        lines = {each.group for each in (*self.lag, *self.throughput)}
+        return tuple(sorted(lines | {each.group for each in self.roles}))
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        return tuple(sorted({each.node for each in self.boots}))
+
+    @property
+    def bucket_s(self) -> int:
+        """Seconds in each point of a curve."""
+        return self.axis.bucket_s(BUCKETS_MAX) if self.axis else 1
+
+
+BUCKETS_MAX = 400
+"""Points of one curve: more than a screen can tell apart. Each is the worst, or the sum, of its
+seconds."""
+LINES_MAX = 6
+"""Curves in one picture, those with the worst values: as many as dashes and colours tell apart."""
+GROUPS_MAX = 6
+"""Groups with pictures of their own, the busiest."""
+NODES_MAX = 12
+"""Nodes in the timeline."""
+SPANS_MAX = 600
+"""Intervals of roles in the timeline, the longest."""
+BOOTS_MAX = 400
+"""Lives of processes, the newest."""
+OUTAGES_MAX = 200
+"""The longest."""
+ROWS_MAX = 50
+"""Of a table on the page, the most telling; the tables on the disk have all."""
+HOURS_MAX = 20_000
+"""Node-hours with events, those with most: from them follows which time is drawn."""

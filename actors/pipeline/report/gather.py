@@ -1,0 +1,206 @@
+"""Ask Spark for what a page shows. What is asked for has a bound: `facts` names them.
+
+Works on silver and gold as they are on the disk; nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+
+import attrs
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+
+from actors.pipeline import layers, silver
+from actors.pipeline.gold.tables import TABLES
+from actors.pipeline.places import Place
+from actors.pipeline.report import curves
+from actors.pipeline.report.facts import (
+    BOOTS_MAX,
+    BUCKETS_MAX,
+    GROUPS_MAX,
+    HOURS_MAX,
+    NODES_MAX,
+    OUTAGES_MAX,
+    ROWS_MAX,
+    SPANS_MAX,
+    Boot,
+    Facts,
+    Outage,
+    RoleSpan,
+    Table,
+)
+from actors.pipeline.report.time_axis import Stretch, TimeAxis, time_axis
+from actors.pipeline.verdicts import Verdicts
+
+Tell = Callable[[str], None]
+_US_PER_HOUR = 3_600_000_000
+IDLE_IN_BOOT_US = 6 * _US_PER_HOUR
+"""A boot that tells nothing for longer had its clock set, or nothing to do: it is cut out."""
+
+_TABLES = {
+    "elections": ("-took_us", "group", "node", "term", "rounds", "from_us", "took_us"),
+    "failovers": ("-took_us", "group", "node", "before", "after", "from_us", "took_us"),
+    "restarts": (
+        "-crashes",
+        *("node", "path", "crashes", "restarts", "gave_up", "killed", "last_error", "last_us"),
+    ),
+    "pressure": (
+        "-worst_lag_s",
+        *("node", "path", "minute", "asks_timed_out", "appends_timed_out"),
+        *("dead_letters", "lags", "worst_lag_s", "events_dropped"),
+    ),
+    "resent": ("-resent_bytes", "group", "node", "received_bytes", "resent_bytes", "sessions"),
+}
+"""Gold tables that are shown as such: by what they are ordered, then what is shown."""
+
+
+def gather(spark: SparkSession, data: Place, out: Place, verdicts: Verdicts, tell: Tell) -> Facts:
+    """Everything for a page. Raises: PipelineError without silver or gold."""
+    events = layers.read(spark, layers.current(out / "silver") / "events", silver.SCHEMA)
+    folder = layers.current(out / "gold")
+    gold = {name: layers.read(spark, folder / name) for name in TABLES}
+    tell("report: which time to show")
+    boots, active = lives(events)
+    empty = Facts(
+        data=str(data),
+        tables_at=str(out),
+        verdicts=verdicts,
+        axis=None,
+        events=sum(each.events for each in boots),
+        outside=0,
+        boots=(),
+        roles=(),
+        lag=(),
+        throughput=(),
+        outages=(),
+        waits=(),
+        waits_by_time=(),
+        tables=(),
+    )
+    if not active:
+        return empty
+    axis, outside = time_axis(active)
+    shown = attrs.evolve(empty, axis=axis, outside=outside, boots=boots[-BOOTS_MAX:])
+    return _with_curves(_with_tables(shown, gold, tell), axis, gold, tell)
+
+
+def _with_tables(facts: Facts, gold: dict[str, DataFrame], tell: Tell) -> Facts:
+    tell("report: outages, restarts, pressure")
+    tables = tuple(table(name, gold[name], *_TABLES[name]) for name in _TABLES)
+    return attrs.evolve(facts, outages=outages(gold["outages"]), tables=tables)
+
+
+def _with_curves(facts: Facts, axis: TimeAxis, gold: dict[str, DataFrame], tell: Tell) -> Facts:
+    tell("report: roles and terms")
+    groups, more = busiest(gold["roles"])
+    spans, left_out = role_spans(gold["roles"], groups)
+    hidden = [f"{more} more groups have no pictures"] if more else []
+    if len(facts.nodes) > NODES_MAX:
+        hidden.append(f"the timeline lacks {len(facts.nodes) - NODES_MAX} more nodes")
+    if left_out:
+        hidden.append(f"the timeline lacks the {left_out:,} shortest intervals of roles")
+    of_these = {
+        name: gold[name].where(fn.col("group").isin(*groups))
+        for name in ("lag", "throughput", "latency")
+    }
+    width_s = axis.bucket_s(BUCKETS_MAX)
+    tell("report: throughput, lag")
+    lag, without = curves.lag(of_these["lag"], axis, width_s)
+    hidden += [f"lag: {count} more followers of {group}" for group, count in without]
+    throughput = curves.throughput(of_these["throughput"], axis, width_s)
+    tell("report: latency")
+    return attrs.evolve(
+        facts,
+        roles=spans,
+        lag=lag,
+        throughput=throughput,
+        waits=curves.waits(of_these["latency"]),
+        waits_by_time=curves.waits_by_time(of_these["latency"], axis, width_s),
+        hidden=tuple(hidden),
+    )
+
+
+def lives(events: DataFrame) -> tuple[tuple[Boot, ...], list[Stretch]]:
+    """The boots, by their first moment, and the stretches of time in which each told anything."""
+    hour = fn.floor(fn.col("ts_us") / _US_PER_HOUR).alias("hour")
+    found = (
+        events.groupBy("node", "boot", hour)
+        .agg(
+            fn.min("ts_us").alias("first_us"),
+            fn.max("ts_us").alias("last_us"),
+            fn.count(fn.lit(1)).alias("events"),
+            (fn.count_if(fn.col("kind") == "NodeStopped") > 0).alias("stopped"),
+        )
+        .orderBy(fn.desc("events"))
+        .limit(HOURS_MAX)
+        .collect()
+    )
+    by_boot = sorted(found, key=lambda row: (row["node"], row["boot"], row["hour"]))
+    last = {row["node"]: row["boot"] for row in by_boot}
+    boots, active = [], []
+    for (node, boot), each in groupby(by_boot, key=lambda row: (row["node"], row["boot"])):
+        rows = list(each)
+        parts = [Stretch(row["first_us"], row["last_us"], row["events"]) for row in rows]
+        active += _told_in(parts)
+        boots.append(
+            Boot(
+                node=node,
+                boot=boot,
+                first_us=parts[0].first_us,
+                last_us=max(part.last_us for part in parts),
+                events=sum(part.events for part in parts),
+                stopped=any(row["stopped"] for row in rows),
+                is_last=last[node] == boot,
+            )
+        )
+    return tuple(sorted(boots, key=lambda each: (each.first_us, each.node))), active
+
+
+def _told_in(parts: Sequence[Stretch]) -> list[Stretch]:
+    """The hours of one boot -> stretches."""
+    found: list[Stretch] = []
+    for part in parts:
+        if found and part.first_us - found[-1].last_us <= IDLE_IN_BOOT_US:
+            before = found.pop()
+            last = max(part.last_us, before.last_us)
+            part = Stretch(before.first_us, last, before.events + part.events)
+        found.append(part)
+    return found
+
+
+def busiest(roles: DataFrame) -> tuple[list[str], int]:
+    """The groups whose roles changed most, sorted, and how many others there are."""
+    counted = roles.groupBy("group").count().orderBy(fn.desc("count"), "group")
+    names = [row["group"] for row in counted.limit(GROUPS_MAX + 1).collect()]
+    more = counted.count() - GROUPS_MAX if len(names) > GROUPS_MAX else 0
+    return sorted(names[:GROUPS_MAX]), more
+
+
+def role_spans(roles: DataFrame, groups: Sequence[str]) -> tuple[tuple[RoleSpan, ...], int]:
+    """The longest intervals, by group, node and time; and how many shorter ones there are."""
+    of_these = roles.where(fn.col("group").isin(*groups))
+    longest = of_these.orderBy(fn.expr("from_us - until_us"), "group", "node", "from_us")
+    rows = longest.limit(SPANS_MAX + 1).collect()
+    more = of_these.count() - SPANS_MAX if len(rows) > SPANS_MAX else 0
+    names = [field.name for field in attrs.fields(RoleSpan)]
+    spans = [RoleSpan(**{name: row[name] for name in names}) for row in rows[:SPANS_MAX]]
+    return tuple(sorted(spans, key=lambda each: (each.group, each.node, each.from_us))), more
+
+
+def outages(found: DataFrame) -> tuple[Outage, ...]:
+    """The longest, by time."""
+    rows = found.orderBy(fn.desc("took_us"), "group").limit(OUTAGES_MAX).collect()
+    names = [field.name for field in attrs.fields(Outage)]
+    longest = [Outage(**{name: row[name] for name in names}) for row in rows]
+    return tuple(sorted(longest, key=lambda each: (each.from_us, each.group)))
+
+
+def table(name: str, rows: DataFrame, order: str, *columns: str) -> Table:
+    """The rows that are highest by a column, "-took_us", or of which nobody knows how high."""
+    worst = fn.col(order.removeprefix("-")).desc_nulls_first()
+    found = rows.orderBy(worst, *columns[:2]).limit(ROWS_MAX + 1).collect()
+    count = len(found) if len(found) <= ROWS_MAX else rows.count()
+    kept = tuple({column: row[column] for column in columns} for row in found[:ROWS_MAX])
+    return Table(name=name, columns=columns, rows=kept, count=count)

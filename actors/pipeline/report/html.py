@@ -1,0 +1,69 @@
+"""HTML in which a plain string is always text: only `element` and `joined` make markup.
+
+What stands in an event log may have come over the wire. So each string is escaped, and what would
+not be seen, or would turn the rest of the line around, is shown as its code.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+from html import escape
+
+import attrs
+
+_VOID = ("meta", "link", "br")
+_UNSEEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+"""Unicode categories: controls, directions, halves of pairs, nothing at all."""
+
+
+@attrs.frozen
+class Html:
+    """Markup that is whole and safe."""
+
+    markup: str
+
+    def __str__(self) -> str:
+        return self.markup
+
+
+def readable(text: str, length_max: int | None = None) -> str:
+    """Text in which everything is seen, cut at some length."""
+    shown = "".join(
+        f"\\u{{{ord(each):x}}}" if unicodedata.category(each) in _UNSEEN else each
+        for each in (text if length_max is None else text[: length_max + 1])
+    )
+    if length_max is not None and len(shown) > length_max:
+        return shown[: length_max - 1] + "…"
+    return shown
+
+
+def text(value: str) -> Html:
+    """A string as text."""
+    return Html(escape(readable(value), quote=True))
+
+
+def element(name: str, /, *inside: Html | str, **attributes: str | bool) -> Html:
+    """One element. Strings inside are text.
+
+    Args:
+        attributes: `class_` is class, `aria_label` is aria-label; True is an attribute without a
+            value, False none.
+    """
+    given = "".join(
+        f" {_name(key)}" if value is True else f' {_name(key)}="{text(str(value))}"'
+        for key, value in attributes.items()
+        if value is not False
+    )
+    if name in _VOID:
+        return Html(f"<{name}{given}>")
+    return Html(f"<{name}{given}>{joined(inside)}</{name}>")
+
+
+def joined(parts: Iterable[Html | str]) -> Html:
+    """Parts one after the other; strings are text."""
+    return Html("".join(str(each) if isinstance(each, Html) else str(text(each)) for each in parts))
+
+
+def _name(key: str) -> str:
+    return key.rstrip("_").replace("_", "-")

@@ -1,0 +1,236 @@
+"""The page: one file, no script, and a policy that forbids it to load anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
+from typing import Any
+
+from actors.pipeline.report import words
+from actors.pipeline.report.drawing import Picture
+from actors.pipeline.report.facts import ROWS_MAX, Facts, Table
+from actors.pipeline.report.html import Html, element, joined
+from actors.pipeline.report.pictures import pictures
+from actors.pipeline.report.time_axis import shown
+from actors.pipeline.verdicts import Verdict
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+"""A browser that knows it loads nothing and runs nothing, whatever an event log may hold."""
+SPANS_SHOWN_MAX = 200
+_ABOUT = {
+    "timeline": "Roles and terms",
+    "throughput": "Throughput and outages",
+    "lag": "Lag",
+    "latency": "Latency",
+    "restarts": "Restarts",
+    "more": "Pressure and bytes sent again",
+    "notes": "How to read this",
+}
+
+
+def page(facts: Facts) -> str:
+    """The whole file."""
+    drawn = {each.name: each for each in pictures(facts)}
+    style = files("actors.pipeline.report").joinpath("style.css").read_text()
+    title = f"Replication of {words.name_of(facts.data)}"
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("link", rel="icon", href="data:,"),
+        element("title", title),
+        element("style", Html(style)),
+    )
+    sections = _sections(facts, drawn)
+    links = [("audits", "Audits"), *((name, _ABOUT[name]) for name in sections)]
+    body = element(
+        "body",
+        element("a", "To the verdicts", class_="skip", href="#audits"),
+        _header(facts, title, links),
+        element("main", _audits(facts), *sections.values()),
+    )
+    return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"
+
+
+def _header(facts: Facts, title: str, links: Sequence[tuple[str, str]]) -> Html:
+    made = shown(facts.verdicts.made_at_us)
+    count = f"{facts.events:,} events of {len(facts.boots)} boots of {len(facts.nodes)} nodes"
+    when = ""
+    if facts.axis is not None:
+        first, last = facts.axis.stretches[0].first_us, facts.axis.stretches[-1].last_us
+        when = f", {shown(first)} to {shown(last)} UTC"
+    items = [element("li", element("a", text, href=f"#{name}")) for name, text in links]
+    failed = "violated" if facts.verdicts.failures else "held"
+    return element(
+        "header",
+        element("h1", title),
+        element("p", element("code", facts.data), class_="faint"),
+        element("p", f"{count}{when}; judged {made} UTC", class_="faint"),
+        element("p", words.outcome(facts.verdicts), class_=f"sum {failed}"),
+        element("nav", element("ul", *items), aria_label="Sections"),
+    )
+
+
+def _section(name: str, *inside: Html | str) -> Html:
+    title = element("h2", _ABOUT.get(name, "Audits"), id=f"{name}-head")
+    return element("section", title, *inside, id=name, aria_labelledby=f"{name}-head")
+
+
+def _audits(facts: Facts) -> Html:
+    if not facts.verdicts.audits:
+        return _section("audits", element("p", "No audit was made."))
+    worst_first = sorted(facts.verdicts.audits, key=words.how_bad)
+    return _section("audits", *(_audit(each) for each in worst_first))
+
+
+def _audit(verdict: Verdict) -> Html:
+    sign, word, kind = words.said(verdict)
+    looked = f"Looked at: {words.looked_at(verdict)}. It took {verdict.seconds:.1f} s."
+    parts = [
+        element("h3", element("span", f"{sign} {word}", class_="word"), f" {verdict.name}"),
+        element("p", verdict.claim),
+        element("p", looked, class_="faint"),
+    ]
+    if verdict.note:
+        parts.append(element("p", verdict.note, class_="faint"))
+    if verdict.witnesses:
+        title = f"{len(verdict.witnesses):,} of {verdict.findings:,} findings"
+        parts.append(_open(title, _rows(title, verdict.witnesses, words.plain)))
+    if verdict.checked.ranges:
+        ranges = verdict.checked.ranges[:ROWS_MAX]
+        told = [
+            {
+                "node": each.node,
+                "boot": each.boot,
+                "first_seq": each.first_seq,
+                "last_seq": each.last_seq,
+                "events": each.events,
+            }
+            for each in ranges
+        ]
+        title = f"what was looked at, {len(ranges)} of {len(verdict.checked.ranges)} boots"
+        parts.append(_folded(title, _rows(title, told, words.plain)))
+    return element("article", *parts, class_=f"audit {kind}")
+
+
+def _sections(facts: Facts, drawn: Mapping[str, Picture]) -> dict[str, Html]:
+    tables = {each.name: each for each in facts.tables}
+    spans = facts.roles[:SPANS_SHOWN_MAX]
+    roles = f"{len(spans):,} of {len(facts.roles):,} intervals"
+    curves = {
+        name: _folded(title, _rows(title, told, words.cell))
+        for name, title, told in (
+            ("timeline", roles, words.roles(spans)),
+            ("lag", "each follower", words.followers(facts.lag)),
+            ("throughput", "each group", words.rates(facts)),
+        )
+    }
+    inside: dict[str, list[Html]] = {
+        "timeline": [
+            *_drawn(drawn, "timeline"),
+            curves["timeline"],
+            _table(tables, "elections", "Elections that were won"),
+            _table(tables, "failovers", "Without a leader or master, as each node saw it"),
+        ],
+        "throughput": [*_drawn(drawn, "throughput"), curves["throughput"], _outages(facts)],
+        "lag": [*_drawn(drawn, "lag"), curves["lag"]],
+        "latency": [*_drawn(drawn, "latency", "latency-by-time"), _latency(facts)],
+        "restarts": [
+            _processes(facts),
+            _table(tables, "restarts", "Actors that crashed, were restarted or killed"),
+        ],
+        "more": [
+            _table(tables, "pressure", "Where more came than was worked off"),
+            _table(tables, "resent", "Bytes that each slave received, and again"),
+        ],
+        "notes": [element("ul", *(element("li", each) for each in words.notes(facts)))],
+    }
+    if facts.axis is None:
+        inside = {"notes": inside["notes"]}
+    return {name: _section(name, *parts) for name, parts in inside.items()}
+
+
+def _drawn(drawn: Mapping[str, Picture], *names: str) -> Iterable[Html]:
+    found = [drawn[name] for name in names if name in drawn]
+    for each in found:
+        yield element(
+            "figure",
+            element("figcaption", each.title),
+            element("div", each.wide, class_="wide"),
+            element("div", each.narrow, class_="narrow"),
+        )
+    if not found:
+        yield element("p", "There is nothing to draw.", class_="faint")
+
+
+def _latency(facts: Facts) -> Html:
+    note = "DLedger groups are missing: their events do not tell when an entry was written."
+    title = "milliseconds until the answer"
+    return joined([_rows(title, words.waits(facts.waits), words.cell), element("p", note)])
+
+
+def _outages(facts: Facts) -> Html:
+    longest = sorted(facts.outages, key=lambda each: -each.took_s)[:ROWS_MAX]
+    rows = words.outages(sorted(longest, key=lambda each: each.from_us))
+    title = f"Times without an answer: the {len(rows)} longest" if rows else ""
+    return joined([element("h3", "Outages"), _rows(title, rows, words.cell)])
+
+
+def _processes(facts: Facts) -> Html:
+    ended = [each for each in facts.boots if not each.stopped]
+    rows = words.processes(ended[-ROWS_MAX:])
+    title = f"{len(rows)} of {len(ended)} processes without an end in order" if rows else ""
+    return joined([element("h3", "Processes that were killed"), _rows(title, rows, words.cell)])
+
+
+def _table(tables: Mapping[str, Table], name: str, title: str) -> Html:
+    table = tables.get(name)
+    rows = table.rows if table else ()
+    count = f"{len(rows):,} of {table.count:,} rows" if table and rows else ""
+    return joined([element("h3", title), _rows(count, rows, words.cell)])
+
+
+def _rows(title: str, rows: Sequence[Mapping[str, Any]], shown_as: words.Shown) -> Html:
+    """A table that scrolls by itself where it is too wide, with the keyboard too."""
+    if not rows:
+        return element("p", "None.", class_="faint")
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    numbers = {
+        name
+        for name in columns
+        if all(isinstance(row.get(name), int | float | None) for row in rows)
+    }
+    head = [
+        element("th", words.heading(name), scope="col", class_="number" if name in numbers else "")
+        for name in columns
+    ]
+    body = [
+        element(
+            "tr",
+            *(
+                element(
+                    "td",
+                    shown_as(name, row.get(name)),
+                    class_="number" if name in numbers else False,
+                )
+                for name in columns
+            ),
+        )
+        for row in rows
+    ]
+    table = element(
+        "table",
+        element("caption", title),
+        element("thead", element("tr", *head)),
+        element("tbody", *body),
+    )
+    return element("div", table, class_="scroll", tabindex="0", role="region", aria_label=title)
+
+
+def _folded(title: str, inside: Html) -> Html:
+    return element("details", element("summary", title), inside)
+
+
+def _open(title: str, inside: Html) -> Html:
+    return element("details", element("summary", title), inside, open=True)

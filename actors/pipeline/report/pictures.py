@@ -1,0 +1,182 @@
+"""The pictures, one function each: facts -> a picture, or None where there is nothing to draw."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from itertools import groupby
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, NullLocator
+
+from actors.pipeline.report import drawing
+from actors.pipeline.report.drawing import Picture, Sheet, picture, short
+from actors.pipeline.report.facts import Facts, Line, Outage, Waits
+from actors.pipeline.report.html import readable
+from actors.pipeline.report.time_axis import TimeAxis
+from actors.pipeline.report.timeline import timeline
+
+PANEL_PX = 130
+_RANKS_SHOWN = (0.0, 0.5, 0.9, 0.99, 0.999, 0.9999)
+
+
+def pictures(facts: Facts) -> tuple[Picture, ...]:
+    """All that there is something for, in the order of the page."""
+    found = (timeline(facts), throughput(facts), lag(facts), latency(facts), latency_by_time(facts))
+    return tuple(each for each in found if each)
+
+
+def throughput(facts: Facts) -> Picture | None:
+    """What was acknowledged in each second, by group, and the outages."""
+    axis = facts.axis
+    if axis is None or not facts.throughput:
+        return None
+
+    def draw(sheet: Sheet) -> None:
+        panels = sheet.rows([PANEL_PX] * len(facts.throughput))
+        for panel, line in zip(panels, facts.throughput, strict=True):
+            _curve(panel, axis, line, 0)
+            keys = sheet.legend(panel, _OUTAGE_KEYS) if panel is panels[0] else 0
+            sheet.numbers(panel, f"{drawing.name(line.group)}: {line.unit}/s", keys)
+            for outage in facts.outages:
+                if outage.group == line.group:
+                    _shade(sheet, panel, axis, outage)
+            sheet.over_time(panel, axis, labelled=panel is panels[-1])
+
+    says = "; ".join(
+        f"{line.group}: up to {short(line.worst)} {line.unit}/s" for line in facts.throughput
+    )
+    return picture("throughput", "Acknowledged in each second", says, draw)
+
+
+_OUTAGE_KEYS = (
+    Patch(facecolor=drawing.BAD, alpha=0.3, label="outage"),
+    Patch(fill=False, edgecolor=drawing.FAINT, hatch="////", label="silence that nobody minded"),
+)
+
+
+def _shade(sheet: Sheet, panel: Axes, axis: TimeAxis, outage: Outage) -> None:
+    looks: dict[str, Any] = (
+        {"facecolor": drawing.BAD, "alpha": 0.3, "linewidth": 0}
+        if outage.witnessed
+        else {"fill": False, "edgecolor": drawing.FAINT, "hatch": "////", "linewidth": 0}
+    )
+    who = f"{outage.from_node} → {outage.until_node}"
+    for begin, end in axis.spans(outage.from_us, outage.until_us):
+        least = axis.width_s / sheet.width_px
+        gid = sheet.tip(readable(f"{outage.group}: {outage.took_s:.3g} s without an answer, {who}"))
+        panel.axvspan(begin, max(end, begin + least), gid=gid, **looks)
+
+
+def lag(facts: Facts) -> Picture | None:
+    """How far behind each follower was, by group."""
+    axis = facts.axis
+    if axis is None or not facts.lag:
+        return None
+    groups = [(group, list(lines)) for group, lines in groupby(facts.lag, lambda each: each.group)]
+
+    def draw(sheet: Sheet) -> None:
+        panels = sheet.rows([PANEL_PX] * len(groups))
+        for panel, (group, lines) in zip(panels, groups, strict=True):
+            for number, line in enumerate(lines):
+                _curve(panel, axis, line, number)
+            keys = sheet.legend(panel, _keys(drawing.name(line.name) for line in lines))
+            sheet.numbers(panel, f"{drawing.name(group)}: {lines[0].unit} behind", keys)
+            sheet.over_time(panel, axis, labelled=panel is panels[-1])
+
+    worst = max(facts.lag, key=lambda each: each.worst)
+    says = f"at worst {worst.name} of {worst.group}, by {short(worst.worst)} {worst.unit}"
+    return picture("lag", "How far behind each follower was", says, draw)
+
+
+def latency(facts: Facts) -> Picture | None:
+    """Which part of all writes waited how long, both scales stretched towards the worst."""
+    if not facts.waits:
+        return None
+
+    def draw(sheet: Sheet) -> None:
+        (panel,) = sheet.rows([PANEL_PX * 1.6])
+        for number, waits in enumerate(facts.waits):
+            _ranks(panel, waits, number)
+        panel.set_yscale("log")
+        panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+        panel.yaxis.set_minor_locator(NullLocator())
+        keys = sheet.legend(panel, _keys(drawing.name(waits.group) for waits in facts.waits))
+        sheet.title(panel, "milliseconds", keys)
+        ranks = _RANKS_SHOWN[2:] if sheet.is_narrow else _RANKS_SHOWN
+        panel.set_xticks([_nines(rank) for rank in ranks], [f"{100 * rank:g} %" for rank in ranks])
+        panel.set_xlabel("so many writes waited no longer")
+
+    says = "; ".join(
+        f"{waits.group}: half of the writes within {short(_at(waits, 0.5))} ms, "
+        f"99 % within {short(_at(waits, 0.99))} ms"
+        for waits in facts.waits
+    )
+    return picture("latency", "How long writes waited for their answer", says, draw)
+
+
+def latency_by_time(facts: Facts) -> Picture | None:
+    """The median and the 99th percentile by time, where there are enough minutes of it."""
+    axis, lines = facts.axis, facts.waits_by_time
+    if axis is None or max((len(line.points) for line in lines), default=0) < MINUTES_MIN:
+        return None
+    groups = [(group, list(found)) for group, found in groupby(lines, lambda each: each.group)]
+
+    def draw(sheet: Sheet) -> None:
+        panels = sheet.rows([PANEL_PX] * len(groups))
+        for panel, (group, found) in zip(panels, groups, strict=True):
+            for number, line in enumerate(found):
+                _curve(panel, axis, line, number)
+            keys = sheet.legend(panel, _keys(line.name for line in found))
+            sheet.numbers(panel, f"{drawing.name(group)}: milliseconds", keys)
+            sheet.over_time(panel, axis, labelled=panel is panels[-1])
+
+    worst = max(lines, key=lambda each: each.worst)
+    says = f"at worst {short(worst.worst)} ms ({worst.name}) of {worst.group}"
+    return picture("latency-by-time", "The same by time", says, draw)
+
+
+MINUTES_MIN = 3
+"""Below that a curve by minutes says nothing."""
+
+
+def _ranks(panel: Axes, waits: Waits, number: int) -> None:
+    least_ms = 0.001  # what a logarithm can show
+    panel.plot(
+        [_nines(rank) for rank, _ in waits.by_rank],
+        [max(ms, least_ms) for _, ms in waits.by_rank],
+        **_looks(number),
+    )
+
+
+def _nines(rank: float) -> float:
+    """0.9 -> 1, 0.99 -> 2: the places of a scale on which the worst is wide."""
+    return -math.log10(1 - rank)
+
+
+def _at(waits: Waits, rank: float) -> float:
+    return dict(waits.by_rank)[rank]
+
+
+def _curve(panel: Axes, axis: TimeAxis, line: Line, number: int) -> None:
+    """Steps: a value holds until the next one. Nothing crosses a gap of the axis."""
+    for start, each in zip(axis.starts, axis.stretches, strict=True):
+        inside = [(us, value) for us, value in line.points if each.first_us <= us < each.last_us]
+        if not inside:
+            continue
+        end = start + (each.last_us - each.first_us) / 1e6
+        places = [start + (us - each.first_us) / 1e6 for us, _ in inside]
+        values = [value for _, value in inside]
+        panel.plot([*places, end], [*values, values[-1]], drawstyle="steps-post", **_looks(number))
+
+
+def _looks(number: int) -> dict[str, Any]:
+    dashes = drawing.DASHES[number % len(drawing.DASHES)]
+    return {"color": drawing.SERIES[number % len(drawing.SERIES)], "linestyle": dashes}
+
+
+def _keys(names: Iterable[str]) -> list[Line2D]:
+    return [Line2D([], [], label=name, **_looks(number)) for number, name in enumerate(names)]

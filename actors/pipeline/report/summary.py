@@ -1,0 +1,59 @@
+"""What the page says, for programs: `--json`.
+
+| Key | Meaning |
+|---|---|
+| version | 1, of this form |
+| data, tables, report | where they are |
+| failed | an audit of severity error found something |
+| verdicts | as in `audit/verdicts.json`, see `actors.pipeline.verdicts` |
+| summary | events; boots, killed; first_us, last_us; and by group: see `_group` |
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from actors.pipeline.report import words
+from actors.pipeline.report.facts import Facts
+
+VERSION: Final = 1
+
+
+def summary(facts: Facts, report: str) -> dict[str, Any]:
+    """See the module."""
+    axis = facts.axis
+    return {
+        "version": VERSION,
+        "data": facts.data,
+        "tables": facts.tables_at,
+        "report": report,
+        "failed": bool(facts.verdicts.failures),
+        "verdicts": msgspec.to_builtins(facts.verdicts),
+        "summary": {
+            "events": facts.events,
+            "events_outside": facts.outside,
+            "nodes": list(facts.nodes),
+            "boots": len(facts.boots),
+            "killed": sum(not each.stopped and not each.is_last for each in facts.boots),
+            "first_us": axis.stretches[0].first_us if axis else None,
+            "last_us": axis.stretches[-1].last_us if axis else None,
+            "groups": {group: _group(facts, group) for group in facts.groups},
+        },
+    }
+
+
+def _group(facts: Facts, group: str) -> dict[str, Any]:
+    """acknowledged, mean_per_s, highest_per_s, unit; waits_ms by percentile; lag_worst by follower;
+    outages (those in which somebody waited), outage_worst_s."""
+    rates = [row for row in words.rates(facts) if row["group"] == group]
+    waits = [row for row in words.waits(facts.waits) if row["group"] == group]
+    minded = [each.took_s for each in facts.outages if each.group == group and each.witnessed]
+    return {
+        **{key: value for row in rates for key, value in row.items() if key != "group"},
+        "waits_ms": {key: value for row in waits for key, value in row.items() if key != "group"},
+        "lag_worst": {each.name: each.worst for each in facts.lag if each.group == group},
+        "outages": len(minded),
+        "outage_worst_s": max(minded, default=0.0),
+    }

@@ -1,0 +1,165 @@
+"""Time as pictures show it: what is idle for long is cut out.
+
+A data directory may hold an hour of each of three days, and a clock that jumped puts events into
+another year. Drawn to scale both would be a line at each edge. So time consists of stretches in
+which some node was running, and between them each picture has a narrow gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+import attrs
+
+US = 1_000_000
+STRETCHES_MAX = 12
+"""Of the others, with fewer events, the page says how many they are."""
+IDLE_MIN_S = 60
+"""What is shorter is drawn to scale, for it may be an outage."""
+IDLE_SHARE = 0.05
+"""Of all active time; likewise."""
+GAP_SHARE = 0.03
+"""Of all active time: a gap's width."""
+STEPS_S = (
+    *(1, 2, 5, 10, 15, 30),
+    *(60, 120, 300, 600, 900, 1800),
+    *(3600, 7200, 10_800, 21_600, 43_200, 86_400),
+)
+"""Between two labels."""
+
+
+@attrs.frozen(order=True)
+class Stretch:
+    """From one moment to another, in microseconds since 1970, with so many events in it."""
+
+    first_us: int
+    last_us: int
+    events: int = attrs.field(default=0, order=False)
+
+
+@attrs.frozen
+class Tick:
+    """A label below a picture; `at` as `TimeAxis.at`."""
+
+    at: float
+    label: str
+
+
+@attrs.frozen
+class TimeAxis:
+    """Moments -> places.
+
+    Attributes:
+        stretches: rising, whole seconds, apart from each other; at least one.
+    """
+
+    stretches: tuple[Stretch, ...]
+
+    @property
+    def active_s(self) -> float:
+        return sum(each.last_us - each.first_us for each in self.stretches) / US
+
+    @property
+    def gap_s(self) -> float:
+        return self.active_s * GAP_SHARE
+
+    @property
+    def width_s(self) -> float:
+        """Places are 0 to this."""
+        return self.active_s + self.gap_s * (len(self.stretches) - 1)
+
+    @property
+    def starts(self) -> tuple[float, ...]:
+        """The place of each stretch's first moment."""
+        found, at = [], 0.0
+        for each in self.stretches:
+            found.append(at)
+            at += (each.last_us - each.first_us) / US + self.gap_s
+        return tuple(found)
+
+    def at(self, us: int) -> float | None:
+        """The place of a moment; None outside of all stretches."""
+        for start, each in zip(self.starts, self.stretches, strict=True):
+            if each.first_us <= us <= each.last_us:
+                return start + (us - each.first_us) / US
+        return None
+
+    def spans(self, first_us: int, last_us: int) -> list[tuple[float, float]]:
+        """The places of an interval, one pair for each stretch that it touches."""
+        found = []
+        for start, each in zip(self.starts, self.stretches, strict=True):
+            low, high = max(first_us, each.first_us), min(last_us, each.last_us)
+            if low <= high:
+                begin = start + (low - each.first_us) / US
+                found.append((begin, begin + (high - low) / US))
+        return found
+
+    def bucket_s(self, buckets_max: int) -> int:
+        """The whole seconds of a bucket, so that all stretches have some `buckets_max`."""
+        return max(1, -(-int(self.active_s) // buckets_max))
+
+    def ticks(self, count_max: int) -> list[Tick]:
+        """Labels at round moments, `count_max` at most, and no two upon each other."""
+        apart = self.width_s / count_max
+        step_s = next((step for step in STEPS_S if step >= apart), None)
+        step_s = step_s or STEPS_S[-1] * -(-int(apart) // STEPS_S[-1])
+        form = "%H:%M:%S" if step_s < 60 else "%H:%M" if step_s < 86_400 else "%d %b"
+        found: list[Tick] = []
+        for start, each in zip(self.starts, self.stretches, strict=True):
+            first_s = -(-each.first_us // (step_s * US)) * step_s
+            moments = list(range(first_s, each.last_us // US + 1, step_s))
+            for moment_s in moments or [each.first_us // US]:
+                place = start + max(moment_s - each.first_us / US, 0)
+                if not found or place - found[-1].at >= 0.8 * apart:
+                    found.append(Tick(place, shown(moment_s * US, form)))
+        return found
+
+    @property
+    def label(self) -> str:
+        """What stands below the labels."""
+        first, last = self.stretches[0].first_us, self.stretches[-1].last_us
+        days = [shown(us, "%Y-%m-%d") for us in (first, last)]
+        day = days[0] if days[0] == days[1] else f"{days[0]} to {days[1]}"
+        cut = "; idle time is cut out" if len(self.stretches) > 1 else ""
+        return f"{day}, UTC{cut}"
+
+
+def shown(us: int, form: str = "%Y-%m-%d %H:%M:%S") -> str:
+    """A moment for people, UTC; one that no calendar has as its number of seconds."""
+    try:
+        return datetime.fromtimestamp(us // US, UTC).strftime(form)
+    except (ValueError, OverflowError, OSError):
+        return f"{us // US:,} s"
+
+
+def time_axis(active: Iterable[Stretch]) -> tuple[TimeAxis, int]:
+    """The axis for intervals in which something ran, and the events that lie outside of it.
+
+    Args:
+        active: in any order, overlapping or not; at least one.
+    """
+    parts = sorted(_whole_seconds(each) for each in active)
+    joined = _joined(parts, IDLE_MIN_S * US)
+    active_us = sum(each.last_us - each.first_us for each in joined)
+    joined = _joined(joined, max(IDLE_MIN_S * US, int(active_us * IDLE_SHARE)))
+    kept = sorted(sorted(joined, key=lambda each: -each.events)[:STRETCHES_MAX])
+    outside = sum(each.events for each in joined) - sum(each.events for each in kept)
+    return TimeAxis(tuple(kept)), outside
+
+
+def _whole_seconds(stretch: Stretch) -> Stretch:
+    first, last = stretch.first_us // US * US, -(-stretch.last_us // US) * US
+    return Stretch(first, max(last, first + US), stretch.events)
+
+
+def _joined(parts: Sequence[Stretch], idle_us: int) -> list[Stretch]:
+    """Neighbours with no more than `idle_us` between them become one."""
+    found: list[Stretch] = []
+    for each in parts:
+        if found and each.first_us - found[-1].last_us <= idle_us:
+            before = found.pop()
+            last = max(before.last_us, each.last_us)
+            each = Stretch(before.first_us, last, before.events + each.events)
+        found.append(each)
+    return found

@@ -1,0 +1,173 @@
+"""Who was what, and when: a row for each node, first its processes, then its part in each group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch, Rectangle
+
+from actors.pipeline.report import drawing
+from actors.pipeline.report.drawing import Picture, Sheet, picture
+from actors.pipeline.report.facts import NODES_MAX, Boot, Facts, RoleSpan
+from actors.pipeline.report.time_axis import TimeAxis, shown
+
+ROW_PX = 26
+_LETTER_PX = 8
+_LEAST_PX = 1.5
+"""Of an interval, so that the shortest is seen."""
+
+
+@attrs.frozen
+class Look:
+    """Of a role: its colour, the part of its row that it fills, and lines across."""
+
+    color: str
+    height: float
+    hatch: str = ""
+    filled: bool = True
+
+
+_LEADS, _FOLLOWS = drawing.SERIES[0], drawing.SERIES[1]
+LOOKS: Final = {
+    "leader": Look(_LEADS, 0.84),
+    "master": Look(_LEADS, 0.84),
+    "follower": Look(_FOLLOWS, 0.34),
+    "slave": Look(_FOLLOWS, 0.34),
+    "candidate": Look(drawing.SERIES[2], 0.6, "////", filled=False),
+    "fenced": Look(drawing.BAD, 0.84, "xxxx", filled=False),
+    "alone": Look(drawing.BAD, 0.14),
+}
+"""By `gold.roles.ROLES`: what differs in colour differs in height or in lines, too."""
+_KEYS: Final = {
+    "leads (its term)": LOOKS["leader"],
+    "follows": LOOKS["follower"],
+    "candidate": LOOKS["candidate"],
+    "fenced": LOOKS["fenced"],
+    "on its own": LOOKS["alone"],
+}
+
+
+def timeline(facts: Facts) -> Picture | None:
+    """See the module. None without any event."""
+    axis = facts.axis
+    if axis is None:
+        return None
+    nodes = facts.nodes[:NODES_MAX]
+    groups = tuple(dict.fromkeys(each.group for each in facts.roles))
+
+    def draw(sheet: Sheet) -> None:
+        panels = sheet.rows([ROW_PX * len(nodes)] * (1 + len(groups)))
+        for panel in panels:
+            panel.grid(visible=False)
+            sheet.over_time(panel, axis, labelled=panel is panels[-1])
+        _processes(sheet, panels[0], axis, nodes, facts.boots)
+        for number, (panel, group) in enumerate(zip(panels[1:], groups, strict=True)):
+            spans = [each for each in facts.roles if each.group == group]
+            _roles(sheet, panel, axis, nodes, spans)
+            keys = sheet.legend(panel, [_key(*each) for each in _KEYS.items()]) if not number else 0
+            sheet.title(panel, drawing.name(group), keys)
+
+    killed = sum(not each.stopped and not each.is_last for each in facts.boots)
+    says = (
+        f"{len(facts.boots)} processes of {len(facts.nodes)} nodes, {killed} of them killed; "
+        + ("; ".join(f"{group}: {_changes(facts, group)} times a new one led" for group in groups))
+    )
+    return picture("timeline", "Processes, roles and terms", says, draw)
+
+
+def _changes(facts: Facts, group: str) -> int:
+    spans = [each for each in facts.roles if each.group == group]
+    led = {(each.node, each.number) for each in spans if each.role in ("leader", "master")}
+    return max(len(led) - 1, 0)
+
+
+def _processes(
+    sheet: Sheet, panel: Axes, axis: TimeAxis, nodes: Sequence[str], boots: Sequence[Boot]
+) -> None:
+    _rows(panel, nodes)
+    for boot in boots:
+        if boot.node not in nodes:
+            continue
+        row = nodes.index(boot.node)
+        end = "stopped" if boot.stopped else "no end: runs, or killed" if boot.is_last else "killed"
+        tip = f"{boot.node}, boot {boot.boot}: {_when(boot.first_us, boot.last_us)}, {end}"
+        spans = axis.spans(boot.first_us, boot.last_us)
+        for begin, until in spans:
+            _bar(sheet, panel, (begin, until), row, Look(drawing.FAINT, 0.4), tip)
+        if spans and not boot.stopped:
+            mark = ">" if boot.is_last else "X"
+            panel.plot([spans[-1][1]], [row], mark, color=drawing.BAD, markersize=8, clip_on=False)
+    marks = (("X", "killed"), (">", "no end: runs, or was killed"))
+    keys = [
+        Line2D([], [], linestyle="", marker=mark, color=drawing.BAD, markersize=8, label=text)
+        for mark, text in marks
+    ]
+    sheet.title(panel, "processes", sheet.legend(panel, keys))
+
+
+def _roles(
+    sheet: Sheet, panel: Axes, axis: TimeAxis, nodes: Sequence[str], spans: Sequence[RoleSpan]
+) -> None:
+    _rows(panel, nodes)
+    px_per_s = sheet.width_px / axis.width_s
+    for each in spans:
+        look = LOOKS.get(each.role)
+        if look is None or each.node not in nodes:
+            continue
+        row = nodes.index(each.node)
+        number = "" if each.number is None else str(each.number)
+        what = f"{each.role} {number}".strip()
+        tip = f"{each.group}, {each.node}: {what}, {_when(each.from_us, each.until_us)}"
+        for begin, until in axis.spans(each.from_us, each.until_us):
+            _bar(sheet, panel, (begin, until), row, look, tip)
+            room = (until - begin) * px_per_s
+            if look.color == _LEADS and number and room > _LETTER_PX * (len(number) + 1):
+                panel.text(
+                    *((begin + until) / 2, row, number),
+                    ha="center",
+                    va="center_baseline",
+                    color=drawing.PAPER,
+                    fontsize=11,
+                )
+
+
+def _rows(panel: Axes, nodes: Sequence[str]) -> None:
+    panel.set_ylim(len(nodes) - 0.5, -0.5)
+    panel.set_yticks(range(len(nodes)), [drawing.name(node) for node in nodes])
+    panel.tick_params(axis="y", length=0)
+
+
+def _bar(
+    sheet: Sheet, panel: Axes, span: tuple[float, float], row: int, look: Look, tip: str
+) -> None:
+    begin, until = span
+    least = _LEAST_PX * panel.get_xlim()[1] / sheet.width_px
+    bar = Rectangle(
+        (begin, row - look.height / 2),
+        max(until - begin, least),
+        look.height,
+        facecolor=look.color if look.filled else "none",
+        edgecolor=drawing.PAPER if look.filled else look.color,
+        hatch=look.hatch or None,
+        linewidth=0.7,
+    )
+    if not sheet.is_narrow:  # nobody points at things on a telephone
+        bar.set_gid(sheet.tip(tip))
+    panel.add_patch(bar)
+
+
+def _key(text: str, look: Look) -> Patch:
+    return Patch(
+        facecolor=look.color if look.filled else "none",
+        edgecolor=look.color,
+        hatch=look.hatch or None,
+        label=text,
+    )
+
+
+def _when(first_us: int, last_us: int) -> str:
+    return f"{shown(first_us, '%H:%M:%S')} to {shown(last_us, '%H:%M:%S')}"

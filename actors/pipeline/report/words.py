@@ -1,0 +1,217 @@
+"""Facts and verdicts in words and cells, for the page."""
+
+from __future__ import annotations
+
+import posixpath
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from actors.pipeline.report.facts import Boot, Facts, Line, Outage, RoleSpan, Waits
+from actors.pipeline.report.html import readable
+from actors.pipeline.report.time_axis import shown
+from actors.pipeline.verdicts import Verdict, Verdicts
+
+CELL_MAX = 300
+"""Letters in a cell."""
+RANKS = (0.5, 0.9, 0.99, 0.999)
+
+Shown: TypeAlias = Callable[[str, Any], str]
+Row: TypeAlias = Mapping[str, Any]
+
+_SIGNS = {
+    "violated": ("✗", "violated"),
+    "warning": ("!", "warning"),
+    "held": ("✓", "held"),
+    "not_applicable": ("–", "not applicable"),
+}
+_MOMENTS = ("from_us", "until_us", "first_us", "last_us")
+_MINUTES = ("minute",)
+_UNITS = {"us": "s", "s": "s", "bytes": "bytes", "ms": "ms"}
+
+
+def kind_of(verdict: Verdict) -> str:
+    """Its word, but a violated claim of severity warning is a warning."""
+    if verdict.verdict == "violated" and not verdict.is_failure:
+        return "warning"
+    return verdict.verdict
+
+
+def said(verdict: Verdict) -> tuple[str, str, str]:
+    """(sign, word, kind)."""
+    kind = kind_of(verdict)
+    return (*_SIGNS[kind], kind)
+
+
+def how_bad(verdict: Verdict) -> int:
+    """To sort by: the worst is the lowest."""
+    return list(_SIGNS).index(kind_of(verdict))
+
+
+def outcome(verdicts: Verdicts) -> str:
+    """All verdicts in one line."""
+    if not verdicts.audits:
+        return "No audit was made"
+    counts = Counter(kind_of(each) for each in verdicts.audits)
+    parts = [
+        f"{sign} {counts[kind]} {word}" for kind, (sign, word) in _SIGNS.items() if counts[kind]
+    ]
+    return ", ".join(parts)
+
+
+def looked_at(verdict: Verdict) -> str:
+    boots = len(verdict.checked.ranges)
+    return f"{verdict.checked.rows:,} rows" + (f" of {boots:,} boots" if boots else "")
+
+
+def name_of(data: str) -> str:
+    return posixpath.basename(data.rstrip("/")) or data
+
+
+def heading(column: str) -> str:
+    """`took_us` -> "took, s"; times of day are no durations."""
+    if column in _MOMENTS:
+        return column.removesuffix("_us")
+    name, _, unit = column.rpartition("_")
+    if name and unit in _UNITS:
+        return f"{name.replace('_', ' ')}, {_UNITS[unit]}"
+    return column.replace("_", " ")
+
+
+def cell(column: str, value: Any) -> str:
+    """A value of one of our tables."""
+    if value is None or value == "":
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if column in _MOMENTS:
+        return shown(value)
+    if column in _MINUTES:
+        return shown(value * 60_000_000, "%Y-%m-%d %H:%M")
+    if column.endswith("_us"):
+        return f"{value / 1e6:,.3f}"
+    if isinstance(value, float):
+        return f"{value:,.3f}" if abs(value) < 1000 else f"{value:,.0f}"
+    if isinstance(value, int):
+        return f"{value:,}" if column not in ("boot", "term", "number") else str(value)
+    return readable(str(value), CELL_MAX)
+
+
+def plain(column: str, value: Any) -> str:
+    """A value of a witness: as the log has it, for it will be searched there."""
+    del column
+    if isinstance(value, list | tuple):
+        return readable(" ".join(str(each) for each in value), CELL_MAX)
+    return "–" if value is None else readable(str(value), CELL_MAX)
+
+
+def roles(spans: Iterable[RoleSpan]) -> list[Row]:
+    return [
+        {
+            "group": each.group,
+            "node": each.node,
+            "boot": each.boot,
+            "role": each.role,
+            "number": each.number,
+            "leader": each.leader,
+            "from_us": each.from_us,
+            "until_us": each.until_us,
+        }
+        for each in spans
+    ]
+
+
+def followers(lines: Iterable[Line]) -> list[Row]:
+    return [
+        {
+            "group": each.group,
+            "follower": each.name,
+            "worst": each.worst,
+            "last": each.points[-1][1],
+            "unit": each.unit,
+        }
+        for each in lines
+    ]
+
+
+def rates(facts: Facts) -> list[Row]:
+    """Each group's throughput; what it acknowledged is what lies inside of the pictures."""
+    active_s = facts.axis.active_s if facts.axis else 0.0
+    found: list[Row] = []
+    for each in facts.throughput:
+        total = sum(value for _, value in each.points) * facts.bucket_s
+        found.append(
+            {
+                "group": each.group,
+                "acknowledged": round(total),
+                "mean_per_s": total / active_s if active_s else 0.0,
+                "highest_per_s": each.worst,
+                "unit": each.unit,
+            }
+        )
+    return found
+
+
+def waits(groups: Iterable[Waits]) -> list[Row]:
+    found: list[Row] = []
+    for each in groups:
+        by_rank = dict(each.by_rank)
+        found.append(
+            {
+                "group": each.group,
+                "writes": each.writes,
+                "records": each.records,
+                **{f"{100 * rank:g} %": by_rank[rank] for rank in RANKS},
+                "worst": each.worst_ms,
+            }
+        )
+    return found
+
+
+def outages(found: Iterable[Outage]) -> list[Row]:
+    return [
+        {
+            "group": each.group,
+            "from_us": each.from_us,
+            "took_s": each.took_s,
+            "last answer by": each.from_node,
+            "next answer by": each.until_node,
+            "timed_out": each.timed_out,
+            "somebody waited": "yes" if each.witnessed else "nobody is known to",
+        }
+        for each in found
+    ]
+
+
+def processes(boots: Iterable[Boot]) -> list[Row]:
+    return [
+        {
+            "node": each.node,
+            "boot": each.boot,
+            "first_us": each.first_us,
+            "last_us": each.last_us,
+            "events": each.events,
+            "so": "it runs, or was killed" if each.is_last else "it was killed",
+        }
+        for each in boots
+    ]
+
+
+def notes(facts: Facts) -> Sequence[str]:
+    """What a reader has to know."""
+    found = [
+        f"A point of a curve stands for {facts.bucket_s:,} s: of lag the worst, of throughput the "
+        "mean. Latency is by minute at the finest.",
+        "The audits compare no clocks of two nodes. Pictures and outages set events of several "
+        "nodes side by side, and are as exact as their clocks agree.",
+        "Percentiles come from sketches, exact to 2 % in rank.",
+        f"Everything is in tables, as Parquet: {facts.tables_at}",
+    ]
+    if facts.axis is None:
+        found = ["The data directory has no events.", found[-1]]
+    if facts.outside:
+        found.append(
+            f"{facts.outside:,} events lie outside of the time that is drawn: a clock that was "
+            "set, or more stretches of time than are shown."
+        )
+    return [*found, *facts.hidden]

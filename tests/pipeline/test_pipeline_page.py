@@ -1,0 +1,219 @@
+"""The page from facts by hand: nothing of a log becomes markup, and nothing is loaded."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from importlib.resources import files
+
+import attrs
+import pytest
+from facts_kit import facts, line, span, verdict
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.pipeline.report import words
+from actors.pipeline.report.drawing import VARIABLES
+from actors.pipeline.report.html import element, readable, text
+from actors.pipeline.report.page import POLICY, page
+from actors.pipeline.report.summary import summary
+from actors.pipeline.verdicts import Verdicts
+
+EVIL = "</title><script>alert(1)</script>\u202e\x00\ud800'\"&"
+VOID = {"meta", "link", "br"}
+
+
+class Reader(HTMLParser):
+    """What a browser makes of a page: its elements, its attributes, and whether it is nested."""
+
+    def __init__(self, markup: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.texts: list[str] = []
+        self._open: list[str] = []
+        self.feed(markup)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    def values(self, name: str) -> list[str]:
+        return [value or "" for key, value in self.attributes if key == name]
+
+
+@pytest.fixture(scope="module")
+def good() -> str:
+    return page(facts())
+
+
+def test_nothing_is_loaded_and_nothing_runs(good: str) -> None:
+    read = Reader(good)
+    assert not {"script", "img", "iframe", "object", "form", "base"} & set(read.tags)
+    assert POLICY in read.values("content")
+    links = read.values("href") + read.values("src") + re.findall(r"url\(([^)]*)\)", good)
+    assert all(each.startswith("#") or each == "data:," for each in links)
+    assert "@import" not in good
+    assert not [key for key, _ in read.attributes if key.startswith("on")]
+
+
+def test_every_reference_has_one_target(good: str) -> None:
+    read = Reader(good)
+    identities = read.values("id")
+    assert len(identities) == len(set(identities))
+    aimed = {each.removeprefix("#") for each in read.values("href") if each.startswith("#")}
+    for key in ("aria-labelledby", "aria-describedby"):
+        aimed |= {name for value in read.values(key) for name in value.split()}
+    aimed |= {each.removeprefix("#") for each in re.findall(r"url\((#[^)]*)\)", good)}
+    assert aimed <= set(identities)
+    assert {"audits", "timeline", "lag"} <= aimed
+
+
+def test_verdicts_come_first_and_the_worst_of_them(good: str) -> None:
+    names = ["acknowledged_survives", "nothing_dropped", "one_leader_per_term", "snapshots_rise"]
+    places = [good.index(f" {name}<") for name in names]
+    assert places == sorted(places)
+    assert places[-1] < good.index("<svg")
+    assert "✗ 1 violated, ! 1 warning, ✓ 1 held, – 1 not applicable" in good
+    assert "1 of 1 findings" in good
+    assert "No snapshot was saved." in good
+
+
+def test_what_logs_hold_is_text_everywhere() -> None:
+    changed = facts(
+        data=f"/srv/{EVIL}",
+        verdicts=Verdicts(
+            made_at_us=0,
+            audits=(verdict(EVIL, "violated", claim=EVIL, note=EVIL, witnesses=({EVIL: EVIL},)),),
+        ),
+        roles=(span(EVIL, EVIL, "leader", 0, 60, 1), span("g", "n0", EVIL, 0, 60, 1)),
+        lag=(line(EVIL, EVIL, EVIL, 1, 2, 3),),
+        throughput=(line(EVIL, EVIL, EVIL, 1, 2, 3),),
+        hidden=(EVIL,),
+    )
+    changed = attrs.evolve(
+        changed,
+        boots=tuple(attrs.evolve(each, node=EVIL) for each in changed.boots),
+        outages=tuple(attrs.evolve(each, group=EVIL, from_node=EVIL) for each in changed.outages),
+        waits=tuple(attrs.evolve(each, group=EVIL) for each in changed.waits),
+        tables=tuple(attrs.evolve(each, rows=({EVIL: EVIL},)) for each in changed.tables),
+    )
+    made = page(changed)
+    made.encode()
+    read = Reader(made)
+    assert "script" not in read.tags
+    assert not {"\u202e", "\x00", "\ud800"} & set(made)
+    assert "alert(1)" in "".join(read.texts)
+
+
+@given(st.text())
+@settings(max_examples=200)
+def test_any_string_is_one_text(value: str) -> None:
+    read = Reader(str(element("p", value, title=value)))
+    assert read.tags == ["p"]
+    assert "".join(read.texts) == readable(value)
+    assert read.values("title") == [readable(value)]
+
+
+def test_long_strings_are_cut() -> None:
+    assert readable("x" * 50, 10) == "x" * 9 + "…"
+    assert readable("x" * 10, 10) == "x" * 10
+    assert str(text("a<b")) == "a&lt;b"
+
+
+def test_colours_are_the_pages_and_can_be_read_in_both_themes(good: str) -> None:
+    style = files("actors.pipeline.report").joinpath("style.css").read_text()
+    light, dark = (
+        dict(re.findall(r"--([\w-]+): (#\w{6});", part)) for part in style.split("@media")[:2]
+    )
+    assert set(light) == set(dark) >= set(VARIABLES.values())
+    for theme in (light, dark):
+        for name in ("ink", "faint", "bad", "warn", "good", "series-0"):
+            assert contrast(theme[name], theme["paper"]) >= 4.5, name
+            assert contrast(theme[name], theme["raised"]) >= 4.5, name
+        for number in range(6):
+            assert contrast(theme[f"series-{number}"], theme["paper"]) >= 3
+    drawn = re.findall(r"<svg.*?</svg>", good, re.S)
+    assert len(drawn) == 8  # four pictures, each for two widths
+    assert not [each for each in drawn if re.search(r"#0100\d\d|font-family", each)]
+    assert "var(--series-0)" in drawn[0]
+
+
+def contrast(one: str, two: str) -> float:
+    """As WCAG 2 has it."""
+    bright, dark = sorted((luminance(one), luminance(two)), reverse=True)
+    return (bright + 0.05) / (dark + 0.05)
+
+
+def luminance(color: str) -> float:
+    parts = (int(color[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_without_any_event_there_is_a_page() -> None:
+    empty = facts(
+        axis=None, boots=(), roles=(), lag=(), throughput=(), outages=(), waits=(), tables=()
+    )
+    made = page(empty)
+    assert "The data directory has no events." in made
+    assert "<svg" not in made
+
+
+def test_a_page_stays_small_at_its_bounds(good: str) -> None:
+    """Its curves have their most points, and its tables their most rows."""
+    from actors.pipeline.report.facts import BUCKETS_MAX, GROUPS_MAX, LINES_MAX, SPANS_MAX
+
+    zigzag = [float(number * 7919 % 100_003) for number in range(60)] * (BUCKETS_MAX // 60)
+    groups = [f"group{number}" for number in range(GROUPS_MAX)]
+    lines = tuple(line(g, f"n{n}", "bytes", *zigzag) for g in groups for n in range(LINES_MAX))
+    spans = tuple(
+        span(groups[n % GROUPS_MAX], f"n{n % 3}", "leader", n * 60 / SPANS_MAX, 60, n)
+        for n in range(SPANS_MAX)
+    )
+    rates = tuple(line(group, "", "records", *zigzag) for group in groups)
+    assert len(page(facts(lag=lines, roles=spans, throughput=rates)).encode()) < 3_000_000
+
+
+def test_the_summary_says_what_the_page_says() -> None:
+    found = summary(facts(), "/srv/report.html")
+    assert found["failed"] is True
+    assert [each["verdict"] for each in found["verdicts"]["audits"]] == [
+        *("held", "violated", "violated", "not_applicable"),
+    ]
+    orders = found["summary"]["groups"]["orders"]
+    assert orders["outages"] == 1
+    assert orders["outage_worst_s"] == 4
+    assert orders["lag_worst"]["n2"] == 9 << 20
+    assert orders["waits_ms"]["writes"] == 50_000
+    assert found["summary"]["killed"] == 2
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "expected"),
+    [
+        ("took_us", 1_500_000, "1.500"),
+        ("from_us", 0, "1970-01-01 00:00:00"),
+        ("minute", 1, "1970-01-01 00:01"),
+        ("records", 1234567, "1,234,567"),
+        ("boot", 1234567, "1234567"),
+        ("witnessed", True, "yes"),
+        ("after", None, "–"),
+    ],
+)
+def test_cells(column: str, value: object, expected: str) -> None:
+    assert words.cell(column, value) == expected

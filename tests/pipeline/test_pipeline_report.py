@@ -1,0 +1,152 @@
+"""The step `report`: a day from its event logs to the page, and what a user can get wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from kept_session import shared
+from lines_kit import START_US, Boot, events_of
+from logs_kit import Day
+from pyspark.sql import SparkSession
+
+from actors.events import node
+from actors.pipeline import command_line, steps
+from actors.pipeline.__main__ import main
+from actors.pipeline.places import Place
+from actors.pipeline.report.gather import lives
+from actors.pipeline.report.time_axis import Stretch, time_axis
+from actors.pipeline.verdicts import Verdicts
+
+__all__ = ["shared"]
+
+
+def test_a_day_becomes_a_page(
+    shared: None,
+    day: Day,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The exit code follows the verdicts; the tables stand beside the page."""
+    monkeypatch.setattr(steps, "run_audit", failing(steps.run_audit))
+    page = tmp_path / "deep" / "report.html"
+    code = main(["report", str(day.folder), "-o", str(page), "--json"])
+    printed = capsys.readouterr()
+    assert "pipeline: " not in printed.err
+    assert code == 1
+    said = json.loads(printed.out)
+    assert said["report"] == str(page)
+    assert said["tables"] == str(tmp_path / "deep" / "report.tables")
+    assert (tmp_path / "deep" / "report.tables" / "gold" / "current.json").is_file()
+    assert said["failed"] is True
+    summary = said["summary"]
+    assert summary["events"] == len(day.keys)
+    assert (summary["boots"], summary["killed"]) == (4, 1)
+    assert summary["nodes"] == ["n0", "n1", "n2"]
+    acknowledged = sum(
+        e.event.records
+        for told in day.events.values()
+        for e in told
+        if e.kind == "AppendsAcknowledged"
+    )
+    orders = summary["groups"]["orders"]
+    assert orders["acknowledged"] == acknowledged
+    assert 0 < orders["waits_ms"]["50 %"] <= orders["waits_ms"]["worst"]
+    assert orders["lag_worst"]["n2"] > orders["lag_worst"]["n1"]
+    assert summary["groups"]["ledger"]["acknowledged"] > 0
+    made = page.read_text()
+    assert made.count("<svg") == 8
+    for text in (
+        "one_leader_per_term",
+        "✗ 1 violated",
+        "Processes, roles and terms",
+        "it was killed",
+    ):
+        assert text in made
+    for step in ("bronze: ", "gold: ", "audit: ", "report: drawing", "report: written to"):
+        assert any(line.startswith(step) for line in printed.err.splitlines())
+
+
+def failing(run_audit: Any) -> Any:
+    """The audits, of which the first one finds something."""
+
+    def run(*args: Any) -> Verdicts:
+        found: Verdicts = run_audit(*args)
+        first = attrs.evolve(found.audits[0], verdict="violated", severity="error", findings=1)
+        return attrs.evolve(found, audits=(first, *found.audits[1:]))
+
+    return run
+
+
+def test_a_clock_that_jumps_within_a_boot_is_cut_out(spark: SparkSession) -> None:
+    boot, again = Boot("n0"), Boot("n0", boot=2)
+    for second in (0, 30, 60, 3e8, 3e8 + 5):
+        boot.say(second, "", node.NodeStarted(cluster="c", version="1", groups=()))
+    again.say(90, "", node.NodeStarted(cluster="c", version="1", groups=()))
+    again.say(95, "", node.NodeStopped(reason="ordered"))
+    boots, active = lives(events_of(spark, boot, again))
+    assert [(each.boot, each.events, each.stopped, each.is_last) for each in boots] == [
+        (1, 5, False, False),
+        (2, 2, True, True),
+    ]
+    axis, _ = time_axis(active)
+    second = 1_000_000
+    later = START_US + 300_000_000 * second
+    assert axis.stretches == (
+        Stretch(START_US, START_US + 95 * second, 5),
+        Stretch(later, later + 5 * second, 2),
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["-o", "{folder}"], "a folder; -o names the page"),
+        (["-o", "{data}/report.html"], "cannot be in the data directory"),
+        (["-o", "r.html", "--tables", "{data}/t"], "cannot be in the data directory"),
+        (["-o", "{data}/report.html", "--tables", "{folder}/t"], "cannot be in the data directory"),
+        (["-o", "{file}/report.html"], "its folder cannot be made"),
+    ],
+)
+def test_mistakes_are_one_line_without_java(
+    words: list[str],
+    expected: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def no_session(profile: object) -> None:
+        raise AssertionError("Java was started")
+
+    monkeypatch.setattr(command_line, "open_session", no_session)
+    data, file, folder = tmp_path / "data", tmp_path / "file", tmp_path / "folder"
+    (data / "n0/events/v=1").mkdir(parents=True)
+    folder.mkdir()
+    file.touch()
+    given = [word.format(data=data, file=file, folder=folder) for word in words]
+    assert main(["report", str(data), *given]) == 2
+    printed = capsys.readouterr()
+    assert expected in printed.err
+    assert printed.err.count("\n") == 1
+
+
+def test_options_of_the_report_have_no_meaning_elsewhere(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for words in (["--json"], ["--tables", "t"]):
+        with pytest.raises(SystemExit):
+            main(["gold", "data", "-o", "out", *words])
+        assert f"{words[0]} is for the step" in capsys.readouterr().err
+
+
+def test_a_page_is_replaced_whole(tmp_path: Path) -> None:
+    place = Place(str(tmp_path / "a" / "page.html"))
+    for content in (b"one", b"two"):
+        place.write_bytes(content)
+        assert (tmp_path / "a" / "page.html").read_bytes() == content
+    assert place.name.rpartition("/")[2] in {each.name for each in (tmp_path / "a").iterdir()}
+    assert len(list((tmp_path / "a").iterdir())) == 1
