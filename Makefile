@@ -10,7 +10,7 @@ SECONDS ?= 60
 BENCH ?= mailbox api catchup appends async memory
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check sim replay shrink mutations fuzz bench compare interop diagrams clean
+.PHONY: help run test check sim replay shrink mutations fuzz bench compare audit interop diagrams clean
 
 help:
 	@echo "make run       three nodes, a feed of real lines, a live view; Ctrl-C stops in order"
@@ -23,6 +23,7 @@ help:
 	@echo "make fuzz      every reader of bytes under a coverage-guided fuzzer: SECONDS=60 SEED=0"
 	@echo "make bench     the measurements, quick: BENCH=catchup ARGS='--bytes 2GB --java' for one"
 	@echo "make compare   classic beside DLedger, one load, one script of faults: ARGS='--parts sim'"
+	@echo "make audit     three nodes, killed again and again; then Spark judges and reports: SECONDS=60"
 	@echo "make diagrams  rooms and connection states as Mermaid pictures, drawn from the code"
 	@echo "make interop   only the tests beside real RocketMQ brokers (Maven, Java 17)"
 
@@ -65,6 +66,10 @@ bench: $(VENV)/.test
 # Some 20 minutes; ARGS=--help says what each part is, and how to have less of it, or more.
 compare: $(VENV)/.test
 	@$(BIN)/python tests/bench/compare.py $(ARGS)
+
+# ARGS="--kills 8 --folder DIR" and others: tests/audit.py --help.
+audit: $(VENV)/.test
+	@$(BIN)/python tests/audit.py --seconds $(SECONDS) $(ARGS)
 
 sim: $(VENV)/.test
 	$(BIN)/python -m actors.sim sweep --mode $(MODE) --seeds $(SEEDS) --first $(FIRST)
