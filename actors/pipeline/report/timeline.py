@@ -43,7 +43,7 @@ LOOKS: Final = {
 }
 """By `gold.roles.ROLES`: what differs in colour differs in height or in lines, too."""
 _KEYS: Final = {
-    "leads (its term)": LOOKS["leader"],
+    "leads (term)": LOOKS["leader"],
     "follows": LOOKS["follower"],
     "candidate": LOOKS["candidate"],
     "fenced": LOOKS["fenced"],
