@@ -225,10 +225,12 @@ def judge(folder: Path) -> int:
         return done.returncode or 1
     found = json.loads(done.stdout)
     for each in found["verdicts"]["audits"]:
-        rows, boots = each["checked"]["rows"], len(each["checked"]["ranges"])
+        looked = each["checked"]
+        boots, logs = len(looked["ranges"]), len(looked["logs"])
+        of = f"{boots} boots" if boots else f"{logs} logs"
         print(
-            f"{each['verdict']:14} {each['name']}: {each['findings']:,} findings in {rows:,} rows"
-            f" of {boots} boots ({each['severity']})"
+            f"{each['verdict']:14} {each['name']}: {each['findings']:,} findings in "
+            f"{looked['rows']:,} rows of {of} ({each['severity']})"
         )
     said = found["summary"]
     print(f"{said['events']:,} events of {said['boots']} boots, {said['killed']} of them killed")

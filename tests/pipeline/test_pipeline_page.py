@@ -17,7 +17,7 @@ from actors.pipeline.report.drawing import VARIABLES
 from actors.pipeline.report.html import element, readable, text
 from actors.pipeline.report.page import POLICY, page
 from actors.pipeline.report.summary import summary
-from actors.pipeline.verdicts import Verdicts
+from actors.pipeline.verdicts import Checked, CheckedLog, Verdicts
 
 EVIL = "</title><script>alert(1)</script>\u202e\x00\ud800'\"&"
 VOID = {"meta", "link", "br"}
@@ -91,6 +91,15 @@ def test_verdicts_come_first_and_the_worst_of_them(good: str) -> None:
     assert "✗ 1 violated, ! 1 warning, ✓ 1 held, – 1 not applicable" in good
     assert "1 of 1 findings" in good
     assert "No snapshot was saved." in good
+
+
+def test_an_audit_of_logs_says_how_many_it_read() -> None:
+    logs = tuple(
+        CheckedLog(group="g", node=node, records=2, size_bytes=9, first=0, last=1)
+        for node in ("n0", "n1")
+    )
+    assert words.looked_at(verdict("a", checked=Checked(rows=4, logs=logs))) == "4 rows of 2 logs"
+    assert words.looked_at(verdict("a")) == "1,234 rows of 1 boots"
 
 
 def test_what_logs_hold_is_text_everywhere() -> None:

@@ -60,8 +60,9 @@ def outcome(verdicts: Verdicts) -> str:
 
 
 def looked_at(verdict: Verdict) -> str:
-    boots = len(verdict.checked.ranges)
-    return f"{verdict.checked.rows:,} rows" + (f" of {boots:,} boots" if boots else "")
+    boots, logs = len(verdict.checked.ranges), len(verdict.checked.logs)
+    of = f" of {boots:,} boots" if boots else f" of {logs:,} logs" if logs else ""
+    return f"{verdict.checked.rows:,} rows{of}"
 
 
 def name_of(data: str) -> str:
