@@ -7,7 +7,8 @@ Meanwhile a node is killed (SIGKILL) again and again, and its supervisor starts 
 leads the ledger at that moment, then a slave of the classic group, then the master, and so on.
 After an ordered stop Spark judges the event logs and the logs' bytes and draws the report. Printed
 are the verdicts and where the report is; the exit code is 1 if a promise was broken, or if the run
-was not what it has to be. FOLDER is emptied first; the report and its tables stay in it.
+was not what it has to be. FOLDER is empty, or an earlier run's, which is removed first; the report
+and its tables stay in it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,8 @@ START_MAX_S = 120.0
 STOP_MAX_S = 90.0
 PIPELINE_MAX_S = 3600.0
 LOOK_S = 0.2
+MADE = ("cluster.toml", "cluster.log", "data", "report.html", "report.tables")
+"""What a run leaves in its folder."""
 
 
 class NotAsPlanned(Exception):
@@ -46,18 +49,21 @@ class NotAsPlanned(Exception):
 
 def main() -> int:
     asked = arguments()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _frame: sys.exit(128 + number))
     folder = asked.folder.resolve()
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
     file = cluster_file(folder, asked.port)
     try:
         with cluster(file, folder / "cluster.log") as run:
             killed = kill_in_turn(run, file, asked.seconds, asked.kills)
         print(f"audit: {asked.seconds:g} s, killed: {', '.join(killed)}", flush=True)
+        return 0 if asked.run_only else judge(folder, len(killed))
     except NotAsPlanned as error:
-        print(f"audit: {error}; what it said is in {folder / 'cluster.log'}", file=sys.stderr)
+        print(f"audit: {error}; the cluster's words are in {folder}/cluster.log", file=sys.stderr)
         return 1
-    return judge(folder) if not asked.run_only else 0
+    except KeyboardInterrupt:
+        print("audit: interrupted", file=sys.stderr)
+        return 130
 
 
 def arguments() -> argparse.Namespace:
@@ -72,7 +78,27 @@ def arguments() -> argparse.Namespace:
     asked = parser.parse_args()
     if asked.kills < KILLS_MIN:
         parser.error(f"--kills: at least {KILLS_MIN}")
+    if not asked.seconds > 0:
+        parser.error("--seconds: more than 0")
+    if not cleared(asked.folder):
+        parser.error(f"--folder: {asked.folder} has files in it, and not those of an earlier run")
     return asked
+
+
+def cleared(folder: Path) -> bool:
+    """Make the folder, without what an earlier run left in it. False, and nothing is touched: it
+    has files, and no run's.
+    """
+    if folder.is_dir() and any(folder.iterdir()):
+        if not all((folder / name).is_file() for name in ("cluster.toml", "cluster.log")):
+            return False
+        for place in (folder / name for name in MADE):
+            if place.is_dir() and not place.is_symlink():
+                shutil.rmtree(place)
+            else:
+                place.unlink(missing_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    return True
 
 
 def cluster_file(folder: Path, port: int | None) -> Path:
@@ -112,7 +138,8 @@ def end(run: subprocess.Popen[bytes]) -> None:
     if run.poll() is None:
         left = [run.pid, *children_of(run.pid)]
         for pid in left:
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         run.wait()
 
 
@@ -156,17 +183,17 @@ def leader_of(file: Path) -> str:
 
 
 def statuses(file: Path) -> dict[str, Any]:
-    """What each node says of itself; None of one that does not answer."""
-    asked = subprocess.run(
-        [sys.executable, "-m", "actors.cluster", str(file), "status", "--json"],
-        cwd=ROOT,
-        capture_output=True,
-        timeout=START_MAX_S,
-        env=environment(),
-    )
+    """What each node says of itself; None of one that does not answer. Empty: nothing was said."""
     try:
+        asked = subprocess.run(
+            [sys.executable, "-m", "actors.cluster", str(file), "status", "--json"],
+            cwd=ROOT,
+            capture_output=True,
+            timeout=START_MAX_S,
+            env=environment(),
+        )
         nodes: dict[str, Any] = json.loads(asked.stdout)["nodes"]
-    except ValueError:
+    except (ValueError, subprocess.TimeoutExpired):
         return {}
     return nodes
 
@@ -210,8 +237,10 @@ def pause(run: subprocess.Popen[bytes], until: float) -> None:
         time.sleep(LOOK_S)
 
 
-def judge(folder: Path) -> int:
-    """The report over the run's data; its exit code is ours."""
+def judge(folder: Path, kills: int) -> int:
+    """The report over the run's data; its exit code is ours. Raises: NotAsPlanned if it is not
+    about a run with so many kills.
+    """
     page = folder / "report.html"
     command = [sys.executable, "-m", "actors.pipeline", "report", str(folder / "data")]
     done = subprocess.run(
@@ -235,6 +264,10 @@ def judge(folder: Path) -> int:
     said = found["summary"]
     print(f"{said['events']:,} events of {said['boots']} boots, {said['killed']} of them killed")
     print(f"report: {page}")
+    if said["killed"] != kills or not any(
+        v["verdict"] == "held" for v in found["verdicts"]["audits"]
+    ):
+        raise NotAsPlanned(f"{kills} nodes were killed, and that is not what was judged")
     return done.returncode
 
 
