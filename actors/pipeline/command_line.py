@@ -1,8 +1,8 @@
 """`python -m actors.pipeline STEP DATA_DIR -o OUT`, and `report DATA_DIR -o report.html`.
 
 A step runs those before it: bronze reads only what is new, the others are worked out anew. `watch`
-needs none of them. Exit codes: 0; 1, Spark failed, or an audit found a broken promise; 2, a mistake
-in what was asked for, or no Java. What failed is one line.
+needs none of them. What failed is one line. Exit codes: 0; 1, Spark or the disk failed, or an audit
+found a broken promise; 2, a mistake in what was asked for, or no Java.
 
 The tables behind a report are kept beside it, so that the next one reads only what is new.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -66,6 +67,9 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     )
     add_options(parser)
     asked = parser.parse_args(words)
+    for name, given in (("DATA_DIR", asked.data), ("--out", asked.out), ("--tables", asked.tables)):
+        if given == "":
+            parser.error(f"{name}: an empty name")
     if asked.tables and asked.step != "report":
         parser.error("--tables is for the step `report`")
     if asked.json and asked.step not in ("report", "watch"):
@@ -84,6 +88,13 @@ def run_command_line(words: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("pipeline: interrupted; the next run goes on from here", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # nobody reads on: no words, and none when Python ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        print(f"pipeline: {place}{error.strerror or error}", file=sys.stderr)
+        return 1
 
 
 def _run(asked: argparse.Namespace) -> int:

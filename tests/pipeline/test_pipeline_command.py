@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +120,35 @@ def test_tables_do_not_go_into_the_data_directory(
     monkeypatch.chdir(tmp_path)
     assert main(["gold", ".", "-o", "n0/tables"]) == 2
     assert "cannot be in the data directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["", "-o", "x"], ["x", "-o", ""]])
+def test_an_empty_name_is_not_the_root(words: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["bronze", *words])
+    assert ended.value.code == 2
+
+
+def test_what_the_disk_refuses_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "n0/events/v=1").mkdir(parents=True)
+    asked = ["bronze", str(tmp_path), "-o", "/nowhere"]
+    for error, said in (
+        (PermissionError(errno.EACCES, "Permission denied", "/x"), "/x: Permission denied"),
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
+    ):
+        monkeypatch.setattr(command_line, "open_session", partial(failing, error))
+        assert main(asked) == 1
+        assert capfd.readouterr().err == f"pipeline: {said}\n"
+    monkeypatch.setattr(command_line, "open_session", partial(failing, BrokenPipeError()))
+    assert main(asked) == 1
+    print("nobody reads this")
+    assert capfd.readouterr() == ("", "")
+
+
+def failing(error: OSError, *_: object) -> None:
+    raise error
 
 
 def test_a_layer_that_somebody_damaged_is_named(
