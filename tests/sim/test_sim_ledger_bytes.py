@@ -10,9 +10,11 @@ import attrs
 import pytest
 
 from actors.sim.disk import SimDisk
+from actors.sim.dledger.atlas import LedgerAtlas
 from actors.sim.dledger.ledger_bytes import SimLedgers
 from actors.sim.dledger.members import DATA_FILE_BYTES, ledger_config
 from actors.storage.commit_log import segment_path
+from actors.storage.dledger.sums import SUM_BYTES, sums_at, sums_file_bytes
 from actors.storage.dledger.term_files import TermVote, write_term
 from wire.dledger_entry import BLANK_MAGIC
 
@@ -92,3 +94,18 @@ def test_a_vote_is_what_the_disk_says_now(member: Member) -> None:
     member.disk.unlink(path)
     member.disk.sync_dir(path.rpartition("/")[0])
     assert member.log.vote("n0") is None
+
+
+def test_an_entry_counts_as_summed_once_its_checksum_is_synced(member: Member) -> None:
+    """Else a start believes what was damaged: it is no fair thing to damage."""
+    log, disk = member.log, member.disk
+    atlas = LedgerAtlas(logs=(log,), chosen={}, damaged={})
+    assert not atlas.is_summed(log, "n0", 3)
+    disk.mkdir(log.layout("n0").sums)
+    file = disk.open(segment_path(log.layout("n0").sums, 0), "x")
+    file.resize(sums_file_bytes(log.group.index_file_bytes))
+    file.pwrite(sums_at(b"entry", [(0, 5)]), 3 * SUM_BYTES)
+    assert not atlas.is_summed(log, "n0", 3)
+    file.sync()
+    assert atlas.is_summed(log, "n0", 3)
+    assert not atlas.is_summed(log, "n0", 4)

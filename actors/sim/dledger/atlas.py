@@ -1,5 +1,6 @@
 """Which bytes of which member's logs were damaged on purpose: never the last good copies, and only
-what is committed, lies on every member, and is vouched for by the member's own synced mark.
+what is committed, lies on every member, and is vouched for by the member's own synced mark and by
+checksums on its disk. These are synced once a second: an entry whose checksum was lost is believed.
 
 Groups of fewer than three members lose their quorum with one copy, so theirs is not damaged.
 """
@@ -13,9 +14,10 @@ import attrs
 
 from actors.sim.atlas import synced_mark
 from actors.sim.dledger.checkers import Chosen
-from actors.sim.dledger.ledger_bytes import LedgerDamage, SimLedgers, place_of
+from actors.sim.dledger.ledger_bytes import LedgerDamage, SimLedgers, index_of, place_of
 from actors.sim.pages import PAGE_BYTES
 from actors.storage.commit_log import segment_bases, segment_path
+from actors.storage.dledger.sums import SUM_BYTES, all_known, sums_file_bytes
 
 MEMBERS_MIN = 3
 MARK_VALUES = 3
@@ -98,6 +100,16 @@ class LedgerAtlas:
                 told.append(f"{damage.path} at {damage.start}")
         return told
 
+    def is_summed(self, log: SimLedgers, node: str, index: int) -> bool:
+        """Whether the entry's checksum would be there after a loss of power."""
+        disk, size = log.disk(node), sums_file_bytes(log.group.index_file_bytes)
+        at = index * SUM_BYTES % size
+        path = segment_path(log.layout(node).sums, index * SUM_BYTES - at)
+        if not disk.exists(path):
+            return False
+        record = disk.inode(path).durable_range(at, at + SUM_BYTES)
+        return len(record) == SUM_BYTES and all_known(record)
+
     # ---- inside ----
 
     def _may_damage(self, log: SimLedgers, node: str, entries: list[bytes], end: int) -> bool:
@@ -107,6 +119,8 @@ class LedgerAtlas:
         if end > self._mark(log, node) or not entries:
             return False
         first = place_of(entries[0])
+        if not all(self.is_summed(log, node, index_of(entry)) for entry in entries):
+            return False
         return not log.has_let_go(node, first) and all(
             log.holds(member, entry) and not log.has_let_go(member, first)
             for member in members
