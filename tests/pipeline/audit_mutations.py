@@ -150,11 +150,13 @@ def counted_too_high(logs: Logs) -> None:
 
 
 def came_back_shorter(logs: Logs, by_master: bool) -> None:
-    """A node's second boot finds nothing of what it had answered for, or had reported."""
+    """A node's second boot finds a first byte of what it had answered for, or had reported: a log
+    of none is one that an operator emptied.
+    """
     kind = "AppendsAcknowledged" if by_master else "OffsetReported"
     held = {line["node"] for line in of_kind(logs, kind, boot=1)}
     lines = (line for line in of_kind(logs, "RecoveryFinished", boot=2) if line["node"] in held)
-    next(line for line in lines if group_in(line) == "orders")["end_bytes"] = 0
+    next(line for line in lines if group_in(line) == "orders")["end_bytes"] = 1
 
 
 def hole(logs: Logs) -> None:

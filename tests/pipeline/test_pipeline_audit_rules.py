@@ -15,6 +15,7 @@ from actors.events import dledger, ha, node, roles, store
 from actors.pipeline.audits import commits, copies, kept, logs
 
 MEMBERS = ("n0", "n1", "n2")
+VERIFIED = roles.SlaveVerified(session=1, master="n0", number=0, end_bytes=0)
 
 
 def promise(
@@ -95,6 +96,21 @@ def cuts_of(first: Boot, second: Boot) -> None:
         second.say(9, f"{group}/storage/store", recovered(40))
 
 
+def shortened_slaves(n0: Boot, first: Boot, second: Boot) -> None:
+    """Slaves that reported 250 of 300 bytes, of which 100 are whole records, and come back."""
+    for group, end in (("begun", 100), ("short", 90), ("emptied", 0)):
+        n0.say(0, group, promise())
+        n0.say(0, f"roles/{group}", opening(0, 0))
+        for answer in (100, 300):
+            n0.say(1, f"{group}/group_transfer", answered(answer))
+        first.say(0, group, promise())
+        first.say(0, f"{group}/storage/store", recovered(0))
+        first.say(1, f"roles/{group}", VERIFIED)
+        first.say(2, f"{group}/ha_client", ha.OffsetReported(session=1, offset_bytes=250))
+        second.say(9, group, promise())
+        second.say(9, f"{group}/storage/store", recovered(end))
+
+
 def removals_of(boot: Boot) -> None:
     """A member of a group in memory began with nothing, and may remove what it once committed."""
     for group, where in (("kept", "file"), ("gone", "memory")):
@@ -109,12 +125,14 @@ def removals_of(boot: Boot) -> None:
 
 @pytest.fixture(scope="module")
 def events(spark: SparkSession) -> DataFrame:
-    n0, n1, again = Boot("n0"), Boot("n1"), Boot("n0", boot=2)
+    n0, n1 = Boot("n0"), Boot("n1")
+    again, n1_again = Boot("n0", boot=2), Boot("n1", boot=2)
     copies_of(n0)
     reigns_of(n0, n1)
     cuts_of(n0, again)
+    shortened_slaves(n0, n1, n1_again)
     removals_of(n1)
-    return events_of(spark, n0, n1, again).cache()
+    return events_of(spark, n0, n1, again, n1_again).cache()
 
 
 def found(table: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
@@ -134,8 +152,9 @@ def test_what_force_gave_up_is_no_finding_and_later_losses_are(events: DataFrame
 
 def test_a_log_may_come_back_shorter_only_where_nothing_was_promised(events: DataFrame) -> None:
     broken = found(kept.cut_on_a_node(events), "group", "node", "held", "boot", "end_bytes")
-    assert broken == [("sure", "n0", 100, 2, 40)]
-    assert {row["group"] for row in kept.synced_answers(events).collect()} == {"mixed", "sure"}
+    assert broken == [("short", "n1", 100, 2, 90), ("sure", "n0", 100, 2, 40)]
+    judged = {row["group"] for row in kept.synced_answers(events).collect()}
+    assert judged == {"begun", "emptied", "mixed", "short", "sure"}
 
 
 def test_only_what_was_committed_and_replaced_was_lost(events: DataFrame) -> None:
@@ -146,4 +165,5 @@ def test_only_what_was_committed_and_replaced_was_lost(events: DataFrame) -> Non
 def test_a_member_that_is_a_java_node_has_no_log_to_miss(events: DataFrame) -> None:
     """n2 is missed all the same: other groups have it as one of ours."""
     missing = found(logs.absent_nodes(events), "node", "groups")
-    assert missing == [("n2", ["gone", "kept", "loose_cut", "sure"])]
+    others = ["begun", "emptied", "gone", "kept", "loose_cut", "short", "sure"]
+    assert missing == [("n2", others)]

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
 from actors.pipeline.audits.audit import EventAudit
-from actors.pipeline.audits.reigns import answered, with_reign
+from actors.pipeline.audits.reigns import answered, openings, with_reign
 from actors.pipeline.silver import view
 
 _PLACE = ("group", "node", "boot")
@@ -40,22 +40,23 @@ def opened_below(events: DataFrame) -> DataFrame:
 def cut_on_a_node(events: DataFrame) -> DataFrame:
     """Logs of `synced` groups that were opened without bytes that were acknowledged, and that this
     node had reported, or answered for, in that reign: group, node, number, held, ...
+
+    A log that begins with nothing is not judged: a node whose disk was lost or emptied knows that
+    it has forgotten, and one that lost its log beside its mark refuses to start.
     """
-    reigns = answered(events)
-    ends = reigns.groupBy("group", "number").agg(fn.max("acknowledged").alias("acknowledged"))
-    last_forced = reigns.where("forced").groupBy("group").agg(fn.max("number").alias("after"))
+    last_forced = (
+        openings(events).where("forced").groupBy("group").agg(fn.max("number").alias("after"))
+    )
     lives = opened_logs(events)
     later = "later.boot > held.boot or (later.boot = held.boot and later.life > held.life)"
     same = fn.expr("later.group = held.group and later.node = held.node")
     return (
-        held_by_life(events, lives)
-        .join(ends, ["group", "number"], "inner")
+        acknowledged_by_life(events, lives)
         .join(last_forced, "group", "left")
         .where("number >= coalesce(after, 0)")
-        .withColumn("held", fn.least("held", "acknowledged"))
         .alias("held")
         .join(fn.broadcast(lives.alias("later")), same & fn.expr(later), "inner")
-        .where("later.end_bytes < held.held")
+        .where("later.end_bytes < held.held and later.end_bytes > 0")
         .groupBy("held.group", "held.node", "held.number")
         .agg(
             fn.max("held.held").alias("held"),
@@ -63,6 +64,23 @@ def cut_on_a_node(events: DataFrame) -> DataFrame:
         )
         .select("group", "node", "number", "held", "cut.boot", "cut.life", "cut.end_bytes")
         .withColumnRenamed("life", "seq")
+    )
+
+
+def acknowledged_by_life(events: DataFrame, lives: DataFrame) -> DataFrame:
+    """As `held_by_life`, with `held` the end of the last answer of that reign up to there.
+
+    A slave syncs and reports what has come of a record that goes on, and a start cuts that.
+    """
+    ends = with_reign(events, view(events, "AppendsAcknowledged")).select(
+        "group", "number", fn.col("next_bytes").alias("end")
+    )
+    return (
+        fn.broadcast(held_by_life(events, lives))
+        .join(ends, ["group", "number"], "inner")
+        .where("end <= held")
+        .groupBy(*_PLACE, "life", "number")
+        .agg(fn.max("end").alias("held"))
     )
 
 
@@ -139,6 +157,6 @@ NOTHING_CUT = EventAudit(
     whole=True,
     query=cut_on_a_node,
     note='Groups with durability = "written" promise nothing over a loss of power, and are left '
-    "out, as is what was acknowledged before a forced promotion. A node that an operator put back "
-    "to an older copy is found.",
+    "out, as are what was acknowledged before a forced promotion and a log that begins with "
+    "nothing. A node that an operator put back to an older copy is found.",
 )
