@@ -76,12 +76,17 @@ class Place:
         self.write_bytes(json.dumps(note, sort_keys=True).encode())
 
     def write_bytes(self, content: bytes) -> None:
-        """Replace a file, likewise."""
+        """Replace a file, likewise; on a local disk even if the power fails."""
         self.make_parent()
         system, path = self.system()
         with system.open_output_stream(f"{path}.new") as file:
             file.write(content)
+        is_local = isinstance(system, pyarrow.fs.LocalFileSystem)
+        if is_local:
+            _sync(f"{path}.new")
         system.move(f"{path}.new", path)
+        if is_local:
+            _sync(posixpath.dirname(path))
 
     def make_parent(self) -> None:
         """The folder that it is in. Raises: PipelineError if it cannot be."""
@@ -106,6 +111,15 @@ class Place:
             return event_files.system_of(self.name)
         except (ValueError, OSError) as error:
             raise PipelineError(f"{self.name}: {error}") from error
+
+
+def _sync(path: str) -> None:
+    """Of a local file or folder."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def event_folders(data: Place) -> list[Place]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import attrs
@@ -119,3 +120,20 @@ def test_lines_for_people() -> None:
     bare = attrs.evolve(HELD, checked=Checked(rows=0), verdict="not_applicable")
     assert verdicts.line_of(bare) == "not applicable one_leader_per_term: 0 rows"
     assert verdicts.witness_text(BROKEN.witnesses[0]) == "term=3, leaders=n0 n1, note=None"
+
+
+def test_a_file_is_synced_before_it_has_its_name_and_the_name_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, synced = tmp_path / "out" / "note", []
+    real = os.fsync
+
+    def seen(handle: int) -> None:
+        synced.append((Path(os.readlink(f"/proc/self/fd/{handle}")).name, place.exists()))
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", seen)
+    Place(str(place)).write_bytes(b"all of it")
+    assert synced == [("note.new", False), ("out", True)]
+    assert place.read_bytes() == b"all of it"
+    assert [each.name for each in place.parent.iterdir()] == ["note"]

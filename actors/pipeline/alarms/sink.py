@@ -8,13 +8,10 @@ name taken. So a finding is there once, whenever the stream was killed, and read
 from __future__ import annotations
 
 import json
-import os
-import posixpath
 from collections.abc import Iterator, MutableMapping
 from typing import TYPE_CHECKING, Final
 
 import attrs
-import pyarrow.fs
 from pyspark.sql import Row
 from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, WriterCommitMessage
 
@@ -68,33 +65,10 @@ class FindingsWriter(DataSourceStreamWriter):
         lines = [line for each in messages if isinstance(each, Written) for line in each.lines]
         place = self._folder / f"{batchId:09d}{_SUFFIX}"
         if lines and not place.exists():
-            publish(place, "".join(f"{line}\n" for line in sorted(lines)).encode())
+            place.write_bytes("".join(f"{line}\n" for line in sorted(lines)).encode())
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         pass
-
-
-def publish(place: Place, content: bytes) -> None:
-    """A new file, whole or not at all, even if the power fails."""
-    system, path = place.system()
-    folder = posixpath.dirname(path)
-    system.create_dir(folder, recursive=True)
-    with system.open_output_stream(f"{path}.new") as file:
-        file.write(content)
-    local = isinstance(system, pyarrow.fs.LocalFileSystem)
-    if local:
-        _sync(f"{path}.new")
-    system.move(f"{path}.new", path)
-    if local:
-        _sync(folder)
-
-
-def _sync(path: str) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def batches_after(folder: Place, batch: int) -> list[int]:
