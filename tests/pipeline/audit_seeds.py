@@ -8,9 +8,7 @@ if they disagree: an audit of severity error objects to a run that no checker ob
 audit that belongs to a checker's objection says nothing.
 
 What is lawful in a simulation and looks the same as harm: appends that a forced promotion gave up
-(events say that it was forced; they are not in the clients' record), and a node that comes back
-with an empty disk, because the simulated operator replaced it. `nothing_acknowledged_cut` finds the
-latter, as its note says: no disagreement, if it is that node.
+(events say that it was forced; they are not in the clients' record).
 """
 
 from __future__ import annotations
@@ -53,7 +51,6 @@ BROKEN = (
 TAG = re.compile(r"r\d{3}-")
 NAMED = {each.__name__: each for each in (*LEDGER_MUTATIONS, *MUTATIONS)}
 FINDINGS_MAX = 100_000
-CUT = "nothing_acknowledged_cut"
 
 
 @attrs.frozen(kw_only=True)
@@ -110,14 +107,12 @@ def judge_all(data: Path, out: Path, tell: Callable[[str], None]) -> Verdicts:
         spark.stop()
 
 
-def objections(verdicts: Verdicts, emptied: frozenset[str]) -> dict[str, set[str]]:
-    """By a run's tag, which audits of severity error object to it; `emptied`: see the module."""
+def objections(verdicts: Verdicts) -> dict[str, set[str]]:
+    """By a run's tag, which audits of severity error object to it."""
     found: dict[str, set[str]] = {}
     for verdict in verdicts.failures:
         assert verdict.findings == len(verdict.witnesses), verdict.name
         for witness in verdict.witnesses:
-            if verdict.name == CUT and witness["node"] in emptied:
-                continue
             for tag in TAG.findall(json.dumps(witness)):
                 found.setdefault(tag, set()).add(verdict.name)
     return found
@@ -171,7 +166,7 @@ def main(words: Sequence[str] | None = None) -> int:
         folder = asked.keep or Path(scratch)
         played = play_all(cases(asked.first, asked.seeds), folder / "data", tell)
         verdicts = judge_all(folder / "data", folder / "out", tell)
-    found = objections(verdicts, frozenset[str]().union(*(one.emptied for _, one in played)))
+    found = objections(verdicts)
     print(f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|", sep="\n")
     for case, one in played:
         print(row(case, one, found.get(one.tag, set())))
