@@ -20,7 +20,8 @@ the first time, some minutes. Who is missing is left out. All of the third line 
 
 leader_us and follower_us are processor time for one append, all threads, of the process that leads
 and of one that follows; with `ours` the callers are part of the leader. Java groups stand still
-(SIGSTOP) while another group has its turn.
+(SIGSTOP) while another group has its turn. A group whose members do not come to one log within a
+minute is left out from there on, with a line.
 
 Catch-up: a follower whose store was deleted, entries of 256 B, MB/s of entries as stored, from its
 first entry to the last one; `missing` ones did not come within a minute. Logs below 300 MiB: a peer
@@ -40,7 +41,7 @@ from pathlib import Path
 from bench_kit import Figures, arguments, bytes_of, list_of, settle, show_versions, workplace
 from bench_ledger_groups import VERSION, Group, JavaGroup, OurGroup
 from bench_ledger_rivals import LIBRARIES, RIVALS, RivalGroup, built, chosen, what_is_missing
-from interop_processes import Processes
+from interop_processes import PeerFailed, Processes
 
 from wire.dledger_entry import ENTRY_HEAD_BYTES
 
@@ -128,12 +129,27 @@ def appends(found: dict[str, Group], how: str, shapes: list[str], rounds: int, s
         what = f"{shape} outstanding" if shape.isdigit() else f"one {shape} task"
         figures = Figures(f"ledger appends, {how}, {what}", COLUMNS)
         for _ in range(rounds):
-            for name, run in runs.items():
-                if shape.isdigit() or name == "ours":
+            for name, run in list(runs.items()):
+                if not shape.isdigit() and name != "ours":
+                    continue
+                try:
                     with turn_of(found.get(name, found["ours"])):
                         figures.add(name, **run(shape))
+                except PeerFailed as failed:
+                    if name not in found or name == "ours":
+                        raise
+                    show_lost(name, failed)
+                    found.pop(name).stop()
+                    del runs[name]
         ours = ("ours", "ours, wire")
         figures.show([(a, b, "k_per_s", "at least 1") for a in ours for b in found if b != "ours"])
+
+
+def show_lost(name: str, why: PeerFailed) -> None:
+    """Followers of a Java group without a file can stay behind for good: the others go on."""
+    told = str(why).splitlines()[0]
+    print(f"{name} left out from here on: {told}")
+    print("JSON " + json.dumps({"row": name, "left out": told}), flush=True)
 
 
 def catch_ups(found: dict[str, Group], how: str, size_bytes: int, rounds: int) -> None:

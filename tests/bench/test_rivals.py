@@ -14,7 +14,7 @@ import pytest
 from bench_kit import Figures, workplace
 from bench_ledger_rivals import LIBRARIES, RIVALS, Place, Rival, RivalGroup, chosen
 from bench_load import WARM_UP_S
-from interop_processes import Processes
+from interop_processes import PeerFailed, Processes
 from rival_pysyncobj import Answered, Window
 
 ADDRESSES = {"n0": "127.0.1.1:7000", "n1": "127.0.1.2:7000", "n2": "127.0.1.3:7000"}
@@ -199,3 +199,42 @@ def test_the_load_runs_where_it_belongs(outside: bool, place: tuple[Path, Proces
     table.add("ours", k_per_s=6.0)
     table.add("other", **found)
     assert table.ratio("ours", "other", "k_per_s") == 6.0 / words
+
+
+def test_a_group_that_falls_apart_is_left_out_and_the_others_go_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Fake:
+        stopped = 0
+        wakes = 0
+
+        def __init__(self, fails_at: int = 0) -> None:
+            self.fails_at = fails_at
+
+        def wake(self) -> None:
+            self.wakes += 1
+            if self.wakes == self.fails_at:
+                raise PeerFailed("did not see all of the log everywhere\nits log")
+
+        def rest(self) -> None:
+            pass
+
+        def stop(self) -> None:
+            self.stopped += 1
+
+    found = {"ours": Fake(), "Java, memory": Fake(fails_at=2), "Java": Fake()}
+    groups = dict(found)
+    monkeypatch.setattr(bench_ledger, "settle", lambda: None)
+    monkeypatch.setattr(
+        bench_ledger, "runs_of", lambda *_: {name: lambda _: {"k_per_s": 2.0} for name in groups}
+    )
+    bench_ledger.appends(found, "synced", ["16"], 3, 0.0)  # type: ignore[arg-type]
+    assert list(found) == ["ours", "Java"]
+    assert {name: one.wakes for name, one in groups.items()} == {
+        "ours": 3,
+        "Java, memory": 2,
+        "Java": 3,
+    }
+    assert groups["Java, memory"].stopped == 1
+    printed = capsys.readouterr().out
+    assert "Java, memory left out from here on: did not see all of the log everywhere\n" in printed
