@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
 from actors.pipeline.gold.latency import percentiles
-from actors.pipeline.report.facts import LINES_MAX, Line, Waits
+from actors.pipeline.report.facts import LINES_MAX, Line, RoleSpan, Waits
 from actors.pipeline.report.time_axis import US, TimeAxis
 
 RANKS = (
@@ -35,15 +36,24 @@ def bucket(axis: TimeAxis, first_s: Column, last_s: Column, width_s: int) -> Col
 
 
 def lag(
-    rows: DataFrame, axis: TimeAxis, width_s: int
+    rows: DataFrame, axis: TimeAxis, width_s: int, spans: Sequence[RoleSpan] = ()
 ) -> tuple[tuple[Line, ...], list[tuple[str, int]]]:
-    """Each follower's worst lag by bucket; and groups with how many followers were left out."""
+    """Each follower's worst lag by bucket; and groups with how many followers were left out.
+
+    Args:
+        spans: who was a classic group's master, and so nobody's follower.
+    """
     second = fn.col("second")
     points = (
         rows.withColumn("bucket", bucket(axis, second, second, width_s))
         .where(fn.col("bucket").isNotNull())
         .groupBy("group", "follower", "bucket")
-        .agg(fn.max("lag").alias("value"), fn.max("unit").alias("unit"))
+        .agg(
+            fn.max("lag").alias("value"),
+            fn.max_by("lag", "second").alias("end"),
+            fn.max("second").alias("end_s"),
+            fn.max("unit").alias("unit"),
+        )
     )
     by_worst = Window.partitionBy("group").orderBy(fn.desc("worst"), "follower")
     ranked = (
@@ -55,9 +65,41 @@ def lag(
     )
     found = points.join(ranked, ["group", "follower"], "inner").collect()
     more = {row["group"]: row["lines"] - LINES_MAX for row in found}
-    keys = ("group", "follower", "unit", "bucket", "value")
-    lines = _lines(tuple(row[key] for key in keys) for row in found)
+    lines = followed([row.asDict() for row in found], width_s, spans)
     return lines, [(name, n) for name, n in sorted(more.items()) if n > 0]
+
+
+def followed(
+    rows: Sequence[Mapping[str, Any]], width_s: int, spans: Sequence[RoleSpan] = ()
+) -> tuple[Line, ...]:
+    """Lag by bucket -> curves: after each bucket holds what its last second had, not its worst.
+
+    Args:
+        rows: group, follower, unit, bucket, value (the worst in it), end (the last in it), end_s
+            (the second of that), in any order.
+        spans: likewise; from where a follower is its group's master, its curve is interrupted.
+    """
+    led: dict[tuple[str, str], list[RoleSpan]] = {}
+    for span in spans:
+        if span.role == "master":
+            led.setdefault((span.group, span.node), []).append(span)
+    points: dict[tuple[str, str, str], dict[int, float | None]] = {}
+    after: dict[tuple[str, str, str], dict[int, float | None]] = {}
+    for row in rows:
+        key = (row["group"], row["follower"], row["unit"])
+        points.setdefault(key, {})[row["bucket"] * US] = float(row["value"])
+        end_us, until_us = (row["end_s"] + 1) * US, (row["bucket"] + width_s) * US
+        leads = any(
+            each.from_us <= until_us and each.until_us > end_us for each in led.get(key[:2], ())
+        )
+        after.setdefault(key, {})[until_us] = None if leads else float(row["end"])
+    found = []
+    for key, known in sorted(points.items()):
+        since = min(known)
+        breaks = {each.from_us: None for each in led.get(key[:2], ()) if each.from_us > since}
+        told = sorted({**breaks, **after[key], **known}.items())
+        found.append(Line(group=key[0], name=key[1], unit=key[2], points=tuple(told)))
+    return tuple(found)
 
 
 def throughput(rows: DataFrame, axis: TimeAxis, width_s: int) -> tuple[Line, ...]:
@@ -109,11 +151,19 @@ def waits_by_time(latency: DataFrame, axis: TimeAxis, width_s: int) -> tuple[Lin
     known = rows.where(fn.col("bucket").isNotNull())
     found = percentiles(known, ["group", "bucket"], RANKS_BY_TIME).collect()
     names = [f"p{100 * rank:g}" for rank in RANKS_BY_TIME]
-    return _lines(
+    lines = _lines(
         (row["group"], name, "ms", row["bucket"], row[f"{name}_us"] / 1000)
         for row in found
         for name in names
     )
+    return tuple(interrupted(each, width_s) for each in lines)
+
+
+def interrupted(line: Line, width_s: int) -> Line:
+    """A curve that holds no longer than its buckets: where nothing was written, nobody waited."""
+    ends = {us + width_s * US: None for us, _ in line.points}
+    told = sorted({**ends, **dict(line.points)}.items())
+    return Line(group=line.group, name=line.name, unit=line.unit, points=tuple(told))
 
 
 def _lines(points: Iterable[tuple[str, str, str, int, float]]) -> tuple[Line, ...]:

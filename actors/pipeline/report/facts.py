@@ -54,18 +54,22 @@ class Line:
         group: the picture that it belongs to.
         name: of what; "" if the group has one curve only.
         unit: of its values.
-        points: (microsecond, value), rising; each value holds for the rest of its bucket, or until
-            the next one.
+        points: (microsecond, value), rising; each value holds until the next one. None: from here
+            on there is nothing to know.
     """
 
     group: str
     name: str
     unit: str
-    points: tuple[tuple[int, float], ...]
+    points: tuple[tuple[int, float | None], ...]
 
     @property
     def worst(self) -> float:
-        return max((value for _, value in self.points), default=0.0)
+        return max((value for _, value in self.points if value is not None), default=0.0)
+
+    @property
+    def last(self) -> float | None:
+        return self.points[-1][1] if self.points else None
 
 
 @attrs.frozen(kw_only=True)

@@ -107,7 +107,7 @@ def _with_curves(facts: Facts, axis: TimeAxis, gold: dict[str, DataFrame], tell:
     }
     width_s = axis.bucket_s(BUCKETS_MAX)
     tell("report: throughput, lag")
-    lag, without = curves.lag(of_these["lag"], axis, width_s)
+    lag, without = curves.lag(of_these["lag"], axis, width_s, spans)
     hidden += [f"lag: {count} more followers of {group}" for group, count in without]
     throughput = curves.throughput(of_these["throughput"], axis, width_s)
     tell("report: latency")

@@ -121,7 +121,8 @@ def latency(facts: Facts) -> Picture | None:
 def latency_by_time(facts: Facts) -> Picture | None:
     """The median and the 99th percentile by time, where there are enough minutes of it."""
     axis, lines = facts.axis, facts.waits_by_time
-    if axis is None or max((len(line.points) for line in lines), default=0) < MINUTES_MIN:
+    known = (sum(value is not None for _, value in line.points) for line in lines)
+    if axis is None or max(known, default=0) < MINUTES_MIN:
         return None
     groups = [(group, list(found)) for group, found in groupby(lines, lambda each: each.group)]
 
@@ -162,14 +163,14 @@ def _at(waits: Waits, rank: float) -> float:
 
 
 def _curve(panel: Axes, axis: TimeAxis, line: Line, number: int) -> None:
-    """Steps: a value holds until the next one. Nothing crosses a gap of the axis."""
+    """Steps: a value holds until the next one, None is a gap. Nothing crosses one of the axis."""
     for start, each in zip(axis.starts, axis.stretches, strict=True):
         inside = [(us, value) for us, value in line.points if each.first_us <= us < each.last_us]
         if not inside:
             continue
         end = start + (each.last_us - each.first_us) / 1e6
         places = [start + (us - each.first_us) / 1e6 for us, _ in inside]
-        values = [value for _, value in inside]
+        values = [math.nan if value is None else value for _, value in inside]
         panel.plot([*places, end], [*values, values[-1]], drawstyle="steps-post", **_looks(number))
 
 

@@ -128,7 +128,7 @@ def followers(lines: Iterable[Line]) -> list[Row]:
             "group": each.group,
             "follower": each.name,
             "worst": each.worst,
-            "last": each.points[-1][1],
+            "last": each.last,
             "unit": each.unit,
         }
         for each in lines
@@ -140,7 +140,7 @@ def rates(facts: Facts) -> list[Row]:
     active_s = facts.axis.active_s if facts.axis else 0.0
     found: list[Row] = []
     for each in facts.throughput:
-        total = sum(value for _, value in each.points) * facts.bucket_s
+        total = sum(value or 0.0 for _, value in each.points) * facts.bucket_s
         found.append(
             {
                 "group": each.group,
