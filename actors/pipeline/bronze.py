@@ -27,7 +27,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from actors.events.codec import KINDS
-from actors.pipeline import event_files
+from actors.pipeline import event_files, lives
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.event_schema import ENVELOPE
 from actors.pipeline.places import Place, claim, event_pattern
@@ -95,10 +95,12 @@ def ingest(
         tell: called for each batch, once it is written.
 
     Raises:
-        PipelineError: no event logs, or `out` belongs to other ones.
+        PipelineError: no event logs, or `out` belongs to other ones, or to an earlier life of
+            theirs: see `lives`.
     """
     root = event_pattern(data)
     claim(out / LAYER, data)
+    lives.check(data, out)
     stream = (
         spark.readStream.format("binaryFile")
         .schema(_FILES)
@@ -186,7 +188,8 @@ def _write_batch(files: DataFrame, batch: int, out: Place, run: int) -> None:
     )
     folder = out / LAYER / "events" / f"batch={batch:06d}"
     rows.write.mode("overwrite").option("compression", "zstd").parquet(str(folder))
-    _note(out, batch).write_json({"run": run, "files": found, **seen.get})
+    begins = lives.rows_of(found)
+    _note(out, batch).write_json({"run": run, "files": found, "begins": begins, **seen.get})
 
 
 def _tell_new(out: Place, run: int, told: set[int], tell: Callable[[BatchRead], None]) -> None:
@@ -195,12 +198,13 @@ def _tell_new(out: Place, run: int, told: set[int], tell: Callable[[BatchRead], 
         note = (_note(out, batch).read_json() or {}) if batch not in told else {}
         if note.pop("run", None) == run:
             told.add(batch)
+            note.pop("begins", None)
             files = tuple((path, size) for path, size in note.pop("files"))
             tell(BatchRead(batch=batch, files=files, **note))
 
 
 def _note(out: Place, batch: int) -> Place:
-    return out / LAYER / "notes" / f"{batch:06d}.json"
+    return out / LAYER / lives.NOTES / f"{batch:06d}.json"
 
 
 def _next_run(out: Place) -> int:

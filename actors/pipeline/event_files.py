@@ -186,6 +186,15 @@ def _head(line: str) -> tuple[tuple[Any, ...], str | None]:
         return _NOTHING, NO_JSON
 
 
+def first_us(head: bytes) -> int | None:
+    """The time of a file's first event, from the first bytes of the file; None: that is none."""
+    line, _, _ = unpack(head).data.partition(b"\n")
+    try:
+        return _decode(line).ts_us
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
 def _batch(
     path: str,
     heads: Sequence[tuple[Any, ...]],

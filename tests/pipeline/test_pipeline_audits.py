@@ -112,7 +112,7 @@ def test_what_lacks_events_is_not_judged_by_what_is_missing(spark: SparkSession)
     )
     evidence = evidence_of(spark, n0, n1, again)
     verdict = judging.judge(audit, evidence)
-    assert verdict.note == "Why. Left out, as events are missing: n0 boot 1."
+    assert verdict.note == "Why. Left out, as events are missing or were changed: n0 boot 1."
     assert [tuple(each.values()) for each in verdict.witnesses] == [("n1", 1), ("n1", 2)]
     assert {each.node for each in verdict.checked.ranges} == {"n1"}
 
@@ -120,6 +120,15 @@ def test_what_lacks_events_is_not_judged_by_what_is_missing(spark: SparkSession)
     verdict = judging.judge(old, evidence)
     assert (verdict.verdict, verdict.checked.rows) == ("not_applicable", 0)
     assert verdict.note == "Why. There are no events GroupConfigured."
+
+
+def test_a_log_of_two_lives_is_not_judged_by_their_blend(spark: SparkSession) -> None:
+    n0, n1, again = quarrel()
+    other = Boot("n0")
+    other.say(9, "", node.NodeStarted(cluster="c", version="1", groups=()))
+    evidence = evidence_of(spark, n0, n1, again, other)
+    assert evidence.torn == (("n0", 1),)
+    assert {each.node for each in evidence.whole.checked().ranges} == {"n1"}
 
 
 def test_the_registry_is_in_order() -> None:

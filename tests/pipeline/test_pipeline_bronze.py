@@ -150,6 +150,28 @@ def test_tables_of_another_directory_are_not_mixed_in(run: Run, tmp_path: Path) 
         Run(run.spark, Place(str(other)), run.out).ingest()
 
 
+def test_a_directory_begun_anew_is_not_mixed_in(run: Run, day: Day, tmp_path: Path) -> None:
+    """One node of it; its files have the names of the old ones, or other names."""
+    run.ingest()
+    compact(run.spark, run.out)
+    data = Path(run.data.name)
+    shutil.move(data / "n1", tmp_path / "away")
+    assert run.ingest() == []
+    files = sorted((tmp_path / "away").rglob("*.gz"))
+    assert len(files) > 2
+    for file in (files[0], files[2]):
+        lines = b"".join(written.decompress(file.read_bytes())[0])
+        new = data / "n1" / file.relative_to(tmp_path / "away")
+        new.parent.mkdir(parents=True, exist_ok=True)
+        new.write_bytes(written.compress([lines.replace(b'"ts_us":', b'"ts_us":1')]))
+    with pytest.raises(PipelineError, match=r"earlier n1, whose .* name another -o .* or remove"):
+        run.ingest()
+    assert run.keys() == day.keys
+    shutil.rmtree(data / "n1")
+    shutil.copytree(tmp_path / "away", data / "n1", copy_function=shutil.copyfile)
+    assert run.ingest() == []
+
+
 def test_a_folder_with_something_else_is_refused(run: Run, tmp_path: Path) -> None:
     (tmp_path / "out/bronze").mkdir(parents=True)
     (tmp_path / "out/bronze/mine.txt").write_text("mine")

@@ -19,7 +19,11 @@ _NAMES_MAX = 10
 
 @attrs.frozen(kw_only=True)
 class Count:
-    """The events of one kind in one boot."""
+    """The events of one kind in one boot.
+
+    Attributes:
+        differ: events whose lines are not all the same.
+    """
 
     kind: str
     node: str
@@ -27,6 +31,7 @@ class Count:
     first_seq: int
     last_seq: int
     events: int
+    differ: int = 0
 
 
 @attrs.frozen(kw_only=True, slots=False)
@@ -55,10 +60,13 @@ class Evidence:
 
     @cached_property
     def torn(self) -> tuple[tuple[str, int], ...]:
-        """(node, boot) of the logs that do not have every event from the first to their last."""
+        """(node, boot) of the logs that do not have every event from the first to their last, as it
+        was said.
+        """
         boots = self.checked().ranges
-        lacking = (b for b in boots if b.first_seq != 1 or b.last_seq != b.events)
-        return tuple((boot.node, boot.boot) for boot in lacking)
+        changed = {(each.node, each.boot) for each in self.counts if each.differ}
+        lacking = {(b.node, b.boot) for b in boots if b.first_seq != 1 or b.last_seq != b.events}
+        return tuple(sorted(lacking | changed))
 
     @cached_property
     def whole(self) -> Evidence:
@@ -71,16 +79,15 @@ class Evidence:
 
 
 def counted(events: DataFrame) -> tuple[Count, ...]:
-    """How many of each kind, node and boot, in that order."""
-    found = (
-        events.groupBy("kind", "node", "boot")
-        .agg(
-            fn.min("seq").alias("first_seq"),
-            fn.max("seq").alias("last_seq"),
-            fn.count(fn.lit(1)).alias("events"),
-        )
-        .collect()
-    )
+    """How many of each kind, node and boot, in that order. Views have lost `differ`."""
+    sums = [
+        fn.min("seq").alias("first_seq"),
+        fn.max("seq").alias("last_seq"),
+        fn.count(fn.lit(1)).alias("events"),
+    ]
+    if "differ" in events.columns:
+        sums.append(fn.count_if("differ").alias("differ"))
+    found = events.groupBy("kind", "node", "boot").agg(*sums).collect()
     counts = (Count(**row.asDict()) for row in found)
     return tuple(sorted(counts, key=lambda each: (each.node, each.boot, each.kind)))
 
@@ -157,7 +164,8 @@ class EventAudit:
         query: silver's events -> one row for each finding.
         needs: kinds without which nothing can be said, as in the logs of an older version.
         subject: the events that the claim is about, if the kinds alone do not say.
-        whole: a missing event would look as if the claim were broken: torn logs are left out.
+        whole: an event that is missing, or is another one, would look as if the claim were broken:
+            torn logs are left out.
         note: what the events cannot tell, if that is something.
     """
 
@@ -177,7 +185,7 @@ class EventAudit:
         if self.whole and evidence.torn:
             names = ", ".join(f"{node} boot {boot}" for node, boot in evidence.torn[:_NAMES_MAX])
             more = "" if len(evidence.torn) <= _NAMES_MAX else ", ..."
-            notes.append(f"Left out, as events are missing: {names}{more}.")
+            notes.append(f"Left out, as events are missing or were changed: {names}{more}.")
         seen = evidence.whole if self.whole else evidence
         checked = self._checked(seen)
         missing = [kind for kind in self.needs if not seen.checked((kind,)).rows]

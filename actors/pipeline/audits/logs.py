@@ -103,7 +103,8 @@ LOGS_WHOLE = EventAudit(
     severity="error",
     kinds=(),
     query=holes,
-    note="What a node says that it dropped is no hole. The end of an open boot is not known.",
+    note="What a node says that it dropped is no hole. The end of an open boot is not known. Lines "
+    "that differ are of a log that somebody changed, or of two lives of one node.",
 )
 NOTHING_DROPPED = EventAudit(
     name="no_events_dropped",

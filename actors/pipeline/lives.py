@@ -1,0 +1,260 @@
+"""Whether a data directory is still that of the nodes whose events are in the tables.
+
+An event is known by (node, boot, seq). A node whose directory was emptied, or put back to an older
+copy, gives numbers again that it had given before, and its event files have the names of others.
+Spark takes a file for read by its path, so a part of the new life would be mixed with the old one,
+and the rest never read. So each time a boot's first file is compared with the one that was read: it
+never changes, wherever it is copied to, and its first event tells when the boot began.
+
+| What is here | Then |
+|---|---|
+| less than was read: expired, or a node's folder is away | nothing is wrong |
+| copies of what was read, with other times of their files | nothing is wrong |
+| a boot that began at another moment than the one of its number in the tables | refused |
+| a boot that is not in the tables and is lower than one there, but began later | refused |
+| two boots of one number and node, in two folders or days | refused |
+
+Only moments of one node's clock are compared, and those of different boots only where an old boot
+arrives late. A life whose boots' first files are gone before the tables are asked for looks like a
+gap. Needs no Spark.
+
+`OUT/bronze/boots.json` keeps what is known, so that old notes need not be read again: `through`,
+the last batch in it, and `begins`, rows of node, boot, seq, size_bytes, us: see `Begin`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias, TypeVar
+
+import attrs
+import msgspec
+
+from actors.pipeline import event_files
+from actors.pipeline.alarms.event_logs import published
+from actors.pipeline.errors import PipelineError
+from actors.pipeline.places import Place, event_folders
+
+NOTES: Final = "notes"
+HEAD_BYTES: Final = 1 << 16
+"""Of a file, in which its first event ends: lines have some hundred bytes."""
+_FILE: Final = re.compile(r"/node=([^/]+)/(\d{6,})-(\d{12,})\.jsonl(?:\.gz)?$")
+_INSTEAD: Final = "name another -o (or --tables), or remove"
+_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+@attrs.frozen(kw_only=True)
+class Begin:
+    """A file of a boot: the first one that is known.
+
+    Attributes:
+        seq: of its first event, from its name.
+        size_bytes: of the file.
+        us: the time of that event, by the node's clock; None: who read it was of a version that did
+            not look.
+    """
+
+    seq: int
+    size_bytes: int
+    us: int | None
+
+    def is_of_the_life_of(self, other: Begin) -> bool:
+        """Whether a file of the same name is the same one, whole or in part."""
+        if self.us is None or other.us is None:
+            return self.size_bytes == other.size_bytes
+        return self.us == other.us
+
+
+Boot: TypeAlias = tuple[str, int]
+"""Node and number."""
+Begins: TypeAlias = dict[Boot, Begin]
+Row: TypeAlias = tuple[str, int, int, int, int | None]
+"""Node, boot and the three of a `Begin`, as notes have them."""
+Here: TypeAlias = dict[Boot, dict[int, list[str]]]
+"""What is in a data directory: by node and boot, by the first event's seq, the paths."""
+
+
+class _Known(msgspec.Struct, frozen=True):
+    """`boots.json`."""
+
+    through: int = -1
+    begins: tuple[Row, ...] = ()
+
+
+class _Note(msgspec.Struct, frozen=True):
+    """Of a batch's note, what is wanted here; one of an older version has no `begins`."""
+
+    files: tuple[tuple[str, int], ...] = ()
+    begins: tuple[Row, ...] | None = None
+
+
+_Form = TypeVar("_Form", _Known, _Note)
+
+
+def rows_of(files: Iterable[tuple[str, int]]) -> list[Row]:
+    """What a batch's note has to say of its files: of each boot the first one.
+
+    Args:
+        files: path and size in bytes, in any order.
+    """
+    first: dict[Boot, tuple[int, str]] = {}
+    for path, _ in files:
+        key, seq = _boot_of(path)
+        if key is not None and seq < first.get(key, (seq + 1, ""))[0]:
+            first[key] = seq, path
+    found = ((key, begin_of(path, seq)) for key, (seq, path) in sorted(first.items()))
+    return [_row(key, begin) for key, begin in found if begin is not None]
+
+
+def begin_of(path: str, seq: int) -> Begin | None:
+    """Look into a file; None if it has just expired, or cannot be read. Raises: OSError."""
+    system, name = event_files.system_of(path)
+    try:
+        with system.open_input_file(name) as file:
+            size_bytes, head = int(file.size()), bytes(file.read(HEAD_BYTES))
+    except FileNotFoundError:
+        return None
+    us = event_files.first_us(head)
+    return None if us is None else Begin(seq=seq, size_bytes=size_bytes, us=us)
+
+
+def check(data: Place, out: Place) -> None:
+    """Refuse to read a data directory into tables of an earlier life of any of its nodes.
+
+    Raises: PipelineError: it is, or `data` has two lives of one node, or the tables have.
+    """
+    here = _here(data)
+    _check_alone(data, here)
+    known = known_begins(out)
+    highest: dict[str, int] = {}
+    for node, boot in known:
+        highest[node] = max(boot, highest.get(node, boot))
+    for (node, boot), files in sorted(here.items()):
+        was = known.get((node, boot))
+        if was is not None and was.seq in files:
+            _compare(data, out, (node, boot), (node, boot), was, files)
+        elif was is None and boot < highest.get(node, boot):
+            last = node, highest[node]
+            _compare(data, out, (node, boot), last, known[last], files)
+
+
+def _compare(
+    data: Place, out: Place, now: Boot, then: Boot, was: Begin, files: Mapping[int, list[str]]
+) -> None:
+    """The files of the boot `now` with the known boot `then`, which is the same or a later one."""
+    node, boot = now
+    seq = was.seq if now == then else min(files)
+    found = begin_of(files[seq][0], seq)
+    if found is None:
+        return
+    if now == then:
+        is_new = not found.is_of_the_life_of(was)
+    else:
+        is_new = found.us is not None and was.us is not None and found.us > was.us
+    if is_new:
+        raise PipelineError(
+            f"{out}: has events of an earlier {node}, whose boot {then[1]} began {_shown(was)}; in "
+            f"{data} boot {boot} began {_shown(found)}: it was begun anew, or put back; nothing is "
+            f"read: {_INSTEAD} {out}"
+        )
+
+
+def _check_alone(data: Place, here: Here) -> None:
+    """Two folders may have the same boot, if one is a copy of the other. Raises: PipelineError."""
+    for (node, boot), files in sorted(here.items()):
+        seq = next((each for each in sorted(files) if len(files[each]) > 1), None)
+        if seq is None:
+            continue
+        looked = ((path, begin_of(path, seq)) for path in sorted(files[seq]))
+        found = [(path, begin) for path, begin in looked if begin is not None]
+        for path, begin in found[1:]:
+            if not begin.is_of_the_life_of(found[0][1]):
+                raise PipelineError(
+                    f"{data}: has two lives of {node}, each with a boot {boot}: {found[0][0]} and "
+                    f"{path}: move the files of one of them elsewhere"
+                )
+
+
+def known_begins(out: Place) -> Begins:
+    """What the tables have. Notes that are new since the last time are taken into `boots.json`.
+
+    Raises: PipelineError: the tables have two lives of one node, or a note is none.
+    """
+    place = out / "bronze" / "boots.json"
+    known = _read(place, _Known)
+    folder = out / "bronze" / NOTES
+    fresh = [name for name in folder.children() if _number(name) > known.through]
+    begins: Begins = {}
+    _take(out, begins, known.begins)
+    for name in fresh:
+        note = _read(folder / name, _Note)
+        _take(out, begins, _rows_without_times(note.files) if note.begins is None else note.begins)
+    if fresh:
+        rows = [_row(key, begin) for key, begin in sorted(begins.items())]
+        place.write_json({"through": max(map(_number, fresh)), "begins": rows})
+    return begins
+
+
+def _take(out: Place, begins: Begins, rows: Iterable[Row]) -> None:
+    for node, boot, seq, size_bytes, us in rows:
+        new = Begin(seq=seq, size_bytes=size_bytes, us=us)
+        old = begins.setdefault((node, boot), new)
+        if seq == old.seq and not new.is_of_the_life_of(old):
+            raise PipelineError(
+                f"{out}: has events of two lives of {node}, whose boot {boot} began {_shown(old)} "
+                f"and {_shown(new)}: {_INSTEAD} {out}"
+            )
+        if seq < old.seq:
+            begins[node, boot] = new
+
+
+def _rows_without_times(files: Iterable[tuple[str, int]]) -> Iterable[Row]:
+    for path, size_bytes in files:
+        key, seq = _boot_of(path)
+        if key is not None:
+            yield (*key, seq, size_bytes, None)
+
+
+def _row(key: Boot, begin: Begin) -> Row:
+    return (*key, begin.seq, begin.size_bytes, begin.us)
+
+
+def _read(place: Place, form: type[_Form]) -> _Form:
+    """A note. Raises: PipelineError: it is none."""
+    try:
+        return msgspec.convert(place.read_json() or {}, form)
+    except msgspec.ValidationError as error:
+        raise PipelineError(f"{place}: not a note of this program: {error}") from error
+
+
+def _here(data: Place) -> Here:
+    found: Here = {}
+    for folder in event_folders(data):
+        for file in published(folder):
+            key, seq = _boot_of(file.path)
+            if key is not None:
+                found.setdefault(key, {}).setdefault(seq, []).append(file.path)
+    return found
+
+
+def _boot_of(path: str) -> tuple[Boot | None, int]:
+    """Node and boot, and the seq of the first event, as a node names its files; None: it did not."""
+    found = _FILE.search(path)
+    return (None, 0) if found is None else ((found[1], int(found[2])), int(found[3]))
+
+
+def _number(name: str) -> int:
+    """Of a batch, from its note's name."""
+    number = name.partition(".")[0]
+    return int(number) if number.isdigit() else -1
+
+
+def _shown(begin: Begin) -> str:
+    if begin.us is None:
+        return f"with a file of {begin.size_bytes:,} bytes"
+    try:
+        return f"at {_EPOCH + datetime.timedelta(microseconds=begin.us):%Y-%m-%d %H:%M:%S.%f}Z"
+    except OverflowError:
+        return f"at {begin.us} us"
