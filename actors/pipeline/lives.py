@@ -240,7 +240,7 @@ def _here(data: Place) -> Here:
 
 
 def _boot_of(path: str) -> tuple[Boot | None, int]:
-    """Node and boot, and the seq of the first event, as a node names its files; None: it did not."""
+    """Node and boot (None: no node named it), and the seq of its first event, by a file's name."""
     found = _FILE.search(path)
     return (None, 0) if found is None else ((found[1], int(found[2])), int(found[3]))
 

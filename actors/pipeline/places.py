@@ -97,10 +97,13 @@ class Place:
             raise PipelineError(f"{self}: its folder cannot be made: {error}") from error
 
     def remove(self) -> None:
-        """A folder with all in it; harmless if there is none."""
+        """A file, or a folder with all in it; harmless if there is none."""
         system, path = self.system()
-        if self.is_folder():
+        found = self._type()
+        if found is FileType.Directory:
             system.delete_dir(path)
+        elif found is not FileType.NotFound:
+            system.delete_file(path)
 
     def _type(self) -> FileType:
         system, path = self.system()

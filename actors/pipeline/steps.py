@@ -111,13 +111,17 @@ def run_gold(spark: SparkSession, out: Place, tell: Tell) -> None:
 
 
 def run_audit(spark: SparkSession, data: Place, out: Place, tell: Tell) -> verdicts.Verdicts:
-    """Judge every claim and write the verdicts. Raises: PipelineError."""
+    """Judge every claim and write the verdicts. Those of an earlier run are gone from the start.
+
+    Raises: PipelineError.
+    """
 
     def tell_verdict(verdict: verdicts.Verdict) -> None:
         tell(f"audit: {verdicts.line_of(verdict)}")
         for witness in verdict.witnesses[:WITNESSES_SHOWN_MAX]:
             tell(f"audit:   {verdicts.witness_text(witness)}")
 
+    verdicts.forget(out)
     found = judging.run(spark, out, data, tell_verdict)
     for boot in found.open_boots:
         tell(f"audit: {boot.node}, boot {boot.boot}: open: it was killed, or is not over")

@@ -151,6 +151,11 @@ def write(out: Place, verdicts: Verdicts) -> Place:
     return place
 
 
+def forget(out: Place) -> None:
+    """Remove the file: should the judging that begins fail, nobody may take the last one for it."""
+    (out / FILE).remove()
+
+
 def read(out: Place) -> Verdicts:
     """The last run's. Raises: PipelineError if there is none, or of another form."""
     place = out / FILE

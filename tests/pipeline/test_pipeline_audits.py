@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import attrs
 import pytest
 from kept_session import shared
 from lines_kit import Boot, events_of
 from logs_kit import Day
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from actors.events import dledger, node
@@ -16,11 +18,12 @@ from actors.events.codec import KINDS
 from actors.pipeline import steps, verdicts
 from actors.pipeline.__main__ import main
 from actors.pipeline.audits import judging
-from actors.pipeline.audits.audit import EventAudit, Evidence
+from actors.pipeline.audits.audit import EventAudit, Evidence, Judged
 from actors.pipeline.audits.leaders import ONE_LEADER, TERMS_RISE
 from actors.pipeline.audits.registry import AUDITS
+from actors.pipeline.errors import PipelineError
 from actors.pipeline.places import Place
-from actors.pipeline.verdicts import WITNESSES_MAX, CheckedRange, OpenBoot
+from actors.pipeline.verdicts import WITNESSES_MAX, CheckedRange, OpenBoot, Severity
 
 __all__ = ["shared"]
 MAINTAINER = "ledger/state_maintainer"
@@ -129,6 +132,50 @@ def test_a_log_of_two_lives_is_not_judged_by_their_blend(spark: SparkSession) ->
     evidence = evidence_of(spark, n0, n1, again, other)
     assert evidence.torn == (("n0", 1),)
     assert {each.node for each in evidence.whole.checked().ranges} == {"n1"}
+
+
+@attrs.frozen(kw_only=True)
+class Blind:
+    """An audit that cannot look."""
+
+    error: Exception
+    name: str = "blind"
+    claim: str = "Nothing is seen."
+    severity: Severity = "error"
+
+    def judge(self, _: Evidence) -> Judged:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (PipelineError("n0/identity.json: not a note\nof this program"), "not a note of this"),
+        (IsADirectoryError(21, "Is a directory", "feed/x.jsonl"), "Is a directory: 'feed/x.jsonl'"),
+    ],
+)
+def test_an_audit_that_cannot_look_is_a_finding(error: Exception, said: str) -> None:
+    """Not the end: the other verdicts would be lost."""
+    verdict = judging.judge(Blind(error=error), cast(Evidence, None))
+    assert (verdict.verdict, verdict.findings, verdict.checked.rows) == ("violated", 1, 0)
+    assert said in str(verdict.witnesses[0]["what"])
+    assert "\n" not in str(verdict.witnesses[0]["what"])
+
+
+def test_no_verdicts_are_left_of_an_earlier_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = Place(str(tmp_path))
+
+    def fail(*_: object) -> None:
+        raise PySparkException("out of memory")
+
+    monkeypatch.setattr(judging, "run", fail)
+    verdicts.write(out, verdicts.Verdicts(made_at_us=1, audits=()))
+    with pytest.raises(PySparkException):
+        steps.run_audit(cast(SparkSession, None), out, out, lambda _: None)
+    with pytest.raises(PipelineError, match="run the step `audit` first"):
+        verdicts.read(out)
 
 
 def test_the_registry_is_in_order() -> None:

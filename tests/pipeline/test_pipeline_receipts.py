@@ -178,3 +178,9 @@ def test_what_there_is_too_little_for(spark: SparkSession, tmp_path: Path) -> No
         "ledger: n1 has no log here; ledger: 1 receipts without a CRC: only places are compared; "
         "memory: its entries are in memory only"
     )
+    feed(tmp_path, "orders", [(0, told(0, 0, 1), [b"a"])])
+    ledger(tmp_path, "orders", 1, ["n1"])
+    verdict = judged(spark, ACKNOWLEDGED_READABLE, tmp_path)
+    assert (verdict.findings, verdict.checked.rows) == (1, 5)
+    assert verdict.witnesses[0]["group"] == "orders"
+    assert "of two formats: n0: rocketmq" in str(verdict.witnesses[0]["what"])

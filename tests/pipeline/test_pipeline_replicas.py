@@ -25,7 +25,6 @@ from stores_kit import (
 from actors.events import dledger
 from actors.pipeline.audits.data_replicas import REPLICAS_EQUAL
 from actors.pipeline.audits.data_stores import groups_in, own_from, shared_end
-from actors.pipeline.errors import PipelineError
 from actors.pipeline.places import Place
 from wire.dledger_entry import encode_entry, new_entry
 
@@ -66,11 +65,17 @@ def test_groups_and_their_members_are_found(tmp_path: Path) -> None:
     assert [(group.name, group.nodes) for group in alone] == [("orders", ("n2",))]
 
 
-def test_a_group_of_two_formats_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_a_group_of_two_formats_is_a_finding_of_that_group(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A node that left the group kept its folder from before the group changed its mode."""
     classic(tmp_path, "orders", 1, ["n0"])
     ledger(tmp_path, "orders", 1, ["n1"])
-    with pytest.raises(PipelineError, match=r"group orders: .* of two formats: n0: rocketmq"):
-        groups_in(Place(str(tmp_path)))
+    classic(tmp_path, "whole", 3)
+    verdict = judged(spark, REPLICAS_EQUAL, tmp_path)
+    two = "its nodes' logs are of two formats: n0: rocketmq_commitlog, n1: dledger_store"
+    assert by_group(verdict.witnesses) == {"orders": [(None, two, [])]}
+    assert (verdict.verdict, verdict.findings, verdict.checked.rows) == ("violated", 1, 9)
 
 
 def by_group(witnesses: Any) -> dict[str, list[tuple[Any, str, list[str]]]]:

@@ -151,7 +151,7 @@ class Audit(Protocol):
         """Of a finding."""
 
     def judge(self, evidence: Evidence) -> Judged:
-        """Look. Raises: PipelineError, pyspark.errors.PySparkException."""
+        """Look. Raises: PipelineError, OSError, pyspark.errors.PySparkException."""
 
 
 @attrs.frozen(kw_only=True)

@@ -34,6 +34,7 @@ from actors.pipeline.audits.data_replicas import (
     committed,
     joined,
     names_of,
+    not_judged,
     read_logs,
     sure_below,
     unreadable,
@@ -242,6 +243,8 @@ def _judge_group(
     known: Mapping[tuple[str, str], int],
 ) -> Judged:
     notes = _notes(group, record)
+    if group.problem:
+        return not_judged(group, group.problem, notes)
     sure = sure_below(group, known)
     columns = ["node", "offset", "size", "damage", "body"] + ["index"] * group.is_ledger
     batches = batches_of(spark, record)

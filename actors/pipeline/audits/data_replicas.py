@@ -211,6 +211,8 @@ class ReplicasEqual:
 
 def _judge_group(spark: SparkSession, group: GroupStores, sure: Mapping[str, int]) -> Judged:
     notes = [f"{group.name}: {node} has no log here" for node in group.missing]
+    if group.problem:
+        return not_judged(group, group.problem, notes)
     if len(group.nodes) < 2:
         notes.append(f"{group.name}: only {group.nodes[0]} has a log: nothing to compare")
         return Judged(findings=0, witnesses=(), checked=Checked(rows=0), note="; ".join(notes))
@@ -242,7 +244,12 @@ def unreadable(group: GroupStores, error: PySparkException, notes: Sequence[str]
     said = line_of(error)
     if said is None:
         raise error
-    witness: Witness = {"group": group.name, "place": None, "what": said, "nodes": []}
+    return not_judged(group, said, notes)
+
+
+def not_judged(group: GroupStores, why: str, notes: Sequence[str]) -> Judged:
+    """What cannot be looked at is a finding of its group: others are judged all the same."""
+    witness: Witness = {"group": group.name, "place": None, "what": why, "nodes": []}
     return Judged(findings=1, witnesses=(witness,), checked=Checked(rows=0), note="; ".join(notes))
 
 

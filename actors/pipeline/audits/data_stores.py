@@ -20,7 +20,6 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from actors.pipeline.errors import PipelineError
 from actors.pipeline.places import Place
 from actors.pipeline.sources.formats import COMMIT_LOG, DLEDGER, Format
 
@@ -58,12 +57,14 @@ class GroupStores:
         form: of its logs.
         stores: by node, sorted; of all nodes that have such a log.
         missing: members that have none here.
+        problem: why its logs cannot be judged, for people; "" if they can.
     """
 
     name: str
     form: Format
     stores: tuple[Store, ...]
     missing: tuple[str, ...] = ()
+    problem: str = ""
 
     @property
     def is_ledger(self) -> bool:
@@ -78,7 +79,8 @@ def groups_in(data: Place) -> tuple[GroupStores, ...]:
     """The groups of which any node has a log, by name.
 
     Raises:
-        PipelineError: an identity.json is none, or a group is classic here and DLedger's there.
+        PipelineError: an identity.json is none.
+        OSError: one cannot be read.
     """
     found: dict[str, dict[str, tuple[Format, Store]]] = {}
     members: dict[str, set[str]] = {}
@@ -110,11 +112,14 @@ def in_memory(data: Place) -> set[str]:
 def _group(name: str, found: Mapping[str, tuple[Format, Store]], members: set[str]) -> GroupStores:
     stores = tuple(store for _, store in (found[node] for node in sorted(found)))
     forms = {form.name: form for form, _ in found.values()}
-    if len(forms) > 1:
-        said = ", ".join(f"{node}: {found[node][0].name}" for node in sorted(found))
-        raise PipelineError(f"group {name}: its nodes' logs are of two formats: {said}")
-    missing = tuple(sorted(members - set(found)))
-    return GroupStores(name=name, form=next(iter(forms.values())), stores=stores, missing=missing)
+    said = ", ".join(f"{node}: {found[node][0].name}" for node in sorted(found))
+    return GroupStores(
+        name=name,
+        form=next(iter(forms.values())),
+        stores=stores,
+        missing=tuple(sorted(members - set(found))),
+        problem=f"its nodes' logs are of two formats: {said}" if len(forms) > 1 else "",
+    )
 
 
 def _nodes(data: Place) -> list[tuple[str, Place]]:

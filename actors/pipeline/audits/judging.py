@@ -8,11 +8,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
 from actors.pipeline import layers, silver
-from actors.pipeline.audits.audit import Audit, Evidence
+from actors.pipeline.audits.audit import Audit, Evidence, Judged
 from actors.pipeline.audits.registry import AUDITS
 from actors.pipeline.clock import now_us, stopwatch_s
+from actors.pipeline.errors import PipelineError
 from actors.pipeline.places import Place
-from actors.pipeline.verdicts import OpenBoot, Verdict, Verdicts, word_for
+from actors.pipeline.verdicts import Checked, OpenBoot, Verdict, Verdicts, word_for
 
 
 def run(
@@ -41,9 +42,15 @@ def run(
 
 
 def judge(audit: Audit, evidence: Evidence) -> Verdict:
-    """One verdict. Raises: as `Audit.judge`."""
+    """One verdict. An audit that cannot look finds that, and the others are heard all the same.
+
+    Raises: PySparkException.
+    """
     began_s = stopwatch_s()
-    judged = audit.judge(evidence)
+    try:
+        judged = audit.judge(evidence)
+    except (PipelineError, OSError) as error:
+        judged = _without_a_look(error)
     return Verdict(
         name=audit.name,
         claim=audit.claim,
@@ -55,6 +62,11 @@ def judge(audit: Audit, evidence: Evidence) -> Verdict:
         note=judged.note,
         seconds=round(stopwatch_s() - began_s, 3),
     )
+
+
+def _without_a_look(error: Exception) -> Judged:
+    witness = {"what": " ".join(str(error).split())}
+    return Judged(findings=1, witnesses=(witness,), checked=Checked(rows=0))
 
 
 def open_boots(evidence: Evidence) -> tuple[OpenBoot, ...]:
