@@ -8,7 +8,16 @@ from typing import Any
 import attrs
 
 from actors.pipeline.report.curves import RANKS
-from actors.pipeline.report.facts import Boot, Facts, Line, Outage, RoleSpan, Table, Waits
+from actors.pipeline.report.facts import (
+    Boot,
+    Facts,
+    Line,
+    Outage,
+    OutageCount,
+    RoleSpan,
+    Table,
+    Waits,
+)
 from actors.pipeline.report.time_axis import US, Stretch, TimeAxis
 from actors.pipeline.verdicts import Checked, CheckedRange, Verdict, Verdicts, Word
 
@@ -78,6 +87,11 @@ def facts(**changed: Any) -> Facts:
             outage("orders", 40, 44),
             attrs.evolve(outage("ledger", 10, 10.2), witnessed=False),
         ),
+        all_outages={
+            "": OutageCount(witnessed=1, silences=1, worst_us=4 * US),
+            "ledger": OutageCount(silences=1),
+            "orders": OutageCount(witnessed=1, worst_us=4 * US),
+        },
         waits=(waits("orders", 1.0), waits("books", 3.0)),
         waits_by_time=(),
         tables=(

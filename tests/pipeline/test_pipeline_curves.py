@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from facts_kit import START_US, at, line, span
 from pyspark.sql import SparkSession
 
-from actors.pipeline.report import curves, words
+from actors.pipeline.report import curves, gather, words
 from actors.pipeline.report.curves import followed, interrupted
-from actors.pipeline.report.facts import Line
+from actors.pipeline.report.facts import Line, OutageCount
 from actors.pipeline.report.time_axis import US, Stretch, TimeAxis
 
 START_S = START_US // US
@@ -77,3 +78,27 @@ def test_spark_tells_the_worst_and_the_last_of_a_bucket(spark: SparkSession) -> 
     (found,), more = curves.lag(table, axis, axis.bucket_s(400))
     assert shown(found) == [(99, 5000), (102, 0), (399, 10), (402, 10)]
     assert more == []
+
+
+def test_spark_keeps_the_outages_that_somebody_minded(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The longest of those without a witness fill what room is left."""
+    monkeypatch.setattr(gather, "OUTAGES_MAX", 2)
+    told = [(10, 9, False), (30, 8, False), (50, 0.5, True), (70, 7, False)]
+    rows = [
+        ("orders", at(begin), at(begin + took), int(took * US), "n0", "n0", 0, witnessed)
+        for begin, took, witnessed in told
+    ]
+    rows.append(("far", at(90), at(91), US, "n0", "n0", 0, True))
+    table = spark.createDataFrame(
+        rows,
+        "`group` string, from_us bigint, until_us bigint, took_us bigint, from_node string, "
+        "until_node string, timed_out bigint, witnessed boolean",
+    )
+    orders = table.where("`group` = 'orders'")
+    assert [each.from_us for each in gather.outages(orders)] == [at(10), at(50)]
+    assert gather.outage_counts(table, ["orders", "idle"]) == {
+        "": OutageCount(witnessed=2, silences=3, worst_us=US),
+        "orders": OutageCount(witnessed=1, silences=3, worst_us=500_000),
+    }

@@ -8,12 +8,13 @@ from importlib.resources import files
 
 import attrs
 import pytest
-from facts_kit import facts, line, span, verdict
+from facts_kit import facts, line, outage, span, verdict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.pipeline.report import words
 from actors.pipeline.report.drawing import VARIABLES
+from actors.pipeline.report.facts import OutageCount
 from actors.pipeline.report.html import element, readable, text
 from actors.pipeline.report.page import POLICY, page
 from actors.pipeline.report.summary import summary
@@ -210,6 +211,25 @@ def test_the_summary_says_what_the_page_says() -> None:
     assert orders["lag_worst"]["n2"] == 9 << 20
     assert orders["waits_ms"]["writes"] == 50_000
     assert found["summary"]["killed"] == 2
+
+
+def test_an_outage_is_listed_before_silences_that_nobody_minded() -> None:
+    """However many and long these are; and what is cut says so, on the page and in JSON."""
+    silences = [attrs.evolve(outage("orders", n, n + 9), witnessed=False) for n in range(60)]
+    short = attrs.evolve(outage("orders", 30, 30.5), from_node="here")
+    found = facts(
+        outages=(*silences[:30], short, *silences[30:]),
+        all_outages={
+            "": OutageCount(witnessed=1, silences=3600, worst_us=500_000),
+            "orders": OutageCount(witnessed=1, silences=3000, worst_us=500_000),
+        },
+    )
+    made = page(found)
+    assert "<td>here</td>" in made
+    assert "1 of 1 times without an answer in which somebody waited" in made
+    assert "49 of 3,600 times without an answer in which nobody is known to have waited" in made
+    orders = summary(found, "r")["summary"]["groups"]["orders"]
+    assert (orders["outages"], orders["outage_worst_s"], orders["silences"]) == (1, 0.5, 3000)
 
 
 @pytest.mark.parametrize(

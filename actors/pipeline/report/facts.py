@@ -90,6 +90,21 @@ class Outage:
 
 
 @attrs.frozen(kw_only=True)
+class OutageCount:
+    """Of all outages that there are, listed or not.
+
+    Attributes:
+        witnessed: in which somebody waited.
+        silences: in which nobody is known to have.
+        worst_us: the longest of the witnessed ones; 0 without any.
+    """
+
+    witnessed: int = 0
+    silences: int = 0
+    worst_us: int = 0
+
+
+@attrs.frozen(kw_only=True)
 class Waits:
     """How long a group's writes waited: see `gold.latency`.
 
@@ -131,6 +146,8 @@ class Facts:
         axis: None if there are no events.
         events: of all boots.
         outside: events that lie outside of `axis`.
+        outages: see OUTAGES_MAX.
+        all_outages: of all groups, "" as the group, and of each that has pictures.
         hidden: what was left out of a picture, and why, in words.
     """
 
@@ -148,6 +165,7 @@ class Facts:
     waits: tuple[Waits, ...]
     waits_by_time: tuple[Line, ...]
     tables: tuple[Table, ...]
+    all_outages: Mapping[str, OutageCount] = attrs.field(factory=dict)
     hidden: tuple[str, ...] = ()
 
     @property
@@ -180,7 +198,7 @@ SPANS_MAX = 600
 BOOTS_MAX = 400
 """Lives of processes, the newest."""
 OUTAGES_MAX = 200
-"""The longest."""
+"""Those in which somebody waited before those in which nobody did, the longest first."""
 ROWS_MAX = 50
 """Of a table on the page, the most telling; the tables on the disk have all."""
 HOURS_MAX = 20_000

@@ -28,6 +28,7 @@ from actors.pipeline.report.facts import (
     Boot,
     Facts,
     Outage,
+    OutageCount,
     RoleSpan,
     Table,
 )
@@ -105,6 +106,12 @@ def _with_curves(facts: Facts, axis: TimeAxis, gold: dict[str, DataFrame], tell:
         name: gold[name].where(fn.col("group").isin(*groups))
         for name in ("lag", "throughput", "latency")
     }
+    counts = outage_counts(gold["outages"], groups)
+    if "" in counts and (least := counts[""].witnessed + counts[""].silences) > OUTAGES_MAX:
+        hidden.append(
+            f"of {least:,} times without an answer the pictures have {OUTAGES_MAX}: those in "
+            "which somebody waited before all others, then the longest"
+        )
     width_s = axis.bucket_s(BUCKETS_MAX)
     tell("report: throughput, lag")
     lag, without = curves.lag(of_these["lag"], axis, width_s, spans)
@@ -118,6 +125,7 @@ def _with_curves(facts: Facts, axis: TimeAxis, gold: dict[str, DataFrame], tell:
         throughput=throughput,
         waits=curves.waits(of_these["latency"]),
         waits_by_time=curves.waits_by_time(of_these["latency"], axis, width_s),
+        all_outages=counts,
         hidden=tuple(hidden),
     )
 
@@ -190,11 +198,37 @@ def role_spans(roles: DataFrame, groups: Sequence[str]) -> tuple[tuple[RoleSpan,
 
 
 def outages(found: DataFrame) -> tuple[Outage, ...]:
-    """The longest, by time."""
-    rows = found.orderBy(fn.desc("took_us"), "group").limit(OUTAGES_MAX).collect()
+    """Those that matter most, by time; see OUTAGES_MAX."""
+    worst_first = found.orderBy(fn.desc("witnessed"), fn.desc("took_us"), "group", "from_us")
+    rows = worst_first.limit(OUTAGES_MAX).collect()
     names = [field.name for field in attrs.fields(Outage)]
-    longest = [Outage(**{name: row[name] for name in names}) for row in rows]
-    return tuple(sorted(longest, key=lambda each: (each.from_us, each.group)))
+    kept = [Outage(**{name: row[name] for name in names}) for row in rows]
+    return tuple(sorted(kept, key=lambda each: (each.from_us, each.group)))
+
+
+def outage_counts(found: DataFrame, groups: Sequence[str]) -> dict[str, OutageCount]:
+    """Of all, by group; "" are all groups together, also those that are not among `groups`."""
+    witnessed = fn.col("witnessed")
+    known = fn.when(fn.col("group").isin(*groups), fn.col("group"))
+    rows = (
+        found.groupBy(known.alias("group"))
+        .agg(
+            fn.count_if(witnessed).alias("witnessed"),
+            fn.count_if(~witnessed).alias("silences"),
+            fn.coalesce(fn.max(fn.when(witnessed, fn.col("took_us"))), fn.lit(0)).alias("worst_us"),
+        )
+        .collect()
+    )
+    counts = [("", row) for row in rows] + [(row["group"], row) for row in rows if row["group"]]
+    total: dict[str, OutageCount] = {}
+    for group, row in counts:
+        before = total.get(group, OutageCount())
+        total[group] = OutageCount(
+            witnessed=before.witnessed + row["witnessed"],
+            silences=before.silences + row["silences"],
+            worst_us=max(before.worst_us, row["worst_us"]),
+        )
+    return total
 
 
 def table(name: str, rows: DataFrame, order: str, *columns: str) -> Table:

@@ -8,7 +8,7 @@ from typing import Any
 
 from actors.pipeline.report import words
 from actors.pipeline.report.drawing import Picture
-from actors.pipeline.report.facts import ROWS_MAX, Facts, Table
+from actors.pipeline.report.facts import ROWS_MAX, Facts, OutageCount, Table
 from actors.pipeline.report.html import Html, element, joined
 from actors.pipeline.report.pictures import pictures
 from actors.pipeline.report.time_axis import shown
@@ -171,9 +171,9 @@ def _latency(facts: Facts) -> Html:
 
 
 def _outages(facts: Facts) -> Html:
-    longest = sorted(facts.outages, key=lambda each: -each.took_s)[:ROWS_MAX]
-    rows = words.outages(sorted(longest, key=lambda each: each.from_us))
-    title = f"Times without an answer: the {len(rows)} longest" if rows else ""
+    worst = sorted(facts.outages, key=lambda each: (not each.witnessed, -each.took_s))[:ROWS_MAX]
+    rows = words.outages(sorted(worst, key=lambda each: each.from_us))
+    title = words.outages_shown(worst, facts.all_outages.get("", OutageCount())) if rows else ""
     return joined([element("h3", "Outages"), _rows(title, rows, words.cell)])
 
 

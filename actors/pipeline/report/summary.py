@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from actors.pipeline.report import words
-from actors.pipeline.report.facts import Facts
+from actors.pipeline.report.facts import Facts, OutageCount
 
 VERSION: Final = 1
 
@@ -46,14 +46,15 @@ def summary(facts: Facts, report: str) -> dict[str, Any]:
 
 def _group(facts: Facts, group: str) -> dict[str, Any]:
     """acknowledged, mean_per_s, highest_per_s, unit; waits_ms by percentile; lag_worst by follower;
-    outages (those in which somebody waited), outage_worst_s."""
+    outages (in which somebody waited), outage_worst_s, silences (in which nobody is known to)."""
     rates = [row for row in words.rates(facts) if row["group"] == group]
     waits = [row for row in words.waits(facts.waits) if row["group"] == group]
-    minded = [each.took_s for each in facts.outages if each.group == group and each.witnessed]
+    minded = facts.all_outages.get(group, OutageCount())
     return {
         **{key: value for row in rates for key, value in row.items() if key != "group"},
         "waits_ms": {key: value for row in waits for key, value in row.items() if key != "group"},
         "lag_worst": {each.name: each.worst for each in facts.lag if each.group == group},
-        "outages": len(minded),
-        "outage_worst_s": max(minded, default=0.0),
+        "outages": minded.witnessed,
+        "outage_worst_s": minded.worst_us / 1e6,
+        "silences": minded.silences,
     }

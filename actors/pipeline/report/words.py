@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from actors.pipeline.report.facts import Boot, Facts, Line, Outage, RoleSpan, Waits
+from actors.pipeline.report.facts import Boot, Facts, Line, Outage, OutageCount, RoleSpan, Waits
 from actors.pipeline.report.html import readable
 from actors.pipeline.report.time_axis import shown
 from actors.pipeline.verdicts import Verdict, Verdicts
@@ -182,6 +182,20 @@ def outages(found: Iterable[Outage]) -> list[Row]:
         }
         for each in found
     ]
+
+
+def outages_shown(listed: Sequence[Outage], counts: OutageCount) -> str:
+    """Which of all outages are in a table."""
+    minded = sum(each.witnessed for each in listed)
+    parts = [
+        f"{some:,} of {all_of_them:,} times without an answer {which}"
+        for some, all_of_them, which in (
+            (minded, counts.witnessed, "in which somebody waited"),
+            (len(listed) - minded, counts.silences, "in which nobody is known to have waited"),
+        )
+        if all_of_them
+    ]
+    return ", ".join(parts)
 
 
 def processes(boots: Iterable[Boot]) -> list[Row]:
