@@ -209,7 +209,9 @@ def test_the_summary_says_what_the_page_says() -> None:
     assert orders["outages"] == 1
     assert orders["outage_worst_s"] == 4
     assert orders["lag_worst"]["n2"] == 9 << 20
-    assert orders["waits_ms"]["writes"] == 50_000
+    assert (orders["writes"], orders["records"]) == (50_000, 80_000)
+    assert set(orders["waits_ms"]) == {"50 %", "90 %", "99 %", "99.9 %", "worst"}
+    assert found["summary"]["groups"]["ledger"]["writes"] is None
     assert found["summary"]["killed"] == 2
 
 
@@ -246,3 +248,21 @@ def test_an_outage_is_listed_before_silences_that_nobody_minded() -> None:
 )
 def test_cells(column: str, value: object, expected: str) -> None:
     assert words.cell(column, value) == expected
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        ("took_us", "took, s"),
+        ("took_s", "took, s"),
+        ("worst_lag_s", "worst lag, s"),
+        ("mean_per_s", "mean per s"),
+        ("highest_per_s", "highest per s"),
+        ("from_us", "from"),
+        ("received_bytes", "received, bytes"),
+        ("timed_out", "timed out"),
+    ],
+)
+def test_headings(column: str, expected: str) -> None:
+    """A rate is no time."""
+    assert words.heading(column) == expected

@@ -118,12 +118,13 @@ def _sections(facts: Facts, drawn: Mapping[str, Picture]) -> dict[str, Html]:
     tables = {each.name: each for each in facts.tables}
     spans = facts.roles[:SPANS_SHOWN_MAX]
     roles = f"{len(spans):,} of {len(facts.roles):,} intervals"
+    rates = f"each group; highest: the mean of its best {facts.bucket_s:,} s"
     curves = {
         name: _folded(title, _rows(title, told, words.cell))
         for name, title, told in (
             ("timeline", roles, words.roles(spans)),
             ("lag", "each follower", words.followers(facts.lag)),
-            ("throughput", "each group", words.rates(facts)),
+            ("throughput", rates, words.rates(facts)),
         )
     }
     inside: dict[str, list[Html]] = {
@@ -166,7 +167,7 @@ def _drawn(drawn: Mapping[str, Picture], *names: str) -> Iterable[Html]:
 
 def _latency(facts: Facts) -> Html:
     note = "DLedger groups are missing: their events do not tell when an entry was written."
-    title = "milliseconds until the answer"
+    title = "writes, the records in them, and so many milliseconds until their answer"
     return joined([_rows(title, words.waits(facts.waits), words.cell), element("p", note)])
 
 

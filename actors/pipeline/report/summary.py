@@ -45,14 +45,22 @@ def summary(facts: Facts, report: str) -> dict[str, Any]:
 
 
 def _group(facts: Facts, group: str) -> dict[str, Any]:
-    """acknowledged, mean_per_s, highest_per_s, unit; waits_ms by percentile; lag_worst by follower;
-    outages (in which somebody waited), outage_worst_s, silences (in which nobody is known to)."""
+    """What the page tells of a group.
+
+    acknowledged (records or entries, see unit), mean_per_s, highest_per_s (of some seconds, as a
+    curve has them); writes and records whose answers were timed, null of a DLedger group, and
+    waits_ms until these by percentile and at worst; lag_worst by follower; outages (in which
+    somebody waited), outage_worst_s, silences (in which nobody is known to have).
+    """
     rates = [row for row in words.rates(facts) if row["group"] == group]
-    waits = [row for row in words.waits(facts.waits) if row["group"] == group]
+    waits = {row["group"]: dict(row) for row in words.waits(facts.waits)}.get(group, {})
+    counted = {name: waits.pop(name, None) for name in ("group", "writes", "records")}
     minded = facts.all_outages.get(group, OutageCount())
     return {
         **{key: value for row in rates for key, value in row.items() if key != "group"},
-        "waits_ms": {key: value for row in waits for key, value in row.items() if key != "group"},
+        "writes": counted["writes"],
+        "records": counted["records"],
+        "waits_ms": waits,
         "lag_worst": {each.name: each.worst for each in facts.lag if each.group == group},
         "outages": minded.witnessed,
         "outage_worst_s": minded.worst_us / 1e6,

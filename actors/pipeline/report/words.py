@@ -70,9 +70,11 @@ def name_of(data: str) -> str:
 
 
 def heading(column: str) -> str:
-    """`took_us` -> "took, s"; times of day are no durations."""
+    """`took_us` -> "took, s", `mean_per_s` -> "mean per s"; times of day are no durations."""
     if column in _MOMENTS:
         return column.removesuffix("_us")
+    if column.endswith("_per_s"):
+        return column.replace("_", " ")
     name, _, unit = column.rpartition("_")
     if name and unit in _UNITS:
         return f"{name.replace('_', ' ')}, {_UNITS[unit]}"
@@ -206,7 +208,7 @@ def processes(boots: Iterable[Boot]) -> list[Row]:
             "first_us": each.first_us,
             "last_us": each.last_us,
             "events": each.events,
-            "so": "it runs, or was killed" if each.is_last else "it was killed",
+            "its end": "it runs, or was killed" if each.is_last else "it was killed",
         }
         for each in boots
     ]
