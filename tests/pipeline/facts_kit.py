@@ -17,6 +17,7 @@ from actors.pipeline.report.facts import (
     RoleSpan,
     Table,
     Waits,
+    lives_of,
 )
 from actors.pipeline.report.time_axis import US, Stretch, TimeAxis
 from actors.pipeline.verdicts import Checked, CheckedRange, Verdict, Verdicts, Word
@@ -72,6 +73,7 @@ def facts(**changed: Any) -> Facts:
         events=123_456,
         outside=0,
         boots=tuple(boots),
+        lives=lives_of(boots),
         roles=tuple(roles()),
         lag=(
             line("ledger", "n0", "entries", *[0] * 60),
@@ -111,6 +113,8 @@ def facts(**changed: Any) -> Facts:
             ),
         ),
     )
+    if "boots" in changed:
+        changed.setdefault("lives", lives_of(changed["boots"]))
     return attrs.evolve(given, **changed)
 
 

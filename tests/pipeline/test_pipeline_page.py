@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from actors.pipeline.report import words
 from actors.pipeline.report.drawing import VARIABLES
-from actors.pipeline.report.facts import OutageCount
+from actors.pipeline.report.facts import Lives, OutageCount
 from actors.pipeline.report.html import element, readable, text
 from actors.pipeline.report.page import POLICY, page
 from actors.pipeline.report.summary import summary
@@ -118,6 +118,7 @@ def test_what_logs_hold_is_text_everywhere() -> None:
     changed = attrs.evolve(
         changed,
         boots=tuple(attrs.evolve(each, node=EVIL) for each in changed.boots),
+        lives=attrs.evolve(changed.lives, nodes=(EVIL, "n0")),
         outages=tuple(attrs.evolve(each, group=EVIL, from_node=EVIL) for each in changed.outages),
         waits=tuple(attrs.evolve(each, group=EVIL) for each in changed.waits),
         tables=tuple(attrs.evolve(each, rows=({EVIL: EVIL},)) for each in changed.tables),
@@ -213,6 +214,19 @@ def test_the_summary_says_what_the_page_says() -> None:
     assert set(orders["waits_ms"]) == {"50 %", "90 %", "99 %", "99.9 %", "worst"}
     assert found["summary"]["groups"]["ledger"]["writes"] is None
     assert found["summary"]["killed"] == 2
+
+
+def test_processes_that_are_not_listed_are_counted() -> None:
+    """A crash loop is more than the page lists; its numbers are of all."""
+    all_of_them = Lives(nodes=("n0", "n1", "n2", "n9"), boots=1500, killed=1400, unended=1402)
+    found = facts(lives=all_of_them)
+    made = page(found)
+    assert "events of 1,500 boots of 4 nodes" in made
+    assert "the 3 newest of 1,402 without an end in order" in made
+    assert "1,500 processes of 4 nodes, 1,400 of them killed" in made
+    said = summary(found, "r")["summary"]
+    assert (said["boots"], said["killed"], said["nodes"]) == (1500, 1400, ["n0", "n1", "n2", "n9"])
+    assert "1,402 older" in page(facts(boots=facts().boots[:1], lives=all_of_them))
 
 
 def test_an_outage_is_listed_before_silences_that_nobody_minded() -> None:

@@ -5,7 +5,7 @@ Times are microseconds since 1970 by the clock of the node that tells them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -30,6 +30,33 @@ class Boot:
     events: int
     stopped: bool
     is_last: bool
+
+
+@attrs.frozen(kw_only=True)
+class Lives:
+    """All processes that there were, however many of them are listed.
+
+    Attributes:
+        nodes: whose they were, sorted.
+        boots: how many.
+        killed: of them, surely: the node has a later one.
+        unended: without an end in order, for whatever reason.
+    """
+
+    nodes: tuple[str, ...] = ()
+    boots: int = 0
+    killed: int = 0
+    unended: int = 0
+
+
+def lives_of(boots: Iterable[Boot]) -> Lives:
+    known = list(boots)
+    return Lives(
+        nodes=tuple(sorted({each.node for each in known})),
+        boots=len(known),
+        killed=sum(not each.stopped and not each.is_last for each in known),
+        unended=sum(not each.stopped for each in known),
+    )
 
 
 @attrs.frozen(kw_only=True)
@@ -146,6 +173,7 @@ class Facts:
         axis: None if there are no events.
         events: of all boots.
         outside: events that lie outside of `axis`.
+        boots: see BOOTS_MAX; `lives` are all.
         outages: see OUTAGES_MAX.
         all_outages: of all groups, "" as the group, and of each that has pictures.
         hidden: what was left out of a picture, and why, in words.
@@ -158,6 +186,7 @@ class Facts:
     events: int
     outside: int
     boots: tuple[Boot, ...]
+    lives: Lives
     roles: tuple[RoleSpan, ...]
     lag: tuple[Line, ...]
     throughput: tuple[Line, ...]
@@ -173,10 +202,6 @@ class Facts:
         """Of which anything is known, sorted."""
         lines = {each.group for each in (*self.lag, *self.throughput)}
         return tuple(sorted(lines | {each.group for each in self.roles}))
-
-    @property
-    def nodes(self) -> tuple[str, ...]:
-        return tuple(sorted({each.node for each in self.boots}))
 
     @property
     def bucket_s(self) -> int:

@@ -27,10 +27,12 @@ from actors.pipeline.report.facts import (
     SPANS_MAX,
     Boot,
     Facts,
+    Lives,
     Outage,
     OutageCount,
     RoleSpan,
     Table,
+    lives_of,
 )
 from actors.pipeline.report.time_axis import Stretch, TimeAxis, time_axis
 from actors.pipeline.verdicts import Verdicts
@@ -72,6 +74,7 @@ def gather(spark: SparkSession, data: Place, out: Place, verdicts: Verdicts, tel
         events=sum(each.events for each in boots),
         outside=0,
         boots=(),
+        lives=Lives(),
         roles=(),
         lag=(),
         throughput=(),
@@ -83,8 +86,27 @@ def gather(spark: SparkSession, data: Place, out: Place, verdicts: Verdicts, tel
     if not active:
         return empty
     axis, outside = time_axis(active)
-    shown = attrs.evolve(empty, axis=axis, outside=outside, boots=boots[-BOOTS_MAX:])
+    shown = attrs.evolve(
+        empty,
+        axis=axis,
+        outside=outside,
+        boots=boots[-BOOTS_MAX:],
+        lives=lives_of(boots),
+        hidden=_hidden_lives(lives_of(boots)),
+    )
     return _with_curves(_with_tables(shown, gold, tell), axis, gold, tell)
+
+
+def _hidden_lives(lives: Lives) -> tuple[str, ...]:
+    found = []
+    if lives.boots > BOOTS_MAX:
+        found.append(
+            f"the timeline and the list of processes lack the {lives.boots - BOOTS_MAX:,} oldest "
+            f"of {lives.boots:,} processes"
+        )
+    if len(lives.nodes) > NODES_MAX:
+        found.append(f"the timeline lacks {len(lives.nodes) - NODES_MAX} more nodes")
+    return tuple(found)
 
 
 def _with_tables(facts: Facts, gold: dict[str, DataFrame], tell: Tell) -> Facts:
@@ -98,8 +120,6 @@ def _with_curves(facts: Facts, axis: TimeAxis, gold: dict[str, DataFrame], tell:
     groups, more = busiest(gold["roles"])
     spans, left_out = role_spans(gold["roles"], groups)
     hidden = [f"{more} more groups have no pictures"] if more else []
-    if len(facts.nodes) > NODES_MAX:
-        hidden.append(f"the timeline lacks {len(facts.nodes) - NODES_MAX} more nodes")
     if left_out:
         hidden.append(f"the timeline lacks the {left_out:,} shortest intervals of roles")
     of_these = {
@@ -126,7 +146,7 @@ def _with_curves(facts: Facts, axis: TimeAxis, gold: dict[str, DataFrame], tell:
         waits=curves.waits(of_these["latency"]),
         waits_by_time=curves.waits_by_time(of_these["latency"], axis, width_s),
         all_outages=counts,
-        hidden=tuple(hidden),
+        hidden=(*facts.hidden, *hidden),
     )
 
 

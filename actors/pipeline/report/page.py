@@ -55,7 +55,8 @@ def page(facts: Facts) -> str:
 
 def _header(facts: Facts, title: str, links: Sequence[tuple[str, str]]) -> Html:
     made = shown(facts.verdicts.made_at_us)
-    count = f"{facts.events:,} events of {len(facts.boots)} boots of {len(facts.nodes)} nodes"
+    lives = facts.lives
+    count = f"{facts.events:,} events of {lives.boots:,} boots of {len(lives.nodes)} nodes"
     when = ""
     if facts.axis is not None:
         first, last = facts.axis.stretches[0].first_us, facts.axis.stretches[-1].last_us
@@ -180,9 +181,12 @@ def _outages(facts: Facts) -> Html:
 
 def _processes(facts: Facts) -> Html:
     ended = [each for each in facts.boots if not each.stopped]
+    head = element("h3", "Processes that were killed")
+    if not ended and facts.lives.unended:
+        return joined([head, element("p", f"None of those listed, {facts.lives.unended:,} older.")])
     rows = words.processes(ended[-ROWS_MAX:])
-    title = f"{len(rows)} of {len(ended)} processes without an end in order" if rows else ""
-    return joined([element("h3", "Processes that were killed"), _rows(title, rows, words.cell)])
+    title = f"the {len(rows)} newest of {facts.lives.unended:,} without an end in order"
+    return joined([head, _rows(title, rows, words.cell)])
 
 
 def _table(tables: Mapping[str, Table], name: str, title: str) -> Html:

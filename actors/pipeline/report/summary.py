@@ -34,9 +34,9 @@ def summary(facts: Facts, report: str) -> dict[str, Any]:
         "summary": {
             "events": facts.events,
             "events_outside": facts.outside,
-            "nodes": list(facts.nodes),
-            "boots": len(facts.boots),
-            "killed": sum(not each.stopped and not each.is_last for each in facts.boots),
+            "nodes": list(facts.lives.nodes),
+            "boots": facts.lives.boots,
+            "killed": facts.lives.killed,
             "first_us": axis.stretches[0].first_us if axis else None,
             "last_us": axis.stretches[-1].last_us if axis else None,
             "groups": {group: _group(facts, group) for group in facts.groups},

@@ -56,7 +56,7 @@ def timeline(facts: Facts) -> Picture | None:
     axis = facts.axis
     if axis is None:
         return None
-    nodes = facts.nodes[:NODES_MAX]
+    nodes = facts.lives.nodes[:NODES_MAX]
     groups = tuple(dict.fromkeys(each.group for each in facts.roles))
 
     def draw(sheet: Sheet) -> None:
@@ -71,9 +71,9 @@ def timeline(facts: Facts) -> Picture | None:
             keys = sheet.legend(panel, [_key(*each) for each in _KEYS.items()]) if not number else 0
             sheet.title(panel, drawing.name(group), keys)
 
-    killed = sum(not each.stopped and not each.is_last for each in facts.boots)
+    lives = facts.lives
     says = (
-        f"{len(facts.boots)} processes of {len(facts.nodes)} nodes, {killed} of them killed; "
+        f"{lives.boots:,} processes of {len(lives.nodes)} nodes, {lives.killed:,} of them killed; "
         + ("; ".join(f"{group}: {_changes(facts, group)} times a new one led" for group in groups))
     )
     return picture("timeline", "Processes, roles and terms", says, draw)
