@@ -229,6 +229,12 @@ def test_processes_that_are_not_listed_are_counted() -> None:
     assert "1,402 older" in page(facts(boots=facts().boots[:1], lives=all_of_them))
 
 
+def test_what_is_cut_is_said_to_programs_too() -> None:
+    cut = facts(hidden=("lag: 3 more followers of orders",))
+    assert summary(cut, "r")["summary"]["hidden"] == ["lag: 3 more followers of orders"]
+    assert "lag: 3 more followers of orders" in page(cut)
+
+
 def test_an_outage_is_listed_before_silences_that_nobody_minded() -> None:
     """However many and long these are; and what is cut says so, on the page and in JSON."""
     silences = [attrs.evolve(outage("orders", n, n + 9), witnessed=False) for n in range(60)]

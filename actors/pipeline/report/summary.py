@@ -6,7 +6,11 @@
 | data, tables, report | where they are |
 | failed | an audit of severity error found something |
 | verdicts | as in `audit/verdicts.json`, see `actors.pipeline.verdicts` |
-| summary | events; boots, killed; first_us, last_us; and by group: see `_group` |
+| summary | the numbers: see below |
+
+`summary`: events; events_outside, of the time that is drawn; nodes; boots, killed, of all; first_us,
+last_us; groups, of those that have pictures: see `_group`; hidden, a sentence for each list, here or
+on the page, that was cut.
 """
 
 from __future__ import annotations
@@ -39,6 +43,7 @@ def summary(facts: Facts, report: str) -> dict[str, Any]:
             "killed": facts.lives.killed,
             "first_us": axis.stretches[0].first_us if axis else None,
             "last_us": axis.stretches[-1].last_us if axis else None,
+            "hidden": list(facts.hidden),
             "groups": {group: _group(facts, group) for group in facts.groups},
         },
     }
