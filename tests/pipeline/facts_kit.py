@@ -53,8 +53,8 @@ def line(group: str, name: str, unit: str, *values: float) -> Line:
 def facts(**changed: Any) -> Facts:
     """A page's worth; `changed` replaces fields."""
     names = ("n0", "n1", "n2")
-    boots = [boot(name, 1, 0, 60, stopped=True) for name in names[:1]]
-    boots += [boot("n1", 1, 0, 20), boot("n1", 2, 23, 60, stopped=True)]
+    boots = [boot(name, 1, 0, 60, stop_reason="ordered") for name in names[:1]]
+    boots += [boot("n1", 1, 0, 20), boot("n1", 2, 23, 60, stop_reason="ordered")]
     boots += [boot("n2", 1, 0, 40), boot("n2", 2, 44, 60, is_last=True)]
     wave = [4000 + 500 * math.sin(second / 3) for second in range(60)]
     given = Facts(
@@ -118,8 +118,8 @@ def facts(**changed: Any) -> Facts:
     return attrs.evolve(given, **changed)
 
 
-def boot(node: str, number: int, first: float, last: float, **more: bool) -> Boot:
-    given = {"stopped": False, "is_last": False, **more}
+def boot(node: str, number: int, first: float, last: float, **more: Any) -> Boot:
+    given = {"stop_reason": None, "is_last": False, **more}
     return Boot(node=node, boot=number, first_us=at(first), last_us=at(last), events=9, **given)
 
 

@@ -8,7 +8,7 @@ from importlib.resources import files
 
 import attrs
 import pytest
-from facts_kit import facts, line, outage, span, verdict
+from facts_kit import boot, facts, line, outage, span, verdict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -222,11 +222,31 @@ def test_processes_that_are_not_listed_are_counted() -> None:
     found = facts(lives=all_of_them)
     made = page(found)
     assert "events of 1,500 boots of 4 nodes" in made
-    assert "the 3 newest of 1,402 without an end in order" in made
-    assert "1,500 processes of 4 nodes, 1,400 of them killed" in made
+    assert "the 3 newest of 1,402" in made
+    assert "1,500 processes of 4 nodes, 1,400 of them killed, 0 gave up" in made
     said = summary(found, "r")["summary"]
     assert (said["boots"], said["killed"], said["nodes"]) == (1500, 1400, ["n0", "n1", "n2", "n9"])
     assert "1,402 older" in page(facts(boots=facts().boots[:1], lives=all_of_them))
+
+
+def test_a_process_that_gave_up_did_not_stop_in_order() -> None:
+    """Its own last event says why; who perhaps still runs is not said to be killed."""
+    told = (
+        boot("n0", 1, 0, 60, stop_reason="ordered"),
+        boot("n1", 1, 0, 20),
+        boot("n1", 2, 23, 60, stop_reason="OSError: no room", is_last=True),
+        boot("n2", 1, 0, 60, is_last=True),
+    )
+    assert [each.end for each in told] == ["stopped", "killed", "gave up", "open"]
+    found = facts(boots=told)
+    assert found.lives == Lives(nodes=("n0", "n1", "n2"), boots=4, killed=1, gave_up=1, unended=3)
+    made = page(found)
+    assert "4 processes of 3 nodes, 1 of them killed, 1 gave up" in made
+    listed = made[made.index("Processes without an end in order") :]
+    for end in ("it was killed", "it gave up: OSError: no room", "none yet: it runs"):
+        assert end in listed
+    assert "it stopped in order" not in listed
+    assert summary(found, "r")["summary"]["gave_up"] == 1
 
 
 def test_what_is_cut_is_said_to_programs_too() -> None:

@@ -87,12 +87,13 @@ def test_a_clock_that_jumps_within_a_boot_is_cut_out(spark: SparkSession) -> Non
     for second in (0, 30, 60, 3e8, 3e8 + 5):
         boot.say(second, "", node.NodeStarted(cluster="c", version="1", groups=()))
     again.say(90, "", node.NodeStarted(cluster="c", version="1", groups=()))
-    again.say(95, "", node.NodeStopped(reason="ordered"))
+    again.say(95, "", node.NodeStopped(reason="OSError: no room"))
     boots, active = lives(events_of(spark, boot, again))
-    assert [(each.boot, each.events, each.stopped, each.is_last) for each in boots] == [
-        (1, 5, False, False),
-        (2, 2, True, True),
+    assert [(each.boot, each.events, each.end) for each in boots] == [
+        (1, 5, "killed"),
+        (2, 2, "gave up"),
     ]
+    assert boots[1].stop_reason == "OSError: no room"
     axis, _ = time_axis(active)
     second = 1_000_000
     later = START_US + 300_000_000 * second

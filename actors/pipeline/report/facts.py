@@ -6,12 +6,17 @@ Times are microseconds since 1970 by the clock of the node that tells them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import attrs
 
+from actors.events.sink import ORDERED
 from actors.pipeline.report.time_axis import TimeAxis
 from actors.pipeline.verdicts import Verdicts
+
+End: TypeAlias = Literal["stopped", "gave up", "open", "killed"]
+"""Of a process: in order; by its own decision, as a node does whose disk fails; none yet, so that
+it runs or was killed; none, and another process of the node came after it."""
 
 
 @attrs.frozen(kw_only=True)
@@ -19,7 +24,7 @@ class Boot:
     """One life of one node's process.
 
     Attributes:
-        stopped: it ended in order; else it was killed, or still runs.
+        stop_reason: of its NodeStopped: "ordered", or why it gave up; None if it has none.
         is_last: of its node, so that without an end it may still run.
     """
 
@@ -28,8 +33,14 @@ class Boot:
     first_us: int
     last_us: int
     events: int
-    stopped: bool
+    stop_reason: str | None
     is_last: bool
+
+    @property
+    def end(self) -> End:
+        if self.stop_reason is None:
+            return "open" if self.is_last else "killed"
+        return "stopped" if self.stop_reason == ORDERED else "gave up"
 
 
 @attrs.frozen(kw_only=True)
@@ -40,12 +51,14 @@ class Lives:
         nodes: whose they were, sorted.
         boots: how many.
         killed: of them, surely: the node has a later one.
-        unended: without an end in order, for whatever reason.
+        gave_up: of them, by themselves.
+        unended: without an end in order: these, those, and who perhaps still runs.
     """
 
     nodes: tuple[str, ...] = ()
     boots: int = 0
     killed: int = 0
+    gave_up: int = 0
     unended: int = 0
 
 
@@ -54,8 +67,9 @@ def lives_of(boots: Iterable[Boot]) -> Lives:
     return Lives(
         nodes=tuple(sorted({each.node for each in known})),
         boots=len(known),
-        killed=sum(not each.stopped and not each.is_last for each in known),
-        unended=sum(not each.stopped for each in known),
+        killed=sum(each.end == "killed" for each in known),
+        gave_up=sum(each.end == "gave up" for each in known),
+        unended=sum(each.end != "stopped" for each in known),
     )
 
 

@@ -152,6 +152,7 @@ def _with_curves(facts: Facts, axis: TimeAxis, gold: dict[str, DataFrame], tell:
 
 def lives(events: DataFrame) -> tuple[tuple[Boot, ...], list[Stretch]]:
     """The boots, by their first moment, and the stretches of time in which each told anything."""
+    reason = fn.coalesce("reason", fn.lit(""))
     hour = fn.floor(fn.col("ts_us") / _US_PER_HOUR).alias("hour")
     found = (
         events.groupBy("node", "boot", hour)
@@ -159,7 +160,7 @@ def lives(events: DataFrame) -> tuple[tuple[Boot, ...], list[Stretch]]:
             fn.min("ts_us").alias("first_us"),
             fn.max("ts_us").alias("last_us"),
             fn.count(fn.lit(1)).alias("events"),
-            (fn.count_if(fn.col("kind") == "NodeStopped") > 0).alias("stopped"),
+            fn.max(fn.when(fn.col("kind") == "NodeStopped", reason)).alias("stop_reason"),
         )
         .orderBy(fn.desc("events"))
         .limit(HOURS_MAX)
@@ -179,7 +180,10 @@ def lives(events: DataFrame) -> tuple[tuple[Boot, ...], list[Stretch]]:
                 first_us=parts[0].first_us,
                 last_us=max(part.last_us for part in parts),
                 events=sum(part.events for part in parts),
-                stopped=any(row["stopped"] for row in rows),
+                stop_reason=max(
+                    (row["stop_reason"] for row in rows if row["stop_reason"] is not None),
+                    default=None,
+                ),
                 is_last=last[node] == boot,
             )
         )

@@ -180,12 +180,12 @@ def _outages(facts: Facts) -> Html:
 
 
 def _processes(facts: Facts) -> Html:
-    ended = [each for each in facts.boots if not each.stopped]
-    head = element("h3", "Processes that were killed")
+    ended = [each for each in facts.boots if each.end != "stopped"]
+    head = element("h3", "Processes without an end in order")
     if not ended and facts.lives.unended:
         return joined([head, element("p", f"None of those listed, {facts.lives.unended:,} older.")])
     rows = words.processes(ended[-ROWS_MAX:])
-    title = f"the {len(rows)} newest of {facts.lives.unended:,} without an end in order"
+    title = f"the {len(rows)} newest of {facts.lives.unended:,}"
     return joined([head, _rows(title, rows, words.cell)])
 
 

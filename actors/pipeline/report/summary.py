@@ -8,9 +8,9 @@
 | verdicts | as in `audit/verdicts.json`, see `actors.pipeline.verdicts` |
 | summary | the numbers: see below |
 
-`summary`: events; events_outside, of the time that is drawn; nodes; boots, killed, of all; first_us,
-last_us; groups, of those that have pictures: see `_group`; hidden, a sentence for each list, here or
-on the page, that was cut.
+`summary`: events; events_outside, of the time that is drawn; nodes; boots; killed and gave_up, of
+these; first_us, last_us; groups, of those that have pictures: see `_group`; hidden, a sentence for
+each list, here or on the page, that was cut.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ def summary(facts: Facts, report: str) -> dict[str, Any]:
             "nodes": list(facts.lives.nodes),
             "boots": facts.lives.boots,
             "killed": facts.lives.killed,
+            "gave_up": facts.lives.gave_up,
             "first_us": axis.stretches[0].first_us if axis else None,
             "last_us": axis.stretches[-1].last_us if axis else None,
             "hidden": list(facts.hidden),

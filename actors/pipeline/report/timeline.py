@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
-from actors.pipeline.report import drawing
+from actors.pipeline.report import drawing, words
 from actors.pipeline.report.drawing import Picture, Sheet, picture
 from actors.pipeline.report.facts import NODES_MAX, Boot, Facts, RoleSpan
 from actors.pipeline.report.time_axis import TimeAxis, shown
@@ -42,6 +42,12 @@ LOOKS: Final = {
     "alone": Look(drawing.BAD, 0.14),
 }
 """By `gold.roles.ROLES`: what differs in colour differs in height or in lines, too."""
+_ENDS: Final = {
+    "killed": ("X", "killed"),
+    "gave up": ("s", "gave up"),
+    "open": (">", "no end: runs, or was killed"),
+}
+"""Of processes, by `facts.End`: a mark and its words."""
 _KEYS: Final = {
     "leads (term)": LOOKS["leader"],
     "follows": LOOKS["follower"],
@@ -73,7 +79,8 @@ def timeline(facts: Facts) -> Picture | None:
 
     lives = facts.lives
     says = (
-        f"{lives.boots:,} processes of {len(lives.nodes)} nodes, {lives.killed:,} of them killed; "
+        f"{lives.boots:,} processes of {len(lives.nodes)} nodes, {lives.killed:,} of them killed, "
+        f"{lives.gave_up:,} gave up; "
         + ("; ".join(f"{group}: {_changes(facts, group)} times a new one led" for group in groups))
     )
     return picture("timeline", "Processes, roles and terms", says, draw)
@@ -93,18 +100,17 @@ def _processes(
         if boot.node not in nodes:
             continue
         row = nodes.index(boot.node)
-        end = "stopped" if boot.stopped else "no end: runs, or killed" if boot.is_last else "killed"
-        tip = f"{boot.node}, boot {boot.boot}: {_when(boot.first_us, boot.last_us)}, {end}"
+        when = _when(boot.first_us, boot.last_us)
+        tip = f"{boot.node}, boot {boot.boot}, {when}: {words.end_of(boot)}"
         spans = axis.spans(boot.first_us, boot.last_us)
         for begin, until in spans:
             _bar(sheet, panel, (begin, until), row, Look(drawing.FAINT, 0.4), tip)
-        if spans and not boot.stopped:
-            mark = ">" if boot.is_last else "X"
+        if spans and boot.end != "stopped":
+            mark = _ENDS[boot.end][0]
             panel.plot([spans[-1][1]], [row], mark, color=drawing.BAD, markersize=8, clip_on=False)
-    marks = (("X", "killed"), (">", "no end: runs, or was killed"))
     keys = [
         Line2D([], [], linestyle="", marker=mark, color=drawing.BAD, markersize=8, label=text)
-        for mark, text in marks
+        for mark, text in _ENDS.values()
     ]
     sheet.title(panel, "processes", sheet.legend(panel, keys))
 

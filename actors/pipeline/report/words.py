@@ -208,10 +208,20 @@ def processes(boots: Iterable[Boot]) -> list[Row]:
             "first_us": each.first_us,
             "last_us": each.last_us,
             "events": each.events,
-            "its end": "it runs, or was killed" if each.is_last else "it was killed",
+            "its end": end_of(each),
         }
         for each in boots
     ]
+
+
+def end_of(boot: Boot) -> str:
+    reason = readable(boot.stop_reason or "no reason given", CELL_MAX)
+    return {
+        "stopped": "it stopped in order",
+        "gave up": f"it gave up: {reason}",
+        "open": "none yet: it runs, or was killed",
+        "killed": "it was killed",
+    }[boot.end]
 
 
 def notes(facts: Facts) -> Sequence[str]:
