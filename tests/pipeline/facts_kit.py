@@ -75,6 +75,8 @@ def facts(**changed: Any) -> Facts:
         boots=tuple(boots),
         lives=lives_of(boots),
         roles=tuple(roles()),
+        roles_count=len(roles()),
+        led={"ledger": 1, "orders": 0},
         lag=(
             line("ledger", "n0", "entries", *[0] * 60),
             line("ledger", "n1", "entries", *[3] * 20, *range(0, 90_000, 30_000), *[5] * 37),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import pytest
 from facts_kit import START_US, at, line, span
 from pyspark.sql import SparkSession
 
 from actors.pipeline.report import curves, gather, words
 from actors.pipeline.report.curves import followed, interrupted
-from actors.pipeline.report.facts import Line, OutageCount
+from actors.pipeline.report.facts import Line, OutageCount, RoleSpan
 from actors.pipeline.report.time_axis import US, Stretch, TimeAxis
 
 START_S = START_US // US
@@ -102,3 +103,22 @@ def test_spark_keeps_the_outages_that_somebody_minded(
         "": OutageCount(witnessed=2, silences=3, worst_us=US),
         "orders": OutageCount(witnessed=1, silences=3, worst_us=500_000),
     }
+
+
+def test_spark_counts_reigns_of_all_intervals(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of those that no picture has."""
+    monkeypatch.setattr(gather, "GROUPS_MAX", 1)
+    monkeypatch.setattr(gather, "SPANS_MAX", 2)
+    told = [span("g", "n0", "leader", 0, 9, 1), span("g", "n0", "leader", 10, 11, 2)]
+    told += [span("g", "n1", "leader", 12, 13, 3), span("g", "n1", "follower", 0, 9, 2)]
+    told += [span("other", "n0", "master", 0, 1, None)]
+    names = [field.name for field in attrs.fields(RoleSpan)]
+    table = spark.createDataFrame(
+        [tuple(getattr(each, name) for name in names) for each in told],
+        "`group` string, node string, boot bigint, role string, number bigint, leader string, "
+        "from_us bigint, until_us bigint",
+    )
+    assert gather.busiest(table) == gather.Busiest(names=("g",), more=1, spans=4, led={"g": 2})
+    assert gather.role_spans(table, ["g"]) == (told[0], told[3])

@@ -18,7 +18,7 @@ from actors.pipeline.report.facts import Lives, OutageCount
 from actors.pipeline.report.html import element, readable, text
 from actors.pipeline.report.page import POLICY, page
 from actors.pipeline.report.summary import summary
-from actors.pipeline.verdicts import Checked, CheckedLog, Verdicts
+from actors.pipeline.verdicts import Checked, CheckedLog, Verdicts, Word
 
 EVIL = "</title><script>alert(1)</script>\u202e\x00\ud800'\"&"
 VOID = {"meta", "link", "br"}
@@ -227,6 +227,35 @@ def test_processes_that_are_not_listed_are_counted() -> None:
     said = summary(found, "r")["summary"]
     assert (said["boots"], said["killed"], said["nodes"]) == (1500, 1400, ["n0", "n1", "n2", "n9"])
     assert "1,402 older" in page(facts(boots=facts().boots[:1], lives=all_of_them))
+
+
+def test_intervals_and_leaders_that_are_not_drawn_are_counted() -> None:
+    made = page(facts(roles_count=6000, led={"ledger": 700}))
+    assert "15 of 6,000 intervals" in made
+    assert "ledger: 700 times a new one led; orders: 0 times" in made
+
+
+@pytest.mark.parametrize(
+    ("told", "kind"),
+    [
+        (("held", "not_applicable"), "held"),
+        (("held", "violated"), "violated"),
+        (("not_applicable",), "not_applicable"),
+        ((), ""),
+    ],
+)
+def test_nothing_is_green_where_nothing_was_judged(told: tuple[Word, ...], kind: str) -> None:
+    audits = tuple(verdict(f"a{number}", word) for number, word in enumerate(told))
+    verdicts = Verdicts(made_at_us=0, audits=audits)
+    assert words.worst(verdicts) == kind
+    assert f'class="{f"sum {kind}".strip()}"' in page(facts(verdicts=verdicts))
+
+
+def test_a_warning_is_not_green() -> None:
+    verdicts = Verdicts(
+        made_at_us=0, audits=(verdict("a"), verdict("b", "violated", severity="warning"))
+    )
+    assert words.worst(verdicts) == "warning"
 
 
 def test_a_process_that_gave_up_did_not_stop_in_order() -> None:

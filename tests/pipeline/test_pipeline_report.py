@@ -17,6 +17,7 @@ from actors.events import node
 from actors.pipeline import command_line, steps
 from actors.pipeline.__main__ import main
 from actors.pipeline.places import Place
+from actors.pipeline.report import gather
 from actors.pipeline.report.gather import lives
 from actors.pipeline.report.time_axis import Stretch, time_axis
 from actors.pipeline.verdicts import Verdicts
@@ -88,12 +89,13 @@ def test_a_clock_that_jumps_within_a_boot_is_cut_out(spark: SparkSession) -> Non
         boot.say(second, "", node.NodeStarted(cluster="c", version="1", groups=()))
     again.say(90, "", node.NodeStarted(cluster="c", version="1", groups=()))
     again.say(95, "", node.NodeStopped(reason="OSError: no room"))
-    boots, active = lives(events_of(spark, boot, again))
+    boots, active, is_cut = lives(events_of(spark, boot, again))
     assert [(each.boot, each.events, each.end) for each in boots] == [
         (1, 5, "killed"),
         (2, 2, "gave up"),
     ]
     assert boots[1].stop_reason == "OSError: no room"
+    assert not is_cut
     axis, _ = time_axis(active)
     second = 1_000_000
     later = START_US + 300_000_000 * second
@@ -101,6 +103,19 @@ def test_a_clock_that_jumps_within_a_boot_is_cut_out(spark: SparkSession) -> Non
         Stretch(START_US, START_US + 95 * second, 5),
         Stretch(later, later + 5 * second, 2),
     )
+
+
+def test_a_quiet_last_hour_makes_nobody_killed(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where hours are left out, the one in which a node stopped is none of them."""
+    monkeypatch.setattr(gather, "HOURS_MAX", 2)
+    boot = Boot("n0")
+    for second in (0, 1, 3600, 3601, 3602):
+        boot.say(second, "", node.NodeStarted(cluster="c", version="1", groups=()))
+    boot.say(7200, "", node.NodeStopped(reason="ordered"))
+    (found,), _, is_cut = lives(events_of(spark, boot))
+    assert (found.end, found.events, is_cut) == ("stopped", 4, True)
 
 
 @pytest.mark.parametrize(

@@ -188,6 +188,8 @@ class Facts:
         events: of all boots.
         outside: events that lie outside of `axis`.
         boots: see BOOTS_MAX; `lives` are all.
+        roles: see SPANS_MAX; `roles_count` are all of these groups.
+        led: by group, how many times somebody else led, or the same anew.
         outages: see OUTAGES_MAX.
         all_outages: of all groups, "" as the group, and of each that has pictures.
         hidden: what was left out of a picture, and why, in words.
@@ -202,6 +204,8 @@ class Facts:
     boots: tuple[Boot, ...]
     lives: Lives
     roles: tuple[RoleSpan, ...]
+    roles_count: int
+    led: Mapping[str, int]
     lag: tuple[Line, ...]
     throughput: tuple[Line, ...]
     outages: tuple[Outage, ...]
@@ -241,4 +245,5 @@ OUTAGES_MAX = 200
 ROWS_MAX = 50
 """Of a table on the page, the most telling; the tables on the disk have all."""
 HOURS_MAX = 20_000
-"""Node-hours with events, those with most: from them follows which time is drawn."""
+"""Node-hours with events, those in which a node stopped before those with most events: from them
+follows which time is drawn."""

@@ -5,7 +5,7 @@ Works on silver and gold as they are on the disk; nothing is written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 
 import attrs
@@ -65,7 +65,7 @@ def gather(spark: SparkSession, data: Place, out: Place, verdicts: Verdicts, tel
     folder = layers.current(out / "gold")
     gold = {name: layers.read(spark, folder / name) for name in TABLES}
     tell("report: which time to show")
-    boots, active = lives(events)
+    boots, active, is_cut = lives(events)
     empty = Facts(
         data=str(data),
         tables_at=str(out),
@@ -76,6 +76,8 @@ def gather(spark: SparkSession, data: Place, out: Place, verdicts: Verdicts, tel
         boots=(),
         lives=Lives(),
         roles=(),
+        roles_count=0,
+        led={},
         lag=(),
         throughput=(),
         outages=(),
@@ -92,13 +94,18 @@ def gather(spark: SparkSession, data: Place, out: Place, verdicts: Verdicts, tel
         outside=outside,
         boots=boots[-BOOTS_MAX:],
         lives=lives_of(boots),
-        hidden=_hidden_lives(lives_of(boots)),
+        hidden=_hidden_lives(lives_of(boots), is_cut),
     )
     return _with_curves(_with_tables(shown, gold, tell), axis, gold, tell)
 
 
-def _hidden_lives(lives: Lives) -> tuple[str, ...]:
+def _hidden_lives(lives: Lives, is_cut: bool) -> tuple[str, ...]:
     found = []
+    if is_cut:
+        found.append(
+            f"events and processes are those of the {HOURS_MAX:,} busiest hours of a node, and of "
+            "the hours in which one stopped"
+        )
     if lives.boots > BOOTS_MAX:
         found.append(
             f"the timeline and the list of processes lack the {lives.boots - BOOTS_MAX:,} oldest "
@@ -117,10 +124,12 @@ def _with_tables(facts: Facts, gold: dict[str, DataFrame], tell: Tell) -> Facts:
 
 def _with_curves(facts: Facts, axis: TimeAxis, gold: dict[str, DataFrame], tell: Tell) -> Facts:
     tell("report: roles and terms")
-    groups, more = busiest(gold["roles"])
-    spans, left_out = role_spans(gold["roles"], groups)
-    hidden = [f"{more} more groups have no pictures"] if more else []
-    if left_out:
+    busy = busiest(gold["roles"])
+    groups = busy.names
+    spans = role_spans(gold["roles"], groups)
+    hidden = [f"{busy.more:,} more groups have no pictures"] if busy.more else []
+    if busy.spans > len(spans):
+        left_out = busy.spans - len(spans)
         hidden.append(f"the timeline lacks the {left_out:,} shortest intervals of roles")
     of_these = {
         name: gold[name].where(fn.col("group").isin(*groups))
@@ -141,6 +150,8 @@ def _with_curves(facts: Facts, axis: TimeAxis, gold: dict[str, DataFrame], tell:
     return attrs.evolve(
         facts,
         roles=spans,
+        roles_count=busy.spans,
+        led=busy.led,
         lag=lag,
         throughput=throughput,
         waits=curves.waits(of_these["latency"]),
@@ -150,8 +161,11 @@ def _with_curves(facts: Facts, axis: TimeAxis, gold: dict[str, DataFrame], tell:
     )
 
 
-def lives(events: DataFrame) -> tuple[tuple[Boot, ...], list[Stretch]]:
-    """The boots, by their first moment, and the stretches of time in which each told anything."""
+def lives(events: DataFrame) -> tuple[tuple[Boot, ...], list[Stretch], bool]:
+    """The boots, by their first moment, and the stretches of time in which each told anything.
+
+    The third is true if there were more hours of nodes than HOURS_MAX.
+    """
     reason = fn.coalesce("reason", fn.lit(""))
     hour = fn.floor(fn.col("ts_us") / _US_PER_HOUR).alias("hour")
     found = (
@@ -162,10 +176,11 @@ def lives(events: DataFrame) -> tuple[tuple[Boot, ...], list[Stretch]]:
             fn.count(fn.lit(1)).alias("events"),
             fn.max(fn.when(fn.col("kind") == "NodeStopped", reason)).alias("stop_reason"),
         )
-        .orderBy(fn.desc("events"))
-        .limit(HOURS_MAX)
+        .orderBy(fn.col("stop_reason").isNull(), fn.desc("events"))
+        .limit(HOURS_MAX + 1)
         .collect()
     )
+    is_cut, found = len(found) > HOURS_MAX, found[:HOURS_MAX]
     by_boot = sorted(found, key=lambda row: (row["node"], row["boot"], row["hour"]))
     last = {row["node"]: row["boot"] for row in by_boot}
     boots, active = [], []
@@ -187,7 +202,7 @@ def lives(events: DataFrame) -> tuple[tuple[Boot, ...], list[Stretch]]:
                 is_last=last[node] == boot,
             )
         )
-    return tuple(sorted(boots, key=lambda each: (each.first_us, each.node))), active
+    return tuple(sorted(boots, key=lambda each: (each.first_us, each.node))), active, is_cut
 
 
 def _told_in(parts: Sequence[Stretch]) -> list[Stretch]:
@@ -202,23 +217,50 @@ def _told_in(parts: Sequence[Stretch]) -> list[Stretch]:
     return found
 
 
-def busiest(roles: DataFrame) -> tuple[list[str], int]:
-    """The groups whose roles changed most, sorted, and how many others there are."""
-    counted = roles.groupBy("group").count().orderBy(fn.desc("count"), "group")
-    names = [row["group"] for row in counted.limit(GROUPS_MAX + 1).collect()]
-    more = counted.count() - GROUPS_MAX if len(names) > GROUPS_MAX else 0
-    return sorted(names[:GROUPS_MAX]), more
+@attrs.frozen(kw_only=True)
+class Busiest:
+    """The groups whose roles changed most.
+
+    Attributes:
+        names: sorted.
+        more: how many others there are.
+        spans: the intervals of these groups.
+        led: see `Facts`.
+    """
+
+    names: tuple[str, ...]
+    more: int
+    spans: int
+    led: Mapping[str, int]
 
 
-def role_spans(roles: DataFrame, groups: Sequence[str]) -> tuple[tuple[RoleSpan, ...], int]:
-    """The longest intervals, by group, node and time; and how many shorter ones there are."""
+def busiest(roles: DataFrame) -> Busiest:
+    """See the class."""
+    leads = fn.col("role").isin("leader", "master")
+    reign = fn.when(leads, fn.struct("node", "number"))
+    counted = (
+        roles.groupBy("group")
+        .agg(fn.count(fn.lit(1)).alias("spans"), fn.count_distinct(reign).alias("reigns"))
+        .orderBy(fn.desc("spans"), "group")
+    )
+    rows = counted.limit(GROUPS_MAX + 1).collect()
+    kept = rows[:GROUPS_MAX]
+    return Busiest(
+        names=tuple(sorted(row["group"] for row in kept)),
+        more=counted.count() - GROUPS_MAX if len(rows) > GROUPS_MAX else 0,
+        spans=sum(row["spans"] for row in kept),
+        led={row["group"]: max(row["reigns"] - 1, 0) for row in kept},
+    )
+
+
+def role_spans(roles: DataFrame, groups: Sequence[str]) -> tuple[RoleSpan, ...]:
+    """The longest intervals, by group, node and time."""
     of_these = roles.where(fn.col("group").isin(*groups))
     longest = of_these.orderBy(fn.expr("from_us - until_us"), "group", "node", "from_us")
-    rows = longest.limit(SPANS_MAX + 1).collect()
-    more = of_these.count() - SPANS_MAX if len(rows) > SPANS_MAX else 0
+    rows = longest.limit(SPANS_MAX).collect()
     names = [field.name for field in attrs.fields(RoleSpan)]
-    spans = [RoleSpan(**{name: row[name] for name in names}) for row in rows[:SPANS_MAX]]
-    return tuple(sorted(spans, key=lambda each: (each.group, each.node, each.from_us))), more
+    spans = [RoleSpan(**{name: row[name] for name in names}) for row in rows]
+    return tuple(sorted(spans, key=lambda each: (each.group, each.node, each.from_us)))
 
 
 def outages(found: DataFrame) -> tuple[Outage, ...]:

@@ -62,13 +62,14 @@ def _header(facts: Facts, title: str, links: Sequence[tuple[str, str]]) -> Html:
         first, last = facts.axis.stretches[0].first_us, facts.axis.stretches[-1].last_us
         when = f", {shown(first)} to {shown(last)} UTC"
     items = [element("li", element("a", text, href=f"#{name}")) for name, text in links]
-    failed = "violated" if facts.verdicts.failures else "held"
     return element(
         "header",
         element("h1", title),
         element("p", element("code", facts.data), class_="faint"),
         element("p", f"{count}{when}; judged {made} UTC", class_="faint"),
-        element("p", words.outcome(facts.verdicts), class_=f"sum {failed}"),
+        element(
+            "p", words.outcome(facts.verdicts), class_=f"sum {words.worst(facts.verdicts)}".strip()
+        ),
         element("nav", element("ul", *items), aria_label="Sections"),
     )
 
@@ -118,7 +119,7 @@ def _audit(verdict: Verdict) -> Html:
 def _sections(facts: Facts, drawn: Mapping[str, Picture]) -> dict[str, Html]:
     tables = {each.name: each for each in facts.tables}
     spans = facts.roles[:SPANS_SHOWN_MAX]
-    roles = f"{len(spans):,} of {len(facts.roles):,} intervals"
+    roles = f"{len(spans):,} of {facts.roles_count:,} intervals"
     rates = f"each group; highest: the mean of its best {facts.bucket_s:,} s"
     curves = {
         name: _folded(title, _rows(title, told, words.cell))

@@ -81,15 +81,13 @@ def timeline(facts: Facts) -> Picture | None:
     says = (
         f"{lives.boots:,} processes of {len(lives.nodes)} nodes, {lives.killed:,} of them killed, "
         f"{lives.gave_up:,} gave up; "
-        + ("; ".join(f"{group}: {_changes(facts, group)} times a new one led" for group in groups))
+        + (
+            "; ".join(
+                f"{group}: {facts.led.get(group, 0):,} times a new one led" for group in groups
+            )
+        )
     )
     return picture("timeline", "Processes, roles and terms", says, draw)
-
-
-def _changes(facts: Facts, group: str) -> int:
-    spans = [each for each in facts.roles if each.group == group]
-    led = {(each.node, each.number) for each in spans if each.role in ("leader", "master")}
-    return max(len(led) - 1, 0)
 
 
 def _processes(

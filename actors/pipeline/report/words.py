@@ -59,6 +59,11 @@ def outcome(verdicts: Verdicts) -> str:
     return ", ".join(parts)
 
 
+def worst(verdicts: Verdicts) -> str:
+    """The kind of all verdicts together: held if something was judged, and all of that held."""
+    return min((kind_of(each) for each in verdicts.audits), key=list(_SIGNS).index, default="")
+
+
 def looked_at(verdict: Verdict) -> str:
     boots, logs = len(verdict.checked.ranges), len(verdict.checked.logs)
     of = f" of {boots:,} boots" if boots else f" of {logs:,} logs" if logs else ""
