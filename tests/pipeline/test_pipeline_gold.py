@@ -207,8 +207,8 @@ def test_sketches_merge_over_minutes(events: DataFrame) -> None:
     (busy_row,) = percentiles(by_minute).where("group = 'busy'").collect()
     assert busy_row["writes"] == BUSY_WRITES
     assert busy_row["worst_us"] == BUSY_WRITES * 1000
-    for rank in (50, 90, 99):
-        assert abs(busy_row[f"p{rank}_us"] / 1000 - BUSY_WRITES * rank / 100) <= 0.03 * BUSY_WRITES
+    for rank in (50, 90, 99, 99.9):  # exact: all of them have room in one sketch
+        assert abs(busy_row[f"p{rank:g}_us"] / 1000 - BUSY_WRITES * rank / 100) <= 1
     (orders,) = percentiles(by_minute).where("group = 'orders'").collect()
     assert (orders["writes"], orders["records"], orders["p50_us"]) == (5, 8, 30_000)
 

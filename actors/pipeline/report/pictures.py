@@ -20,7 +20,7 @@ from actors.pipeline.report.time_axis import TimeAxis
 from actors.pipeline.report.timeline import timeline
 
 PANEL_PX = 130
-_RANKS_SHOWN = (0.0, 0.5, 0.9, 0.99, 0.999, 0.9999)
+_RANKS_SHOWN = (0.0, 0.5, 0.9, 0.99, 0.999)
 
 
 def pictures(facts: Facts) -> tuple[Picture, ...]:
@@ -106,7 +106,7 @@ def latency(facts: Facts) -> Picture | None:
         panel.yaxis.set_minor_locator(NullLocator())
         keys = sheet.legend(panel, _keys(drawing.name(waits.group) for waits in facts.waits))
         sheet.title(panel, "milliseconds", keys)
-        ranks = _RANKS_SHOWN[2:] if sheet.is_narrow else _RANKS_SHOWN
+        ranks = _RANKS_SHOWN[1:] if sheet.is_narrow else _RANKS_SHOWN
         panel.set_xticks([_nines(rank) for rank in ranks], [f"{100 * rank:g} %" for rank in ranks])
         panel.set_xlabel("so many writes waited no longer")
 

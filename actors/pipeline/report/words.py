@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from actors.pipeline.gold.latency import RANK_ERROR
 from actors.pipeline.report.facts import Boot, Facts, Line, Outage, OutageCount, RoleSpan, Waits
 from actors.pipeline.report.html import readable
 from actors.pipeline.report.time_axis import shown
@@ -236,7 +237,8 @@ def notes(facts: Facts) -> Sequence[str]:
         "mean. Latency is by minute at the finest.",
         "The audits compare no clocks of two nodes. Pictures and outages set events of several "
         "nodes side by side, and are as exact as their clocks agree.",
-        "Percentiles come from sketches, exact to 2 % in rank.",
+        f"Percentiles come from sketches, exact to {100 * RANK_ERROR:g} % of all writes: what "
+        "stands for 99.9 % lies between 99.7 % and the worst.",
         f"Everything is in tables, as Parquet: {facts.tables_at}",
     ]
     if facts.axis is None:
