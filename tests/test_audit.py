@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -49,28 +52,83 @@ def test_a_run_that_says_nothing_is_refused(
     assert ended.value.code == 2
 
 
+@pytest.mark.parametrize(
+    ("killed", "verdicts", "expected"),
+    [
+        (1, ("held",), "2 nodes were killed, and 1 by their logs"),
+        (2, (), "nothing was judged by: any audit"),
+        (2, ("held", "not_applicable"), "nothing was judged by: audit_1"),
+    ],
+)
 def test_a_judgement_of_another_run_is_no_success(
+    killed: int,
+    verdicts: tuple[str, ...],
+    expected: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No event log was found, or not those of the killed nodes, or not all of it was judged."""
+    said = _report(killed, verdicts)
+    monkeypatch.setattr(audit.subprocess, "run", lambda *_a, **_k: said)
+    with pytest.raises(audit.NotAsPlanned, match=expected):
+        audit.judge(tmp_path, 2)
+
+
+def test_a_promise_that_broke_is_the_exit_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No event log was found, or not those of the killed nodes."""
-    for killed, verdict, kills in ((1, "held", 2), (2, "not_applicable", 2)):
-        said = _report(killed, verdict)
+    for code in (0, 1):
+        said = _report(2, ("held", "violated"), code)
         monkeypatch.setattr(audit.subprocess, "run", lambda *_a, _said=said, **_k: _said)
-        with pytest.raises(audit.NotAsPlanned):
-            audit.judge(tmp_path, kills)
-    said = _report(2, "held")
-    monkeypatch.setattr(audit.subprocess, "run", lambda *_a, **_k: said)
-    assert audit.judge(tmp_path, 2) == 0
+        assert audit.judge(tmp_path, 2) == code
 
 
-def _report(killed: int, verdict: str) -> audit.subprocess.CompletedProcess[bytes]:
-    one = {
-        "name": "one_leader_per_term",
-        "severity": "error",
-        "verdict": verdict,
-        "findings": 0,
-        "checked": {"rows": 1, "ranges": [], "logs": []},
-    }
+def test_a_report_that_never_comes_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hang(*_words: object, **_more: object) -> None:
+        raise subprocess.TimeoutExpired("report", 1)
+
+    monkeypatch.setattr(audit.subprocess, "run", hang)
+    with pytest.raises(audit.NotAsPlanned, match="no report within"):
+        audit.judge(tmp_path, 2)
+
+
+def test_only_the_cluster_itself_can_be_late_to_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What else is waited for in vain is told as what it is; nothing is left running."""
+    waits = "import time; time.sleep(600)"
+    start = subprocess.Popen
+    monkeypatch.setattr(
+        audit.subprocess, "Popen", lambda *_a, **_k: start([sys.executable, "-Sc", waits])
+    )
+    with (
+        pytest.raises(subprocess.TimeoutExpired),
+        audit.cluster(tmp_path / "cluster.toml", tmp_path / "cluster.log") as run,
+    ):
+        raise subprocess.TimeoutExpired("status", 1)
+    assert run.returncode == -signal.SIGKILL
+    with (
+        pytest.raises(audit.NotAsPlanned, match="ended with exit code -15"),
+        audit.cluster(tmp_path / "cluster.toml", tmp_path / "cluster.log"),
+    ):
+        pass
+
+
+def _report(
+    killed: int, verdicts: tuple[str, ...], code: int = 0
+) -> subprocess.CompletedProcess[bytes]:
+    audits = [
+        {
+            "name": f"audit_{number}",
+            "severity": "error",
+            "verdict": verdict,
+            "findings": 0,
+            "checked": {"rows": 1, "ranges": [], "logs": []},
+        }
+        for number, verdict in enumerate(verdicts)
+    ]
     summary = {"events": 1, "boots": 1, "killed": killed}
-    text = audit.json.dumps({"verdicts": {"audits": [one]}, "summary": summary})
-    return audit.subprocess.CompletedProcess([], 0, stdout=text.encode())
+    text = json.dumps({"verdicts": {"audits": audits}, "summary": summary})
+    return subprocess.CompletedProcess([], code, stdout=text.encode())
