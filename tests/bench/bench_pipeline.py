@@ -45,6 +45,8 @@ from actors.pipeline.session import Profile, open_session
 from actors.pipeline.sources.log_source import register
 
 if TYPE_CHECKING:
+    import argparse
+
     from pyspark.sql import SparkSession
 
 QUESTIONS = {
@@ -231,12 +233,19 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=given.folder) as name:
         scratch = Path(name)
         spark = open_session(Profile.LOCAL, scratch=scratch / "spark")
-        register(spark)
-        sizes = [measure(spark, given.data, events, scratch) for events in sorted(given.events)]
-        print("\n".join(table(sizes)), flush=True)
-        speed = measure_commit_log(spark, scratch / "log", given.bytes, given.record)
-        print(f"commit log, records of {given.record:,} B: {speed:,.0f} MB/s")
-        spark.stop()
+        try:
+            measure_all(spark, given, scratch)
+        finally:
+            spark.stop()  # before its folder goes
+
+
+def measure_all(spark: SparkSession, given: argparse.Namespace, scratch: Path) -> None:
+    """Every size, then the commit log."""
+    register(spark)
+    sizes = [measure(spark, given.data, events, scratch) for events in sorted(given.events)]
+    print("\n".join(table(sizes)), flush=True)
+    speed = measure_commit_log(spark, scratch / "log", given.bytes, given.record)
+    print(f"commit log, records of {given.record:,} B: {speed:,.0f} MB/s")
 
 
 if __name__ == "__main__":
