@@ -279,9 +279,11 @@ def test_a_process_that_gave_up_did_not_stop_in_order() -> None:
 
 
 def test_what_is_cut_is_said_to_programs_too() -> None:
-    cut = facts(hidden=("lag: 3 more followers of orders",))
-    assert summary(cut, "r")["summary"]["hidden"] == ["lag: 3 more followers of orders"]
-    assert "lag: 3 more followers of orders" in page(cut)
+    cut = facts(hidden=("The lag of 3 more followers of orders is missing.",))
+    assert summary(cut, "r")["summary"]["hidden"] == [
+        "The lag of 3 more followers of orders is missing."
+    ]
+    assert "The lag of 3 more followers of orders is missing." in page(cut)
 
 
 def test_an_outage_is_listed_before_silences_that_nobody_minded() -> None:

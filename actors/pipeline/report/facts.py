@@ -144,6 +144,10 @@ class OutageCount:
     silences: int = 0
     worst_us: int = 0
 
+    @property
+    def total(self) -> int:
+        return self.witnessed + self.silences
+
 
 @attrs.frozen(kw_only=True)
 class Waits:
@@ -192,7 +196,7 @@ class Facts:
         led: by group, how many times somebody else led, or the same anew.
         outages: see OUTAGES_MAX.
         all_outages: of all groups, "" as the group, and of each that has pictures.
-        hidden: what was left out of a picture, and why, in words.
+        hidden: what was left out, a sentence for each list or picture that was cut.
     """
 
     data: str

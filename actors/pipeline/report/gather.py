@@ -103,16 +103,16 @@ def _hidden_lives(lives: Lives, is_cut: bool) -> tuple[str, ...]:
     found = []
     if is_cut:
         found.append(
-            f"events and processes are those of the {HOURS_MAX:,} busiest hours of a node, and of "
-            "the hours in which one stopped"
+            f"Events and processes are those of {HOURS_MAX:,} hours of nodes: of all in which a "
+            "node stopped, then of the busiest."
         )
     if lives.boots > BOOTS_MAX:
         found.append(
-            f"the timeline and the list of processes lack the {lives.boots - BOOTS_MAX:,} oldest "
-            f"of {lives.boots:,} processes"
+            f"The timeline and the list of processes lack the {lives.boots - BOOTS_MAX:,} oldest "
+            f"of {lives.boots:,} processes."
         )
     if len(lives.nodes) > NODES_MAX:
-        found.append(f"the timeline lacks {len(lives.nodes) - NODES_MAX} more nodes")
+        found.append(f"The timeline has {NODES_MAX} of {len(lives.nodes)} nodes.")
     return tuple(found)
 
 
@@ -127,24 +127,30 @@ def _with_curves(facts: Facts, axis: TimeAxis, gold: dict[str, DataFrame], tell:
     busy = busiest(gold["roles"])
     groups = busy.names
     spans = role_spans(gold["roles"], groups)
-    hidden = [f"{busy.more:,} more groups have no pictures"] if busy.more else []
+    hidden = []
+    if busy.more:
+        hidden.append(
+            f"{busy.more:,} more groups, the quietest, have no pictures and numbers here."
+        )
     if busy.spans > len(spans):
         left_out = busy.spans - len(spans)
-        hidden.append(f"the timeline lacks the {left_out:,} shortest intervals of roles")
+        hidden.append(f"The timeline lacks the {left_out:,} shortest intervals of roles.")
     of_these = {
         name: gold[name].where(fn.col("group").isin(*groups))
         for name in ("lag", "throughput", "latency")
     }
     counts = outage_counts(gold["outages"], groups)
-    if "" in counts and (least := counts[""].witnessed + counts[""].silences) > OUTAGES_MAX:
+    if (total := counts.get("", OutageCount()).total) > OUTAGES_MAX:
         hidden.append(
-            f"of {least:,} times without an answer the pictures have {OUTAGES_MAX}: those in "
-            "which somebody waited before all others, then the longest"
+            f"Of {total:,} times without an answer the pictures have {OUTAGES_MAX}: those in "
+            "which somebody waited before all others, then the longest."
         )
     width_s = axis.bucket_s(BUCKETS_MAX)
     tell("report: throughput, lag")
     lag, without = curves.lag(of_these["lag"], axis, width_s, spans)
-    hidden += [f"lag: {count} more followers of {group}" for group, count in without]
+    hidden += [
+        f"The lag of {count} more followers of {group} is missing." for group, count in without
+    ]
     throughput = curves.throughput(of_these["throughput"], axis, width_s)
     tell("report: latency")
     return attrs.evolve(
