@@ -14,6 +14,7 @@ from pyspark.sql import Row
 
 from actors.events.dledger import CommittedRose
 from actors.events.node import NodeStarted, NodeStopped
+from actors.pipeline import places
 from actors.pipeline.alarms import sink
 from actors.pipeline.alarms.event_logs import Ending, Published, ending, published
 from actors.pipeline.alarms.findings import Finding, as_dict, sentence
@@ -226,7 +227,7 @@ def test_a_kill_while_a_batch_is_written_leaves_nothing_of_it(
     writer = FindingsWriter(folder)
     messages = [writer.write(iter([Row(**as_dict(finding(1)))]))]
     with monkeypatch.context() as patch:
-        patch.setattr(sink, "_sync", killed)
+        patch.setattr(places, "_sync", killed)
         with pytest.raises(KeyboardInterrupt):
             writer.commit(messages, 0)
     assert sink.batches_after(folder, -1) == []
