@@ -9,12 +9,14 @@ import pytest
 from alarms_kit import LIMITS, Story, brief, facts_of, found
 from lines_kit import START_US, Boot
 
+from actors.events import sink
 from actors.events.codec import KINDS
 from actors.events.dledger import CommittedRose, RoleChanged
 from actors.events.ha import MasterLost, SlaveAcked
 from actors.events.node import NodeStarted, NodeStopped
 from actors.events.roles import GroupOpened, MasterFenced, SlaveVerified
 from actors.events.store import RecordsAppended
+from actors.pipeline.alarms import event_logs
 from actors.pipeline.alarms import facts as facts_module
 from actors.pipeline.alarms.facts import Fact, group_of
 from actors.pipeline.alarms.leaders import TERMS_MAX, Leaders
@@ -258,6 +260,47 @@ def test_a_member_that_says_nothing_while_others_go_on_stands() -> None:
     assert brief(found(story.facts(), 6)) == [("stalled", "n1", "n1", 1)]
     story.say("n1", 5, NodeStopped(reason="ordered"), "")
     assert found(story.facts(), 60) == []
+
+
+def slave_that_ends(end: object) -> Story:
+    """A master goes on after its slave's end, which comes when that has all."""
+    story = Story()
+    story.say("n0", 0, wrote(100))
+    story.say("n0", 1, acked("n1", 100))
+    story.say("n1", 2, end, "")
+    for second in range(3, 40):
+        story.say("n0", second, wrote(200))
+    return story
+
+
+def test_a_slave_that_was_stopped_in_order_is_left_alone_until_it_starts() -> None:
+    story = slave_that_ends(NodeStopped(reason="ordered"))
+    story.say("n0", 39.5, wrote(5000))
+    assert found(story.facts(), 99) == []
+    before = story.restart("n1")
+    story.say("n1", 40, NodeStarted(cluster="c", version="1", groups=("g",)), "")
+    story.say("n0", 44.9, wrote(5001))
+    facts = [*facts_of(before), *story.facts()]
+    assert brief(found(facts, 99)) == [("lag", "n0", "n1", 4901)], "5 s from its start on"
+    story.say("n0", 45, wrote(5002))
+    facts = [*facts_of(before), *story.facts()]
+    assert brief(found(facts, 99)) == [("lag", "n0", "n1", 4901), ("stalled", "n0", "n1", 4901)]
+
+
+def test_a_slave_that_gave_up_or_was_killed_is_told() -> None:
+    assert event_logs.ORDERED == sink.ORDERED, "not imported: workers of Spark have no trio"
+    for end in (NodeStopped(reason="no space left on device"), rose(1)):
+        told_ = found(slave_that_ends(end).facts(), 99)
+        assert brief(told_) == [("stalled", "n0", "n1", 100)]
+
+
+def test_an_end_that_comes_after_the_next_beginning_is_an_old_one() -> None:
+    """The clock was set back between a slave's two boots."""
+    story = slave_that_ends(NodeStopped(reason="ordered"))
+    before = story.restart("n1")
+    story.say("n1", 1.5, NodeStarted(cluster="c", version="1", groups=("g",)), "")
+    facts = [*facts_of(before), *story.facts()]
+    assert brief(found(facts, 99)) == [("stalled", "n0", "n1", 100)]
 
 
 def test_the_order_in_which_rows_come_changes_nothing() -> None:

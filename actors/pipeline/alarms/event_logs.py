@@ -16,6 +16,8 @@ from pyarrow.fs import FileSelector, FileType
 from actors.pipeline import event_files
 from actors.pipeline.places import Place
 
+ORDERED = "ordered"
+"""The reason of a NodeStopped that was asked for."""
 _NAME = re.compile(r"(\d{6,})-(\d{12,})\.jsonl(?:\.gz)?")
 
 
@@ -67,8 +69,14 @@ class _Started(msgspec.Struct, frozen=True, gc=False):
     groups: tuple[str, ...] = ()
 
 
+class _Stopped(msgspec.Struct, frozen=True, gc=False):
+    kind: str
+    reason: str = ORDERED
+
+
 decode_head = msgspec.json.Decoder(Head).decode
 _decode_started = msgspec.json.Decoder(_Started).decode
+_decode_stopped = msgspec.json.Decoder(_Stopped).decode
 
 
 def published(log: Place) -> list[Published]:
@@ -106,6 +114,15 @@ def groups_of(line: str) -> tuple[str, ...] | None:
         return _decode_started(line).groups
     except msgspec.DecodeError:
         return None
+
+
+def gave_up(line: str) -> str:
+    """Why a node stopped by itself; "" if it was told to, and for any other line."""
+    try:
+        said = _decode_stopped(line)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return ""
+    return said.reason if said.kind == "NodeStopped" and said.reason != ORDERED else ""
 
 
 def head_of(line: str) -> Head | None:

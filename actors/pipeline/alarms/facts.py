@@ -9,7 +9,8 @@
 | acked | SlaveAcked | the slave | bytes |
 | committed | CommittedRose | the node | index |
 | fenced | MasterFenced | | |
-| started, stopped | NodeStarted, NodeStopped; for each group of the node | | |
+| started | NodeStarted; for each group of the node | | |
+| stopped | NodeStopped; likewise | why, "" if in order | |
 | reached | the last event of a file; for each group of the node | | |
 
 Of `wrote`, `acked` and `committed` ten a second are left, the last of each tenth: a second of load
@@ -24,7 +25,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 import msgspec
 
-from actors.pipeline.alarms.event_logs import Head, groups_of, head_of
+from actors.pipeline.alarms.event_logs import Head, gave_up, groups_of, head_of
 
 SLOT_US: Final = 100_000
 NUMBERS: Final = frozenset({"wrote", "acked", "committed"})
@@ -100,7 +101,7 @@ class FactReader:
             last = head
             if head.kind in OF_THE_NODE:
                 self.groups = groups_of(line) or self.groups
-                yield from self._for_groups(head, OF_THE_NODE[head.kind])
+                yield from self._for_groups(head, OF_THE_NODE[head.kind], gave_up(line))
             elif head.kind in TOLD:
                 yield from self._thinned(self._told(head, line))
         yield from self._kept.values()
@@ -130,9 +131,9 @@ class FactReader:
                 yield before
             self._kept[key] = fact
 
-    def _for_groups(self, head: Head, what: str) -> Iterator[Fact]:
+    def _for_groups(self, head: Head, what: str, who: str = "") -> Iterator[Fact]:
         for group in self.groups:
-            yield Fact(group, head.node, head.boot, head.seq, head.ts_us, what)
+            yield Fact(group, head.node, head.boot, head.seq, head.ts_us, what, who)
 
 
 def group_of(path: str) -> str:

@@ -5,13 +5,13 @@
 | classic | the master, for each slave | the end of its log | what the slave acknowledged |
 | DLedger | every member for itself | the highest committed index told | its own |
 
-A classic group has no comparison of clocks: all is in the master's log, and what a master did not
-live to see is nobody's fault. In a DLedger group members' events are put in the order of their
-clocks, and looked at when all are read up to there; so a lag is as exact as the clocks are.
+What a classic group's followers have is in the master's log alone, and what a master did not live
+to see is nobody's fault. In a DLedger group members' events are put in the order of their clocks,
+and looked at when all are read up to there; so a lag is as exact as the clocks are.
 
 A follower is told once when it is too far behind, and again only after it was less than half as
-far; once when it stands, and again only after a step. One that a node stopped in order is left
-alone.
+far; once when it stands, and again only after a step. One whose node was stopped in order is left
+alone until that starts again; when, is by its own clock. A node that gave up was not.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ class Follower:
         event: node, boot and seq of the event that says so.
         behind_us: since when it is behind and has not moved; None: it lacks nothing.
         lags, stands: that was told.
-        gone: its node was stopped in order.
     """
 
     place: int
@@ -46,7 +45,6 @@ class Follower:
     behind_us: int | None = None
     lags: bool = False
     stands: bool = False
-    gone: bool = False
 
 
 @attrs.define
@@ -66,11 +64,15 @@ class Followers:
         waiting: facts for which the common time has not come yet, with the time at which each has
             its turn: a node's clock that was set back does not change the order of its log.
         turns: the last turn of each node.
+        boots: the last that each node began.
+        gone: nodes that were stopped in order and have not started again.
     """
 
     views: dict[str, View] = attrs.field(factory=dict)
     waiting: list[tuple[int, Fact]] = attrs.field(factory=list)
     turns: dict[str, int] = attrs.field(factory=dict)
+    boots: dict[str, int] = attrs.field(factory=dict)
+    gone: set[str] = attrs.field(factory=set)
 
     def take(self, fact: Fact) -> None:
         """A fact; those of one node in the order of its log."""
@@ -88,7 +90,7 @@ class Followers:
             yield from self._apply(turn, fact, limits)
         members = self.views.get(MEMBERS)
         if members is not None:
-            yield from _standing(group, members, "entries", now_us, limits)
+            yield from self._standing(group, members, "entries", now_us, limits)
 
     def due_us(self, limits: Limits) -> int | None:
         """When time alone has something to do."""
@@ -96,19 +98,15 @@ class Followers:
         members = self.views.get(MEMBERS, View())
         times += [
             each.behind_us + limits.stall_us
-            for each in members.followers.values()
-            if each.behind_us is not None and not each.stands and not each.gone
+            for name, each in members.followers.items()
+            if each.behind_us is not None and not each.stands and name not in self.gone
         ]
         return min(times, default=None)
 
     def _apply(self, turn: int, fact: Fact, limits: Limits) -> Iterator[Finding]:
-        members = self.views.get(MEMBERS)
         if fact.what in ("started", "stopped", "fenced"):
             self.views.pop(fact.node, None)
-            own = members.followers.get(fact.node) if members is not None else None
-            if own is not None and fact.what != "fenced":
-                own.gone = fact.what == "stopped"
-                own.behind_us = None if own.behind_us is None else turn
+            self._come_or_go(turn, fact)
             return
         if fact.what == "committed":
             name, unit, limit = MEMBERS, "entries", limits.lag_entries
@@ -117,9 +115,65 @@ class Followers:
         if fact.what == "reached" and name not in self.views:
             return
         view = self.views.setdefault(name, View())
-        yield from _standing(fact.group, view, unit, turn, limits)
+        yield from self._standing(fact.group, view, unit, turn, limits)
         _move(view, turn, fact)
-        yield from _lagging(view, unit, fact, limit)
+        yield from self._lagging(view, unit, fact, limit)
+
+    def _come_or_go(self, turn: int, fact: Fact) -> None:
+        """A node starts, or stops in order: whoever's follower it is. It begins to be late anew."""
+        if fact.what == "started":
+            self.boots[fact.node] = fact.boot
+            self.gone.discard(fact.node)
+            for view in self.views.values():
+                own = view.followers.get(fact.node)
+                if own is not None and own.behind_us is not None:
+                    own.behind_us = turn
+            return
+        # A clock that was set back may put a boot's end behind the next one's beginning.
+        is_its_last = self.boots.get(fact.node, fact.boot) == fact.boot
+        if fact.what == "stopped" and not fact.who and is_its_last:
+            self.gone.add(fact.node)
+
+    def _lagging(self, view: View, unit: str, fact: Fact, limit: int) -> Iterator[Finding]:
+        for name, each in view.followers.items():
+            lag = view.target - each.place
+            if lag > limit and not each.lags and name not in self.gone:
+                each.lags = True
+                yield Finding(
+                    alarm="lag",
+                    group=fact.group,
+                    subject=name,
+                    node=fact.node,
+                    boot=fact.boot,
+                    seq=fact.seq,
+                    at_us=fact.ts_us,
+                    value=lag,
+                    unit=unit,
+                )
+            elif 2 * lag < limit:
+                each.lags = False
+
+    def _standing(
+        self, group: str, view: View, unit: str, now_us: int, limits: Limits
+    ) -> Iterator[Finding]:
+        for name, each in view.followers.items():
+            if each.behind_us is None or each.stands or name in self.gone:
+                continue
+            if each.behind_us + limits.stall_us > now_us:
+                continue
+            each.stands = True
+            node, boot, seq = each.event
+            yield Finding(
+                alarm="stalled",
+                group=group,
+                subject=name,
+                node=node,
+                boot=boot,
+                seq=seq,
+                at_us=each.behind_us,
+                value=view.target - each.place,
+                unit=unit,
+            )
 
 
 def _order(waiting: tuple[int, Fact]) -> tuple[int, str, int, int]:
@@ -143,44 +197,3 @@ def _move(view: View, turn: int, fact: Fact) -> None:
             each.behind_us, each.stands = None, False
         elif each.behind_us is None:
             each.behind_us = turn
-
-
-def _lagging(view: View, unit: str, fact: Fact, limit: int) -> Iterator[Finding]:
-    for name, each in view.followers.items():
-        lag = view.target - each.place
-        if lag > limit and not each.lags and not each.gone:
-            each.lags = True
-            yield Finding(
-                alarm="lag",
-                group=fact.group,
-                subject=name,
-                node=fact.node,
-                boot=fact.boot,
-                seq=fact.seq,
-                at_us=fact.ts_us,
-                value=lag,
-                unit=unit,
-            )
-        elif 2 * lag < limit:
-            each.lags = False
-
-
-def _standing(group: str, view: View, unit: str, now_us: int, limits: Limits) -> Iterator[Finding]:
-    for name, each in view.followers.items():
-        if each.behind_us is None or each.stands or each.gone:
-            continue
-        if each.behind_us + limits.stall_us > now_us:
-            continue
-        each.stands = True
-        node, boot, seq = each.event
-        yield Finding(
-            alarm="stalled",
-            group=group,
-            subject=name,
-            node=node,
-            boot=boot,
-            seq=seq,
-            at_us=each.behind_us,
-            value=view.target - each.place,
-            unit=unit,
-        )
