@@ -10,12 +10,40 @@ from pathlib import Path
 import attrs
 from lines_kit import START_US, Boot
 
+from actors.events.dledger import CommittedRose, RoleChanged
+from actors.events.ha import MasterLost, SlaveAcked
+from actors.events.roles import SlaveVerified
+from actors.events.store import RecordsAppended
 from actors.pipeline.alarms.facts import Fact, FactReader
 from actors.pipeline.alarms.findings import Finding
 from actors.pipeline.alarms.limits import Limits
 from actors.pipeline.alarms.processor import GroupState
 
 LIMITS = Limits(failover_s=2.0, lag_bytes=1000, lag_entries=100, stall_s=5.0, silent_s=15.0)
+
+
+def role(name: str, term: int, leader: str, session: int = 1) -> RoleChanged:
+    return RoleChanged(session=session, role=name, term=term, leader=leader)
+
+
+def wrote(end: int) -> RecordsAppended:
+    return RecordsAppended(first_bytes=0, next_bytes=end, appends=1, records=1)
+
+
+def acked(slave: str, offset: int) -> SlaveAcked:
+    return SlaveAcked(slave=slave, connection=1, offset_bytes=offset)
+
+
+def rose(index: int) -> CommittedRose:
+    return CommittedRose(session=1, index=index)
+
+
+def lost() -> MasterLost:
+    return MasterLost(session=1, reason="closed", detail="", pause_s=0.1)
+
+
+def verified(master: str) -> SlaveVerified:
+    return SlaveVerified(session=1, master=master, number=0, end_bytes=0)
 
 
 def publish(data: Path, boot: Boot) -> Path:

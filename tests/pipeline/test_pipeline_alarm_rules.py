@@ -6,16 +6,25 @@ import argparse
 import random
 
 import pytest
-from alarms_kit import LIMITS, Story, brief, facts_of, found
+from alarms_kit import (
+    LIMITS,
+    Story,
+    acked,
+    brief,
+    facts_of,
+    found,
+    lost,
+    role,
+    rose,
+    verified,
+    wrote,
+)
 from lines_kit import START_US, Boot
 
 from actors.events import sink
 from actors.events.codec import KINDS
-from actors.events.dledger import CommittedRose, RoleChanged
-from actors.events.ha import MasterLost, SlaveAcked
 from actors.events.node import NodeStarted, NodeStopped
-from actors.events.roles import GroupOpened, MasterFenced, SlaveVerified
-from actors.events.store import RecordsAppended
+from actors.events.roles import GroupOpened, MasterFenced
 from actors.pipeline.alarms import event_logs
 from actors.pipeline.alarms import facts as facts_module
 from actors.pipeline.alarms.facts import Fact, group_of
@@ -23,30 +32,6 @@ from actors.pipeline.alarms.leaders import TERMS_MAX, Leaders
 from actors.pipeline.alarms.limits import Limits, add_options, limits_of
 
 US = 1_000_000
-
-
-def role(name: str, term: int, leader: str, session: int = 1) -> RoleChanged:
-    return RoleChanged(session=session, role=name, term=term, leader=leader)
-
-
-def wrote(end: int) -> RecordsAppended:
-    return RecordsAppended(first_bytes=0, next_bytes=end, appends=1, records=1)
-
-
-def acked(slave: str, offset: int) -> SlaveAcked:
-    return SlaveAcked(slave=slave, connection=1, offset_bytes=offset)
-
-
-def rose(index: int) -> CommittedRose:
-    return CommittedRose(session=1, index=index)
-
-
-def lost() -> MasterLost:
-    return MasterLost(session=1, reason="closed", detail="", pause_s=0.1)
-
-
-def verified(master: str) -> SlaveVerified:
-    return SlaveVerified(session=1, master=master, number=0, end_bytes=0)
 
 
 def told(story: Story) -> list[tuple[str, str, int]]:
@@ -142,58 +127,6 @@ def test_only_so_many_terms_are_remembered() -> None:
     for term in range(TERMS_MAX + 5):
         assert list(leaders.take(Fact("g", "n0", 1, term, 0, "leads", "n0", term))) == []
     assert min(leaders.known["leads"]) == 5
-
-
-# ---- failovers ----
-
-
-def test_a_failover_is_measured_by_the_nodes_own_clock() -> None:
-    story = Story()
-    story.say("n1", 0, role("FOLLOWER", 5, "n0"))
-    story.say("n1", 10, role("CANDIDATE", 6, ""))
-    story.say("n1", 11, role("CANDIDATE", 7, ""))
-    story.say("n1", 12.5, role("FOLLOWER", 7, "n2"))
-    (finding,) = found(story.facts(), 0)
-    assert brief([finding]) == [("failover", "n1", "n0", 2_500_000)]
-    assert (finding.at_us, finding.seq, finding.is_over) == (START_US + 10 * US, 2, True)
-    assert brief(found(story.facts(), 13)) == brief([finding])
-
-
-def test_a_short_failover_and_a_first_election_are_none() -> None:
-    story = Story()
-    story.say("n1", 0, role("CANDIDATE", 1, ""))
-    story.say("n1", 50, role("FOLLOWER", 1, "n0"))
-    story.say("n1", 60, role("CANDIDATE", 2, ""))
-    story.say("n1", 62, role("LEADER", 2, "n1"))
-    assert found(story.facts(), 99) == []
-
-
-@pytest.mark.parametrize("until_s", [11.9, 12.0])
-def test_within_the_limit_nothing_is_told(until_s: float) -> None:
-    story = Story()
-    story.say("n2", 0, verified("n0"))
-    story.say("n2", 10, lost())
-    assert found(story.facts(), until_s) == []
-
-
-def test_what_lasts_is_told_while_it_lasts_and_ends_with_the_boot() -> None:
-    story = Story()
-    story.say("n2", 0, verified("n0"))
-    story.say("n2", 10, lost())
-    (finding,) = found(story.facts(), 12.5)
-    assert brief([finding]) == [("failover", "n2", "n0", 2_500_000)]
-    assert not finding.is_over
-    before = story.restart("n2")
-    story.say("n2", 100, NodeStarted(cluster="c", version="1", groups=("g",)), "")
-    assert found([*facts_of(before), *story.facts()], 200) == []
-
-
-def test_who_becomes_master_himself_lacks_none() -> None:
-    story = Story()
-    story.say("n2", 0, verified("n0"))
-    story.say("n2", 10, lost())
-    story.say("n2", 11, GroupOpened(number=1, token=1, start_bytes=0, heard=()))
-    assert found(story.facts(), 99) == []
 
 
 # ---- followers ----
