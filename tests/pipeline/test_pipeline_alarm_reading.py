@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from actors.pipeline import places
 from actors.pipeline.alarms import sink
 from actors.pipeline.alarms.event_logs import Ending, Published, ending, published
 from actors.pipeline.alarms.findings import Finding, as_dict, sentence
-from actors.pipeline.alarms.reading import Position, next_position
+from actors.pipeline.alarms.reading import LogRead, Position, next_position
 from actors.pipeline.alarms.sink import FindingsWriter
 from actors.pipeline.alarms.source import FactStream
 from actors.pipeline.places import Place
@@ -93,6 +94,43 @@ def test_a_node_that_starts_again_holds_the_time_again() -> None:
     assert read_on(first, {"a": [50, 70], "b": ["40.", 60]}).time_ms == 60_000
 
 
+def test_a_log_that_begins_anew_is_read_from_its_beginning() -> None:
+    """Boot numbers and seqs begin at 1 again, in a directory that was emptied."""
+    read = read_on(Position(), {"a": [10, 20, 30], "b": [30.5]})
+    assert read.logs["a"].lives == 0
+    for again in ([40], [40, 50], [40, 50, 60], [40, 50, 60, 70]):
+        anew = read_on(read, {"a": again, "b": [30.5]})
+        assert taken(anew) == {"a": len(again), "b": 1}
+        assert (anew.logs["a"].lives, anew.logs["b"].lives) == (1, 0)
+        assert read_on(anew, {"a": again, "b": [30.5]}) is anew
+        assert read_on(anew, {"a": [*again, 99], "b": [30.5]}).logs["a"].lives == 1
+
+
+def test_a_log_that_waits_for_its_turn_to_begin_anew_does_so_then() -> None:
+    read = read_on(Position(), {"a": [10, 20], "b": [15]})
+    logs = {"a": [40, 50], "b": [15, 18]}
+    first = read_on(read, logs, files_max=1)
+    assert (taken(first), first.logs["a"].lives) == ({"a": 2, "b": 2}, 0)
+    second = read_on(first, logs, files_max=1)
+    assert (taken(second), second.logs["a"].lives) == ({"a": 1, "b": 2}, 1)
+    third = read_on(second, logs, files_max=1)
+    assert (taken(third), third.logs["a"].lives) == ({"a": 2, "b": 2}, 1)
+
+
+def test_a_log_whose_old_files_are_gone_does_not_begin_anew() -> None:
+    """Retention takes the oldest first, and may have taken the last that was read."""
+
+    def look(file: Published) -> Ending:
+        return Ending(last_us=round(file.first_seq * 1e6))
+
+    read = Position(logs={"a": LogRead(boot=1, first_seq=7, reached_us=7_000_000)})
+    for first in (8, 20):
+        files = {"a": [Published(1, at, "a") for at in range(first, 22)]}
+        end = next_position(read, files, look, files_max=100, silent_us=1)
+        assert (end.logs["a"].first_seq, end.logs["a"].lives) == (21, 0)
+    assert next_position(read, {"a": []}, look, files_max=100, silent_us=1) is read
+
+
 def test_an_ending_tells_of_stops_and_starts_and_passes_over_what_is_torn() -> None:
     boot = Boot("n0")
     boot.say(0, "", STARTED)
@@ -161,6 +199,28 @@ def test_a_batch_is_the_same_however_often_it_is_read(tmp_path: Path) -> None:
         ("n1", 3, "stopped"),
         ("n1", 3, "reached"),
     ], "the groups are known from the batch before"
+
+
+@pytest.mark.parametrize("before", [1, 3])
+def test_a_directory_that_was_emptied_is_read_anew(tmp_path: Path, before: int) -> None:
+    """Though its new files have names that were read before, or lower ones."""
+    boot = Boot("n0")
+    for number in range(before):
+        boot.say(number, "", STARTED if number == 0 else NodeStopped(reason="ordered"))
+        publish(tmp_path, boot)
+    stream = FactStream(Place(str(tmp_path)), 64, SILENT_MS * 1000)
+    limit = stream.getDefaultReadLimit()
+    read = as_spark_keeps_it(stream.latestOffset(stream.initialOffset(), limit))
+    shutil.rmtree(tmp_path / "n0")
+    boot = Boot("n0")
+    boot.say(before, "", STARTED)
+    publish(tmp_path, boot)
+    later = [stream, FactStream(Place(str(tmp_path)), 64, SILENT_MS * 1000)]
+    for each in later:
+        end = as_spark_keeps_it(each.latestOffset(read, limit))
+        said = [row[1:3] for row in rows(each, read, end)]
+        assert said == [(1, "anew"), (1, "started"), (1, "reached")]
+        assert as_spark_keeps_it(each.latestOffset(end, limit)) == end
 
 
 def test_a_run_that_ends_reads_only_what_was_there_when_it_began(tmp_path: Path) -> None:

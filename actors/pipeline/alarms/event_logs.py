@@ -28,11 +28,13 @@ class Published:
     Attributes:
         boot, first_seq: of its first event.
         path: for `event_files.read_bytes`.
+        stamp: size in bytes and time of change; when neither is another, no byte is.
     """
 
     boot: int
     first_seq: int
     path: str = attrs.field(order=False)
+    stamp: tuple[int, int] = attrs.field(default=(0, 0), order=False)
 
     @property
     def key(self) -> tuple[int, int]:
@@ -89,7 +91,8 @@ def published(log: Place) -> list[Published]:
         if name is not None and info.type is FileType.File:
             inner = info.path[len(root) + 1 :]
             place = str(log / event_files.FORMAT / inner)
-            found.append(Published(int(name[1]), int(name[2]), place))
+            stamp = info.size or 0, info.mtime_ns or 0
+            found.append(Published(int(name[1]), int(name[2]), place, stamp))
     return sorted(found)
 
 

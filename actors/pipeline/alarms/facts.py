@@ -9,7 +9,8 @@
 | acked | SlaveAcked | the slave | bytes |
 | committed | CommittedRose | the node | index |
 | fenced | MasterFenced | | |
-| started | NodeStarted; for each group of the node | | |
+| anew | the first one of a log that begins anew; for each group of the node | | |
+| started | NodeStarted; likewise | | |
 | stopped | NodeStopped; likewise | why, "" if in order | |
 | reached | the last event of a file; for each group of the node | | |
 
@@ -86,9 +87,11 @@ class FactReader:
 
     Attributes:
         groups: of the node, as far as it is known.
+        is_anew: with the next event the log begins anew.
     """
 
     groups: tuple[str, ...] = ()
+    is_anew: bool = False
     _kept: dict[tuple[str, str, str], Fact] = attrs.field(factory=dict)
 
     def read(self, lines: Iterable[str]) -> Iterator[Fact]:
@@ -101,6 +104,10 @@ class FactReader:
             last = head
             if head.kind in OF_THE_NODE:
                 self.groups = groups_of(line) or self.groups
+            if self.is_anew:
+                self.is_anew = False
+                yield from self._for_groups(head, "anew")
+            if head.kind in OF_THE_NODE:
                 yield from self._for_groups(head, OF_THE_NODE[head.kind], gave_up(line))
             elif head.kind in TOLD:
                 yield from self._thinned(self._told(head, line))

@@ -44,7 +44,7 @@ class Failovers:
     def take(self, fact: Fact, limit_us: int) -> Iterator[Finding]:
         """A fact; those of one node in the order of its log."""
         known = self.nodes.get(fact.node)
-        if known is not None and known.boot != fact.boot:
+        if known is not None and (known.boot != fact.boot or fact.what == "anew"):
             yield from self._boot_ended(fact, known, limit_us)
             known = None
         if known is None:

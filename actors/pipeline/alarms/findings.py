@@ -17,14 +17,15 @@ class Finding:
     """One alarm.
 
     Attributes:
-        alarm: two_leaders, failover, lag or stalled.
+        alarm: two_leaders, failover, lag, stalled or begun_anew.
         group: that it is about.
-        subject: two_leaders: who led already; failover: who was lost; else the follower.
+        subject: two_leaders: who led already; failover: who was lost; begun_anew: the node; else
+            the follower.
         node, boot, seq: the event that shows it; for a failover, the one with which it began.
         at_us: when it came to be, by that node's clock.
-        value: two_leaders: the term or promotion; failover: microseconds so far; else how far
-            behind the follower is.
-        unit: of value: "term", "promotion", "us", "bytes", "entries".
+        value: two_leaders: the term or promotion; failover: microseconds so far; begun_anew: the
+            boot's number; else how far behind the follower is.
+        unit: of value: "term", "promotion", "us", "boot", "bytes", "entries".
         is_over: of a failover: somebody leads again.
     """
 
@@ -59,6 +60,7 @@ _SAYS: Final[dict[str, Callable[[Finding], str]]] = {
     "failover": _failover,
     "lag": lambda it: f"{it.subject} is {it.value:,} {it.unit} behind",
     "stalled": lambda it: f"{it.subject} does not move, {it.value:,} {it.unit} behind",
+    "begun_anew": lambda it: f"{it.node} begins anew: its directory was emptied, or put back",
 }
 
 

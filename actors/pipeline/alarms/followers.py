@@ -26,7 +26,9 @@ from actors.pipeline.alarms.limits import Limits
 
 MEMBERS = ""
 """The name of the view that a DLedger group's members have together."""
-_OF_VIEWS = frozenset({"wrote", "acked", "committed", "fenced", "started", "stopped", "reached"})
+_BEGINS = frozenset({"anew", "started"})
+_ENDS = frozenset({"fenced", "stopped"})
+_OF_VIEWS = frozenset({"wrote", "acked", "committed", "reached"}) | _BEGINS | _ENDS
 
 
 @attrs.define
@@ -78,7 +80,7 @@ class Followers:
         """A fact; those of one node in the order of its log."""
         if fact.what not in _OF_VIEWS:
             return
-        before = 0 if fact.what == "started" else self.turns.get(fact.node, 0)
+        before = 0 if fact.what in _BEGINS else self.turns.get(fact.node, 0)
         turn = self.turns[fact.node] = max(before, fact.ts_us)
         self.waiting.append((turn, fact))
 
@@ -104,7 +106,7 @@ class Followers:
         return min(times, default=None)
 
     def _apply(self, turn: int, fact: Fact, limits: Limits) -> Iterator[Finding]:
-        if fact.what in ("started", "stopped", "fenced"):
+        if fact.what in _BEGINS or fact.what in _ENDS:
             self.views.pop(fact.node, None)
             self._come_or_go(turn, fact)
             return
@@ -121,6 +123,11 @@ class Followers:
 
     def _come_or_go(self, turn: int, fact: Fact) -> None:
         """A node starts, or stops in order: whoever's follower it is. It begins to be late anew."""
+        members = self.views.get(MEMBERS)
+        if fact.what == "anew" and members is not None:
+            members.followers.pop(fact.node, None)
+            places = (each.place for each in members.followers.values())
+            members.target = max(places, default=View().target)
         if fact.what == "started":
             self.boots[fact.node] = fact.boot
             self.gone.discard(fact.node)

@@ -1,4 +1,9 @@
-"""The rule: a term has one leader, and a promotion one master. Needs no order and no clock."""
+"""The rule: a term has one leader, and a promotion one master. Needs no order and no clock.
+
+Of a node that begins anew, what it led before is forgotten. Where all of a group's nodes do, their
+terms begin anew as well: one that leads before the others are read may be told beside who led in
+an earlier life. Its finding stands beside theirs that they begin anew.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +31,8 @@ class Leaders:
 
     def take(self, fact: Fact) -> Iterator[Finding]:
         """A fact, of any node, in any order. A node that says it again is no second leader."""
+        if fact.what == "anew":
+            self._forget(fact.node)
         if fact.what not in UNITS:
             return
         terms = self.known.setdefault(fact.what, {})
@@ -47,3 +54,10 @@ class Leaders:
         nodes.append(fact.node)
         if len(terms) > TERMS_MAX:
             del terms[min(terms)]
+
+    def _forget(self, node: str) -> None:
+        for what, terms in self.known.items():
+            others = {
+                number: [each for each in nodes if each != node] for number, nodes in terms.items()
+            }
+            self.known[what] = {number: nodes for number, nodes in others.items() if nodes}

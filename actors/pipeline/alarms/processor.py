@@ -21,6 +21,7 @@ from actors.pipeline.alarms.findings import Finding, as_dict
 from actors.pipeline.alarms.followers import Followers
 from actors.pipeline.alarms.leaders import Leaders
 from actors.pipeline.alarms.limits import Limits
+from actors.pipeline.alarms.lives import begun_anew
 
 _US_PER_MS: Final = 1000
 _FACT: Final = tuple(field.name for field in attrs.fields(Fact))
@@ -41,7 +42,8 @@ class GroupState:
 
     def take(self, facts: Iterable[Fact], limits: Limits) -> Iterator[Finding]:
         """Facts in any order."""
-        for fact in sorted(facts, key=lambda each: (each.node, each.boot, each.seq)):
+        for fact in sorted(facts, key=_order):
+            yield from begun_anew(fact)
             yield from self.leaders.take(fact)
             yield from self.failovers.take(fact, limits.failover_us)
             self.followers.take(fact)
@@ -54,6 +56,11 @@ class GroupState:
     def due_us(self, limits: Limits) -> int | None:
         times = (self.failovers.due_us(limits.failover_us), self.followers.due_us(limits))
         return min((each for each in times if each is not None), default=None)
+
+
+def _order(fact: Fact) -> tuple[str, int, int, bool]:
+    """That of the nodes' logs; that one begins anew comes before what it begins with."""
+    return fact.node, fact.boot, fact.seq, fact.what != "anew"
 
 
 class GroupAlarms(StatefulProcessor):

@@ -11,6 +11,9 @@ fires only when what could answer it has been read.
   `silent_us` younger: then its node is taken for dead (or its clock is wrong). `silent_us` has to
   be longer than a node keeps a file open, 10 s unless its configuration says otherwise.
 - A node that has said NodeStopped holds nobody.
+- A log begins anew if the file that was read last is gone and older ones are there, for retention
+  takes the oldest first; or if it ends at another moment. Then all of its files are new. Those of
+  an earlier life that somebody left beside the new ones are no such case, and hide them.
 
 A clock set far ahead takes the time with it: until the others' clocks are there, what goes on is
 told at once.
@@ -36,6 +39,7 @@ class LogRead:
         reached_us: its last event's time; None: no file had an event.
         stopped: that event is NodeStopped.
         groups: of the node, as its last boot named them.
+        lives: how often the log has begun anew.
     """
 
     boot: int
@@ -43,6 +47,11 @@ class LogRead:
     reached_us: int | None = None
     stopped: bool = False
     groups: tuple[str, ...] = ()
+    lives: int = 0
+
+    @property
+    def key(self) -> tuple[int, int]:
+        return self.boot, self.first_seq
 
 
 @attrs.frozen(kw_only=True)
@@ -62,7 +71,19 @@ def left(files: Sequence[Published], read: LogRead | None) -> list[Published]:
     """The files of a log that are not read yet."""
     if read is None:
         return list(files)
-    return [file for file in files if file.key > (read.boot, read.first_seq)]
+    return [file for file in files if file.key > read.key]
+
+
+def is_begun_anew(
+    files: Sequence[Published], read: LogRead | None, look: Callable[[Published], Ending]
+) -> bool:
+    """Whether the log that was read is gone, and another one has its place. See the module."""
+    if read is None or not files:
+        return False
+    last = next((file for file in files if file.key == read.key), None)
+    if last is None:
+        return files[0].key < read.key
+    return look(last).last_us not in (None, read.reached_us)
 
 
 def next_position(
@@ -77,18 +98,22 @@ def next_position(
 
     Args:
         files: of each log, in order, those that are read among them.
-        look: reads a file's ending.
+        look: reads a file's ending; of each log that of its last file each time.
         files_max: in a batch.
     """
     logs = dict(start.logs)
-    todo = {name: left(files[name], logs.get(name)) for name in sorted(files)}
+    anew = {name for name in files if is_begun_anew(files[name], logs.get(name), look)}
+    todo = {
+        name: left(files[name], None if name in anew else logs.get(name)) for name in sorted(files)
+    }
     for _ in range(files_max):
         waiting = [name for name in todo if todo[name]]
         if not waiting:
             break
         name = min(waiting, key=lambda each: _reached(logs.get(each)))
         file = todo[name].pop(0)
-        logs[name] = _after(logs.get(name), file, look(file))
+        logs[name] = _after(logs.get(name), file, look(file), is_anew=name in anew)
+        anew.discard(name)
     if logs == start.logs:
         return start
     more = [name for name in todo if todo[name]]
@@ -100,7 +125,7 @@ def _reached(read: LogRead | None) -> int:
     return -1 if read is None or read.reached_us is None else read.reached_us
 
 
-def _after(before: LogRead | None, file: Published, end: Ending) -> LogRead:
+def _after(before: LogRead | None, file: Published, end: Ending, *, is_anew: bool) -> LogRead:
     known = before.groups if before is not None else ()
     return LogRead(
         boot=file.boot,
@@ -108,6 +133,7 @@ def _after(before: LogRead | None, file: Published, end: Ending) -> LogRead:
         reached_us=end.last_us if end.last_us is not None else _reached(before),
         stopped=end.stopped,
         groups=known if end.groups is None else end.groups,
+        lives=(before.lives if before is not None else 0) + is_anew,
     )
 
 

@@ -11,6 +11,7 @@ a batch has of one log, for its facts have to be in order.
 from __future__ import annotations
 
 import datetime
+import functools
 import itertools
 from collections.abc import Iterator, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -28,7 +29,7 @@ from pyspark.sql.streaming.datasource import (
 from actors.pipeline import event_files
 from actors.pipeline.alarms.event_logs import Ending, Published, ending, published
 from actors.pipeline.alarms.facts import Fact, FactReader
-from actors.pipeline.alarms.reading import LogRead, Position, left, next_position
+from actors.pipeline.alarms.reading import Position, left, next_position
 from actors.pipeline.places import Place, event_folders
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ NAME: Final = "triolog_event_facts"
 CLOCK: Final = "clock"
 FILES_MAX: Final = 64
 """In a batch: some 3 million events of nodes under load; each is read twice."""
+ENDINGS_MAX: Final = 1024
+"""Of files that did not change, which are looked at again and again: each log's last one."""
 SCHEMA: Final = (
     "group string, node string, boot bigint, seq bigint, ts_us bigint, "
     f"what string, who string, number bigint, {CLOCK} timestamp"
@@ -65,11 +68,13 @@ class LogPart(InputPartition):
     Attributes:
         paths: of its files, in order.
         groups: of the node, as files before these named them.
+        is_anew: with these the log begins anew.
         time_ms: the batch's.
     """
 
     paths: tuple[str, ...]
     groups: tuple[str, ...]
+    is_anew: bool
     time_ms: int
 
 
@@ -132,15 +137,23 @@ class FactStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         parts = []
         for name, files in sorted(self._logs().items()):
             read, known = after.logs.get(name), before.logs.get(name)
-            paths = [file.path for file in left(files, known) if _is_within(file, read)]
-            if paths:
-                groups = known.groups if known is not None else ()
-                parts.append(LogPart(paths=tuple(paths), groups=groups, time_ms=after.time_ms))
+            if read is None:
+                continue
+            is_anew = known is not None and known.lives != read.lives
+            new = left(files, None if is_anew else known)
+            part = LogPart(
+                paths=tuple(file.path for file in new if file.key <= read.key),
+                groups=known.groups if known is not None else (),
+                is_anew=is_anew,
+                time_ms=after.time_ms,
+            )
+            if part.paths:
+                parts.append(part)
         return parts
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, LogPart)
-        reader = FactReader(partition.groups)
+        reader = FactReader(partition.groups, partition.is_anew)
         for path in partition.paths:
             lines, _ = event_files.lines_of(event_files.read_bytes(path))
             yield from _batches(reader.read(lines), partition.time_ms)
@@ -151,12 +164,9 @@ class FactStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {str(folder): published(folder) for folder in event_folders(self._data)}
 
 
+@functools.lru_cache(maxsize=ENDINGS_MAX)
 def _look(file: Published) -> Ending:
     return ending(event_files.lines_of(event_files.read_bytes(file.path))[0])
-
-
-def _is_within(file: Published, read: LogRead | None) -> bool:
-    return read is not None and file.key <= (read.boot, read.first_seq)
 
 
 def _offset(position: Position) -> dict[str, Any]:
