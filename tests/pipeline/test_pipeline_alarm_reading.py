@@ -299,3 +299,6 @@ def test_a_finding_is_a_sentence_with_the_event_to_look_at() -> None:
     assert sentence(finding(START_US)) == (
         "2027-01-15T08:00:00.000Z g: lag: n1 is 12,345 bytes behind (n0/1/7)"
     )
+    assert sentence(finding(START_US + 1_999)).startswith("2027-01-15T08:00:00.001Z g: ")
+    for at_us in (2**60, -(2**63)):
+        assert sentence(finding(at_us)).startswith(f"{at_us} us g: lag: ")

@@ -25,8 +25,9 @@ from actors.events import sink
 from actors.events.codec import KINDS
 from actors.events.node import NodeStarted, NodeStopped
 from actors.events.roles import GroupOpened, MasterFenced
-from actors.pipeline.alarms import event_logs
+from actors.pipeline.alarms import event_logs, source
 from actors.pipeline.alarms import facts as facts_module
+from actors.pipeline.alarms.event_logs import MOMENT_MAX_US, NUMBER_MAX
 from actors.pipeline.alarms.facts import Fact, group_of
 from actors.pipeline.alarms.leaders import TERMS_MAX, Leaders
 from actors.pipeline.alarms.limits import Limits, add_options, limits_of
@@ -89,6 +90,33 @@ def test_lines_that_are_no_events_or_mean_something_else_are_passed_over() -> No
     other = boot.lines[0].replace('"index"', '"place"').replace('"seq":1', '"seq":2')
     boot.lines += [other, "half a li", '{"x":1}', ""]
     assert [fact.what for fact in facts_of(boot)] == ["committed", "reached"]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ('"seq":1', f'"seq":{2**63}'),
+        ('"boot":1', f'"boot":{2**63}'),
+        ('"seq":1', '"seq":-1'),
+        (f'"ts_us":{START_US}', f'"ts_us":{2**60}'),
+        ('"index":1', f'"index":{2**63}'),
+        ('"index":1', f'"index":-{2**63}'),
+        ('"index":1', '"index":1e300'),
+    ],
+)
+def test_a_number_that_no_column_holds_is_damage(right: str, wrong: str) -> None:
+    """It ended the watch, and each that was started after it."""
+    boot = Boot("n0")
+    boot.say(0, "g/x", rose(1))
+    assert right in boot.lines[0]
+    boot.lines = [boot.lines[0].replace(right, wrong), *boot.lines]
+    told_ = facts_of(boot)
+    assert [(fact.what, fact.number) for fact in told_] == [("committed", 1), ("reached", 0)]
+    (batch,) = source.batches(iter(told_), MOMENT_MAX_US // 1000)
+    assert batch.num_rows == 2
+    last = facts_of(Boot("n0", lines=[boot.lines[0]]))
+    assert all(abs(fact.number) <= NUMBER_MAX for fact in last)
+    assert event_logs.ending([boot.lines[0]]).last_us in (None, START_US)
 
 
 def test_groups_are_found_in_paths_as_silver_finds_them() -> None:

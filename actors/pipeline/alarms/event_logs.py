@@ -8,6 +8,7 @@ left to read, whatever day's folder it is in.
 from __future__ import annotations
 
 import re
+from typing import Annotated, TypeAlias
 
 import attrs
 import msgspec
@@ -18,6 +19,11 @@ from actors.pipeline.places import Place
 
 ORDERED = "ordered"
 """The reason of a NodeStopped that was asked for."""
+NUMBER_MAX = 2**62
+"""Of boots, numbers and places; more is damage, and two of them apart fit into 64 bits."""
+MOMENT_MAX_US = 2**57
+"""In the year 6536; more is damage, and what Spark and calendars count with ends in the year 9999.
+"""
 _NAME = re.compile(r"(\d{6,})-(\d{12,})\.jsonl(?:\.gz)?")
 
 
@@ -56,14 +62,18 @@ class Ending:
     groups: tuple[str, ...] | None = None
 
 
+_Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=NUMBER_MAX)]
+_Moment: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MOMENT_MAX_US)]
+
+
 class Head(msgspec.Struct, frozen=True, gc=False):
-    """Of a line, what decides whether the rest is wanted."""
+    """Of a line, what decides whether the rest is wanted. Out of these ranges it is no event."""
 
     node: str
-    boot: int
-    seq: int
+    boot: _Number
+    seq: _Number
     path: str
-    ts_us: int
+    ts_us: _Moment
     kind: str
 
 

@@ -26,7 +26,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 import msgspec
 
-from actors.pipeline.alarms.event_logs import Head, gave_up, groups_of, head_of
+from actors.pipeline.alarms.event_logs import NUMBER_MAX, Head, gave_up, groups_of, head_of
 
 SLOT_US: Final = 100_000
 NUMBERS: Final = frozenset({"wrote", "acked", "committed"})
@@ -119,13 +119,14 @@ class FactReader:
     def _told(self, head: Head, line: str) -> list[Fact]:
         try:
             fields = _decode_fields(line)
-            group = fields.get("group") or group_of(head.path)
-            return [
+            group = str(fields.get("group") or group_of(head.path))
+            found = [
                 Fact(group, head.node, head.boot, head.seq, head.ts_us, what, str(who), int(number))
                 for what, who, number in TOLD[head.kind](head, fields)
             ]
         except (KeyError, TypeError, ValueError):
             return []  # of a catalogue in which the kind means something else
+        return [fact for fact in found if abs(fact.number) <= NUMBER_MAX]
 
     def _thinned(self, facts: list[Fact]) -> Iterator[Fact]:
         for fact in facts:

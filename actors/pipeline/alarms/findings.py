@@ -75,7 +75,15 @@ def of_dict(found: dict[str, Any]) -> Finding:
 
 def sentence(finding: Finding) -> str:
     """One line for people, with the event to look at: NODE/BOOT/SEQ."""
-    at = datetime.datetime.fromtimestamp(finding.at_us / _US, tz=datetime.UTC)
     event = f"{finding.node}/{finding.boot}/{finding.seq}"
-    moment = f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03d}Z"
-    return f"{moment} {finding.group}: {finding.alarm}: {_SAYS[finding.alarm](finding)} ({event})"
+    says = f"{finding.alarm}: {_SAYS[finding.alarm](finding)}"
+    return f"{_moment(finding.at_us)} {finding.group}: {says} ({event})"
+
+
+def _moment(us: int) -> str:
+    """UTC; one that no calendar has, as older versions may have found, as its number."""
+    try:
+        at = datetime.datetime.fromtimestamp(us // _US, tz=datetime.UTC)
+    except (ValueError, OverflowError, OSError):
+        return f"{us} us"
+    return f"{at:%Y-%m-%dT%H:%M:%S}.{us % _US // 1000:03d}Z"

@@ -156,7 +156,7 @@ class FactStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         reader = FactReader(partition.groups, partition.is_anew)
         for path in partition.paths:
             lines, _ = event_files.lines_of(event_files.read_bytes(path))
-            yield from _batches(reader.read(lines), partition.time_ms)
+            yield from batches(reader.read(lines), partition.time_ms)
 
     # ---- inside ----
 
@@ -178,7 +178,8 @@ def _position(offset: dict[str, Any]) -> Position:
     return msgspec.convert(offset, Position)
 
 
-def _batches(facts: Iterator[Fact], time_ms: int) -> Iterator[pa.RecordBatch]:
+def batches(facts: Iterator[Fact], time_ms: int) -> Iterator[pa.RecordBatch]:
+    """Facts as the columns of SCHEMA, with the batch's time."""
     clock = datetime.datetime.fromtimestamp(0, datetime.UTC) + datetime.timedelta(
         milliseconds=time_ms
     )
