@@ -6,10 +6,13 @@ so that a mistake is one line, and it keeps the small notes beside the tables.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import posixpath
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
@@ -121,6 +124,34 @@ def _sync(path: str) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def held(layer: Place, who: str) -> Iterator[None]:
+    """One process at a time has a layer; the lock goes with the process, however that ends.
+
+    On this machine's disks only: in another store there is nothing to lock.
+
+    Args:
+        who: the others, for people: "another watch".
+
+    Raises:
+        PipelineError: `who` has it.
+    """
+    system, path = (layer / "lock").system()
+    if not isinstance(system, pyarrow.fs.LocalFileSystem):
+        yield
+        return
+    (layer / "lock").make_parent()
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise PipelineError(f"{layer}: {who} is at it") from error
+        yield
     finally:
         os.close(handle)
 

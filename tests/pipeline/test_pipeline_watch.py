@@ -182,6 +182,27 @@ def test_a_stream_that_fails_goes_on_but_not_for_ever(
     assert said == [text] * min(failures, watch.FAILURES_MAX)
 
 
+def test_a_second_watch_is_refused_while_the_first_runs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """They would share what was told and what was read: each finding, to one of the two."""
+    places = Place(str(tmp_path / "data")), Place(str(tmp_path / "out"))
+
+    def run() -> None:
+        watch.watch(None, *places, LOW, lambda _: None)  # type: ignore[arg-type]
+
+    def meanwhile(*_: object) -> Query:
+        with pytest.raises(PipelineError, match="out/alarms: another watch is at it"):
+            run()
+        return Query([])
+
+    monkeypatch.setattr(watch, "facts", lambda *_: None)
+    monkeypatch.setattr(watch, "alarms", lambda *_: None)
+    monkeypatch.setattr(watch, "_start", meanwhile)
+    run()
+    run()
+
+
 @pytest.mark.parametrize("as_json", [True, False])
 def test_the_command_prints_lines_or_json(
     as_json: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -3,6 +3,7 @@
 | In OUT/alarms | What |
 |---|---|
 | source.json | whose alarms they are |
+| lock | held by the watch that runs |
 | stream-1/checkpoint | Spark's: how far all is read, and what the rules remember |
 | stream-1/findings/BATCH.jsonl | what was found, for good |
 | stream-1/told.json | the last batch that was printed |
@@ -26,7 +27,7 @@ from actors.pipeline.alarms import findings, sink, source
 from actors.pipeline.alarms.findings import Finding
 from actors.pipeline.alarms.limits import Limits
 from actors.pipeline.alarms.processor import GroupAlarms
-from actors.pipeline.places import Place, claim
+from actors.pipeline.places import Place, claim, held
 
 logger = logging.getLogger("triolog.pipeline")
 
@@ -83,11 +84,23 @@ def watch(
         seconds: end after so long; 0: when all that is there now is read; None: only by Ctrl-C.
 
     Raises:
-        PipelineError: no event logs, or `out` belongs to other ones.
+        PipelineError: no event logs, `out` belongs to other ones, or another watch runs with it.
         StreamingQueryException: it failed more than FAILURES_MAX times within FAILURES_LOOKS.
     """
     claim(out / LAYER, data)
-    stream = out / LAYER / STREAM
+    with held(out / LAYER, "another watch"):
+        _watch(spark, data, out / LAYER / STREAM, limits, tell, seconds, files_max)
+
+
+def _watch(
+    spark: SparkSession,
+    data: Place,
+    stream: Place,
+    limits: Limits,
+    tell: Callable[[Finding], None],
+    seconds: float | None,
+    files_max: int,
+) -> None:
     tell_new(stream, tell)
     looks = itertools.count(1)
     failures: list[int] = []
