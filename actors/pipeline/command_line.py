@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from actors.pipeline.alarms.limits import add_options, limits_of
 from actors.pipeline.errors import PipelineError
+from actors.pipeline.readable import readable
 from actors.pipeline.session import Profile, open_session
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def run_command_line(words: Sequence[str] | None = None) -> int:
     try:
         return _run(asked)
     except PipelineError as error:
-        print(f"pipeline: {error}", file=sys.stderr)
+        _tell_aside(f"pipeline: {error}")
         return 2
     except KeyboardInterrupt:
         print("pipeline: interrupted; the next run goes on from here", file=sys.stderr)
@@ -93,7 +94,7 @@ def run_command_line(words: Sequence[str] | None = None) -> int:
         return 1
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
-        print(f"pipeline: {place}{error.strerror or error}", file=sys.stderr)
+        _tell_aside(f"pipeline: {place}{error.strerror or error}")
         return 1
 
 
@@ -119,7 +120,7 @@ def _run(asked: argparse.Namespace) -> int:
         return _tables_only(spark, data, out, asked.step)
     except PySparkException as error:
         first = (str(error).strip().splitlines() or ["no reason given"])[0]
-        print(f"pipeline: Spark failed: {first[:_LINE_MAX]}", file=sys.stderr)
+        _tell_aside(f"pipeline: Spark failed: {first[:_LINE_MAX]}")
         return 1
     finally:
         spark.stop()
@@ -179,8 +180,10 @@ def _report(spark: SparkSession, data: Place, out: Place, asked: argparse.Namesp
 
 
 def _tell_aside(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    """As `_tell`, and not where the answer is."""
+    print(readable(line), file=sys.stderr, flush=True)
 
 
 def _tell(line: str) -> None:
-    print(line, flush=True)
+    """Names of nodes, groups, kinds and files come from logs: a line stays one, and is seen."""
+    print(readable(line), flush=True)

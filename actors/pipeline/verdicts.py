@@ -20,6 +20,7 @@ import msgspec
 
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.places import Place
+from actors.pipeline.readable import readable
 
 VERSION: Final = 1
 FILE: Final = "audit/verdicts.json"
@@ -184,8 +185,8 @@ def line_of(verdict: Verdict) -> str:
 
 
 def witness_text(witness: Witness) -> str:
-    """`node=n1, term=3`, for people."""
-    return ", ".join(f"{key}={_shown(value)}" for key, value in witness.items())
+    """`node=n1, term=3`, for people; one line, whatever a log has for a name."""
+    return readable(", ".join(f"{key}={_shown(value)}" for key, value in witness.items()))
 
 
 def _shown(value: object) -> str:

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import attrs
 import pytest
 from alarms_kit import publish
 from lines_kit import START_US, Boot
@@ -302,3 +303,5 @@ def test_a_finding_is_a_sentence_with_the_event_to_look_at() -> None:
     assert sentence(finding(START_US + 1_999)).startswith("2027-01-15T08:00:00.001Z g: ")
     for at_us in (2**60, -(2**63)):
         assert sentence(finding(at_us)).startswith(f"{at_us} us g: lag: ")
+    wild = attrs.evolve(finding(START_US), group="g\x1b[2J\nok", subject="\u202en1")
+    assert "g\\u{1b}[2J\\u{a}ok: lag: \\u{202e}n1 is" in sentence(wild)

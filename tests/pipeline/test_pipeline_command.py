@@ -147,6 +147,34 @@ def test_what_the_disk_refuses_is_one_line(
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize("error", [PipelineError, PySparkException, OSError])
+def test_what_logs_have_for_names_is_shown_and_does_nothing_to_a_terminal(
+    error: type[Exception],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def say(spark: object, data: object, out: object, tell: Any) -> None:
+        tell("silver: 3 events of the unknown kind \x1b[2J\nü")
+        raise error("n0\x9b")
+
+    monkeypatch.setattr(steps, "run_bronze", say)
+    monkeypatch.setattr(command_line, "open_session", lambda _: NoSpark())
+    (tmp_path / "n0/events/v=1").mkdir(parents=True)
+    assert main(["bronze", str(tmp_path), "-o", "/nowhere"]) in (1, 2)
+    printed = capsys.readouterr()
+    assert printed.out == "silver: 3 events of the unknown kind \\u{1b}[2J\\u{a}ü\n"
+    assert printed.err.startswith("pipeline: ")
+    assert printed.err.endswith("n0\\u{9b}\n")
+
+
+class NoSpark:
+    """A session that nothing is asked of."""
+
+    def stop(self) -> None:
+        pass
+
+
 def failing(error: OSError, *_: object) -> None:
     raise error
 

@@ -120,6 +120,7 @@ def test_lines_for_people() -> None:
     bare = attrs.evolve(HELD, checked=Checked(rows=0), verdict="not_applicable")
     assert verdicts.line_of(bare) == "not applicable one_leader_per_term: 0 rows"
     assert verdicts.witness_text(BROKEN.witnesses[0]) == "term=3, leaders=n0 n1, note=None"
+    assert verdicts.witness_text({"node": "n\n1", "a": ["\x1b"]}) == "node=n\\u{a}1, a=\\u{1b}"
 
 
 def test_a_file_is_synced_before_it_has_its_name_and_the_name_after(

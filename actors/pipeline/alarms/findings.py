@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import attrs
 
+from actors.pipeline.readable import readable
+
 _US = 1_000_000
 
 
@@ -77,7 +79,7 @@ def sentence(finding: Finding) -> str:
     """One line for people, with the event to look at: NODE/BOOT/SEQ."""
     event = f"{finding.node}/{finding.boot}/{finding.seq}"
     says = f"{finding.alarm}: {_SAYS[finding.alarm](finding)}"
-    return f"{_moment(finding.at_us)} {finding.group}: {says} ({event})"
+    return readable(f"{_moment(finding.at_us)} {finding.group}: {says} ({event})")
 
 
 def _moment(us: int) -> str:

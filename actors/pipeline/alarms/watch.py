@@ -28,6 +28,7 @@ from actors.pipeline.alarms.findings import Finding
 from actors.pipeline.alarms.limits import Limits
 from actors.pipeline.alarms.processor import GroupAlarms
 from actors.pipeline.places import Place, claim, held
+from actors.pipeline.readable import readable
 
 logger = logging.getLogger("triolog.pipeline")
 
@@ -115,7 +116,7 @@ def _watch(
             if len(failures) > FAILURES_MAX:
                 raise
             first = str(error).partition("\n")[0]
-            logger.warning("watch: it failed, and goes on from its checkpoint: %s", first)
+            logger.warning("watch: it failed, and goes on from its checkpoint: %s", readable(first))
 
 
 def _follow(

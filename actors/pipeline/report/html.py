@@ -6,15 +6,14 @@ not be seen, or would turn the rest of the line around, is shown as its code.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable
 from html import escape
 
 import attrs
 
+from actors.pipeline.readable import readable as readable
+
 _VOID = ("meta", "link", "br")
-_UNSEEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
-"""Unicode categories: controls, directions, halves of pairs, nothing at all."""
 
 
 @attrs.frozen
@@ -25,17 +24,6 @@ class Html:
 
     def __str__(self) -> str:
         return self.markup
-
-
-def readable(text: str, length_max: int | None = None) -> str:
-    """Text in which everything is seen, cut at some length."""
-    shown = "".join(
-        f"\\u{{{ord(each):x}}}" if unicodedata.category(each) in _UNSEEN else each
-        for each in (text if length_max is None else text[: length_max + 1])
-    )
-    if length_max is not None and len(shown) > length_max:
-        return shown[: length_max - 1] + "…"
-    return shown
 
 
 def text(value: str) -> Html:
