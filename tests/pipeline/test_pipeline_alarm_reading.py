@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,8 +19,8 @@ from pyspark.sql import Row
 from actors.events.dledger import CommittedRose
 from actors.events.node import NodeStarted, NodeStopped
 from actors.pipeline import places
-from actors.pipeline.alarms import sink
-from actors.pipeline.alarms.event_logs import Ending, Published, ending, published
+from actors.pipeline.alarms import event_logs, sink
+from actors.pipeline.alarms.event_logs import Ending, Listing, Published, ending, published
 from actors.pipeline.alarms.findings import Finding, as_dict, sentence
 from actors.pipeline.alarms.reading import LogRead, Position, next_position
 from actors.pipeline.alarms.sink import FindingsWriter
@@ -153,6 +155,46 @@ def test_files_are_those_that_a_node_has_published_in_its_order(tmp_path: Path) 
         (late / other).touch()
     assert [file.key for file in published(Place(str(tmp_path)))] == [(1, 1), (1, 900), (2, 1)]
     assert published(Place(str(tmp_path / "nothing"))) == []
+
+
+def test_a_look_reads_no_folder_in_which_nothing_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Days of files stay where they are; one folder of them grows."""
+    times = itertools.count(10**18)
+
+    def add(day: int, name: str) -> Path:
+        folder = tmp_path / f"v=1/dt=2027-01-{day:02d}/node=n0"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.jsonl.gz").touch()
+        for each in (folder, folder.parent, folder.parent.parent):
+            os.utime(each, ns=(0, next(times)))
+        return folder
+
+    def look() -> tuple[int, set[str]]:
+        read.clear()
+        return len(listing.look()), {path for path in read if path.endswith("node=n0")}
+
+    read: list[str] = []
+    real = event_logs.entries
+    monkeypatch.setattr(
+        event_logs, "entries", lambda log, path: read.append(path) or real(log, path)
+    )
+    days = [str(add(day, f"000001-{day:012d}")) for day in (1, 2, 3)]
+    listing = Listing(Place(str(tmp_path)))
+    assert [look(), look(), look()] == [(3, {*days}), (3, {*days}), (3, set())]
+    add(2, "000001-000000000004")
+    assert [look(), look(), look()] == [(4, {days[1]}), (4, {days[1]}), (4, set())]
+    new = str(add(4, "000001-000000000005"))
+    assert [look(), look(), look()] == [(5, {new}), (5, {new}), (5, set())]
+    shutil.rmtree(tmp_path / "v=1/dt=2027-01-01")
+    assert look() == (4, set())
+    before_ns = Path(new).stat().st_mtime_ns
+    (Path(new) / "000001-000000000006.jsonl.gz").touch()
+    os.utime(new, ns=(0, before_ns))
+    assert look() == (4, set())
+    monkeypatch.setattr(event_logs, "LOOKS_OF_ALL", 1)
+    assert look() == (5, {*days[1:], new}), "now and then all"
 
 
 # ---- the source ----

@@ -12,13 +12,15 @@ from typing import Annotated, TypeAlias
 
 import attrs
 import msgspec
-from pyarrow.fs import FileSelector, FileType
+from pyarrow.fs import FileInfo, FileSelector, FileType
 
 from actors.pipeline import event_files
 from actors.pipeline.places import Place
 
 ORDERED = "ordered"
 """The reason of a NodeStopped that was asked for."""
+LOOKS_OF_ALL = 30
+"""A change that a store's folders do not show is seen after so many looks at the latest."""
 NUMBER_MAX = 2**62
 """Of boots, numbers and places; more is damage, and two of them apart fit into 64 bits."""
 MOMENT_MAX_US = 2**57
@@ -91,19 +93,84 @@ _decode_started = msgspec.json.Decoder(_Started).decode
 _decode_stopped = msgspec.json.Decoder(_Stopped).decode
 
 
+@attrs.frozen
+class _Folder:
+    """What is in a folder.
+
+    Attributes:
+        mtime_ns: its time of change before it was read; None: the store has none.
+        settled: it had that time at the look before, too.
+        files, inner: a node's files in it; the paths of its folders.
+    """
+
+    mtime_ns: int | None
+    settled: bool
+    files: tuple[Published, ...]
+    inner: tuple[str, ...]
+
+
+@attrs.define
+class Listing:
+    """A log's files, look after look; a folder in which nothing changed is not read again.
+
+    A node keeps a folder for each day, with thousands of files, and adds to one of them. A folder's
+    time of change tells whether a name came or went; as two changes may have the same time, a
+    folder is read again at the look after it changed. Stores differ in what they know of folders,
+    so now and then a look reads all.
+    """
+
+    log: Place
+    _folders: dict[str, _Folder] = attrs.field(factory=dict)
+    _looks: int = 0
+
+    def look(self) -> list[Published]:
+        """The files, in order. Other names are not a node's, and are left alone."""
+        system, path = self.log.system()
+        known = self._folders if self._looks % LOOKS_OF_ALL else {}
+        self._looks += 1
+        self._folders = {}
+        waiting = [f"{path}/{event_files.FORMAT}"]
+        while waiting:
+            infos = system.get_file_info(waiting)
+            waiting = []
+            for info in infos:
+                if info.type is FileType.Directory:
+                    folder = self._folder(info, known.get(info.path))
+                    self._folders[info.path] = folder
+                    waiting += folder.inner
+        found = [file for folder in self._folders.values() for file in folder.files]
+        return sorted(found, key=lambda file: file.key)
+
+    def _folder(self, info: FileInfo, known: _Folder | None) -> _Folder:
+        same = known is not None and known.mtime_ns == info.mtime_ns is not None
+        if known is not None and same and known.settled:
+            return known
+        infos = entries(self.log, info.path)
+        files = [file for each in infos if (file := _file(self.log, each)) is not None]
+        inner = [each.path for each in infos if each.type is FileType.Directory]
+        return _Folder(info.mtime_ns, same, tuple(files), tuple(inner))
+
+
+def entries(log: Place, folder: str) -> list[FileInfo]:
+    """What is in a folder of a log; nothing if it is gone."""
+    system, _ = log.system()
+    found: list[FileInfo] = system.get_file_info(FileSelector(folder, allow_not_found=True))
+    return found
+
+
+def _file(log: Place, info: FileInfo) -> Published | None:
+    name = _NAME.fullmatch(info.base_name)
+    if name is None or info.type is not FileType.File:
+        return None
+    _, path = log.system()
+    place = str(log / info.path[len(path) + 1 :])
+    stamp = info.size or 0, info.mtime_ns or 0
+    return Published(int(name[1]), int(name[2]), place, stamp)
+
+
 def published(log: Place) -> list[Published]:
-    """The files of a log, in order. Other names are not a node's, and are left alone."""
-    system, path = log.system()
-    root = f"{path}/{event_files.FORMAT}"
-    found = []
-    for info in system.get_file_info(FileSelector(root, recursive=True, allow_not_found=True)):
-        name = _NAME.fullmatch(info.base_name)
-        if name is not None and info.type is FileType.File:
-            inner = info.path[len(root) + 1 :]
-            place = str(log / event_files.FORMAT / inner)
-            stamp = info.size or 0, info.mtime_ns or 0
-            found.append(Published(int(name[1]), int(name[2]), place, stamp))
-    return sorted(found)
+    """The files of a log, in order, at one look."""
+    return Listing(log).look()
 
 
 def ending(lines: list[str]) -> Ending:

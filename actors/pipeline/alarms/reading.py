@@ -21,6 +21,7 @@ told at once.
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Callable, Mapping, Sequence
 
 import attrs
@@ -71,7 +72,7 @@ def left(files: Sequence[Published], read: LogRead | None) -> list[Published]:
     """The files of a log that are not read yet."""
     if read is None:
         return list(files)
-    return [file for file in files if file.key > read.key]
+    return list(files[bisect.bisect_right(files, read.key, key=_key) :])
 
 
 def is_begun_anew(
@@ -80,10 +81,14 @@ def is_begun_anew(
     """Whether the log that was read is gone, and another one has its place. See the module."""
     if read is None or not files:
         return False
-    last = next((file for file in files if file.key == read.key), None)
-    if last is None:
-        return files[0].key < read.key
-    return look(last).last_us not in (None, read.reached_us)
+    at = bisect.bisect_left(files, read.key, key=_key)
+    if at == len(files) or files[at].key != read.key:
+        return at > 0
+    return look(files[at]).last_us not in (None, read.reached_us)
+
+
+def _key(file: Published) -> tuple[int, int]:
+    return file.key
 
 
 def next_position(

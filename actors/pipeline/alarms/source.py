@@ -27,7 +27,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from actors.pipeline import event_files
-from actors.pipeline.alarms.event_logs import Ending, Published, ending, published
+from actors.pipeline.alarms.event_logs import Ending, Listing, Published, ending
 from actors.pipeline.alarms.facts import Fact, FactReader
 from actors.pipeline.alarms.reading import Position, left, next_position
 from actors.pipeline.places import Place, event_folders
@@ -103,6 +103,8 @@ class FactStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, data: Place, files_max: int, silent_us: int) -> None:
         self._data, self._files_max, self._silent_us = data, files_max, silent_us
         self._until: dict[str, tuple[int, int]] | None = None
+        self._listings: dict[str, Listing] = {}
+        self._seen: dict[str, list[Published]] = {}
 
     # ---- what Spark asks ----
 
@@ -135,7 +137,8 @@ class FactStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[LogPart]:
         before, after = _position(start), _position(end)
         parts = []
-        for name, files in sorted(self._logs().items()):
+        # What was seen when `end` was chosen; nothing, if that was before a restart.
+        for name, files in sorted((self._seen or self._logs()).items()):
             read, known = after.logs.get(name), before.logs.get(name)
             if read is None:
                 continue
@@ -161,7 +164,11 @@ class FactStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # ---- inside ----
 
     def _logs(self) -> dict[str, list[Published]]:
-        return {str(folder): published(folder) for folder in event_folders(self._data)}
+        folders = {str(each): each for each in event_folders(self._data)}
+        known = self._listings
+        self._listings = {name: known.get(name) or Listing(each) for name, each in folders.items()}
+        self._seen = {name: listing.look() for name, listing in self._listings.items()}
+        return self._seen
 
 
 @functools.lru_cache(maxsize=ENDINGS_MAX)
