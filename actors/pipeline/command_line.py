@@ -38,7 +38,8 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
         epilog="bronze: lines as they are; silver: typed, each event once; gold: lag, latency, "
         "elections, outages, restarts, pressure, bytes sent again; audit: the promises judged, "
         "exit code 1 if one is broken; report: all that as one page, with pictures; compact: "
-        "bronze by day; watch: live alarms, until Ctrl-C.",
+        "bronze by day; watch: live alarms, until Ctrl-C, as files are closed: none of a master "
+        "that is fenced after it took appends, and none once all nodes are silent.",
     )
     parser.add_argument("step", choices=STEPS)
     parser.add_argument("data", metavar="DATA_DIR", help="with NODE/events/ in it")

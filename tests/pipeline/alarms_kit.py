@@ -19,7 +19,9 @@ from actors.pipeline.alarms.findings import Finding
 from actors.pipeline.alarms.limits import Limits
 from actors.pipeline.alarms.processor import GroupState
 
-LIMITS = Limits(failover_s=2.0, lag_bytes=1000, lag_entries=100, stall_s=5.0, silent_s=15.0)
+LIMITS = Limits(
+    failover_s=2.0, start_s=9999.0, lag_bytes=1000, lag_entries=100, stall_s=5.0, silent_s=15.0
+)
 
 
 def role(name: str, term: int, leader: str, session: int = 1) -> RoleChanged:

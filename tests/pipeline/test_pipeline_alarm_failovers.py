@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 from alarms_kit import LIMITS, Story, brief, facts_of, found, lost, role, rose, verified
 from lines_kit import START_US
 
-from actors.events.node import NodeStarted, NodeStopped
-from actors.events.roles import GroupOpened
+from actors.events.node import GroupConfigured, NodeStarted, NodeStopped
+from actors.events.roles import GroupOpened, MasterFenced
+from actors.pipeline.alarms.findings import sentence
 from actors.pipeline.alarms.processor import GroupState
 
 US = 1_000_000
+SOON = attrs.evolve(LIMITS, start_s=20.0)
 STARTED = NodeStarted(cluster="c", version="1", groups=("g",))
 
 
@@ -109,3 +112,60 @@ def test_what_was_told_while_it_lasted_is_not_told_again_at_its_end() -> None:
     story.restart("n1")
     story.say("n1", 300, STARTED, "")
     assert list(state.take(story.facts(), LIMITS)) == []
+
+
+def started(*then: tuple[float, object]) -> Story:
+    story = Story()
+    story.say("n1", 100, STARTED, "")
+    for at, event in then:
+        story.say("n1", at, event)
+    return story
+
+
+NEVER = [
+    started(),
+    started((101, role("CANDIDATE", 1, "")), (110, role("CANDIDATE", 9, ""))),
+    started((101, lost()), (119, lost())),
+    started((101, MasterFenced(reason="SHORTER_THAN_MARK", detail=""))),
+]
+
+
+@pytest.mark.parametrize("story", NEVER, ids=["silent", "candidate", "slave", "fenced"])
+def test_who_never_had_a_leader_since_its_start_is_told(story: Story) -> None:
+    assert found(story.facts(), 120, SOON) == []
+    (finding,) = found(story.facts(), 120.1, SOON)
+    assert brief([finding]) == [("leaderless", "n1", "", 20_100_000)]
+    assert (finding.seq, finding.at_us, finding.is_over) == (1, START_US + 100 * US, False)
+    assert sentence(finding).endswith(
+        "leaderless: n1 has had no leader since it started, for 20.1 s (n1/1/1)"
+    )
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        role("LEADER", 1, "n1"),
+        role("FOLLOWER", 1, "n0"),
+        verified("n0"),
+        GroupOpened(number=1, token=1, start_bytes=0, heard=()),
+    ],
+)
+def test_a_first_leader_that_comes_late_is_told_and_one_in_time_is_not(event: object) -> None:
+    assert found(started((119, event)).facts(), 999, SOON) == []
+    (finding,) = found(started((121, event)).facts(), 999, SOON)
+    assert brief([finding]) == [("leaderless", "n1", "", 21 * US)]
+    assert finding.is_over
+    assert "n1 had no leader for 21.0 s after it started" in sentence(finding)
+
+
+@pytest.mark.parametrize(("mode", "count"), [("classic", 0), ("dledger", 1)])
+def test_a_slave_of_a_java_master_says_nothing_of_it_and_is_not_told(mode: str, count: int) -> None:
+    group = GroupConfigured(
+        mode=mode,
+        members=("j0", "n1"),
+        java_members=("j0",),
+        sure_copies=2,
+        durability="synced",
+        store="file",
+    )
+    assert len(found(started((100, group)).facts(), 999, SOON)) == count

@@ -301,4 +301,5 @@ def test_limits_are_options_and_have_to_be_above_zero(capsys: pytest.CaptureFixt
 def test_limits_of_the_tests_are_not_the_defaults() -> None:
     """So that a rule that ignores its limit fails above."""
     assert LIMITS.failover_us == 2 * US
+    assert LIMITS.start_us == 9999 * US
     assert LIMITS.stall_us == 5 * US

@@ -9,6 +9,7 @@
 | acked | SlaveAcked | the slave | bytes |
 | committed | CommittedRose | the node | index |
 | fenced | MasterFenced | | |
+| java | GroupConfigured of a classic group with Java members | | |
 | anew | the first one of a log that begins anew; for each group of the node | | |
 | started | NodeStarted; likewise | | |
 | stopped | NodeStopped; likewise | why, "" if in order | |
@@ -66,6 +67,11 @@ def _opened(head: Head, fields: dict[str, Any]) -> Iterator[_Told]:
     yield "knows", head.node, 0
 
 
+def _java(_: Head, fields: dict[str, Any]) -> Iterator[_Told]:
+    if fields["mode"] == "classic" and fields["java_members"]:
+        yield "java", "", 0
+
+
 TOLD: Final[dict[str, Callable[[Head, dict[str, Any]], Iterable[_Told]]]] = {
     "RoleChanged": _role,
     "GroupOpened": _opened,
@@ -75,6 +81,7 @@ TOLD: Final[dict[str, Callable[[Head, dict[str, Any]], Iterable[_Told]]]] = {
     "RecoveryFinished": lambda _, fields: [("wrote", "", fields["end_bytes"])],
     "SlaveAcked": lambda _, fields: [("acked", fields["slave"], fields["offset_bytes"])],
     "CommittedRose": lambda head, fields: [("committed", head.node, fields["index"])],
+    "GroupConfigured": _java,
     "MasterFenced": lambda _, __: [("fenced", "", 0)],
 }
 """By kind, for events about a group; those of a node as a whole are in `FactReader`."""

@@ -1,9 +1,14 @@
 """The rule: no node is without a leader, or without a master, for longer than the limit.
 
-By the node's own log and clock: from the event in which it knew none, having known one, to the one
-in which it knows one again. While it lasts it is told when the common time is past the limit; a
-boot's end is the end of it, for then the node is not without a leader but gone. What was too long
-by then is told all the same: when it is read decides nothing.
+By the node's own log and clock: from the event in which it knew none, having known one, or from its
+start, to the one in which it knows one again. A master knows itself once it takes appends. While it
+lasts it is told when the common time is past the limit; a boot's end is the end of it, for then the
+node is not without a leader but gone. What was too long by then is told all the same: when it is
+read decides nothing.
+
+Not seen: a master that is fenced after it took appends, for there is no event of a fence that goes
+and the same reign goes on; and the start of a node in a classic group with Java members, for there
+is none of a slave that follows a Java master.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ import attrs
 
 from actors.pipeline.alarms.facts import Fact
 from actors.pipeline.alarms.findings import Finding
+from actors.pipeline.alarms.limits import Limits
 
 
 @attrs.define
@@ -22,7 +28,7 @@ class Knowledge:
 
     Attributes:
         leader: the last that it knew; "": none yet.
-        since_us, seq: of the event in which it lost it; None: it knows one.
+        since_us, seq: of the event in which it lost it, or of its start; None: it knows one.
         last_us: of the latest event, as far as one is known.
         told: that it lasts too long.
     """
@@ -34,6 +40,16 @@ class Knowledge:
     last_us: int = 0
     told: bool = False
 
+    def limit_us(self, limits: Limits) -> int:
+        """How long it may have none."""
+        return limits.failover_us if self.leader else limits.start_us
+
+    def due_us(self, limits: Limits) -> int | None:
+        """When it will have had none for too long; None: it has one, or that was told."""
+        if self.since_us is None or self.told:
+            return None
+        return self.since_us + self.limit_us(limits) + 1
+
 
 @attrs.define
 class Failovers:
@@ -41,58 +57,58 @@ class Failovers:
 
     nodes: dict[str, Knowledge] = attrs.field(factory=dict)
 
-    def take(self, fact: Fact, limit_us: int) -> Iterator[Finding]:
+    def take(self, fact: Fact, limits: Limits) -> Iterator[Finding]:
         """A fact; those of one node in the order of its log."""
         known = self.nodes.get(fact.node)
         if known is not None and (known.boot != fact.boot or fact.what == "anew"):
-            yield from self._boot_ended(fact, known, limit_us)
+            yield from _ended(known, fact, known.last_us, limits)
             known = None
         if known is None:
             known = self.nodes[fact.node] = Knowledge(boot=fact.boot)
         known.last_us = max(known.last_us, fact.ts_us)
-        if fact.what == "stopped":
-            yield from self._boot_ended(fact, known, limit_us)
+        if fact.what == "started":
+            known.since_us, known.seq = fact.ts_us, fact.seq
+        elif fact.what == "java" and not known.leader:
+            known.since_us = None
+        elif fact.what == "stopped":
+            yield from _ended(known, fact, known.last_us, limits)
             del self.nodes[fact.node]
         elif fact.what == "knows" and fact.who:
-            yield from self._ended(fact, known, fact.ts_us, limit_us, is_over=True)
+            yield from _ended(known, fact, fact.ts_us, limits, is_over=True)
             known.leader, known.since_us, known.told = fact.who, None, False
         elif fact.what == "knows" and known.leader and known.since_us is None:
             known.since_us, known.seq = fact.ts_us, fact.seq
 
-    def pass_time(self, group: str, now_us: int, limit_us: int) -> Iterator[Finding]:
+    def pass_time(self, group: str, now_us: int, limits: Limits) -> Iterator[Finding]:
         """All nodes are read up to `now_us`."""
         for node, known in self.nodes.items():
-            if known.since_us is None or known.told or known.since_us + limit_us >= now_us:
+            due_us = known.due_us(limits)
+            if due_us is None or due_us > now_us:
                 continue
+            assert known.since_us is not None
             known.told = True
             yield _finding(group, node, known, now_us - known.since_us, is_over=False)
 
-    def due_us(self, limit_us: int) -> int | None:
+    def due_us(self, limits: Limits) -> int | None:
         """When time alone makes a finding."""
-        open_since = [
-            known.since_us
-            for known in self.nodes.values()
-            if known.since_us is not None and not known.told
-        ]
-        return min(open_since) + limit_us + 1 if open_since else None
+        times = (known.due_us(limits) for known in self.nodes.values())
+        return min((each for each in times if each is not None), default=None)
 
-    def _boot_ended(self, fact: Fact, known: Knowledge, limit_us: int) -> Iterator[Finding]:
-        return self._ended(fact, known, known.last_us, limit_us, is_over=False)
 
-    def _ended(
-        self, fact: Fact, known: Knowledge, at_us: int, limit_us: int, *, is_over: bool
-    ) -> Iterator[Finding]:
-        if known.since_us is None or known.told:
-            return
-        took_us = at_us - known.since_us
-        if took_us > limit_us:
-            yield _finding(fact.group, fact.node, known, took_us, is_over=is_over)
+def _ended(
+    known: Knowledge, fact: Fact, at_us: int, limits: Limits, *, is_over: bool = False
+) -> Iterator[Finding]:
+    if known.since_us is None or known.told:
+        return
+    took_us = at_us - known.since_us
+    if took_us > known.limit_us(limits):
+        yield _finding(fact.group, fact.node, known, took_us, is_over=is_over)
 
 
 def _finding(group: str, node: str, known: Knowledge, took_us: int, *, is_over: bool) -> Finding:
     assert known.since_us is not None
     return Finding(
-        alarm="failover",
+        alarm="failover" if known.leader else "leaderless",
         group=group,
         subject=known.leader,
         node=node,

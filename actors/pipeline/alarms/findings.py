@@ -19,16 +19,16 @@ class Finding:
     """One alarm.
 
     Attributes:
-        alarm: two_leaders, failover, lag, stalled or begun_anew.
+        alarm: two_leaders, failover, leaderless, lag, stalled or begun_anew.
         group: that it is about.
-        subject: two_leaders: who led already; failover: who was lost; begun_anew: the node; else
-            the follower.
-        node, boot, seq: the event that shows it; for a failover, the one with which it began.
+        subject: two_leaders: who led already; failover: who was lost; leaderless: ""; begun_anew:
+            the node; else the follower.
+        node, boot, seq: the event that shows it, or with which it began.
         at_us: when it came to be, by that node's clock.
-        value: two_leaders: the term or promotion; failover: microseconds so far; begun_anew: the
-            boot's number; else how far behind the follower is.
+        value: two_leaders: the term or promotion; failover, leaderless: microseconds so far;
+            begun_anew: the boot's number; else how far behind the follower is.
         unit: of value: "term", "promotion", "us", "boot", "bytes", "entries".
-        is_over: of a failover: somebody leads again.
+        is_over: of a failover, and leaderless: somebody leads again.
     """
 
     alarm: str
@@ -57,9 +57,17 @@ def _failover(it: Finding) -> str:
     return f"{it.node} has had no leader for {took}, since it lost {it.subject}"
 
 
+def _leaderless(it: Finding) -> str:
+    took = f"{it.value / _US:.1f} s"
+    if it.is_over:
+        return f"{it.node} had no leader for {took} after it started"
+    return f"{it.node} has had no leader since it started, for {took}"
+
+
 _SAYS: Final[dict[str, Callable[[Finding], str]]] = {
     "two_leaders": lambda it: f"{it.node} leads in {it.unit} {it.value}, and so does {it.subject}",
     "failover": _failover,
+    "leaderless": _leaderless,
     "lag": lambda it: f"{it.subject} is {it.value:,} {it.unit} behind",
     "stalled": lambda it: f"{it.subject} does not move, {it.value:,} {it.unit} behind",
     "begun_anew": lambda it: f"{it.node} begins anew: its directory was emptied, or put back",

@@ -15,6 +15,7 @@ class Limits:
 
     Attributes:
         failover_s: without a leader or master, by the clock of the node that has none.
+        start_s: likewise, from a start on: a first election waits for a majority to be started.
         lag_bytes: what a slave lacks of its master's log.
         lag_entries: by how much a member's committed index is lower than the highest.
         stall_s: behind, and not a step further.
@@ -23,6 +24,7 @@ class Limits:
     """
 
     failover_s: float = 5.0
+    start_s: float = 60.0
     lag_bytes: int = 64 << 20
     lag_entries: int = 10_000
     stall_s: float = 10.0
@@ -31,6 +33,10 @@ class Limits:
     @property
     def failover_us(self) -> int:
         return round(self.failover_s * _US)
+
+    @property
+    def start_us(self) -> int:
+        return round(self.start_s * _US)
 
     @property
     def stall_us(self) -> int:
@@ -42,7 +48,8 @@ class Limits:
 
 
 _HELP = {
-    "failover_s": "without a leader or master",
+    "failover_s": "without a leader or master, having had one",
+    "start_s": "without one since it started",
     "lag_bytes": "behind the master",
     "lag_entries": "behind the highest committed index",
     "stall_s": "behind and not moving",

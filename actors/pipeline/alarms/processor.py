@@ -45,16 +45,16 @@ class GroupState:
         for fact in sorted(facts, key=_order):
             yield from begun_anew(fact)
             yield from self.leaders.take(fact)
-            yield from self.failovers.take(fact, limits.failover_us)
+            yield from self.failovers.take(fact, limits)
             self.followers.take(fact)
 
     def pass_time(self, group: str, now_us: int, limits: Limits) -> Iterator[Finding]:
         """All logs are read up to `now_us`."""
-        yield from self.failovers.pass_time(group, now_us, limits.failover_us)
+        yield from self.failovers.pass_time(group, now_us, limits)
         yield from self.followers.pass_time(group, now_us, limits)
 
     def due_us(self, limits: Limits) -> int | None:
-        times = (self.failovers.due_us(limits.failover_us), self.followers.due_us(limits))
+        times = (self.failovers.due_us(limits), self.followers.due_us(limits))
         return min((each for each in times if each is not None), default=None)
 
 
