@@ -2,7 +2,7 @@
 
 One measurement is made in rounds. In each round every contender has its turn, one after the other,
 so that a machine whose speed drifts treats them alike. Medians of the rounds are printed as a table
-with ratios, and each line once more as JSON.
+with ratios, each with the least and the greatest behind it, and each line once more as JSON.
 """
 
 from __future__ import annotations
@@ -91,9 +91,18 @@ class Figures:
         shown = "  ".join(f"{name} {figure:.4g}" for name, figure in figures.items())
         print(f"    {self.title} | {row}: {shown}", file=sys.stderr, flush=True)
 
+    def found(self, row: str, column: str) -> list[float]:
+        """In the order of the rounds."""
+        return [one[column] for one in self.rows.get(row, []) if column in one]
+
     def median(self, row: str, column: str) -> float | None:
-        found = [one[column] for one in self.rows.get(row, []) if column in one]
+        found = self.found(row, column)
         return statistics.median(found) if found else None
+
+    def spread(self, row: str, column: str) -> tuple[float, float] | None:
+        """The least and the greatest; None: there are not two."""
+        found = self.found(row, column)
+        return (min(found), max(found)) if len(found) > 1 else None
 
     def ratio(self, row: str, other: str, column: str) -> float | None:
         """The median over the rounds of row / other, each round by itself."""
@@ -101,24 +110,58 @@ class Figures:
         found = [a[column] / b[column] for a, b in pairs if column in a and b.get(column)]
         return statistics.median(found) if found else None
 
-    def show(self, ratios: Sequence[tuple[str, str, str, str]] = ()) -> None:
-        """Print medians, then ratios: (row, other row, column, what is wanted)."""
+    def cell(self, row: str, column: str) -> str:
+        median, spread = self.median(row, column), self.spread(row, column)
+        if median is None:
+            return ""
+        shown = "" if spread is None else f" ({spread[0]:.3g}-{spread[1]:.3g})"
+        return f"{median:.4g}{shown}"
+
+    def show(
+        self,
+        ratios: Sequence[tuple[str, str, str, str]] = (),
+        floors: Sequence[tuple[str, str, str]] = (),
+    ) -> None:
+        """Print medians, then what was wanted of them.
+
+        Args:
+            ratios: (row, other row, column, what is wanted; "": nothing is).
+            floors: (row, column, what is wanted).
+        """
+        cells = {row: [self.cell(row, name) for name in self.columns] for row in self.rows}
+        widths = [
+            max([12, len(name), *(len(each[at]) for each in cells.values())]) + 2
+            for at, name in enumerate(self.columns)
+        ]
         width = max([len(row) for row in self.rows] + [20])
-        print(f"\n{self.title}")
-        print(" " * width + "".join(f"{name:>14}" for name in self.columns))
+
+        def line(head: str, words: Sequence[str]) -> str:
+            columns = zip(words, widths, strict=True)
+            return f"{head:{width}}" + "".join(f"{word:>{each}}" for word, each in columns)
+
+        print(f"\n{self.title}\n{line('', self.columns)}")
         for row, runs in self.rows.items():
+            print(line(row, cells[row]))
             medians = {name: self.median(row, name) for name in self.columns}
-            cells = ("" if m is None else f"{m:.4g}" for m in medians.values())
-            print(f"{row:{width}}" + "".join(f"{cell:>14}" for cell in cells))
-            line = {"table": self.title, "row": row, "rounds": len(runs), **medians}
-            print("JSON " + json.dumps(line))
+            told = {"table": self.title, "row": row, "rounds": len(runs), **medians}
+            spreads = {name: self.spread(row, name) for name in self.columns}
+            known = {name: spread for name, spread in spreads.items() if spread is not None}
+            print("JSON " + json.dumps({**told, "spread": known}))
         for row, other, column, wanted in ratios:
-            ratio = self.ratio(row, other, column)
-            if ratio is not None:
-                print(f"{row} / {other}, {column}: {ratio:.2f}   (wanted: {wanted})")
-                line = {"table": self.title, "ratio": [row, other, column]}
-                print("JSON " + json.dumps({**line, "median": round(ratio, 3), "wanted": wanted}))
+            self._judge(f"{row} / {other}", [row, other, column], wanted)
+        for row, column, wanted in floors:
+            self._judge(row, [row, column], wanted)
         sys.stdout.flush()
+
+    def _judge(self, what: str, of: list[str], wanted: str) -> None:
+        """A line with a ratio (row, other, column) or a median (row, column); none without it."""
+        found = self.ratio(*of) if len(of) == 3 else self.median(*of)
+        if found is None:
+            return
+        goal = f"   (wanted: {wanted})" if wanted else ""
+        print(f"{what}, {of[-1]}: {found:.2f}{goal}")
+        told = {"table": self.title, "ratio" if len(of) == 3 else "figure": of}
+        print("JSON " + json.dumps({**told, "median": round(found, 3), "wanted": wanted or None}))
 
 
 def show_versions() -> None:

@@ -1,0 +1,30 @@
+"""How the measurements' figures are shown."""
+
+from __future__ import annotations
+
+import pytest
+from bench_kit import Figures
+
+
+def test_figures_show_their_spread_and_their_goals(capsys: pytest.CaptureFixture[str]) -> None:
+    figures = Figures("title", ("k_per_s", "p50_ms"))
+    for rate in (30.0, 10.0, 20.0):
+        figures.add("ours", k_per_s=rate)
+        figures.add("Java", k_per_s=10.0, p50_ms=1.0)
+    figures.add("once", k_per_s=5.0)
+    figures.show(
+        [("ours", "Java", "k_per_s", "at least 2"), ("ours", "once", "k_per_s", "")],
+        [("ours", "k_per_s", "at least 250"), ("nobody", "k_per_s", "at least 1")],
+    )
+    lines = [line for line in capsys.readouterr().out.splitlines() if line[:4] not in ("JSON", "")]
+    assert [" ".join(line.split()) for line in lines] == [
+        "title",
+        "k_per_s p50_ms",
+        "ours 20 (10-30)",
+        "Java 10 (10-10) 1 (1-1)",
+        "once 5",
+        "ours / Java, k_per_s: 2.00 (wanted: at least 2)",
+        "ours / once, k_per_s: 6.00",
+        "ours, k_per_s: 20.00 (wanted: at least 250)",
+    ]
+    assert len({len(line) for line in lines[2:4]}) == 1, "columns stand below each other"
