@@ -1,11 +1,14 @@
-/* The bare cost of one append with one sender and two copies: one TCP round trip on loopback, and
- * the writes and syncs that it needs. bench_appends.py compiles it with cc.
+/* The bare cost of one append with one sender: TCP round trips on loopback, and the writes and syncs
+ * that it needs. bench_appends.py and bench_ledger.py compile it with cc.
  *
- *   roundtrip FOLDER COUNT SIZE written|synced
+ *   roundtrip FOLDER COUNT SIZE written|synced [relayed]
  *
  * Again and again: the master writes SIZE bytes, syncs them if asked, sends them; the slave writes
  * and syncs them and answers 8 bytes. Prints p50 and p99 in ms. Files have their full size and
  * their blocks before, as ours.
+ *
+ * relayed: two round trips and one sync. The first process is a client, which keeps nothing; one
+ * between the two hands on what it is sent and its answer, as a leader does that syncs meanwhile.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -52,13 +55,44 @@ static int by_value(const void *a, const void *b) {
     return difference < 0 ? -1 : difference > 0;
 }
 
-static void follow(int port, const char *folder, int count, int size) {
-    int file = log_file(folder, "slave", (off_t)count * size), one = 1;
-    int link = socket(AF_INET, SOCK_STREAM, 0);
+/* A listener on a port of its own, which is put into `port`. */
+static int listening(int *port) {
+    struct sockaddr_in own = {.sin_family = AF_INET};
+    socklen_t length = sizeof own;
+    own.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    need(bind(listener, (struct sockaddr *)&own, sizeof own) == 0, "bind");
+    need(listen(listener, 1) == 0, "listen");
+    getsockname(listener, (struct sockaddr *)&own, &length);
+    *port = ntohs(own.sin_port);
+    return listener;
+}
+
+static int accepted(int listener) {
+    int link = accept(listener, NULL, NULL), one = 1;
+    need(link >= 0, "accept");
+    setsockopt(link, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    return link;
+}
+
+static int connected(int port) {
+    int link = socket(AF_INET, SOCK_STREAM, 0), one = 1;
     struct sockaddr_in peer = {.sin_family = AF_INET, .sin_port = htons(port)};
     peer.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     need(connect(link, (struct sockaddr *)&peer, sizeof peer) == 0, "connect");
     setsockopt(link, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    return link;
+}
+
+/* Sends all of `data` and waits for the answer to it. */
+static void ask(int link, const char *data, int size) {
+    char answer[8];
+    need(send(link, data, size, 0) == size, "send");
+    need(recv(link, answer, 8, MSG_WAITALL) == 8, "recv");
+}
+
+static void follow(int port, const char *folder, int count, int size) {
+    int file = log_file(folder, "slave", (off_t)count * size), link = connected(port);
     char *data = malloc(size), answer[8] = {0};
     for (int i = 0; i < count; i++) {
         need(recv(link, data, size, MSG_WAITALL) == size, "recv");
@@ -68,32 +102,37 @@ static void follow(int port, const char *folder, int count, int size) {
     _exit(0);
 }
 
+static void relay(int port, const char *folder, int count, int size) {
+    int next_port, listener = listening(&next_port), link = connected(port);
+    if (fork() == 0) follow(next_port, folder, count, size);
+    int next = accepted(listener);
+    char *data = malloc(size), answer[8] = {0};
+    for (int i = 0; i < count; i++) {
+        need(recv(link, data, size, MSG_WAITALL) == size, "recv");
+        ask(next, data, size);
+        need(send(link, answer, 8, 0) == 8, "send");
+    }
+    wait(NULL);
+    _exit(0);
+}
+
 int main(int words, char **word) {
-    if (words != 5) {
-        fprintf(stderr, "roundtrip FOLDER COUNT SIZE written|synced\n");
+    int relayed = words == 6 && strcmp(word[5], "relayed") == 0;
+    if (words != 5 && !relayed) {
+        fprintf(stderr, "roundtrip FOLDER COUNT SIZE written|synced [relayed]\n");
         return 2;
     }
-    int count = atoi(word[2]), size = atoi(word[3]), one = 1;
+    int count = atoi(word[2]), size = atoi(word[3]), port, listener = listening(&port);
     synced = strcmp(word[4], "synced") == 0;
-    struct sockaddr_in own = {.sin_family = AF_INET};
-    socklen_t length = sizeof own;
-    own.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    int listener = socket(AF_INET, SOCK_STREAM, 0);
-    need(bind(listener, (struct sockaddr *)&own, sizeof own) == 0, "bind");
-    need(listen(listener, 1) == 0, "listen");
-    getsockname(listener, (struct sockaddr *)&own, &length);
-    if (fork() == 0) follow(ntohs(own.sin_port), word[1], count, size);
-    int link = accept(listener, NULL, NULL);
-    need(link >= 0, "accept");
-    setsockopt(link, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    int file = log_file(word[1], "master", (off_t)count * size);
-    char *data = calloc(1, size), answer[8];
+    if (fork() == 0) (relayed ? relay : follow)(port, word[1], count, size);
+    int link = accepted(listener);
+    int file = relayed ? -1 : log_file(word[1], "master", (off_t)count * size);
+    char *data = calloc(1, size);
     double *took = calloc(count, sizeof *took);
     for (int i = 0; i < count; i++) {
         double began = now();
-        put(file, data, size, (off_t)i * size);
-        need(send(link, data, size, 0) == size, "send");
-        need(recv(link, answer, 8, MSG_WAITALL) == 8, "recv");
+        if (!relayed) put(file, data, size, (off_t)i * size);
+        ask(link, data, size);
         took[i] = now() - began;
     }
     wait(NULL);
