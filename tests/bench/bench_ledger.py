@@ -1,54 +1,67 @@
 """DLedger groups of three processes: ours, real DLedger 0.3.1.2 nodes, and other Raft libraries.
 
-    python tests/bench/bench_ledger.py                           # ours alone, some two minutes
+    python tests/bench/bench_ledger.py                           # ours alone, some three minutes
     python tests/bench/bench_ledger.py --java --rounds 3
+    python tests/bench/bench_ledger.py --java --parts kill --heartbeat 2.0,0.5
     python tests/bench/bench_ledger.py --java --memory --rivals --parts appends   # beside all
 
-Appends of one entry of 256 B, so many outstanding. `ours`: tasks inside the leader's process; for
-`producer` one task that sends entry by entry through an appender, for `pipelined 128` through one
-that has room for so many. `ours, wire` and `Java`: one connection of one client, which is the same
-program for both (APPEND, code 50001).
+Appends of one entry of 256 B, so many outstanding. Inside the leader's process: `ours`, tasks that
+each wait for their answer; `ours, pipelined`, one task with an appender that has room for so many;
+`Java, inside`, one thread and the futures of handleAppend. From another process: `ours, client`,
+the same tasks and appender over our API socket; `ours, wire` and `Java`: one connection of one
+client, which is the same program for both (APPEND, code 50001). `producer`: one task whose appender
+has the room that it has by default.
 
 `synced`: our members sync before they vouch; `written`: they do not. Java never does: it syncs
 every 10 ms behind its answers, the same in both tables. `batch`: enableBatchPush; `memory`:
-DLedger's memory store, only in the appends.
+DLedger's memory store, only in the appends that are `written`, begun again for each table, for it
+never frees anything. `bare` is roundtrip.c: two TCP round trips and one sync, in C.
 
 Rivals, only in the appends: PySyncObj and hashicorp/raft with callers inside the leader's process,
 as `ours`; etcd with its own client over one connection, as `ours, wire`. A line says of each what
 it syncs. PySyncObj is in the extra `bench`; the other two are built here, which takes Go 1.26 and,
-the first time, some minutes. Who is missing is left out. All of the third line above: 25 minutes.
+the first time, some minutes. Who is missing is left out. All of the fourth line above: 28 minutes.
 
-leader_us and follower_us are processor time for one append, all threads, of the process that leads
-and of one that follows; with `ours` the callers are part of the leader. Java groups stand still
-(SIGSTOP) while another group has its turn. A group whose members do not come to one log within a
-minute is left out from there on, with a line.
+leader_us, follower_us and client_us are processor time for one append, all threads, of the process
+that leads, of one that follows and of a client of its own. A client is the limit where that times
+k_per_s comes near to a core, 1000; callers inside are part of the leader. A table says what idle
+groups cost; those above some 3 % stand still (SIGSTOP) while another has its turn. Each is loaded
+for a second before the rounds of each table, Java for 5 s at first. A group whose members do not
+come to one log within a minute is left out from there on, with a line.
 
-Catch-up: a follower whose store was deleted, entries of 256 B, MB/s of entries as stored, from its
-first entry to the last one; `missing` ones did not come within a minute. Logs below 300 MiB: a peer
-that is further behind gets 20 MiB a second of it, ours and Java's alike. Kill: from kill -9 of the
-leader to the end of the next append of a client that asks the others in turn, with the same timers
-for all.
+Catch-up: a follower whose store was deleted, entries of 256 B, MB/s of entries as stored, from the
+first entry that it vouches for to the last one: synced, if ours are, in Java's memory or page cache
+always; `missing` ones did not come within a minute. Logs below 300 MiB: a peer that is further
+behind gets 20 MiB a second of it, ours and Java's alike. Kill: from kill -9 of the leader to the
+end of the next append of a client that asks the others in turn, with the same timers for all.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-from bench_kit import Figures, arguments, bytes_of, list_of, settle, show_versions, workplace
+import bench_ledger_goals as goals
+from bench_kit import Figures, arguments, bytes_of, list_of, show_versions, workplace
+from bench_ledger_appends import (
+    ENTRY_BYTES,
+    PRODUCER,
+    Appends,
+    Shape,
+    bare_cost,
+    shape_of,
+    turn_of,
+)
 from bench_ledger_groups import VERSION, Group, JavaGroup, OurGroup
 from bench_ledger_rivals import LIBRARIES, RIVALS, RivalGroup, built, chosen, what_is_missing
-from interop_processes import PeerFailed, Processes
+from interop_processes import Processes
 
 from wire.dledger_entry import ENTRY_HEAD_BYTES
 
-ENTRY_BYTES = 256
-SHAPES = ("1", "16", "128", "1024", "pipelined 128", "pipelined 1024", "producer")
+SHAPES: tuple[Shape, ...] = (1, 16, 128, 1024, PRODUCER)
 PARTS = ("appends", "catchup", "kill")
-COLUMNS = ("k_per_s", "p50_ms", "p99_ms", "leader_us", "follower_us", "refused")
 FILL_OUTSTANDING = 1024
 FILL_S = 2.0
 HEARTBEAT_S = 0.5
@@ -59,7 +72,6 @@ JAVA_GROUPS: dict[str, dict[str, object]] = {
 }
 MEMORY_GROUPS = {f"{name}, memory": {**s, "storeType": "MEMORY"} for name, s in JAVA_GROUPS.items()}
 Place = tuple[Path, Processes]
-Run = Callable[[str], dict[str, float]]
 
 
 def hosts(prefix: str, number: int) -> list[str]:
@@ -67,9 +79,14 @@ def hosts(prefix: str, number: int) -> list[str]:
     return [f"{prefix}.{number * 3 + member + 1}" for member in range(3)]
 
 
-def groups(given: argparse.Namespace, place: Place, part: str, durability: str) -> dict[str, Group]:
+def groups(
+    given: argparse.Namespace,
+    place: Place,
+    part: str,
+    durability: str,
+    heartbeat_s: float = goals.DEFAULT_HEARTBEAT_S,
+) -> dict[str, Group]:
     """Those that take part, started, each with a leader."""
-    heartbeat_s = HEARTBEAT_S if part == "kill" else 2.0
     beside = part == "appends"
     folder, processes = place
     found: dict[str, Group] = {}
@@ -84,7 +101,8 @@ def groups(given: argparse.Namespace, place: Place, part: str, durability: str) 
         found[name].rest()
 
     start("ours", OurGroup.make, durability=durability, heartbeat_interval_s=heartbeat_s)
-    java = (JAVA_GROUPS if given.java else {}) | (MEMORY_GROUPS if given.memory and beside else {})
+    memory = given.memory and beside and durability == "written"
+    java = (JAVA_GROUPS if given.java else {}) | (MEMORY_GROUPS if memory else {})
     for name, settings in java.items():
         beat = {"heartBeatTimeIntervalMs": round(heartbeat_s * 1000)}
         start(name, JavaGroup.make, **settings, **beat)
@@ -93,63 +111,11 @@ def groups(given: argparse.Namespace, place: Place, part: str, durability: str) 
     return found
 
 
-@contextlib.contextmanager
-def turn_of(group: Group) -> Iterator[None]:
-    group.wake()
-    settle()
-    yield
-    group.rest()
-
-
-def runs_of(found: dict[str, Group], seconds: float) -> dict[str, Run]:
-    def inside(shape: str) -> dict[str, float]:
-        ours = found["ours"]
-        assert isinstance(ours, OurGroup)
-        if not shape.isdigit():
-            outstanding = [int(word) for word in shape.split()[1:]] or [None]
-            return ours.inside(
-                "producer", seconds=seconds, size=ENTRY_BYTES, outstanding=outstanding[0]
-            )
-        return ours.inside("tasks", count=int(shape), batch=1, seconds=seconds, size=ENTRY_BYTES)
-
-    def wire(group: Group) -> Run:
-        return lambda shape: group.load(int(shape), seconds, ENTRY_BYTES)
-
-    runs = {"ours": inside, "ours, wire": wire(found["ours"])}
-    return runs | {name: wire(group) for name, group in found.items() if name != "ours"}
-
-
-def appends(found: dict[str, Group], how: str, shapes: list[str], rounds: int, s: float) -> None:
-    runs = runs_of(found, s)
-    for group in found.values():
-        if isinstance(group, JavaGroup):
-            with turn_of(group):
-                group.load(16, 5.0, ENTRY_BYTES)  # Java gets faster with time
-    for shape in shapes:
-        what = f"{shape} outstanding" if shape.isdigit() else f"one {shape} task"
-        figures = Figures(f"ledger appends, {how}, {what}", COLUMNS)
-        for _ in range(rounds):
-            for name, run in list(runs.items()):
-                if not shape.isdigit() and name != "ours":
-                    continue
-                try:
-                    with turn_of(found.get(name, found["ours"])):
-                        figures.add(name, **run(shape))
-                except PeerFailed as failed:
-                    if name not in found or name == "ours":
-                        raise
-                    show_lost(name, failed)
-                    found.pop(name).stop()
-                    del runs[name]
-        ours = ("ours", "ours, wire")
-        figures.show([(a, b, "k_per_s", "at least 1") for a in ours for b in found if b != "ours"])
-
-
-def show_lost(name: str, why: PeerFailed) -> None:
-    """Followers of a Java group without a file can stay behind for good: the others go on."""
-    told = str(why).splitlines()[0]
-    print(f"{name} left out from here on: {told}")
-    print("JSON " + json.dumps({"row": name, "left out": told}), flush=True)
+def appends(given: argparse.Namespace, found: dict[str, Group], how: str, folder: Path) -> None:
+    tables = Appends(found, how, bare_cost(folder, how))
+    tables.begin()
+    for shape in given.shapes:
+        tables.table(shape, given.rounds, given.seconds)
 
 
 def catch_ups(found: dict[str, Group], how: str, size_bytes: int, rounds: int) -> None:
@@ -168,16 +134,17 @@ def catch_ups(found: dict[str, Group], how: str, size_bytes: int, rounds: int) -
             if run["missing"]:
                 group.stop()
                 del found[name]
-    figures.show([("ours", name, "MB_per_s", "at least 1") for name in JAVA_GROUPS])
+    figures.show(goals.of_catch_up())
 
 
-def kills(found: dict[str, Group], how: str, rounds: int) -> None:
-    figures = Figures(f"ledger, kill -9 of the leader to the next append, {how}", ("seconds",))
+def kills(found: dict[str, Group], how: str, rounds: int, heartbeat_s: float) -> None:
+    what = f"{how}, heartbeats every {heartbeat_s:g} s"
+    figures = Figures(f"ledger, kill -9 of the leader to the next append, {what}", ("seconds",))
     for _ in range(rounds):
         for name, group in found.items():
             with turn_of(group):
                 figures.add(name, seconds=group.fail_over())
-    figures.show([("ours", name, "seconds", "at most 1") for name in JAVA_GROUPS])
+    figures.show(goals.of_kills(heartbeat_s))
 
 
 def libraries(text: str) -> list[str]:
@@ -202,21 +169,28 @@ def show_notes(libraries: list[str]) -> None:
             print("JSON " + json.dumps({"row": row, "note": rival.note}), flush=True)
 
 
-def main() -> None:
-    parser = arguments(__doc__)
-    parser.add_argument("--parts", type=list_of(str), default=[*PARTS], help=", ".join(PARTS))
-    parser.add_argument("--shapes", type=list_of(str), default=[*SHAPES])
-    parser.add_argument("--durability", type=list_of(str), default=["synced", "written"])
-    parser.add_argument("--seconds", type=float, default=1.5, help="of each measurement")
-    parser.add_argument("--bytes", type=bytes_of, default=64_000_000, help="of the catch-up")
-    parser.add_argument("--java", action="store_true", help=f"with DLedger {VERSION} nodes")
-    parser.add_argument(
+def parser() -> argparse.ArgumentParser:
+    found = arguments(__doc__)
+    found.add_argument("--parts", type=list_of(str), default=[*PARTS], help=", ".join(PARTS))
+    found.add_argument("--shapes", type=list_of(shape_of), default=[*SHAPES])
+    found.add_argument("--durability", type=list_of(str), default=["synced", "written"])
+    found.add_argument("--seconds", type=float, default=1.0, help="of each measurement")
+    found.add_argument("--bytes", type=bytes_of, default=64_000_000, help="of the catch-up")
+    found.add_argument(
+        "--heartbeat",
+        type=list_of(float),
+        default=[HEARTBEAT_S],
+        help=f"seconds between those of the leaders to be killed; {goals.DEFAULT_HEARTBEAT_S} is "
+        "everybody's default",
+    )
+    found.add_argument("--java", action="store_true", help=f"with DLedger {VERSION} nodes")
+    found.add_argument(
         "--memory",
         action="store_true",
         help=f"with DLedger {VERSION} nodes that keep all in memory",
     )
     all_of_them = ",".join(LIBRARIES)
-    parser.add_argument(
+    found.add_argument(
         "--rivals",
         nargs="?",
         const=all_of_them,
@@ -224,22 +198,33 @@ def main() -> None:
         type=libraries,
         help=f"with other Raft libraries: {all_of_them}",
     )
-    given = parser.parse_args()
+    return found
+
+
+def measure(given: argparse.Namespace, part: str, how: str) -> None:
+    """In groups of its own, with logs as long as it makes them."""
+    for heartbeat_s in given.heartbeat if part == "kill" else [goals.DEFAULT_HEARTBEAT_S]:
+        with workplace(given.folder) as place:
+            found = groups(given, place, part, how, heartbeat_s)
+            match part:
+                case "appends":
+                    appends(given, found, how, place[0])
+                case "catchup":
+                    catch_ups(found, how, given.bytes, given.rounds)
+                case "kill":
+                    kills(found, how, given.rounds, heartbeat_s)
+
+
+def main() -> None:
+    reader = parser()
+    given = reader.parse_args()
     if unknown := set(given.parts) - set(PARTS):
-        parser.error(f"unknown parts: {', '.join(sorted(unknown))}")
+        reader.error(f"unknown parts: {', '.join(sorted(unknown))}")
     show_versions()
     show_notes(given.rivals)
     for how in given.durability:
-        for part in given.parts:  # in groups of its own, with logs as long as it makes them
-            with workplace(given.folder) as place:
-                found = groups(given, place, part, how)
-                match part:
-                    case "appends":
-                        appends(found, how, given.shapes, given.rounds, given.seconds)
-                    case "catchup":
-                        catch_ups(found, how, given.bytes, given.rounds)
-                    case "kill":
-                        kills(found, how, given.rounds)
+        for part in given.parts:
+            measure(given, part, how)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,11 @@
     python tests/bench/bench_ledger_growth.py --java --rounds 3  # sizes also of DLedger 0.3.1.2
     python tests/bench/bench_ledger_growth.py --parts log --entries 10000000 --record 1KB
 
-`sizes` and `members`: appends of one entry, so many outstanding; of our groups by tasks inside the
-leader's process, of Java's by one connection of one client. MB_per_s is of bodies.
+`sizes` and `members`: appends of one entry, so many outstanding. MB_per_s is of bodies. Rows are
+those of `bench_ledger.py`: callers inside the leader's process, or one connection of one client,
+the same for ours and for Java's with batch push. The groups stand side by side and have their turns
+in each round, after 5 s of load for every size. Ours sync, or not, as the title says; Java's sync
+every 10 ms behind their answers.
 
 `log`: one producer fills the group of three. A row for each tenth of the entries says how fast that
 was; the last row is 128 tasks on the full log. Then a follower is stopped in order and started,
@@ -21,8 +24,8 @@ import argparse
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
+import bench_ledger_goals as goals
 from bench_kit import (
     Figures,
     arguments,
@@ -32,11 +35,14 @@ from bench_kit import (
     show_versions,
     workplace,
 )
+from bench_ledger_appends import FIRST_S, rows_of, turn_of
 from bench_ledger_groups import VERSION, Group, JavaGroup, OurGroup
-from interop_processes import Processes
 
 PARTS = ("sizes", "members", "log")
-COLUMNS = ("k_per_s", "MB_per_s", "p50_ms", "p99_ms", "leader_us", "follower_us")
+COLUMNS = ("k_per_s", "MB_per_s", "p50_ms", "p99_ms", "leader_us", "follower_us", "client_us")
+OUR_WIRE = "ours, wire"
+JAVA = "Java, batch"
+SIZE_ROWS = ("ours", OUR_WIRE, "Java, inside, batch", JAVA)
 TENTHS = 10
 FILL_S = 2.0
 FULL_TASKS = 128
@@ -47,46 +53,69 @@ def hosts(prefix: str, first: int, count: int) -> list[str]:
 
 
 @contextmanager
-def group_of(
-    given: argparse.Namespace, count: int, durability: str, java: bool = False
-) -> Iterator[Group]:
-    """A started group of so many members, gone after the block."""
+def group_of(given: argparse.Namespace, count: int, durability: str) -> Iterator[OurGroup]:
+    """A started group of ours with so many members, gone after the block."""
     with workplace(given.folder) as (folder, processes):
-        made = _java if java else _ours
-        group = made(processes, folder / "group", hosts(given.host, 1, count), durability)
+        at = hosts(given.host, 1, count)
+        group = OurGroup.make(processes, folder / "group", at, durability=durability)
         group.start_all()
         yield group
 
 
-def _ours(processes: Processes, folder: Path, at: list[str], durability: str) -> Group:
-    return OurGroup.make(processes, folder, at, durability=durability)
+@contextmanager
+def groups(given: argparse.Namespace, durability: str) -> Iterator[dict[str, Group]]:
+    """Started groups of three, ours and Java's, gone after the block."""
+    with workplace(given.folder) as (folder, processes):
+        at = hosts(given.host, 1, 3)
+        found: dict[str, Group] = {
+            "ours": OurGroup.make(processes, folder / "ours", at, durability=durability)
+        }
+        found["ours"].start_all()
+        if given.java:  # once ours have their ports
+            at = hosts(given.host, 4, 3)
+            java = JavaGroup.make(processes, folder / "java", at, enableBatchPush="true")
+            java.start_all()
+            java.rest()
+            found[JAVA] = java
+        yield found
 
 
-def _java(processes: Processes, folder: Path, at: list[str], _durability: str) -> Group:
-    return JavaGroup.make(processes, folder, at, enableBatchPush="true")
-
-
-def load(group: Group, tasks: int, seconds: float, size: int) -> dict[str, float]:
-    """One measurement, a row of COLUMNS."""
-    settle()
-    if isinstance(group, OurGroup):
-        run = group.inside("tasks", count=tasks, batch=1, seconds=seconds, size=size)
-    else:
-        run = group.load(tasks, seconds, size)
+def with_bodies(run: dict[str, float], size: int) -> dict[str, float]:
     return run | {"MB_per_s": run["k_per_s"] * size / 1e3}
+
+
+def load(group: OurGroup, tasks: int, seconds: float, size: int) -> dict[str, float]:
+    """One measurement inside the leader, a row of COLUMNS."""
+    settle()
+    run = group.inside("tasks", count=tasks, batch=1, seconds=seconds, size=size)
+    return with_bodies(run, size)
 
 
 def sizes(given: argparse.Namespace, how: str) -> None:
     for tasks in given.tasks:
-        figures = Figures(f"ledger, three members, {how}, {tasks} outstanding", COLUMNS)
-        for java in (False, True) if given.java else (False,):
-            with group_of(given, 3, how, java) as group:
-                load(group, tasks, given.seconds, given.sizes[0])  # Java gets faster with time
-                for _ in range(given.rounds):
-                    for size in given.sizes:
-                        row = f"{'Java' if java else 'ours'}, {size:,} B"
-                        figures.add(row, **load(group, tasks, given.seconds, size))
-        figures.show()
+        with groups(given, how) as found:
+            title = f"ledger, three members, ours {how}, {tasks} outstanding"
+            figures = Figures(title, COLUMNS)
+            for size in given.sizes:
+                measure_size(found, figures, given, tasks, size)
+            wire = [(f"{OUR_WIRE}, {size:,} B", f"{JAVA}, {size:,} B") for size in given.sizes]
+            wanted = goals.WIRE if how == "written" else ""
+            figures.show([(*pair, "k_per_s", wanted) for pair in wire])
+
+
+def measure_size(
+    found: dict[str, Group], figures: Figures, given: argparse.Namespace, tasks: int, size: int
+) -> None:
+    """Everyone's turn in each round, after a first one that does not count."""
+    rows = {name: row for name, row in rows_of(found, size).items() if name in SIZE_ROWS}
+    for row in rows.values():
+        with turn_of(found[row.group]):
+            row.run(tasks, FIRST_S)
+    for _ in range(given.rounds):
+        for name, row in rows.items():
+            with turn_of(found[row.group]):
+                run = row.run(tasks, given.seconds)
+            figures.add(f"{name}, {size:,} B", **with_bodies(run, size))
 
 
 def members(given: argparse.Namespace, how: str) -> None:
@@ -94,6 +123,7 @@ def members(given: argparse.Namespace, how: str) -> None:
         figures = Figures(f"ledger, 256 B, {how}, {tasks} outstanding", COLUMNS)
         for count in given.members:
             with group_of(given, count, how) as group:
+                load(group, tasks, FIRST_S, 256)
                 for _ in range(given.rounds):
                     figures.add(f"{count} members", **load(group, tasks, given.seconds, 256))
         figures.show()
@@ -137,7 +167,6 @@ def restart(group: OurGroup, name: str, *, in_order: bool) -> dict[str, float]:
 def log(given: argparse.Namespace, how: str) -> None:
     size = given.record
     with group_of(given, 3, how) as group:
-        assert isinstance(group, OurGroup)
         figures = Figures(f"ledger, {given.entries:,} entries of {size:,} B, {how}", COLUMNS)
         fill(group, given.entries, size, figures)
         figures.add(f"{FULL_TASKS} tasks then", **load(group, FULL_TASKS, given.seconds, size))

@@ -17,7 +17,7 @@ from typing import Any
 
 import attrs
 from bench_kit import HERE
-from bench_ledger_groups import START_TIMEOUT_S, Group, named
+from bench_ledger_groups import START_TIMEOUT_S, Group, named, processor_s
 from interop_processes import Process, Processes, free_ports, wait_for
 
 BUILD_TIMEOUT_S = 1200.0
@@ -87,6 +87,7 @@ class Rival:
         words: of a member's command line.
         outside: the load comes over a client's connection, from a process of its own; otherwise it
             runs inside the leader's process, as that of `ours`.
+        rests: see `Group`.
     """
 
     library: str
@@ -94,6 +95,7 @@ class Rival:
     note: str
     words: Callable[[Place], Words]
     outside: bool = False
+    rests: bool = False
 
     @property
     def go(self) -> bool:
@@ -102,13 +104,21 @@ class Rival:
 
 GO_LIBRARIES = ("hashicorp", "etcd")
 BOTH = frozenset({"synced", "written"})
-UNSYNCED = "its journal is a mapped file that it never flushes, the same in both tables"
+WRITTEN = frozenset({"written"})
+UNSYNCED = "its journal is a mapped file that it never flushes"
 RIVALS = {
     "PySyncObj": Rival(
-        "pysyncobj", BOTH, f"0.3.17, its defaults: {UNSYNCED}", pysyncobj_words("batch")
+        "pysyncobj", WRITTEN, f"0.3.17, its defaults: {UNSYNCED}", pysyncobj_words("batch")
     ),
     "PySyncObj, at once": Rival(
-        "pysyncobj", BOTH, f"appendEntriesUseBatch=False: {UNSYNCED}", pysyncobj_words("at-once")
+        "pysyncobj", WRITTEN, f"appendEntriesUseBatch=False: {UNSYNCED}", pysyncobj_words("at-once")
+    ),
+    "PySyncObj, tuned": Rival(
+        "pysyncobj",
+        WRITTEN,
+        "no journal, all in memory; appendEntriesPeriod 2 ms, messages of 1 MiB",
+        pysyncobj_words("tuned"),
+        rests=True,
     ),
     "hashicorp, wal": Rival(
         "hashicorp",
@@ -129,6 +139,7 @@ RIVALS = {
         "too; written: UnsafeNoFsync",
         etcd_words,
         outside=True,
+        rests=True,  # it counts ticks, so it holds no election afterwards
     ),
 }
 LIBRARIES = tuple(dict.fromkeys(rival.library for rival in RIVALS.values()))
@@ -206,7 +217,9 @@ class RivalGroup(Group):
         hosts = list(hosts)
         port = free_ports(1, hosts=hosts)
         addresses = {name: (host, port) for name, host in named(hosts).items()}
-        return cls(processes, folder, addresses, rival, programs, durability, port + 1)
+        group = cls(processes, folder, addresses, rival, programs, durability, port + 1)
+        group.rests = rival.rests
+        return group
 
     def start(self, name: str) -> None:
         addresses = {peer: f"{host}:{port}" for peer, (host, port) in self.addresses.items()}
@@ -259,4 +272,7 @@ class RivalGroup(Group):
 
     def load(self, count: int, seconds: float, size: int) -> dict[str, float]:
         source = self.source()
-        return self.measured(lambda: asked(source, "load", count=count, seconds=seconds, size=size))
+        return self.measured(
+            lambda: asked(source, "load", count=count, seconds=seconds, size=size),
+            (lambda: processor_s(source)) if self.rival.outside else None,
+        )

@@ -19,7 +19,7 @@ from wire.dledger_rpc import (
     encode_body,
     request_code_of,
 )
-from wire.remoting import NEED_DATA, Decoder, Frame, Header, encode_frame
+from wire.remoting import Decoder, Frame, Header, encode_frame
 
 WARM_UP_S = 0.5
 TIMEOUT_S = 10.0
@@ -70,9 +70,8 @@ class WireClient:
             data = self.sock.recv(RECEIVE_BYTES)
             if not data:
                 raise ConnectionError(f"{self.member} closed the connection")
-            self.decoder.receive_data(data)
-            while (frame := self.decoder.next_frame()) is not NEED_DATA:
-                found.append(frame)  # type: ignore[arg-type]
+            found, wrong = self.decoder.decode(data)
+            assert wrong is None, wrong
         return found
 
     def call(self, request: Request) -> Any:

@@ -1,8 +1,9 @@
-"""One PySyncObj member: `rival_pysyncobj.py OWN JOURNAL batch|at-once ADDRESS...`.
+"""One PySyncObj member: `rival_pysyncobj.py OWN JOURNAL batch|at-once|tuned ADDRESS...`.
 
 Its settings as they are, but for log compaction, which never begins here: the other groups that are
 measured do not compact either. `batch` is its default: entries leave every 100 ms at the latest, or
-with an answer; `at-once` sends each as it comes (appendEntriesUseBatch=False).
+with an answer; `at-once` sends each as it comes (appendEntriesUseBatch=False). `tuned` sends what
+came every few milliseconds, in large messages, and has no journal: all is in memory.
 
 The journal is a mapped file that PySyncObj 0.3.17 never flushes while it runs (journal.py,
 syncobj.py): a member vouches for what is in its page cache.
@@ -29,6 +30,19 @@ from bench_load import WARM_UP_S
 ENTRIES_MAX = 1 << 40
 SECONDS_MAX = 10**9
 END_TIMEOUT_S = 30.0
+SETTINGS: dict[str, dict[str, Any]] = {
+    "batch": {},
+    "at-once": {"appendEntriesUseBatch": False},
+    "tuned": {
+        "autoTickPeriod": 0.002,
+        "appendEntriesPeriod": 0.002,
+        "appendEntriesBatchSizeBytes": 1 << 20,
+        "sendBufferSize": 1 << 20,
+        "recvBufferSize": 1 << 20,
+        "connectionTimeout": 3600.0,  # it stands still while others have their turns
+    },
+}
+"""How it is set up beside its defaults."""
 Answered = Callable[[bool], None]
 
 
@@ -101,10 +115,10 @@ def opened(own: str, journal: str, how: str, addresses: list[str]) -> Any:
 
     settings = pysyncobj.SyncObjConf(
         bindAddress=own,  # by default its port is taken on all of the machine's addresses
-        journalFile=journal,
-        appendEntriesUseBatch=how == "batch",
+        journalFile=None if how == "tuned" else journal,
         logCompactionMinEntries=ENTRIES_MAX,
         logCompactionMinTime=SECONDS_MAX,
+        **SETTINGS[how],
     )
     return Ledger(own, [each for each in addresses if each != own], settings)
 

@@ -14,8 +14,8 @@ import pytest
 from bench_kit import Figures, workplace
 from bench_ledger_rivals import LIBRARIES, RIVALS, Place, Rival, RivalGroup, chosen
 from bench_load import WARM_UP_S
-from interop_processes import PeerFailed, Processes
-from rival_pysyncobj import Answered, Window
+from interop_processes import Processes
+from rival_pysyncobj import SETTINGS, Answered, Window
 
 ADDRESSES = {"n0": "127.0.1.1:7000", "n1": "127.0.1.2:7000", "n2": "127.0.1.3:7000"}
 FAKE = """\
@@ -96,8 +96,10 @@ def test_a_window_in_which_all_is_refused_has_no_latencies() -> None:
 
 
 def test_each_stands_in_the_tables_of_what_it_syncs() -> None:
-    assert list(chosen(LIBRARIES, "synced")) == list(RIVALS)
-    assert set(RIVALS) - set(chosen(LIBRARIES, "written")) == {"hashicorp, wal"}
+    synced, written = (set(chosen(LIBRARIES, how)) for how in ("synced", "written"))
+    assert synced | written == set(RIVALS)
+    assert synced - written == {"hashicorp, wal"}
+    assert written - synced == {"PySyncObj", "PySyncObj, at once", "PySyncObj, tuned"}
     assert list(chosen(["etcd"], "written")) == ["etcd, wire"]
     assert chosen([], "synced") == {}
 
@@ -110,8 +112,10 @@ def test_the_command_lines(durability: str) -> None:
         for row, rival in chosen(LIBRARIES, durability).items()
     }
     own, everyone = ADDRESSES["n1"], list(ADDRESSES.values())
-    for row, how in (("PySyncObj", "batch"), ("PySyncObj, at once", "at-once")):
-        assert lines[row][2:] == [own, "/f/n1/journal", how, *everyone]
+    if durability == "written":
+        for row, how in (("", "batch"), (", at once", "at-once"), (", tuned", "tuned")):
+            assert lines[f"PySyncObj{row}"][2:] == [own, "/f/n1/journal", how, *everyone]
+            assert how in SETTINGS
     bolt = {"synced": "bolt", "written": "bolt-nosync"}[durability]
     assert lines["hashicorp, bolt"] == ["/p/hashicorp", own, "/f/n1", bolt, *everyone]
     if durability == "synced":
@@ -194,47 +198,9 @@ def test_the_load_runs_where_it_belongs(outside: bool, place: tuple[Path, Proces
     words = 3 if outside else 2  # "client" and an address, or the member's name
     assert found["k_per_s"] == words
     assert found["leader_us"] >= 0.0
+    assert ("client_us" in found) == outside
     assert len(processes.started) == 3 + outside
-    table = Figures("appends", bench_ledger.COLUMNS)
+    table = Figures("appends", ("k_per_s",))
     table.add("ours", k_per_s=6.0)
     table.add("other", **found)
     assert table.ratio("ours", "other", "k_per_s") == 6.0 / words
-
-
-def test_a_group_that_falls_apart_is_left_out_and_the_others_go_on(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    class Fake:
-        stopped = 0
-        wakes = 0
-
-        def __init__(self, fails_at: int = 0) -> None:
-            self.fails_at = fails_at
-
-        def wake(self) -> None:
-            self.wakes += 1
-            if self.wakes == self.fails_at:
-                raise PeerFailed("did not see all of the log everywhere\nits log")
-
-        def rest(self) -> None:
-            pass
-
-        def stop(self) -> None:
-            self.stopped += 1
-
-    found = {"ours": Fake(), "Java, memory": Fake(fails_at=2), "Java": Fake()}
-    groups = dict(found)
-    monkeypatch.setattr(bench_ledger, "settle", lambda: None)
-    monkeypatch.setattr(
-        bench_ledger, "runs_of", lambda *_: {name: lambda _: {"k_per_s": 2.0} for name in groups}
-    )
-    bench_ledger.appends(found, "synced", ["16"], 3, 0.0)  # type: ignore[arg-type]
-    assert list(found) == ["ours", "Java"]
-    assert {name: one.wakes for name, one in groups.items()} == {
-        "ours": 3,
-        "Java, memory": 2,
-        "Java": 3,
-    }
-    assert groups["Java, memory"].stopped == 1
-    printed = capsys.readouterr().out
-    assert "Java, memory left out from here on: did not see all of the log everywhere\n" in printed
