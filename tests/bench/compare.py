@@ -16,9 +16,11 @@ seconds later as the row says; what was refused as diverged he lets follow again
 Rows, each the median of all runs and, behind it, the worst:
 - appends/s, p50, p99: before the first fault; not in simulation, where time is virtual.
 - outage: from a fault to the first acknowledgement of an append that was asked for after it. Who
-  does not answer a client within 0.5 s is given up, and another node asked.
+  does not answer a client within 0.5 s is given up, and another node asked: no latency is longer,
+  so p99 is cut there, and what took longer is in `outcome unknown`.
 - log sent again: bytes that members received at positions up to which they had received some
-  before. What was on its way to a process that was killed is in nobody's count.
+  before. What was on its way to a process that was killed is in nobody's count. Bytes of the log,
+  not of the wire, where DLedger's JSON adds a third to each body.
 - acknowledged lost, reordered: at the end all nodes are killed and started again, and every
   member's whole log is read: each acknowledged record must stand at its place in each of them, and
   behind whatever had been acknowledged when it was asked for. In a log twice, or though it was
