@@ -177,7 +177,9 @@ def show_versions() -> None:
 
 
 def percentiles_ms(latencies_s: Sequence[float]) -> dict[str, float]:
-    """p50 and p99 of at least one latency."""
+    """p50 and p99; neither, if there is no latency."""
+    if not latencies_s:
+        return {}
     ordered = sorted(latencies_s)
     return {
         "p50_ms": ordered[len(ordered) // 2] * 1e3,

@@ -13,7 +13,6 @@ import bench_ledger_goals as goals
 from bench_kit import Figures, compiled, settle
 from bench_ledger_groups import Group, JavaGroup, OurGroup
 from bench_ledger_rivals import RivalGroup
-from interop_processes import PeerFailed
 
 ENTRY_BYTES = 256
 COLUMNS = ("k_per_s", "p50_ms", "p99_ms", "leader_us", "follower_us", "client_us", "refused")
@@ -128,9 +127,9 @@ def turn_of(group: Group) -> Iterator[None]:
     group.rest()
 
 
-def show_lost(name: str, why: PeerFailed) -> None:
+def show_lost(name: str, why: Exception) -> None:
     """Followers of a Java group without a file can stay behind for good: the others go on."""
-    told = str(why).splitlines()[0]
+    told = (str(why) or repr(why)).splitlines()[0]
     print(f"{name} left out from here on: {told}")
     print("JSON " + json.dumps({"row": name, "left out": told}), flush=True)
 
@@ -205,10 +204,13 @@ class Appends:
 
     @contextlib.contextmanager
     def may_lose(self, name: str) -> Iterator[None]:
-        """Without ours there is nothing to compare; another that falls apart is left out."""
+        """Without ours there is nothing to compare; another that falls apart is left out.
+
+        That is: it ended, answered nothing for so long, or did not come to one log (PeerFailed).
+        """
         try:
             yield
-        except PeerFailed as failed:
+        except (AssertionError, OSError) as failed:
             if name == "ours":
                 raise
             show_lost(name, failed)

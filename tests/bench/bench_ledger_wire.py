@@ -121,8 +121,6 @@ class WireClient:
                     refused += 1
                 elif from_s <= now_s < until_s:
                     latencies_s.append(now_s - started_s)
-        if not latencies_s:
-            raise RuntimeError(f"{self.member} answered none of {refused} appends")
         rate = {"k_per_s": len(latencies_s) / seconds / 1e3, "refused": refused}
         return {**rate, **percentiles_ms(latencies_s)}
 

@@ -76,7 +76,7 @@ class Window:
         if not self._done.wait(timeout_s):
             raise TimeoutError(f"{self._outstanding} of {self.count} appends have no answer")
         found = {"k_per_s": len(self.latencies_s) / self.seconds / 1e3, "refused": self.refused}
-        return found | (percentiles_ms(self.latencies_s) if self.latencies_s else {})
+        return found | percentiles_ms(self.latencies_s)
 
     def run(self) -> dict[str, float]:
         self.begin()

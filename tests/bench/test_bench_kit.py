@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from bench_kit import Figures
+from bench_kit import Figures, percentiles_ms
 
 
 def test_figures_show_their_spread_and_their_goals(capsys: pytest.CaptureFixture[str]) -> None:
@@ -28,3 +28,9 @@ def test_figures_show_their_spread_and_their_goals(capsys: pytest.CaptureFixture
         "ours, k_per_s: 20.00 (wanted: at least 250)",
     ]
     assert len({len(line) for line in lines[2:4]}) == 1, "columns stand below each other"
+
+
+def test_percentiles_of_nothing_are_left_out() -> None:
+    """A group that answered nothing in a turn has a rate of 0, and the others go on."""
+    assert percentiles_ms([]) == {}
+    assert percentiles_ms([0.003, 0.001, 0.002]) == {"p50_ms": 2.0, "p99_ms": 3.0}

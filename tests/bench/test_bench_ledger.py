@@ -38,16 +38,18 @@ class Turns:
 
     Attributes:
         lost_at: its wake of that number finds it in pieces; 0: none does.
+        lost: what is raised then.
     """
 
     name = ""
     lost_at = 0
+    lost: Exception = PeerFailed("in pieces")
     wakes = stops = renewals = 0
 
     def wake(self) -> None:
         self.wakes += 1
         if self.wakes == self.lost_at:
-            raise PeerFailed("did not see all of the log everywhere\nits log")
+            raise self.lost
 
     def rest(self) -> None:
         pass
@@ -193,13 +195,23 @@ def test_what_idle_groups_cost_is_said_and_java_has_its_first_load(
     assert [line.split()[-2:] for line in lines if line.startswith("etcd")] == [["3", "0"]]
 
 
-@pytest.mark.parametrize("at", [1, 2, 3, 4, 5, 6])
+LOST = PeerFailed("did not see all of the log everywhere\nits log")
+SILENT = TimeoutError()
+
+
+@pytest.mark.parametrize(
+    ("at", "why", "told"),
+    [
+        *((at, LOST, "did not see all of the log everywhere") for at in range(1, 7)),
+        (4, SILENT, "TimeoutError()"),
+    ],
+)
 def test_a_group_that_falls_apart_is_left_out_and_the_others_go_on(
-    at: int, found: dict[str, Any], capsys: pytest.CaptureFixture[str]
+    at: int, why: Exception, told: str, found: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """While it is looked at, warmed up, or in any of its two rows' turns."""
     groups, java = dict(found), found["Java"]
-    java.lost_at = at
+    java.lost_at, java.lost = at, why
     tables = appends(found)
     tables.table(16, 3, 0.0)
     tables.table(1, 3, 0.0)
@@ -209,7 +221,7 @@ def test_a_group_that_falls_apart_is_left_out_and_the_others_go_on(
     assert {groups[name].stops for name in found} == {0}
     assert found["ours"].wakes == 2 * (1 + 4 * 3)
     printed = capsys.readouterr().out
-    assert "Java left out from here on: did not see all of the log everywhere\n" in printed
+    assert f"Java left out from here on: {told}\n" in printed
 
 
 def test_without_ours_there_is_nothing_to_measure(found: dict[str, Any]) -> None:
