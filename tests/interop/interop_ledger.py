@@ -6,51 +6,26 @@ address of its own: n0 is ours, and others may be.
 
 from __future__ import annotations
 
-import json
 import shutil
-import socket
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import attrs
 from interop_java_dledger import JavaDLedger
 from interop_ledger_files import LedgerFiles
+from interop_ledger_wire import ADDRESSES, GROUP, SETTLE_S, GroupClient
 from interop_links import HOSTS, Link, Links
 from interop_nodes import ROOT
 from interop_processes import PeerFailed, Process, Processes, free_ports, port_answers, wait_for
 
-from wire.dledger_rpc import (
-    AppendEntryRequest,
-    AppendEntryResponse,
-    GetEntriesRequest,
-    GetEntriesResponse,
-    HeartBeatRequest,
-    HeartBeatResponse,
-    LeadershipTransferRequest,
-    MetadataRequest,
-    MetadataResponse,
-    Request,
-    Response,
-    decode_response,
-    encode_body,
-    request_code_of,
-)
-from wire.errors import RemoteProtocolError
-from wire.remoting import NEED_DATA, Decoder, Header, encode_frame
-
-GROUP = "ledger"
-ADDRESSES = {"n0": "127.0.0.1", "n1": "127.0.0.2", "n2": "127.0.0.3"}
 TAKEN_HOSTS = (*ADDRESSES.values(), *HOSTS.values())
 OURS, JAVAS = "n0", ("n1", "n2")
+PAIR = ("n0", "n1")
+"""Both ours, in groups with one Java member."""
 DATA_FILE_BYTES = 65_536
 INDEX_FILE_BYTES = 32 * 512
-CALL_TIMEOUT_S = 5.0
-UNANSWERED_S = 0.5
 START_TIMEOUT_S = 60.0
-SETTLE_S = 60.0
-RETRY_PAUSE_S = 0.1
 
 
 @attrs.frozen
@@ -72,7 +47,7 @@ EQUAL = Timing(4, 0.3, 1.0)
 
 
 @attrs.define
-class MixedGroup:
+class MixedGroup(GroupClient):
     """See the module's text.
 
     Attributes:
@@ -204,160 +179,36 @@ class MixedGroup:
         self.kill(name)
         shutil.rmtree(self.folder / f"dledger-{name}")
 
-    def data(self, name: str) -> Path:
-        if name in self.ours:
-            return self.folder / "data" / name / "groups" / GROUP / "data"
-        return self.folder / f"dledger-{name}" / "data"
-
     def log(self, name: str) -> LedgerFiles:
-        return LedgerFiles.read(self.data(name))
-
-    # ---- a client ----
-
-    def ask(
-        self, name: str, request: Request, *, timeout_s: float = CALL_TIMEOUT_S
-    ) -> Response | None:
-        """None: it cannot be reached, or does not answer."""
-        code = request_code_of(request)
-        decoder = Decoder()
-        try:
-            with socket.create_connection((ADDRESSES[name], self.port), timeout_s) as sock:
-                sock.sendall(encode_frame(Header(code=code, opaque=1), encode_body(request)))
-                while (frame := decoder.next_frame()) is NEED_DATA:
-                    data = sock.recv(65_536)
-                    if not data:
-                        return None
-                    decoder.receive_data(data)
-            return decode_response(code, frame.body)[0]
-        except (OSError, RemoteProtocolError):
-            return None
-
-    def leader_of(self, name: str) -> str | None:
-        """Whom a member takes for the leader."""
-        answer = self.ask(name, MetadataRequest(group=GROUP, remote_id=name))
-        return answer.leader_id if isinstance(answer, MetadataResponse) else None
-
-    def leader(self, *among: str) -> str:
-        """Who leads, as that member says itself; one of `among`."""
-
-        def found() -> str | None:
-            return next((n for n in among or ADDRESSES if self.leader_of(n) == n), None)
-
-        alive = list(self.running.values())
-        return wait_for(found, "a leader", timeout_s=SETTLE_S, alive=alive, poll_s=0.2)
-
-    def lead(self, name: str) -> str:
-        """Have this member lead; whoever leads is asked to hand over to it. Its name."""
-
-        def leads() -> bool:
-            there = [each for each in ADDRESSES if self.leader_of(each) == each]
-            if name not in there:
-                for leader in there:
-                    self._hand_over(leader, name)
-            return name in there
-
-        alive = list(self.running.values())
-        wait_for(leads, f"{name} as leader", timeout_s=SETTLE_S, alive=alive, poll_s=0.2)
-        return name
-
-    def _hand_over(self, leader: str, to: str) -> None:
-        """It may fail: too far behind, too slow."""
-        # Refused for its term, with the term of the leader in the answer.
-        stale = HeartBeatRequest(group=GROUP, remote_id=leader, local_id=to, leader_id=to)
-        answer = self.ask(leader, stale)
-        if isinstance(answer, HeartBeatResponse):
-            request = LeadershipTransferRequest(
-                group=GROUP,
-                remote_id=leader,
-                transfer_id=leader,
-                transferee_id=to,
-                term=answer.term,
-            )
-            self.ask(leader, request)
-
-    def append(self, count: int, *among: str) -> str:
-        """So many entries, one after the other, each until it is acknowledged. Who leads then.
-
-        Args:
-            among: who may lead; anybody if nobody is named. If it is one, leadership is handed to
-                it.
-        """
-        leader = self._find_leader(*among)
-        deadline = time.monotonic() + SETTLE_S
-        for _ in range(count):
-            self._sent += 1
-            body = b"%d " % self._sent * (1 + self._sent * 7919 % 300)
-            while not self._append(leader, body):
-                if time.monotonic() > deadline:
-                    raise PeerFailed(f"no append was acknowledged for {SETTLE_S} s")
-                time.sleep(RETRY_PAUSE_S)
-                leader = self._find_leader(*among)
-        return leader
-
-    def _find_leader(self, *among: str) -> str:
-        return self.lead(*among) if len(among) == 1 else self.leader(*among)
-
-    def _append(self, leader: str, body: bytes) -> bool:
-        request = AppendEntryRequest(group=GROUP, remote_id=leader, body=body)
-        answer = self.ask(leader, request)
-        if not isinstance(answer, AppendEntryResponse) or answer.code != 200:
-            return False
-        assert answer.index not in self.acknowledged
-        self.acknowledged[answer.index] = body
-        return True
-
-    def send_unanswered(self, name: str) -> bytes:
-        """An append to a leader that cannot get it acknowledged. Its body."""
-        body = b"unanswered by %s" % name.encode()
-        request = AppendEntryRequest(group=GROUP, remote_id=name, body=body)
-        answer = self.ask(name, request, timeout_s=UNANSWERED_S)
-        assert not (isinstance(answer, AppendEntryResponse) and answer.code == 200)
-        return body
-
-    def read_back(self, leader: str) -> None:
-        """All that was acknowledged, from the leader."""
-        for index, body in self.acknowledged.items():
-            request = GetEntriesRequest(group=GROUP, remote_id=leader, begin_index=index)
-            answer = self.ask(leader, request)
-            assert isinstance(answer, GetEntriesResponse)
-            assert [entry.body for entry in answer.entries] == [body], f"entry {index}"
-
-    def use_java_client(self, count: int) -> None:
-        """So many appends by DLedger's own client, which reads them back."""
-        folder = self.folder / "client-output"
-        peers = ";".join(f"{name}-{host}:{self.port}" for name, host in ADDRESSES.items())
-        command = self.java.command(folder, "Client", GROUP, peers, str(count))
-        client = self.processes.start("DLedger's client", command, folder)
-        wait_for(lambda: not client.running, "its end", timeout_s=SETTLE_S)
-        if client.popen.returncode != 0:
-            raise client.failed("failed")
-        found: dict[str, dict[int, bytes]] = {"append": {}, "get": {}}
-        for line in (folder / "out").read_text().splitlines():
-            if line.startswith("{"):
-                said = json.loads(line)
-                found[said["did"]][said["index"]] = bytes.fromhex(said["body"])
-        assert len(found["append"]) == count
-        assert found["get"] == found["append"]
-        assert not found["append"].keys() & self.acknowledged.keys()
-        self.acknowledged |= found["append"]
+        ours = self.folder / "data" / name / "groups" / GROUP
+        return LedgerFiles.read(ours if name in self.ours else self.folder / f"dledger-{name}")
 
     # ---- the judge ----
 
     def wait_until_equal(self, *names: str) -> LedgerFiles:
-        """Until these members' logs, or all, are the same bytes, with all that was acknowledged."""
+        """Until these members' logs, or all, are the same bytes, with all that was acknowledged.
+
+        Every entry of each has its record in the index.
+        """
 
         def same() -> LedgerFiles | None:
-            first, *others = [self.log(name) for name in names or ADDRESSES]
+            try:
+                first, *others = [self.log(name) for name in names or ADDRESSES]
+            except FileNotFoundError:  # a member just cut it off
+                return None
             lengths = {len(each.content) for each in (first, *others)}
             good = len(lengths) == 1 and len(first.bodies) > max(self.acknowledged)
+            good = good and first.indexed == len(first.bodies)
             return first if good and all(each == first for each in others) else None
 
         try:
             log = wait_for(same, "equal logs", timeout_s=SETTLE_S)
         except PeerFailed as error:
             logs = {name: self.log(name) for name in names or ADDRESSES}
-            ends = {name: (len(log.bodies), len(log.content)) for name, log in logs.items()}
-            raise PeerFailed(f"{error}: entries and bytes {ends}") from None
+            ends = {
+                name: (len(log.bodies), len(log.content), log.indexed) for name, log in logs.items()
+            }
+            raise PeerFailed(f"{error}: entries, bytes, indexed entries: {ends}") from None
         for index, body in self.acknowledged.items():
             assert log.bodies[index] == body, f"entry {index} was acknowledged as another"
         return log

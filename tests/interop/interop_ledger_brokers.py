@@ -16,8 +16,9 @@ from typing import Any
 
 import attrs
 from interop_java_dledger import JAVA_OPTIONS as OPENED
-from interop_ledger import ADDRESSES, GROUP, JAVAS, OURS
+from interop_ledger import JAVAS, OURS
 from interop_ledger_files import LedgerFiles
+from interop_ledger_wire import ADDRESSES, GROUP
 from interop_links import Link
 from interop_nodes import ROOT
 from interop_processes import Process, Processes, free_ports, port_answers, wait_for
@@ -143,7 +144,7 @@ class BrokerGroup:
 
     def log(self, name: str) -> LedgerFiles:
         folder = self._our_folder if name == OURS else self._store(name) / f"dledger-{name}"
-        return LedgerFiles.read(folder / "data")
+        return LedgerFiles.read(folder)
 
     def _store(self, name: str) -> Path:
         return self.folder / name / "store"
@@ -153,7 +154,7 @@ class BrokerGroup:
 
         def same() -> LedgerFiles | None:
             first, *others = [self.log(name) for name in (OURS, *self.brokers)]
-            enough = len(bodies_of(first, topic)) >= count
+            enough = len(bodies_of(first, topic)) >= count and first.indexed == len(first.bodies)
             return first if enough and all(each == first for each in others) else None
 
         return wait_for(same, "equal logs", timeout_s=SETTLE_S)

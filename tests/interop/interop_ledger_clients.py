@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol
 
 import attrs
-from interop_ledger import ADDRESSES, GROUP
+from interop_ledger_wire import ADDRESSES, GROUP
 
 from actors.sim.linear.judge import Finding, judge_log
 from actors.sim.linear.log import Append, ReadLog, Shown
@@ -55,13 +55,14 @@ class Clients:
         operations: what each append and each counted read asked for and heard, in any order.
         by_leader: acknowledged appends of each member.
         reads: how many counted reads there are.
+        newest: the highest index that was acknowledged.
     """
 
     group: Members
     operations: list[Operation] = attrs.field(factory=list, init=False)
     by_leader: Counter[str] = attrs.field(factory=Counter, init=False)
     reads: int = attrs.field(default=0, init=False)
-    _newest: int = attrs.field(default=0, init=False)
+    newest: int = attrs.field(default=0, init=False)
     _stopped: threading.Event = attrs.field(factory=threading.Event, init=False)
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
     _pool: ThreadPoolExecutor = attrs.field(factory=ThreadPoolExecutor, init=False)
@@ -116,7 +117,7 @@ class Clients:
         asked, number = rng.choice(list(ADDRESSES)), 0
         while not self._stopped.wait(PAUSE_S):
             if rng.random() < READS_SHARE:
-                self._read(name, asked, max(0, self._newest + rng.randint(-20, 3)))
+                self._read(name, asked, max(0, self.newest + rng.randint(-20, 3)))
                 continue
             number += 1
             body = f"{name} {number} ".encode() * rng.randint(1, REPEATS_MAX)
@@ -146,7 +147,7 @@ class Clients:
             self.operations.append(operation)
             if found is not None and known:
                 self.by_leader[member] += 1
-                self._newest = max(self._newest, found.index)
+                self.newest = max(self.newest, found.index)
         return found
 
     def _read(self, client: str, member: str, index: int) -> None:

@@ -5,8 +5,9 @@
 
 A run is made of stretches. In every other one a member of ours is to lead, in the rest a Java one:
 leadership is handed over, the clients go on, then one member of the three is killed, or two of them
-at once, and started again. At the end all data files are the same bytes; and what the clients
-heard, with a read of all that lies in the files, is the history of one log.
+at once, and started again; in the first stretch of each kind the leader is among them. At the end
+all data files are the same bytes; and what the clients heard, with a read of all that lies in the
+files, is the history of one log.
 
 A Java leader commits entries of earlier terms by counting copies (bug B1 of the specification), so
 a failure may be upstream's: the command prints who led when.
@@ -26,12 +27,13 @@ from pathlib import Path
 
 import attrs
 from interop_java_dledger import JavaDLedger, compiled
-from interop_ledger import ADDRESSES, EQUAL, SETTLE_S, MixedGroup
+from interop_ledger import EQUAL, OURS, PAIR, MixedGroup
 from interop_ledger_clients import Clients
+from interop_ledger_wire import ADDRESSES, SETTLE_S
 from interop_processes import Processes, wait_for
 from interop_rocketmq import fetch_jars
 
-OURS = {1: ("n0",), 2: ("n0", "n1")}
+MEMBERS = {1: (OURS,), 2: PAIR}
 """By how many of the three run our code."""
 CLIENTS = 4
 STRETCHES_MIN = 2
@@ -42,14 +44,31 @@ BOTH_SHARE = 0.25
 """Of the stretches: two members are killed at once, and nothing can be acknowledged."""
 
 
+@attrs.frozen
+class Stretch:
+    """Attributes:
+    leader, term: at its beginning; -1 if the leader was not asked in time.
+    first: the highest index that was acknowledged before it.
+    killed: the members that were, at one moment.
+    """
+
+    leader: str
+    term: int
+    first: int
+    killed: tuple[str, ...]
+
+    def __str__(self) -> str:
+        killed = " and ".join(self.killed)
+        return f"{self.leader} led in term {self.term} from entry {self.first}, {killed} killed"
+
+
 @attrs.define
 class Report:
     """What a run went through.
 
     Attributes:
         seconds: under kills.
-        stretches: who led each at its beginning.
-        killed: in the last one.
+        stretches: in order.
         kills: by member.
         acknowledged: appends, by the member that said so.
         unknown: appends without an answer, most of them to members that were away.
@@ -58,8 +77,7 @@ class Report:
     """
 
     seconds: float
-    stretches: list[str] = attrs.field(factory=list)
-    killed: str = ""
+    stretches: list[Stretch] = attrs.field(factory=list)
     kills: Counter[str] = attrs.field(factory=Counter)
     acknowledged: Counter[str] = attrs.field(factory=Counter)
     unknown: int = 0
@@ -67,11 +85,15 @@ class Report:
     entries: int = 0
     terms: int = 0
 
+    @property
+    def leaders_killed(self) -> Counter[str]:
+        return Counter(each.leader for each in self.stretches if each.leader in each.killed)
+
     def __str__(self) -> str:
         lines = [f"{self.seconds:.0f} s, a log of {self.entries} entries of {self.terms} terms"]
         lines += [
-            f"stretches led by: {_told(Counter(self.stretches))}",
-            f"kills: {_told(self.kills)}",
+            f"stretches led by: {_told(Counter(each.leader for each in self.stretches))}",
+            f"kills: {_told(self.kills)}; of who led: {_told(self.leaders_killed)}",
         ]
         lines += [f"acknowledged by: {_told(self.acknowledged)}"]
         lines += [f"appends without an answer: {self.unknown}; reads: {self.reads}"]
@@ -86,7 +108,7 @@ def mixed(folder: Path, java: JavaDLedger, processes: Processes, ours: int) -> M
     """A group in which nobody campaigns sooner than others."""
     timings = dict.fromkeys(ADDRESSES, EQUAL)
     return MixedGroup(
-        folder, java, processes, leads="any", batch=True, timings=timings, ours=OURS[ours]
+        folder, java, processes, leads="any", batch=True, timings=timings, ours=MEMBERS[ours]
     )
 
 
@@ -107,7 +129,7 @@ def kill_again_and_again(
         clients.start([rng.getrandbits(32) for _ in range(CLIENTS)])
         while len(report.stretches) < STRETCHES_MIN or time.monotonic() - begin < seconds:
             _stretch(group, clients, rng, report)
-            tell(f"{time.monotonic() - begin:.0f} s: {report.stretches[-1]} led, {report.killed}")
+            tell(f"{time.monotonic() - begin:.0f} s: {report.stretches[-1]}")
         _wait_acknowledged(clients)
     finally:
         clients.stop()
@@ -120,11 +142,13 @@ def _stretch(group: MixedGroup, clients: Clients, rng: random.Random, report: Re
     javas = [name for name in ADDRESSES if name not in group.ours]
     leader = rng.choice(javas if len(report.stretches) % 2 else list(group.ours))
     group.lead(leader)
-    report.stretches.append(leader)
+    first, term = clients.newest, group.term_of(leader)
     _wait_acknowledged(clients)
     time.sleep(rng.uniform(0, LED_MAX_S))
     victims = rng.sample(list(ADDRESSES), 2 if rng.random() < BOTH_SHARE else 1)
-    report.killed = f"{' and '.join(victims)} killed"
+    if len(report.stretches) < STRETCHES_MIN and leader not in victims:
+        victims[0] = leader
+    report.stretches.append(Stretch(leader, term, first, tuple(victims)))
     for name in victims:
         group.kill(name)
         report.kills[name] += 1
@@ -152,14 +176,17 @@ def _judge(group: MixedGroup, clients: Clients, report: Report) -> None:
     report.reads = clients.reads
     report.entries, report.terms = len(log.bodies), len(set(log.terms))
     findings = clients.judge(log.bodies)
-    assert not findings, "\n".join([str(report), *map(str, findings)])
+    trace = [*report.stretches, report] if findings else []
+    assert not findings, "\n".join(map(str, [*trace, *findings]))
 
 
 def main(arguments: list[str]) -> int:
     """The exit code: 1 if something was found, whose files then are left where it says."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=600.0)
-    parser.add_argument("--ours", type=int, choices=OURS, default=1, help="members of ours, of 3")
+    parser.add_argument(
+        "--ours", type=int, choices=MEMBERS, default=1, help="members of ours, of 3"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of who leads and is killed, and when")
     options = parser.parse_args(arguments)
     folder = Path(tempfile.mkdtemp(prefix="triolog-kills-"))

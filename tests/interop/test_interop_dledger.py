@@ -1,7 +1,7 @@
-"""Groups of two real Java DLedger members and one of ours, in which everybody is killed once.
+"""Groups of real Java DLedger members and ours, in which everybody is killed once.
 
 The judge shares no code with the project: all that was acknowledged is in the data files of all
-members, which are the same to the last byte.
+members, which are the same to the last byte, and each entry has its record in their indexes.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pytest
 from interop_java_dledger import JavaDLedger
-from interop_ledger import JAVAS, OURS, MixedGroup, other
-from interop_processes import Processes
+from interop_ledger import EQUAL, JAVAS, OURS, PAIR, MixedGroup, other
+from interop_ledger_wire import ADDRESSES, SETTLE_S
+from interop_processes import Processes, wait_for
 
 pytestmark = [pytest.mark.interop, pytest.mark.real_io, pytest.mark.timeout(240, func_only=True)]
+FAR = 3_000
+"""Entries, some 25 files of them: three times what may be under way to a follower."""
 BATCH = pytest.mark.parametrize("batch", [False, True], ids=["single", "batch"])
 
 
@@ -82,3 +85,84 @@ def test_ours_leads_java_followers(
     assert len(set(log.terms)) > 1
     assert b"" in log.bodies  # a term's own entry, which Java's members took
     assert group.running[OURS].stop() == 0
+
+
+@pytest.mark.checklist(37, of="dledger")
+def test_two_of_ours_with_one_java(java: JavaDLedger, tmp_path: Path, processes: Processes) -> None:
+    (theirs,) = set(ADDRESSES) - set(PAIR)
+    group = MixedGroup(tmp_path, java, processes, leads="python", batch=True, ours=PAIR)
+    group.start()
+    group.append(60, OURS)
+    one, two = PAIR
+
+    group.kill(one)
+    group.append(60, two)  # by the Java member's vote and acknowledgements
+    group.start(one)
+    group.append(20, one)  # the Java member follows one of ours after another
+    group.wait_until_equal()
+
+    group.kill(theirs)
+    group.append(60, one)
+    group.start(theirs)
+    group.append(20, two)
+    log = group.wait_until_equal()
+    assert len(set(log.terms)) > 3
+    assert [group.running[name].stop() for name in PAIR] == [0, 0]
+
+
+@pytest.mark.checklist(37, of="dledger")
+@BATCH
+def test_leadership_is_handed_over_both_ways(
+    batch: bool, java: JavaDLedger, tmp_path: Path, processes: Processes
+) -> None:
+    timings = dict.fromkeys(ADDRESSES, EQUAL)
+    group = MixedGroup(tmp_path, java, processes, leads="any", batch=batch, timings=timings)
+    group.start()
+    group.append(20, OURS)
+    group.wait_until_equal()
+    for leader, to in ((OURS, JAVAS[0]), (JAVAS[0], OURS), (OURS, JAVAS[1])):
+
+        def done(leader: str = leader, to: str = to) -> bool:
+            """A Java member gives up where its first campaign finds no majority (418, 300)."""
+            group.lead(leader)
+            term = group.term_of(leader)
+            if group.hand_over(leader, to) != 200:
+                return False
+            assert group.leader(to) == to
+            assert group.term_of(to) > term
+            return True
+
+        wait_for(done, f"{leader} to hand over to {to}", timeout_s=SETTLE_S)
+        group.append(20, to)
+        group.wait_until_equal()
+    assert group.running[OURS].stop() == 0
+
+
+@pytest.mark.checklist(37, of="dledger")
+@BATCH
+def test_far_behind_and_far_apart(
+    batch: bool, java: JavaDLedger, tmp_path: Path, processes: Processes
+) -> None:
+    """Each kind in turn leads one that lacks thousands of entries, and one that has hundreds of
+    another term, which nobody else has."""
+    timings = dict.fromkeys(ADDRESSES, EQUAL)
+    with MixedGroup(
+        tmp_path, java, processes, leads="any", batch=batch, timings=timings, linked=True
+    ) as group:
+        group.start()
+        group.append(5, OURS)
+        for leader, behind in ((OURS, JAVAS[0]), (JAVAS[1], OURS)):
+            group.lead(leader)
+            group.kill(behind)
+            group.append_at_once(leader, FAR)
+            group.start(behind)
+            group.wait_until_equal()
+
+            group.lead(behind)
+            group.links.cut(behind)
+            stray = group.send_many_unanswered(behind, 300)
+            group.append(400, other(tuple(ADDRESSES), leader, behind), leader)
+            group.links.heal(lost=True)
+            group.append(5, leader)
+            assert not stray & set(group.wait_until_equal().bodies)
+        assert group.running[OURS].stop() == 0

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from interop_java_dledger import JavaDLedger
-from interop_ledger import ADDRESSES, EQUAL, JAVAS, OURS, SETTLE_S, MixedGroup, other
+from interop_ledger import EQUAL, JAVAS, OURS, MixedGroup, other
+from interop_ledger_wire import ADDRESSES, SETTLE_S
 from interop_processes import Processes, wait_for
 
 pytestmark = [pytest.mark.interop, pytest.mark.real_io, pytest.mark.timeout(240, func_only=True)]
