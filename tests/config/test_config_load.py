@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "tests" / "three_nodes.toml"
 MAKE_RUN = ROOT / "examples" / "3node.toml"
 FIVE = ROOT / "examples" / "dledger5.toml"
+AMONG_BROKERS = ROOT / "examples" / "among_brokers.toml"
 
 
 def test_example() -> None:
@@ -50,6 +51,22 @@ def test_the_example_with_five_members() -> None:
     other = load(MAKE_RUN)
     assert found.data_dir != other.data_dir  # both run at once
     assert ledger.port not in {group.port for group in other.groups.values()}
+
+
+def test_among_brokers() -> None:
+    """The broker's settings in its comment name the group that it is."""
+    found = load(AMONG_BROKERS)
+    (group,) = found.groups.values()
+    assert isinstance(group, config.DLedgerGroup)
+    assert found.python_nodes == ("n0",)
+    assert (group.java_nodes, group.standing) == (("n1", "n2"), ("n1", "n2"))
+    text = AMONG_BROKERS.read_text()
+    brokers = dict(re.findall(r"^#   (\w+)=(\S+)$", text, re.MULTILINE))
+    peers = ";".join(f"{name}-{host}:{group.port}" for name, host in found.nodes.items())
+    assert (brokers["dLegerGroup"], brokers["dLegerPeers"]) == (group.name, peers)
+    assert brokers["dLegerSelfId"] in group.java_nodes
+    assert brokers["enableDLegerCommitLog"] == "true"
+    assert group.data_file_bytes == 1 << 30
 
 
 def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
