@@ -151,12 +151,20 @@ CHECKLISTS = {
 
 def claims(tests: Path, of: str) -> Iterator[tuple[int, str]]:
     """(item, "file::test") for every test function marked with `checklist` of that list."""
-    for path in sorted(tests.rglob("test_*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+    for path, tree in _marking(tests):
+        for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 for decorator in node.decorator_list:
                     name = f"{path.relative_to(tests)}::{node.name}"
                     yield from ((item, name) for item in _marked(decorator, of))
+
+
+def _marking(tests: Path) -> Iterator[tuple[Path, ast.Module]]:
+    """The files of tests that have the word in them; the others have no such mark."""
+    for path in sorted(tests.rglob("test_*.py")):
+        text = path.read_text()
+        if "checklist" in text:
+            yield path, ast.parse(text)
 
 
 def _marked(decorator: ast.expr, of: str) -> tuple[int, ...]:
@@ -173,8 +181,8 @@ def _marked(decorator: ast.expr, of: str) -> tuple[int, ...]:
 def lists_named(tests: Path) -> set[str]:
     """Every list that a mark names."""
     found = set()
-    for path in sorted(tests.rglob("test_*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+    for _, tree in _marking(tests):
+        for node in ast.walk(tree):
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("mark.checklist"):
                 found |= {str(ast.literal_eval(each.value)) for each in node.keywords}
     return found
