@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cluster_kit import ROOT, WAIT_S, make_cluster
+from cluster_kit import ROOT, WAIT_S, make_cluster, wait_for
 
 from actors.version import VERSION
 
@@ -74,8 +74,7 @@ def test_a_full_disk_takes_nothing_of_a_client(tmp_path: Path) -> None:
         assert process.stdin is not None
         process.stdin.write("one\n")
         process.stdin.flush()
-        while not (tmp_path / "var" / "n0" / "api.sock").exists():
-            os.sched_yield()
+        wait_for((tmp_path / "var" / "n0" / "api.sock").exists)
         for words in (
             ("append",),
             ("read",),
