@@ -1,8 +1,9 @@
 """`python -m actors.pipeline STEP DATA_DIR -o OUT`, and `report DATA_DIR -o report.html`.
 
 A step runs those before it: bronze reads only what is new, the others are worked out anew. `watch`
-needs none of them. What failed is one line. Exit codes: 0; 1, Spark or the disk failed, or an audit
-found a broken promise; 2, a mistake in what was asked for, or no Java.
+needs none of them, and `compact` reads nothing new. What failed is one line. Exit codes: 0; 1,
+Spark or the disk failed, or an audit found a broken promise; 2, a mistake in what was asked for, or
+no Java.
 
 The tables behind a report are kept beside it, so that the next one reads only what is new.
 """
@@ -17,7 +18,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from actors.pipeline.alarms.limits import add_options, limits_of
+from actors.pipeline.alarms.limits import add_options, given_options, limits_of
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.readable import readable
 from actors.pipeline.session import Profile, open_session
@@ -76,6 +77,9 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
         parser.error("--tables is for the step `report`")
     if asked.json and asked.step not in ("report", "watch"):
         parser.error("--json is for the steps `report` and `watch`")
+    for name in given_options(asked):
+        if asked.step != "watch":
+            parser.error(f"{name} is for the step `watch`")
     return asked
 
 
@@ -104,12 +108,14 @@ def _run(asked: argparse.Namespace) -> int:
         raise PipelineError("PySpark is not installed: pip install 'triolog[pipeline]'")
     from pyspark.errors import PySparkException
 
-    from actors.pipeline.places import Place, event_folders
+    from actors.pipeline.places import Place, check_claimed, event_folders
 
     data, out = Place(asked.data).absolute(), Place(_tables(asked)).absolute()
     event_folders(data)  # before Java is started, which takes seconds
     if f"{out}/".startswith(f"{data}/"):
         raise PipelineError(f"{out}: the tables cannot be in the data directory {data}")
+    if asked.step == "compact":
+        check_claimed(out / "bronze", data)
     if asked.step == "report":
         _check_page(Place(asked.out).absolute(), data)
     spark = open_session(Profile(asked.profile))

@@ -215,6 +215,20 @@ def claim(layer: Place, data: Place) -> None:
         if layer.children():
             raise PipelineError(f"{layer}: something else is in it")
         note.write_json({"data": str(data)})
-    elif known.get("data") != str(data):
+    else:
+        _check_owner(layer, known, data)
+
+
+def check_claimed(layer: Place, data: Place) -> None:
+    """Raises: PipelineError: the layer is not there, or of another data directory."""
+    known = (layer / "source.json").read_json()
+    out, _, name = layer.name.rpartition("/")
+    if known is None:
+        raise PipelineError(f"{out}: no {name} here; run the step `{name}` first")
+    _check_owner(layer, known, data)
+
+
+def _check_owner(layer: Place, known: dict[str, Any], data: Place) -> None:
+    if known.get("data") != str(data):
         out, _, name = layer.name.rpartition("/")
         raise PipelineError(f"{out}: its {name} is of {known.get('data')}, not of {data}")

@@ -30,7 +30,7 @@ from actors.pipeline.alarms import facts as facts_module
 from actors.pipeline.alarms.event_logs import MOMENT_MAX_US, NUMBER_MAX
 from actors.pipeline.alarms.facts import Fact, group_of
 from actors.pipeline.alarms.leaders import TERMS_MAX, Leaders
-from actors.pipeline.alarms.limits import Limits, add_options, limits_of
+from actors.pipeline.alarms.limits import Limits, add_options, given_options, limits_of
 
 US = 1_000_000
 
@@ -292,10 +292,26 @@ def test_limits_are_options_and_have_to_be_above_zero(capsys: pytest.CaptureFixt
     asked = parser.parse_args(["--lag-bytes", "7", "--stall-s", "2.5", "--seconds", "0"])
     assert limits_of(asked) == Limits(lag_bytes=7, stall_s=2.5)
     assert asked.seconds == 0
-    for words in (["--lag-bytes", "0"], ["--stall-s", "-1"], ["--seconds", "inf"]):
+    assert limits_of(parser.parse_args([])) == Limits()
+    assert given_options(parser.parse_args([])) == []
+    assert given_options(asked) == ["--seconds", "--lag-bytes", "--stall-s"]
+    whole, above, zero = (
+        f"expected {what}, found "
+        for what in ("a whole number above 0", "seconds, above 0", "seconds, 0 or above")
+    )
+    for name, given, said in (
+        ("--lag-bytes", "0", whole),
+        ("--lag-bytes", "64MB", whole),
+        ("--stall-s", "-1", above),
+        ("--start-s", "0", above),
+        ("--stall-s", "nan", above),
+        ("--silent-s", "1e300", above),
+        ("--seconds", "inf", zero),
+        ("--seconds", "soon", zero),
+    ):
         with pytest.raises(SystemExit):
-            parser.parse_args(words)
-        assert f"argument {words[0]}: " in capsys.readouterr().err
+            parser.parse_args([name, given])
+        assert f"argument {name}: {said}{given!r}\n" in capsys.readouterr().err
 
 
 def test_limits_of_the_tests_are_not_the_defaults() -> None:

@@ -129,6 +129,32 @@ def test_an_empty_name_is_not_the_root(words: list[str]) -> None:
     assert ended.value.code == 2
 
 
+@pytest.mark.parametrize("option", ["--seconds", "--lag-bytes", "--silent-s"])
+def test_what_only_watch_takes_is_refused_elsewhere(
+    option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["gold", "x", "-o", "y", option, "5"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.endswith(f"error: {option} is for the step `watch`\n")
+
+
+def test_only_the_bronze_of_the_data_directory_is_compacted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command_line, "open_session", no_session)
+    data, out = tmp_path / "data", tmp_path / "out"
+    (data / "n0/events/v=1").mkdir(parents=True)
+    words = ["compact", str(data), "-o", str(out)]
+    assert main(words) == 2
+    said = f"pipeline: {out}: no bronze here; run the step `bronze` first\n"
+    assert capsys.readouterr().err == said
+    assert not out.exists()
+    Place(str(out / "bronze/source.json")).write_json({"data": "/elsewhere"})
+    assert main(words) == 2
+    assert "its bronze is of /elsewhere, not of" in capsys.readouterr().err
+
+
 def test_what_the_disk_refuses_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

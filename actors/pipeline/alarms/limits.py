@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 
 import attrs
 
 _US = 1_000_000
+SECONDS_MAX = 1e9
+"""Thirty years; with more, no time is left to count with."""
 
 
 @attrs.frozen(kw_only=True)
@@ -53,7 +56,8 @@ _HELP = {
     "lag_bytes": "behind the master",
     "lag_entries": "behind the highest committed index",
     "stall_s": "behind and not moving",
-    "silent_s": "a node silent for so long is not waited for",
+    "silent_s": "a node silent for so long is not waited for; has to be above the nodes' "
+    "events.roll_interval_s, or failovers are told that are none",
 }
 
 
@@ -62,7 +66,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("watch")
     group.add_argument(
         "--seconds",
-        type=_above_zero_or_zero,
+        type=_seconds_or_zero,
         metavar="N",
         help="end after so long; 0: when all that is there now is read (default: Ctrl-C)",
     )
@@ -70,32 +74,46 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         group.add_argument(
             f"--{field.name.replace('_', '-')}",
             type=_whole if isinstance(field.default, int) else _seconds,
-            default=field.default,
             metavar="N",
             help=f"{_HELP[field.name]} ({field.default:,})",
         )
 
 
 def limits_of(asked: argparse.Namespace) -> Limits:
-    return Limits(**{field.name: getattr(asked, field.name) for field in attrs.fields(Limits)})
+    """What was asked for, and the defaults for the rest."""
+    given = {name: getattr(asked, name) for name in _HELP}
+    return Limits(**{name: limit for name, limit in given.items() if limit is not None})
+
+
+def given_options(asked: argparse.Namespace) -> list[str]:
+    """Those of `add_options` that were given, as they are written."""
+    names = ("seconds", *_HELP)
+    return [f"--{name.replace('_', '-')}" for name in names if getattr(asked, name) is not None]
 
 
 def _whole(text: str) -> int:
-    number = int(text)
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
     if number <= 0:
-        raise argparse.ArgumentTypeError(f"{text}: expected a whole number above 0")
+        raise argparse.ArgumentTypeError(f"expected a whole number above 0, found {text!r}")
     return number
 
 
 def _seconds(text: str) -> float:
-    number = _above_zero_or_zero(text)
-    if number == 0:
-        raise argparse.ArgumentTypeError(f"{text}: expected seconds above 0")
-    return number
+    return _seconds_of(text, "above 0", lambda number: number > 0)
 
 
-def _above_zero_or_zero(text: str) -> float:
-    number = float(text)
-    if not 0 <= number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text}: expected seconds")
+def _seconds_or_zero(text: str) -> float:
+    return _seconds_of(text, "0 or above", lambda number: number >= 0)
+
+
+def _seconds_of(text: str, expected: str, fits: Callable[[float], bool]) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not fits(number) or not number <= SECONDS_MAX:
+        raise argparse.ArgumentTypeError(f"expected seconds, {expected}, found {text!r}")
     return number
