@@ -182,6 +182,29 @@ def test_a_stream_that_fails_goes_on_but_not_for_ever(
     assert said == [text] * min(failures, watch.FAILURES_MAX)
 
 
+@pytest.mark.parametrize("left", ["told.json", "findings/000000003.jsonl"])
+def test_findings_without_their_checkpoint_are_refused(
+    left: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Batches begin at 0 again: new findings would be taken for those that are there."""
+    monkeypatch.setattr(watch, "facts", lambda *_: None)
+    monkeypatch.setattr(watch, "alarms", lambda *_: None)
+    monkeypatch.setattr(watch, "_start", lambda *_: Query([]))
+    places = Place(str(tmp_path / "data")), Place(str(tmp_path / "out"))
+    stream = places[1] / "alarms" / watch.STREAM
+
+    def run() -> None:
+        watch.watch(None, *places, LOW, lambda _: None)  # type: ignore[arg-type]
+
+    run()
+    content = {"batch": 3} if left == "told.json" else as_dict(ALARM)
+    (stream / left).write_json(content)
+    with pytest.raises(PipelineError, match="has findings, and no checkpoint any more"):
+        run()
+    (stream / "checkpoint/metadata").write_json({"id": "x"})
+    run()
+
+
 def test_a_second_watch_is_refused_while_the_first_runs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -11,6 +11,9 @@
 A restart goes on where the last run was killed, and first tells what that one found and could not
 tell. Killed between a print and its note, a run leaves one batch to be printed twice: better than
 not at all. In the files each finding is once.
+
+Batches are numbered by the checkpoint: without it a new batch would be taken for an old one that is
+written and told. So findings whose checkpoint is gone are refused.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from actors.pipeline.alarms import findings, sink, source
 from actors.pipeline.alarms.findings import Finding
 from actors.pipeline.alarms.limits import Limits
 from actors.pipeline.alarms.processor import GroupAlarms
+from actors.pipeline.errors import PipelineError
 from actors.pipeline.places import Place, claim, held
 from actors.pipeline.readable import readable
 
@@ -85,7 +89,8 @@ def watch(
         seconds: end after so long; 0: when all that is there now is read; None: only by Ctrl-C.
 
     Raises:
-        PipelineError: no event logs, `out` belongs to other ones, or another watch runs with it.
+        PipelineError: no event logs, `out` belongs to other ones, another watch runs with it, or
+            it has lost its checkpoint.
         StreamingQueryException: it failed more than FAILURES_MAX times within FAILURES_LOOKS.
     """
     claim(out / LAYER, data)
@@ -102,6 +107,7 @@ def _watch(
     seconds: float | None,
     files_max: int,
 ) -> None:
+    _check(stream)
     tell_new(stream, tell)
     looks = itertools.count(1)
     failures: list[int] = []
@@ -117,6 +123,14 @@ def _watch(
                 raise
             first = str(error).partition("\n")[0]
             logger.warning("watch: it failed, and goes on from its checkpoint: %s", readable(first))
+
+
+def _check(stream: Place) -> None:
+    has_more = (stream / "told.json").exists() or (stream / "findings").children()
+    if has_more and not (stream / "checkpoint").children():
+        raise PipelineError(
+            f"{stream}: has findings, and no checkpoint any more: remove it, and all is told anew"
+        )
 
 
 def _follow(
