@@ -24,7 +24,9 @@ from hypothesis import settings
 from actors.sim import scheduler
 
 # Here, because the measurements' tests may come first and import them too.
-pytest.register_assert_rewrite("interop_checks", "interop_ledger", "interop_ledger_wire", "interop_logs", "interop_nodes")
+pytest.register_assert_rewrite(
+    "interop_checks", "interop_ledger", "interop_ledger_wire", "interop_logs", "interop_nodes"
+)
 
 settings.register_profile("no_deadline", parent=settings.default, deadline=None)
 settings.load_profile("no_deadline")  # an example took 200 ms once, on a machine that others use
