@@ -98,7 +98,7 @@ def _audit(verdict: Verdict) -> Html:
         parts.append(element("p", verdict.note, class_="faint"))
     if verdict.witnesses:
         title = f"{len(verdict.witnesses):,} of {verdict.findings:,} findings"
-        parts.append(_open(title, _rows(title, verdict.witnesses, words.plain)))
+        parts.append(_open(title, _rows(title, verdict.witnesses, words.plain, is_titled=True)))
     if verdict.checked.ranges:
         ranges = verdict.checked.ranges[:ROWS_MAX]
         told = [
@@ -112,7 +112,7 @@ def _audit(verdict: Verdict) -> Html:
             for each in ranges
         ]
         title = f"what was looked at, {len(ranges)} of {len(verdict.checked.ranges)} boots"
-        parts.append(_folded(title, _rows(title, told, words.plain)))
+        parts.append(_folded(title, _rows(title, told, words.plain, is_titled=True)))
     return element("article", *parts, class_=f"audit {kind}")
 
 
@@ -120,12 +120,12 @@ def _sections(facts: Facts, drawn: Mapping[str, Picture]) -> dict[str, Html]:
     tables = {each.name: each for each in facts.tables}
     spans = facts.roles[:SPANS_SHOWN_MAX]
     roles = f"{len(spans):,} of {facts.roles_count:,} intervals"
-    rates = f"each group; highest: the mean of its best {facts.bucket_s:,} s"
+    rates = f"each group's rates; highest is the mean of its best {facts.bucket_s:,} s"
     curves = {
-        name: _folded(title, _rows(title, told, words.cell))
+        name: _folded(title, _rows(title, told, words.cell, is_titled=True))
         for name, title, told in (
             ("timeline", roles, words.roles(spans)),
-            ("lag", "each follower", words.followers(facts.lag)),
+            ("lag", "each follower's worst lag and last one", words.followers(facts.lag)),
             ("throughput", rates, words.rates(facts)),
         )
     }
@@ -177,7 +177,7 @@ def _outages(facts: Facts) -> Html:
     worst = sorted(facts.outages, key=lambda each: (not each.witnessed, -each.took_s))[:ROWS_MAX]
     rows = words.outages(sorted(worst, key=lambda each: each.from_us))
     title = words.outages_shown(worst, facts.all_outages.get("", OutageCount())) if rows else ""
-    return joined([element("h3", "Outages"), _rows(title, rows, words.cell)])
+    return joined([element("h3", "Times without an answer"), _rows(title, rows, words.cell)])
 
 
 def _processes(facts: Facts) -> Html:
@@ -197,8 +197,13 @@ def _table(tables: Mapping[str, Table], name: str, title: str) -> Html:
     return joined([element("h3", title), _rows(count, rows, words.cell)])
 
 
-def _rows(title: str, rows: Sequence[Mapping[str, Any]], shown_as: words.Shown) -> Html:
-    """A table that scrolls by itself where it is too wide, with the keyboard too."""
+def _rows(
+    title: str, rows: Sequence[Mapping[str, Any]], shown_as: words.Shown, is_titled: bool = False
+) -> Html:
+    """A table that scrolls by itself where it is too wide, with the keyboard too.
+
+    Its title stands above it and does not scroll, unless it stands there already.
+    """
     if not rows:
         return element("p", "None.", class_="faint")
     columns = list(dict.fromkeys(name for row in rows for name in row))
@@ -227,11 +232,11 @@ def _rows(title: str, rows: Sequence[Mapping[str, Any]], shown_as: words.Shown) 
     ]
     table = element(
         "table",
-        element("caption", title),
         element("thead", element("tr", *head)),
         element("tbody", *body),
     )
-    return element("div", table, class_="scroll", tabindex="0", role="region", aria_label=title)
+    scroll = element("div", table, class_="scroll", tabindex="0", role="region", aria_label=title)
+    return scroll if is_titled else joined([element("p", title, class_="title"), scroll])
 
 
 def _folded(title: str, inside: Html) -> Html:

@@ -54,7 +54,9 @@ def throughput(facts: Facts) -> Picture | None:
 
 _OUTAGE_KEYS = (
     Patch(facecolor=drawing.BAD, alpha=0.3, label="outage"),
-    Patch(fill=False, edgecolor=drawing.FAINT, hatch="////", label="silence that nobody minded"),
+    Patch(
+        fill=False, edgecolor=drawing.FAINT, hatch="////", label="nobody is known to have waited"
+    ),
 )
 
 

@@ -196,7 +196,7 @@ def outages_shown(listed: Sequence[Outage], counts: OutageCount) -> str:
     """Which of all outages are in a table."""
     minded = sum(each.witnessed for each in listed)
     parts = [
-        f"{some:,} of {all_of_them:,} times without an answer {which}"
+        f"{some:,} of {all_of_them:,} {which}"
         for some, all_of_them, which in (
             (minded, counts.witnessed, "in which somebody waited"),
             (len(listed) - minded, counts.silences, "in which nobody is known to have waited"),
@@ -211,10 +211,10 @@ def processes(boots: Iterable[Boot]) -> list[Row]:
         {
             "node": each.node,
             "boot": each.boot,
+            "its end": end_of(each),
             "first_us": each.first_us,
             "last_us": each.last_us,
             "events": each.events,
-            "its end": end_of(each),
         }
         for each in boots
     ]
