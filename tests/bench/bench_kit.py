@@ -114,7 +114,7 @@ class Figures:
         median, spread = self.median(row, column), self.spread(row, column)
         if median is None:
             return ""
-        shown = "" if spread is None else f" ({spread[0]:.3g}-{spread[1]:.3g})"
+        shown = "" if spread is None else f" ({spread[0]:.4g}-{spread[1]:.4g})"
         return f"{median:.4g}{shown}"
 
     def show(

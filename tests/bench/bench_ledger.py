@@ -20,14 +20,16 @@ never frees anything. `bare` is roundtrip.c: two TCP round trips and one sync, i
 Rivals, only in the appends: PySyncObj and hashicorp/raft with callers inside the leader's process,
 as `ours`; etcd with its own client over one connection, as `ours, wire`. A line says of each what
 it syncs. PySyncObj is in the extra `bench`; the other two are built here, which takes Go 1.26 and,
-the first time, some minutes. Who is missing is left out. All of the fourth line above: 28 minutes.
+the first time, some minutes. Who is missing is left out. All of the fourth line above takes some
+25 minutes.
 
 leader_us, follower_us and client_us are processor time for one append, all threads, of the process
 that leads, of one that follows and of a client of its own. A client is the limit where that times
 k_per_s comes near to a core, 1000; callers inside are part of the leader. A table says what idle
-groups cost; those above some 3 % stand still (SIGSTOP) while another has its turn. Each is loaded
-for a second before the rounds of each table, Java for 5 s at first. A group whose members do not
-come to one log within a minute is left out from there on, with a line.
+groups cost: Java's, etcd's and PySyncObj's tuned one stand still (SIGSTOP) while another has its
+turn, the others take some 2 % of a core each, ours below 1. Each is loaded for a second before the
+rounds of each table, Java for 5 s at first. A group whose members do not come to one log within a
+minute is left out from there on, with a line.
 
 Catch-up: a follower whose store was deleted, entries of 256 B, MB/s of entries as stored, from the
 first entry that it vouches for to the last one: synced, if ours are, in Java's memory or page cache
