@@ -68,15 +68,24 @@ def end_at(data: Path, node: str, group: str, offset: int) -> None:
 
 
 def identity(
-    data: Path, node: str, reigns: dict[str, list[tuple[int, int, int]]], **settings: str
+    data: Path,
+    node: str,
+    reigns: dict[str, list[tuple[int, int, int]]],
+    forgot: Sequence[str] = (),
+    **settings: str,
 ) -> None:
-    """What the node says of its logs: number, token and start of each reign."""
+    """What the node says of its logs: number, token and start of each reign.
+
+    Args:
+        forgot: groups of which it has yet to get back what it had.
+    """
     records = {
         group: {
             "history": [
                 {"number": number, "token": token, "start_bytes": start, "master": "n0"}
                 for number, token, start in history
-            ]
+            ],
+            "forgot": "log" if group in forgot else "",
         }
         for group, history in reigns.items()
     }

@@ -8,17 +8,19 @@ read them: whole records, their own CRCs right.
 |---|---|
 | has these records there, these lines, in this order | it is a holder |
 | begins behind them, or is empty | it may have had them: one copy less is needed |
-| ends before them | no holder |
+| ends before them | no holder; but one that began empty and has not caught up may have had it |
 | has that stretch, and something else in it | a finding, unless that tail is its own, or is not \
 called committed by its member |
 
 Fewer holders than the receipt's copies (at least one, less the members without a log here) are a
-finding. Lines may be in the logs a second time, after an outage: that breaks no promise.
+finding; a warning, where a loss of power may be why; and none where an operator forced a promotion
+that gave it up (`data_excuses`). Lines may be in the logs a second time, after an outage: that
+breaks no promise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -28,6 +30,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from actors.pipeline.audits.audit import Evidence, Judged, collect
+from actors.pipeline.audits.data_excuses import Excuses, excuses_in, given_up
 from actors.pipeline.audits.data_record import Record, records_in
 from actors.pipeline.audits.data_replicas import (
     by_node,
@@ -45,14 +48,19 @@ from actors.pipeline.verdicts import WITNESSES_MAX, Checked, CheckedLog, Severit
 _SHIFT: Final = {False: 20, True: 10}
 """Bits of a place that a bucket of the join leaves out, of bytes and of indexes."""
 _BATCHES: Final = (
-    "batch bigint, line bigint, count bigint, first bigint, last bigint, copies bigint, crc bigint"
+    "batch bigint, line bigint, count bigint, first bigint, last bigint, copies bigint, "
+    "crc bigint, excused bigint"
 )
 
 
-def batches_of(spark: SparkSession, record: Record) -> DataFrame:
-    """The receipts, numbered."""
+def batches_of(spark: SparkSession, record: Record, excused: Collection[int] = ()) -> DataFrame:
+    """The receipts, numbered; `excused` is 1 of those that may have been given up, else 0."""
     rows = [
-        {"batch": number, **attrs.asdict(each, filter=lambda field, _: field.name != "session")}
+        {
+            "batch": number,
+            **attrs.asdict(each, filter=lambda field, _: field.name != "session"),
+            "excused": int(number in excused),
+        }
         for number, each in enumerate(record.receipts)
     ]
     names = [word.split()[0] for word in _BATCHES.split(", ")]
@@ -119,8 +127,13 @@ def standing(
     nodes: Sequence[str],
     logs: Sequence[CheckedLog],
     sure: Mapping[str, int],
+    behind: Mapping[str, int],
 ) -> DataFrame:
-    """Each receipt with bits for nodes: holders; gone (may have had it); due (must have it)."""
+    """Each receipt with bits for nodes: holders; gone (may have had it); due (must have it).
+
+    Args:
+        behind: as in `Excuses`.
+    """
     at = {name: fn.col(f"batches.{name}") for name in ("first", "last", "count", "crc")}
     same = (fn.col("records") == at["count"]) & (fn.col("low") == at["first"])
     same &= (fn.col("high") == at["last"]) & fn.coalesce(
@@ -140,6 +153,8 @@ def standing(
     for number, node in enumerate(nodes):
         log = extent.get(node)
         is_gone = fn.lit(True) if log is None else fn.col("first") < log.first
+        if log is not None and node in behind:
+            is_gone |= fn.col("last") > max(log.last, behind[node])
         gone = gone.bitwiseOR(fn.when(is_gone, 1 << number).otherwise(0))
         if log is not None:
             end = min(log.last, sure[node] - 1)
@@ -154,7 +169,7 @@ def standing(
 
 
 def lost(stood: DataFrame, nodes: Sequence[str], missing: int) -> DataFrame:
-    """Receipts that are not kept: line, count, first, last, what, nodes."""
+    """Receipts that are not kept: line, count, first, last, what, nodes, excused."""
     other = fn.col("due").bitwiseAND(fn.bitwise_not("holders"))
     away = fn.bit_count("gone") + fn.lit(missing)
     needed = fn.greatest(fn.col("copies"), fn.lit(1)) - away
@@ -169,7 +184,7 @@ def lost(stood: DataFrame, nodes: Sequence[str], missing: int) -> DataFrame:
     return (
         stood.withColumn("what", what)
         .where(fn.col("what").isNotNull())
-        .select("line", "count", "first", "last", "what", names_of(shown, nodes))
+        .select("line", "count", "first", "last", "what", names_of(shown, nodes), "excused")
     )
 
 
@@ -178,35 +193,46 @@ def lost(stood: DataFrame, nodes: Sequence[str], missing: int) -> DataFrame:
 
 @attrs.frozen(kw_only=True)
 class AcknowledgedReadable:
-    """The audit; see the module."""
+    """The audit; see the module.
 
-    name: str = "acknowledged_readable"
-    claim: str = (
-        "All that the feed was told to be acknowledged is in the logs at the end, as it was fed, "
-        "on as many nodes as its receipt named."
-    )
-    severity: Severity = "error"
+    Attributes:
+        power: it is for the groups from which a loss of power may have taken something, and for
+            these alone.
+    """
+
+    name: str
+    claim: str
+    severity: Severity
+    power: bool
 
     def judge(self, evidence: Evidence) -> Judged:
         groups = {group.name: group for group in groups_in(evidence.data)}
         records = records_in(evidence.data, tuple(groups))
         if not records:
             return _nothing("no feed record here: DATA_DIR/feed/GROUP.jsonl")
-        known = (
-            committed(evidence.events) if any(group.is_ledger for group in groups.values()) else {}
-        )
+        excuses = excuses_in(evidence.events, groups.values())
+        mine = [each for each in records if self._is_for(each, excuses)]
+        if not mine:
+            return _nothing("no such group")
+        fed = [groups[each.group] for each in mine if each.group in groups]
+        known = committed(evidence.events) if any(group.is_ledger for group in fed) else {}
         unkept = in_memory(evidence.data)
         judged = []
-        for record in records:
+        for record in mine:
             group = groups.get(record.group)
             if group is not None:
-                judged.append(_judge_group(evidence.spark, group, record, known))
+                judged.append(
+                    _judge_group(evidence.spark, group, record, known, excuses[group.name])
+                )
             elif record.group in unkept:
                 judged.append(_nothing(f"{record.group}: its entries are in memory only"))
             elif record.receipts:
                 judged.append(_no_log(record))
             judged.append(_unread(record))
         return joined(judged)
+
+    def _is_for(self, record: Record, excuses: Mapping[str, Excuses]) -> bool:
+        return excuses.get(record.group, Excuses()).may_lose is self.power
 
 
 def _nothing(note: str) -> Judged:
@@ -241,32 +267,56 @@ def _judge_group(
     group: GroupStores,
     record: Record,
     known: Mapping[tuple[str, str], int],
+    excuses: Excuses,
 ) -> Judged:
     notes = _notes(group, record)
     if group.problem:
         return not_judged(group, group.problem, notes)
     sure = sure_below(group, known)
     columns = ["node", "offset", "size", "damage", "body"] + ["index"] * group.is_ledger
-    batches = batches_of(spark, record)
+    batches = batches_of(spark, record, given_up(record.receipts, excuses.forced))
     try:
         found = found_in(read_logs(spark, group, columns), batches, group).persist()
         try:
             logs = extents(found, group.name)
-            stood = standing(found, batches, group.nodes, logs, sure)
-            findings, witnesses = collect(lost(stood, group.nodes, len(group.missing)))
+            stood = standing(found, batches, group.nodes, logs, sure, excuses.behind)
+            gone = lost(stood, group.nodes, len(group.missing))
+            findings, witnesses = collect(gone.where("excused = 0").drop("excused"))
             sums = _sums(stood, len(group.nodes))
+            if excuses.forced:
+                notes += _given_up(gone, group)
         finally:
             found.unpersist()
     except PySparkException as error:
         return unreadable(group, error, notes)
     if sums["expired"]:
-        notes.append(f"{group.name}: {sums['expired']} receipts are older than all logs")
+        also = ", or not copied again" if excuses.behind else ""
+        notes.append(f"{group.name}: {sums['expired']} receipts are older than all logs{also}")
     return Judged(
         findings=findings,
         witnesses=tuple({"group": group.name, **each} for each in witnesses),
         checked=Checked(rows=sums["records"] or 0, logs=logs),
-        note="; ".join(notes),
+        note="; ".join([*notes, *_late(group, record, logs, excuses.behind)]),
     )
+
+
+def _given_up(gone: DataFrame, group: GroupStores) -> list[str]:
+    """For people."""
+    count = gone.where("excused = 1").count()
+    return [f"{group.name}: a forced promotion gave up {count} receipts"] if count else []
+
+
+def _late(
+    group: GroupStores, record: Record, logs: Sequence[CheckedLog], behind: Mapping[str, int]
+) -> list[str]:
+    """Of nodes that copy what they may have had, for people."""
+    ends = {log.node: log.last for log in logs}
+    highest = max((each.last for each in record.receipts), default=-1)
+    return [
+        f"{group.name}: {node} lost what it had, and has not all of it again"
+        for node, again in sorted(behind.items())
+        if max(ends.get(node, -1), again) < highest
+    ]
 
 
 def _notes(group: GroupStores, record: Record) -> list[str]:
@@ -292,4 +342,17 @@ def _sums(stood: DataFrame, nodes: int) -> dict[str, Any]:
     )
 
 
-ACKNOWLEDGED_READABLE: Final = AcknowledgedReadable()
+ACKNOWLEDGED_READABLE: Final = AcknowledgedReadable(
+    name="acknowledged_readable",
+    claim="All that the feed was told to be acknowledged is in the logs at the end, as it was fed, "
+    "on as many nodes as its receipt named, unless a promotion was forced or power may take it.",
+    severity="error",
+    power=False,
+)
+WRITTEN_READABLE: Final = AcknowledgedReadable(
+    name="written_readable",
+    claim='So it is for groups with durability = "written" of which a node ended without an order: '
+    "a loss of power may take what it takes.",
+    severity="warning",
+    power=True,
+)

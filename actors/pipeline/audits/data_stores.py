@@ -4,7 +4,8 @@
 |---|---|
 | NODE/groups/GROUP/commitlog | the log of a classic group |
 | NODE/groups/GROUP/data | the log of a DLedger group |
-| NODE/identity.json | the group's members, and which reigns the node's log comes from |
+| NODE/identity.json | the group's members and durability, which reigns the node's log comes from, \
+and whether it has yet to get back what it had |
 
 Needs no Spark. What a broker left, or a copy without identities, is read as it is: then nothing is
 known of reigns, and every node that is there counts as all that there are.
@@ -36,11 +37,13 @@ class Store:
     Attributes:
         root: the folder that holds the log's.
         history: which reigns the log comes from; None: nobody says it.
+        has_forgotten: the node had more once, by its own word, and has not got it again.
     """
 
     node: str
     root: Place
     history: History | None = None
+    has_forgotten: bool = False
 
     @property
     def path(self) -> str:
@@ -57,6 +60,7 @@ class GroupStores:
         form: of its logs.
         stores: by node, sorted; of all nodes that have such a log.
         missing: members that have none here.
+        is_written: durability = "written", as a node's settings name it.
         problem: why its logs cannot be judged, for people; "" if they can.
     """
 
@@ -64,6 +68,7 @@ class GroupStores:
     form: Format
     stores: tuple[Store, ...]
     missing: tuple[str, ...] = ()
+    is_written: bool = False
     problem: str = ""
 
     @property
@@ -84,18 +89,29 @@ def groups_in(data: Place) -> tuple[GroupStores, ...]:
     """
     found: dict[str, dict[str, tuple[Format, Store]]] = {}
     members: dict[str, set[str]] = {}
+    written: set[str] = set()
     for node, folder in _nodes(data):
         identity = (folder / "identity.json").read_json() or {}
         settings = _object(identity.get("settings"))
         for name in (folder / "groups").children():
             members.setdefault(name, set()).update(_members(settings, name))
+            if _setting(settings, name, "durability") == "written":
+                written.add(name)
             root = folder / "groups" / name
             form = _form_of(root)
             if form is not None:
-                history = _history(_object(identity.get("records")).get(name))
-                store = Store(node=node, root=root, history=history)
+                record = _object(identity.get("records")).get(name)
+                store = Store(
+                    node=node,
+                    root=root,
+                    history=_history(record),
+                    has_forgotten=bool(_object(record).get("forgot")),
+                )
                 found.setdefault(name, {})[node] = form, store
-    return tuple(_group(name, found[name], members[name]) for name in sorted(found))
+    return tuple(
+        attrs.evolve(_group(name, found[name], members[name]), is_written=name in written)
+        for name in sorted(found)
+    )
 
 
 def in_memory(data: Place) -> set[str]:
@@ -113,12 +129,13 @@ def _group(name: str, found: Mapping[str, tuple[Format, Store]], members: set[st
     stores = tuple(store for _, store in (found[node] for node in sorted(found)))
     forms = {form.name: form for form, _ in found.values()}
     said = ", ".join(f"{node}: {found[node][0].name}" for node in sorted(found))
+    problem = f"its nodes' logs are of two formats: {said}" if len(forms) > 1 else ""
     return GroupStores(
         name=name,
         form=next(iter(forms.values())),
         stores=stores,
         missing=tuple(sorted(members - set(found))),
-        problem=f"its nodes' logs are of two formats: {said}" if len(forms) > 1 else "",
+        problem=problem,
     )
 
 
@@ -139,6 +156,11 @@ def _members(settings: Mapping[str, Any], group: str) -> set[str]:
     keys = (f"groups.{group}.{key}" for key in ("master", "slaves", "members"))
     said = " ".join(str(settings.get(key, "")) for key in keys)
     return {word for word in _LISTED.findall(said) if f"nodes.{word}" in settings}
+
+
+def _setting(settings: Mapping[str, Any], group: str, key: str) -> str:
+    """One of a group's settings that is a word; "" if nobody says it."""
+    return str(settings.get(f"groups.{group}.{key}", "")).strip('"')
 
 
 def _history(record: Any) -> History | None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from actors.pipeline.audits import commits, copies, kept, leaders, logs
 from actors.pipeline.audits.audit import Audit
-from actors.pipeline.audits.data_receipts import ACKNOWLEDGED_READABLE
+from actors.pipeline.audits.data_receipts import ACKNOWLEDGED_READABLE, WRITTEN_READABLE
 from actors.pipeline.audits.data_replicas import REPLICAS_EQUAL
 
 AUDITS: Final[tuple[Audit, ...]] = (
@@ -23,6 +23,7 @@ AUDITS: Final[tuple[Audit, ...]] = (
     kept.NOTHING_CUT,
     REPLICAS_EQUAL,
     ACKNOWLEDGED_READABLE,
+    WRITTEN_READABLE,
     logs.NODES_THERE,
     logs.NOTHING_DROPPED,
     logs.LINES_READ,
