@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 import trio
 from lines_kit import Boot, events_of
 from pyspark.sql import SparkSession
@@ -84,6 +85,34 @@ def test_lines_that_are_none_are_named_and_a_torn_end_is_not(tmp_path: Path) -> 
         (3, "what"),
         (4, "{'kind': 'acked'}"),
     ]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"line": -1},
+        {"line": True},
+        {"count": 0},
+        {"count": 1 << 63},
+        {"first": -1},
+        {"first": 6},
+        {"last": 1 << 63},
+        {"first": 0, "last": (64 << 20) + 1},
+        {"copies": 1 << 63},
+        {"copies": -1},
+        {"copies": "2"},
+        {"crc": 1 << 32},
+        {"crc": -1},
+    ],
+)
+def test_numbers_that_no_log_has_are_no_receipt(tmp_path: Path, wrong: dict[str, object]) -> None:
+    """Nor does any of them end the judging."""
+    file = feed(tmp_path, "orders", [(0, told(0, 5, 3), [b"a"])])
+    opened, acked = file.read_text().splitlines()
+    file.write_text("\n".join([opened, json.dumps(json.loads(acked) | wrong), acked, ""]))
+    (record,) = records_in(Place(str(tmp_path)), ["orders"])
+    assert (len(record.receipts), record.receipts[0].last) == (1, 5)
+    assert [number for _, number, _ in record.problems] == [2]
 
 
 def test_order_is_counted_within_a_session(tmp_path: Path) -> None:

@@ -19,6 +19,12 @@ FOLDER: Final = "feed"
 _SUFFIX: Final = ".jsonl"
 _OLDER: Final = ".1"
 _SHOWN_CHARS: Final = 60
+_MOST: Final = 2**63 - 1
+"""Of a number in Spark's tables."""
+STRETCH_MAX: Final = 64 << 20
+"""Between the first place and the last one of a receipt: an append has up to 256 KiB, or one
+record. What is wider would be taken for millions of places.
+"""
 
 
 @attrs.frozen(kw_only=True)
@@ -91,30 +97,25 @@ def _read(group: str, files: Sequence[Place]) -> Record:
                     session += 1
                 case {"kind": "ended"}:
                     pass
-                case {
-                    "kind": "acked",
-                    "line": int(),
-                    "count": int(),
-                    "first": int(),
-                    "last": int(),
-                }:
-                    receipts.append(_receipt(session, row))
+                case {"kind": "acked"} if (receipt := _receipt(session, row)) is not None:
+                    receipts.append(receipt)
                 case _:
                     shown = str(row)[:_SHOWN_CHARS]
                     problems.append((str(file), number, shown))
     return Record(group=group, receipts=tuple(receipts), problems=tuple(problems))
 
 
-def _receipt(session: int, row: dict[str, Any]) -> Receipt:
-    copies, crc = row.get("copies"), row.get("crc")
+def _receipt(session: int, row: dict[str, Any]) -> Receipt | None:
+    """None: one of its numbers is none that a receipt can have."""
+    numbers: list[Any] = [row.get(name) for name in ("line", "count", "first", "last")]
+    numbers += [row.get("copies") or 0, row.get("crc")]
+    line, count, first, last, copies, crc = numbers
+    if not all(type(each) is int and 0 <= each <= _MOST for each in (*numbers[:5], crc or 0)):
+        return None
+    if count < 1 or not 0 <= last - first <= STRETCH_MAX or (crc or 0) >= 1 << 32:
+        return None
     return Receipt(
-        session=session,
-        line=row["line"],
-        count=row["count"],
-        first=row["first"],
-        last=row["last"],
-        copies=copies if isinstance(copies, int) else 0,
-        crc=crc if isinstance(crc, int) else None,
+        session=session, line=line, count=count, first=first, last=last, copies=copies, crc=crc
     )
 
 
