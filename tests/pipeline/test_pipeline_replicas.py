@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from lines_kit import Boot, events_of
 from pyspark.sql import SparkSession
@@ -23,9 +24,24 @@ from stores_kit import (
 )
 
 from actors.events import dledger
-from actors.pipeline.audits.data_replicas import REPLICAS_EQUAL
-from actors.pipeline.audits.data_stores import groups_in, own_from, shared_end
+from actors.pipeline.audits.data_receipts import batches_of, lost, standing
+from actors.pipeline.audits.data_record import Receipt, Record
+from actors.pipeline.audits.data_replicas import (
+    NOWHERE,
+    REPLICAS_EQUAL,
+    differences,
+    places,
+)
+from actors.pipeline.audits.data_stores import (
+    GroupStores,
+    Store,
+    groups_in,
+    own_from,
+    shared_end,
+)
 from actors.pipeline.places import Place
+from actors.pipeline.sources.formats import COMMIT_LOG
+from actors.pipeline.verdicts import CheckedLog
 from wire.dledger_entry import encode_entry, new_entry
 
 A, B, C = (0, 11, 0), (0, 12, 500), (1, 13, 400)
@@ -76,6 +92,44 @@ def test_a_group_of_two_formats_is_a_finding_of_that_group(
     two = "its nodes' logs are of two formats: n0: rocketmq_commitlog, n1: dledger_store"
     assert by_group(verdict.witnesses) == {"orders": [(None, two, [])]}
     assert (verdict.verdict, verdict.findings, verdict.checked.rows) == ("violated", 1, 9)
+
+
+def test_more_nodes_than_bits_are_refused_in_one_line(tmp_path: Path) -> None:
+    for number in range(65):
+        (root(tmp_path, f"n{number}", "wide") / "commitlog").mkdir(parents=True)
+    (wide,) = groups_in(Place(str(tmp_path)))
+    assert wide.problem == "logs of 65 nodes: no more than 64 can be compared"
+
+
+def test_the_last_of_64_nodes_is_told_from_the_others(spark: SparkSession) -> None:
+    """Its bit is the sign of a bigint."""
+    nodes = tuple(f"n{number:02}" for number in range(64))
+    stores = tuple(Store(node=each, root=Place("/nowhere")) for each in nodes)
+    group = GroupStores(name="wide", form=COMMIT_LOG, stores=stores)
+    held = [(node, at, 90) for node in ("n00", "n63") for at in (0, 100, 200)]
+    held.remove(("n63", 100, 90))
+    rows = spark.createDataFrame(held, "node string, offset bigint, size bigint").selectExpr(
+        "*", "cast(null as string) as damage", "size as record_crc"
+    )
+    sure = dict.fromkeys(nodes, NOWHERE)
+    logs = [
+        CheckedLog(group="wide", node=node, records=3, size_bytes=270, first=0, last=200)
+        for node in ("n00", "n63")
+    ]
+    assert [
+        tuple(row) for row in differences(places(rows, group, sure), nodes, logs).collect()
+    ] == [(100, "no such record", ["n63"])]
+    receipt = Receipt(session=0, line=7, count=1, first=100, last=100, copies=2, crc=None)
+    batches = batches_of(spark, Record(group="wide", receipts=(receipt,)))
+    there = spark.createDataFrame(
+        [("n63", 0, 1, 90, 100, 100, 5)],
+        "node string, batch bigint, records bigint, bytes bigint, low bigint, high bigint, "
+        "crc bigint",
+    )
+    every = [attrs.evolve(logs[0], node=node, last=0) for node in nodes[:-1]]
+    stood = standing(there, batches, nodes, [*every, logs[1]], sure, {})
+    (row,) = lost(stood, nodes, 0).collect()
+    assert (row["what"], row["nodes"]) == ("on 1 nodes, acknowledged on 2", ["n63"])
 
 
 def by_group(witnesses: Any) -> dict[str, list[tuple[Any, str, list[str]]]]:

@@ -33,6 +33,7 @@ from actors.pipeline.audits.audit import Evidence, Judged, collect
 from actors.pipeline.audits.data_excuses import Excuses, excuses_in, given_up
 from actors.pipeline.audits.data_record import Record, records_in
 from actors.pipeline.audits.data_replicas import (
+    bit,
     by_node,
     committed,
     joined,
@@ -139,7 +140,7 @@ def standing(
     same &= (fn.col("high") == at["last"]) & fn.coalesce(
         fn.col("found.crc") == at["crc"], fn.lit(True)
     )
-    bits = by_node(nodes, [1 << number for number in range(len(nodes))])
+    bits = by_node(nodes, [bit(number) for number in range(len(nodes))])
     holders = (
         found.alias("found")
         .join(batches.alias("batches"), "batch")
@@ -155,11 +156,11 @@ def standing(
         is_gone = fn.lit(True) if log is None else fn.col("first") < log.first
         if log is not None and node in behind:
             is_gone |= fn.col("last") > max(log.last, behind[node])
-        gone = gone.bitwiseOR(fn.when(is_gone, 1 << number).otherwise(0))
+        gone = gone.bitwiseOR(fn.when(is_gone, bit(number)).otherwise(0))
         if log is not None:
             end = min(log.last, sure[node] - 1)
             is_due = (fn.col("first") >= log.first) & (fn.col("last") <= end)
-            due = due.bitwiseOR(fn.when(is_due, 1 << number).otherwise(0))
+            due = due.bitwiseOR(fn.when(is_due, bit(number)).otherwise(0))
     return batches.join(holders, "batch", "left").select(
         *batches.columns,
         fn.coalesce("holders", fn.lit(0)).alias("holders"),

@@ -68,7 +68,7 @@ def places(rows: DataFrame, group: GroupStores, sure: Mapping[str, int]) -> Data
     its `sure`); size; differ (whole records of one term do); terms (those of `sure` do); damages
     (array of what, nodes, size; empty if nothing is wrong there).
     """
-    bit = by_node(group.nodes, [1 << number for number in range(len(group.nodes))])
+    bits = by_node(group.nodes, [bit(number) for number in range(len(group.nodes))])
     limit = by_node(group.nodes, [sure[node] for node in group.nodes])
     place = fn.coalesce("index", "offset") if group.is_ledger else fn.col("offset")
     found = rows.select(
@@ -77,8 +77,8 @@ def places(rows: DataFrame, group: GroupStores, sure: Mapping[str, int]) -> Data
         "size",
         fn.col("record_crc").alias("crc"),
         fn.col("damage").alias("what"),
-        bit.alias("nodes"),
-        fn.when(place < limit, bit).otherwise(0).alias("sure"),
+        bits.alias("nodes"),
+        fn.when(place < limit, bits).otherwise(0).alias("sure"),
     )
     if not group.is_ledger:  # what is its own alone is nobody's copy
         found = found.where((fn.col("sure") != 0) | fn.col("what").isNotNull())
@@ -110,7 +110,7 @@ def extents(found: DataFrame, nodes: Sequence[str], group: str) -> tuple[Checked
     """How much of each node's log was compared; nothing of a node without records."""
     sums: list[Column] = []
     for number, node in enumerate(nodes):
-        has = fn.col("nodes").bitwiseAND(1 << number) != 0
+        has = fn.col("nodes").bitwiseAND(bit(number)) != 0
         sums += [
             fn.count_if(has).alias(f"{node} records"),
             fn.sum(fn.when(has, fn.col("size"))).alias(f"{node} bytes"),
@@ -137,7 +137,7 @@ def differences(found: DataFrame, nodes: Sequence[str], checked: Sequence[Checke
     due: Column = fn.lit(0)
     for log in checked:
         is_due = fn.col("place").between(log.first, log.last)
-        due = due.bitwiseOR(fn.when(is_due, 1 << nodes.index(log.node)).otherwise(0))
+        due = due.bitwiseOR(fn.when(is_due, bit(nodes.index(log.node))).otherwise(0))
     lacking = due.bitwiseAND(fn.bitwise_not("nodes"))
     some = fn.col("nodes") != 0
     whats = [
@@ -171,8 +171,13 @@ def _what(text: str, bits: Column, nodes: Sequence[str]) -> Column:
 
 
 def names_of(bits: Column, nodes: Sequence[str]) -> Column:
-    each = [fn.when(bits.bitwiseAND(1 << number) != 0, node) for number, node in enumerate(nodes)]
+    each = [fn.when(bits.bitwiseAND(bit(number)) != 0, node) for number, node in enumerate(nodes)]
     return fn.array_compact(fn.array(*each)).alias("nodes")
+
+
+def bit(number: int) -> int:
+    """A node's bit, from its number. That of the 64th is the sign of a bigint."""
+    return 1 << number if number < 63 else -(1 << 63)
 
 
 def by_node(nodes: Sequence[str], values: Sequence[int]) -> Column:

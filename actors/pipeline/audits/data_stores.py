@@ -24,6 +24,8 @@ import attrs
 from actors.pipeline.places import Place
 from actors.pipeline.sources.formats import COMMIT_LOG, DLEDGER, Format
 
+NODES_MAX: Final = 64
+"""Whose logs can be compared: each is a bit of a number. No cluster file names more."""
 _LISTED: Final = re.compile(r"[^\s,\[\]\"']+")
 History: TypeAlias = tuple[tuple[int, int, int], ...]
 """Reigns of a log, oldest first: number, token, the offset where it began."""
@@ -130,6 +132,8 @@ def _group(name: str, found: Mapping[str, tuple[Format, Store]], members: set[st
     forms = {form.name: form for form, _ in found.values()}
     said = ", ".join(f"{node}: {found[node][0].name}" for node in sorted(found))
     problem = f"its nodes' logs are of two formats: {said}" if len(forms) > 1 else ""
+    if len(found) > NODES_MAX:
+        problem = f"logs of {len(found)} nodes: no more than {NODES_MAX} can be compared"
     return GroupStores(
         name=name,
         form=next(iter(forms.values())),
