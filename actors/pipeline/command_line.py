@@ -135,6 +135,7 @@ def _run(asked: argparse.Namespace) -> int:
 
 def _tables_only(spark: SparkSession, data: Place, out: Place, step: str) -> int:
     from actors.pipeline import steps
+    from actors.pipeline.verdicts import line_of_all
 
     if step == "compact":
         steps.run_compact(spark, out, _tell)
@@ -144,9 +145,11 @@ def _tables_only(spark: SparkSession, data: Place, out: Place, step: str) -> int
         steps.run_silver(spark, out, _tell)
     if step in ("gold", "audit"):
         steps.run_gold(spark, out, _tell)
-    if step == "audit" and steps.run_audit(spark, data, out, _tell).failures:
-        return 1
-    return 0
+    if step != "audit":
+        return 0
+    found = steps.run_audit(spark, data, out, _tell)
+    _tell(f"audit: {line_of_all(found)}")
+    return 1 if found.failures else 0
 
 
 def _watch(spark: SparkSession, data: Place, out: Place, asked: argparse.Namespace) -> int:
@@ -178,9 +181,12 @@ def _report(spark: SparkSession, data: Place, out: Place, asked: argparse.Namesp
     from actors.pipeline.places import Place
     from actors.pipeline.report.making import run_report
     from actors.pipeline.report.summary import summary
+    from actors.pipeline.verdicts import line_of_all
 
     page = Place(asked.out).absolute()
-    facts = run_report(spark, data, out, page, _tell_aside if asked.json else _tell)
+    tell = _tell_aside if asked.json else _tell
+    facts = run_report(spark, data, out, page, tell)
+    tell(f"audit: {line_of_all(facts.verdicts)}")
     if asked.json:
         print(json.dumps(summary(facts, str(page)), indent=2))
     return 1 if facts.verdicts.failures else 0

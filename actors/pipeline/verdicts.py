@@ -184,6 +184,15 @@ def line_of(verdict: Verdict) -> str:
     return f"{word:<14} {verdict.name}: {looked}{found}"
 
 
+def line_of_all(verdicts: Verdicts) -> str:
+    """One line for people: how many promises, which are of severity error, were judged."""
+    promises = [each for each in verdicts.audits if each.severity == "error"]
+    unjudged = sum(each.verdict == "not_applicable" for each in promises)
+    if not unjudged:
+        return f"all {len(promises)} promises were judged"
+    return f"{unjudged} of {len(promises)} promises could not be judged: nothing here tells of them"
+
+
 def witness_text(witness: Witness) -> str:
     """`node=n1, term=3`, for people; one line, whatever a log has for a name."""
     return readable(", ".join(f"{key}={_shown(value)}" for key, value in witness.items()))

@@ -206,7 +206,10 @@ def test_a_day_is_as_promised(day: Day, tmp_path: Path, capsys: pytest.CaptureFi
         assert f"audit: {verdicts.line_of(verdict)}" in lines
         if verdict.name in over_events:
             assert verdict.verdict == "held", verdict
-    assert lines[-1] == f"audit: written to {out}/audit/verdicts.json"
+    assert lines[-2] == f"audit: written to {out}/audit/verdicts.json"
+    promises = sum(audit.severity == "error" for audit in AUDITS)
+    said = f"audit: 2 of {promises} promises could not be judged: nothing here tells of them"
+    assert lines[-1] == said, "there are no logs and no feed record beside the events"
     (killed,) = found.open_boots
     assert f"audit: {killed.node}, boot 1: open: it was killed, or is not over" in lines
 

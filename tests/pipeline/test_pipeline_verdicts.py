@@ -123,6 +123,17 @@ def test_lines_for_people() -> None:
     assert verdicts.witness_text({"node": "n\n1", "a": ["\x1b"]}) == "node=n\\u{a}1, a=\\u{1b}"
 
 
+def test_a_line_says_how_many_promises_were_judged() -> None:
+    bare = attrs.evolve(HELD, verdict="not_applicable")
+    warning = attrs.evolve(bare, severity="warning")
+    assert verdicts.line_of_all(attrs.evolve(ALL, audits=(HELD, BROKEN, warning))) == (
+        "all 2 promises were judged"
+    )
+    assert verdicts.line_of_all(attrs.evolve(ALL, audits=(bare, HELD, warning))) == (
+        "1 of 2 promises could not be judged: nothing here tells of them"
+    )
+
+
 def test_a_file_is_synced_before_it_has_its_name_and_the_name_after(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
