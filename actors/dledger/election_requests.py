@@ -67,6 +67,14 @@ class _Transfer:
     number: int
 
 
+def round_of(token: object) -> int | None:
+    """The number of the round of votes or heartbeats that a call is of; None: of neither.
+
+    They rise through all lives of a maintainer.
+    """
+    return token.number if isinstance(token, _Vote | _Beat) else None
+
+
 # ---- what this member asks ----
 
 

@@ -6,10 +6,10 @@ and their differences are in `core.dispatch`.
 Differs: entries are read by the hundred and sent as they are asked for; a peer that takes batches
 gets one push for all that has grown.
 
-Messages: LedgerGrew, Answered, and sessions. It calls its peer by rpc_peers, tells the checker
-Matched, the maintainer SawTerm and Rejoin; with a state machine it asks the caller GetSnapshot and
-tells it ReleaseSnapshot. A restart forgets what the peer has, and begins in
-COMPARE as soon as the maintainer has told the session again; its siblings notice nothing.
+Messages: LedgerGrew, Answered, GetProgress, and sessions. It calls its peer by rpc_peers, tells the
+checker Matched, the maintainer SawTerm and Rejoin; with a state machine it asks the caller
+GetSnapshot and tells it ReleaseSnapshot. A restart forgets what the peer has, and begins in COMPARE
+as soon as the maintainer has told the session again; its siblings notice nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from actors.dledger.base_fields import Sender
 from actors.dledger.core.dispatch import Dispatch, DispatcherState
 from actors.dledger.core.push_effects import DispatchEffects, Push
 from actors.dledger.machine_messages import GetSnapshot, NoSnapshot, ReleaseSnapshot
+from actors.dledger.peer_messages import GetProgress, Progress
 from actors.dledger.push_bodies import push_answer
+from actors.dledger.refusal_log import RefusalLog
 from actors.dledger.rpc_messages import Answered, Call
 from actors.dledger.session_messages import CONTROL, Following, Leading, Rejoin, Resting, SawTerm
 from actors.dledger.snapshot_sending import PIECE_TIMEOUT_S, SnapshotSending
@@ -81,7 +83,7 @@ class _TickDue:
     """Timer: `DispatchEffects.deadline_s`."""
 
 
-Message: TypeAlias = store.LedgerGrew | Answered | Resting | Following | Leading
+Message: TypeAlias = store.LedgerGrew | Answered | GetProgress | Resting | Following | Leading
 _Inbox: TypeAlias = Message | _TickDue | _PieceDue | _SnapshotSaid
 
 
@@ -116,6 +118,10 @@ class EntryDispatcher(Actor[_Inbox]):
     _matched: int | None = attrs.field(default=None, init=False)  # not told yet
     _deadline_s: float | None = attrs.field(default=None, init=False)
     _sending: SnapshotSending | None = attrs.field(default=None, init=False)
+    _log: RefusalLog = attrs.field(
+        default=attrs.Factory(lambda part: RefusalLog(part.sender.group), takes_self=True),
+        init=False,
+    )
     _holds: bool = attrs.field(default=False, init=False)  # a snapshot
     _piece: int = attrs.field(default=0, init=False)  # number of the last one
 
@@ -154,6 +160,8 @@ class EntryDispatcher(Actor[_Inbox]):
                     await self._lead(message)
                 case Resting() | Following():
                     await self._rest(message.session)
+                case GetProgress():
+                    message.reply_to.send(self._progress())
                 case _:
                     assert_never(message)
         installs = (DispatcherState.INSTALL_SNAPSHOT, DispatcherState.TRUNCATE)
@@ -163,6 +171,19 @@ class EntryDispatcher(Actor[_Inbox]):
             index, self._matched = self._matched, None
             told = Matched(session=self._session, peer=self.dispatch.peer, index=index)
             await self.checker.tell(told)
+        if self.dispatch.refusal:
+            peer, me = self.dispatch.peer, self.sender.self_id
+            self._log.say(peer, f"{peer}, which follows {me}, {self.dispatch.refusal}")
+
+    def _progress(self) -> Progress:
+        dispatch = self.dispatch
+        return Progress(
+            leading=dispatch.leading,
+            state=dispatch.state,
+            matched=dispatch.matched,
+            lag=dispatch.lag,
+            refusal=dispatch.refusal,
+        )
 
     async def _rest(self, session: int) -> None:
         if session > self._session:
@@ -178,6 +199,7 @@ class EntryDispatcher(Actor[_Inbox]):
         ):
             return
         self._session, self._term, self._matched = told.session, told.term, None
+        self._log.forget()
         self.window.forget()  # what this member had as a follower may have been cut
         self.window.end = told.end
         # Entries leave as soon as they are written; commits wait for them anyway.

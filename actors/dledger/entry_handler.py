@@ -6,11 +6,11 @@ their differences are in `core.intake`.
 Differs: pushes that have come together are written together; an entry that is committed here and
 differs from the leader's ends the node.
 
-Messages: Asked (PUSH, INSTALL_SNAPSHOT), MachineAt, LedgerGrew, and sessions. It asks the store
-Change and tells it Commit or Condemn; it tells the checker Followed, the maintainer SawTerm,
-StoreTakes, CaughtUp and Rejoin. Readers hear of the store what is committed, together with the log
-that this is said of. A restart forgets which entries are known to equal the leader's, and has the
-session renewed.
+Messages: Asked (PUSH, INSTALL_SNAPSHOT), MachineAt, LedgerGrew, GetTaking, and sessions. It asks
+the store Change and tells it Commit or Condemn; it tells the checker Followed, the maintainer
+SawTerm, StoreTakes, CaughtUp and Rejoin. Readers hear of the store what is committed, together with
+the log that this is said of. A restart forgets which entries are known to equal the leader's, and
+has the session renewed.
 """
 
 from __future__ import annotations
@@ -20,13 +20,16 @@ from typing import Final, TypeAlias, assert_never
 import attrs
 
 from actors.dledger.append_messages import Followed
+from actors.dledger.base_fields import Sender
 from actors.dledger.catching_up import CatchingUp
 from actors.dledger.core.intake import Intake
 from actors.dledger.core.intake_effects import IntakeEffects, StoreChange
 from actors.dledger.core.refusals import refusal
 from actors.dledger.machine_messages import MachineAt
+from actors.dledger.peer_messages import GetTaking, Taking
 from actors.dledger.pending_ledger import PendingLedger
 from actors.dledger.push_bodies import entries_bytes, no_snapshots, push_response, pushed_of
+from actors.dledger.refusal_log import RefusalLog
 from actors.dledger.rpc_messages import Asked
 from actors.dledger.session_messages import (
     CONTROL,
@@ -42,7 +45,7 @@ from actors.errors import LogFull
 from actors.events.dledger import EntriesRefused
 from actors.runtime import Actor, ActorDown, ActorRef, MailboxSpec, ReplyTo, StopReason
 from actors.storage.dledger import store
-from actors.storage.dledger.ledger import EntryRefused
+from actors.storage.dledger.ledger import EntryRefused, NotInSequence
 from wire.dledger_codes import ResponseCode
 from wire.dledger_rpc import InstallSnapshotRequest, PushEntryRequest, Response
 
@@ -88,7 +91,9 @@ class _TickDue:
     """Timer: `IntakeEffects.deadline_s`."""
 
 
-Message: TypeAlias = Asked | MachineAt | store.LedgerGrew | Resting | Following | Leading
+Message: TypeAlias = (
+    Asked | MachineAt | store.LedgerGrew | GetTaking | Resting | Following | Leading
+)
 _Inbox: TypeAlias = Message | _ChangeAnswered | _LogSaid | _AskLogDue | _TickDue
 
 
@@ -103,6 +108,7 @@ class EntryHandler(Actor[_Inbox]):
     """
 
     mailbox: MailboxSpec = attrs.field(init=False)  # type: ignore[misc]
+    sender: Sender
     intake: Intake
     ledger: PendingLedger
     synced: bool
@@ -124,6 +130,11 @@ class EntryHandler(Actor[_Inbox]):
     _refused: bool = attrs.field(default=False, init=False)  # the log is not what was decided on
     _was_full: bool = attrs.field(default=False, init=False)
     _said_refused: int = attrs.field(default=-1, init=False)  # the last session in which it was
+    _refusal: str = attrs.field(default="", init=False)  # why the store cannot take what comes
+    _log: RefusalLog = attrs.field(
+        default=attrs.Factory(lambda part: RefusalLog(part.sender.group), takes_self=True),
+        init=False,
+    )
     _deadline_s: float | None = attrs.field(default=None, init=False)
     _catching_up: CatchingUp = attrs.field(factory=CatchingUp, init=False)
 
@@ -165,6 +176,8 @@ class EntryHandler(Actor[_Inbox]):
                     await self._carry_out(self.intake.tick(self.ctx.now_s()))
                 case _LogSaid():
                     await self._log_said(message)
+                case GetTaking():
+                    message.reply_to.send(Taking(refusal=self._refusal))
                 case _AskLogDue():
                     if message.session == self._session and self._refused:
                         self._ask_log()
@@ -182,7 +195,7 @@ class EntryHandler(Actor[_Inbox]):
         ):
             return
         if told.session > self._session:
-            self._session, self._leader = told.session, ""
+            self._session, self._leader, self._refusal = told.session, "", ""
             self._changes, self._refused = [], False
             if self._followed >= 0 and not isinstance(told, Following):
                 await self.store_ref.tell(store.Unsubscribe(name=self.ctx.path))
@@ -284,7 +297,7 @@ class EntryHandler(Actor[_Inbox]):
             pass
         elif not isinstance(outcome, Exception):
             self.ledger.done(answered.number, outcome.end_index)
-            self._answered = answered.number
+            self._answered, self._refusal = answered.number, ""
             if self._was_full:
                 await self._tell_takes(takes=True)
         else:
@@ -300,6 +313,10 @@ class EntryHandler(Actor[_Inbox]):
             self._ask_log()
 
     def _say_refused(self, first: int, refused: EntryRefused) -> None:
+        if not isinstance(refused, NotInSequence):  # that is behind one that was refused
+            self._refusal = f"{refused}: its leader's data_file_bytes may be another"
+            me = self.sender.self_id
+            self._log.say(me, f"{me} cannot take what {self._leader} sends: {self._refusal}")
         if self._said_refused < self._session:
             self._said_refused = self._session
             self.ctx.emit(EntriesRefused(session=self._session, index=first, reason=str(refused)))

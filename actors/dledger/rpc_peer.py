@@ -7,9 +7,9 @@ Differs: a connection for each purpose (`n1` for pushes, `n1-control` for heartb
 that a large push delays no heartbeat (V14); it comes from the member's own address; a peer that was
 just lost is left alone for 0.1 to 1 s, and calls meanwhile fail at once.
 
-Messages: Call, and its feeders'. It tells each caller Answered. Nothing here waits: what the system
-has no room for is kept up to UNSENT_BYTES_MAX, and calls beyond it fail at once. Its end is the end
-of all open calls.
+Messages: Call, GetLink, and its feeders'. It tells each caller Answered. Nothing here waits: what
+the system has no room for is kept up to UNSENT_BYTES_MAX, and calls beyond it fail at once. Its end
+is the end of all open calls.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import trio
 
 from actors.dledger.core.member_state import TERM_MAX
 from actors.dledger.core.open_calls import OpenCalls
+from actors.dledger.peer_messages import GetLink, Link
 from actors.dledger.push_bodies import entries_bytes
 from actors.dledger.rpc_messages import Answered as Answered
 from actors.dledger.rpc_messages import Call as Call
@@ -56,6 +57,8 @@ WORK_BYTES: Final = 4 << 20
 CALL_OVERHEAD_BYTES: Final = 256
 """What a call without an entry is counted as."""
 IDLE: Final = "idle"
+REASON_CHARS_MAX: Final = 500
+"""A peer's own words are as long as it likes."""
 
 
 @attrs.frozen(kw_only=True)
@@ -75,7 +78,7 @@ class _IdleDue:
     """Timer: the connection may have been idle for long enough."""
 
 
-Message: TypeAlias = Call
+Message: TypeAlias = Call | GetLink
 _Inbox: TypeAlias = Message | _Connected | Received | StreamEnded | _CallsDue | _IdleDue
 
 
@@ -129,6 +132,7 @@ class RPCPeer(Actor[_Inbox]):
     _failures: int = 0
     _connect_at_s: float = 0.0
     _answers_refused: int = 0
+    _error: str = ""  # why a call had no answer, the last that had none
     _armed_s: float | None = None  # when _CallsDue comes
     _work_bytes: int = 0
 
@@ -148,9 +152,13 @@ class RPCPeer(Actor[_Inbox]):
                 case _CallsDue():
                     self._armed_s = None
                     for each in self._calls.expire(self.ctx.now_s()):
+                        self._error = f"no answer within {each.call.timeout_s:g} s"
                         self._answer(each, None)
                 case _IdleDue():
                     self._look_at_idleness()
+                case GetLink():
+                    is_up = self._frames is not None
+                    message.reply_to.send(Link(connected=is_up, error=self._error))
                 case _:
                     assert_never(message)
             if self._work_bytes >= WORK_BYTES:
@@ -280,11 +288,10 @@ class RPCPeer(Actor[_Inbox]):
 
     def _refused(self, reason: str) -> None:
         self._answers_refused += 1
+        self._error = reason[:REASON_CHARS_MAX]
         count = self._answers_refused
         if count & (count - 1) == 0:
-            self.ctx.emit(
-                events.RPCAnswerRefused(peer=self._peer, reason=reason[:500], count=count)
-            )
+            self.ctx.emit(events.RPCAnswerRefused(peer=self._peer, reason=self._error, count=count))
 
     def _lose(self, reason: str) -> None:
         """The connection or the attempt is over, and all calls with it."""
@@ -299,6 +306,7 @@ class RPCPeer(Actor[_Inbox]):
         self.ctx.timers.cancel("idle")
         pause_s = 0.0
         if reason != IDLE:  # else nothing is wrong with the peer
+            self._error = reason[:REASON_CHARS_MAX]
             pause_s = min(RECONNECT_MAX_S, RECONNECT_FIRST_S * float(1 << min(self._failures, 16)))
             self._failures += 1
         self._connect_at_s = self.ctx.now_s() + pause_s

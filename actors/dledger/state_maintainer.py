@@ -10,10 +10,10 @@ is on the disk; while that finds no room requests wait, up to a bound. A part th
 told the session again, or has it renewed.
 
 Messages: Asked (VOTE, HEART_BEAT, METADATA, LEADERSHIP_TRANSFER), Answered, LedgerGrew, Rejoin,
-SawTerm, StoreTakes, CaughtUp, Held, ProveLeader. At its start it asks the store GetMember; later
-SaveVote and OpenSession, and the checker GetWatermarks; it tells all parts Resting, then Following
-or Leading, and the checker HoldAppends. A restart forgets the role: it begins a new session, as a
-candidate.
+SawTerm, StoreTakes, CaughtUp, Held, ProveLeader, GetSigns. At its start it asks the store
+GetMember; later SaveVote and OpenSession, and the checker GetWatermarks; it tells all parts
+Resting, then Following or Leading, and the checker HoldAppends. A restart forgets the role: it
+begins a new session, as a candidate.
 """
 
 from __future__ import annotations
@@ -32,7 +32,17 @@ from actors.dledger.core.settings import NUMBERS_OF_A_LIFE, CompatSettings, Elec
 from actors.dledger.election_clock import ElectionClock, TickDue
 from actors.dledger.held_effects import HeldEffects, Job
 from actors.dledger.leader_board import LeaderBoard
+from actors.dledger.maintainer_messages import (
+    LeadAgainDue,
+    LookForPreferred,
+    Opened,
+    SaveAgainDue,
+    VoteSaved,
+    WatermarksSaid,
+)
 from actors.dledger.open_questions import OpenQuestions
+from actors.dledger.peer_messages import GetSigns
+from actors.dledger.peer_signs import PeerSigns
 from actors.dledger.rpc_messages import Answered, Asked, Call
 from actors.dledger.session_messages import (
     CaughtUp,
@@ -71,55 +81,16 @@ often."""
 WATERMARKS_TIMEOUT_S: Final = 5.0
 
 
-@attrs.frozen(kw_only=True)
-class _VoteSaved:
-    """What the store said to SaveVote."""
-
-    vote: SavedVote
-    outcome: TermVote | Exception
-
-
-@attrs.frozen(kw_only=True)
-class _Opened:
-    """What the store said to OpenSession."""
-
-    role: RoleChanged
-    outcome: store.SessionOpened | Exception
-
-
-@attrs.frozen(kw_only=True)
-class _WatermarksSaid:
-    """What the checker said; `asked` is None for the look at preferred leaders."""
-
-    asked: Asked | None
-    outcome: Watermarks | Exception
-
-
-@attrs.frozen(kw_only=True)
-class _SaveAgainDue:
-    """Timer: the vote is to be saved once more."""
-
-
-@attrs.frozen(kw_only=True)
-class _LeadAgainDue:
-    """Timer: the store may take entries again."""
-
-
-@attrs.frozen(kw_only=True)
-class _LookForPreferred:
-    """Timer: see `Election.look_for_preferred`."""
-
-
-Message: TypeAlias = Asked | Answered | store.LedgerGrew | Heard | Held | ProveLeader
+Message: TypeAlias = Asked | Answered | store.LedgerGrew | Heard | Held | ProveLeader | GetSigns
 _Inbox: TypeAlias = (
     Message
-    | _VoteSaved
-    | _Opened
-    | _WatermarksSaid
+    | VoteSaved
+    | Opened
+    | WatermarksSaid
     | TickDue
-    | _SaveAgainDue
-    | _LeadAgainDue
-    | _LookForPreferred
+    | SaveAgainDue
+    | LeadAgainDue
+    | LookForPreferred
 )
 
 
@@ -155,6 +126,7 @@ class StateMaintainer(Actor[_Inbox]):
     _held: HeldEffects = attrs.field(init=False)
     _questions: OpenQuestions = attrs.field(factory=OpenQuestions, init=False)
     _clock: ElectionClock = attrs.field(init=False)
+    _signs: PeerSigns = attrs.field(init=False)
 
     # ---- life ----
 
@@ -183,6 +155,7 @@ class StateMaintainer(Actor[_Inbox]):
         self._ends = StoredEnds(self.synced, end)
         self._telling = SessionTelling(parts=self.parts, synced=self.synced)
         self._clock = ElectionClock(self.ctx.timers)
+        self._signs = PeerSigns(self.sender)
         self._held = HeldEffects(waits=not self.compat.vote_unsynced)
         me, name = self.ctx.self_ref, self.ctx.path
         await self.store_ref.tell(store.Subscribe(subscriber=me, name=name, within_s=NEWS_WITHIN_S))
@@ -202,6 +175,7 @@ class StateMaintainer(Actor[_Inbox]):
             case Asked():
                 await self._asked(message)
             case Answered():
+                self._signs.heard(now_s, message)
                 await self._carry_out(requests.answered(election, now_s, message))
             case store.LedgerGrew():
                 await self._grew(message)
@@ -225,18 +199,20 @@ class StateMaintainer(Actor[_Inbox]):
                 await self._carry_out(election.caught_up(now_s, message.session))
             case StoreTakes():
                 await self._store_takes(message)
-            case _LeadAgainDue():
+            case LeadAgainDue():
                 await self._carry_out(election.lead_allowed(now_s, True))
-            case _Opened():
+            case Opened():
                 await self._opened(message)
-            case _VoteSaved():
+            case VoteSaved():
                 await self._vote_saved(message)
-            case _SaveAgainDue():
+            case SaveAgainDue():
                 if self._held.saving is not None:
                     self._save(self._held.saving)
-            case _WatermarksSaid():
+            case WatermarksSaid():
                 await self._watermarks_said(message)
-            case _LookForPreferred():
+            case GetSigns():
+                message.reply_to.send(self._signs.told())
+            case LookForPreferred():
                 self._look_later()
                 self._ask_watermarks(None)
             case _:
@@ -278,7 +254,7 @@ class StateMaintainer(Actor[_Inbox]):
         if message.takes:
             self.ctx.timers.cancel("lead again")
         else:
-            self.ctx.timers.start("lead again", LEAD_AGAIN_S, _LeadAgainDue())
+            self.ctx.timers.start("lead again", LEAD_AGAIN_S, LeadAgainDue())
         await self._carry_out(self._election.lead_allowed(self.ctx.now_s(), message.takes))
 
     # ---- effects ----
@@ -303,14 +279,14 @@ class StateMaintainer(Actor[_Inbox]):
             TermVote,
             lambda reply_to: store.SaveVote(vote=vote, reply_to=reply_to),
             timeout_s=STORE_TIMEOUT_S,
-            on_reply=lambda outcome: _VoteSaved(vote=saved, outcome=outcome),
+            on_reply=lambda outcome: VoteSaved(vote=saved, outcome=outcome),
         )
 
-    async def _vote_saved(self, saved: _VoteSaved) -> None:
+    async def _vote_saved(self, saved: VoteSaved) -> None:
         if saved.vote != self._held.saving or isinstance(saved.outcome, ActorDown):
             return  # a late first answer, or the node ends
         if isinstance(saved.outcome, Exception):
-            self.ctx.timers.start("save again", SAVE_AGAIN_S, _SaveAgainDue())
+            self.ctx.timers.start("save again", SAVE_AGAIN_S, SaveAgainDue())
             return
         self._held.saved()
         await self._work()
@@ -347,10 +323,10 @@ class StateMaintainer(Actor[_Inbox]):
                 session=role.session, term=role.term, reply_to=reply_to
             ),
             timeout_s=STORE_TIMEOUT_S,
-            on_reply=lambda outcome: _Opened(role=role, outcome=outcome),
+            on_reply=lambda outcome: Opened(role=role, outcome=outcome),
         )
 
-    async def _opened(self, opened: _Opened) -> None:
+    async def _opened(self, opened: Opened) -> None:
         outcome, role = opened.outcome, opened.role
         if role is not self._telling.role:
             return
@@ -379,10 +355,10 @@ class StateMaintainer(Actor[_Inbox]):
             Watermarks,
             lambda reply_to: GetWatermarks(reply_to=reply_to),
             timeout_s=WATERMARKS_TIMEOUT_S,
-            on_reply=lambda outcome: _WatermarksSaid(asked=asked, outcome=outcome),
+            on_reply=lambda outcome: WatermarksSaid(asked=asked, outcome=outcome),
         )
 
-    async def _watermarks_said(self, said: _WatermarksSaid) -> None:
+    async def _watermarks_said(self, said: WatermarksSaid) -> None:
         outcome, state = said.outcome, self._election.state
         known: dict[str, int] = {}
         if isinstance(outcome, Watermarks) and outcome.session == state.session:
@@ -397,4 +373,4 @@ class StateMaintainer(Actor[_Inbox]):
         await self._carry_out(self._election.transfer_requested(now_s, asked, watermark))
 
     def _look_later(self) -> None:
-        self.ctx.timers.start("preferred", self.settings.preferred_check_s, _LookForPreferred())
+        self.ctx.timers.start("preferred", self.settings.preferred_check_s, LookForPreferred())

@@ -206,6 +206,7 @@ def _entry_handler(place: LedgerPlace) -> EntryHandler:
     registry, paths, group = place.registry, place.paths, place.group
     ledger = PendingLedger(EntryWindow(place.source()))
     return EntryHandler(
+        sender=place.sender,
         intake=Intake(
             settings=push_settings(group, to_java=False, machine=place.machine is not None),
             ledger=ledger,

@@ -26,7 +26,7 @@ Differs from upstream:
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import Final, assert_never
 
 import attrs
 
@@ -38,6 +38,10 @@ from actors.dledger.core.quota import Quota
 from actors.dledger.core.settings import STRICT, CompatSettings, PushSettings
 from actors.events import dledger as events
 from wire.dledger_codes import PushType, ResponseCode
+
+REFUSALS_TOLD: Final = 3
+"""Of one entry, in a row: before that a peer may have begun a new session in between."""
+TAKES_NO_MORE: Final = "takes no more entries: its files have another size, or it has no room"
 
 
 @attrs.define(kw_only=True)
@@ -51,6 +55,7 @@ class Dispatch:
         state: meaningful while `leading`.
         matched: the peer holds the log up to there, in this session; -1: nothing known. Falls only
             where the peer has lost what it acknowledged.
+        refusal: what the peer does not take, however often they compare; "" while it takes all.
     """
 
     peer: str
@@ -63,6 +68,7 @@ class Dispatch:
     state: DispatcherState = attrs.field(default=DispatcherState.COMPARE, init=False)
     leading: bool = attrs.field(default=False, init=False)
     matched: int = attrs.field(default=-1, init=False)
+    refusal: str = attrs.field(default="", init=False)
     _term: int = attrs.field(default=-1, init=False)
     _begin: int = attrs.field(default=-1, init=False)
     _end: int = attrs.field(default=-1, init=False)
@@ -75,6 +81,7 @@ class Dispatch:
     )
     _resends: int = attrs.field(default=0, init=False)
     _refused_at: int | None = attrs.field(default=None, init=False)  # `matched` then
+    _refusals: int = attrs.field(default=0, init=False)  # there, in a row
     _search: Search | None = attrs.field(default=None, init=False)
     _probe: Push | None = attrs.field(default=None, init=False)  # the one that is waited for
     _probe_s: float = attrs.field(default=0.0, init=False)  # until then
@@ -91,6 +98,12 @@ class Dispatch:
     _pushes: list[Push] = attrs.field(factory=list, init=False)
     _events: list[object] = attrs.field(factory=list, init=False)
 
+    @property
+    def lag(self) -> int | None:
+        """Entries that the peer is not known to hold; None: nothing is known of its log."""
+        known = self.matched >= 0 or self.state is DispatcherState.APPEND
+        return self._end - self.matched if known else None
+
     # ---- inputs ----
 
     def lead(
@@ -101,7 +114,7 @@ class Dispatch:
         self._committed, self._said = committed, -1
         self._begin, self._end, self.matched = begin, end, -1
         self._last_push_s = self._pause_s = now_s
-        self._refused_at = None
+        self._refused_at, self.refusal = None, ""
         self._to_compare("a new session")
         return self._effects(now_s, None)
 
@@ -171,7 +184,7 @@ class Dispatch:
     def tick(self, now_s: float) -> DispatchEffects:
         """`DispatchEffects.deadline_s` has come."""
         if self._probe is not None and now_s >= self._probe_s:
-            self._failed(now_s)
+            self._failed(now_s, None)
         return self._effects(now_s, None)
 
     # ---- answers ----
@@ -181,12 +194,20 @@ class Dispatch:
             if answer.last < self._write:  # what was never sent cannot be acknowledged
                 self.matched = answer.last
                 self._resends = 0
+                self.refusal = ""
                 self._window.acknowledged(self.matched)
         elif answer.code is ResponseCode.INCONSISTENT_STATE:
             self._to_compare("the peer refused an entry")
-            if self._refused_at == self.matched:  # a comparison did not help
-                self._pause_s = now_s + self.settings.error_pause_s
-            self._refused_at = self.matched
+            self._refused(now_s)
+
+    def _refused(self, now_s: float) -> None:
+        if self._refused_at == self.matched:  # a comparison did not help
+            self._pause_s = now_s + self.settings.error_pause_s
+            self._refusals += 1
+        else:
+            self._refused_at, self._refusals = self.matched, 1
+        if self._refusals >= REFUSALS_TOLD:
+            self.refusal = TAKES_NO_MORE
 
     def _commit_answered(self, push: Push, answer: PushAnswer) -> None:
         if self.compat.commits_unread:
@@ -204,11 +225,11 @@ class Dispatch:
             if answer is not None and answer.code is ResponseCode.SUCCESS:
                 self._to_append(push.first)
             else:
-                self._failed(now_s)
+                self._failed(now_s, answer)
             return
         search, good = self._search, (ResponseCode.SUCCESS, ResponseCode.INCONSISTENT_STATE)
         if search is None or answer is None or answer.code not in good:
-            self._failed(now_s)
+            self._failed(now_s, answer)
             return
         found = search.judge(answer, self._begin, self._end)
         if found is not None:
@@ -230,13 +251,12 @@ class Dispatch:
             return
         self._to_compare("the peer takes no snapshot")
         self._pause_s = now_s + self.settings.refusal_pause_s
+        self.refusal = (
+            f"the log begins at {begin}, and a Java member takes no snapshot: "
+            "give it a copy of a member's data folder"
+        )
         self._events.append(
-            events.SnapshotRefused(
-                peer=self.peer,
-                index=begin,
-                reason=f"the log begins at {begin}, and a Java member takes no snapshot: "
-                "give it a copy of a member's data folder",
-            )
+            events.SnapshotRefused(peer=self.peer, index=begin, reason=self.refusal)
         )
 
     # ---- states ----
@@ -256,14 +276,16 @@ class Dispatch:
 
     def _to_append(self, index: int) -> None:
         self._change(DispatcherState.APPEND, f"from {index + 1}")
+        if index != self._refused_at:
+            self.refusal = ""
         self.matched = index
         self._write = index + 1
 
-    def _failed(self, now_s: float) -> None:
+    def _failed(self, now_s: float, answer: PushAnswer | None) -> None:
         """A probe was not answered as it must be: after a pause the search begins anew."""
         search = self._search if self.search_by_one else None
         search = search if self.state is DispatcherState.COMPARE else None
-        self._to_compare("no answer")
+        self._to_compare("no answer" if answer is None else f"answered {answer.code.name}")
         self._search = search
         self._pause_s = now_s + self.settings.error_pause_s
 

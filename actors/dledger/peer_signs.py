@@ -1,0 +1,74 @@
+"""Whether each peer answers votes and heartbeats, and whether it refuses this member as such.
+
+Source: the codes 400 to 402 of openmessaging/dledger, DLedgerServer.handle..., 0.3.1.2, where
+upstream's caller drops them without a word; specification sections 2.4, 4.2 and 4.4.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from actors.dledger.base_fields import Sender
+from actors.dledger.election_requests import round_of
+from actors.dledger.peer_messages import PeerSign, Signs
+from actors.dledger.refusal_log import RefusalLog
+from actors.dledger.rpc_messages import Answered
+from wire.dledger_codes import ResponseCode, VoteResult, response_code
+from wire.dledger_rpc import Response, VoteResponse
+
+_MEANT: Final = {
+    ResponseCode.UNKNOWN_GROUP: "its group has another name",
+    ResponseCode.UNKNOWN_MEMBER: "its own id is another, or it has no such peer",
+    ResponseCode.UNEXPECTED_MEMBER: "it bears the same id itself",
+}
+_OF_VOTES: Final = {
+    VoteResult.REJECT_UNKNOWN_LEADER: ResponseCode.UNKNOWN_MEMBER,
+    VoteResult.REJECT_UNEXPECTED_LEADER: ResponseCode.UNEXPECTED_MEMBER,
+}
+
+
+def refusal_of(response: Response) -> str:
+    """Why the peer takes nothing of this member, for people; "": it does, or refuses this only."""
+    code = response_code(response.code)
+    if isinstance(response, VoteResponse) and response.vote_result in _OF_VOTES:
+        code = _OF_VOTES[response.vote_result]
+    meant = _MEANT.get(code)
+    return "" if meant is None else f"answers {code.name}: {meant}"
+
+
+@attrs.define
+class PeerSigns:
+    """See the module's text. One owner: the state maintainer."""
+
+    _sender: Sender
+    _signs: dict[str, PeerSign] = attrs.field(factory=dict, init=False)
+    _rounds: dict[str, int] = attrs.field(factory=dict, init=False)  # the newest that has ended
+    _log: RefusalLog = attrs.field(
+        default=attrs.Factory(lambda signs: RefusalLog(signs._sender.group), takes_self=True),
+        init=False,
+    )
+
+    def heard(self, now_s: float, answered: Answered) -> None:
+        """A call to a peer has ended. Warns of a refusal that is news."""
+        number, peer = round_of(answered.token), answered.peer
+        if number is None or number < self._rounds.get(peer, 0):
+            return  # an earlier one that was given up says nothing of now
+        self._rounds[peer] = number
+        before = self._signs.get(peer)
+        if answered.response is None:
+            self._signs[peer] = PeerSign(
+                peer=peer,
+                silent=True,
+                heard_s=None if before is None else before.heard_s,
+                refusal="" if before is None else before.refusal,
+            )
+            return
+        refusal = refusal_of(answered.response)
+        self._signs[peer] = PeerSign(peer=peer, silent=False, heard_s=now_s, refusal=refusal)
+        self._log.say(peer, refusal and f"{peer} refuses {self._sender.self_id}: {refusal}")
+
+    def told(self) -> Signs:
+        """Of every peer that was asked for something."""
+        return Signs(signs=tuple(self._signs[peer] for peer in sorted(self._signs)))
