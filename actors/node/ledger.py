@@ -22,7 +22,6 @@ from actors.dledger.append_messages import (
     GetReadIndex,
     GetWatermarks,
     ReadIndex,
-    Watermarks,
 )
 from actors.dledger.leader_board import LeaderBoard
 from actors.dledger.rpc_messages import Asked
@@ -31,7 +30,8 @@ from actors.env import Network
 from actors.errors import Closed, NotMaster
 from actors.log_types import Batch, Message, NewRecord, Offsets, Receipt, Record
 from actors.node.append import AppendReply
-from actors.node.part import STATUS_TIMEOUT_S, GroupCounts, asked
+from actors.node.ledger_peers import LedgerPeers
+from actors.node.part import GroupCounts, asked
 from actors.runtime import ActorError, ActorRef, Registry
 from actors.storage.pull_messages import Pulled, Read, WatchOffsets
 from actors.trees.ledger_places import LedgerPaths
@@ -72,6 +72,7 @@ class LedgerPart:
         checker: takes appends.
         maintainer: knows whether this member leads, and hands over.
         reader: takes reads.
+        peers: says what the member knows of the others.
     """
 
     config: ClusterConfig
@@ -82,6 +83,7 @@ class LedgerPart:
     checker: ActorRef[Append | GetWatermarks | GetReadIndex]
     maintainer: ActorRef[ProveLeader | Asked]
     reader: ActorRef[Read | WatchOffsets]
+    peers: LedgerPeers
     counts: GroupCounts = attrs.Factory(GroupCounts)
     _stopping: bool = False
 
@@ -104,6 +106,7 @@ class LedgerPart:
             checker=registry.ref(paths.quorum_ack_checker),
             maintainer=registry.ref(paths.state_maintainer),
             reader=registry.ref(paths.entry_reader),
+            peers=LedgerPeers.of(group, node, registry),
         )
 
     @property
@@ -312,6 +315,10 @@ class LedgerPart:
     async def status(self) -> dict[str, Any]:
         """What `NodeHandle.status` says of the group."""
         offsets, role = await self.wait_offsets(None), self.board.role
+        known = await self.peers.status(role)
+        # What the reader hears of each is a few milliseconds old, and not of one moment.
+        matched = max((peer["matched_index"] for peer in known["peers"]), default=-1)
+        written = max(offsets.written, offsets.acknowledged, matched + 1)
         return {
             "mode": self.group.mode,
             "role": "candidate" if role is None else role.role.name.lower(),
@@ -323,26 +330,12 @@ class LedgerPart:
             "takes_empty": self._takes_empty,
             "body_bytes_max": self.group.body_bytes_max,
             "begin_index": offsets.min,
-            "written_index": offsets.written - 1,
+            "written_index": written - 1,
             "synced_index": offsets.synced - 1,
             "committed_index": offsets.acknowledged - 1,
-            "peers": await self._peers(),
+            **known,
             "counts": attrs.asdict(self.counts),
         }
-
-    async def _peers(self) -> list[dict[str, Any]]:
-        """How far a leader knows each peer to be."""
-        if not self.board.is_open:
-            return []
-        try:
-            marks = await self.checker.ask(
-                Watermarks,
-                lambda reply: GetWatermarks(reply_to=reply),
-                timeout_s=STATUS_TIMEOUT_S,
-            )
-        except ActorError:
-            return []  # it is being started again
-        return [{"node": peer, "matched_index": index} for peer, index in marks.indexes]
 
     async def all_sent(self) -> bool:
         """Whether all that this leader wrote is committed; a follower waits for nobody."""

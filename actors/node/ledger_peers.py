@@ -1,0 +1,146 @@
+"""What a DLedger member knows of the others, for the node's status.
+
+Asked of the parts that know it, all at once, and only when somebody looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import attrs
+import trio
+
+from actors.config import DLedgerGroup
+from actors.dledger.core.election_effects import RoleChanged
+from actors.dledger.core.member_state import Role
+from actors.dledger.core.push_effects import DispatcherState
+from actors.dledger.peer_messages import (
+    GetLink,
+    GetProgress,
+    GetSigns,
+    GetTaking,
+    Link,
+    PeerSign,
+    Progress,
+    Signs,
+    Taking,
+)
+from actors.node.part import STATUS_TIMEOUT_S
+from actors.runtime import ActorError, ActorRef, Registry, ReplyTo
+from actors.trees.ledger_places import LedgerPaths
+
+M = TypeVar("M")
+R = TypeVar("R")
+
+STATES: Final = {
+    DispatcherState.COMPARE: "comparing",
+    DispatcherState.TRUNCATE: "truncating",
+    DispatcherState.APPEND: "appending",
+    DispatcherState.INSTALL_SNAPSHOT: "installing a snapshot",
+}
+"""Of a peer that answers and takes what it gets."""
+SILENT: Final = "silent"
+REFUSED: Final = "refused"
+ANSWERS: Final = "answers"
+"""Of a peer of a member that does not lead."""
+RESTARTING: Final = "restarting"
+"""What sends the log to the peer is being started again."""
+
+
+@attrs.frozen(kw_only=True)
+class LedgerPeers:
+    """See the module's text.
+
+    Attributes:
+        maintainer: hears votes and heartbeats.
+        handler: takes a leader's entries.
+        dispatchers: by peer, send it the log.
+        links: by peer, the connection of votes and heartbeats.
+    """
+
+    maintainer: ActorRef[GetSigns]
+    handler: ActorRef[GetTaking]
+    dispatchers: dict[str, ActorRef[GetProgress]]
+    links: dict[str, ActorRef[GetLink]]
+
+    @staticmethod
+    def of(group: DLedgerGroup, node: str, registry: Registry) -> LedgerPeers:
+        paths = LedgerPaths(f"/{node}/{group.name}")
+        peers = [name for name in group.members if name != node]
+        control = group.compat is None  # upstream has one connection for all
+        return LedgerPeers(
+            maintainer=registry.ref(paths.state_maintainer),
+            handler=registry.ref(paths.entry_handler),
+            dispatchers={peer: registry.ref(paths.dispatcher(peer)) for peer in peers},
+            links={peer: registry.ref(paths.peer(peer, control=control)) for peer in peers},
+        )
+
+    async def status(self, role: RoleChanged | None) -> dict[str, Any]:
+        """The keys of a group's status that this is about.
+
+        Returns:
+            refusal: on a follower, why it cannot take its leader's entries; "": it can.
+            peers: on a leader all others, on a candidate those that it has asked for votes; each
+                with `node`, `state` (a word of this module), `matched_index` (-1: none known),
+                `lag` (entries, null: not known), `heard_age_s` (null: not yet) and `reason` (of a
+                state that is not as it should be).
+        """
+        if role is not None and role.role is Role.FOLLOWER:
+            taking = await _asked(self.handler, Taking, lambda reply: GetTaking(reply_to=reply))
+            return {"refusal": "" if taking is None else taking.refusal, "peers": []}
+        found: dict[str, dict[str, Any]] = {}
+        said = await _asked(self.maintainer, Signs, lambda reply: GetSigns(reply_to=reply))
+        signs = {sign.peer: sign for sign in (said.signs if said is not None else ())}
+        leads = role is not None and role.role is Role.LEADER
+        async with trio.open_nursery() as nursery:
+            for peer in self.dispatchers:
+                if leads or peer in signs:
+                    nursery.start_soon(self._look, peer, signs.get(peer), leads, found)
+        return {"refusal": "", "peers": [found[peer] for peer in self.dispatchers if peer in found]}
+
+    async def _look(
+        self, peer: str, sign: PeerSign | None, leads: bool, found: dict[str, dict[str, Any]]
+    ) -> None:
+        progress, link = None, None
+        if leads:
+            progress = await _asked(
+                self.dispatchers[peer], Progress, lambda reply: GetProgress(reply_to=reply)
+            )
+        if sign is not None and sign.silent:
+            link = await _asked(self.links[peer], Link, lambda reply: GetLink(reply_to=reply))
+        state, reason = _state(sign, progress, link, leads=leads)
+        knows = progress is not None and progress.leading
+        heard_s = None if sign is None else sign.heard_s
+        age_s = None if heard_s is None else round(trio.current_time() - heard_s, 3)
+        found[peer] = {
+            "node": peer,
+            "state": state,
+            "matched_index": progress.matched if progress is not None and knows else -1,
+            "lag": progress.lag if progress is not None and knows else None,
+            "heard_age_s": age_s,
+            "reason": reason,
+        }
+
+
+def _state(
+    sign: PeerSign | None, progress: Progress | None, link: Link | None, *, leads: bool
+) -> tuple[str, str]:
+    """With why, where it is not as it should be."""
+    if sign is not None and sign.silent:
+        return SILENT, sign.refusal or (link.error if link is not None else "")
+    if sign is not None and sign.refusal:
+        return REFUSED, sign.refusal
+    if not leads:
+        return ANSWERS, ""
+    if progress is None:
+        return RESTARTING, ""
+    return (REFUSED, progress.refusal) if progress.refusal else (STATES[progress.state], "")
+
+
+async def _asked(ref: ActorRef[M], kind: type[R], make: Callable[[ReplyTo[R]], M]) -> R | None:
+    """None: it is being started again, or has too much to do."""
+    try:
+        return await ref.ask(kind, make, timeout_s=STATUS_TIMEOUT_S)
+    except ActorError:
+        return None

@@ -1,0 +1,153 @@
+"""What the status of a DLedger member says of the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+
+from actors.config import ClusterConfig, DLedgerGroup, validate
+from actors.sim.cluster import SimCluster, classic_config
+
+pytest_plugins = ["actors.sim.plugin"]
+GROUP = "ledger"
+SOON_S = 5.0
+"""Two of the heartbeats by which a leader hears of its peers."""
+
+
+@pytest.fixture
+def cluster_config() -> ClusterConfig:
+    classic = classic_config()
+    ledger = DLedgerGroup(
+        name=GROUP, members=("n0", "n1", "n2"), data_file_bytes=64 << 10, index_file_bytes=64 << 10
+    )
+    config = ClusterConfig(
+        name=classic.name,
+        data_dir=classic.data_dir,
+        nodes=classic.nodes,
+        groups={GROUP: ledger},
+        api_port=classic.api_port,
+    )
+    validate(config)
+    return config
+
+
+async def said_by(cluster: SimCluster, node: str) -> dict[str, Any]:
+    found: dict[str, Any] = (await cluster.node(node).status())["groups"][GROUP]
+    return found
+
+
+async def peer_of(cluster: SimCluster, peer: str) -> dict[str, Any]:
+    """As the leader sees it."""
+    said = await said_by(cluster, cluster.master_of(GROUP))
+    return next(each for each in said["peers"] if each["node"] == peer)
+
+
+def follower(cluster: SimCluster) -> str:
+    return next(name for name in cluster.names if name != cluster.master_of(GROUP))
+
+
+async def test_peers_of_a_healthy_leader(cluster: SimCluster) -> None:
+    receipt = await cluster.log(GROUP).append([b"one"])
+    await cluster.converged(GROUP)
+    said = await said_by(cluster, cluster.master_of(GROUP))
+    others = [name for name in cluster.names if name != cluster.master_of(GROUP)]
+    assert [peer["node"] for peer in said["peers"]] == others
+    for peer in said["peers"]:
+        assert 0 <= peer.pop("heard_age_s") < SOON_S
+        assert peer == {
+            "node": peer["node"],
+            "state": "appending",
+            "matched_index": receipt.last,
+            "lag": 0,
+            "reason": "",
+        }
+
+
+async def test_a_member_that_died_in_an_idle_group_is_seen(cluster: SimCluster) -> None:
+    """Nothing is sent to it but heartbeats, and what it has acknowledged stays so."""
+    receipt = await cluster.log(GROUP).append([b"one"])
+    await cluster.converged(GROUP)
+    dead = follower(cluster)
+    await cluster.kill(dead)
+    await trio.sleep(60)
+    found = await peer_of(cluster, dead)
+    assert (found["state"], found["matched_index"], found["lag"]) == ("silent", receipt.last, 0)
+    assert found["heard_age_s"] > 50
+    assert "refused" in found["reason"], "nobody listens there"
+    await cluster.start(dead)
+    await trio.sleep(SOON_S)
+    found = await peer_of(cluster, dead)
+    assert (found["state"], found["lag"], found["reason"]) == ("appending", 0, "")
+
+
+async def test_a_member_behind_a_cut_is_silent_and_then_catches_up(cluster: SimCluster) -> None:
+    await cluster.log(GROUP).append([b"one"])
+    await cluster.converged(GROUP)
+    leader, away = cluster.master_of(GROUP), follower(cluster)
+    for ends in ((leader, away), (away, leader)):
+        cluster.world.network.cut(*ends)
+    for number in range(20):
+        last = (await cluster.log(GROUP).append([b"%d" % number])).last
+    await trio.sleep(SOON_S)
+    found = await peer_of(cluster, away)
+    assert cluster.master_of(GROUP) == leader
+    assert (found["state"], found["lag"]) == ("silent", last - found["matched_index"])
+    assert found["lag"] >= 20
+    assert found["reason"]
+    cluster.world.network.heal_all()
+    await cluster.converged(GROUP)
+    await trio.sleep(SOON_S)
+    found = await peer_of(cluster, away)
+    assert (found["state"], found["lag"]) == ("appending", 0)
+
+
+async def test_a_lag_is_never_below_zero(cluster: SimCluster) -> None:
+    """What the reader and the dispatchers have heard is of different moments."""
+    async with trio.open_nursery() as nursery:
+
+        async def feed() -> None:
+            async with cluster.log(GROUP).appender() as out:
+                for number in range(400):
+                    await out.send(b"%d" % number)
+                    if number % 20 == 0:
+                        await trio.sleep(0.001)
+
+        nursery.start_soon(feed)
+        for _ in range(100):
+            said = await said_by(cluster, cluster.master_of(GROUP))
+            assert said["committed_index"] <= said["written_index"]
+            for peer in said["peers"]:
+                assert peer["lag"] is None or peer["lag"] >= 0
+                assert peer["matched_index"] <= said["written_index"]
+            await trio.sleep(0.0003)
+
+
+async def test_a_candidate_says_who_does_not_answer(cluster: SimCluster) -> None:
+    alone = follower(cluster)
+    others = [name for name in cluster.names if name != alone]
+    for name in others:
+        await cluster.kill(name)
+    assert (await said_by(cluster, alone))["peers"] == [], "a follower hears its leader alone"
+    await trio.sleep(60)
+    said = await said_by(cluster, alone)
+    assert said["role"] == "candidate"
+    assert [peer["node"] for peer in said["peers"]] == others
+    for peer in said["peers"]:
+        assert (peer["state"], peer["matched_index"], peer["lag"]) == ("silent", -1, None)
+        assert "refused" in peer["reason"]
+
+
+async def test_a_dispatcher_that_is_started_again_is_no_failure(cluster: SimCluster) -> None:
+    await cluster.log(GROUP).append([b"one"])
+    leader, peer = cluster.master_of(GROUP), follower(cluster)
+    node = cluster.node(leader)
+    assert node._system is not None
+    path = f"/{leader}/{GROUP}/entry_pusher/dispatchers/{peer}"
+    await node._system.ref(path).tell(object())  # no part takes such a message
+    await trio.sleep(0.1)
+    found = await peer_of(cluster, peer)
+    assert (found["state"], found["lag"]) == ("restarting", None)
+    await trio.sleep(SOON_S)
+    assert (await peer_of(cluster, peer))["state"] == "appending"
