@@ -101,14 +101,23 @@ def _ledger_lines(groups: dict[str, dict[str, Any]]) -> list[str]:
         cells = (group.get("role"), leader, term, first, written, *ends, group.get("durability"))
         rows.append((name, *map(_cell, cells)))
     lines = ["", *columns(rows, left=3)]
-    peers = [
-        (name, str(peer["node"]), _index(peer["matched_index"]))
-        for name, group in groups.items()
-        for peer in group["peers"]
-    ]
+    peers = [(name, peer) for name, group in groups.items() for peer in group["peers"]]
     if peers:
-        lines += ["", *columns([("group", "peer", "matched"), *peers], left=2)]
-    return lines
+        head = ("group", "peer", "state", "matched", "lag")
+        lines += ["", *columns([head, *(_peer_row(name, peer) for name, peer in peers)], left=3)]
+    troubles = [
+        f"{name}: {peer['node']}: {peer['reason']}" for name, peer in peers if peer.get("reason")
+    ]
+    for name, group in groups.items():
+        if group.get("refusal"):
+            troubles.append(f"{name} takes no entries: {group['refusal']}")
+    return [*lines, *(["", *troubles] if troubles else [])]
+
+
+def _peer_row(name: str, peer: dict[str, Any]) -> tuple[str, ...]:
+    """A node of an older version says no state and no lag."""
+    state, lag = peer.get("state"), peer.get("lag")
+    return (name, str(peer["node"]), _cell(state), _index(peer["matched_index"]), _cell(lag))
 
 
 def _classic_lines(groups: dict[str, dict[str, Any]]) -> list[str]:

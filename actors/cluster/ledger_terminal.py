@@ -7,18 +7,21 @@ from collections.abc import Iterable, Mapping
 from rich.table import Table
 
 from actors.cluster.cells import STATE_NARROW_CHARS, STATE_WIDE_CHARS, STYLES, line
-from actors.cluster.ledger_view import LEADER, LedgerView, cell
+from actors.cluster.ledger_view import LEADER, LedgerView, PeerView, cell
 from actors.cluster.view import ClusterView, NodeView, Rates
 
-_COLUMNS = ("group", "node", "role", "term", "first", "written", "synced", "committed", "matched")
-_ONLY_WIDE = ("first", "synced")
 _WORDS = ("group", "node", "role")
+_COLUMNS = (*_WORDS, "term", "first", "written", "synced", "committed", "matched", "lag")
+_ONLY_WIDE = ("first", "synced", "matched")
 
 
 def ledger_table(
     view: ClusterView, groups: Iterable[str], rates: Mapping[str, Rates], wide: bool
 ) -> Table:
-    """A row for each member: indexes of entries; `matched` is what the leader knows of a peer."""
+    """A row for each member, as far as they are known: indexes of entries.
+
+    `matched` and `lag` are what the leader knows of a peer; of one that is no node of ours, all.
+    """
     table = Table(
         box=None, pad_edge=False, header_style="bold", padding=(0, 2 if wide else 1, 0, 0)
     )
@@ -28,8 +31,9 @@ def ledger_table(
     state_chars = STATE_WIDE_CHARS if wide else STATE_NARROW_CHARS
     table.add_column("state", no_wrap=True, max_width=state_chars)
     for group in groups:
+        peers = _peers(view, group)
         for position, node in enumerate(_in_order(view, group)):
-            own = node.ledgers[group]
+            own, peer = node.ledgers[group], peers.pop(node.node, None)
             cells = {
                 "group": group if position == 0 else "",
                 "node": node.node,
@@ -39,11 +43,14 @@ def ledger_table(
                 "written": cell(own.written_index) if own.written_index >= 0 else "empty",
                 "synced": cell(own.synced_index),
                 "committed": cell(own.committed_index),
-                "matched": _matched(view, group, node.node),
+                **_known(peer),
             }
             speed = f"{rates.get(group, Rates()).records_per_s:.0f}" if own.is_open else ""
-            state = line(_state(node, own), STYLES.get(node.state, ""))
+            state = line(_state(node, own, peer), STYLES.get(node.state, ""))
             table.add_row(*(cells[name] for name in shown), speed, state)
+        for peer in peers.values():
+            cells = {"node": peer.node, **_known(peer)}
+            table.add_row(*(cells.get(name, "") for name in shown), "", line(peer.words))
     return table
 
 
@@ -68,17 +75,28 @@ def ledger_lines(name: str, own: LedgerView) -> list[str]:
     return [f"  {name}: {own.words}, {own.extent}", *(f"    {peer}" for peer in own.peer_ends)]
 
 
-def _matched(view: ClusterView, group: str, node: str) -> str:
+def _peers(view: ClusterView, group: str) -> dict[str, PeerView]:
+    """As the leader sees them."""
     found = view.leader_of(group)
-    peers = found[1].peers if found is not None else ()
-    return next((cell(peer.matched_index) for peer in peers if peer.node == node), "")
+    return {} if found is None else {peer.node: peer for peer in found[1].peers}
 
 
-def _state(node: NodeView, own: LedgerView) -> str:
+def _known(peer: PeerView | None) -> dict[str, str]:
+    if peer is None:
+        return {"matched": "", "lag": ""}
+    lag = "-" if peer.lag is None else str(peer.lag)
+    return {"matched": cell(peer.matched_index), "lag": lag}
+
+
+def _state(node: NodeView, own: LedgerView, peer: PeerView | None) -> str:
     if node.state != "running":
         return node.state
     if own.role == LEADER:
         return "running" if own.is_open else "takes no appends yet"
+    if own.refusal:
+        return f"takes no entries: {own.refusal}"
+    if peer is not None and not peer.is_well:
+        return peer.words
     return f"follows {own.leader}" if own.leader else "knows no leader"
 
 

@@ -11,6 +11,8 @@ from typing import Any
 import attrs
 
 LEADER = "leader"
+APPENDING = "appending"
+"""How a peer usually is."""
 
 
 @attrs.frozen(kw_only=True)
@@ -19,10 +21,34 @@ class PeerView:
 
     Attributes:
         matched_index: up to here its log is the leader's; -1 before the first answer of the term.
+        lag: entries that it is not known to hold; None: nothing is known of its log.
+        state: a word of `actors.node.ledger_peers`; "" from a node that says none.
+        reason: of a state that is not as it should be, "" if there is none.
     """
 
     node: str
     matched_index: int
+    lag: int | None = None
+    state: str = ""
+    reason: str = ""
+
+    @property
+    def is_well(self) -> bool:
+        """It answers, and takes what it gets."""
+        return self.state in ("", APPENDING)
+
+    @property
+    def words(self) -> str:
+        """Its state, for people."""
+        return f"{self.state}: {self.reason}" if self.reason else self.state
+
+    @property
+    def end(self) -> str:
+        """How far it is, for people; "" if nothing is known."""
+        if self.lag is None:
+            return ""
+        at = f"at {self.matched_index}" if self.matched_index >= 0 else "empty"
+        return f"{at} behind {self.lag}"
 
 
 @attrs.frozen(kw_only=True)
@@ -37,7 +63,8 @@ class LedgerView:
         begin_index, written_index, synced_index: of the node's log.
         committed_index: up to here the node may show entries.
         members_count: of the group, as configured.
-        peers: on an open leader: all others.
+        peers: on a leader all others, on a candidate those that it has asked.
+        refusal: why a follower cannot take its leader's entries; "": it can.
     """
 
     group: str
@@ -51,6 +78,7 @@ class LedgerView:
     committed_index: int
     members_count: int
     peers: tuple[PeerView, ...]
+    refusal: str = ""
 
     @property
     def quorum(self) -> int:
@@ -68,7 +96,8 @@ class LedgerView:
         of = f" of {self.leader}" if self.role == "follower" and self.leader else ""
         closed = "" if self.is_open or self.role != LEADER else ", takes no appends yet"
         term = f" in term {self.term}" if self.term >= 0 else ""
-        return f"{self.role}{of}{term}{closed}"
+        refuses = f", takes no entries: {self.refusal}" if self.refusal else ""
+        return f"{self.role}{of}{term}{closed}{refuses}"
 
     @property
     def extent(self) -> str:
@@ -84,13 +113,14 @@ class LedgerView:
 
     @property
     def peer_ends(self) -> tuple[str, ...]:
-        """How far the leader knows each peer to be, for people."""
-        return tuple(
-            f"{peer.node} at {peer.matched_index} behind {self.written_index - peer.matched_index}"
-            if peer.matched_index >= 0
-            else f"{peer.node} {'not reached yet' if self.written_index >= 0 else 'empty'}"
-            for peer in self.peers
-        )
+        """What each peer is and how far the leader knows it to be, for people."""
+        return tuple(f"{peer.node} {self._of_peer(peer)}" for peer in self.peers)
+
+    def _of_peer(self, peer: PeerView) -> str:
+        if peer.is_well:
+            return peer.end or ("not reached yet" if self.written_index >= 0 else "empty")
+        state = f"{peer.state} {peer.end}".rstrip()
+        return f"{state}: {peer.reason}" if peer.reason else state
 
 
 def extent(begin: int, written: int, synced: int, committed_index: int) -> str:
@@ -112,6 +142,7 @@ def cell(index: int) -> str:
 
 def ledger_view(group: str, found: Mapping[str, Any]) -> LedgerView:
     """Read one group's part of a status answer."""
+    written_index = int(found.get("written_index", -1))
     return LedgerView(
         group=group,
         role=str(found.get("role", "")),
@@ -119,12 +150,24 @@ def ledger_view(group: str, found: Mapping[str, Any]) -> LedgerView:
         term=int(found.get("term", -1)),
         is_open=bool(found.get("open", False)),
         begin_index=int(found.get("begin_index", -1)),
-        written_index=int(found.get("written_index", -1)),
+        written_index=written_index,
         synced_index=int(found.get("synced_index", -1)),
         committed_index=int(found.get("committed_index", -1)),
         members_count=len(found.get("members", ())),
-        peers=tuple(
-            PeerView(node=str(peer["node"]), matched_index=int(peer["matched_index"]))
-            for peer in found.get("peers", ())
-        ),
+        peers=tuple(_peer_view(peer, written_index) for peer in found.get("peers", ())),
+        refusal=str(found.get("refusal", "")),
+    )
+
+
+def _peer_view(found: Mapping[str, Any], written_index: int) -> PeerView:
+    """A node of an older version says how far a peer is, and no more."""
+    matched_index = int(found["matched_index"])
+    behind = max(0, written_index - matched_index) if matched_index >= 0 else None
+    lag = found.get("lag", behind)
+    return PeerView(
+        node=str(found["node"]),
+        matched_index=matched_index,
+        lag=None if lag is None else int(lag),
+        state=str(found.get("state", "")),
+        reason=str(found.get("reason", "")),
     )

@@ -241,7 +241,10 @@ LEDGER: dict[str, Any] = {
     "written_index": 900,
     "synced_index": 890,
     "committed_index": 880,
-    "peers": [{"node": "n1", "matched_index": 885}, {"node": "n2", "matched_index": -1}],
+    "peers": [
+        {"node": "n1", "state": "appending", "matched_index": 885, "lag": 15, "reason": ""},
+        {"node": "n2", "state": "silent", "matched_index": -1, "lag": None, "reason": "no route"},
+    ],
 }
 
 
@@ -256,15 +259,29 @@ def test_status_of_dledger_groups() -> None:
         "ledger  leader     n0         3      0      900     890        880      synced",
         "other   candidate  -          3      0      900     890        880      synced",
         "",
-        "group   peer  matched",
-        "ledger  n1        885",
-        "ledger  n2          -",
+        "group   peer  state      matched  lag",
+        "ledger  n1    appending      885   15",
+        "ledger  n2    silent           -    -",
+        "",
+        "ledger: n2: no route",
     ]
     both = STATUS | {"groups": {**STATUS["groups"], "ledger": LEDGER}}
     lines = report.status_lines(both)
     assert lines[: len(report.status_lines(STATUS))] == report.status_lines(STATUS)
-    assert lines[-3:] == found[-3:]
+    assert lines[-6:] == found[-6:]
     assert report.status_lines(STATUS | {"groups": {"other": alone}})[-1].startswith("other")
+
+
+def test_a_follower_that_cannot_take_what_comes_says_so() -> None:
+    stuck = LEDGER | {"role": "follower", "peers": [], "refusal": "entry 9 does not fit"}
+    lines = report.status_lines(STATUS | {"groups": {"ledger": stuck}})
+    assert lines[-2:] == ["", "ledger takes no entries: entry 9 does not fit"]
+
+
+def test_an_older_node_says_less_of_its_peers() -> None:
+    older = LEDGER | {"peers": [{"node": "n1", "matched_index": 885}]}
+    lines = report.status_lines(STATUS | {"groups": {"ledger": older}})
+    assert lines[-1] == "ledger  n1    -          885    -"
 
 
 def test_a_leader_that_is_named_is_not_named_twice() -> None:

@@ -12,6 +12,7 @@ from ledger_samples import LEDGER_FEED, follower, leader, member, members
 
 from actors.cluster.leads import newest_lead, said_by
 from actors.cluster.ledger_summary import ledger_summary
+from actors.cluster.ledger_view import ledger_view
 from actors.cluster.links import caught_up
 from actors.cluster.master_finder import MasterFinder
 from actors.cluster.summary import Summary, as_json, as_text
@@ -95,11 +96,11 @@ def test_followers_are_waited_for_until_they_have_all() -> None:
 
 PICTURE = """\
 triolog demo  running 0:00:12   n0 running  n1 running  n2 running   Ctrl-C stops in order
-group   node  role       term  first  written  synced  committed  matched  rec/s  state
-ledger  n0    leader        3      0      900     890        880            2000  running
-        n1    follower      3      0      885     890        880      885         follows n0
-        n2    candidate     3      0      100     890        880        -         knows no leader
-feed ledger from README.md: 5000 acknowledged, 100 in flight, 0 unknown, feeding"""
+group   node  role       term  first  written  synced  committed  matched  lag  rec/s  state
+ledger  n0    leader        3      0      900     890        880                 2000  running
+        n1    follower      3      0      885     890        880      885   15         follows n0
+        n2    candidate     3      0      100     890        880        -    -         knows no leader
+feed ledger from README.md: 5000 acknowledged, 100 in flight, 0 unknown, feeding"""  # noqa: E501
 
 
 def picture(*nodes: NodeView, width: int = 120) -> list[str]:
@@ -114,7 +115,7 @@ def test_the_live_view() -> None:
 
 def test_a_narrow_view_has_fewer_columns() -> None:
     lines = picture(width=80)
-    assert lines[1] == "group  node role      term written committed matched rec/s state"
+    assert lines[1] == "group  node role      term written committed lag rec/s state"
     assert max(map(len, lines)) <= 80
 
 
@@ -124,7 +125,61 @@ def test_states_of_members() -> None:
         member("n1", follower(), "away"),
     )
     assert lines[2].endswith("takes no appends yet")
-    assert lines[3].endswith("885         away")
+    assert lines[3].endswith("885   15         away")
+
+
+SILENT = {"node": "n1", "state": "silent", "matched_index": 900, "lag": 0, "reason": "no route"}
+REFUSED = {"node": "n2", "state": "refused", "matched_index": -1, "lag": None, "reason": "401"}
+
+
+def test_what_a_leader_knows_of_its_peers_is_shown() -> None:
+    first = member("n0", leader(peers=[SILENT, REFUSED]))
+    behind = member("n1", follower(refusal="entry 9 does not fit"))
+    assert node_lines(attrs.evolve(first, tree=None))[2:] == [
+        "    n1 silent at 900 behind 0: no route",
+        "    n2 refused: 401",
+    ]
+    assert node_lines(attrs.evolve(behind, tree=None))[1] == (
+        "  ledger: follower of n0 in term 3, takes no entries: entry 9 does not fit,"
+        " 0 to 885, synced to 890, committed to 880"
+    )
+    lines = picture(first, member("n1", follower()), member("n2", follower()))
+    assert [line.split("   ")[-1].strip() for line in lines[3:5]] == [
+        "silent: no route",
+        "refused: 401",
+    ]
+    assert "  takes no entries: entry 9" in picture(first, behind)[3]
+    (plain,) = plain_lines(members(first), {})
+    assert " n1 silent at 900 behind 0: no route; n2 refused: 401;" in plain
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ("appending", "n1 at 890 behind 12"),
+        ("comparing", "n1 comparing at 890 behind 12"),
+        ("installing a snapshot", "n1 installing a snapshot at 890 behind 12"),
+    ],
+)
+def test_states_of_peers(state: str, words: str) -> None:
+    peer = {"node": "n1", "state": state, "matched_index": 890, "lag": 12, "reason": ""}
+    found = ledger_view("ledger", leader(peers=[peer]))
+    assert found.peer_ends == (words,)
+    nothing = peer | {"matched_index": -1, "lag": 901}
+    found = ledger_view("ledger", leader(peers=[nothing]))
+    assert found.peer_ends == (words.replace("at 890 behind 12", "empty behind 901"),)
+
+
+def test_a_member_that_is_no_node_of_ours_has_a_row() -> None:
+    lines = picture(member("n0", leader(peers=[SILENT, REFUSED])))
+    assert [line.split()[0] for line in lines[2:5]] == ["ledger", "n1", "n2"]
+    assert lines[3].split() == ["n1", "900", "0", "silent:", "no", "route"]
+
+
+def test_a_lag_of_an_older_node_is_not_below_zero() -> None:
+    """It says how far its peers are, and its own end a little later or earlier."""
+    peers = [{"node": "n1", "matched_index": 1500}]
+    assert ledger_view("ledger", leader(peers=peers)).peer_ends == ("n1 at 1500 behind 0",)
 
 
 def test_both_kinds_have_tables_of_their_own() -> None:
