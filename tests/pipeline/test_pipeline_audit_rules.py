@@ -8,54 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from audit_events_kit import VERIFIED, acked, answered, opening, promise, recovered, removed
 from lines_kit import Boot, events_of
 from pyspark.sql import DataFrame, SparkSession
 
-from actors.events import dledger, ha, node, roles, store
+from actors.events import dledger, ha
 from actors.pipeline.audits import commits, copies, kept, logs
-
-MEMBERS = ("n0", "n1", "n2")
-VERIFIED = roles.SlaveVerified(session=1, master="n0", number=0, end_bytes=0)
-
-
-def promise(
-    mode: str = "classic", durability: str = "synced", store: str = "file", java: str = ""
-) -> node.GroupConfigured:
-    return node.GroupConfigured(
-        mode=mode,
-        members=MEMBERS,
-        java_members=(java,) if java else (),
-        sure_copies=2,
-        durability=durability,
-        store=store,
-    )
-
-
-def opening(number: int, start: int, forced: bool = False) -> roles.GroupOpened:
-    return roles.GroupOpened(number=number, token=1, start_bytes=start, heard=(), forced=forced)
-
-
-def acked(slave: str, offset: int) -> ha.SlaveAcked:
-    return ha.SlaveAcked(slave=slave, connection=1, offset_bytes=offset)
-
-
-def answered(end: int) -> ha.AppendsAcknowledged:
-    return ha.AppendsAcknowledged(first_bytes=0, next_bytes=end, appends=1, records=1)
-
-
-def recovered(end: int) -> store.RecoveryFinished:
-    return store.RecoveryFinished(
-        was_clean=False,
-        scanned_from_bytes=0,
-        end_bytes=end,
-        record_count=0,
-        kept_bytes=0,
-        reason="",
-    )
-
-
-def removed(index: int, end: int, following: int) -> dledger.LedgerTruncated:
-    return dledger.LedgerTruncated(session=1, index=index, end=end, next=following)
 
 
 def copies_of(boot: Boot) -> None:

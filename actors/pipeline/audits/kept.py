@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
 from actors.pipeline.audits.audit import EventAudit
+from actors.pipeline.audits.endings import without_power
 from actors.pipeline.audits.reigns import answered, openings, with_reign
 from actors.pipeline.silver import view
 
@@ -16,7 +17,7 @@ def opened_below(events: DataFrame) -> DataFrame:
     """Openings at a lower offset than what earlier reigns had acknowledged.
 
     What an operator forced may lose something, and says so: it is not judged, nor what was
-    acknowledged before it.
+    acknowledged before it. Nor are groups that may have lost what they never promised to keep.
     """
     order = ("number", "boot", "opened")
     in_order = Window.partitionBy("group").orderBy(*order)
@@ -30,11 +31,18 @@ def opened_below(events: DataFrame) -> DataFrame:
     )
     return (
         answered(events)
+        .join(fn.broadcast(without_power(events)), "group", "left_anti")
         .withColumn("era", forced_so_far)
         .withColumn("before", fn.max("acknowledged").over(earlier))
         .where(fn.col("start") < fn.col("before"))
         .select(*_PLACE, fn.col("opened").alias("seq"), "number", "start", "before")
     )
+
+
+def kept_answers(events: DataFrame) -> DataFrame:
+    """What `opened_below` is about: the answers of groups that it judges."""
+    answers = view(events, "AppendsAcknowledged")
+    return answers.join(fn.broadcast(without_power(events)), "group", "left_anti")
 
 
 def cut_on_a_node(events: DataFrame) -> DataFrame:
@@ -143,9 +151,12 @@ NOTHING_LOST = EventAudit(
     severity="error",
     kinds=("AppendsAcknowledged",),
     needs=("GroupOpened",),
+    subject=kept_answers,
     whole=True,
     query=opened_below,
-    note="What was acknowledged before a forced promotion is not judged.",
+    note="What was acknowledged before a forced promotion is not judged, nor a group with "
+    'durability = "written" if as many nodes as hold an answer had ends without an order, or have '
+    "no log here, and one of them came back: a loss of power looks the same as a kill.",
 )
 NOTHING_CUT = EventAudit(
     name="nothing_acknowledged_cut",

@@ -1,0 +1,75 @@
+"""How nodes' boots ended, and so which groups may have lost what only the power kept.
+
+A boot that has no NodeStopped of an ordered stop was killed, lost its power, or is not over: its
+log is the same in each case. A boot that is not here at all may have ended in any way.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
+
+from actors.pipeline.silver import view
+
+
+def without_power(events: DataFrame) -> DataFrame:
+    """Groups whose promise does not cover a loss of power, and that may have had one: group.
+
+    A classic group that is `written` promises nothing once as many nodes are lost as hold an
+    answer, if some of them come back without what was in their page cache.
+    """
+    soft = _soft(events)
+    members = soft.select("group", fn.explode("members").alias("node")).distinct()
+    unsure = (
+        members.join(fn.broadcast(endings(events)), "node", "left")
+        .fillna(True, ["came_back", "is_open"])  # who has no log may be anything
+        .groupBy("group")
+        .agg(
+            fn.count_if("came_back").alias("came_back"),
+            fn.count_if(fn.col("came_back") | fn.col("is_open")).alias("lost"),
+        )
+    )
+    needed = soft.groupBy("group").agg(fn.min("needed").alias("needed"))
+    return (
+        unsure.join(fn.broadcast(needed), "group", "inner")
+        .where("came_back > 0 and lost >= needed")
+        .select("group")
+    )
+
+
+def _soft(events: DataFrame) -> DataFrame:
+    """group, members, needed: of how many nodes the loss is too much."""
+    return (
+        view(events, "GroupConfigured")
+        .where("mode = 'classic' and durability = 'written'")
+        .select("group", "members", fn.col("sure_copies").alias("needed"))
+    )
+
+
+def endings(events: DataFrame) -> DataFrame:
+    """node, came_back: one of its boots has no ordered end here, and a later one is there; is_open:
+    its last one has none.
+    """
+    boots = view(events, "GroupConfigured").select("node", "boot").distinct()
+    ordered = (
+        view(events, "NodeStopped")
+        .where("reason = 'ordered'")
+        .select("node", "boot", fn.lit(True).alias("ordered"))
+        .distinct()
+    )
+    last = fn.max("boot")
+    return (
+        boots.join(fn.broadcast(ordered), ["node", "boot"], "left")
+        .fillna(False, ["ordered"])
+        .groupBy("node")
+        .agg(
+            last.alias("last"),
+            fn.count_if("ordered").alias("ends"),
+            fn.max_by("ordered", "boot").alias("ended"),
+        )
+        .select(
+            "node",
+            (fn.col("ends") - fn.col("ended").cast("int") < fn.col("last") - 1).alias("came_back"),
+            (~fn.col("ended")).alias("is_open"),
+        )
+    )
