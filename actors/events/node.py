@@ -36,6 +36,8 @@ class GroupConfigured:
         sure_copies: nodes that hold whatever was answered, at least; a DLedger group's majority.
         durability: "synced" or "written".
         store: "file", or "memory": a restarted member has lost its entries.
+        upstream: with upstream's looser rules, of which audits expect nothing (`compat`, or a
+            DLedger group's `term_entry = "none"`).
     """
 
     mode: str
@@ -44,6 +46,7 @@ class GroupConfigured:
     sure_copies: int
     durability: str
     store: str
+    upstream: bool = False
 
 
 @attrs.frozen(kw_only=True)

@@ -11,8 +11,10 @@ def configured(group: Group) -> GroupConfigured:
     """The event for one group."""
     if isinstance(group, ClassicGroup):
         mode, sure_copies, store = "classic", group.sure_copies, "file"
+        upstream = group.compat is not None
     else:
         mode, sure_copies, store = "dledger", group.quorum, group.store
+        upstream = group.compat is not None or group.opens_term_with == "none"
     return GroupConfigured(
         mode=mode,
         members=group.members,
@@ -20,4 +22,5 @@ def configured(group: Group) -> GroupConfigured:
         sure_copies=sure_copies,
         durability=group.durability,
         store=store,
+        upstream=upstream,
     )

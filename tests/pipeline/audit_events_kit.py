@@ -16,6 +16,7 @@ def promise(
     java: str = "",
     members: tuple[str, ...] = MEMBERS,
     copies: int = 2,
+    upstream: bool = False,
 ) -> node.GroupConfigured:
     return node.GroupConfigured(
         mode=mode,
@@ -24,6 +25,7 @@ def promise(
         sure_copies=copies,
         durability=durability,
         store=store,
+        upstream=upstream,
     )
 
 

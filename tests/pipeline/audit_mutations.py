@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 import attrs
 from event_lines_kit import Line, Logs, become, group_in, of_kind, place
@@ -129,6 +129,32 @@ def opened_twice(logs: Logs) -> None:
     last = logs[other][-1]["boot"]
     late = spare(logs, other, (last, 0))
     become(late, "GroupOpened", "roles/orders", **fields, forced=False)
+
+
+def configured(logs: Logs, **changed: Any) -> None:
+    """Both groups, in all boots."""
+    for line in of_kind(logs, "GroupConfigured"):
+        line.update(changed)
+
+
+def by_upstream(logs: Logs) -> None:
+    """What each promise of ours forbids, in groups that promise no such thing."""
+    configured(logs, upstream=True)
+    second_leader(logs)
+    term_falls(logs, over_boots=False)
+    commit_falls(logs, "quorum_ack_checker")
+    held_by(logs)
+    removed(logs, down=0, then=0)
+    opened_twice(logs)
+    slaves_had_less(logs)
+    opened_below(logs, forced=False)
+    came_back_shorter(logs, by_master=True)
+
+
+def without_power(logs: Logs) -> None:
+    """Two nodes were killed, as many as hold an answer: it may have been in their caches only."""
+    configured(logs, durability="written")
+    opened_below(logs, forced=False)
 
 
 def opened_below(logs: Logs, forced: bool) -> None:
@@ -256,6 +282,7 @@ MUTATIONS: Final = (
         lambda logs: opened_below(logs, forced=False),
         ("nothing_acknowledged_lost",),
     ),
+    Mutation("the same, written only, and two nodes lost their power", without_power, ()),
     Mutation("the same by force", lambda logs: opened_below(logs, forced=True), ()),
     Mutation(
         "a master comes back without what it answered",
@@ -267,6 +294,7 @@ MUTATIONS: Final = (
         lambda logs: came_back_shorter(logs, by_master=False),
         ("nothing_acknowledged_cut",),
     ),
+    Mutation("most of these in groups with upstream's rules", by_upstream, ()),
     Mutation("lines are lost", hole, ("event_logs_without_holes",)),
     Mutation("a line is changed", other_line, ("event_logs_without_holes",)),
     Mutation("a node drops an event and says so", declared, ("no_events_dropped",)),

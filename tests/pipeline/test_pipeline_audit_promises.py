@@ -14,7 +14,11 @@ from audit_events_kit import STOPPED, answered, opening, promise
 from lines_kit import Boot, events_of
 from pyspark.sql import DataFrame, SparkSession
 
-from actors.pipeline.audits import kept
+from actors.pipeline.audits import copies, judging, kept, logs
+from actors.pipeline.audits.audit import EventAudit, Evidence
+from actors.pipeline.audits.registry import AUDITS
+from actors.pipeline.places import Place
+from actors.pipeline.verdicts import Verdict
 
 LOST = {
     "synced": (1, ("!.",), True),
@@ -71,6 +75,13 @@ def events(spark: SparkSession) -> DataFrame:
     return events_of(spark, *losses()).cache()
 
 
+def judged(spark: SparkSession, audit: EventAudit, *boots: Boot) -> Verdict:
+    nowhere = Place("/nowhere")
+    events = events_of(spark, *boots)
+    evidence = Evidence(spark=spark, events=events, data=nowhere, out=nowhere)
+    return judging.judge(audit, evidence)
+
+
 def groups(table: DataFrame) -> set[str]:
     return {row["group"] for row in table.select("group").collect()}
 
@@ -81,3 +92,27 @@ def test_a_written_group_may_lose_what_all_that_had_it_lost_with_the_power(
     expected = {group for group, (*_, is_broken) in LOST.items() if is_broken}
     assert groups(kept.opened_below(events)) == expected
     assert groups(kept.kept_answers(events)) == expected
+
+
+def test_upstreams_rules_are_held_to_no_promise_of_ours(spark: SparkSession) -> None:
+    """`ours` is judged although a log is torn, `theirs` although its newest boot is strict."""
+    n0, again, torn = Boot("n0"), Boot("n0", boot=2), Boot("n1", seq=2)
+    for boot, upstream in ((n0, True), (again, False)):
+        boot.say(0, "theirs", promise(upstream=upstream))
+        boot.say(0, "ours", promise())
+        for group in ("ours", "theirs"):
+            boot.say(1, f"{group}/group_transfer", answered(100))
+    torn.say(0, "ours", promise())
+    verdict = judged(spark, copies.ENOUGH_COPIES, n0, again, torn)
+    assert [(each["group"], each["boot"]) for each in verdict.witnesses] == [
+        ("ours", 1),
+        ("ours", 2),
+    ]
+    assert verdict.checked.rows == 2
+    assert "Left out, as events are missing or were changed: n1 boot 1." in verdict.note
+    assert verdict.note.endswith("Left out, as upstream's rules promise less: theirs.")
+
+
+def test_whatever_is_a_promise_is_none_of_upstreams_rules() -> None:
+    errors = [each for each in AUDITS if isinstance(each, EventAudit) and each.severity == "error"]
+    assert [each.name for each in errors if not each.strict] == [logs.LOGS_WHOLE.name]

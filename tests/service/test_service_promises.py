@@ -43,7 +43,12 @@ n2 = "127.0.0.3"
 
 
 def promise(
-    mode: str, copies: int, durability: str = "synced", store: str = "file", java: str = ""
+    mode: str,
+    copies: int,
+    durability: str = "synced",
+    store: str = "file",
+    java: str = "",
+    upstream: bool = False,
 ) -> GroupConfigured:
     return GroupConfigured(
         mode=mode,
@@ -52,6 +57,7 @@ def promise(
         sure_copies=copies,
         durability=durability,
         store=store,
+        upstream=upstream,
     )
 
 
@@ -64,7 +70,13 @@ def promise(
             promise("classic", 2, "written", java=JAVA),
         ),
         (CLASSIC + 'ack_policy = "4.x"', promise("classic", 2, java=JAVA)),
+        (
+            CLASSIC + 'copies = 2\ncompat = "upstream"',
+            promise("classic", 2, java=JAVA, upstream=True),
+        ),
         (DLEDGER, promise("dledger", 2)),
+        (DLEDGER + 'compat = "upstream"', promise("dledger", 2, upstream=True)),
+        (DLEDGER + 'term_entry = "none"', promise("dledger", 2, upstream=True)),
         (DLEDGER + 'store = "memory"', promise("dledger", 2, store="memory")),
     ],
 )

@@ -10,11 +10,12 @@ import attrs
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
+from actors.pipeline import silver
 from actors.pipeline.places import Place
 from actors.pipeline.verdicts import WITNESSES_MAX, Checked, CheckedRange, Severity, Witness
 
 _NAMES_MAX = 10
-"""Of torn logs in a note."""
+"""Of logs or groups in a note."""
 
 
 @attrs.frozen(kw_only=True)
@@ -42,12 +43,14 @@ class Evidence:
         events: silver's.
         data: the data directory, with the nodes' logs beside their events.
         out: where the tables are.
+        part_of: what this was taken from, by `whole` or `strict`.
     """
 
     spark: SparkSession
     events: DataFrame
     data: Place
     out: Place
+    part_of: Evidence | None = None
 
     @cached_property
     def counts(self) -> tuple[Count, ...]:
@@ -75,7 +78,23 @@ class Evidence:
             return self
         key = fn.struct("node", "boot")
         torn = [fn.struct(fn.lit(node), fn.lit(boot).cast("bigint")) for node, boot in self.torn]
-        return attrs.evolve(self, events=self.events.where(~key.isin(*torn)))
+        return attrs.evolve(self, events=self.events.where(~key.isin(*torn)), part_of=self)
+
+    @cached_property
+    def loose(self) -> tuple[str, ...]:
+        """Groups that have, or once had, upstream's looser rules."""
+        if self.part_of is not None:
+            return self.part_of.loose
+        told = silver.view(self.events, "GroupConfigured").where("upstream")
+        return tuple(sorted({row["group"] for row in told.select("group").collect()}))
+
+    @cached_property
+    def strict(self) -> Evidence:
+        """Without those groups, for a claim that is no promise of theirs."""
+        if not self.loose:
+            return self
+        events = self.events.where(~fn.col("group").isin(*self.loose))
+        return attrs.evolve(self, events=events, part_of=self)
 
 
 def counted(events: DataFrame) -> tuple[Count, ...]:
@@ -164,8 +183,8 @@ class EventAudit:
         query: silver's events -> one row for each finding.
         needs: kinds without which nothing can be said, as in the logs of an older version.
         subject: the events that the claim is about, if the kinds alone do not say.
-        whole: an event that is missing, or is another one, would look as if the claim were broken:
-            torn logs are left out.
+        whole: a missing event would look as if the claim were broken: torn logs are left out.
+        strict: groups with upstream's looser rules promise nothing of the kind: they are left out.
         note: what the events cannot tell, if that is something.
     """
 
@@ -177,16 +196,19 @@ class EventAudit:
     needs: tuple[str, ...] = ()
     subject: Callable[[DataFrame], DataFrame] | None = None
     whole: bool = False
+    strict: bool = False
     note: str = ""
 
     def judge(self, evidence: Evidence) -> Judged:
         """Look at the events. Raises: PySparkException."""
         notes = [self.note] if self.note else []
         if self.whole and evidence.torn:
-            names = ", ".join(f"{node} boot {boot}" for node, boot in evidence.torn[:_NAMES_MAX])
-            more = "" if len(evidence.torn) <= _NAMES_MAX else ", ..."
-            notes.append(f"Left out, as events are missing or were changed: {names}{more}.")
+            torn = [f"{node} boot {boot}" for node, boot in evidence.torn]
+            notes.append(f"Left out, as events are missing or were changed: {_some(torn)}.")
+        if self.strict and evidence.loose:
+            notes.append(f"Left out, as upstream's rules promise less: {_some(evidence.loose)}.")
         seen = evidence.whole if self.whole else evidence
+        seen = seen.strict if self.strict else seen
         checked = self._checked(seen)
         missing = [kind for kind in self.needs if not seen.checked((kind,)).rows]
         if checked.rows and missing:
@@ -203,6 +225,11 @@ class EventAudit:
         if self.subject is None or not checked.rows:
             return checked
         return checked_of(counted(self.subject(evidence.events)))
+
+
+def _some(names: Sequence[str]) -> str:
+    more = "" if len(names) <= _NAMES_MAX else ", ..."
+    return ", ".join(names[:_NAMES_MAX]) + more
 
 
 def collect(table: DataFrame) -> tuple[int, tuple[Witness, ...]]:

@@ -71,6 +71,7 @@ COMMITTED_RISES = EventAudit(
     claim="The committed index that a member tells rises as long as the part that tells it lives.",
     severity="error",
     kinds=("CommittedRose",),
+    strict=True,
     query=falling_commits,
 )
 COMMITTED_ON_QUORUM = EventAudit(
@@ -79,6 +80,7 @@ COMMITTED_ON_QUORUM = EventAudit(
     severity="error",
     kinds=("CommittedRose",),
     needs=("GroupConfigured", "RoleChanged"),
+    strict=True,
     query=without_quorum,
     note="Who acknowledged is the leader's word: members log no event for entries that they store.",
 )
@@ -87,6 +89,7 @@ COMMITTED_STAYS = EventAudit(
     claim="No member removed an entry after it had said that it is committed.",
     severity="error",
     kinds=("CommittedRose",),
+    strict=True,
     query=committed_removed,
     note="By each member's own words: the term of a removed entry is in no event, so another "
     "member's word is not held against it. Groups in memory are left out.",

@@ -90,6 +90,7 @@ ENOUGH_COPIES = EventAudit(
     kinds=("AppendsAcknowledged",),
     needs=("GroupConfigured",),
     whole=True,
+    strict=True,
     query=too_few_copies,
 )
 AS_REPORTED = EventAudit(

@@ -153,6 +153,7 @@ NOTHING_LOST = EventAudit(
     needs=("GroupOpened",),
     subject=kept_answers,
     whole=True,
+    strict=True,
     query=opened_below,
     note="What was acknowledged before a forced promotion is not judged, nor a group with "
     'durability = "written" if as many nodes as hold an answer had ends without an order, or have '
@@ -166,6 +167,7 @@ NOTHING_CUT = EventAudit(
     needs=("GroupConfigured", "RecoveryFinished"),
     subject=synced_answers,
     whole=True,
+    strict=True,
     query=cut_on_a_node,
     note='Groups with durability = "written" promise nothing over a loss of power, and are left '
     "out, as are what was acknowledged before a forced promotion and a log that begins with "

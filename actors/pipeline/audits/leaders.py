@@ -46,6 +46,7 @@ ONE_LEADER = EventAudit(
     claim="No term of a DLedger group was led by two members.",
     severity="error",
     kinds=("RoleChanged",),
+    strict=True,
     query=two_leaders,
 )
 TERMS_RISE = EventAudit(
@@ -53,6 +54,7 @@ TERMS_RISE = EventAudit(
     claim="No member of a DLedger group was in a lower term than before, restarts included.",
     severity="error",
     kinds=("RoleChanged",),
+    strict=True,
     query=falling_terms,
 )
 ONE_MASTER = EventAudit(
@@ -60,5 +62,6 @@ ONE_MASTER = EventAudit(
     claim="No two nodes took a classic group's appends by one promotion.",
     severity="error",
     kinds=("GroupOpened",),
+    strict=True,
     query=two_masters,
 )
