@@ -24,16 +24,17 @@ def opened_below(events: DataFrame) -> DataFrame:
     forced_so_far = fn.sum(fn.col("forced").cast("int")).over(
         in_order.rowsBetween(Window.unboundedPreceding, 0)
     )
+    of_era = Window.partitionBy("group", "era").orderBy("number")
+    of_node = Window.partitionBy("group", "era", "number", "node").orderBy("boot", "opened")
     earlier = (
-        Window.partitionBy("group", "era")
-        .orderBy(*order)
-        .rowsBetween(Window.unboundedPreceding, -1)
+        of_era.rangeBetween(Window.unboundedPreceding, -1),
+        of_node.rowsBetween(Window.unboundedPreceding, -1),
     )
     return (
         answered(events)
         .join(fn.broadcast(without_power(events)), "group", "left_anti")
         .withColumn("era", forced_so_far)
-        .withColumn("before", fn.max("acknowledged").over(earlier))
+        .withColumn("before", fn.greatest(*(fn.max("acknowledged").over(w) for w in earlier)))
         .where(fn.col("start") < fn.col("before"))
         .select(*_PLACE, fn.col("opened").alias("seq"), "number", "start", "before")
     )

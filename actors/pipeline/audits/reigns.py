@@ -1,7 +1,8 @@
 """Reigns of classic groups: from an opening to the next one of that boot, and what they answered.
 
-A promotion's number says which reign is the later one, whatever the clocks say; those of one number
-are of one node, and its boots are in order.
+A promotion's number says which reign is the later one, whatever the clocks say. Those of one number
+are of one node, and its boots are in order; but number 0 is the cluster file's word, and nothing
+tells which came first of the reigns of two nodes that it named.
 """
 
 from __future__ import annotations
