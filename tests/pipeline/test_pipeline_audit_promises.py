@@ -9,16 +9,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import attrs
 import pytest
-from audit_events_kit import STOPPED, answered, opening, promise
+from audit_events_kit import STOPPED, acked, answered, opening, promise
 from lines_kit import Boot, events_of
 from pyspark.sql import DataFrame, SparkSession
 
-from actors.pipeline.audits import copies, judging, kept, leaders, logs
+from actors.events import dledger, ha
+from actors.pipeline.audits import commits, copies, judging, kept, leaders, logs
 from actors.pipeline.audits.audit import EventAudit, Evidence
 from actors.pipeline.audits.registry import AUDITS
 from actors.pipeline.places import Place
 from actors.pipeline.verdicts import Verdict
+
+LEADER = "it/entry_pusher/quorum_ack_checker"
+FOLLOWER = "it/entry_pusher/entry_handler"
+ROLE = "it/state_maintainer"
+MASTER = "it/group_transfer"
+LEADS = dledger.RoleChanged(session=1, role="LEADER", term=1, leader="n0")
+FOLLOWS = dledger.RoleChanged(session=1, role="FOLLOWER", term=1, leader="n2")
+COMMITTED = dledger.CommittedRose(session=1, index=7, holders=("n0", "n1"))
 
 LOST = {
     "synced": (1, ("!.",), True),
@@ -95,9 +105,24 @@ def openings() -> Iterator[Boot]:
     return iter((n0, n1, n1_again, n0_again))
 
 
+def all_judged() -> Iterator[Boot]:
+    """j0 leads, follows and is a master; of its slaves j1 stopped in order."""
+    j0, j1 = Boot("j0"), Boot("j1")
+    j0.say(0, "it", promise("dledger"))
+    j0.say(1, ROLE, LEADS)
+    j0.say(1, ROLE, attrs.evolve(FOLLOWS, session=2))
+    j0.say(2, LEADER, COMMITTED)
+    j0.say(2, FOLLOWER, attrs.evolve(COMMITTED, session=2))
+    j0.say(3, MASTER, answered(100))
+    j0.say(3, MASTER, acked("j1", 100))
+    j0.say(3, MASTER, acked("j0", 100))
+    j1.say(9, "", STOPPED)
+    return iter((j0, j1))
+
+
 @pytest.fixture(scope="module")
 def events(spark: SparkSession) -> DataFrame:
-    return events_of(spark, *losses(), *openings()).cache()
+    return events_of(spark, *losses(), *openings(), *all_judged()).cache()
 
 
 def judged(spark: SparkSession, audit: EventAudit, *boots: Boot) -> Verdict:
@@ -157,3 +182,60 @@ def test_upstreams_rules_are_held_to_no_promise_of_ours(spark: SparkSession) -> 
 def test_whatever_is_a_promise_is_none_of_upstreams_rules() -> None:
     errors = [each for each in AUDITS if isinstance(each, EventAudit) and each.severity == "error"]
     assert [each.name for each in errors if not each.strict] == [logs.LOGS_WHOLE.name]
+
+
+UNJUDGED = {
+    "a follower of Java members": (
+        commits.COMMITTED_ON_QUORUM,
+        [("it", promise("dledger", java="n2")), (ROLE, FOLLOWS), (FOLLOWER, COMMITTED)],
+    ),
+    "a leader whose beginning has expired": (
+        commits.COMMITTED_ON_QUORUM,
+        [(ROLE, LEADS), (LEADER, COMMITTED)],
+    ),
+    "a group in memory": (
+        commits.COMMITTED_STAYS,
+        [("it", promise("dledger", store="memory")), (ROLE, FOLLOWS), (FOLLOWER, COMMITTED)],
+    ),
+    "one copy": (
+        copies.ENOUGH_COPIES,
+        [("it", promise(copies=1)), ("roles/it", opening(0, 0)), (MASTER, answered(100))],
+    ),
+    "an older version": (
+        copies.ENOUGH_COPIES,
+        [("roles/it", opening(0, 0)), (MASTER, answered(100))],
+    ),
+    "a slave that was killed": (
+        copies.AS_REPORTED,
+        [("it", promise()), (MASTER, acked("n1", 100))],
+    ),
+}
+"""What n0 says, of which the audit says nothing."""
+
+
+@pytest.mark.parametrize("what", UNJUDGED)
+def test_what_is_not_judged_is_not_held(spark: SparkSession, what: str) -> None:
+    """Another boot says all that an audit `needs` to say anything."""
+    audit, said = UNJUDGED[what]
+    n0, n1 = Boot("n0"), Boot("n1")
+    for place, event in said:
+        n0.say(0, place, event)
+    n1.say(0, "another", promise("dledger"))
+    n1.say(0, "another/state_maintainer", LEADS)
+    n1.say(0, "it/ha_client", ha.OffsetReported(session=1, offset_bytes=50))
+    verdict = judged(spark, audit, n0, n1)
+    assert (verdict.verdict, verdict.findings, verdict.checked.rows) == ("not_applicable", 0, 0)
+
+
+def test_of_what_is_looked_at_only_what_is_judged_is_counted(events: DataFrame) -> None:
+    def rows(table: DataFrame) -> list[tuple[str, str, int]]:
+        mine = table.where("group = 'it'").select("node", "kind", "seq").collect()
+        return sorted(tuple(row) for row in mine)
+
+    assert rows(commits.told_by_leaders(events)) == [("j0", "CommittedRose", 4)]
+    assert rows(commits.told_for_good(events)) == [
+        ("j0", "CommittedRose", 4),
+        ("j0", "CommittedRose", 5),
+    ]
+    assert rows(copies.promised_answers(events)) == [("j0", "AppendsAcknowledged", 6)]
+    assert rows(copies.sure_counts(events)) == [("j0", "SlaveAcked", 7)]

@@ -27,20 +27,27 @@ def falling_commits(events: DataFrame) -> DataFrame:
 
 def without_quorum(events: DataFrame) -> DataFrame:
     """What a leader called committed with less than a majority of the members behind it."""
+    counted = fn.array_intersect("holders", "members")  # each of them once
+    return (
+        told_by_leaders(events)
+        .where(fn.size(counted) < fn.col("sure_copies"))
+        .select(*_PLACE, "seq", "term", "index", "holders", fn.col("sure_copies").alias("needed"))
+    )
+
+
+def told_by_leaders(events: DataFrame) -> DataFrame:
+    """What `without_quorum` judges: CommittedRose of leaders whose term and members are known."""
     led = (
         view(events, "RoleChanged")
         .where(fn.col("role") == "LEADER")
         .select(*_PLACE, "session", "term")
     )
     group = view(events, "GroupConfigured").select(*_PLACE, "members", "sure_copies").distinct()
-    counted = fn.array_intersect("holders", "members")  # each of them once
     return (
         view(events, "CommittedRose")
         .where(fn.col("path").endswith("/quorum_ack_checker"))
         .join(fn.broadcast(led), [*_PLACE, "session"], "inner")
         .join(fn.broadcast(group), list(_PLACE), "inner")
-        .where(fn.size(counted) < fn.col("sure_copies"))
-        .select(*_PLACE, "seq", "term", "index", "holders", fn.col("sure_copies").alias("needed"))
     )
 
 
@@ -50,20 +57,25 @@ def committed_removed(events: DataFrame) -> DataFrame:
     What lies before a log's new beginning is not concerned: the leader had let go of it.
     """
     cut = view(events, "LedgerTruncated").where("next >= 0 and next <= end")
-    in_memory = view(events, "GroupConfigured").where("store = 'memory'").select("group")
     columns = ("group", "node", "boot", "seq", "next", "end")
-    told = view(events, "CommittedRose").join(
+    told = told_for_good(events).join(
         fn.broadcast(cut.select("group", "node").distinct()), ["group", "node"], "left_semi"
     )
     so_far = Window.partitionBy("group", "node").orderBy("boot", "seq")
     return (
-        cut.select(*columns, fn.lit(None).cast("bigint").alias("index"))
-        .unionByName(told.select(*_PLACE, "seq", "index"), allowMissingColumns=True)
+        told.select(*_PLACE, "seq", "index")
+        .unionByName(cut.select(*columns), allowMissingColumns=True)
         .withColumn("committed", fn.max("index").over(so_far))
         .where("next is not null and committed >= next")
-        .join(fn.broadcast(in_memory.distinct()), "group", "left_anti")
         .select(*columns, "committed")
     )
+
+
+def told_for_good(events: DataFrame) -> DataFrame:
+    """What `committed_removed` judges: CommittedRose of groups that keep what is committed."""
+    in_memory = view(events, "GroupConfigured").where("store = 'memory'").select("group")
+    told = view(events, "CommittedRose")
+    return told.join(fn.broadcast(in_memory.distinct()), "group", "left_anti")
 
 
 COMMITTED_RISES = EventAudit(
@@ -80,6 +92,7 @@ COMMITTED_ON_QUORUM = EventAudit(
     severity="error",
     kinds=("CommittedRose",),
     needs=("GroupConfigured", "RoleChanged"),
+    subject=told_by_leaders,
     strict=True,
     query=without_quorum,
     note="Who acknowledged is the leader's word: members log no event for entries that they store.",
@@ -89,8 +102,10 @@ COMMITTED_STAYS = EventAudit(
     claim="No member removed an entry after it had said that it is committed.",
     severity="error",
     kinds=("CommittedRose",),
+    subject=told_for_good,
     strict=True,
     query=committed_removed,
     note="By each member's own words: the term of a removed entry is in no event, so another "
-    "member's word is not held against it. Groups in memory are left out.",
+    "member's word is not held against it. Groups in memory are left out, and truncations told by "
+    "an older version, which did not say where the log goes on.",
 )

@@ -42,6 +42,12 @@ def too_few_copies(events: DataFrame) -> DataFrame:
     )
 
 
+def promised_answers(events: DataFrame) -> DataFrame:
+    """What `too_few_copies` judges: answers that needed more than their master."""
+    answers = view(events, "AppendsAcknowledged")
+    return answers.join(fn.broadcast(promises(events)), ["group", "node", "boot"], "left_semi")
+
+
 def promises(events: DataFrame) -> DataFrame:
     """What needs more than its master: group, node, boot, sure_copies, counting (who can count).
 
@@ -63,24 +69,29 @@ def never_reported(events: DataFrame) -> DataFrame:
     A slave without an event log is not judged, nor one that was killed: what it told last may not
     have reached its disk.
     """
-    boots = events.groupBy("node", "boot").agg(
-        fn.max(fn.col("kind") == "NodeStopped").alias("ended")
-    )
-    sure = boots.groupBy("node").agg(fn.min("ended").alias("sure")).where("sure")
     reported = (
         view(events, "OffsetReported")
         .groupBy("group", fn.col("node").alias("slave"))
         .agg(fn.max("offset_bytes").alias("reported"))
     )
     return (
-        view(events, "SlaveAcked")
+        sure_counts(events)
         .groupBy("group", "node", "slave")
         .agg(fn.max("offset_bytes").alias("counted"))
-        .join(sure.select(fn.col("node").alias("slave")), "slave", "left_semi")
         .join(reported, ["group", "slave"], "left")
         .where(fn.col("counted") > fn.coalesce("reported", fn.lit(-1)))
         .select("group", "node", "slave", "counted", "reported")
     )
+
+
+def sure_counts(events: DataFrame) -> DataFrame:
+    """What `never_reported` judges: SlaveAcked of slaves whose logs have all that they told."""
+    boots = events.groupBy("node", "boot").agg(
+        fn.max(fn.col("kind") == "NodeStopped").alias("ended")
+    )
+    sure = boots.groupBy("node").agg(fn.min("ended").alias("sure")).where("sure")
+    slaves = sure.select(fn.col("node").alias("slave"))
+    return view(events, "SlaveAcked").join(fn.broadcast(slaves), "slave", "left_semi")
 
 
 ENOUGH_COPIES = EventAudit(
@@ -89,6 +100,7 @@ ENOUGH_COPIES = EventAudit(
     severity="error",
     kinds=("AppendsAcknowledged",),
     needs=("GroupConfigured",),
+    subject=promised_answers,
     whole=True,
     strict=True,
     query=too_few_copies,
@@ -99,6 +111,7 @@ AS_REPORTED = EventAudit(
     severity="warning",
     kinds=("SlaveAcked",),
     needs=("OffsetReported",),
+    subject=sure_counts,
     whole=True,
     query=never_reported,
     note="Slaves without an event log and slaves that were killed are not judged. One that began "
