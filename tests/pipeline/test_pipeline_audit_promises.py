@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 import pytest
-from audit_events_kit import STOPPED, acked, answered, opening, promise
+from audit_events_kit import STOPPED, acked, answered, opening, promise, removed
 from lines_kit import Boot, events_of
 from pyspark.sql import DataFrame, SparkSession
 
@@ -43,6 +43,18 @@ LOST = {
 """A classic group that is opened by its master's last boot below what its first one answered: its
 copies, its members' lives, and whether the loss breaks its promise. All but the first are
 `written`.
+"""
+
+REMOVED = {
+    "own_disk": ("synced", ("!.", ".", "."), True),
+    "own_cache": ("written", ("!.", ".", "."), False),
+    "other_cache": ("written", (".", "!.", "."), False),
+    "down_for_good": ("written", ("..", "!", "."), True),
+    "member_unheard": ("written", (".", "", "."), False),
+    "java": ("synced", ("..", ".", ""), False),
+}
+"""A DLedger group of which a member says that an entry is committed, and later removes it: its
+durability, its members' lives, and whether that breaks its promise. The last has a Java member.
 """
 
 
@@ -77,6 +89,19 @@ def losses() -> Iterator[Boot]:
         first.say(0, f"roles/{group}", opening(0, 0))
         first.say(1, f"{group}/group_transfer", answered(2000))
         last.say(5, f"roles/{group}", opening(0, 1900))
+        yield from stopped(members, lives)
+
+
+def removals() -> Iterator[Boot]:
+    """See REMOVED."""
+    for group, (durability, lives, _) in REMOVED.items():
+        names = tuple(f"{group}-{number}" for number in range(len(lives)))
+        java = "java-2" if group == "java" else ""
+        said = promise("dledger", durability=durability, members=names, java=java)
+        members = boots_of(group, lives, said)
+        handler = f"{group}/entry_pusher/entry_handler"
+        members[0][0].say(1, handler, attrs.evolve(COMMITTED, index=500))
+        members[0][-1].say(2, handler, removed(485, 490, 485))
         yield from stopped(members, lives)
 
 
@@ -122,7 +147,7 @@ def all_judged() -> Iterator[Boot]:
 
 @pytest.fixture(scope="module")
 def events(spark: SparkSession) -> DataFrame:
-    return events_of(spark, *losses(), *openings(), *all_judged()).cache()
+    return events_of(spark, *losses(), *removals(), *openings(), *all_judged()).cache()
 
 
 def judged(spark: SparkSession, audit: EventAudit, *boots: Boot) -> Verdict:
@@ -142,6 +167,12 @@ def test_a_written_group_may_lose_what_all_that_had_it_lost_with_the_power(
     expected = {group for group, (*_, is_broken) in LOST.items() if is_broken}
     assert groups(kept.opened_below(events)) & set(LOST) == expected
     assert groups(kept.kept_answers(events)) & set(LOST) == expected
+
+
+def test_a_written_ledger_may_replace_what_a_member_lost_with_its_power(events: DataFrame) -> None:
+    expected = {group for group, (*_, is_broken) in REMOVED.items() if is_broken}
+    assert groups(commits.committed_removed(events)) == expected
+    assert groups(commits.told_for_good(events)) & set(REMOVED) == expected
 
 
 def test_a_cluster_file_that_names_another_master_is_another_word(events: DataFrame) -> None:

@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
 from actors.pipeline.audits.audit import EventAudit
+from actors.pipeline.audits.endings import without_power
 from actors.pipeline.silver import view
 
 _PLACE = ("group", "node", "boot")
@@ -74,8 +75,8 @@ def committed_removed(events: DataFrame) -> DataFrame:
 def told_for_good(events: DataFrame) -> DataFrame:
     """What `committed_removed` judges: CommittedRose of groups that keep what is committed."""
     in_memory = view(events, "GroupConfigured").where("store = 'memory'").select("group")
-    told = view(events, "CommittedRose")
-    return told.join(fn.broadcast(in_memory.distinct()), "group", "left_anti")
+    others = in_memory.unionByName(without_power(events)).distinct()
+    return view(events, "CommittedRose").join(fn.broadcast(others), "group", "left_anti")
 
 
 COMMITTED_RISES = EventAudit(
@@ -107,5 +108,7 @@ COMMITTED_STAYS = EventAudit(
     query=committed_removed,
     note="By each member's own words: the term of a removed entry is in no event, so another "
     "member's word is not held against it. Groups in memory are left out, and truncations told by "
-    "an older version, which did not say where the log goes on.",
+    "an older version, which did not say where the log goes on. So are groups that are written "
+    "only, or have Java members, if one of their members came back after an end without an order, "
+    "or has no log here: a loss of power looks the same as a kill.",
 )

@@ -16,7 +16,9 @@ def without_power(events: DataFrame) -> DataFrame:
     """Groups whose promise does not cover a loss of power, and that may have had one: group.
 
     A classic group that is `written` promises nothing once as many nodes are lost as hold an
-    answer, if some of them come back without what was in their page cache.
+    answer, if some of them come back without what was in their page cache. A DLedger group that is
+    `written`, or has Java members, does so once a single member comes back like that: it may help
+    to elect a leader that lacks what it vouched for.
     """
     soft = _soft(events)
     members = soft.select("group", fn.explode("members").alias("node")).distinct()
@@ -39,10 +41,15 @@ def without_power(events: DataFrame) -> DataFrame:
 
 def _soft(events: DataFrame) -> DataFrame:
     """group, members, needed: of how many nodes the loss is too much."""
+    is_classic = fn.col("mode") == "classic"
     return (
         view(events, "GroupConfigured")
-        .where("mode = 'classic' and durability = 'written'")
-        .select("group", "members", fn.col("sure_copies").alias("needed"))
+        .where("durability = 'written' or (mode = 'dledger' and size(java_members) > 0)")
+        .select(
+            "group",
+            "members",
+            fn.when(is_classic, fn.col("sure_copies")).otherwise(1).alias("needed"),
+        )
     )
 
 
