@@ -33,6 +33,10 @@ def opening(number: int, start: int, forced: bool = False) -> roles.GroupOpened:
     return roles.GroupOpened(number=number, token=1, start_bytes=start, heard=(), forced=forced)
 
 
+def heard(number: int, master: str = "n0") -> roles.PromotionRecorded:
+    return roles.PromotionRecorded(number=number, master=master, before="n9")
+
+
 def acked(slave: str, offset: int, connection: int = 1) -> ha.SlaveAcked:
     return ha.SlaveAcked(slave=slave, connection=connection, offset_bytes=offset)
 

@@ -11,7 +11,17 @@ from typing import Any
 
 import attrs
 import pytest
-from audit_events_kit import STOPPED, acked, answered, opening, promise, removed
+from audit_events_kit import (
+    STOPPED,
+    VERIFIED,
+    acked,
+    answered,
+    heard,
+    opening,
+    promise,
+    recovered,
+    removed,
+)
 from lines_kit import Boot, events_of
 from pyspark.sql import DataFrame, SparkSession
 
@@ -57,6 +67,18 @@ REMOVED = {
 durability, its members' lives, and whether that breaks its promise. The last has a Java member.
 """
 
+FORCED = {
+    "seen": ((4, 5, 6), (), True),
+    "known": ((4, 5, 6), (5,), False),
+    "before_known": ((4, 5, 6), (4,), True),
+    "opened_in_no_log": ((4, 6), (), False),
+    "its_boot_is_gone": ((4, -5, 6), (), False),
+}
+"""A classic group that acknowledges 2000 bytes by promotion 4 and is opened at 1900 by the last: by
+which numbers it is opened, negative: in a later boot than the one that heard of it; which of them
+were forced; whether that breaks its promise.
+"""
+
 
 def boots_of(group: str, lives: tuple[str, ...], said: Any) -> list[list[Boot]]:
     """By member GROUP-0, GROUP-1, ...: its boots, each of which begins with `said`."""
@@ -92,6 +114,28 @@ def losses() -> Iterator[Boot]:
         yield from stopped(members, lives)
 
 
+def forced() -> Iterator[Boot]:
+    """See FORCED; the nodes of the last opening once held, and lack, what was acknowledged."""
+    for group, (numbers, by_force, _) in FORCED.items():
+        slave = Boot(f"{group}-slave")
+        slave.say(0, group, promise())
+        slave.say(0, f"{group}/storage/store", recovered(0))
+        slave.say(1, f"roles/{group}", attrs.evolve(VERIFIED, number=4))
+        slave.say(2, f"{group}/ha_client", ha.OffsetReported(session=1, offset_bytes=2000))
+        slave.say(3, f"{group}/storage/store", recovered(1900))
+        yield slave
+        for number in numbers:
+            place = f"roles/{group}"
+            boot = Boot(f"{group}-{abs(number)}")
+            boot.say(0, group, promise())
+            if number > 0:
+                boot.say(1, place, heard(number))
+            boot.say(2, place, opening(abs(number), 1900, forced=number in by_force))
+            if number == 4:
+                boot.say(3, f"{group}/group_transfer", answered(2000))
+            yield boot
+
+
 def removals() -> Iterator[Boot]:
     """See REMOVED."""
     for group, (durability, lives, _) in REMOVED.items():
@@ -107,12 +151,13 @@ def removals() -> Iterator[Boot]:
 
 def openings() -> Iterator[Boot]:
     """What is lawful: a cluster file that names another master (`file`), a number that was forced
-    while others could not hear of it (`forced`). And what is not: two masters by one file (`same`)
-    or by one promotion (`twice`). `old` is of a version that does not tell what its file says.
+    while others could not hear of it (`forced`), or may have been (`unsure`). And what is not: two
+    masters by one file (`same`) or by one promotion (`twice`). `old` is of a version that does not
+    tell what its file says.
     """
     n0, n1, n1_again = Boot("m0"), Boot("m1"), Boot("m1", boot=2)
     for boot, first, other in ((n0, "m0", "m1"), (n1, "m1", "m0"), (n1_again, "m1", "m0")):
-        for group in ("file", "forced", "twice"):
+        for group in ("file", "forced", "unsure", "twice"):
             boot.say(0, group, promise(members=(first, other)))
         boot.say(0, "same", promise(members=("m0", "m1")))
     for group in ("file", "same", "old"):
@@ -123,9 +168,13 @@ def openings() -> Iterator[Boot]:
     n0_again.say(0, "file", promise(members=("m0", "m1")))
     n0_again.say(1, "roles/file", opening(0, 3000))
     n0_again.say(2, "file/group_transfer", answered(3500))
-    for group in ("forced", "twice"):
+    for group in ("forced", "unsure", "twice"):
+        n0.say(1, f"roles/{group}", heard(5))
         n0.say(1, f"roles/{group}", opening(5, 10))
-        n1.say(1, f"roles/{group}", opening(5, 10, forced=group == "forced"))
+        n1.say(1, f"roles/{group}", heard(5))
+        last = n1_again if group == "unsure" else n1
+        last.say(2, f"roles/{group}", opening(5, 10, forced=group == "forced"))
+    n1_again.say(3, "roles/file", heard(1))
     n1_again.say(3, "roles/file", opening(1, 5900))
     return iter((n0, n1, n1_again, n0_again))
 
@@ -147,7 +196,7 @@ def all_judged() -> Iterator[Boot]:
 
 @pytest.fixture(scope="module")
 def events(spark: SparkSession) -> DataFrame:
-    return events_of(spark, *losses(), *removals(), *openings(), *all_judged()).cache()
+    return events_of(spark, *losses(), *forced(), *removals(), *openings(), *all_judged()).cache()
 
 
 def judged(spark: SparkSession, audit: EventAudit, *boots: Boot) -> Verdict:
@@ -167,6 +216,22 @@ def test_a_written_group_may_lose_what_all_that_had_it_lost_with_the_power(
     expected = {group for group, (*_, is_broken) in LOST.items() if is_broken}
     assert groups(kept.opened_below(events)) & set(LOST) == expected
     assert groups(kept.kept_answers(events)) & set(LOST) == expected
+
+
+def test_what_a_forced_promotion_may_have_given_up_is_not_judged(events: DataFrame) -> None:
+    expected = {group for group, (*_, is_broken) in FORCED.items() if is_broken}
+    assert groups(kept.opened_below(events)) & set(FORCED) == expected
+    assert groups(kept.cut_on_a_node(events)) & set(FORCED) == expected
+
+
+def test_an_opening_by_force_in_a_torn_log_is_no_loss(spark: SparkSession) -> None:
+    n0, n1, n2 = Boot("n0"), Boot("n1", seq=3), Boot("n2")
+    for boot, number, start in ((n0, 0, 0), (n1, 1, 1500), (n2, 2, 1700)):
+        boot.say(0, "roles/it", heard(number))
+        boot.say(0, "roles/it", opening(number, start, forced=number == 1))
+        boot.say(1, "it/group_transfer", answered(2000 if boot is n0 else start))
+    verdict = judged(spark, kept.NOTHING_LOST, n0, n1, n2)
+    assert (verdict.verdict, verdict.checked.rows) == ("held", 2)
 
 
 def test_a_written_ledger_may_replace_what_a_member_lost_with_its_power(events: DataFrame) -> None:

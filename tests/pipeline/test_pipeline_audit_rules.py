@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from audit_events_kit import VERIFIED, acked, answered, opening, promise, recovered, removed
+from audit_events_kit import VERIFIED, acked, answered, heard, opening, promise, recovered, removed
 from lines_kit import Boot, events_of
 from pyspark.sql import DataFrame, SparkSession
 
@@ -36,6 +36,8 @@ def reigns_of(n0: Boot, n1: Boot) -> None:
     """`forced` loses by force only; `again` is opened by its own master below what it answered."""
     steps = (("forced", n0, 0, 0, 100), ("forced", n1, 2, 80, 90), ("forced", n0, 3, 85, 95))
     for group, boot, number, start, end in steps:
+        if number:
+            boot.say(0, f"roles/{group}", heard(number))
         boot.say(0, f"roles/{group}", opening(number, start, forced=number == 2))
         boot.say(0, f"{group}/group_transfer", answered(end))
     for start, end in ((0, 100), (100, 120), (110, 130)):

@@ -7,7 +7,7 @@ from pyspark.sql import functions as fn
 
 from actors.pipeline.audits.audit import EventAudit
 from actors.pipeline.audits.endings import without_power
-from actors.pipeline.audits.reigns import answered, openings, with_reign
+from actors.pipeline.audits.reigns import answered, in_eras, last_era, with_reign
 from actors.pipeline.silver import view
 
 _PLACE = ("group", "node", "boot")
@@ -17,23 +17,18 @@ def opened_below(events: DataFrame) -> DataFrame:
     """Openings at a lower offset than what earlier reigns had acknowledged.
 
     What an operator forced may lose something, and says so: it is not judged, nor what was
-    acknowledged before it. Nor are groups that may have lost what they never promised to keep.
+    acknowledged before it, see `in_eras`. Nor are groups that may have lost what they never
+    promised to keep.
     """
-    order = ("number", "boot", "opened")
-    in_order = Window.partitionBy("group").orderBy(*order)
-    forced_so_far = fn.sum(fn.col("forced").cast("int")).over(
-        in_order.rowsBetween(Window.unboundedPreceding, 0)
-    )
     of_era = Window.partitionBy("group", "era").orderBy("number")
     of_node = Window.partitionBy("group", "era", "number", "node").orderBy("boot", "opened")
     earlier = (
         of_era.rangeBetween(Window.unboundedPreceding, -1),
         of_node.rowsBetween(Window.unboundedPreceding, -1),
     )
+    judged = answered(events).join(fn.broadcast(without_power(events)), "group", "left_anti")
     return (
-        answered(events)
-        .join(fn.broadcast(without_power(events)), "group", "left_anti")
-        .withColumn("era", forced_so_far)
+        in_eras(events, judged)
         .withColumn("before", fn.greatest(*(fn.max("acknowledged").over(w) for w in earlier)))
         .where(fn.col("start") < fn.col("before"))
         .select(*_PLACE, fn.col("opened").alias("seq"), "number", "start", "before")
@@ -53,15 +48,12 @@ def cut_on_a_node(events: DataFrame) -> DataFrame:
     A log that begins with nothing is not judged: a node whose disk was lost or emptied knows that
     it has forgotten, and one that lost its log beside its mark refuses to start.
     """
-    last_forced = (
-        openings(events).where("forced").groupBy("group").agg(fn.max("number").alias("after"))
-    )
     lives = opened_logs(events)
     later = "later.boot > held.boot or (later.boot = held.boot and later.life > held.life)"
     same = fn.expr("later.group = held.group and later.node = held.node")
     return (
         acknowledged_by_life(events, lives)
-        .join(last_forced, "group", "left")
+        .join(fn.broadcast(last_era(events)), "group", "left")
         .where("number >= coalesce(after, 0)")
         .alias("held")
         .join(fn.broadcast(lives.alias("later")), same & fn.expr(later), "inner")
@@ -156,7 +148,8 @@ NOTHING_LOST = EventAudit(
     whole=True,
     strict=True,
     query=opened_below,
-    note="What was acknowledged before a forced promotion is not judged, nor a group with "
+    note="What was acknowledged before a promotion that was forced, or may have been as the log of "
+    "its first opening is not here, is not judged, nor a group with "
     'durability = "written" if as many nodes as hold an answer had ends without an order, or have '
     "no log here, and one of them came back: a loss of power looks the same as a kill.",
 )

@@ -31,6 +31,8 @@ def ruled_openings(events: DataFrame) -> DataFrame:
     Number 0 is the cluster file's word. A changed file is another word, so there each master that a
     file names (`named`, elsewhere "") has a promotion; what the file said must be known. A number
     that somebody forced is left out: another master may have been given it where he did not reach.
+    So is one of which a node's first opening, which tells that, is not in the log of the boot that
+    heard of it.
     """
     place = ("group", "node", "boot")
     files = (
@@ -39,13 +41,15 @@ def ruled_openings(events: DataFrame) -> DataFrame:
         .select(*place, fn.get("members", fn.lit(0)).alias("first"))
         .distinct()
     )
-    forced = fn.max(fn.coalesce("forced", fn.lit(False))).over(
-        Window.partitionBy("group", "number")
-    )
+    known = view(events, "PromotionRecorded").select(*place, "number").distinct()
+    of_node = Window.partitionBy("group", "number", "node")
+    by_force = (fn.col("number") > 0) & (fn.coalesce("forced", fn.lit(False)) | ~fn.col("told"))
     named = fn.when(fn.col("number") == 0, fn.col("first")).otherwise("")
     return (
         view(events, "GroupOpened")
-        .withColumn("by_force", forced)
+        .join(fn.broadcast(known.withColumn("known", fn.lit(True))), [*place, "number"], "left")
+        .withColumn("told", fn.max(fn.coalesce("known", fn.lit(False))).over(of_node))
+        .withColumn("by_force", fn.max(by_force).over(Window.partitionBy("group", "number")))
         .where(~fn.col("by_force"))
         .join(fn.broadcast(files), list(place), "left")
         .withColumn("named", named)
@@ -93,6 +97,6 @@ ONE_MASTER = EventAudit(
     subject=ruled_openings,
     strict=True,
     query=two_masters,
-    note="A cluster file that names another master is another promotion 0. Not judged is what is "
-    "known to have been forced: while nodes are out of reach, another one may get its number.",
+    note="A cluster file that names another master is another promotion 0. Not judged is what was "
+    "forced, or may have been: while nodes are out of reach, another one may get its number.",
 )

@@ -31,6 +31,45 @@ def openings(events: DataFrame) -> DataFrame:
     )
 
 
+def in_eras(events: DataFrame, opened: DataFrame) -> DataFrame:
+    """Openings (`openings`, or more columns) with `begins`: of an era, and `era`: how many began.
+
+    An era begins where somebody forced a promotion, which may lose what was acknowledged before, or
+    may have: a number that nobody is seen to have opened, and one whose first opening here is of a
+    later boot than the promotion. Force is told by the first opening alone, and its line is lost
+    where a log is missing, torn or expired, or its node was killed at once.
+    """
+    heard = (
+        view(events, "PromotionRecorded")
+        .groupBy(*_PLACE, "number")
+        .agg(fn.min("seq").alias("heard_at"))
+    )
+    in_order = Window.partitionBy("group").orderBy("number", "boot", "opened")
+    before = fn.lag("number").over(in_order)
+    is_first = fn.col("number") > before  # null for the first of all, which nothing precedes
+    sure = (fn.col("number") == before + 1) & fn.coalesce(
+        fn.col("heard_at") < fn.col("opened"), fn.lit(False)
+    )
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, 0)
+    return (
+        opened.join(fn.broadcast(heard), [*_PLACE, "number"], "left")
+        .withColumn("begins", fn.col("forced") | fn.coalesce(is_first & ~sure, fn.lit(False)))
+        .withColumn("era", fn.count_if("begins").over(so_far))
+        .drop("heard_at")
+    )
+
+
+def last_era(events: DataFrame) -> DataFrame:
+    """group, after: the number from which on nothing was forced, as far as can be told."""
+    opened = in_eras(events, openings(events))
+    heard = view(events, "PromotionRecorded").select("group", "number")
+    unopened = heard.join(
+        opened.select("group", "number").distinct(), ["group", "number"], "left_anti"
+    )
+    begun = opened.where("begins").select("group", "number")
+    return begun.unionByName(unopened).groupBy("group").agg(fn.max("number").alias("after"))
+
+
 def with_reign(events: DataFrame, rows: DataFrame) -> DataFrame:
     """Rows of a master with the `opened` and `number` of their reign: 0 and 0 before the first."""
     opened = openings(events).select(*_PLACE, "opened", "until", "number")
