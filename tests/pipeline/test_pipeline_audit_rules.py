@@ -32,6 +32,20 @@ def copies_of(boot: Boot) -> None:
         boot.say(3, place, acked("n1", 300))
 
 
+def connections_of(boot: Boot) -> None:
+    """n1 reports less by a newer connection: with `older` the first one lives on."""
+    for group, more in (("anew", ()), ("older", (acked("n1", 500, connection=1),))):
+        place = f"{group}/group_transfer"
+        boot.say(0, group, promise())
+        boot.say(0, f"roles/{group}", opening(0, 0))
+        boot.say(1, place, acked("n1", 400, connection=1))
+        boot.say(1, place, answered(400))
+        boot.say(2, place, acked("n1", 100, connection=2))
+        for report in more:
+            boot.say(3, place, report)
+        boot.say(4, place, answered(300))
+
+
 def reigns_of(n0: Boot, n1: Boot) -> None:
     """`forced` loses by force only; `again` is opened by its own master below what it answered."""
     steps = (("forced", n0, 0, 0, 100), ("forced", n1, 2, 80, 90), ("forced", n0, 3, 85, 95))
@@ -88,6 +102,7 @@ def events(spark: SparkSession) -> DataFrame:
     n0, n1 = Boot("n0"), Boot("n1")
     again, n1_again = Boot("n0", boot=2), Boot("n1", boot=2)
     copies_of(n0)
+    connections_of(n0)
     reigns_of(n0, n1)
     cuts_of(n0, again)
     shortened_slaves(n0, n1, n1_again)
@@ -105,6 +120,11 @@ def test_only_members_that_sync_are_copies_of_a_synced_group(events: DataFrame) 
     assert of_both == [("loose", 300, []), ("mixed", 200, []), ("mixed", 300, [])]
 
 
+def test_what_a_slave_reported_before_it_came_anew_is_no_copy(events: DataFrame) -> None:
+    broken = found(copies.too_few_copies(events), "group", "next_bytes", "slaves")
+    assert [each for each in broken if each[0] in ("anew", "older")] == [("anew", 300, [])]
+
+
 def test_what_force_gave_up_is_no_finding_and_later_losses_are(events: DataFrame) -> None:
     broken = found(kept.opened_below(events), "group", "number", "start", "before")
     assert broken == [("again", 0, 110, 120), ("forced", 3, 85, 90)]
@@ -114,7 +134,7 @@ def test_a_log_may_come_back_shorter_only_where_nothing_was_promised(events: Dat
     broken = found(kept.cut_on_a_node(events), "group", "node", "held", "boot", "end_bytes")
     assert broken == [("short", "n1", 100, 2, 90), ("sure", "n0", 100, 2, 40)]
     judged = {row["group"] for row in kept.synced_answers(events).collect()}
-    assert judged == {"begun", "emptied", "mixed", "short", "sure"}
+    assert judged == {"anew", "begun", "emptied", "mixed", "older", "short", "sure"}
 
 
 def test_only_what_was_committed_and_replaced_was_lost(events: DataFrame) -> None:
@@ -125,5 +145,5 @@ def test_only_what_was_committed_and_replaced_was_lost(events: DataFrame) -> Non
 def test_a_member_that_is_a_java_node_has_no_log_to_miss(events: DataFrame) -> None:
     """n2 is missed all the same: other groups have it as one of ours."""
     missing = found(logs.absent_nodes(events), "node", "groups")
-    others = ["begun", "emptied", "gone", "kept", "loose_cut", "short", "sure"]
+    others = ["anew", "begun", "emptied", "gone", "kept", "loose_cut", "older", "short", "sure"]
     assert missing == [("n2", others)]

@@ -15,7 +15,11 @@ _REIGN = ("group", "node", "boot", "opened")
 def too_few_copies(events: DataFrame) -> DataFrame:
     """Acknowledged ranges that fewer nodes had reported by then: one row for each answer.
 
-    The master is one of them; a slave is one from the report on that reaches the range's end.
+    The master is one of them; a slave is one from the report on that reaches the range's end. Once
+    it has reported by a newer connection nothing counts that it had reported before: it may have
+    lost its log. An older connection that lives on may report again, and counts then. (SlaveAcked
+    of one batch stand in the order in which they counted: group_transfer's mailbox keeps one of
+    each connection, the newest.)
     """
     acked = with_reign(events, view(events, "SlaveAcked"))
     answers = with_reign(events, view(events, "AppendsAcknowledged"))
@@ -23,10 +27,12 @@ def too_few_copies(events: DataFrame) -> DataFrame:
     of_each = answers.join(fn.broadcast(slaves), list(_REIGN), "inner")
     columns = (*_REIGN, "slave", "seq")
     so_far = Window.partitionBy(*_REIGN, "slave").orderBy("seq")
+    since = Window.partitionBy(*_REIGN, "slave", "newest").orderBy("seq")
     holding = (
-        acked.select(*columns, "offset_bytes")
+        acked.select(*columns, "connection", "offset_bytes")
         .unionByName(of_each.select(*columns, "next_bytes"), allowMissingColumns=True)
-        .withColumn("held", fn.max("offset_bytes").over(so_far))
+        .withColumn("newest", fn.max("connection").over(so_far))
+        .withColumn("held", fn.max("offset_bytes").over(since))
         .where(fn.col("held") >= fn.col("next_bytes"))
         .groupBy(*_REIGN, "seq")
         .agg(fn.sort_array(fn.collect_set("slave")).alias("slaves"))
