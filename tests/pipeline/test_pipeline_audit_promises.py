@@ -30,7 +30,6 @@ from actors.pipeline.audits import commits, copies, judging, kept, leaders, logs
 from actors.pipeline.audits.audit import EventAudit, Evidence
 from actors.pipeline.audits.registry import AUDITS
 from actors.pipeline.places import Place
-from actors.pipeline.verdicts import Verdict
 
 LEADER = "it/entry_pusher/quorum_ack_checker"
 FOLLOWER = "it/entry_pusher/entry_handler"
@@ -179,31 +178,35 @@ def openings() -> Iterator[Boot]:
     return iter((n0, n1, n1_again, n0_again))
 
 
-def all_judged() -> Iterator[Boot]:
-    """j0 leads, follows and is a master; of its slaves j1 stopped in order."""
-    j0, j1 = Boot("j0"), Boot("j1")
-    j0.say(0, "it", promise("dledger"))
-    j0.say(1, ROLE, LEADS)
-    j0.say(1, ROLE, attrs.evolve(FOLLOWS, session=2))
-    j0.say(2, LEADER, COMMITTED)
-    j0.say(2, FOLLOWER, attrs.evolve(COMMITTED, session=2))
-    j0.say(3, MASTER, answered(100))
-    j0.say(3, MASTER, acked("j1", 100))
-    j0.say(3, MASTER, acked("j0", 100))
+def some_judged() -> Iterator[Boot]:
+    """j0 leads, follows and is a master; of its slaves j1 stopped in order, and j2 did not."""
+    j0, j1, j2 = Boot("j0"), Boot("j1"), Boot("j2")
+    follows = attrs.evolve(FOLLOWS, session=2)
+    for place, event in (
+        ("it", promise("dledger")),
+        (ROLE, LEADS),
+        (ROLE, follows),
+        (LEADER, COMMITTED),
+        (FOLLOWER, attrs.evolve(COMMITTED, session=2)),
+        (MASTER, answered(100)),
+        (MASTER, acked("j1", 100)),
+        (MASTER, acked("j2", 100)),
+        ("once", promise(copies=1)),
+        ("once/group_transfer", answered(100)),
+        ("expired/entry_pusher/quorum_ack_checker", COMMITTED),
+        ("expired/group_transfer", answered(100)),
+        ("memory", promise("dledger", store="memory")),
+        ("memory/entry_pusher/entry_handler", COMMITTED),
+    ):
+        j0.say(0, place, event)
     j1.say(9, "", STOPPED)
-    return iter((j0, j1))
+    j2.say(9, "it/ha_client", ha.OffsetReported(session=1, offset_bytes=100))
+    return iter((j0, j1, j2))
 
 
 @pytest.fixture(scope="module")
 def events(spark: SparkSession) -> DataFrame:
-    return events_of(spark, *losses(), *forced(), *removals(), *openings(), *all_judged()).cache()
-
-
-def judged(spark: SparkSession, audit: EventAudit, *boots: Boot) -> Verdict:
-    nowhere = Place("/nowhere")
-    events = events_of(spark, *boots)
-    evidence = Evidence(spark=spark, events=events, data=nowhere, out=nowhere)
-    return judging.judge(audit, evidence)
+    return events_of(spark, *losses(), *forced(), *removals(), *openings(), *some_judged()).cache()
 
 
 def groups(table: DataFrame) -> set[str]:
@@ -222,16 +225,6 @@ def test_what_a_forced_promotion_may_have_given_up_is_not_judged(events: DataFra
     expected = {group for group, (*_, is_broken) in FORCED.items() if is_broken}
     assert groups(kept.opened_below(events)) & set(FORCED) == expected
     assert groups(kept.cut_on_a_node(events)) & set(FORCED) == expected
-
-
-def test_an_opening_by_force_in_a_torn_log_is_no_loss(spark: SparkSession) -> None:
-    n0, n1, n2 = Boot("n0"), Boot("n1", seq=3), Boot("n2")
-    for boot, number, start in ((n0, 0, 0), (n1, 1, 1500), (n2, 2, 1700)):
-        boot.say(0, "roles/it", heard(number))
-        boot.say(0, "roles/it", opening(number, start, forced=number == 1))
-        boot.say(1, "it/group_transfer", answered(2000 if boot is n0 else start))
-    verdict = judged(spark, kept.NOTHING_LOST, n0, n1, n2)
-    assert (verdict.verdict, verdict.checked.rows) == ("held", 2)
 
 
 def test_a_written_ledger_may_replace_what_a_member_lost_with_its_power(events: DataFrame) -> None:
@@ -257,7 +250,9 @@ def test_a_cluster_file_that_names_another_master_is_another_word(events: DataFr
 
 
 def test_upstreams_rules_are_held_to_no_promise_of_ours(spark: SparkSession) -> None:
-    """`ours` is judged although a log is torn, `theirs` although its newest boot is strict."""
+    """`ours` is judged although a log is torn, `theirs` not even where its newest boot is strict.
+    And a claim is not held by a member of which nothing was judged.
+    """
     n0, again, torn = Boot("n0"), Boot("n0", boot=2), Boot("n1", seq=2)
     for boot, upstream in ((n0, True), (again, False)):
         boot.say(0, "theirs", promise(upstream=upstream))
@@ -265,14 +260,19 @@ def test_upstreams_rules_are_held_to_no_promise_of_ours(spark: SparkSession) -> 
         for group in ("ours", "theirs"):
             boot.say(1, f"{group}/group_transfer", answered(100))
     torn.say(0, "ours", promise())
-    verdict = judged(spark, copies.ENOUGH_COPIES, n0, again, torn)
-    assert [(each["group"], each["boot"]) for each in verdict.witnesses] == [
-        ("ours", 1),
-        ("ours", 2),
-    ]
+    again.say(2, ROLE, FOLLOWS)
+    again.say(2, FOLLOWER, COMMITTED)
+    nowhere = Place("/nowhere")
+    events = events_of(spark, n0, again, torn).cache()
+    evidence = Evidence(spark=spark, events=events, data=nowhere, out=nowhere)
+    verdict = judging.judge(copies.ENOUGH_COPIES, evidence)
+    found = [(each["group"], each["boot"]) for each in verdict.witnesses]
+    assert found == [("ours", 1), ("ours", 2)]
     assert verdict.checked.rows == 2
     assert "Left out, as events are missing or were changed: n1 boot 1." in verdict.note
     assert verdict.note.endswith("Left out, as upstream's rules promise less: theirs.")
+    verdict = judging.judge(commits.COMMITTED_ON_QUORUM, evidence)
+    assert (verdict.verdict, verdict.checked.rows) == ("not_applicable", 0)
 
 
 def test_whatever_is_a_promise_is_none_of_upstreams_rules() -> None:
@@ -280,58 +280,16 @@ def test_whatever_is_a_promise_is_none_of_upstreams_rules() -> None:
     assert [each.name for each in errors if not each.strict] == [logs.LOGS_WHOLE.name]
 
 
-UNJUDGED = {
-    "a follower of Java members": (
-        commits.COMMITTED_ON_QUORUM,
-        [("it", promise("dledger", java="n2")), (ROLE, FOLLOWS), (FOLLOWER, COMMITTED)],
-    ),
-    "a leader whose beginning has expired": (
-        commits.COMMITTED_ON_QUORUM,
-        [(ROLE, LEADS), (LEADER, COMMITTED)],
-    ),
-    "a group in memory": (
-        commits.COMMITTED_STAYS,
-        [("it", promise("dledger", store="memory")), (ROLE, FOLLOWS), (FOLLOWER, COMMITTED)],
-    ),
-    "one copy": (
-        copies.ENOUGH_COPIES,
-        [("it", promise(copies=1)), ("roles/it", opening(0, 0)), (MASTER, answered(100))],
-    ),
-    "an older version": (
-        copies.ENOUGH_COPIES,
-        [("roles/it", opening(0, 0)), (MASTER, answered(100))],
-    ),
-    "a slave that was killed": (
-        copies.AS_REPORTED,
-        [("it", promise()), (MASTER, acked("n1", 100))],
-    ),
-}
-"""What n0 says, of which the audit says nothing."""
+def test_only_what_is_judged_is_counted(events: DataFrame) -> None:
+    """Not what a follower of Java members hears, a leader whose beginning has expired says, a group
+    in memory commits, one copy needs, an older version answers, or a killed slave was counted with.
+    """
 
+    def rows(table: DataFrame) -> list[tuple[str, int]]:
+        mine = table.where("node = 'j0'").select("group", "seq", "boot", "kind").collect()
+        return sorted((row["group"], row["seq"]) for row in mine)
 
-@pytest.mark.parametrize("what", UNJUDGED)
-def test_what_is_not_judged_is_not_held(spark: SparkSession, what: str) -> None:
-    """Another boot says all that an audit `needs` to say anything."""
-    audit, said = UNJUDGED[what]
-    n0, n1 = Boot("n0"), Boot("n1")
-    for place, event in said:
-        n0.say(0, place, event)
-    n1.say(0, "another", promise("dledger"))
-    n1.say(0, "another/state_maintainer", LEADS)
-    n1.say(0, "it/ha_client", ha.OffsetReported(session=1, offset_bytes=50))
-    verdict = judged(spark, audit, n0, n1)
-    assert (verdict.verdict, verdict.findings, verdict.checked.rows) == ("not_applicable", 0, 0)
-
-
-def test_of_what_is_looked_at_only_what_is_judged_is_counted(events: DataFrame) -> None:
-    def rows(table: DataFrame) -> list[tuple[str, str, int]]:
-        mine = table.where("group = 'it'").select("node", "kind", "seq").collect()
-        return sorted(tuple(row) for row in mine)
-
-    assert rows(commits.told_by_leaders(events)) == [("j0", "CommittedRose", 4)]
-    assert rows(commits.told_for_good(events)) == [
-        ("j0", "CommittedRose", 4),
-        ("j0", "CommittedRose", 5),
-    ]
-    assert rows(copies.promised_answers(events)) == [("j0", "AppendsAcknowledged", 6)]
-    assert rows(copies.sure_counts(events)) == [("j0", "SlaveAcked", 7)]
+    assert rows(commits.told_by_leaders(events)) == [("it", 4)]
+    assert rows(commits.told_for_good(events)) == [("expired", 11), ("it", 4), ("it", 5)]
+    assert rows(copies.promised_answers(events)) == [("it", 6)]
+    assert rows(copies.sure_counts(events)) == [("it", 7)]
