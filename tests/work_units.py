@@ -14,9 +14,9 @@ JAVA = "tests/interop/"
 SPARK = "tests/pipeline/"
 TOGETHER = (JAVA, SPARK)
 """A room that one worker takes whole: its tests share brokers, or a Spark session."""
-APART = ("tests/cluster/", "tests/sim/")
-"""Each test alone: the longest rooms, in which the workers divide a file."""
-FIRST = (JAVA, SPARK, "tests/cluster/", "tests/sim/")
+APART = ("tests/cluster/", "tests/sim/", "tests/switching/")
+"""Each test alone: the rooms of the longest files, which the workers divide."""
+FIRST = (JAVA, SPARK, *APART)
 """Begun first, in this order: nothing long is left for the end, when one worker would have it and
 the others nothing. Tests that mostly wait run beside such as compute.
 """
