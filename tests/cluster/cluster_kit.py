@@ -62,7 +62,23 @@ class Cluster:
         )
 
 
-def make_cluster(folder: Path) -> Cluster:
+GROUPS = {
+    "classic": """\
+master = "n0"
+slaves = ["n1", "n2"]
+segment_bytes = 65536
+""",
+    "dledger": """\
+mode = "dledger"
+members = ["n0", "n1", "n2"]
+data_file_bytes = 65536
+index_file_bytes = 65536
+""",
+}
+"""By mode, without the port."""
+
+
+def make_cluster(folder: Path, mode: str = "classic") -> Cluster:
     """Three nodes and a port that is free now."""
     port = free_port()
     text = f"""\
@@ -74,11 +90,8 @@ n0 = "127.0.0.1"
 n1 = "127.0.0.2"
 n2 = "127.0.0.3"
 [groups.orders]
-master = "n0"
-slaves = ["n1", "n2"]
 port = {port}
-segment_bytes = 65536
-"""
+{GROUPS[mode]}"""
     return Cluster(folder, port, text)
 
 

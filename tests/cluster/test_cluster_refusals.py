@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cluster_kit import WAIT_S, Cluster, make_cluster, unready, wait_for
+from cluster_kit import GROUPS, WAIT_S, Cluster, make_cluster, unready, wait_for
 from free_ports import free_port
 
 from actors.cluster.__main__ import main
@@ -23,6 +23,12 @@ pytestmark = pytest.mark.real_io
 @pytest.fixture
 def cluster(tmp_path: Path) -> Cluster:
     return make_cluster(tmp_path)
+
+
+@pytest.fixture(params=["classic", "dledger"])
+def either(tmp_path: Path, request: pytest.FixtureRequest) -> Cluster:
+    """A cluster whose group is of the one kind, or of the other."""
+    return make_cluster(tmp_path, request.param)
 
 
 def refusal(capfd: pytest.CaptureFixture[str], *words: str) -> str:
@@ -82,16 +88,16 @@ def test_feed_that_cannot_be_read(capfd: pytest.CaptureFixture[str], cluster: Cl
     assert refusal(capfd, file).startswith(f"{file}: key demo.feed.file: expected a file to read")
 
 
-def test_port_in_use(capfd: pytest.CaptureFixture[str], cluster: Cluster) -> None:
-    with socket.create_server(("127.0.0.1", cluster.port)):
+def test_port_in_use(capfd: pytest.CaptureFixture[str], either: Cluster) -> None:
+    with socket.create_server(("127.0.0.1", either.port)):
         for words in ((), ("--processes",)):
-            found = refusal(capfd, cluster.write(), "--json", "--for", "60s", *words)
-            key = f"{cluster.file}: key groups.orders.port: expected a free port"
-            assert found == f"{key}, found 127.0.0.1:{cluster.port} in use"
+            found = refusal(capfd, either.write(), "--json", "--for", "60s", *words)
+            key = f"{either.file}: key groups.orders.port: expected a free port"
+            assert found == f"{key}, found 127.0.0.1:{either.port} in use"
 
 
-def test_address_of_another_machine(capfd: pytest.CaptureFixture[str], cluster: Cluster) -> None:
-    file = cluster.write(cluster.text.replace("127.0.0.1", "198.51.100.7"))
+def test_address_of_another_machine(capfd: pytest.CaptureFixture[str], either: Cluster) -> None:
+    file = either.write(either.text.replace("127.0.0.1", "198.51.100.7"))
     assert refusal(capfd, file, "--for", "60s", "--json") == (
         f'{file}: key nodes.n0: expected an address of this machine, found "198.51.100.7"'
     )
@@ -125,22 +131,29 @@ def test_data_directory_of_somebody_else(
     assert words in found
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "",
-        "/n1",
-        "/n1/groups",
-        "/n1/groups/orders",
-        "/n1/groups/orders/commitlog",
-        "/n1/groups/orders/consumequeue",
-        "/n1/events",
-        "/feed",
-    ],
-)
+FOLDERS = [
+    ("classic", ""),
+    ("classic", "/n1"),
+    ("classic", "/n1/groups"),
+    ("classic", "/n1/groups/orders"),
+    ("classic", "/n1/groups/orders/commitlog"),
+    ("classic", "/n1/groups/orders/consumequeue"),
+    ("classic", "/n1/events"),
+    ("classic", "/feed"),
+    ("dledger", "/n1/groups/orders"),
+    ("dledger", "/n1/groups/orders/data"),
+    ("dledger", "/n1/groups/orders/index"),
+    ("dledger", "/n1/groups/orders/sums"),
+    ("dledger", "/n1/groups/orders/snapshot"),
+    ("dledger", "/n1/groups/orders/cut"),
+]
+
+
+@pytest.mark.parametrize(("mode", "name"), FOLDERS)
 def test_a_file_where_a_folder_has_to_be(
-    capfd: pytest.CaptureFixture[str], cluster: Cluster, name: str
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, mode: str, name: str
 ) -> None:
+    cluster = make_cluster(tmp_path, mode)
     path = cluster.folder / f"var{name}"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("")
@@ -164,15 +177,25 @@ def test_a_file_where_a_queue_has_its_folder(
     assert capfd.readouterr().err == f"triolog: {path}: expected a folder, found a file\n"
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["identity.json", "lock", "groups/orders/lock", "groups/orders/checkpoint",
-     "groups/orders/abort"],
-)  # fmt: skip
+FILES = [
+    ("classic", "identity.json"),
+    ("classic", "lock"),
+    ("classic", "groups/orders/lock"),
+    ("classic", "groups/orders/checkpoint"),
+    ("classic", "groups/orders/abort"),
+    ("dledger", "groups/orders/lock"),
+    ("dledger", "groups/orders/checkpoint"),
+    ("dledger", "groups/orders/currterm"),
+    ("dledger", "groups/orders/synced"),
+]
+
+
+@pytest.mark.parametrize(("mode", "name"), FILES)
 def test_a_folder_where_a_file_has_to_be(
-    capfd: pytest.CaptureFixture[str], cluster: Cluster, name: str
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, mode: str, name: str
 ) -> None:
     """In processes too; what a process says of any file comes the same way."""
+    cluster = make_cluster(tmp_path, mode)
     ran_once(cluster, capfd)
     path = cluster.folder / "var" / "n1" / name
     path.unlink(missing_ok=True)
@@ -274,18 +297,21 @@ def test_a_promoted_master_that_was_taken_out_of_the_file(
     assert f"({identity}), found n0, n2: put it back" in found
 
 
+@pytest.mark.parametrize(
+    ("mode", "other", "made"), [("classic", "dledger", "data"), ("dledger", "classic", "commitlog")]
+)
 def test_another_mode_for_a_group_that_has_data(
-    capfd: pytest.CaptureFixture[str], cluster: Cluster
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, mode: str, other: str, made: str
 ) -> None:
+    cluster = make_cluster(tmp_path, mode)
     ran_once(cluster, capfd)
     mark = cluster.folder / "var" / "n0" / "groups" / "orders" / "synced"
     before = mark.read_bytes()
-    group = f'mode = "dledger"\nmembers = ["n0", "n1", "n2"]\nport = {cluster.port}\n'
-    file = cluster.write(cluster.text.split("master =")[0] + group)
+    file = cluster.write(cluster.text.replace(GROUPS[mode], GROUPS[other]))
     found = refusal(capfd, file, "--for", "60s", "--json", "--node", "n0")
-    assert found.startswith(f"{file}: key data_dir: {mark.parent}: expected the store of a dledger")
+    assert found.startswith(f"{file}: key data_dir: {mark.parent}: expected the store of a {other}")
     assert mark.read_bytes() == before
-    assert not (mark.parent / "data").exists()
+    assert not (mark.parent / made).exists()
 
 
 def test_nobody_runs(capfd: pytest.CaptureFixture[str], cluster: Cluster) -> None:
