@@ -12,8 +12,8 @@ from typing import Final, Protocol, TypeAlias
 
 import trio
 
-from actors.errors import Closed, NotStored, OutcomeUnknown
-from actors.log_types import Batch, Message, NewRecord, Offsets, Receipt
+from actors.errors import Closed, NotStored, OutcomeUnknown, TriologError
+from actors.log_types import Batch, Left, Message, NewRecord, Offsets, Receipt
 
 AppendOutcome: TypeAlias = Receipt | Exception
 """A receipt, or the error of `actors.errors` that `append` would have raised."""
@@ -123,6 +123,7 @@ class Appender:
     `send` waits only for room. `flush` returns when everything sent before it is acknowledged.
     After a failure nothing more is sent, and `send` and `flush` raise it. Leaving the block
     flushes; leaving it by an exception does not wait: what was in flight has an unknown outcome.
+    `left` then says what to give another appender.
 
     Attributes:
         last_receipt: the newest receipt, None before the first.
@@ -140,6 +141,11 @@ class Appender:
         self._collected: list[NewRecord] = []
         self._collected_bytes = 0
         self._in_flight_bytes = 0
+        # By the number of a batch's first record.
+        self._in_flight: dict[int, tuple[NewRecord, ...]] = {}
+        self._refused: dict[int, tuple[NewRecord, ...]] = {}
+        self._in_doubt: dict[int, tuple[NewRecord, ...]] = {}
+        self._next_number = 0
         self._failures: list[Exception] = []
         self._closed = False
         self._work = trio.Event()
@@ -207,6 +213,22 @@ class Appender:
         self._raise_failure()
         await trio.lowlevel.checkpoint_if_cancelled()
 
+    def left(self) -> list[Left]:
+        """What has no receipt, in the order in which it was sent: all of it once the block is left.
+
+        What is not stored may be given to another appender; what is in doubt may then be stored
+        twice.
+        """
+        collected = {self._next_number: tuple(self._collected)}
+        batches = [(number, batch, False) for number, batch in (self._refused | collected).items()]
+        doubted = (self._in_doubt | self._in_flight).items()
+        batches += [(number, batch, True) for number, batch in doubted]
+        return [
+            Left(number + place, record, in_doubt)
+            for number, batch, in_doubt in sorted(batches, key=lambda each: each[0])
+            for place, record in enumerate(batch)
+        ]
+
     def _raise_failure(self) -> None:
         """Raise once all answers are in, so that the error spans everything in doubt."""
         if self._failures and not self._in_flight_bytes:
@@ -221,19 +243,28 @@ class Appender:
                 continue
             self._collected, self._collected_bytes = [], 0
             self._in_flight_bytes += size
+            number = self._next_number
+            self._in_flight[number] = batch
+            self._next_number += len(batch)
             self._stir()
+            answered = self._answered(number, size)
             try:
-                await self._backend.submit(self._group, batch, self._answered(size))
+                await self._backend.submit(self._group, batch, answered)
             except (NotStored, OutcomeUnknown) as error:
-                self._answered(size)(error)
+                answered(error)
 
-    def _answered(self, size_bytes: int) -> Callable[[AppendOutcome], None]:
+    def _answered(self, number: int, size_bytes: int) -> Callable[[AppendOutcome], None]:
         def on_done(outcome: AppendOutcome) -> None:
             self._in_flight_bytes -= size_bytes
+            batch = self._in_flight.pop(number)
             if isinstance(outcome, Receipt):
                 self.last_receipt = outcome
                 self.acknowledged_count += outcome.count
             else:
+                known = isinstance(outcome, TriologError) and not isinstance(
+                    outcome, OutcomeUnknown
+                )
+                (self._refused if known else self._in_doubt)[number] = batch
                 self._failures.append(outcome)
             self._stir()
 

@@ -101,6 +101,20 @@ class Receipt:
     results: tuple[object, ...] = ()
 
 
+@attrs.frozen
+class Left:
+    """A record that an `Appender` has no receipt for.
+
+    Attributes:
+        number: how many records were sent to that appender before it.
+        in_doubt: it may be stored; otherwise it is not.
+    """
+
+    number: int
+    record: NewRecord
+    in_doubt: bool
+
+
 @attrs.frozen(kw_only=True)
 class Record:
     """One record as read.

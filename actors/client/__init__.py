@@ -4,9 +4,12 @@
         receipt = await client.log("orders").append([b"one", b"two"])
         async with client.tail("orders", receipt.first) as batches:
             async for batch in batches: ...
+    async with connect_group("cluster.toml", "orders") as log:      # whoever leads, also later
+        receipt = await log.append([b"one", b"two"])
 
-`connection` is the client, `requests` what it has under way, `following` what the node pushes;
-`targets` finds a node's door from what a person types.
+`connection` is the client of one node, `requests` what it has under way, `following` what the node
+pushes; `targets` finds a node's door from what a person types. `members` finds who leads a group,
+and `group_door` goes on with whom it finds when a node is lost.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from actors.client.connection import connect as connect
     from actors.client.following import EventBatch as EventBatch
     from actors.client.following import Subscription as Subscription
+    from actors.client.group_door import connect_group as connect_group
     from actors.client.targets import connect_node as connect_node
 
 _WHERE = {
@@ -26,10 +30,11 @@ _WHERE = {
     "EventBatch": "actors.client.following",
     "Subscription": "actors.client.following",
     "connect": "actors.client.connection",
+    "connect_group": "actors.client.group_door",
     "connect_node": "actors.client.targets",
 }
 
-__all__ = ["Client", "EventBatch", "Subscription", "connect", "connect_node"]
+__all__ = ["Client", "EventBatch", "Subscription", "connect", "connect_group", "connect_node"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,9 @@
 """`append`: lines of a file or a pipe into a group's log, each one record; what became of them.
 
 Every line that was handed over is accounted for at the end: acknowledged, not stored, or in doubt.
+When the node that took them is lost, the next appender goes on with what was not stored, and with
+`again` with what is in doubt; lines keep their order but for those. The policy is the feed's
+(`actors.cluster.feed`), which has a record of its own and knows no "in doubt" at its end.
 A DLedger group takes no empty records (`node.ledger` says why): empty lines are passed over there
 and counted, as a feed does.
 """
@@ -9,6 +12,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,9 +20,11 @@ import attrs
 import trio
 
 from actors.client.lines import CHUNKS_WAITING_MAX, Chunk, LineTooLong, read_lines
+from actors.client.members import RETRY_S
 from actors.client.report import error_text
 from actors.errors import OutcomeUnknown, TriologError
 from actors.log import Appender, Log
+from actors.log_types import NewRecord
 
 LINE_BYTES_MAX = 4 << 20
 """Upstream's largest message. A group may allow less."""
@@ -36,10 +42,12 @@ class Summary:
         acknowledged: of `lines`, with a receipt.
         in_doubt: of these, at most so many with an unknown outcome.
         bytes: of all lines handed over.
+        sent_again: lines that were in doubt when they were sent once more.
         next: the position after the last acknowledged record; None without any.
         error: why it ended before the input did, or that the input could not be read: the class's
             name; `message` has its words.
         first, last: with an unknown outcome, the positions in doubt, if the node told them.
+        in_doubt_from: what is in doubt is not below this position; None: nobody knows.
     """
 
     group: str
@@ -51,10 +59,12 @@ class Summary:
     seconds: float
     next: int | None
     empty: int = 0
+    sent_again: int = 0
     error: str | None = None
     message: str | None = None
     first: int | None = None
     last: int | None = None
+    in_doubt_from: int | None = None
 
 
 @attrs.frozen
@@ -88,6 +98,14 @@ class Rules:
         )
 
 
+@attrs.frozen
+class _Again:
+    """A line that was sent and has no receipt."""
+
+    line: NewRecord
+    in_doubt: bool
+
+
 @attrs.define
 class Appending:
     """One run of the command. `stop` ends the reading; what was read is appended.
@@ -96,6 +114,8 @@ class Appending:
         node: whom it talks to, for the summary.
         descriptor: read to its end, and closed.
         rules: which lines the group takes.
+        again: send lines in doubt once more, when another appender goes on.
+        goes_on: whether one may, after this failure; it may take its time to say so.
         show: takes the progress, ten times a second.
     """
 
@@ -103,11 +123,20 @@ class Appending:
     node: str
     descriptor: int
     rules: Rules = Rules()
+    again: bool = False
+    goes_on: Callable[[Exception], bool] = lambda failure: False
     show: Callable[[Progress], None] = lambda progress: None
     _lines: int = 0
     _bytes: int = 0
     _empty: int = 0
-    _acknowledged: Callable[[], int] = lambda: 0
+    _acknowledged: int = 0
+    _next: int | None = None
+    _pending: deque[bytes] = attrs.field(factory=deque)
+    _to_send_again: list[_Again] = attrs.field(factory=list)
+    _in_doubt: int = 0
+    _in_doubt_from: int | None = None
+    _sent_again: int = 0
+    _appender: Appender | None = None
     _reading: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     _read_failure: LineTooLong | OSError | None = None
 
@@ -121,23 +150,18 @@ class Appending:
         Lines before one that is too long, or cannot be read, are appended.
         """
         begun_s = trio.current_time()
-        failure: TriologError | OSError | None = None
+        failure: Exception | None = None
         total_bytes = _total_bytes(self.descriptor)
         put, get = trio.open_memory_channel[Chunk](CHUNKS_WAITING_MAX)
-        appender = self.log.appender()
-        self._acknowledged = lambda: appender.acknowledged_count
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._look, total_bytes)
             nursery.start_soon(self._read, put)
-            try:
-                async with appender:
-                    await self._send(get, appender)
-            except TriologError as error:
-                failure = error
+            failure, words = await self._append_all(get)
             nursery.cancel_scope.cancel()
         self.show(self._progress(total_bytes))
-        failure = failure or self._read_failure
-        return self._summary(appender, failure, trio.current_time() - begun_s)
+        if failure is None and self._read_failure is not None:
+            failure, words = self._read_failure, error_text(self._read_failure)
+        return self._summary(failure, words, trio.current_time() - begun_s)
 
     async def _read(self, put: trio.MemorySendChannel[Chunk]) -> None:
         most, limit = LINE_BYTES_MAX, LIMIT
@@ -150,15 +174,79 @@ class Appending:
         except (LineTooLong, OSError) as error:
             self._read_failure = error  # what was read before it is appended first
 
+    async def _append_all(
+        self, get: trio.MemoryReceiveChannel[Chunk]
+    ) -> tuple[TriologError | None, str]:
+        """Returns: what ended it, in words too; None: all is answered.
+
+        That is the first failure since the last receipt: those after it are its consequence.
+        """
+        first: TriologError | None = None
+        while True:
+            before = self._acknowledged
+            failure = await self._use_one_appender(get)
+            if failure is None:
+                return None, ""
+            if first is None or self._acknowledged > before:
+                first = failure
+            if not self.goes_on(failure):
+                words = error_text(first)
+                return first, words if failure is first else f"{words}; {error_text(failure)}"
+            await trio.sleep(RETRY_S)
+
+    async def _use_one_appender(self, get: trio.MemoryReceiveChannel[Chunk]) -> TriologError | None:
+        self._appender = appender = self.log.appender()
+        failure: TriologError | None = None
+        sent: list[_Again] = []
+        try:
+            async with appender:
+                await self._send_again(appender, sent)
+                await self._send(get, appender)
+        except TriologError as error:
+            failure = error
+        self._take_stock(appender, sent)
+        return failure
+
+    async def _send_again(self, appender: Appender, sent: list[_Again]) -> None:
+        while len(sent) < len(self._to_send_again):
+            line = self._to_send_again[len(sent)]
+            await appender.send(line.line)
+            self._sent_again += line.in_doubt
+            sent.append(line)
+
     async def _send(self, get: trio.MemoryReceiveChannel[Chunk], appender: Appender) -> None:
-        async for chunk in get:
-            for line in chunk:
-                if not line and not self.rules.takes_empty:
+        pending = self._pending
+        while True:
+            while pending:
+                line = pending[0]
+                if line or self.rules.takes_empty:
+                    await appender.send(line)
+                    self._lines += 1
+                    self._bytes += len(line)
+                else:
                     self._empty += 1
-                    continue
-                await appender.send(line)
-                self._lines += 1
-                self._bytes += len(line)
+                pending.popleft()
+            try:
+                pending.extend(await get.receive())
+            except trio.EndOfChannel:
+                return
+
+    def _take_stock(self, appender: Appender, sent: list[_Again]) -> None:
+        """What became of the lines of one appender; `sent` were its first."""
+        self._appender = None
+        self._acknowledged += appender.acknowledged_count
+        if appender.last_receipt is not None:
+            self._next = appender.last_receipt.next
+        kept: list[_Again] = []
+        for left in appender.left():
+            before = left.number < len(sent) and sent[left.number].in_doubt
+            if left.in_doubt and not self._in_doubt:
+                self._in_doubt_from = self._next
+            if left.in_doubt and not self.again:
+                self._in_doubt += 1
+            else:
+                kept.append(_Again(left.record, left.in_doubt or before))
+        self._to_send_again = kept + self._to_send_again[len(sent) :]
 
     async def _look(self, total_bytes: int | None) -> None:
         while True:
@@ -166,33 +254,33 @@ class Appending:
             await trio.sleep(LOOK_S)
 
     def _progress(self, total_bytes: int | None) -> Progress:
+        now = self._appender.acknowledged_count if self._appender is not None else 0
         return Progress(
             lines=self._lines,
-            acknowledged=self._acknowledged(),
+            acknowledged=self._acknowledged + now,
             read_bytes=self._bytes + self._lines + self._empty,  # each with its newline
             total_bytes=total_bytes,
         )
 
-    def _summary(
-        self, appender: Appender, failure: TriologError | OSError | None, seconds: float
-    ) -> Summary:
-        acknowledged = appender.acknowledged_count
+    def _summary(self, failure: Exception | None, words: str, seconds: float) -> Summary:
         unknown = failure if isinstance(failure, OutcomeUnknown) else None
-        receipt = appender.last_receipt
+        in_doubt = self._in_doubt + sum(line.in_doubt for line in self._to_send_again)
         return Summary(
             group=self.log.name,
             node=self.node,
             lines=self._lines,
-            acknowledged=acknowledged,
-            in_doubt=self._lines - acknowledged if unknown else 0,
+            acknowledged=self._acknowledged,
+            in_doubt=in_doubt,
             bytes=self._bytes,
             seconds=round(seconds, 3),
-            next=receipt.next if receipt else None,
+            next=self._next,
             empty=self._empty,
+            sent_again=self._sent_again,
             error=type(failure).__name__ if failure else None,
-            message=error_text(failure) if failure else None,
+            message=words or None,
             first=unknown.first if unknown else None,
             last=unknown.last if unknown else None,
+            in_doubt_from=self._in_doubt_from if in_doubt else None,
         )
 
 
@@ -215,14 +303,16 @@ def summary_lines(summary: Summary) -> list[str]:
     if summary.in_doubt:
         if summary.first is not None:
             where = f"at positions {summary.first} to {summary.last}"
-        elif summary.next is not None:
-            where = f"at positions from {summary.next} on"
+        elif summary.in_doubt_from is not None:
+            where = f"at positions from {summary.in_doubt_from} on"
         else:
             where = "at unknown positions"
         lines.append(f"{_lines(summary.in_doubt)} may be stored, or not, {where}")
     refused = summary.lines - summary.acknowledged - summary.in_doubt
     if refused:
         lines.append(f"not stored: {_lines(refused)}")
+    if summary.sent_again:
+        lines.append(f"{_lines(summary.sent_again)} in doubt went out again: stored once or twice")
     if summary.empty:
         are = "an empty line was" if summary.empty == 1 else f"{summary.empty} empty lines were"
         lines.append(f"{are} passed over: {summary.group} takes no empty records")

@@ -21,8 +21,8 @@ SECONDS_MAX = 86_400.0
 DESCRIPTION = """\
 Talk to a running node.
 
-TARGET is CLUSTER.toml (the group's master, or whichever node answers), CLUSTER.toml:NODE,
-the path of a node's socket, or HOST:PORT."""
+TARGET is CLUSTER.toml (who leads the group, or whichever node answers, and who takes over from
+it), CLUSTER.toml:NODE, the path of a node's socket, or HOST:PORT (that node alone)."""
 EPILOG = """\
 `python -m actors.client TARGET COMMAND --help` lists a command's options.
 Exit codes: 0 done, 1 ran and failed, 2 wrong usage or configuration."""
@@ -30,10 +30,17 @@ Exit codes: 0 done, 1 ran and failed, 2 wrong usage or configuration."""
 
 @attrs.frozen(kw_only=True)
 class Append:
-    """Lines of a file or standard input, each one record."""
+    """Lines of a file or standard input, each one record.
+
+    Attributes:
+        again: send lines in doubt once more.
+        wait_s: how long to look for a leader, here and below; None: as the cluster file says.
+    """
 
     group: str | None
     file: str
+    again: bool
+    wait_s: float | None
     json: bool
 
 
@@ -45,6 +52,7 @@ class Read:
     start: int
     count: int | None
     fresh: bool
+    wait_s: float | None
     json: bool
 
 
@@ -54,6 +62,7 @@ class Tail:
 
     group: str | None
     start: int | None
+    wait_s: float | None
     json: bool
 
 
@@ -78,6 +87,7 @@ class Bench:
     size_bytes: int
     batch_count: int
     seconds: float
+    wait_s: float | None
     json: bool
 
 
@@ -108,13 +118,25 @@ def _windows(text: str) -> tuple[int, ...]:
 
 
 def _seconds(text: str) -> float:
-    try:
-        found = float(text.removesuffix("s"))
-    except ValueError:
-        found = 0.0
+    found = _float(text)
     if not 0 < found <= SECONDS_MAX:
         raise argparse.ArgumentTypeError(f"expected seconds above 0, found {text!r}")
     return found
+
+
+def _wait(text: str) -> float:
+    found = _float(text)
+    if not 0 <= found <= SECONDS_MAX:
+        raise argparse.ArgumentTypeError(f"expected seconds, 0 or more, found {text!r}")
+    return found
+
+
+def _float(text: str) -> float:
+    """-1.0: it is no number."""
+    try:
+        return float(text.removesuffix("s"))
+    except ValueError:
+        return -1.0
 
 
 def parse(words: Sequence[str]) -> Arguments:
@@ -157,6 +179,14 @@ def _add(
     parser.set_defaults(make=make)
     if group:
         parser.add_argument("--group", metavar="NAME", help="needed if the node has several")
+        parser.add_argument(
+            "--wait",
+            dest="wait_s",
+            type=_wait,
+            metavar="S",
+            help="with CLUSTER.toml, look so long for who takes over from a node that is lost;"
+            " default: answer_timeout_s, for DLedger and until members miss their leader",
+        )
     parser.add_argument("--json", action="store_true", help=json_help)
     return parser
 
@@ -169,6 +199,12 @@ def _add_append(commands: argparse._SubParsersAction[Parser]) -> None:
         json_help="the summary as JSON",
     )
     parser.add_argument("file", nargs="?", default=STDIN, metavar="FILE", help="instead of it")
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="send lines that a lost node leaves in doubt once more: none is missing then, and"
+        " some may be stored twice",
+    )
 
 
 def _add_read(commands: argparse._SubParsersAction[Parser]) -> None:

@@ -1,7 +1,8 @@
 """`bench`: how many appends a second, and how long each takes, with so many unanswered at a time.
 
 Closed loop: a new append is sent when one is answered. What one connection may have unanswered is
-the node's bound, so a larger window takes several connections.
+the node's bound, so a larger window takes several connections. When the node is lost it goes on
+with who leads next: the outage is part of the measurement, and what failed is counted.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import attrs
 import trio
 
 from actors.client.connection import Client
+from actors.client.members import RETRY_S, Members
 from actors.errors import OutcomeUnknown, TriologError
 from actors.log_types import Receipt
 
@@ -37,6 +39,7 @@ class Figures:
         appends: answered with a receipt.
         not_stored, outcome_unknown: appends without a receipt.
         first_error: of those, the first one's words.
+        ended_early: by a failure that did not pass.
     """
 
     window: int
@@ -54,6 +57,7 @@ class Figures:
     not_stored: int
     outcome_unknown: int
     first_error: str | None
+    ended_early: bool = False
 
 
 @attrs.define
@@ -67,29 +71,30 @@ class _Loop:
     appends: int = 0
     not_stored: int = 0
     outcome_unknown: int = 0
+    failure: Exception | None = None
     first_error: Exception | None = None
     counting: bool = True
+    ended_s: float = 0.0
     answered: trio.Event = attrs.field(factory=trio.Event)
 
-    async def run(self, clients: list[Client], window: int, seconds: float) -> float:
-        """Append until the time is over or an append fails. Returns: how long it took."""
-        begun_s = trio.current_time()
-        with trio.move_on_after(seconds):
-            while self.first_error is None:
+    async def run(self, clients: list[Client], window: int, until_s: float) -> None:
+        """Append until an append fails, or the time is over: then what is open does not count."""
+        self.failure = None
+        with trio.move_on_at(until_s):
+            while self.failure is None:
                 await self._fill(clients, window)
                 self.answered = trio.Event()
                 await self.answered.wait()
-        self.counting = False
-        took_s = trio.current_time() - begun_s
+        self.ended_s = trio.current_time()
+        self.counting = self.failure is not None
         with trio.move_on_after(LAST_ANSWERS_S):
             while self.open_count:
                 self.answered = trio.Event()
                 await self.answered.wait()
-        return took_s
 
     async def _fill(self, clients: list[Client], window: int) -> None:
         """The connections take turns, so that none has more than its share of the window."""
-        while self.open_count < window and self.first_error is None:
+        while self.open_count < window and self.failure is None:
             client = min(clients, key=lambda one: one.unanswered_count)
             try:
                 done = partial(self._on_done, trio.current_time())
@@ -116,6 +121,7 @@ class _Loop:
             self.outcome_unknown += 1
         else:
             self.not_stored += 1
+        self.failure = self.failure or error
         self.first_error = self.first_error or error
         self.answered.set()
 
@@ -128,26 +134,44 @@ async def measure(
     size_bytes: int,
     batch_count: int,
     seconds: float,
+    members: Members | None = None,
 ) -> Figures:
-    """One measurement; it ends early with the first append that fails.
+    """One measurement; it ends early with the first failure that does not pass.
 
     Args:
-        connect: makes a further connection to the same node.
+        connect: makes a further connection to the same node, or to who leads by now.
         window: appends that are unanswered at a time.
+        members: say which failures may pass; None: none.
 
-    Raises: OSError, TriologError if it cannot connect.
+    Raises: OSError, TriologError if it cannot connect in the beginning.
     """
     loop = _Loop(group, (b"x" * size_bytes,) * batch_count)
-    async with AsyncExitStack() as stack:
-        clients = [await stack.enter_async_context(connect())]
-        while len(clients) * clients[0].in_flight_requests_max < window:
-            clients.append(await stack.enter_async_context(connect()))
-        took_s = await loop.run(clients, window, seconds)
+    connections, begun_s, goes_on = 0, math.nan, True
+    while goes_on:
+        before = loop.appends
+        async with AsyncExitStack() as stack:
+            try:
+                clients = await _connected(stack, connect, window)
+            except (OSError, TriologError):
+                if loop.failure is None:
+                    raise
+                loop.ended_s = trio.current_time()
+                break
+            begun_s = trio.current_time() if math.isnan(begun_s) else begun_s
+            connections = max(connections, len(clients))
+            await loop.run(clients, window, begun_s + seconds)
+        goes_on = False
+        if members is not None and loop.failure is not None:
+            if loop.appends > before:
+                members.well()
+            goes_on = members.heed(clients[0].identity.node, loop.failure)
+            await trio.sleep(RETRY_S)
+    took_s = loop.ended_s - begun_s
     records = loop.appends * batch_count
     error = loop.first_error
     return Figures(
         window=window,
-        connections=len(clients),
+        connections=connections,
         size_bytes=size_bytes,
         batch_count=batch_count,
         seconds=round(took_s, 3),
@@ -161,7 +185,16 @@ async def measure(
         not_stored=loop.not_stored,
         outcome_unknown=loop.outcome_unknown,
         first_error=None if error is None else f"{type(error).__name__}: {error}",
+        ended_early=loop.failure is not None,
     )
+
+
+async def _connected(stack: AsyncExitStack, connect: Connect, window: int) -> list[Client]:
+    """As many connections as the window takes."""
+    clients = [await stack.enter_async_context(connect())]
+    while len(clients) * clients[0].in_flight_requests_max < window:
+        clients.append(await stack.enter_async_context(connect()))
+    return clients
 
 
 def _percentile_ms(latencies_s: list[float], share: float) -> float | None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from typing import assert_never
 
+import attrs
 import trio
 from rich.console import Console
 
@@ -22,11 +23,14 @@ from actors.client.appending import Appending, Rules, Summary, summary_lines
 from actors.client.arguments import Append, Arguments, Bench, Read, Status, Tail, parse
 from actors.client.bench import Connect, Figures, measure
 from actors.client.connection import Client
+from actors.client.group_door import GroupDoor, open_door
 from actors.client.lines import open_missing_streams, open_source, write_out
+from actors.client.members import Members, members_of
 from actors.client.progress import Bar
 from actors.client.targets import Target, connect_target, parse_target, pick_group
 from actors.config.command_line import OutputFailed, complain, stop_signals, with_output
 from actors.errors import ConfigError, TriologError
+from actors.log import Log
 from actors.quiet_imports import INTERRUPTED
 from wire import api
 
@@ -94,31 +98,51 @@ def _words(error: BaseException) -> list[str]:
 
 async def _run(arguments: Arguments, target: Target) -> int:
     command = arguments.command
-    group: str | None = None  # the node says which it has
-    if target.config is not None and not isinstance(command, Status):
-        group = pick_group(tuple(target.config.groups), command.group, arguments.target)
-    connect = partial(
-        connect_target,
-        target,
-        group,
-        master_only=isinstance(command, Append | Bench),
-        name=f"client {type(command).__name__.lower()}",
-    )
-    async with connect() as client:
-        if isinstance(command, Status):
+    name = f"client {type(command).__name__.lower()}"
+    if isinstance(command, Status):
+        async with connect_target(target, name=name) as client:
             return await _status(client, command)
-        group = pick_group(client.identity.groups, command.group or group, client.identity.node)
+    async with _opened(target, command, name) as (door, connect):
         match command:
             case Append():
-                return await _append(client, group, command)
+                return await _append(door, command)
             case Read():
-                return await _read(client, group, command)
+                return await _read(door, command)
             case Tail():
-                return await _tail(client, group, command)
+                return await _tail(door, command)
             case Bench():
-                return await _bench(connect, group, command)
+                return await _bench(door, connect, command)
             case _:
                 assert_never(command)
+
+
+@asynccontextmanager
+async def _opened(
+    target: Target, command: Append | Read | Tail | Bench, name: str
+) -> AsyncIterator[tuple[GroupDoor, Connect]]:
+    """The door of the group that is meant, and how to connect to who takes its appends once more.
+
+    A node that was named is stayed with. Raises: ConfigError; OSError, RequestRefused.
+    """
+    config, group = target.config, command.group
+    if config is not None:
+        group = pick_group(tuple(config.groups), group, target.text)
+    if config is not None and group is not None and target.node is None:
+        leads = isinstance(command, Append | Bench)
+        members = partial(members_of, config, group, name=name, wait_s=command.wait_s, note=_note)
+        leading = members(leads=leads)
+        async with open_door(leading, members(leads=False)) as door:
+            yield door, leading.leader
+        return
+    async with connect_target(target, name=name) as client:
+        group = pick_group(client.identity.groups, group, client.identity.node)
+        only = Members.only(client, group)
+        async with open_door(only, only) as door:
+            yield door, partial(connect_target, target, name=name)
+
+
+def _note(text: str) -> None:
+    complain(f"triolog: {text}")
 
 
 async def _obey_signals(
@@ -139,10 +163,18 @@ async def _status(client: Client, command: Status) -> int:
     return EXIT_OK
 
 
-async def _append(client: Client, group: str, command: Append) -> int:
-    descriptor = open_source(command.file, "FILE")
-    rules = Rules.of(await client.status(), group)
-    appending = Appending(client.log(group), client.identity.node, descriptor, rules)
+async def _append(door: GroupDoor, command: Append) -> int:
+    descriptor, leading = open_source(command.file, "FILE"), door.leading
+    group = leading.members.group
+    rules = Rules.of(await leading.ask(lambda client: client.status()), group)
+    appending = Appending(
+        Log(door, group),
+        leading.node,
+        descriptor,
+        rules,
+        again=command.again,
+        goes_on=lambda failure: leading.members.heed(leading.node, failure),
+    )
     summary: Summary | None = None
     with ExitStack() as stack:
         if sys.stderr.isatty() and not os.isatty(descriptor):
@@ -155,16 +187,18 @@ async def _append(client: Client, group: str, command: Append) -> int:
     if summary is None:
         complain("triolog: hurried: the last lines may be stored, or not")
         return INTERRUPTED
+    summary = attrs.evolve(summary, node=leading.node)
     *notes, last = summary_lines(summary)
     for line in notes:
         complain(f"triolog: {line}")
     await write_out(OUTPUT, (report.as_json(summary) if command.json else last).encode() + b"\n")
-    return EXIT_OK if summary.error is None else EXIT_FAILED
+    return EXIT_OK if summary.error is None and not summary.in_doubt else EXIT_FAILED
 
 
-async def _read(client: Client, group: str, command: Read) -> int:
+async def _read(door: GroupDoor, command: Read) -> int:
+    group = door.reading.members.group
     last = await reading.read(
-        client,
+        door,
         group,
         partial(write_out, OUTPUT),
         start=command.start,
@@ -174,7 +208,7 @@ async def _read(client: Client, group: str, command: Read) -> int:
     )
     if reading.knows_nothing(last):
         complain(
-            f"triolog: {client.identity.node} holds {group} up to position {last.end}, but does not"
+            f"triolog: {door.reading.node} holds {group} up to position {last.end}, but does not"
             " know what of it is acknowledged: who follows learns it from its master or leader, and"
             " these from who follows"
         )
@@ -182,16 +216,18 @@ async def _read(client: Client, group: str, command: Read) -> int:
     return EXIT_OK
 
 
-async def _tail(client: Client, group: str, command: Tail) -> int:
+async def _tail(door: GroupDoor, command: Tail) -> int:
+    group = door.reading.members.group
     async with trio.open_nursery() as nursery:
         end = nursery.cancel_scope.cancel
         await nursery.start(_obey_signals, end, end)
         write = partial(write_out, OUTPUT)
-        await reading.tail(client, group, write, start=command.start, json=command.json)
+        await reading.tail(door, group, write, start=command.start, json=command.json)
     return EXIT_OK
 
 
-async def _bench(connect: Connect, group: str, command: Bench) -> int:
+async def _bench(door: GroupDoor, connect: Connect, command: Bench) -> int:
+    members = door.leading.members
     found: list[Figures] = []
     async with trio.open_nursery() as nursery:
         end = nursery.cancel_scope.cancel
@@ -202,17 +238,18 @@ async def _bench(connect: Connect, group: str, command: Bench) -> int:
             found.append(
                 await measure(
                     connect,
-                    group,
+                    members.group,
                     window=window,
                     size_bytes=command.size_bytes,
                     batch_count=command.batch_count,
                     seconds=command.seconds,
+                    members=members,
                 )
             )
-            if found[-1].first_error is not None:
+            if found[-1].ended_early:
                 break
         nursery.cancel_scope.cancel()
     text = report.as_json(found) if command.json else "\n".join(report.bench_lines(found))
     await write_out(OUTPUT, text.encode() + b"\n")
-    failed = len(found) < len(command.windows) or found[-1].first_error is not None
+    failed = len(found) < len(command.windows) or found[-1].ended_early
     return EXIT_FAILED if failed else EXIT_OK

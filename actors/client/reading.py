@@ -1,15 +1,23 @@
-"""`read` and `tail`: acknowledged records to standard output, as lines or as JSON."""
+"""`read` and `tail`: acknowledged records to standard output, as lines or as JSON.
+
+Both go on at their position with another member when the one they read from is lost.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeAlias
 
-from actors.client.connection import Client
+import trio
+
+from actors.api.failures import RequestRefused
+from actors.client.group_door import GroupDoor
+from actors.client.members import LOST, RETRY_S
 from actors.client.report import record_json, record_line
 from actors.errors import Closed
 from actors.log import READ_BYTES_DEFAULT
 from actors.log_types import Batch, Record
+from wire import api
 
 Write: TypeAlias = Callable[[bytes], Awaitable[None]]
 
@@ -20,7 +28,7 @@ def as_bytes(records: Iterable[Record], *, json: bool) -> bytes:
 
 
 async def read(
-    client: Client,
+    door: GroupDoor,
     group: str,
     write: Write,
     *,
@@ -31,20 +39,41 @@ async def read(
 ) -> Batch:
     """Print at most `count` acknowledged records from `start` on (None: all there are now).
 
-    Returns: the last answer of the node, which says where to read on.
+    Returns: the last answer of a node, which says where to read on.
 
-    Raises: RequestRefused if no record begins at `start`.
+    Raises: RequestRefused if no record begins at `start`, or a node that another one was lost for
+        does not show in time what that one did; as `GroupDoor.read`.
     """
     position, left = start, count
+    showed: dict[str, int] = {}
     while True:
-        batch = await client.read(group, position, READ_BYTES_DEFAULT, fresh)
+        batch = await door.read(group, position, READ_BYTES_DEFAULT, fresh)
+        node = door.reading.node
+        showed[node] = min(batch.acknowledged, batch.end)
         records = batch.records if left is None else batch.records[:left]
         await write(as_bytes(records, json=json))
         if left is not None:
             left -= len(records)
-        if not batch.records or left == 0:
+        if left == 0:
             return batch
-        position = batch.next
+        position = max(position, batch.next) if records else position
+        most = max(showed.values())
+        if not records and (position >= most or batch.acknowledged >= most):
+            return batch
+        if not records:
+            await _wait_for_rest(door, group, position, most)
+
+
+async def _wait_for_rest(door: GroupDoor, group: str, position: int, end: int) -> None:
+    """The node that is read from now does not show yet what another one did.
+
+    Raises: RequestRefused: nor does it within the wait for another node.
+    """
+    with trio.move_on_after(door.reading.members.wait_s) as waiting:
+        await door.wait_acknowledged(group, position)
+    if waiting.cancelled_caught:
+        text = f"{door.reading.node} shows {group} up to {position}, another node did up to {end}"
+        raise RequestRefused(api.ERROR_NOT_AVAILABLE, text)
 
 
 def knows_nothing(last: Batch) -> bool:
@@ -55,12 +84,25 @@ def knows_nothing(last: Batch) -> bool:
     return last.acknowledged == 0 < last.end
 
 
-async def tail(client: Client, group: str, write: Write, *, start: int | None, json: bool) -> None:
+async def tail(door: GroupDoor, group: str, write: Write, *, start: int | None, json: bool) -> None:
     """Print records as they are acknowledged, until cancelled.
 
-    Raises: Closed when the connection ends; RequestRefused if no record begins at `start`.
+    Raises: Closed when the connection ends and no other node is found; RequestRefused if no record
+        begins at `start`.
     """
-    async with client.tail(group, start) as batches:
-        async for batch in batches:
-            await write(as_bytes(batch.records, json=json))
-    raise Closed(f"{client.identity.node} ended the tail")
+    position, nodes = start, door.reading
+    while True:
+        client = await nodes.client()
+        try:
+            offsets = await client.wait_offsets(group, None)
+            position = offsets.acknowledged if position is None else position
+            nodes.members.well()
+            async with client.tail(group, position) as batches:
+                async for batch in batches:
+                    await write(as_bytes(batch.records, json=json))
+                    position = batch.next
+            raise Closed(f"{client.identity.node} ended the tail")
+        except LOST as error:
+            if not nodes.failed(client, error):
+                raise
+            await trio.sleep(RETRY_S)

@@ -22,10 +22,10 @@ BENCH_COLUMNS = ("window", "appends/s", "records/s", "MB/s", "p50 ms", "p99 ms",
 
 
 def error_text(error: BaseException) -> str:
-    """One line of an error's words; with who is master, if it is about that."""
+    """One line of an error's words; with who leads, if it is about that."""
     text = " ".join(str(error).split())
     if isinstance(error, NotMaster) and error.hint is not None and error.hint not in text:
-        return f"{text}; its master is {error.hint}"
+        return f"{text}; {error.hint} leads it"
     if isinstance(error, OSError) and error.strerror:
         text = error.strerror if not error.filename else f"{error.filename}: {error.strerror}"
     return text or type(error).__name__
@@ -60,8 +60,9 @@ def bench_lines(figures: Iterable[Figures]) -> list[str]:
     lines = columns(rows, left=0)
     for one in listed:
         if one.first_error is not None:
+            end = "ended early" if one.ended_early else "went on"
             lines.append(
-                f"window {one.window}: ended early, {one.not_stored} appends not stored and"
+                f"window {one.window}: {end}, {one.not_stored} appends not stored and"
                 f" {one.outcome_unknown} with unknown outcome: {one.first_error}"
             )
     return lines

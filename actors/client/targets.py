@@ -8,10 +8,8 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from functools import partial
-from typing import TypeAlias
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import attrs
 
@@ -21,10 +19,7 @@ from actors.config import ClassicGroup, ClusterConfig, load
 from actors.config.strict import one_of, suggestion
 from actors.env.local_disk import LocalDisk
 from actors.env.protocols import Address, Disk, Network
-from actors.errors import ConfigError, TriologError
-
-Connect: TypeAlias = Callable[[str], AbstractAsyncContextManager[Client]]
-"""Connects to the node of that name."""
+from actors.errors import ConfigError
 
 PORT_MAX = 65_535
 NO_DOOR = "no socket of it here, and the cluster file has no api_port"
@@ -150,67 +145,23 @@ async def connect_node(
 
 
 @asynccontextmanager
-async def connect_target(
-    target: Target, group: str | None, *, master_only: bool, name: str
-) -> AsyncIterator[Client]:
-    """Connect to what the user meant.
+async def connect_target(target: Target, *, name: str) -> AsyncIterator[Client]:
+    """Connect to the node that the user meant, or to the first that answers of a cluster file's.
 
-    Args:
-        group: the group it is about, None: none in particular.
-        master_only: with a cluster file, no other node than the group's master will do: whoever is
-            it now.
-
-    Raises: OSError, naming every door that was tried; RequestRefused; ConfigError.
+    Raises: OSError, naming every door that was tried; RequestRefused.
     """
     config = target.config
-    if config is not None and target.node is None and group is not None and master_only:
-        nodes = node_order(config, group, master_only=True)
-        async with find_master(nodes, group, partial(connect_node, config, name=name)) as client:
-            yield client
-        return
     if config is None:
         assert target.address is not None
         addresses: tuple[Address, ...] = (target.address,)
         who = target.text
     else:
-        nodes = (target.node,) if target.node else node_order(config, group, master_only=False)
+        nodes = (target.node,) if target.node else node_order(config, None, master_only=False)
         disk = LocalDisk()
         addresses = tuple(door for node in nodes for door in doors(config, node, disk))
         who = " or ".join(nodes)
     async with _first_of(addresses, who, name, None, CONNECT_TIMEOUT_S) as client:
         yield client
-
-
-@asynccontextmanager
-async def find_master(
-    nodes: tuple[str, ...], group: str, connect_to: Connect
-) -> AsyncIterator[Client]:
-    """Connect to the node that takes itself for the group's master or leader; the others name it.
-
-    Args:
-        nodes: to ask, the likeliest first.
-
-    Raises: OSError: none of those that can be reached is master; it says which cannot, and whom
-        the others take for it.
-    """
-    left, failures, answers = list(nodes), [], []
-    while left:
-        node = left.pop(0)
-        async with AsyncExitStack() as stack:
-            try:
-                client = await stack.enter_async_context(connect_to(node))
-                master = (await client.wait_offsets(group, None)).master
-            except (OSError, TriologError) as error:
-                failures.append(str(error))
-                continue
-            if master == node:
-                yield client
-                return
-            answers.append(f"{node} runs, but {master or 'nobody that it knows'} leads {group}")
-            left.sort(key=lambda other: other != master)
-    if not failures:
-        raise ConnectionError(f"no node of {group} is its master now")
-    raise ConnectionError("; ".join((*answers, *failures)))
 
 
 @asynccontextmanager

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
+import attrs
 import pytest
 import trio
 from api_kit import MemoryNode, sink_of
@@ -12,8 +14,9 @@ from api_kit import MemoryNode, sink_of
 from actors.api.handle import NodeIdentity
 from actors.client.appending import Appending, Progress, Rules, Summary, summary_lines
 from actors.client.lines import open_source
-from actors.errors import NotEnoughReplicas
-from actors.log import Log
+from actors.errors import LeadershipLost, NodeStopped, NotEnoughReplicas, NotMaster
+from actors.log import AppendOutcome, Log
+from actors.log_types import NewRecord
 
 pytestmark = pytest.mark.real_io
 
@@ -79,3 +82,86 @@ async def test_a_refusal_ends_the_reading(tmp_path: Path) -> None:
     assert (summary.error, summary.message) == ("NotEnoughReplicas", "one of two")
     assert (summary.acknowledged, summary.in_doubt, summary.next) == (0, 0, None)
     assert summary.lines < 1_000_000
+
+
+@attrs.define(eq=False)
+class Failing(MemoryNode):
+    """Fails batches by their number, counted over all appenders; those in `stored_too` it keeps."""
+
+    fails: dict[int, Exception] = attrs.Factory(dict)
+    stored_too: tuple[int, ...] = ()
+    came: int = -1
+
+    async def submit(
+        self, group: str, records: tuple[NewRecord, ...], on_done: Callable[[AppendOutcome], None]
+    ) -> None:
+        self.came += 1
+        failure = self.fails.get(self.came)
+        if failure is None or self.came in self.stored_too:
+            await MemoryNode.submit(
+                self, group, records, (lambda _: on_done(failure)) if failure else on_done
+            )
+        else:
+            await trio.lowlevel.checkpoint()
+            on_done(failure)
+
+
+LINES = [bytes([65 + number]) * 300_000 for number in range(6)]
+"""Each is a batch."""
+
+
+async def over_a_loss(tmp_path: Path, node: Failing, *, again: bool = False) -> Summary:
+    path = tmp_path / "lines"
+    path.write_bytes(b"".join(line + b"\n" for line in LINES))
+    appending = Appending(
+        Log(node, "orders"),
+        "n0",
+        open_source(str(path), "FILE"),
+        again=again,
+        goes_on=lambda failure: not isinstance(failure, NotEnoughReplicas),
+    )
+    with trio.fail_after(TIMEOUT_S):
+        return await appending.run()
+
+
+async def test_what_was_not_stored_goes_to_the_next_leader(tmp_path: Path) -> None:
+    node = Failing(fails={2: NotMaster("n1 leads", "n1")})
+    summary = await over_a_loss(tmp_path, node)
+    assert sorted(bytes(line) for line in node.stored) == LINES  # type: ignore[arg-type]
+    assert (summary.lines, summary.acknowledged, summary.in_doubt) == (6, 6, 0)
+    assert (summary.error, summary.message, summary.sent_again) == (None, None, 0)
+
+
+@pytest.mark.parametrize("stored", [False, True])
+async def test_lines_in_doubt_are_counted_and_left(tmp_path: Path, stored: bool) -> None:
+    node = Failing(fails={2: NodeStopped("gone")}, stored_too=(2,) if stored else ())
+    summary = await over_a_loss(tmp_path, node)
+    expected = LINES if stored else [*LINES[:2], *LINES[3:]]
+    assert sorted(bytes(line) for line in node.stored) == expected  # type: ignore[arg-type]
+    assert (summary.lines, summary.acknowledged, summary.in_doubt) == (6, 5, 1)
+    assert (summary.error, summary.in_doubt_from) == (None, 200)
+    assert summary_lines(summary)[0] == "1 line may be stored, or not, at positions from 200 on"
+
+
+async def test_lines_in_doubt_are_sent_again_if_asked(tmp_path: Path) -> None:
+    node = Failing(fails={2: LeadershipLost("no more"), 3: NodeStopped("gone")}, stored_too=(2,))
+    summary = await over_a_loss(tmp_path, node, again=True)
+    assert {bytes(line) for line in node.stored} == set(LINES)  # type: ignore[arg-type]
+    assert len(node.stored) == 7
+    assert (summary.lines, summary.acknowledged, summary.in_doubt) == (6, 6, 0)
+    assert (summary.error, summary.sent_again) == (None, 2)
+    assert summary_lines(summary)[0] == "2 lines in doubt went out again: stored once or twice"
+
+
+async def test_a_line_stays_in_doubt_though_it_is_refused_then(tmp_path: Path) -> None:
+    """What was in doubt and is not taken a second time may be stored all the same."""
+    refused = NotEnoughReplicas("one of two")
+    node = Failing(fails={0: NodeStopped("gone"), **dict.fromkeys(range(1, 20), refused)})
+    summary = await over_a_loss(tmp_path, node, again=True)
+    assert node.stored == []
+    assert (summary.acknowledged, summary.in_doubt, summary.in_doubt_from) == (0, 1, None)
+    assert summary.error == "NodeStopped"
+    assert summary.message == "gone; one of two"
+    first, doubt, *_ = summary_lines(summary)
+    assert first == "NodeStopped: gone; one of two"
+    assert doubt == "1 line may be stored, or not, at unknown positions"

@@ -8,9 +8,9 @@ from actors.client.arguments import Append, Arguments, Bench, Read, Status, Tail
 from actors.errors import ConfigError
 
 DEFAULTS = {
-    "append": Append(group=None, file="-", json=False),
-    "read": Read(group=None, start=0, count=None, fresh=False, json=False),
-    "tail": Tail(group=None, start=None, json=False),
+    "append": Append(group=None, file="-", again=False, wait_s=None, json=False),
+    "read": Read(group=None, start=0, count=None, fresh=False, wait_s=None, json=False),
+    "tail": Tail(group=None, start=None, wait_s=None, json=False),
     "status": Status(json=False),
     "bench": Bench(
         group=None,
@@ -18,6 +18,7 @@ DEFAULTS = {
         size_bytes=256,
         batch_count=1,
         seconds=3.0,
+        wait_s=None,
         json=False,
     ),
 }
@@ -29,17 +30,28 @@ def test_defaults(command: str) -> None:
 
 
 def test_every_option() -> None:
-    assert parse(["t", "append", "FILE", "--group", "g", "--json"]).command == Append(
-        group="g", file="FILE", json=True
+    assert parse(["t", "append", "FILE", "--again", "--group", "g", "--json"]).command == Append(
+        group="g", file="FILE", again=True, wait_s=None, json=True
+    )
+    assert parse(["t", "append", "--wait", "0"]).command == Append(
+        group=None, file="-", again=False, wait_s=0.0, json=False
     )
     words = ["t", "read", "--start", "1_000", "--count", "7", "--fresh", "--json", "--group", "g"]
-    assert parse(words).command == Read(group="g", start=1000, count=7, fresh=True, json=True)
-    words = ["t", "tail", "--start", "0", "--json", "--group", "g"]
-    assert parse(words).command == Tail(group="g", start=0, json=True)
+    assert parse(words).command == Read(
+        group="g", start=1000, count=7, fresh=True, wait_s=None, json=True
+    )
+    words = ["t", "tail", "--start", "0", "--json", "--group", "g", "--wait", "1.5s"]
+    assert parse(words).command == Tail(group="g", start=0, wait_s=1.5, json=True)
     assert parse(["t", "status", "--json"]).command == Status(json=True)
     words = ["t", "bench", "--window", "1/16,3", "--size", "0", "--batch", "9", "--seconds", "1.5s"]
     assert parse([*words, "--json", "--group", "g"]).command == Bench(
-        group="g", windows=(1, 16, 3), size_bytes=0, batch_count=9, seconds=1.5, json=True
+        group="g",
+        windows=(1, 16, 3),
+        size_bytes=0,
+        batch_count=9,
+        seconds=1.5,
+        wait_s=None,
+        json=True,
     )
 
 
@@ -63,6 +75,8 @@ def test_every_option() -> None:
         (["t", "bench", "--seconds", "0"], "--seconds: expected seconds above 0, found '0'"),
         (["t", "bench", "--seconds", "nan"], "--seconds: expected seconds above 0"),
         (["t", "bench", "--seconds", "inf"], "--seconds: expected seconds above 0"),
+        (["t", "tail", "--wait", "-1"], "--wait: expected seconds, 0 or more, found '-1'"),
+        (["t", "tail", "--wait", "nan"], "--wait: expected seconds, 0 or more"),
         (["t", "bench", "--seconds", "long"], "--seconds: expected seconds above 0"),
     ],
 )

@@ -15,6 +15,8 @@ from actors.api.failures import RequestRefused
 from actors.api.limits import ApiLimits
 from actors.client import Client, connect, reading
 from actors.client.bench import Figures, measure
+from actors.client.group_door import GroupDoor, open_door
+from actors.client.members import Members
 from actors.errors import (
     Closed,
     NotEnoughReplicas,
@@ -38,10 +40,13 @@ class Output:
 @asynccontextmanager
 async def both(
     node: MemoryNode | None = None, *, limits: ApiLimits | None = None
-) -> AsyncIterator[tuple[Served, Client]]:
+) -> AsyncIterator[tuple[Served, GroupDoor]]:
+    """A node, and the door of one that was named: no other is looked for."""
     async with serving(node, limits=limits) as served:
         async with connect(SOCKET, network=served.host) as client:
-            yield served, client
+            only = Members.only(client, "orders")
+            async with open_door(only, only) as door:
+                yield served, door
 
 
 def holding(count: int) -> MemoryNode:
@@ -67,9 +72,9 @@ async def test_read(
     autojump_clock: trio.testing.MockClock, start: int, count: int | None, expected: range
 ) -> None:
     out = Output()
-    async with both(holding(1000)) as (served, client):
+    async with both(holding(1000)) as (served, door):
         last = await reading.read(
-            client, "orders", out.write, start=start, count=count, fresh=False, json=False
+            door, "orders", out.write, start=start, count=count, fresh=False, json=False
         )
         assert served.node.reads == (1 if count in (0, 2, 3) or not expected else 2)
     assert out.data == b"".join(b"%d\n" % number for number in expected)
@@ -82,18 +87,16 @@ async def test_read_shows_only_what_is_acknowledged(
     node = holding(3)
     node.acknowledged = 200
     out = Output()
-    async with both(node) as (_, client):
-        await reading.read(
-            client, "orders", out.write, start=0, count=None, fresh=False, json=False
-        )
+    async with both(node) as (_, door):
+        await reading.read(door, "orders", out.write, start=0, count=None, fresh=False, json=False)
     assert out.data == b"0\n1\n"
 
 
 async def test_read_from_where_no_record_begins(autojump_clock: trio.testing.MockClock) -> None:
-    async with both(holding(3)) as (_, client):
+    async with both(holding(3)) as (_, door):
         with pytest.raises(RequestRefused, match="no record begins at 5"):
             await reading.read(
-                client, "orders", Output().write, start=5, count=None, fresh=False, json=False
+                door, "orders", Output().write, start=5, count=None, fresh=False, json=False
             )
 
 
@@ -101,12 +104,10 @@ async def test_tail_prints_what_comes_and_lets_a_slow_terminal_be(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     out = Output(pause_s=100.0)  # longer than any time-out of the node's for a client's stream
-    async with both(holding(2)) as (_, client), trio.open_nursery() as nursery:
-        nursery.start_soon(
-            partial(reading.tail, client, "orders", out.write, start=100, json=False)
-        )
+    async with both(holding(2)) as (_, door), trio.open_nursery() as nursery:
+        nursery.start_soon(partial(reading.tail, door, "orders", out.write, start=100, json=False))
         for number in range(2, 20):
-            await client.append("orders", (b"%d" % number,))
+            await door.append("orders", (b"%d" % number,))
             await trio.sleep(10)
         await trio.sleep(5000)
         nursery.cancel_scope.cancel()
@@ -114,11 +115,11 @@ async def test_tail_prints_what_comes_and_lets_a_slow_terminal_be(
 
 
 async def test_tail_ends_with_the_connection(autojump_clock: trio.testing.MockClock) -> None:
-    async with both() as (served, client):
+    async with both() as (served, door):
         with pytest.RaisesGroup(pytest.RaisesExc(Closed)):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(
-                    partial(reading.tail, client, "orders", Output().write, start=None, json=False)
+                    partial(reading.tail, door, "orders", Output().write, start=None, json=False)
                 )
                 await trio.sleep(1)
                 await served.system.stop()

@@ -48,12 +48,15 @@ def test_percentiles() -> None:
 
 
 def test_bench_table() -> None:
-    failed = figures(1024, p50_ms=None, not_stored=2, first_error="LogFull: m")
-    assert report.bench_lines([figures(1), failed]) == [
+    failed = figures(1024, p50_ms=None, not_stored=2, first_error="LogFull: m", ended_early=True)
+    passed = figures(16, outcome_unknown=16, first_error="NodeStopped: m")
+    assert report.bench_lines([figures(1), failed, passed]) == [
         "window  appends/s  records/s  MB/s  p50 ms  p99 ms  max ms",
         "     1       1000       1000  0.26    0.50   12.25   20.00",
         "  1024       1000       1000  0.26       -   12.25   20.00",
+        "    16       1000       1000  0.26    0.50   12.25   20.00",
         "window 1024: ended early, 2 appends not stored and 0 with unknown outcome: LogFull: m",
+        "window 16: went on, 0 appends not stored and 16 with unknown outcome: NodeStopped: m",
     ]
     (found,) = json.loads(report.as_json([figures(1)]))
     assert found["appends_per_s"] == 1000.0
@@ -186,7 +189,9 @@ def summary(**changed: Any) -> Summary:
             ],
         ),
         (
-            summary(acknowledged=4, in_doubt=6, error="NodeStopped", message="m"),
+            summary(
+                acknowledged=4, in_doubt=6, in_doubt_from=1000, error="NodeStopped", message="m"
+            ),
             [
                 "NodeStopped: m",
                 "6 lines may be stored, or not, at positions from 1000 on",
@@ -219,7 +224,7 @@ def test_append_summary(found: Summary, expected: list[str]) -> None:
 @pytest.mark.parametrize(
     ("error", "text"),
     [
-        (NotMaster("n1 is a slave", "n0"), "n1 is a slave; its master is n0"),
+        (NotMaster("n1 is a slave", "n0"), "n1 is a slave; n0 leads it"),
         (NotMaster("n1 is a slave"), "n1 is a slave"),
         (ConnectionResetError(104, "Connection reset"), "Connection reset"),
         (FileNotFoundError(2, "No such file", "a.txt"), "a.txt: No such file"),

@@ -17,11 +17,12 @@ from api_kit import NODE, PORT, MemoryNode, Served, serving
 from actors.api.handle import NodeIdentity
 from actors.api.socket_file import POINTER_NAME
 from actors.client import connect_node
-from actors.client.targets import doors, find_master, node_order, parse_target, pick_group
+from actors.client.members import Members
+from actors.client.targets import doors, node_order, parse_target, pick_group
 from actors.config import ClassicGroup, ClusterConfig, MasterNode, SlaveNode
 from actors.env.local_disk import LocalDisk
 from actors.env.protocols import Address
-from actors.errors import ConfigError, NotStored
+from actors.errors import ConfigError, NotMaster, NotStored
 from actors.log_types import Offsets
 
 FILE = """
@@ -238,7 +239,11 @@ NAMED: dict[str, tuple[dict[str, str | None], list[str], str]] = {
         "n0 runs, but nobody that it knows leads a; cannot reach n1; cannot reach n2",
     ),
     "all dead": ({}, ["n0", "n1", "n2"], "cannot reach n0; cannot reach n1; cannot reach n2"),
-    "unknown": ({"n0": "x", "n1": "x", "n2": "x"}, ["n0", "n1", "n2"], "no node of a is its"),
+    "a Java node": (
+        {"n0": "x", "n1": "x", "n2": "x"},
+        ["n0", "n1", "n2"],
+        "n0 runs, but x leads a; n1 runs, but x leads a; n2 runs, but x leads a",
+    ),
 }
 
 
@@ -256,12 +261,56 @@ async def test_the_master_of_the_moment_is_found(
         yield Says(node, masters[node])
 
     try:
-        async with find_master(("n0", "n1", "n2"), "a", connect_to) as client:
+        async with Members("a", ("n0", "n1", "n2"), connect_to, wait_s=0.0).leader() as client:
             found = str(client)
     except ConnectionError as error:
         found = str(error)
     assert found.startswith(expected)
     assert tried == asked
+
+
+async def test_a_leader_is_waited_for(autojump_clock: trio.testing.MockClock) -> None:
+    notes: list[str] = []
+    leader: dict[str, str | None] = {"n0": None}
+
+    @asynccontextmanager
+    async def connect_to(node: str) -> AsyncIterator[Any]:
+        if node not in leader:
+            raise ConnectionError(f"cannot reach {node}")
+        yield Says(node, leader[node])
+
+    async def elect() -> None:
+        await trio.sleep(3)
+        leader.update(n0="n1", n1="n1")
+
+    members = Members("a", ("n0", "n1"), connect_to, wait_s=5.0, note=notes.append)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(elect)
+        async with members.leader() as client:
+            assert str(client) == "n1"
+    assert 3 <= trio.current_time() < 4
+    assert notes == ["a: nobody leads it now; waits for who will, 5 s"]
+    assert members.heed("n1", NotMaster("n1 follows n0", "n0"))
+    leader.update(n1="n0", n0=None)
+    begun_s = trio.current_time()
+    with pytest.raises(ConnectionError, match="n0 runs, but nobody that it knows leads a; n1 "):
+        async with members.leader():
+            raise AssertionError("not reached")
+    assert 4.5 <= trio.current_time() - begun_s <= 5.0
+    assert not members.heed("n1", NotStored("what no other node mends"))
+
+
+async def test_nobody_runs_is_said_at_once(autojump_clock: trio.testing.MockClock) -> None:
+    @asynccontextmanager
+    async def connect_to(node: str) -> AsyncIterator[Any]:
+        raise ConnectionError(f"cannot reach {node}")
+        yield
+
+    members = Members("a", ("n0", "n1"), connect_to, wait_s=5.0, note=pytest.fail)
+    with pytest.raises(ConnectionError, match="cannot reach n0; cannot reach n1"):
+        async with members.leader():
+            raise AssertionError("not reached")
+    assert trio.current_time() == 0.0
 
 
 @attrs.frozen

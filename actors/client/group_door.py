@@ -1,0 +1,253 @@
+"""A group's log from another process, whoever leads it: a connection that is lost is made anew.
+
+    async with connect_group("cluster.toml", "orders") as log:
+        receipt = await log.append([b"one", b"two"])
+        async with log.reader(start=receipt.first, follow=True) as batches: ...
+
+Appends go to the group's master or leader, found by what its members say; reads to any member, and
+go on at their position with the next one. Both wait for somebody up to `Members.wait_s`.
+
+What a lost connection leaves in doubt is never sent again here: that is the caller's to decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TypeVar
+
+import attrs
+import trio
+
+from actors.api.failures import RequestRefused
+from actors.client.connection import Client
+from actors.client.members import LOST, RETRY_S, Members, NobodyLeads, members_of
+from actors.config import ClusterConfig, load
+from actors.env.protocols import Disk, Network
+from actors.errors import NotStored, OutcomeUnknown, TriologError, UnknownName
+from actors.log import AppendOutcome, Log
+from actors.log_types import Batch, NewRecord, Offsets, Receipt
+from wire import api
+
+R = TypeVar("R")
+
+
+@attrs.define(eq=False)
+class Slot:
+    """One connection at a time, made when it is needed; any task may use it.
+
+    Attributes:
+        members: whom it may be to.
+        node: whom it was to last; "" before the first.
+    """
+
+    _nursery: trio.Nursery
+    members: Members
+    _connect: Callable[[], AbstractAsyncContextManager[Client]]
+    node: str = ""
+    _client: Client | None = None
+    _dropped: trio.Event = attrs.field(factory=trio.Event)
+    _turn: trio.Lock = attrs.field(factory=trio.Lock)
+
+    async def client(self) -> Client:
+        """Whom to ask. Raises: OSError: nobody is found in time."""
+        async with self._turn:
+            if self._client is None:
+                self._client = await self._nursery.start(self._hold)
+                self.node = self._client.identity.node
+            return self._client
+
+    async def _hold(self, *, task_status: trio.TaskStatus[Client]) -> None:
+        """The connection lives in a task of its own: who asked for it may be gone before it is."""
+        dropped: trio.Event | None = None
+        try:
+            async with self._connect() as client:
+                dropped = self._dropped = trio.Event()
+                task_status.started(client)
+                await dropped.wait()
+        except OSError:
+            if dropped is None:
+                raise  # to who asked for it; what fails while it is closed is nobody's
+
+    def failed(self, client: Client, failure: BaseException) -> bool:
+        """A request has. Returns: whether another connection may do better."""
+        goes_on = self.members.heed(client.identity.node, failure)
+        if self._client is client and (goes_on or isinstance(failure, LOST)):
+            self._client = None
+            self._dropped.set()
+        return goes_on
+
+    async def ask(self, call: Callable[[Client], Awaitable[R]]) -> R:
+        """Ask until somebody answers. Raises: the failure that no other node can mend, or that came
+        when the wait was over; OSError: nobody is found in time.
+        """
+        while True:
+            client = await self.client()
+            try:
+                answer = await call(client)
+            except (*LOST, TriologError) as error:
+                if not self.failed(client, error):
+                    raise
+                await trio.sleep(RETRY_S)
+            else:
+                self.members.well()
+                return answer
+
+
+@attrs.define(eq=False)
+class GroupDoor:
+    """A `LogBackend` of one group, for the length of `open_door`.
+
+    Attributes:
+        leading: the connection to who leads.
+        reading: the connection to whichever member answers.
+    """
+
+    leading: Slot
+    reading: Slot
+    _under_way: int = 0
+
+    # ---- appending ----
+
+    async def submit(
+        self, group: str, records: tuple[NewRecord, ...], on_done: Callable[[AppendOutcome], None]
+    ) -> None:
+        """See `LogBackend`. A loss is passed on, so that nothing overtakes what is in doubt; only
+        where nothing is under way another leader is found first.
+
+        Raises: NotStored; NobodyLeads.
+        """
+        while True:
+            client, handed_over = await self._leader(), False
+            self._under_way += 1
+            try:
+                await client.submit(group, records, self._passing_on(client, on_done))
+                handed_over = True
+            except NotStored as error:
+                if not self.leading.failed(client, error) or self._under_way > 1:
+                    raise
+            finally:
+                self._under_way -= not handed_over
+            if handed_over:
+                return
+            await trio.sleep(RETRY_S)
+
+    def _passing_on(
+        self, client: Client, on_done: Callable[[AppendOutcome], None]
+    ) -> Callable[[AppendOutcome], None]:
+        def passed_on(outcome: AppendOutcome) -> None:
+            self._under_way -= 1
+            if isinstance(outcome, Receipt):
+                self.leading.members.well()
+            else:
+                self.leading.failed(client, outcome)
+            on_done(outcome)
+
+        return passed_on
+
+    async def append(self, group: str, records: tuple[NewRecord, ...]) -> Receipt:
+        """See `Log.append`. What was not stored is sent to the next leader.
+
+        Raises: NobodyLeads, and as that.
+        """
+        while True:
+            client = await self._leader()
+            try:
+                receipt = await client.append(group, records)
+            except (NotStored, OutcomeUnknown) as error:
+                goes_on = self.leading.failed(client, error)
+                if not goes_on or isinstance(error, OutcomeUnknown):
+                    raise
+                await trio.sleep(RETRY_S)
+            else:
+                self.leading.members.well()
+                return receipt
+
+    async def _leader(self) -> Client:
+        try:
+            return await self.leading.client()
+        except OSError as error:
+            raise NobodyLeads(str(error)) from error
+
+    # ---- reading ----
+
+    async def read(self, group: str, start: int, max_bytes: int, fresh: bool) -> Batch:
+        """See `Log.read`."""
+        return await self._ask(lambda client: client.read(group, start, max_bytes, fresh))
+
+    async def wait_acknowledged(self, group: str, above: int) -> Offsets:
+        """Of whichever member is asked now."""
+        return await self._ask(lambda client: client.wait_acknowledged(group, above))
+
+    async def wait_offsets(self, group: str, known: Offsets | None) -> Offsets:
+        """Of whichever member is asked now."""
+        return await self._ask(lambda client: client.wait_offsets(group, known))
+
+    async def _ask(self, call: Callable[[Client], Awaitable[R]]) -> R:
+        try:
+            return await self.reading.ask(call)
+        except OSError as error:
+            raise RequestRefused(api.ERROR_NOT_AVAILABLE, str(error)) from error
+
+
+@asynccontextmanager
+async def open_door(leading: Members, reading: Members) -> AsyncIterator[GroupDoor]:
+    """A group's door; it connects when it is first used, and leaves with the block.
+
+    Args:
+        leading, reading: for appends and for reads: each has its own connection.
+    """
+    failure: Exception | None = None
+    async with trio.open_nursery() as nursery:
+        try:
+            yield GroupDoor(
+                leading=Slot(nursery, leading, leading.leader),
+                reading=Slot(nursery, reading, reading.member),
+            )
+        except Exception as error:  # noqa: BLE001 - raised below, outside the nursery
+            failure = error
+        finally:
+            leading.wait_s = reading.wait_s = 0.0  # what ends now is no loss
+        nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+@asynccontextmanager
+async def connect_group(
+    cluster: ClusterConfig | str,
+    group: str,
+    *,
+    name: str = "client",
+    wait_s: float | None = None,
+    network: Network | None = None,
+    disk: Disk | None = None,
+) -> AsyncIterator[Log]:
+    """The log of a cluster's group, whoever leads it, for the length of an `async with` block.
+
+    Args:
+        cluster: as loaded, or the cluster file's path.
+        name: who this is, for the nodes' events.
+        wait_s: how long each request waits for somebody who leads, or answers; None: `wait_s_of`.
+        network, disk: this machine's; `actors.sim`'s in simulation.
+
+    Returns: a log, of which an `Appender` ends with the leader that it sends to: `Appender.left`
+        says what to give the next one. All else goes on with the next leader by itself.
+
+    Raises (on entry): ConfigError, UnknownName. Nothing is connected before the first request.
+
+    Error handling: an append that was under way when its leader was lost ends with OutcomeUnknown.
+        When nobody is found in time, appends end with NotMaster (`NobodyLeads`), reads with
+        RequestRefused.
+    """
+    config = load(cluster) if isinstance(cluster, str) else cluster
+    if group not in config.groups:
+        raise UnknownName(config.name, "group", group, tuple(config.groups))
+
+    def members() -> Members:
+        return members_of(
+            config, group, leads=False, name=name, wait_s=wait_s, network=network, disk=disk
+        )
+
+    async with open_door(members(), members()) as door:
+        yield Log(door, group)

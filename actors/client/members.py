@@ -1,0 +1,230 @@
+"""Which member of a group a client talks to: found anew after each loss, waited for up to a bound.
+
+Who takes appends is what the members say: each names the master or leader that it knows, and that
+node is asked next. Who was lost is asked last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    nullcontext,
+)
+from functools import partial
+from typing import Final, TypeAlias
+
+import attrs
+import trio
+
+from actors.api.failures import RequestRefused
+from actors.client.connection import CONNECT_TIMEOUT_S, Client
+from actors.client.targets import connect_node, node_order
+from actors.config import ClusterConfig, DLedgerGroup
+from actors.env.protocols import Disk, Network
+from actors.errors import (
+    Closed,
+    LeadershipLost,
+    NodeStopped,
+    NotEnoughReplicas,
+    NotMaster,
+    TriologError,
+)
+from wire import api
+
+RETRY_S: Final = 0.25
+"""Between two rounds over the members, and before a request is sent once more."""
+LOST: Final = (NotMaster, Closed, NodeStopped, LeadershipLost, OSError)
+"""The connection is of no use any more: its node is gone, or does not lead."""
+
+
+class NobodyLeads(NotMaster):
+    """Nobody was found in time. Nothing was written."""
+
+
+ConnectTo: TypeAlias = Callable[[str], AbstractAsyncContextManager[Client]]
+"""Connects to the node of that name."""
+
+
+@attrs.define
+class Members:
+    """The members of one group, for one connection after the other.
+
+    Attributes:
+        nodes: whom to ask, the likeliest first.
+        wait_s: how long somebody is looked for who leads (or, to read from, who answers), counted
+            from the loss of who did. 0: what is lost is lost.
+        note: told of a loss, and of who is found after it.
+        fixed: the one node is the caller's choice, whoever leads.
+    """
+
+    group: str
+    nodes: tuple[str, ...]
+    _connect_to: ConnectTo
+    wait_s: float
+    note: Callable[[str], None] = lambda text: None
+    fixed: bool = False
+    _order: list[str] = attrs.field(
+        default=attrs.Factory(lambda members: list(members.nodes), takes_self=True)
+    )
+    _lost_s: float | None = None
+    _found_once: bool = False
+
+    @classmethod
+    def only(cls, client: Client, group: str) -> Members:
+        """One node over a connection that stands; when it is lost, it is lost."""
+        node = client.identity.node
+        return cls(group, (node,), lambda node: nullcontext(client), wait_s=0.0, fixed=True)
+
+    # ---- finding ----
+
+    @asynccontextmanager
+    async def leader(self) -> AsyncIterator[Client]:
+        """Connect to the node that takes itself for the group's master or leader.
+
+        Raises: OSError: there is none in time; it says who cannot be reached, and whom the others
+            take for it. At once if nobody at all can be reached, unless somebody was before.
+        """
+        async with self._connected(leads=not self.fixed) as client:
+            yield client
+
+    @asynccontextmanager
+    async def member(self) -> AsyncIterator[Client]:
+        """Connect to whichever node answers. Raises: OSError, as `leader`."""
+        async with self._connected(leads=False) as client:
+            yield client
+
+    @asynccontextmanager
+    async def _connected(self, *, leads: bool) -> AsyncIterator[Client]:
+        begun_s, told = trio.current_time(), self._lost_s is not None
+        async with AsyncExitStack() as stack:
+            while True:
+                found = await self._round(stack, leads=leads)
+                if not isinstance(found, _Nobody):
+                    break
+                since_s = begun_s if self._lost_s is None else self._lost_s
+                runs_none = not self._found_once and not found.answers
+                if runs_none or trio.current_time() + RETRY_S > since_s + self.wait_s:
+                    self._lost_s = None  # the next request waits anew
+                    raise found.error(self.group)
+                if not told:
+                    text = f"nobody leads it now; waits for who will, {self.wait_s:g} s"
+                    self.note(f"{self.group}: {text}")
+                    told = True
+                await trio.sleep(RETRY_S)
+            if self._lost_s is not None:
+                self.note(f"{self.group}: goes on with {found.identity.node}")
+            self._found_once = True
+            yield found
+
+    async def _round(self, stack: AsyncExitStack, *, leads: bool) -> Client | _Nobody:
+        """Ask each member once, and next whom one names; the connection is the stack's then."""
+        left, nobody = list(self._order), _Nobody()
+        while left:
+            node = left.pop(0)
+            async with AsyncExitStack() as opened:
+                try:
+                    client = await opened.enter_async_context(self._connect_to(node))
+                    if not leads:
+                        await stack.enter_async_context(opened.pop_all())
+                        return client
+                    with trio.fail_after(CONNECT_TIMEOUT_S):
+                        named = (await client.wait_offsets(self.group, None)).master
+                except (OSError, TriologError, trio.TooSlowError) as error:
+                    nobody.failures.append(str(error) or f"{node} does not answer")
+                    continue
+                if named == node:
+                    await stack.enter_async_context(opened.pop_all())
+                    return client
+                whom = named or "nobody that it knows"
+                nobody.answers.append(f"{node} runs, but {whom} leads {self.group}")
+                left.sort(key=lambda other: other != named)
+        return nobody
+
+    # ---- losing ----
+
+    def heed(self, node: str, failure: BaseException) -> bool:
+        """A request to this node has failed so. Returns: whether the next one should go elsewhere.
+
+        Once somebody was lost, that holds for what the next leader refuses until it is ready, too.
+        """
+        if not self.wait_s or not self._may_pass(failure):
+            return False
+        now_s = trio.current_time()
+        if self._lost_s is None:
+            self._lost_s = now_s
+            self.note(f"{self.group}: {failure}; looks for who takes over, for {self.wait_s:g} s")
+        hint = failure.hint if isinstance(failure, NotMaster) else None
+        self._order.sort(key=lambda other: (other == node, other != hint))
+        if now_s > self._lost_s + self.wait_s:
+            self._lost_s = None
+            return False
+        return True
+
+    def _may_pass(self, failure: BaseException) -> bool:
+        match failure:
+            case NobodyLeads():
+                return False
+            case RequestRefused():
+                return failure.error == api.ERROR_NOT_AVAILABLE
+            case NotEnoughReplicas():
+                return self._lost_s is not None
+            case _:
+                return isinstance(failure, LOST)
+
+    def well(self) -> None:
+        """A request was answered: what is lost later is waited for anew."""
+        self._lost_s = None
+
+
+@attrs.define
+class _Nobody:
+    """What a round found instead."""
+
+    answers: list[str] = attrs.field(factory=list)
+    failures: list[str] = attrs.field(factory=list)
+
+    def error(self, group: str) -> ConnectionError:
+        words = [*self.answers, *self.failures]
+        return ConnectionError("; ".join(words) or f"no node of {group} has an API socket")
+
+
+def wait_s_of(config: ClusterConfig, group: str) -> float:
+    """How long a client waits for somebody who leads, unless it is told.
+
+    Until members answer, and in a DLedger group first until they miss the leader that was.
+    """
+    found = config.groups[group]
+    if not isinstance(found, DLedgerGroup):
+        return config.answer_timeout_s
+    return config.answer_timeout_s + found.heartbeat_interval_s * found.heartbeat_leaks
+
+
+def members_of(
+    config: ClusterConfig,
+    group: str,
+    *,
+    leads: bool,
+    name: str,
+    wait_s: float | None = None,
+    note: Callable[[str], None] = lambda text: None,
+    network: Network | None = None,
+    disk: Disk | None = None,
+) -> Members:
+    """The members of a group in a cluster file.
+
+    Args:
+        leads: it is for who leads; a Java master cannot be asked.
+        wait_s: None: `wait_s_of`.
+
+    Raises: ConfigError: that.
+    """
+    return Members(
+        group=group,
+        nodes=node_order(config, group, master_only=leads),
+        connect_to=partial(connect_node, config, name=name, network=network, disk=disk),
+        wait_s=wait_s_of(config, group) if wait_s is None else wait_s,
+        note=note,
+    )

@@ -1,0 +1,295 @@
+"""A group's log from another machine goes on with whoever leads next. Real nodes, virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+
+import attrs
+import pytest
+import trio
+from test_service_ledger import GROUP, bodies
+from test_service_ledger import cluster_config as three_nodes
+
+from actors.api.failures import RequestRefused
+from actors.client import connect_group, reading
+from actors.client.bench import measure
+from actors.client.group_door import GroupDoor, open_door
+from actors.client.members import Members, NobodyLeads, members_of, wait_s_of
+from actors.config import ClusterConfig
+from actors.errors import NodeStopped, NotStored, OutcomeUnknown, TriologError, UnknownName
+from actors.log import Log
+from actors.sim.cluster import SimCluster
+
+pytest_plugins = ["actors.sim.plugin"]
+HOME = "home"
+"""The client's machine: the cluster's, with no part in a group."""
+MEMBERS = ("n0", "n1", "n2")
+
+
+@pytest.fixture
+def cluster_config() -> ClusterConfig:
+    config: ClusterConfig = three_nodes.__wrapped__()
+    return attrs.evolve(config, nodes={**config.nodes, HOME: "10.0.0.9"})
+
+
+def members(cluster: SimCluster, group: str = GROUP, *, wait_s: float | None = None) -> Members:
+    """As a client on a machine of its own has them."""
+    network = cluster.world.network.open(HOME)
+    return members_of(cluster.config, group, leads=False, name=HOME, wait_s=wait_s, network=network)
+
+
+@asynccontextmanager
+async def opened(
+    cluster: SimCluster, group: str = GROUP, *, wait_s: float | None = None
+) -> AsyncIterator[tuple[GroupDoor, Log]]:
+    one = partial(members, cluster, group, wait_s=wait_s)
+    async with open_door(one(), one()) as door:
+        yield door, Log(door, group)
+
+
+async def test_appends_go_on_with_the_next_leader(cluster: SimCluster) -> None:
+    network = cluster.world.network.open(HOME)
+    async with connect_group(cluster.config, GROUP, network=network) as log:
+        await log.append([b"one"])
+        old = cluster.master_of(GROUP)
+        await cluster.kill(old)
+        await trio.sleep(1)  # the client has seen it
+        await log.append([b"two"])  # nothing was under way: it only takes longer
+        await cluster.start(old)
+        await log.append([b"three"])
+        await cluster.converged(GROUP)
+        await cluster.node(cluster.master_of(GROUP)).transfer_leader(GROUP, old)
+        await log.append([b"four"])
+        await cluster.converged(GROUP)
+        assert await bodies(log) == [b"one", b"two", b"three", b"four"]
+
+
+async def test_what_was_under_way_is_in_doubt_and_never_sent_again(cluster: SimCluster) -> None:
+    async with opened(cluster) as (_, log):
+        await log.append([b"one"])
+        old, held = cluster.master_of(GROUP), list(MEMBERS)
+        for name in held:
+            if name != old:
+                cluster.cut(name)  # no quorum: what is appended now waits
+        failures: list[Exception] = []
+
+        async def append() -> None:
+            try:
+                await log.append([b"two"])
+            except TriologError as error:
+                failures.append(error)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(append)
+            await trio.sleep(1)
+            await cluster.kill(old)
+        assert [type(failure) for failure in failures] == [NodeStopped]
+        for name in held:
+            if name != old:
+                cluster.heal(name)
+        await log.append([b"three"])
+        await cluster.converged(GROUP)
+        found = await bodies(log)
+        assert [record for record in found if record != b"two"] == [b"one", b"three"]
+        assert found.count(b"two") <= 1
+
+
+async def test_what_an_appender_leaves_goes_to_the_next_one(cluster: SimCluster) -> None:
+    """Killed under load: each record is acknowledged, in doubt or given to the next appender."""
+    sent = [b"%d" % number for number in range(200)]
+    doubted: list[bytes] = []
+    waiting = list(sent)
+    appenders = acknowledged = 0
+    async with opened(cluster) as (_, log), trio.open_nursery() as nursery:
+
+        async def kill() -> None:
+            await trio.sleep(0.5)
+            await cluster.kill(cluster.master_of(GROUP))
+
+        nursery.start_soon(kill)
+        while waiting:
+            appender, taken = log.appender(in_flight_bytes=2000), 0
+            try:
+                async with appender:
+                    for record in waiting:
+                        await appender.send(record)
+                        taken += 1
+                        await trio.sleep(0.01)
+            except (NotStored, OutcomeUnknown):
+                pass
+            left = appender.left()
+            assert [waiting[each.number] for each in left] == [each.record for each in left]
+            assert taken == appender.acknowledged_count + len(left)
+            doubted += [bytes(each.record) for each in left if each.in_doubt]  # type: ignore[arg-type]
+            again = [each.record for each in left if not each.in_doubt]
+            waiting = [*again, *waiting[taken:]]  # type: ignore[list-item]
+            acknowledged += appender.acknowledged_count
+            appenders += 1
+        await cluster.converged(GROUP)
+        found = await bodies(log)
+    assert appenders >= 2
+    assert acknowledged == len(sent) - len(doubted)
+    assert [record for record in found if record not in doubted] == [
+        record for record in sent if record not in doubted
+    ]
+    assert len(found) == len(set(found))
+
+
+async def test_a_reader_goes_on_at_its_position(cluster: SimCluster) -> None:
+    sent = [b"%d" % number for number in range(300)]
+    found: list[bytes] = []
+    async with opened(cluster) as (door, log), trio.open_nursery() as nursery:
+
+        async def follow() -> None:
+            async with log.reader(follow=True) as batches:
+                async for batch in batches:
+                    found.extend(record.body for record in batch.records)
+
+        nursery.start_soon(follow)
+        for number, record in enumerate(sent):
+            await log.append([record])
+            if number in (100, 200):
+                victim = door.reading.node
+                await cluster.kill(victim)
+                await trio.sleep(10)
+                await cluster.start(victim)
+        await trio.sleep(30)
+        nursery.cancel_scope.cancel()
+    assert found == sent
+
+
+async def test_tail_goes_on_at_its_position(cluster: SimCluster) -> None:
+    sent = [b"%d" % number for number in range(60)]
+    printed = bytearray()
+
+    async def write(data: bytes) -> None:
+        await trio.lowlevel.checkpoint()
+        printed.extend(data)
+
+    async with opened(cluster) as (door, log), trio.open_nursery() as nursery:
+        await log.append([b"before"])
+        await cluster.converged(GROUP)
+        tail = partial(reading.tail, door, GROUP, write, start=None, json=False)
+        nursery.start_soon(tail)
+        await trio.sleep(1)
+        for number, record in enumerate(sent):
+            if number in (0, 30):  # also before the first record has come
+                await cluster.kill(door.reading.node)
+                await trio.sleep(1)
+            await log.append([record])
+            if number == 10:
+                await cluster.start(*(name for name in MEMBERS if not cluster.runs(name)))
+        await trio.sleep(30)
+        nursery.cancel_scope.cancel()
+    assert bytes(printed) == b"".join(record + b"\n" for record in sent)
+
+
+async def test_read_ends_where_the_lost_member_would_have(cluster: SimCluster) -> None:
+    """The next one is behind: what the first one showed to be there is waited for."""
+    printed = bytearray()
+    behind = "n1"
+    async with opened(cluster) as (door, log):
+        door.reading.members.nodes = ("n0", behind)
+        door.reading.members._order[:] = ["n0", behind]
+        await log.append([b"%d" % number for number in range(10)])
+        await cluster.converged(GROUP)
+        cluster.cut(behind)
+        await log.append([b"%d" % number for number in range(10, 20)])
+        big = [b"x" * 60_000] * 10
+        await log.append(big)
+        with trio.fail_after(30):
+            while (await cluster.offsets("n0", GROUP)).acknowledged < 30:  # noqa: ASYNC110
+                await trio.sleep(0.1)
+
+        async def write(data: bytes) -> None:
+            if not printed:  # after the first answer
+                await cluster.kill("n0")
+                cluster.heal(behind)
+            printed.extend(data)
+
+        await reading.read(door, GROUP, write, start=0, count=None, fresh=False, json=False)
+    lines = bytes(printed).split()
+    assert lines == [b"%d" % number for number in range(20)] + big
+
+
+async def test_nobody_is_waited_for_longer_than_said(cluster: SimCluster) -> None:
+    async with opened(cluster, wait_s=20.0) as (_, log):
+        await log.append([b"one"])
+        await cluster.converged(GROUP)
+        leader = cluster.master_of(GROUP)
+        await cluster.kill(leader)
+        await cluster.kill(next(name for name in MEMBERS if name != leader))
+        await trio.sleep(1)
+        for _ in range(2):  # each request waits anew
+            begun_s = trio.current_time()
+            with pytest.raises(NotStored) as caught:
+                await log.append([b"two"])
+            assert 18.0 <= trio.current_time() - begun_s <= 30.0
+        assert isinstance(caught.value, NobodyLeads)
+        assert f"leads {GROUP}" in str(caught.value)
+        alone = next(name for name in MEMBERS if cluster.runs(name))
+        assert await bodies(log) == [b"one"]
+        await cluster.kill(alone)
+        with pytest.raises(RequestRefused, match="cannot reach"):
+            await bodies(log)
+
+
+async def test_with_no_wait_a_loss_is_the_callers(cluster: SimCluster) -> None:
+    async with opened(cluster, wait_s=0.0) as (_, log):
+        await log.append([b"one"])
+        await cluster.kill(cluster.master_of(GROUP))
+        await trio.sleep(1)
+        for _ in range(2):
+            begun_s = trio.current_time()
+            with pytest.raises(NotStored):
+                await log.append([b"two"])
+            assert trio.current_time() - begun_s < 5.0
+
+
+async def test_a_classic_group_after_a_promotion(cluster: SimCluster) -> None:
+    async with opened(cluster, "orders") as (_, log):
+        await log.append([b"one"])
+        await cluster.node("n1").promote("orders", "n1", False)  # a hand-over: by the hint
+        await log.append([b"two"])
+        await cluster.kill("n1")
+        await trio.sleep(1)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(log.append, [b"three"])
+            await trio.sleep(3)
+            await cluster.node("n0").promote("orders", None, False)
+        await cluster.start("n1")
+        await log.append([b"four"])
+        await cluster.converged("orders")
+        assert await bodies(log) == [b"one", b"two", b"three", b"four"]
+
+
+async def test_bench_goes_on_and_counts(cluster: SimCluster) -> None:
+    of = members(cluster)
+
+    async def kill() -> None:
+        await trio.sleep(1)
+        await cluster.kill(cluster.master_of(GROUP))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(kill)
+        found = await measure(
+            of.leader, GROUP, window=2, size_bytes=10, batch_count=1, seconds=12, members=of
+        )
+    assert not found.ended_early
+    assert found.first_error is not None
+    assert found.outcome_unknown + found.not_stored >= 1
+    assert 11.9 < found.seconds < 15.0
+    log = cluster.log(GROUP)
+    stored = len(await bodies(log))
+    assert found.appends <= stored <= found.appends + found.outcome_unknown + 2  # open at the end
+
+
+async def test_how_long_is_waited(cluster: SimCluster) -> None:
+    config = cluster.config
+    assert wait_s_of(config, "orders") == config.answer_timeout_s == 10.0
+    assert wait_s_of(config, GROUP) == 16.0  # until followers miss their leader, and campaign
+    with pytest.raises(UnknownName):
+        async with connect_group(config, "none"):
+            raise AssertionError("not reached")
