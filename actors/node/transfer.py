@@ -11,6 +11,7 @@ from typing import Any, Final
 from actors.api.failures import RequestRefused
 from actors.dledger.append_messages import GetWatermarks, Watermarks
 from actors.dledger.base_fields import Sender
+from actors.dledger.peer_messages import GetSigns, Signs
 from actors.dledger.rpc_messages import Asked
 from actors.dledger.session_messages import ProveLeader
 from actors.errors import NotMaster
@@ -64,7 +65,9 @@ async def transfer_leader(part: LedgerPart, node: str | None) -> dict[str, Any]:
 
 
 async def _furthest(part: LedgerPart) -> str:
-    """The peer that has most of the log and may lead; of several the first by name."""
+    """The peer that has most of the log and may lead, of those that answer; of several the first by
+    name. What a dead one acknowledged stays acknowledged, so it may seem to have as much.
+    """
     marks = await part.checker.ask(
         Watermarks, lambda reply: GetWatermarks(reply_to=reply), timeout_s=STATUS_TIMEOUT_S
     )
@@ -75,7 +78,11 @@ async def _furthest(part: LedgerPart) -> str:
     if not standing:
         text = f"no other member of {part.group.name} stands for election"
         raise RequestRefused(api.ERROR_BAD_REQUEST, text)
-    return min(standing, key=lambda pair: (-pair[1], pair[0]))[0]
+    said = await part.peers.maintainer.ask(
+        Signs, lambda reply: GetSigns(reply_to=reply), timeout_s=STATUS_TIMEOUT_S
+    )
+    silent = {sign.peer for sign in said.signs if sign.silent}
+    return min(standing, key=lambda pair: (pair[0] in silent, -pair[1], pair[0]))[0]
 
 
 def _refusal(part: LedgerPart, node: str, code: ResponseCode) -> Exception:

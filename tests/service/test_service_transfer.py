@@ -45,6 +45,21 @@ async def test_without_a_name_the_furthest_leads(cluster: SimCluster) -> None:
     await leads(cluster, found["leader"])
 
 
+@pytest.mark.parametrize("first", [True, False])
+async def test_without_a_name_nobody_dead_is_chosen(cluster: SimCluster, first: bool) -> None:
+    """Both others acknowledged all that there is; one of them is gone since."""
+    old = cluster.master_of(GROUP)
+    await cluster.log(GROUP).append([b"one"])
+    await cluster.converged(GROUP)
+    others = [name for name in cluster.names if name != old]
+    dead, alive = others if first else reversed(others)
+    await cluster.kill(dead)
+    await trio.sleep(5)  # a heartbeat had no answer
+    found = await cluster.node(old).transfer_leader(GROUP, None)
+    assert found["leader"] == alive
+    await leads(cluster, alive)
+
+
 async def test_a_follower_names_who_can(cluster: SimCluster) -> None:
     with pytest.raises(NotMaster) as caught:
         await cluster.node(other(cluster)).transfer_leader(GROUP, None)
