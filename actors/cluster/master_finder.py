@@ -2,11 +2,14 @@
 promotion and every election.
 
 Two sources: what the last node said that was no master (its hint), and what the run's links see.
-When neither helps, as for nodes that other machines run, the members are tried in turn.
+When neither helps, as for nodes that other machines run, the members are tried in turn: at once
+where one cannot be reached, and where it knows nobody who leads, for `turns_after_s`. A member that
+hears no other, though we reach it, would name nobody for ever.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 
@@ -32,6 +35,8 @@ class MasterFinder:
         members: the group's nodes that can be asked, in the file's order.
         current: whom to talk to next.
         views: what is known of the nodes now.
+        turns_after_s: how long a member that knows of no leader is asked before the next one is;
+            longer than an election takes.
     """
 
     group: str
@@ -39,6 +44,8 @@ class MasterFinder:
     current: str
     _connect: Callable[[str], AbstractAsyncContextManager[AppendDoor]]
     views: Callable[[], Iterable[NodeView]]
+    turns_after_s: float = math.inf
+    _nobody_s: float | None = None
 
     def connect(self) -> AbstractAsyncContextManager[AppendDoor]:
         """A connection to whoever is taken for the master."""
@@ -62,6 +69,8 @@ class MasterFinder:
 
     def heed(self, failures: Iterable[Exception]) -> None:
         """A connection has ended with these: who is to be tried next?"""
+        failures = tuple(failures)
+        nobody_s, self._nobody_s = self._nobody_s, None
         for failure in failures:
             if isinstance(failure, NotMaster) and failure.hint in self.members:
                 assert failure.hint is not None
@@ -70,6 +79,20 @@ class MasterFinder:
         found = self._newest()
         if found is not None:
             self.current = found[0]
-        elif self.members and any(isinstance(failure, OSError) for failure in failures):
+        elif any(isinstance(failure, OSError) for failure in failures):
+            self._turn()
+        elif self.turns_after_s < math.inf and any(map(_names_nobody, failures)):
+            now_s = trio.current_time()
+            self._nobody_s = now_s if nobody_s is None else nobody_s
+            if now_s - self._nobody_s >= self.turns_after_s:
+                self._nobody_s = None
+                self._turn()
+
+    def _turn(self) -> None:
+        if self.members:
             place = self.members.index(self.current) if self.current in self.members else -1
             self.current = self.members[(place + 1) % len(self.members)]
+
+
+def _names_nobody(failure: Exception) -> bool:
+    return isinstance(failure, NotMaster) and failure.hint is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import shutil
 import sys
@@ -177,7 +178,8 @@ def feeding_of(
     if not groups:
         if arguments.feed is None:
             return None
-        who = "master" if len(config.classic_groups) == len(config.groups) else "master or member"
+        kinds = {isinstance(group, DLedgerGroup) for group in config.groups.values()}
+        who = " or ".join("member" if elects else "master" for elects in sorted(kinds))
         raise ConfigError(
             f"--feed: expected a group's {who} among the nodes that run here, found"
             f" {', '.join(nodes)}"
@@ -294,7 +296,16 @@ class _FeedPlan:
             current=self.first[group.name],
             connect=self.links.connect,
             views=self.links.views,
+            turns_after_s=_election_s(group),
         )
+
+
+def _election_s(group: Group) -> float:
+    """How long an election may take: of two campaigns. Masters are not elected."""
+    if not isinstance(group, DLedgerGroup):
+        return math.inf
+    missed_s = group.heartbeat_interval_s * group.heartbeat_leaks
+    return missed_s + 2 * group.vote_interval_max_s
 
 
 def _takes_empty(group: Group) -> bool:

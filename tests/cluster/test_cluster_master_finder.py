@@ -45,6 +45,31 @@ def test_a_hint_to_a_node_that_cannot_be_asked_is_none() -> None:
     assert heeded(finder(), NotMaster("a slave")) == "n0"
 
 
+async def test_a_member_that_names_nobody_is_left_after_a_while(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    """It may be cut off from the others, who have elected long since."""
+    found = attrs.evolve(finder(), turns_after_s=8.0)
+    nobody = NotMaster("the node is not the group's leader")
+    asked: list[str] = []
+    for _ in range(9):
+        asked.append(heeded(found, nobody))
+        await trio.sleep(2.0)
+    assert asked == ["n0"] * 4 + ["n1"] * 5
+    assert heeded(found, nobody) == "n2"  # n1 was asked as long
+    assert heeded(found, OutcomeUnknown("x")) == "n2"
+    assert heeded(found, NotMaster("a follower", hint="n0")) == "n0"
+
+
+async def test_whoever_answered_in_between_is_asked_as_long_again(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    found, nobody = attrs.evolve(finder(), turns_after_s=8.0), NotMaster("no leader")
+    for failure in (nobody, OutcomeUnknown("it led, and was lost"), nobody):
+        assert heeded(found, failure) == "n0"
+        await trio.sleep(7.0)
+
+
 def test_what_the_links_see_is_followed() -> None:
     new = node("n1", master(promotion=1, part="open"))
     old = node("n0", master())

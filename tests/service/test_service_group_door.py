@@ -22,6 +22,8 @@ from actors.errors import NodeStopped, NotStored, OutcomeUnknown, TriologError, 
 from actors.log import Log
 from actors.sim.cluster import SimCluster
 
+__all__ = ["three_nodes"]
+
 pytest_plugins = ["actors.sim.plugin"]
 HOME = "home"
 """The client's machine: the cluster's, with no part in a group."""
@@ -29,9 +31,8 @@ MEMBERS = ("n0", "n1", "n2")
 
 
 @pytest.fixture
-def cluster_config() -> ClusterConfig:
-    config: ClusterConfig = three_nodes.__wrapped__()
-    return attrs.evolve(config, nodes={**config.nodes, HOME: "10.0.0.9"})
+def cluster_config(three_nodes: ClusterConfig) -> ClusterConfig:
+    return attrs.evolve(three_nodes, nodes={**three_nodes.nodes, HOME: "10.0.0.9"})
 
 
 def members(cluster: SimCluster, group: str = GROUP, *, wait_s: float | None = None) -> Members:
