@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 import pytest
+from audit_events_kit import promise
 from lines_kit import Boot, events_of
 from pyspark.sql import SparkSession
 from stores_kit import (
@@ -193,8 +194,10 @@ def test_logs_that_must_not_differ(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_members_agree_on_what_they_called_committed(spark: SparkSession, tmp_path: Path) -> None:
-    """A deposed leader may keep entries of another term, while it does not call them committed."""
-    for group in ("stale", "committed", "bytes"):
+    """A deposed leader may keep entries of another term, while it does not call them committed. So
+    may who heard of what a loss of power took, or of what upstream's rules replace.
+    """
+    for group in ("stale", "committed", "bytes", "written", "upstream"):
         log = ledger(tmp_path, group)
         other = encode_entry(new_entry(index=29, term=2, pos=log.end - 258, body=bytes(210)))
         if group == "bytes":
@@ -204,7 +207,12 @@ def test_members_agree_on_what_they_called_committed(spark: SparkSession, tmp_pa
         shutil.rmtree(root(tmp_path, "n2", group) / "index")
     boot = Boot("n0")
     two = Boot("n2")
-    for group, last in (("stale", 28), ("committed", 29), ("bytes", 28)):
+    boot.say(0, "written", promise("dledger", durability="written"))
+    boot.say(0, "upstream", promise("dledger", upstream=True))
+    for group, last in (
+        *(("stale", 28), ("committed", 29), ("bytes", 28)),
+        *(("written", 29), ("upstream", 29)),
+    ):
         boot.say(1, f"{group}/entry_pusher", dledger.CommittedRose(session=1, index=29))
         two.say(1, f"{group}/entry_pusher", dledger.CommittedRose(session=1, index=last))
     verdict = judged(spark, REPLICAS_EQUAL, tmp_path, events_of(spark, boot, two))
@@ -212,8 +220,12 @@ def test_members_agree_on_what_they_called_committed(spark: SparkSession, tmp_pa
         "bytes": [(29, "the records differ", list(NODES))],
         "committed": [(29, "committed in two terms", ["n0", "n2"])],
     }
-    assert verdict.checked.rows == 3 * 90
+    assert verdict.checked.rows == 5 * 90
     assert {(each.first, each.last) for each in verdict.checked.logs} == {(0, 29)}
+    assert verdict.note == "; ".join(
+        f"{group}: terms are not compared, as nothing is known to stay committed"
+        for group in ("upstream", "written")
+    )
 
 
 def test_what_cannot_be_compared_is_said(spark: SparkSession, tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ the ends of files are not looked at.
 | where logs begin | old files expire; a slave may begin at its master's newest file |
 | where logs end | what is on its way, or was torn by a kill |
 | from where on a classic log is its own | it left the newest promotion's reigns: `own_from` |
-| entries of two terms at one index, unless both nodes called it committed | a deposed leader's |
+| entries of two terms at one index, unless both nodes called it committed for good | a deposed \
+leader's |
 
 Between a log's first and its last record every place that another log has must be there too.
 """
@@ -27,8 +28,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from actors.pipeline.audits.audit import Evidence, Judged, collect
+from actors.pipeline.audits.commits import told_for_good
 from actors.pipeline.audits.data_stores import GroupStores, groups_in, own_from
-from actors.pipeline.silver import view
 from actors.pipeline.sources.log_source import register
 from actors.pipeline.sources.mistakes import line_of
 from actors.pipeline.verdicts import WITNESSES_MAX, Checked, CheckedLog, Severity, Witness
@@ -48,8 +49,8 @@ def read_logs(spark: SparkSession, group: GroupStores, columns: Sequence[str]) -
 
 
 def committed(events: DataFrame) -> dict[tuple[str, str], int]:
-    """By group and node: the highest index that the node called committed."""
-    found = view(events, "CommittedRose").groupBy("group", "node").agg(fn.max("index"))
+    """By group and node: the highest index that the node called committed for good."""
+    found = told_for_good(events).groupBy("group", "node").agg(fn.max("index"))
     return {(row[0], row[1]): row[2] for row in found.collect()}
 
 
@@ -203,7 +204,8 @@ class ReplicasEqual:
 
     def judge(self, evidence: Evidence) -> Judged:
         groups = groups_in(evidence.data)
-        known = committed(evidence.events) if any(group.is_ledger for group in groups) else {}
+        ledgers = any(group.is_ledger for group in groups)
+        known = committed(evidence.strict.events) if ledgers else {}
         judged = [_judge_group(evidence.spark, group, sure_below(group, known)) for group in groups]
         return (
             joined(judged)
@@ -221,6 +223,8 @@ def _judge_group(spark: SparkSession, group: GroupStores, sure: Mapping[str, int
     if len(group.nodes) < 2:
         notes.append(f"{group.name}: only {group.nodes[0]} has a log: nothing to compare")
         return Judged(findings=0, witnesses=(), checked=Checked(rows=0), note="; ".join(notes))
+    if group.is_ledger and not any(sure.values()):
+        notes.append(f"{group.name}: terms are not compared, as nothing is known to stay committed")
     for node, end in sure.items():
         if not group.is_ledger and end != NOWHERE:
             notes.append(f"{group.name}: from {end} on {node}'s log is its own, not compared")
