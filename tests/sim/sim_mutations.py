@@ -44,8 +44,8 @@ from actors.sim.world import NodeFailed
 
 SCRIPTS = Path(__file__).parents[1] / "scripts" / "mutations"
 SHRINK_TRIES = 8
-RUNS_MAX = 12
-"""Another history may need another schedule to show the same break."""
+RUNS_MAX = 40
+"""Of a script: another history may need another schedule to show the same break."""
 FOLDERS = {"classic": SCRIPTS, "dledger": SCRIPTS / "dledger"}
 OF_MODE = {"classic": MUTATIONS, "dledger": LEDGER_MUTATIONS}
 SCRIPTED = {path.stem for path in FOLDERS["dledger"].glob("*.toml")}

@@ -13,7 +13,7 @@ import attrs
 import pytest
 import trio
 from broken_code import MUTATIONS, Mutation
-from sim_mutations import BY_SCRIPT, SCRIPTS, Found, hunt, main, objects
+from sim_mutations import BY_SCRIPT, RUNS_MAX, SCRIPTS, Found, hunt, main, objects
 
 from actors.config.guarantees import guarantee_of
 from actors.sim.disk import DiskOptions
@@ -26,7 +26,6 @@ from actors.sim.script_file import dump_plan, load_plan
 from actors.sim.simulation import GROUP, draw_plan
 from actors.sim.workload import WorkloadOptions
 
-SEEDS_MAX = 12
 NAMES = [mutation.__name__ for mutation in MUTATIONS]
 
 SHORT_SCRIPT = (
@@ -90,12 +89,12 @@ def unbroken(text: str) -> tuple[Violation, ...]:
 def test_a_broken_variant_is_caught(mutation: Mutation) -> None:
     path = SCRIPTS / f"{mutation.__name__}.toml"
     plan, checker = load_plan(path.read_text(encoding="utf-8"))
-    for number in range(SEEDS_MAX):
+    for number in range(RUNS_MAX):
         each = attrs.evolve(plan, seed=plan.seed + "+" * number)
         if objects(checker, mutation, each):
             assert unbroken(dump_plan(each, expect="", comment="")) == ()
             return
-    pytest.fail(f"{checker} says nothing about {mutation.__name__} in {SEEDS_MAX} runs")
+    pytest.fail(f"{checker} says nothing about {mutation.__name__} in {RUNS_MAX} runs")
 
 
 def test_every_script_belongs_to_a_mutation() -> None:
