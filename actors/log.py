@@ -13,7 +13,7 @@ from typing import Final, Protocol, TypeAlias
 import trio
 
 from actors.errors import Closed, NotStored, OutcomeUnknown, TriologError
-from actors.log_types import Batch, Left, Message, NewRecord, Offsets, Receipt
+from actors.log_types import Batch, Chain, Left, Message, NewRecord, Offsets, Receipt
 
 AppendOutcome: TypeAlias = Receipt | Exception
 """A receipt, or the error of `actors.errors` that `append` would have raised."""
@@ -31,12 +31,22 @@ _RECORDS: Final = (bytes, Message)
 _NO_BATCHES: Final = (bytes, bytearray, str, Message)
 
 
-class LogBackend(Protocol):
-    """What `Log` needs. `actors.api.handle.NodeHandle` has all of it."""
+class TakesAppends(Protocol):
+    """What takes batches without waiting for their answers."""
 
     async def submit(
-        self, group: str, records: tuple[NewRecord, ...], on_done: Callable[[AppendOutcome], None]
-    ) -> None: ...
+        self,
+        group: str,
+        records: tuple[NewRecord, ...],
+        on_done: Callable[[AppendOutcome], None],
+        chain: Chain | None = None,
+    ) -> None:
+        """Hand over one batch; what was never handed over is raised, the rest reaches `on_done`."""
+
+
+class LogBackend(TakesAppends, Protocol):
+    """What `Log` needs. `actors.api.handle.NodeHandle` has all of it."""
+
     async def append(self, group: str, records: tuple[NewRecord, ...]) -> Receipt: ...
     async def read(self, group: str, start: int, max_bytes: int, fresh: bool) -> Batch: ...
     async def wait_acknowledged(self, group: str, above: int) -> Offsets: ...
@@ -121,9 +131,9 @@ class Appender:
     """Pipelined appends: records are collected while earlier batches are under way.
 
     `send` waits only for room. `flush` returns when everything sent before it is acknowledged.
-    After a failure nothing more is sent, and `send` and `flush` raise it. Leaving the block
-    flushes; leaving it by an exception does not wait: what was in flight has an unknown outcome.
-    `left` then says what to give another appender.
+    After a failure nothing more is sent, nothing that is on its way is stored behind it, and `send`
+    and `flush` raise it. Leaving the block flushes; leaving it by an exception does not wait: what
+    was in flight has an unknown outcome. `left` then says what to give another appender.
 
     Attributes:
         last_receipt: the newest receipt, None before the first.
@@ -147,6 +157,7 @@ class Appender:
         self._in_doubt: dict[int, tuple[NewRecord, ...]] = {}
         self._next_number = 0
         self._failures: list[Exception] = []
+        self._chain = Chain()
         self._closed = False
         self._work = trio.Event()
         self._progress = trio.Event()
@@ -249,7 +260,7 @@ class Appender:
             self._stir()
             answered = self._answered(number, size)
             try:
-                await self._backend.submit(self._group, batch, answered)
+                await self._backend.submit(self._group, batch, answered, self._chain)
             except (NotStored, OutcomeUnknown) as error:
                 answered(error)
 
@@ -266,6 +277,7 @@ class Appender:
                 )
                 (self._refused if known else self._in_doubt)[number] = batch
                 self._failures.append(outcome)
+                self._chain.broken = True
             self._stir()
 
         return on_done

@@ -7,6 +7,7 @@ of entries for a DLedger group.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
@@ -313,3 +314,23 @@ class GroupState:
     unanswered: int
     claimed: int = 0
     forgot: str = ""
+
+
+BEHIND_FAILED = "an append before it has failed"
+
+
+@attrs.define(eq=False)
+class Chain:
+    """Appends that were handed over without waiting for one another, and are to keep their order.
+
+    Once one of them was not stored, or may not have been, those behind it that still wait are
+    refused. Else a member that leads again a moment later could store them, before their sender has
+    heard of the failure; and what is sent again then would come behind them.
+
+    Attributes:
+        number: of this chain in its process, from 1.
+        broken: one of them has failed. Set by whoever takes the outcomes.
+    """
+
+    number: int = attrs.field(factory=itertools.count(1).__next__, init=False)
+    broken: bool = False

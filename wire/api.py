@@ -28,7 +28,7 @@ Requests, and what answers each (`failed` is possible for all):
 | Frame | Fields beside `id` | Answer |
 |---|---|---|
 | hello | version, name | welcome: the first frame of every connection, and only the first |
-| append | group, records | appended; one connection's appends keep their order in the log |
+| append | group, records, chain | appended; in order, none behind a failed one of its chain |
 | read | group, start, max_bytes, fresh | batch |
 | tail | group, start (null: the end), max_bytes, credit_bytes | batch, many; each costs credit |
 | grant | credit (more bytes or lines that may be sent); `id` of the subscription | none |
@@ -78,9 +78,7 @@ PROTOCOL_VERSION = 2
 VERSION_MIN = 1
 
 FRAME_BYTES_MAX = 6 << 20
-"""Either direction. Upstream's largest message body is 4 MiB; in JSON, as Base64, that is 5.6
-MiB.
-"""
+"""Either direction. Upstream's largest message body is 4 MiB: 5.6 MiB as Base64, in JSON."""
 BODY_BYTES_MAX = 4 << 20
 """A record with such a body fits into a frame in either encoding; a larger one may not."""
 RECORDS_PER_APPEND_MAX = 16_384
@@ -145,12 +143,13 @@ class Hello(Frame, frozen=True, kw_only=True, tag="hello"):
     name: Name
 
 
-class Append(Frame, frozen=True, kw_only=True, tag="append"):
+class Append(Frame, frozen=True, kw_only=True, tag="append", omit_defaults=True):
     id: Id
     group: Name
     records: Annotated[
         tuple[bytes | NewMessage, ...], Meta(min_length=1, max_length=RECORDS_PER_APPEND_MAX)
     ]
+    chain: Id = 0
 
 
 class Read(Frame, frozen=True, kw_only=True, tag="read"):

@@ -20,6 +20,7 @@ import trio
 from actors.api import answers, convert, failures, frame_socket, subscription
 from actors.api.answers import Slow
 from actors.api.budget import Answering, Budget, Reading
+from actors.api.chains import Chains
 from actors.api.failures import RequestRefused
 from actors.api.frame_socket import FrameSocket, SocketClosed
 from actors.api.handle import AppendOutcome, NodeHandle
@@ -113,6 +114,7 @@ class Connection(Actor[_Inbox]):
     _reason: str = ""
     _requests: int = 0
     _in_flight: InFlight = attrs.field(init=False)
+    _chains: Chains = attrs.field(factory=Chains, init=False)
     _running: dict[int, _Running] = attrs.field(factory=dict)
     _outbox: Outbox = attrs.field(init=False)
     _filled: bool = False  # the actor has been told that something waits there
@@ -256,17 +258,24 @@ class Connection(Actor[_Inbox]):
     async def _append(self, request: api.Append) -> None:
         """Waits while the group's store has no room: later requests of this client wait too."""
 
+        chain = self._chains.get(request.chain)
+
+        def failed(error: Exception) -> None:
+            if chain is not None:
+                chain.broken = True
+            self._append_failed(request.id, error)
+
         def on_done(outcome: AppendOutcome) -> None:
             if isinstance(outcome, Receipt):
                 self._answered(request.id, convert.from_receipt(request.id, outcome))
             else:
-                self._append_failed(request.id, outcome)
+                failed(outcome)
 
         try:
             records = convert.to_new_records(request.records)
-            await self._handle.submit(request.group, records, on_done)
+            await self._handle.submit(request.group, records, on_done, chain)
         except Exception as error:  # noqa: BLE001 - told to the client, and logged if not ours
-            self._append_failed(request.id, error)
+            failed(error)
 
     def _append_failed(self, request: int, error: Exception) -> None:
         failures.log_if_not_ours(request, self._client, error)

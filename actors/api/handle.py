@@ -12,7 +12,7 @@ import attrs
 from actors.events.sink import EventLines, EventSubscription
 from actors.ha.role_board import RoleBoard
 from actors.log import AppendOutcome
-from actors.log_types import Batch, Claim, GroupState, NewRecord, Offsets, Receipt
+from actors.log_types import Batch, Chain, Claim, GroupState, NewRecord, Offsets, Receipt
 
 __all__ = ["AppendOutcome", "EventLines", "EventSubscription", "NodeHandle", "NodeIdentity"]
 
@@ -38,13 +38,17 @@ class NodeHandle(Protocol):
     def identity(self) -> NodeIdentity: ...
 
     async def submit(
-        self, group: str, records: tuple[NewRecord, ...], on_done: Callable[[AppendOutcome], None]
+        self,
+        group: str,
+        records: tuple[NewRecord, ...],
+        on_done: Callable[[AppendOutcome], None],
+        chain: Chain | None = None,
     ) -> None:
         """Hand over one batch; return when the group's store has room for it (back-pressure).
 
-        Batches enter the log in the order of the calls of one task. What was never handed over is
-        raised here; everything later reaches `on_done`, exactly once, from any task. `on_done`
-        neither raises nor yields.
+        Batches enter the log in the order of the calls of one task; none enters it behind one of
+        its `chain` that failed. What was never handed over is raised here; everything later reaches
+        `on_done`, exactly once, from any task. `on_done` neither raises nor yields.
         """
 
     async def append(self, group: str, records: tuple[NewRecord, ...]) -> Receipt:

@@ -29,7 +29,7 @@ from actors.env.protocols import Address, Network, Stream
 from actors.env.tcp import TcpNetwork
 from actors.errors import TooLarge, TriologError, UnknownName
 from actors.log import READ_BYTES_DEFAULT, Log
-from actors.log_types import Batch, NewRecord, Offsets, Receipt
+from actors.log_types import Batch, Chain, NewRecord, Offsets, Receipt
 from wire import api
 from wire.errors import RemoteProtocolError
 
@@ -77,12 +77,17 @@ class Client:
     # Appending.
 
     async def submit(
-        self, group: str, records: tuple[NewRecord, ...], on_done: Callable[[AppendOutcome], None]
+        self,
+        group: str,
+        records: tuple[NewRecord, ...],
+        on_done: Callable[[AppendOutcome], None],
+        chain: Chain | None = None,
     ) -> None:
         """Hand over one batch; return when the connection has room for it.
 
-        Batches of one task enter the log in the order of its calls. Later errors reach `on_done`,
-        exactly once.
+        Batches of one task enter the log in the order of its calls; none enters it behind one of
+        its `chain` that failed, if that is among its newest ones (`actors.api.chains`).
+        Later errors reach `on_done`, exactly once.
 
         Raises: Closed, TooLarge, RequestRefused: nothing was sent.
         """
@@ -91,7 +96,7 @@ class Client:
             on_done(answer if isinstance(answer, TriologError) else convert.to_receipt(answer))
 
         def make(number: int) -> bytes:
-            return self._append_frame(number, group, records)
+            return self._append_frame(number, group, records, chain.number if chain else 0)
 
         await self.requests.begin(make, api.Appended, settle, in_doubt=True)
 
@@ -99,15 +104,18 @@ class Client:
         """Append one batch and wait for its receipt. Raises: NotStored, OutcomeUnknown."""
 
         def make(number: int) -> bytes:
-            return self._append_frame(number, group, records)
+            return self._append_frame(number, group, records, 0)
 
         return convert.to_receipt(await self.requests.answered(make, api.Appended, in_doubt=True))
 
-    def _append_frame(self, number: int, group: str, records: tuple[NewRecord, ...]) -> bytes:
+    def _append_frame(
+        self, number: int, group: str, records: tuple[NewRecord, ...], chain: int
+    ) -> bytes:
         most = self._limits.records_per_append_max
         if len(records) > most:
             raise TooLarge(f"a batch of {len(records)} records is above the node's limit, {most}")
-        frame = api.Append(id=number, group=group, records=convert.from_new_records(records))
+        appended = convert.from_new_records(records)
+        frame = api.Append(id=number, group=group, records=appended, chain=chain)
         plain = all(type(record) is bytes for record in records)
         if plain and records and group in self.identity.groups:
             return encoded(frame)  # nothing in it can be out of range

@@ -26,7 +26,7 @@ from actors.config import ClusterConfig, load
 from actors.env.protocols import Disk, Network
 from actors.errors import NotStored, OutcomeUnknown, TriologError, UnknownName
 from actors.log import AppendOutcome, Log
-from actors.log_types import Batch, NewRecord, Offsets, Receipt
+from actors.log_types import Batch, Chain, NewRecord, Offsets, Receipt
 from wire import api
 
 R = TypeVar("R")
@@ -110,7 +110,11 @@ class GroupDoor:
     # ---- appending ----
 
     async def submit(
-        self, group: str, records: tuple[NewRecord, ...], on_done: Callable[[AppendOutcome], None]
+        self,
+        group: str,
+        records: tuple[NewRecord, ...],
+        on_done: Callable[[AppendOutcome], None],
+        chain: Chain | None = None,
     ) -> None:
         """See `LogBackend`. A loss is passed on, so that nothing overtakes what is in doubt; only
         where nothing is under way another leader is found first.
@@ -121,7 +125,7 @@ class GroupDoor:
             client, handed_over = await self._leader(), False
             self._under_way += 1
             try:
-                await client.submit(group, records, self._passing_on(client, on_done))
+                await client.submit(group, records, self._passing_on(client, on_done), chain)
                 handed_over = True
             except NotStored as error:
                 if not self.leading.failed(client, error) or self._under_way > 1:

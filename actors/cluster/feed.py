@@ -46,8 +46,9 @@ from actors.log import (
     IN_FLIGHT_BYTES_DEFAULT,
     RECORD_COST_BYTES,
     AppendOutcome,
+    TakesAppends,
 )
-from actors.log_types import NewRecord, Receipt
+from actors.log_types import Chain, Receipt
 
 IN_FLIGHT_BYTES_MAX = IN_FLIGHT_BYTES_DEFAULT
 TICK_S = 0.05
@@ -64,13 +65,8 @@ RETRIED = (OSError, NotStored, OutcomeUnknown, trio.BrokenResourceError)
 """What another connection, a moment later, may not meet."""
 
 
-class AppendDoor(Protocol):
+class AppendDoor(TakesAppends, Protocol):
     """What the feed needs of a client."""
-
-    async def submit(
-        self, group: str, records: tuple[NewRecord, ...], on_done: Callable[[AppendOutcome], None]
-    ) -> None:
-        """Hand over one batch; what was never handed over is raised, the rest reaches `on_done`."""
 
     async def status(self) -> dict[str, Any]: ...
 
@@ -122,6 +118,7 @@ class Feed:
     _pauses: int = 0
     _pending: deque[bytes] = attrs.field(factory=deque)
     _failures: list[Exception] = attrs.field(factory=list)
+    _chain: Chain = attrs.field(factory=Chain)
     _changed: trio.Event = attrs.field(factory=trio.Event)
     _pause: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     _stopping: bool = False
@@ -196,7 +193,7 @@ class Feed:
 
     async def _use_one_connection(self) -> None:
         """Feed until something fails, and see every append of this connection answered."""
-        self._failures = []
+        self._failures, self._chain = [], Chain()
         try:
             async with self._connect() as door, trio.open_nursery() as nursery:
                 self._reign = (await self._master(door)).reign
@@ -352,7 +349,7 @@ class Feed:
         self._in_flight_bytes += batch.size_bytes
         self._sent_to_line = max(self._sent_to_line, batch.line + len(batch.records))
         try:
-            await door.submit(self.group, batch.records, partial(self._answer, batch))
+            await door.submit(self.group, batch.records, partial(self._answer, batch), self._chain)
         except (NotStored, OutcomeUnknown) as error:
             self._answer(batch, error)
 
@@ -381,6 +378,7 @@ class Feed:
         self._receipts.append((batch.line, receipt, digest(batch.records)))
 
     def _send_again(self, batch: _Batch, outcome: Exception) -> None:
+        self._chain.broken = True
         if isinstance(outcome, OutcomeUnknown):
             self._in_doubt = True
             self._unknown_count += len(batch.records)

@@ -11,8 +11,11 @@ from typing import Final, TypeAlias
 import attrs
 
 from actors.dledger import outcomes
+from actors.dledger.append_messages import Append
 from actors.dledger.append_waits import AppendWait, RPCAnswer, RPCAnswers
 from actors.dledger.rpc_messages import Asked
+from actors.errors import NotStored
+from actors.log_types import BEHIND_FAILED
 from wire.dledger_entry import ENTRY_HEAD_BYTES
 from wire.dledger_rpc import AppendEntryRequest
 
@@ -42,6 +45,13 @@ class AppendGroup:
     def count(self) -> int:
         """What it counts among the appends at the store."""
         return sum([wait.appends for wait in self.waits]) or 1
+
+
+def in_process(append: Append) -> Taken:
+    """One caller's."""
+    count = len(append.bodies)
+    wait = AppendWait(append.reply_to, count, append.deadline_s, chain=append.chain)
+    return wait, append.bodies
 
 
 def over_the_wire(asked: Asked, *, term: int, leader: str, deadline_s: float) -> list[Taken]:
@@ -87,7 +97,9 @@ def groups(
     size = 0
     for wait, own in taken:
         largest = max(map(len, own))
-        if room <= 0:
+        if wait.chain is not None and wait.chain.broken:
+            wait.answer_to.fail(NotStored(BEHIND_FAILED))
+        elif room <= 0:
             wait.answer_to.fail(outcomes.pending_full("too many appends wait for a quorum"))
         elif bytes_left <= 0:
             wait.answer_to.fail(outcomes.pending_full("too many bytes wait for the store"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from actors.dledger.core.member_state import LedgerEnd
+from actors.log_types import Chain
 from actors.runtime import ReplyTo
 
 
@@ -38,11 +39,13 @@ class Append:
     Attributes:
         bodies: at least one; one may be empty.
         deadline_s: of Trio's time; what is committed is answered, however late.
+        chain: it is refused (NotStored) once an earlier one of it has failed.
     """
 
     bodies: tuple[bytes, ...]
     deadline_s: float
     reply_to: ReplyTo[Committed]
+    chain: Chain | None = None
 
 
 def size_of(message: object) -> int:

@@ -8,6 +8,7 @@ import attrs
 
 from actors.dledger import outcomes
 from actors.dledger.append_messages import Committed
+from actors.log_types import Chain
 from actors.runtime import ReplyTo
 from wire.dledger_codes import ResponseCode
 from wire.dledger_rpc import AppendEntryRequest, AppendEntryResponse, Response
@@ -155,12 +156,14 @@ class AppendWait:
         appends: that it stands for, made by as many requests.
         first, last: their indexes once the store has said them, -1 before.
         positions: of each, in bytes.
+        chain: see `Append`.
     """
 
     answer_to: AnswerTo
     count: int
     deadline_s: float
     appends: int = 1
+    chain: Chain | None = None
     first: int = -1
     last: int = -1
     positions: tuple[int, ...] = ()

@@ -18,8 +18,8 @@ from typing import Any, Final, TypeAlias, assert_never
 
 import attrs
 
-from actors.dledger import append_messages, outcomes
-from actors.dledger.append_groups import AppendGroup, Taken, groups, over_the_wire, together
+from actors.dledger import append_groups, append_messages, outcomes
+from actors.dledger.append_groups import AppendGroup, Taken
 from actors.dledger.append_messages import Append as Append
 from actors.dledger.append_messages import Applied as Applied
 from actors.dledger.append_messages import Followed as Followed
@@ -168,8 +168,7 @@ class QuorumAckChecker(Actor[_Inbox]):
         for message in messages:
             match message:
                 case Append():
-                    wait = AppendWait(message.reply_to, len(message.bodies), message.deadline_s)
-                    taken.append((wait, message.bodies))
+                    taken.append(append_groups.in_process(message))
                 case Asked() | AskedAppends():
                     taken += self._asked(message)
                 case _:
@@ -288,11 +287,13 @@ class QuorumAckChecker(Actor[_Inbox]):
     # ---- appends ----
 
     def _asked(self, asked: Asked | AskedAppends) -> list[Taken]:
-        deadline_s = self.ctx.now_s() + self.quorum.settings.wait_s
+        until_s = self.ctx.now_s() + self.quorum.settings.wait_s
+        term, leader = self._term, self._leader
         if isinstance(asked, Asked):
-            return over_the_wire(asked, term=self._term, leader=self._leader, deadline_s=deadline_s)
-        answers = RPCAnswers(asked.requests, asked.reply_to, self._term, self._leader)
-        return together(answers, deadline_s=deadline_s, body_bytes_max=self.body_bytes_max)
+            return append_groups.over_the_wire(asked, term=term, leader=leader, deadline_s=until_s)
+        answers = RPCAnswers(asked.requests, asked.reply_to, term, leader)
+        most = self.body_bytes_max
+        return append_groups.together(answers, deadline_s=until_s, body_bytes_max=most)
 
     def _append_all(self, taken: list[Taken]) -> None:
         quorum = self.quorum
@@ -301,7 +302,7 @@ class QuorumAckChecker(Actor[_Inbox]):
                 held = outcomes.transferring() if quorum.leading else None
                 wait.answer_to.fail(held or outcomes.not_leader(self._leader))
             return
-        for group in groups(
+        for group in append_groups.groups(
             taken,
             room=quorum.settings.waiting_max + 1 - quorum.open_count - self._at_store,
             bytes_left=self.pending_bytes - self._at_store_bytes,

@@ -14,12 +14,12 @@ from actors.api.member_session import LOST, ask_acknowledged
 from actors.api.server import master_door
 from actors.config import ClassicGroup, ClusterConfig
 from actors.env import Network
-from actors.errors import Closed, NotEnoughReplicas, NotMaster
+from actors.errors import Closed, NotEnoughReplicas, NotMaster, NotStored
 from actors.ha import connection_state, role_messages
 from actors.ha.core.role_effects import Fence, Role, RoleState, RoleView
 from actors.ha.core.states import HAConnectionState
 from actors.ha.role_board import RoleBoard
-from actors.log_types import Batch, NewRecord, Offsets, Receipt
+from actors.log_types import BEHIND_FAILED, Batch, Chain, NewRecord, Offsets, Receipt
 from actors.node.append import AppendReply
 from actors.node.part import STATE_LOOK_S, STATUS_TIMEOUT_S, GroupCounts, asked
 from actors.node.status import group_status
@@ -126,13 +126,18 @@ class ClassicPart:
     # ---- appending ----
 
     async def submit(
-        self, records: tuple[NewRecord, ...], on_done: Callable[[AppendOutcome], None]
+        self,
+        records: tuple[NewRecord, ...],
+        on_done: Callable[[AppendOutcome], None],
+        chain: Chain | None = None,
     ) -> None:
         """See `NodeHandle.submit`."""
+        if chain is not None and chain.broken:
+            raise NotStored(BEHIND_FAILED)  # at once: each of many would wait in vain
         if not self.board.is_open or self._stopping or not self.store.alive:
             await self._wait_appendable()
         reply = ClassicReply(self.counts, self.store, len(records), self.node, on_done)
-        await reply.handed_over(self._tell_append(records, reply))
+        await reply.handed_over(self._tell_append(records, reply, chain))
 
     async def append(self, records: tuple[NewRecord, ...]) -> Receipt:
         """See `NodeHandle.append`."""
@@ -182,10 +187,13 @@ class ClassicPart:
         reason = board.view.reason or "has not opened it yet"
         raise NotEnoughReplicas(f"{self.node} takes no appends of {name}: {reason}")
 
-    async def _tell_append(self, records: tuple[NewRecord, ...], reply: ClassicReply) -> None:
+    async def _tell_append(
+        self, records: tuple[NewRecord, ...], reply: ClassicReply, chain: Chain | None = None
+    ) -> None:
         self.counts.appended += len(records)
         deadline_s = trio.current_time() + self.group.slave_timeout_s
-        await self.store.tell(store.Append(records=records, deadline_s=deadline_s, reply_to=reply))
+        append = store.Append(records=records, deadline_s=deadline_s, reply_to=reply, chain=chain)
+        await self.store.tell(append)
 
     # ---- reading ----
 

@@ -27,8 +27,17 @@ from actors.dledger.leader_board import LeaderBoard
 from actors.dledger.rpc_messages import Asked
 from actors.dledger.session_messages import LeaderProven, ProveLeader
 from actors.env import Network
-from actors.errors import Closed, NotMaster
-from actors.log_types import Batch, Message, NewRecord, Offsets, Receipt, Record
+from actors.errors import Closed, NotMaster, NotStored
+from actors.log_types import (
+    BEHIND_FAILED,
+    Batch,
+    Chain,
+    Message,
+    NewRecord,
+    Offsets,
+    Receipt,
+    Record,
+)
 from actors.node.append import AppendReply
 from actors.node.ledger_peers import LedgerPeers
 from actors.node.part import GroupCounts, asked
@@ -117,14 +126,19 @@ class LedgerPart:
     # ---- appending ----
 
     async def submit(
-        self, records: tuple[NewRecord, ...], on_done: Callable[[AppendOutcome], None]
+        self,
+        records: tuple[NewRecord, ...],
+        on_done: Callable[[AppendOutcome], None],
+        chain: Chain | None = None,
     ) -> None:
         """See `NodeHandle.submit`."""
         bodies = self._bodies(records)
+        if chain is not None and chain.broken:
+            raise NotStored(BEHIND_FAILED)  # at once: each of many would wait in vain
         if not self.board.is_open or self._stopping:
             await self._wait_leading()
         reply = self._reply(len(bodies), on_done)
-        await reply.handed_over(self._tell_append(bodies, reply))
+        await reply.handed_over(self._tell_append(bodies, reply, chain))
 
     async def append(self, records: tuple[NewRecord, ...]) -> Receipt:
         """See `NodeHandle.append`."""
@@ -183,10 +197,13 @@ class LedgerPart:
         if not board.is_open:
             raise NotMaster(f"{name} has no leader that {self.node} knows")
 
-    async def _tell_append(self, bodies: tuple[bytes, ...], reply: LedgerReply) -> None:
+    async def _tell_append(
+        self, bodies: tuple[bytes, ...], reply: LedgerReply, chain: Chain | None = None
+    ) -> None:
         self.counts.appended += len(bodies)
         deadline_s = trio.current_time() + self.group.append_timeout_s
-        await self.checker.tell(Append(bodies=bodies, deadline_s=deadline_s, reply_to=reply))
+        append = Append(bodies=bodies, deadline_s=deadline_s, reply_to=reply, chain=chain)
+        await self.checker.tell(append)
 
     # ---- reading ----
 

@@ -20,7 +20,7 @@ from actors.errors import UnknownName
 from actors.events.sink import EventSink
 from actors.ha.role_parts import RoleParts
 from actors.log import Log
-from actors.log_types import Batch, NewRecord, Offsets, Receipt
+from actors.log_types import Batch, Chain, NewRecord, Offsets, Receipt
 from actors.node.classic import ClassicPart
 from actors.node.ledger import LedgerPart
 from actors.node.roles import NodeRoles
@@ -94,10 +94,14 @@ class Node(NodeRoles):
     # ---- appending ----
 
     async def submit(
-        self, group: str, records: tuple[NewRecord, ...], on_done: Callable[[AppendOutcome], None]
+        self,
+        group: str,
+        records: tuple[NewRecord, ...],
+        on_done: Callable[[AppendOutcome], None],
+        chain: Chain | None = None,
     ) -> None:
         """See `NodeHandle.submit`."""
-        await self._part(group).submit(records, on_done)
+        await self._part(group).submit(records, on_done, chain)
 
     async def append(self, group: str, records: tuple[NewRecord, ...]) -> Receipt:
         """See `Log.append`."""

@@ -10,7 +10,7 @@ import trio
 
 from actors.api.handle import AppendOutcome
 from actors.errors import Closed
-from actors.log_types import Batch, NewRecord, Offsets, Receipt
+from actors.log_types import Batch, Chain, NewRecord, Offsets, Receipt
 from actors.runtime import ActorError, ActorRef, ReplyTo
 
 M = TypeVar("M")
@@ -45,7 +45,10 @@ class Part(Protocol):
         """Whether appends are taken here."""
 
     async def submit(
-        self, records: tuple[NewRecord, ...], on_done: Callable[[AppendOutcome], None]
+        self,
+        records: tuple[NewRecord, ...],
+        on_done: Callable[[AppendOutcome], None],
+        chain: Chain | None = None,
     ) -> None: ...
     async def append(self, records: tuple[NewRecord, ...]) -> Receipt: ...
     async def read(self, start: int, max_bytes: int, fresh: bool) -> Batch: ...

@@ -23,7 +23,7 @@ from actors.errors import Closed, NodeStopped, TriologError, UnknownName
 from actors.events import dledger as ledgers
 from actors.events import roles
 from actors.log import AppendOutcome, Log
-from actors.log_types import Batch, NewRecord, Offsets, Receipt
+from actors.log_types import Batch, Chain, NewRecord, Offsets, Receipt
 from actors.node.node import Node
 from actors.service import open_node
 from actors.sim.expired_files import ExpiredFiles
@@ -228,11 +228,15 @@ class NodeBackend:
         return await self._heard(group, lambda node: node.append(group, records))
 
     async def submit(
-        self, group: str, records: tuple[NewRecord, ...], on_done: Callable[[AppendOutcome], None]
+        self,
+        group: str,
+        records: tuple[NewRecord, ...],
+        on_done: Callable[[AppendOutcome], None],
+        chain: Chain | None = None,
     ) -> None:
         process = self._process(group)
         await process.node.submit(
-            group, records, lambda outcome: on_done(process.death() or outcome)
+            group, records, lambda outcome: on_done(process.death() or outcome), chain
         )
 
     async def read(self, group: str, start: int, max_bytes: int, fresh: bool) -> Batch:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import attrs
 
 from actors.errors import LogFull, NodeStopped, NotStored, Overloaded
+from actors.log_types import BEHIND_FAILED
 from actors.runtime import ActorRef
 from actors.storage.append_batch import AppendBatch, AppendEncoder
 from actors.storage.commit_log import CommitLog, NoRoom
@@ -94,6 +95,8 @@ class GroupCommit:
                 break
             taken += 1
             error = refusal() if is_closed else None
+            if append.chain is not None and append.chain.broken:
+                error = NotStored(BEHIND_FAILED)
             if error is None and append.deadline_s <= now_s:
                 error = Overloaded("the append waited for its turn until its deadline")
             if error is None:

@@ -9,7 +9,7 @@ import attrs
 from actors.config import ClassicGroup
 from actors.env.protocols import Held
 from actors.errors import NotEnoughReplicas, NotMaster, NotStored
-from actors.log_types import NewRecord, Promotion
+from actors.log_types import Chain, NewRecord, Promotion
 from actors.runtime import ActorRef, ReplyTo
 from actors.storage.syncer import SyncDone
 
@@ -31,12 +31,13 @@ class Append:
 
     Answered with Appended, or with an error: NotMaster, NotEnoughReplicas, LogFull, TooLarge,
     Overloaded if `deadline_s` has passed (nothing was written); NodeStopped, ReplicationTimeout
-    (outcome unknown).
+    (outcome unknown); NotStored if an earlier one of its `chain` has failed.
     """
 
     records: tuple[NewRecord, ...]
     deadline_s: float
     reply_to: ReplyTo[Appended]
+    chain: Chain | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -18,13 +18,16 @@ from actors.api.handle import AppendOutcome, NodeIdentity
 from actors.api.limits import ApiLimits
 from actors.api.server import api_spec
 from actors.env.protocols import Network
+from actors.errors import NotStored
 from actors.events.codec import decode_line
 from actors.events.node import NodeStarted
 from actors.events.sink import EventSink, EventSubscription
 from actors.ha.core.role_effects import Role, RoleState, RoleView
 from actors.ha.role_board import RoleBoard
 from actors.log_types import (
+    BEHIND_FAILED,
     Batch,
+    Chain,
     Claim,
     GroupState,
     Message,
@@ -125,12 +128,18 @@ class MemoryNode:
         self.may_submit.set()
 
     async def submit(
-        self, group: str, records: tuple[NewRecord, ...], on_done: Callable[[AppendOutcome], None]
+        self,
+        group: str,
+        records: tuple[NewRecord, ...],
+        on_done: Callable[[AppendOutcome], None],
+        chain: Chain | None = None,
     ) -> None:
         self.check(group)
         await self.may_submit.wait()
         if self.refuse is not None:
             raise self.refuse
+        if chain is not None and chain.broken:
+            raise NotStored(BEHIND_FAILED)
         first = 100 * len(self.stored)
         self.stored += records
         self.batches.append(records)

@@ -10,6 +10,7 @@ from api_kit import (
 )
 from trio.testing import MockClock
 
+from actors.api.chains import CHAINS_MAX, Chains
 from actors.api.convert_group import from_claim, from_group_state, to_group_state
 from actors.api.frame_socket import SocketClosed
 from actors.api.limits import ApiLimits
@@ -28,6 +29,39 @@ async def closes_with(client: BareClient, text: str) -> None:
 
 
 # Requests and their answers.
+
+
+async def test_an_append_behind_a_failed_one_of_its_chain_is_refused(
+    autojump_clock: MockClock,
+) -> None:
+    node = MemoryNode()
+
+    async def answer(number: int, chain: int) -> str:
+        body = b"%d of %d" % (number, chain)
+        request = api.Append(id=number, group="orders", records=(body,), chain=chain)
+        found = await client.ask(request)
+        return found.error if isinstance(found, api.Failed) else type(found).__name__
+
+    async with serving(node) as served, bare_client(served) as client:
+        assert await answer(1, chain=5) == "Appended"
+        node.refuse = NotMaster("a slave")
+        assert [await answer(2, chain=5), await answer(3, chain=0)] == ["NotMaster"] * 2
+        node.refuse = None
+        found = [await answer(number, chain) for number, chain in ((4, 5), (5, 0), (6, 7), (7, 5))]
+        assert found == ["NotStored", "Appended", "Appended", "NotStored"]
+    assert node.stored == [b"1 of 5", b"5 of 0", b"6 of 7"]
+
+
+def test_the_newest_chains_are_remembered() -> None:
+    chains = Chains()
+    assert chains.get(0) is None
+    first = chains.get(1)
+    assert first is not None
+    for number in range(2, CHAINS_MAX + 1):
+        chains.get(number)
+    assert chains.get(1) is first
+    chains.get(CHAINS_MAX + 1)
+    assert chains.get(1) is not first
 
 
 @pytest.mark.parametrize("text", [False, True])

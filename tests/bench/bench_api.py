@@ -26,7 +26,7 @@ from actors.events.ha import SlaveAcked
 from actors.events.node import NodeStarted
 from actors.events.sink import EventSink
 from actors.log import AppendOutcome
-from actors.log_types import NewRecord, Receipt
+from actors.log_types import Chain, NewRecord, Receipt
 from actors.storage.event_files import compress
 
 ROUNDS = 5
@@ -39,7 +39,11 @@ class Quick(MemoryNode):
     """Answers every append at once and keeps nothing."""
 
     async def submit(
-        self, group: str, records: tuple[NewRecord, ...], on_done: Callable[[AppendOutcome], None]
+        self,
+        group: str,
+        records: tuple[NewRecord, ...],
+        on_done: Callable[[AppendOutcome], None],
+        chain: Chain | None = None,
     ) -> None:
         count = len(records)
         on_done(Receipt(first=0, last=0, next=1, count=count, copies=1, durability="written"))

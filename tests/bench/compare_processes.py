@@ -27,7 +27,7 @@ from actors.config import ClusterConfig
 from actors.config import load as load_config
 from actors.errors import Closed, NodeStopped
 from actors.log import AppendOutcome, Log
-from actors.log_types import Batch, NewRecord, Offsets, Receipt
+from actors.log_types import Batch, Chain, NewRecord, Offsets, Receipt
 
 R = TypeVar("R")
 
@@ -164,9 +164,13 @@ class _Door:
     _name: str
 
     async def submit(
-        self, group: str, records: tuple[NewRecord, ...], on_done: Callable[[AppendOutcome], None]
+        self,
+        group: str,
+        records: tuple[NewRecord, ...],
+        on_done: Callable[[AppendOutcome], None],
+        chain: Chain | None = None,
     ) -> None:
-        await self._ask(lambda client: client.submit(group, records, on_done))
+        await self._ask(lambda client: client.submit(group, records, on_done, chain))
 
     async def append(self, group: str, records: tuple[NewRecord, ...]) -> Receipt:
         return await self._ask(lambda client: client.append(group, records))

@@ -16,7 +16,7 @@ from actors.client.appending import Appending, Progress, Rules, Summary, summary
 from actors.client.lines import open_source
 from actors.errors import LeadershipLost, NodeStopped, NotEnoughReplicas, NotMaster
 from actors.log import AppendOutcome, Log
-from actors.log_types import NewRecord
+from actors.log_types import Chain, NewRecord
 
 pytestmark = pytest.mark.real_io
 
@@ -93,7 +93,11 @@ class Failing(MemoryNode):
     came: int = -1
 
     async def submit(
-        self, group: str, records: tuple[NewRecord, ...], on_done: Callable[[AppendOutcome], None]
+        self,
+        group: str,
+        records: tuple[NewRecord, ...],
+        on_done: Callable[[AppendOutcome], None],
+        chain: Chain | None = None,
     ) -> None:
         self.came += 1
         failure = self.fails.get(self.came)

@@ -22,7 +22,7 @@ from actors.api.accept_socket import UnixEndpoint
 from actors.api.server import api_spec
 from actors.env.tcp import TcpNetwork
 from actors.errors import NotMaster, ReplicationTimeout
-from actors.log_types import NewRecord, Receipt
+from actors.log_types import Chain, NewRecord, Receipt
 from actors.runtime import ChildSpec, SupervisorSpec, System, open_system
 
 pytestmark = pytest.mark.real_io
@@ -200,6 +200,7 @@ class Failing(MemoryNode):
         group: str,
         records: tuple[NewRecord, ...],
         on_done: Callable[[Receipt | Exception], None],
+        chain: Chain | None = None,
     ) -> None:
         if not self.stored:
             await MemoryNode.submit(self, group, records, on_done)
@@ -253,6 +254,7 @@ class Heard(MemoryNode):
         group: str,
         records: tuple[NewRecord, ...],
         on_done: Callable[[Receipt | Exception], None],
+        chain: Chain | None = None,
     ) -> None:
         await MemoryNode.submit(self, group, records, on_done)
         came, self.came = self.came, trio.Event()

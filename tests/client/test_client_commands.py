@@ -22,7 +22,7 @@ from actors.errors import (
     NotEnoughReplicas,
     ReplicationTimeout,
 )
-from actors.log_types import NewRecord, Receipt
+from actors.log_types import Chain, NewRecord, Receipt
 
 
 @attrs.define
@@ -145,6 +145,7 @@ class SlowNode(MemoryNode):
         group: str,
         records: tuple[NewRecord, ...],
         on_done: Callable[[Receipt | Exception], None],
+        chain: Chain | None = None,
     ) -> None:
         assert self.nursery is not None
         self.open_count += 1

@@ -24,7 +24,7 @@ from client_kit import (
 from actors.api.failures import RequestRefused
 from actors.client import connect
 from actors.errors import Closed, LogFull, NotMaster, ReplicationTimeout, TooLarge, UnknownName
-from actors.log_types import Message, Receipt
+from actors.log_types import Chain, Message, Receipt
 from wire import api
 
 # Connecting.
@@ -123,11 +123,13 @@ async def test_leaving_says_goodbye(autojump_clock: trio.testing.MockClock) -> N
 
 async def test_appends_are_pipelined_in_order(autojump_clock: trio.testing.MockClock) -> None:
     order: list[bytes] = []
+    chain = Chain()
 
     async def script(node: ScriptedNode) -> None:
         requests = [await node.next() for _ in range(4)]
         for number, request in enumerate(requests):
             assert isinstance(request, api.Append)
+            assert request.chain == (chain.number if number < 3 else 0)
             (body,) = request.records
             assert isinstance(body, bytes)
             order.append(body)
@@ -137,7 +139,8 @@ async def test_appends_are_pipelined_in_order(autojump_clock: trio.testing.MockC
     outcomes: list[Outcome] = []
     async with client_of(script) as client:
         for number in range(4):
-            await client.submit("orders", (b"%d" % number,), outcomes.append)
+            own = chain if number < 3 else None
+            await client.submit("orders", (b"%d" % number,), outcomes.append, own)
         assert outcomes == []  # all four are under way before one is answered
         await trio.sleep(1)
     assert order == [b"0", b"1", b"2", b"3"]

@@ -18,7 +18,7 @@ from actors.cluster.summary import Summary
 from actors.config import load
 from actors.errors import CorruptLog
 from actors.log import AppendOutcome
-from actors.log_types import NewRecord, Receipt
+from actors.log_types import Chain, NewRecord, Receipt
 
 CONFIG = load(Path(__file__).parents[2] / "tests" / "three_nodes.toml")
 NODES = ("n0", "n1", "n2")
@@ -57,6 +57,7 @@ class Node:
         group: str,
         records: tuple[NewRecord, ...],
         on_done: Callable[[AppendOutcome], None],
+        chain: Chain | None = None,
     ) -> None:
         await trio.sleep(0.1)
         first = len(self.appended)

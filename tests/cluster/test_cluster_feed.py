@@ -15,7 +15,7 @@ from actors.cluster.feed import Feed
 from actors.cluster.feed_record import digest
 from actors.errors import Closed, NotMaster, OutcomeUnknown, ReplicationTimeout, TooLarge
 from actors.log import BATCH_BYTES_MAX, RECORD_COST_BYTES, AppendOutcome
-from actors.log_types import NewRecord, Receipt
+from actors.log_types import Chain, NewRecord, Receipt
 
 Answer = Callable[[AppendOutcome], None]
 
@@ -78,7 +78,13 @@ class Door:
         await trio.lowlevel.checkpoint()
         return {"groups": {"g": {"role": "master"}}}
 
-    async def submit(self, group: str, records: tuple[NewRecord, ...], on_done: Answer) -> None:
+    async def submit(
+        self,
+        group: str,
+        records: tuple[NewRecord, ...],
+        on_done: Answer,
+        chain: Chain | None = None,
+    ) -> None:
         await trio.sleep(self.submit_s)
         number, self.calls = self.calls, self.calls + 1
         self.times_s.append(trio.current_time())

@@ -14,7 +14,7 @@ from actors.cluster import feed as feed_module
 from actors.cluster.feed import Feed
 from actors.errors import NodeStopped, ReplicationTimeout
 from actors.log import AppendOutcome
-from actors.log_types import NewRecord, Receipt
+from actors.log_types import Chain, NewRecord, Receipt
 
 TIMEOUT_S = 3.0
 Answer = Callable[[AppendOutcome], None]
@@ -79,7 +79,13 @@ class Master:
         }
         return {"groups": {"g": group}}
 
-    async def submit(self, group: str, records: tuple[NewRecord, ...], on_done: Answer) -> None:
+    async def submit(
+        self,
+        group: str,
+        records: tuple[NewRecord, ...],
+        on_done: Answer,
+        chain: Chain | None = None,
+    ) -> None:
         await trio.sleep(0.01)
         self.sent[-1] += 1
         first = len(self.stored)

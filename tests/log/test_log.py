@@ -9,7 +9,7 @@ import trio
 
 from actors.errors import Closed, NotMaster, NotStored, OutcomeUnknown, ReplicationTimeout
 from actors.log import BATCH_RECORDS_MAX, Log
-from actors.log_types import Batch, Message, NewRecord, Offsets, Receipt, Record
+from actors.log_types import Batch, Chain, Message, NewRecord, Offsets, Receipt, Record
 
 
 @attrs.define
@@ -27,7 +27,11 @@ class MemoryBackend:
     grew: trio.Event = attrs.Factory(trio.Event)
 
     async def submit(
-        self, group: str, records: tuple[NewRecord, ...], on_done: Callable[[Any], None]
+        self,
+        group: str,
+        records: tuple[NewRecord, ...],
+        on_done: Callable[[Any], None],
+        chain: Chain | None = None,
     ) -> None:
         assert group == "orders"
         await trio.lowlevel.checkpoint()

@@ -29,7 +29,10 @@ def cluster_config() -> ClusterConfig:
     """Three nodes with a group of either kind."""
     classic = classic_config()
     ledger = DLedgerGroup(
-        name=GROUP, members=("n0", "n1", "n2"), data_file_bytes=64 << 10, index_file_bytes=64 << 10
+        name=GROUP,
+        members=("n0", "n1", "n2"),
+        data_file_bytes=64 << 10,
+        index_file_bytes=64 << 10,
     )
     config = ClusterConfig(
         name=classic.name,

@@ -6,7 +6,7 @@ import pytest
 from store_kit import Kit, local_reply, running, sim_disk, until
 
 from actors.errors import NotEnoughReplicas, NotMaster
-from actors.log_types import Promotion
+from actors.log_types import Chain, Promotion
 from actors.storage import store
 
 CLOSED = store.GateClosed(reason="n1 is ahead", is_master=True)
@@ -53,6 +53,28 @@ async def test_a_closed_gate_says_why_and_where_the_log_ends_for_good(autojump_c
             await kit.append(b"two")
         assert refused.value.hint == "n1"
         assert (await kit.range()).written_bytes == end
+
+
+async def test_what_a_gate_refused_is_not_overtaken_when_it_opens(autojump_clock: Any) -> None:
+    async with running(sim_disk(), guarded=True) as kit:
+        chain, answers = Chain(), list[Any]()
+
+        async def append(record: bytes, of: Chain | None) -> None:
+            before = len(answers)
+            message = store.Append(
+                records=(record,), deadline_s=9e9, reply_to=local_reply(answers), chain=of
+            )
+            await kit.store.tell(message)
+            await until(lambda: len(answers) > before)
+
+        await append(b"first", chain)
+        chain.broken = True  # by who heard that
+        await set_gate(kit, None)
+        await append(b"behind it", chain)
+        await append(b"another's", None)
+        kinds = [type(answer).__name__ for answer in answers]
+        assert kinds == ["NotEnoughReplicas", "NotStored", "Appended"]
+        assert answers[-1].first_bytes == 0
 
 
 async def test_the_gate_closes_before_appends_that_wait(autojump_clock: Any) -> None:

@@ -1,0 +1,105 @@
+"""Appends that are under way together keep their order, also when one of them fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import trio
+
+import actors
+from actors.config import ClusterConfig, DLedgerGroup, validate
+from actors.errors import NotStored, OutcomeUnknown
+from actors.log_types import Chain, Receipt
+from actors.sim.cluster import SimCluster, classic_config
+
+pytest_plugins = ["actors.sim.plugin"]
+GROUP = "ledger"
+
+
+@pytest.fixture
+def cluster_config() -> ClusterConfig:
+    """Appends wait long enough for a member that comes back."""
+    classic = classic_config()
+    ledger = DLedgerGroup(
+        name=GROUP,
+        members=("n0", "n1", "n2"),
+        append_timeout_s=30.0,
+        data_file_bytes=64 << 10,
+        index_file_bytes=64 << 10,
+    )
+    config = ClusterConfig(
+        name=classic.name,
+        data_dir=classic.data_dir,
+        nodes=classic.nodes,
+        groups={GROUP: ledger},
+        api_port=classic.api_port,
+    )
+    validate(config)
+    return config
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    with trio.fail_after(120):
+        while not condition():  # noqa: ASYNC110
+            await trio.sleep(0.05)
+
+
+async def bodies(log: actors.Log) -> list[bytes]:
+    async with log.reader() as batches:
+        return [record.body async for batch in batches for record in batch.records]
+
+
+@pytest.mark.parametrize("chained", [True, False])
+async def test_nothing_overtakes_what_failed_when_the_same_member_leads_again(
+    cluster: SimCluster, chained: bool
+) -> None:
+    """Alone it loses leadership with an append under way, and gets it back with the next waiting:
+    none of the others has that entry.
+    """
+    leader = cluster.master_of(GROUP)
+    others = [name for name in cluster.names if name != leader]
+    node, chain, outcomes = cluster.node(leader), Chain(), list[Any]()
+
+    def done(outcome: Any) -> None:
+        chain.broken = chain.broken or isinstance(outcome, Exception)
+        outcomes.append(outcome)
+
+    own = chain if chained else None
+    for name in others:
+        await cluster.kill(name)
+    await node.submit(GROUP, (b"fails",), done, own)
+    await until(lambda: bool(outcomes))
+    assert isinstance(outcomes.pop(), OutcomeUnknown)
+    chain.broken = False  # the sender has not heard of it when the next one leaves
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(node.submit, GROUP, (b"waits",), done, own)
+        await trio.sleep(0.1)
+        chain.broken = True
+        for name in others:
+            nursery.start_soon(cluster.start, name)
+        await until(lambda: bool(outcomes))
+    assert [type(each) for each in outcomes] == [NotStored if chained else Receipt]
+    assert cluster.master_of(GROUP) == leader
+    await cluster.converged(GROUP)
+    stored = [b"fails"] if chained else [b"fails", b"waits"]
+    assert await bodies(cluster.log(GROUP)) == stored
+
+
+async def test_an_appender_s_batches_are_a_chain(cluster: SimCluster) -> None:
+    leader = cluster.master_of(GROUP)
+    for name in cluster.names:
+        if name != leader:
+            await cluster.kill(name)
+    with pytest.raises(OutcomeUnknown):
+        async with cluster.log(GROUP, leader).appender(in_flight_bytes=200) as out:
+            for number in range(1000):
+                await out.send(b"%d" % number)
+    for name in cluster.names:
+        if name != leader:
+            await cluster.start(name)
+    await cluster.converged(GROUP)
+    found = await bodies(cluster.log(GROUP))
+    assert found == [b"%d" % number for number in range(len(found))]
+    assert found
