@@ -17,7 +17,7 @@ READY_S: Final = 60.0
 CONTENDERS: Final[dict[str, dict[str, Any]]] = {
     "classic": {"copies": 2},
     "dledger": {},
-    "dledger, fast": {
+    "dledger fast": {
         "heartbeat_interval_s": 0.15,
         "vote_interval_min_s": 0.05,
         "vote_interval_max_s": 0.2,

@@ -154,7 +154,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_soon")
-@pytest.mark.parametrize("contender", ["classic", "dledger, fast"])
+@pytest.mark.parametrize("contender", ["classic", "dledger fast"])
 def test_a_tiny_run(contender: str) -> None:
     run = simulate(contender, "0", scripted(TINY, "0"))
     rows = run.figures(timed=False)
@@ -178,7 +178,7 @@ def test_a_lost_record_of_a_run_is_counted(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_killed_leaders_rejoin() -> None:
-    run = simulate("dledger, fast", "0", killing(2, "0"))
+    run = simulate("dledger fast", "0", killing(2, "0"))
     assert run.audit.good
     assert len(run.outages) == 2
     *each, counts = kill_figures(run)

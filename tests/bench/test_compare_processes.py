@@ -27,7 +27,7 @@ PAUSE_S = 0.1
 """Clients that leave the machine to others."""
 SMALL = {
     "classic": {"segment_bytes": 1 << 20},
-    "dledger, fast": {"data_file_bytes": 1 << 20, "index_file_bytes": 1 << 20},
+    "dledger fast": {"data_file_bytes": 1 << 20, "index_file_bytes": 1 << 20},
 }
 """Files that a node has read in no time when it starts again after a kill: all of one, up to its
 last byte. Those of 1 GiB are the measurement's.
@@ -52,7 +52,7 @@ def host() -> str:
     return f"127.{40 + os.getpid() % 200}.{os.getpid() // 200 % 250}"
 
 
-@pytest.mark.parametrize("contender", ["classic", "dledger, fast"])
+@pytest.mark.parametrize("contender", ["classic", "dledger fast"])
 def test_a_tiny_run(contender: str, place: tuple[Path, Processes]) -> None:
     folder, processes = place
     faults = scripted(SCRIPT, "0")
