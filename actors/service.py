@@ -54,6 +54,7 @@ from actors.storage.identity import (
     identity_path,
     open_directory,
 )
+from actors.trees.ledger_places import vote_notes
 from actors.trees.node import node_tree
 from actors.version import VERSION
 
@@ -320,7 +321,8 @@ def new_node(
         group.name: _role_parts(config, group, name, directory)
         for group in config.classic_groups_of(name)
     }
-    return Node(config, identity, socket_path, sink, env.network, env.rng, roles), sink
+    votes = {} if directory is None else vote_notes(config, name, directory)
+    return Node(config, identity, socket_path, sink, env.network, env.rng, roles, votes), sink
 
 
 def _role_parts(
@@ -356,6 +358,7 @@ def build_tree(
         roles=node.roles,
         boards=node.boards,
         machines=machines,
+        votes=node.votes,
         before=(events,),
         after=(api,),
     )

@@ -27,6 +27,7 @@ from actors.node.roles import NodeRoles
 from actors.node.status import tree_json
 from actors.runtime import Registry
 from actors.runtime.system import System
+from actors.storage.dledger.member_opening import VoteNote
 from wire import api
 
 R = TypeVar("R")
@@ -44,6 +45,7 @@ class Node(NodeRoles):
         identity: cluster, node, boot number, groups.
         api_path: the Unix socket that it serves its API on.
         roles: what each classic group's role keeper is made of.
+        votes: by DLedger group, where it is noted that its member has had a vote.
         boards: what this node is in each DLedger group.
     """
 
@@ -56,12 +58,14 @@ class Node(NodeRoles):
         network: Network,
         rng: random.Random,
         roles: Mapping[str, RoleParts],
+        votes: Mapping[str, VoteNote],
     ) -> None:
         super().__init__(config, network, rng)
         self.identity = identity
         self.api_path = api_path
         self._sink = sink
         self.roles = roles
+        self.votes = votes
         self.boards = {
             group.name: LeaderBoard() for group in config.ledger_groups_of(identity.node)
         }

@@ -10,6 +10,7 @@
 | boot | int | raised and synced at every start, before the first event of that boot |
 | settings | object | the settings of the last start, key path -> value as text |
 | records | object | group -> what it must remember, see `GroupRecord`; one that is missing is new |
+| votes | list of str | DLedger groups whose `currterm` was on the disk: one without is not new |
 
 `DATA_DIR/NODE/lock` is held while the node runs, and `lock` in each store root too, as a Java
 broker holds it, so that neither starts on the other's files.
@@ -68,6 +69,7 @@ class Identity:
     boot: int
     settings: Mapping[str, str]
     records: Mapping[str, GroupRecord] = attrs.Factory(dict)
+    votes: tuple[str, ...] = ()
 
 
 @attrs.define
@@ -98,8 +100,18 @@ class NodeDirectory:
 
         Raises: OSError; then either may be found at the next start.
         """
-        records = {**self.identity.records, group: record}
-        identity = attrs.evolve(self.identity, records=records)
+        self._replace(records={**self.identity.records, group: record})
+
+    def has_voted(self, group: str) -> bool:
+        """Whether term and vote of a DLedger group have been on the disk."""
+        return group in self.identity.votes
+
+    def note_vote(self, group: str) -> None:
+        """They are now. It is synced when this returns. Raises: OSError, as `update`."""
+        self._replace(votes=tuple(dict.fromkeys((*self.identity.votes, group))))
+
+    def _replace(self, **changes: Any) -> None:
+        identity = attrs.evolve(self.identity, **changes)
         _write(self._disk, self.path, identity)
         self.identity = identity
 
@@ -152,6 +164,7 @@ def open_directory(
             boot=found.boot + 1 if found is not None else 1,
             settings=dict(settings),
             records=found.records if found is not None else {},
+            votes=found.votes if found is not None else (),
         )
         for group in groups:
             layout = StoreLayout(f"{path}/groups/{group}")
@@ -208,6 +221,7 @@ def _parse(found: dict[str, Any]) -> Identity:
         records={
             str(group): _parse_record(record) for group, record in found.get("records", {}).items()
         },
+        votes=tuple(str(group) for group in found.get("votes", ())),
     )
 
 

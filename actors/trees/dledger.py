@@ -109,17 +109,28 @@ def _ledger(
     place: LedgerPlace, emit: Callable[[object], None]
 ) -> Generator[None, None, LedgerStore]:
     group = place.group
+    # Upstream's way to save a vote may lose it by itself (B8).
+    note = None if place.compat.vote_unsynced else place.vote_note
+    had_vote = note is not None and note.known()
+    ledger: LedgerStore
     if group.store == "memory":
         yield
-        return open_memory_ledger(
+        ledger = open_memory_ledger(
             place.env.disk,
             place.layout,
             place.held,
             file_bytes=group.data_file_bytes,
             unsynced=place.compat.vote_unsynced,
+            had_vote=had_vote,
         )
-    owner, settings = f"{place.node}: {group.name}", ledger_settings(group)
-    return (yield from open_member(place.env, place.layout, settings, owner=owner, emit=emit))
+    else:
+        owner, settings = f"{place.node}: {group.name}", ledger_settings(group)
+        ledger = yield from open_member(
+            place.env, place.layout, settings, had_vote=had_vote, owner=owner, emit=emit
+        )
+    if note is not None:
+        note.opened(ledger)
+    return ledger
 
 
 def _storage(place: LedgerPlace) -> ChildSpec:

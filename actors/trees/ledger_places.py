@@ -19,9 +19,11 @@ from actors.state_machine import StateMachine
 from actors.storage.dledger import reader
 from actors.storage.dledger.entry_window import AHEAD_BYTES, EntrySource
 from actors.storage.dledger.layout import LedgerLayout
+from actors.storage.dledger.member_opening import VoteNote
 from actors.storage.dledger.memory_ledger import MemoryEntries, MemoryReader
 from actors.storage.dledger.recent import RecentEntries
 from actors.storage.dledger.settings import LedgerSettings
+from actors.storage.identity import NodeDirectory
 
 
 @attrs.frozen
@@ -77,6 +79,7 @@ class LedgerPlace:
         board: where refusals find the leader.
         held: of a memory store: what it holds.
         recent: what this member has appended last.
+        vote_note: that this member has had a vote, kept beside its store; None: nobody keeps it.
         machine: makes the group's state machine; None: it has none.
         connections: numbers that outlive restarts of the tree.
     """
@@ -89,6 +92,7 @@ class LedgerPlace:
     board: LeaderBoard = attrs.field(factory=LeaderBoard)
     held: MemoryEntries = attrs.field(factory=MemoryEntries)
     recent: RecentEntries = attrs.field(factory=RecentEntries)
+    vote_note: VoteNote | None = None
     machine: Callable[[], StateMachine] | None = None
     connections: Iterator[int] = attrs.field(factory=partial(itertools.count, 1))
 
@@ -129,6 +133,17 @@ class LedgerPlace:
         if self.group.store == "memory":
             return MemoryReader(self.held, self.group.data_file_bytes)
         return reader.EntryReader.of(self.env.disk, self.layout, ledger_settings(self.group))
+
+
+def vote_notes(config: ClusterConfig, node: str, directory: NodeDirectory) -> dict[str, VoteNote]:
+    """By DLedger group, where a node notes that its member has had a vote."""
+    return {
+        group.name: VoteNote(
+            known=partial(directory.has_voted, group.name),
+            take=partial(directory.note_vote, group.name),
+        )
+        for group in config.ledger_groups_of(node)
+    }
 
 
 def ledger_settings(group: DLedgerGroup) -> LedgerSettings:

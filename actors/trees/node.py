@@ -25,6 +25,7 @@ from actors.runtime import (
     SupervisorSpec,
 )
 from actors.state_machine import Machines
+from actors.storage.dledger.member_opening import VoteNote
 from actors.trees import classic, dledger
 from actors.trees.ledger_places import LedgerPlace
 from actors.trees.places import GroupPlace
@@ -39,6 +40,7 @@ def node_tree(
     roles: Mapping[str, RoleParts] | None = None,
     boards: Mapping[str, LeaderBoard] | None = None,
     machines: Machines | None = None,
+    votes: Mapping[str, VoteNote] | None = None,
     before: tuple[ChildSpec, ...] = (),
     after: tuple[ChildSpec, ...] = (),
 ) -> SupervisorSpec:
@@ -53,6 +55,7 @@ def node_tree(
             asked.
         boards: by DLedger group, where its member says its role; None: nobody reads them.
         machines: by DLedger group, where it has a state machine.
+        votes: by DLedger group, where it is noted that its member has had a vote; None: nowhere.
     """
     places = [
         GroupPlace(config=config, node=node, group=group, env=env, registry=registry)
@@ -68,6 +71,7 @@ def node_tree(
             registry=registry,
             board=LeaderBoard() if boards is None else boards[group.name],
             machine=None if machines is None else machines.get(group.name),
+            vote_note=None if votes is None else votes.get(group.name),
         )
         for group in config.ledger_groups_of(node)
     ]

@@ -4,6 +4,7 @@ nothing of it is changed. Of either kind of group, alone and in processes.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -196,3 +197,33 @@ def test_a_vote_that_nobody_knows(
     line = refused(found, capfd, 1, *words, changes="synced" if spoil is older else "")
     assert f"{found.store}/currterm: " in line
     assert "may vote twice in one term, so it does not start" in line
+
+
+@WAYS
+@pytest.mark.parametrize("store", ["file", "memory"])
+def test_a_member_that_has_lost_all(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], store: str, words: tuple[str, ...]
+) -> None:
+    """The identity knows that it was one; what is written there as the line says is believed."""
+    found = Fed(tmp_path, "dledger")
+    file = found.write(("data_file_bytes", f'store = "{store}"\ndata_file_bytes'))
+    assert main([file, "--for", "10ms", "--json"]) == 0
+    capfd.readouterr()
+    shutil.rmtree(found.store)
+    line = refused(found, capfd, 1, *words, config=file, changes="synced")
+    assert f"{found.store}/currterm: there is none, but identity.json says" in line
+    (found.store / "currterm").write_text("voteLeader=\ncurrTerm=9\n")
+    assert main([file, "--for", "10ms", "--json"]) == 0
+
+
+def test_a_group_that_is_new_in_the_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """It begins empty, beside one that is not."""
+    found = Fed(tmp_path, "dledger")
+    assert main([found.write(), "--for", "10ms", "--json"]) == 0
+    more = GROUPS["dledger"].replace("65536", "32768")
+    file = found.write(
+        ("[groups.orders]", f"[groups.orders2]\nport = {free_port()}\n{more}[groups.orders]")
+    )
+    capfd.readouterr()
+    assert main([file, "--for", "10ms", "--json"]) == 0
+    assert unready(capfd.readouterr().err) == ""

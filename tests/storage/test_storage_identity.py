@@ -131,6 +131,7 @@ def test_the_identity_of_an_older_version_opens(disk: SimDisk) -> None:
     directory = opened(disk)
     assert directory.boot == 5
     assert directory.record("orders") == NEW_RECORD
+    assert not directory.has_voted("orders")
 
 
 @pytest.mark.parametrize(

@@ -4,18 +4,48 @@ Upstream: openmessaging/dledger, MemberState.java, loadTerm (0.3.1.2), which bel
 the file says.
 
 Differs: a vote from before the last entry's term is refused. A member saves a term before it takes
-an entry of it, so the file is an older copy: what it has voted since is lost.
+an entry of it, so the file is an older copy: what it has voted since is lost. And a store that has
+lost all, its vote among it, is told from a new one by a note that is kept elsewhere (`VoteNote`):
+upstream's begins in term 0, and may elect with others what lacks an answered entry.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
 
+import attrs
+
 from actors.env import Env
 from actors.storage.dledger.file_ledger import FileLedger, open_ledger
 from actors.storage.dledger.layout import LedgerLayout
+from actors.storage.dledger.ledger import LedgerStore
 from actors.storage.dledger.settings import LedgerSettings
 from actors.storage.dledger.term_files import LostVote
+
+
+@attrs.frozen
+class VoteNote:
+    """That a member's term and vote were once on the disk, kept where its store is not.
+
+    Attributes:
+        known: whether that was noted.
+        take: has it noted, durably, when it returns; raises OSError.
+    """
+
+    known: Callable[[], bool]
+    take: Callable[[], None]
+
+    def opened(self, ledger: LedgerStore) -> None:
+        """Its term and vote are on the disk now, whatever was found; nobody has heard of them yet.
+
+        Raises: OSError; the store is closed.
+        """
+        if not self.known():
+            try:
+                self.take()
+            except OSError:
+                ledger.close(ordered=False)
+                raise
 
 
 def open_member(
@@ -23,11 +53,14 @@ def open_member(
     layout: LedgerLayout,
     settings: LedgerSettings,
     *,
+    had_vote: bool = False,
     owner: str = "",
     emit: Callable[[object], None] | None = None,
 ) -> Generator[None, None, FileLedger]:
     """As `open_ledger`. Raises: LostVote, too, unless `settings.vote_unsynced`."""
-    ledger = yield from open_ledger(env, layout, settings, owner=owner, emit=emit)
+    ledger = yield from open_ledger(
+        env, layout, settings, had_vote=had_vote, owner=owner, emit=emit
+    )
     term, last = ledger.vote.term, ledger.end_term
     if term < last and not settings.vote_unsynced:
         ledger.close(ordered=False)

@@ -29,7 +29,15 @@ from actors.storage.dledger.ledger import (
     check_uncommitted,
     check_vote,
 )
-from actors.storage.dledger.term_files import TermVote, read_term, settle_term, write_term
+from actors.storage.dledger.term_files import (
+    NOTHING_LEFT,
+    NOTHING_LEFT_DO,
+    LostVote,
+    TermVote,
+    read_term,
+    settle_term,
+    write_term,
+)
 from wire.dledger_entry import DATA_FILE_BYTES, ENTRY_HEAD_BYTES, Entry, IndexRecord, decode_index
 
 MEMORY_BYTES_MAX = 1 << 30
@@ -82,17 +90,26 @@ class MemoryReader:
 
 
 def open_memory_ledger(
-    disk: Disk, layout: LedgerLayout, held: MemoryEntries, *, file_bytes: int, unsynced: bool
+    disk: Disk,
+    layout: LedgerLayout,
+    held: MemoryEntries,
+    *,
+    file_bytes: int,
+    unsynced: bool,
+    had_vote: bool = False,
 ) -> MemoryLedger:
     """An empty log, and the term and the vote that this member left on the disk.
 
     Args:
         unsynced: these are read and written in upstream's way (bug B8).
+        had_vote: they were once on the disk.
 
-    Raises: CorruptLog: they are there and cannot be read. LogFull, OSError.
+    Raises: LostVote: they are there and cannot be read, or are lost. LogFull, OSError.
     """
     disk.mkdir(layout.root)
     vote = read_term(disk, layout.term, unsynced=unsynced)
+    if vote is None and had_vote and not unsynced:
+        raise LostVote(layout.term, NOTHING_LEFT, NOTHING_LEFT_DO)
     if vote is None:
         write_term(disk, layout.term, TermVote(), unsynced=unsynced)  # it has lived from now on
     elif not unsynced:

@@ -34,6 +34,11 @@ from actors.storage.dledger.sums import (
     sums_of,
 )
 from actors.storage.dledger.term_files import (
+    NO_VOTE,
+    NO_VOTE_DO,
+    NOTHING_LEFT,
+    NOTHING_LEFT_DO,
+    README,
     LostVote,
     TermVote,
     read_checkpoint,
@@ -46,8 +51,6 @@ from actors.storage.found_bytes import sync_found, write_again
 from wire.dledger_entry import INDEX_BYTES, encode_blank
 from wire.dledger_files import LedgerCheckpoint
 from wire.dledger_scan import EntryHead
-
-WHAT_TO_DO = " (README, Running it: a DLedger member's data is lost or damaged)"
 
 
 @attrs.frozen(kw_only=True)
@@ -96,23 +99,26 @@ class OpenedLedger:
 
 
 def open_files(
-    disk: Disk, layout: LedgerLayout, settings: LedgerSettings
+    disk: Disk, layout: LedgerLayout, settings: LedgerSettings, *, had_vote: bool = False
 ) -> Generator[None, None, OpenedLedger]:
     """Open or create the store. Yields at least every 4 MiB of work.
 
+    Args:
+        had_vote: term and vote were once on the disk: a store without them is not a new one.
+
     Raises: ConfigError: the files have another size than configured. CorruptLog: damage below the
-        synced mark, a missing file. LostVote: a term file that cannot be read. OSError.
+        synced mark, a missing file. LostVote: a term file that cannot be read, or is lost. OSError.
     """
     try:
-        return (yield from _open(disk, layout, settings))
+        return (yield from _open(disk, layout, settings, had_vote))
     except LostVote:
         raise  # It says itself what is to be done.
     except CorruptLog as error:
-        raise CorruptLog(f"{error}{WHAT_TO_DO}") from None  # or it would be told twice
+        raise CorruptLog(f"{error} {README}") from None  # or it would be told twice
 
 
 def _open(
-    disk: Disk, layout: LedgerLayout, settings: LedgerSettings
+    disk: Disk, layout: LedgerLayout, settings: LedgerSettings, had_vote: bool
 ) -> Generator[None, None, OpenedLedger]:
     disk.mkdir(layout.root)
     truncation.finish_interrupted(disk, layout)
@@ -130,7 +136,7 @@ def _open(
         files.callback(mark.close)
         if settings.cut_stays:
             mark.values = None
-        opening = _Opening(disk, layout, log, index, sums, mark, settings)
+        opening = _Opening(disk, layout, log, index, sums, mark, settings, had_vote)
         opened = yield from opening.run()
         files.pop_all()
     return opened
@@ -147,6 +153,7 @@ class _Opening:
     _sums: PerIndexFiles
     _mark: Mark
     _settings: LedgerSettings
+    _had_vote: bool
 
     def run(self) -> Generator[None, None, OpenedLedger]:
         disk, log, was = self._disk, self._log, self._mark.values
@@ -210,9 +217,13 @@ class _Opening:
         return found, compared.agrees
 
     def _vote(self, found: Found) -> TermVote | None:
-        vote = read_term(self._disk, self._layout.term, unsynced=self._settings.vote_unsynced)
-        if vote is None and self._mark.values is not None and found.end_index >= 0:
-            raise LostVote(self._layout.term, "there is none, but the log holds entries")
+        path, unsynced = self._layout.term, self._settings.vote_unsynced
+        vote = read_term(self._disk, path, unsynced=unsynced)
+        if vote is None and found.end_index < 0 and self._had_vote and not unsynced:
+            raise LostVote(path, NOTHING_LEFT, NOTHING_LEFT_DO)
+        # Without a mark entries are those that a whole group begins anew with.
+        if vote is None and found.end_index >= 0 and self._mark.values is not None:
+            raise LostVote(path, NO_VOTE, NO_VOTE_DO)
         return vote
 
     def _cut(self, found: Found) -> Generator[None, None, int]:

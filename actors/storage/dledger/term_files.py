@@ -37,21 +37,46 @@ from wire.errors import RemoteProtocolError
 FILE_BYTES_MAX = 4096
 """A longer one is none of these."""
 TERM_MAX = (1 << 63) - 1
+OTHERS_HAVE_ALL = (
+    "once all other members run, follow one leader and, while nothing is appended, show the same"
+    " synced and committed (status)"
+)
+"""By then they hold whatever this member may have acknowledged, and need it for none of that."""
 NEW_VOTE = (
     "never guess a vote: write `voteLeader=` and `currTerm=N`, a line each, N above the term of"
     " every other member (status), all of which have to run, and start"
 )
 """A vote that only this member knows of was for itself, and ended with its process; one for
 another is in no later term than that one's own."""
+README = "(README, Running it: a DLedger member's data is lost or damaged)"
+NO_VOTE = "there is none, but the log holds entries"
+NO_VOTE_DO = (
+    f"if this file alone was lost, {NEW_VOTE}; if the folder is a backup's, or has lost more, do"
+    f" so {OTHERS_HAVE_ALL}, and with all else removed from it: sooner, or with its entries, that"
+    " may lose some; a whole group begins anew on backups without their `synced`, on every member"
+    f" {README}"
+)
+"""Nobody can tell these cases apart by what is there."""
+NOTHING_LEFT = "there is none, but identity.json says that this member has had one"
+NOTHING_LEFT_DO = (
+    f"{OTHERS_HAVE_ALL}, write `voteLeader=` and `currTerm=N`, a line each, N above the term of"
+    " each of them, and start; sooner, that may lose entries. For a whole group that begins anew,"
+    f" N is 0 on every member {README}"
+)
 
 
 class LostVote(CorruptLog):
-    """Nobody knows in which terms this member has voted, and for whom."""
+    """Nobody knows in which terms this member has voted, and for whom.
 
-    def __init__(self, path: str, why: str) -> None:
+    Args:
+        why: what was found.
+        do: what is to be done about it.
+    """
+
+    def __init__(self, path: str, why: str, do: str = NEW_VOTE) -> None:
         super().__init__(
             f"{path}: {why}. A node that forgets its vote may vote twice in one term, so it does"
-            f" not start; {NEW_VOTE}"
+            f" not start; {do}"
         )
 
 

@@ -16,6 +16,7 @@ from actors.storage.dledger.per_index import PerIndexFiles
 from actors.storage.dledger.recovery import Found
 from actors.storage.dledger.settings import LedgerSettings
 from actors.storage.dledger.sums import SUM_BYTES, stored_sums, sums_file_bytes
+from actors.storage.dledger.term_files import OTHERS_HAVE_ALL
 from actors.storage.log_reader import OffsetGone
 from actors.storage.side_file import SideFileDamaged, read_side_file
 from actors.storage.tools.steps import Step, Work, labelled
@@ -25,8 +26,8 @@ from wire.dledger_entry import DATA_FILE_BYTES, INDEX_BYTES, INDEX_FILE_BYTES
 MARK_VALUES = 3
 NOTHING = -1
 REFUSED = (
-    "once all other members run, follow one leader and show the same synced and committed (status),"
-    " remove all but currterm, its vote, from this folder and start; sooner, that may lose entries"
+    f"{OTHERS_HAVE_ALL}, remove all but currterm, its vote, from this folder and start; sooner,"
+    " that may lose entries"
 )
 """What is to be done about a log that a start refuses, or that cannot be read."""
 COPY_AGAIN = "make another backup"

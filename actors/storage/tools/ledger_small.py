@@ -13,7 +13,15 @@ from actors.storage.dledger.snapshots import (
     SnapshotDamaged,
     SnapshotFolder,
 )
-from actors.storage.dledger.term_files import FILE_BYTES_MAX, NEW_VOTE, read_term
+from actors.storage.dledger.term_files import (
+    FILE_BYTES_MAX,
+    NEW_VOTE,
+    NO_VOTE,
+    NO_VOTE_DO,
+    NOTHING_LEFT,
+    NOTHING_LEFT_DO,
+    read_term,
+)
 from actors.storage.tools.findings import Findings, LedgerReport
 from actors.storage.tools.steps import Step, Work, labelled
 from actors.storage.tools.target import GroupLedger
@@ -50,7 +58,9 @@ def check_term(
         return
     if vote is None:
         if mark is not None and report.entries:
-            findings.hurt(f"{path}: there is none, but the log holds entries; {NEW_VOTE}")
+            findings.hurt(f"{path}: {NO_VOTE}; {NO_VOTE_DO}")
+        elif ledger.had_vote and not report.entries and not ledger.is_compat:
+            findings.hurt(f"{path}: {NOTHING_LEFT}; {NOTHING_LEFT_DO}")
         else:
             findings.note(f"{path}: there is none: a start begins without a vote")
         return

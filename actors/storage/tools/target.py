@@ -88,10 +88,12 @@ class GroupLedger(_Group):
     Attributes:
         layout: its paths.
         index_file_bytes: size of its index files; 0: there are none and nobody says it.
+        had_vote: the node's identity says that its term and vote were once on the disk.
     """
 
     layout: LedgerLayout
     index_file_bytes: int
+    had_vote: bool = False
 
     @property
     def is_in_memory(self) -> bool:
@@ -277,7 +279,14 @@ def _store(disk: Disk, root: str, identity: Identity | None) -> GroupStore:
 def _ledger(disk: Disk, root: str, identity: Identity | None) -> GroupLedger:
     name, layout = root.rpartition("/")[2], LedgerLayout(root)
     own = _settings(root, identity)
-    found = GroupLedger(name=name, layout=layout, segment_bytes=0, index_file_bytes=0, settings=own)
+    found = GroupLedger(
+        name=name,
+        layout=layout,
+        segment_bytes=0,
+        index_file_bytes=0,
+        settings=own,
+        had_vote=identity is not None and name in identity.votes,
+    )
     index_bytes = found.setting("index_file_bytes") or _usual_size(disk, layout.index)
     size = found.setting("data_file_bytes") or _usual_size(disk, layout.commit_log)
     return attrs.evolve(found, segment_bytes=size, index_file_bytes=index_bytes)

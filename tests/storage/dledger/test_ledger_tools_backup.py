@@ -126,8 +126,27 @@ def test_no_member_starts_on_a_copy() -> None:
     """It would have forgotten its vote, and what it has acknowledged since."""
     disk = filled()
     backup(disk)
-    with pytest.raises(CorruptLog, match="may vote twice in one term, so it does not start"):
+    with pytest.raises(
+        CorruptLog, match="may vote twice in one term, so it does not start"
+    ) as refused:
         opened(disk, COPY)
+    _, _, told = str(refused.value).partition("if the folder is a backup's")
+    for words in (
+        "all other members run, follow one leader",
+        "while nothing is appended, show the same synced and committed",
+        "with all else removed from it",
+        "may lose some",
+        "a whole group begins anew on backups without their `synced`, on every member",
+        "README, Running it: a DLedger member's data is lost or damaged",
+    ):
+        assert words in told
+
+
+def test_check_says_the_same_of_a_copy_in_a_members_place() -> None:
+    disk = filled()
+    backup(disk)
+    (found,) = checked(disk, COPY.root).findings.damage
+    assert "if the folder is a backup's, or has lost more" in found
 
 
 def test_a_whole_group_begins_anew_on_a_copy_without_its_mark() -> None:

@@ -1,0 +1,63 @@
+"""What is lost of a node's directory, and what a start makes of the rest."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import attrs
+import pytest
+import trio
+
+from actors.config import ClusterConfig, DLedgerGroup, validate
+from actors.errors import CorruptLog, NotMaster
+from actors.sim.cluster import SimCluster, classic_config
+
+pytest_plugins = ["actors.sim.plugin"]
+GROUP = "ledger"
+BODIES = [b"%d" % number for number in range(5)]
+
+
+@pytest.fixture(params=["file", "memory"])
+def store(request: pytest.FixtureRequest) -> Literal["file", "memory"]:
+    found: Literal["file", "memory"] = request.param
+    return found
+
+
+@pytest.fixture
+def cluster_config(store: Literal["file", "memory"]) -> ClusterConfig:
+    """Three nodes with a group of either kind."""
+    classic = classic_config()
+    ledger = DLedgerGroup(
+        name=GROUP,
+        members=("n0", "n1", "n2"),
+        store=store,
+        data_file_bytes=64 << 10,
+        index_file_bytes=64 << 10,
+    )
+    config = attrs.evolve(classic, groups={**classic.groups, GROUP: ledger})
+    validate(config)
+    return config
+
+
+def remove(cluster: SimCluster, name: str, *paths: str) -> None:
+    disk, root = cluster.world.node(name).disk, cluster.config.node_dir(name)
+    for path in paths:
+        (disk.unlink if path.endswith(".json") else disk.rmtree)(f"{root}/{path}")
+        disk.operator_sync_dir(f"{root}/{path}".rpartition("/")[0])
+
+
+async def test_an_emptied_member_elects_nobody_who_lacks_what_it_had(cluster: SimCluster) -> None:
+    leader = cluster.master_of(GROUP)
+    held, lacks = (name for name in cluster.names if name != leader)
+    cluster.cut(lacks)
+    await cluster.log(GROUP).append(BODIES)
+    await cluster.kill(leader)
+    await cluster.kill(held)
+    cluster.heal()
+    remove(cluster, held, f"groups/{GROUP}")
+    for _ in range(2):
+        with pytest.raises(CorruptLog, match=r"currterm: there is none, but identity\.json says"):
+            await cluster.start(held)
+    await trio.sleep(30)
+    with pytest.raises(NotMaster):
+        await cluster.log(GROUP, lacks).append([b"without it"])

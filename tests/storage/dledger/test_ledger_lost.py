@@ -1,0 +1,198 @@
+"""A member that has lost all, its vote too, is told from a new one by its node's identity.
+
+Such a member would elect, with others like it, one that lacks an answered entry.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Literal
+
+import attrs
+import pytest
+from ledger_kit import FILE, INDEX_FILE, LAYOUT, chain, dying_after, env_of, finish, sim_disk
+
+from actors.config import ClusterConfig, DLedgerGroup
+from actors.log_types import GroupRecord
+from actors.sim.disk import SimDisk
+from actors.storage.dledger.ledger import LedgerStore, TermVote
+from actors.storage.dledger.term_files import LostVote
+from actors.storage.identity import NodeDirectory, open_directory
+from actors.trees.dledger import _ledger
+from actors.trees.ledger_places import LedgerPlace, vote_notes
+
+BOTH = pytest.mark.parametrize("store", ["file", "memory"])
+GROUP = DLedgerGroup(
+    name="ledger", members=("n0", "n1", "n2"), data_file_bytes=FILE, index_file_bytes=INDEX_FILE
+)
+CONFIG = ClusterConfig(
+    name="demo",
+    data_dir="/data",
+    nodes={"n0": "10.0.0.1", "n1": "10.0.0.2", "n2": "10.0.0.3"},
+    groups={"ledger": GROUP},
+)
+STEPS_MAX = 400
+
+
+def start(disk: SimDisk, store: str, compat: Literal["upstream"] | None = None) -> LedgerStore:
+    """What a node does with its directory and the group's store."""
+    directory = open_directory(
+        disk, "/data/n0", cluster="demo", node="n0", groups=("ledger",), settings={}
+    )
+    place = LedgerPlace(
+        config=CONFIG,
+        node="n0",
+        group=attrs.evolve(GROUP, store=store, compat=compat),
+        env=env_of(disk),
+        registry=None,  # type: ignore[arg-type]
+        vote_note=vote_notes(CONFIG, "n0", directory)["ledger"],
+    )
+    try:
+        return finish(_ledger(place, lambda event: None))
+    finally:
+        directory.close()
+
+
+def stopped(store: str, compat: Literal["upstream"] | None = None) -> SimDisk:
+    """A member that has voted, and holds what it has acknowledged."""
+    disk = sim_disk()
+    ledger = start(disk, store, compat)
+    ledger.save_vote(TermVote(3, "n2"))
+    ledger.append_as_follower(chain([b"a"], term=3))
+    ledger.close(ordered=True)
+    return disk
+
+
+def write_vote(disk: SimDisk, text: bytes) -> None:
+    file = disk.open(LAYOUT.term, "x")
+    file.pwrite(text, 0)
+    file.close()
+
+
+@BOTH
+def test_a_member_whose_folder_is_gone_does_not_start(store: str) -> None:
+    disk = stopped(store)
+    disk.rmtree(LAYOUT.root)
+    for _ in range(2):
+        with pytest.raises(LostVote, match=r"identity.json says .* had one\. A node") as refused:
+            start(disk, store)
+        assert not disk.exists(LAYOUT.term)
+    line = str(refused.value)
+    assert "\n" not in line
+    assert line.startswith(f"{LAYOUT.term}: there is none, but ")
+    for words in ("show the same synced and committed", "N above the term", "may lose entries"):
+        assert words in line
+    write_vote(disk, b"voteLeader=\ncurrTerm=4\n")
+    ledger = start(disk, store)
+    assert (ledger.vote, ledger.end_index) == (TermVote(4), -1)
+
+
+@BOTH
+def test_nor_one_whose_log_alone_is_left_empty(store: str) -> None:
+    """Its files are there, and hold no entry."""
+    disk = sim_disk()
+    start(disk, store).close(ordered=True)
+    disk.unlink(LAYOUT.term)
+    with pytest.raises(LostVote, match="had one"):
+        start(disk, store)
+
+
+@BOTH
+def test_a_member_starts_anew_without_its_identity(store: str) -> None:
+    """Then it is another node's folder that is empty; nobody can tell."""
+    disk = stopped(store)
+    disk.rmtree("/data/n0")
+    assert start(disk, store).vote == TermVote()
+
+
+@BOTH
+def test_an_identity_of_before_takes_the_note_at_the_next_start(store: str) -> None:
+    disk = stopped(store)
+    unnoted(disk)
+    disk.rmtree(LAYOUT.root)
+    assert start(disk, store).vote == TermVote(), "as it was: nobody knows"
+    disk.kill()
+    disk.rmtree(LAYOUT.root)
+    with pytest.raises(LostVote, match="had one"):
+        start(disk, store)
+
+
+def unnoted(disk: SimDisk) -> None:
+    """What an older version has written."""
+    path = "/data/n0/identity.json"
+    file = disk.open(path, "w")
+    data = file.pread(0, 1 << 16)
+    old = data.replace(b'"votes": [\n    "ledger"\n  ]', b'"notes": []')
+    assert old != data
+    file.resize(0)
+    file.pwrite(old, 0)
+    file.close()
+
+
+@BOTH
+@pytest.mark.parametrize("ends", ["kill", "power"])
+def test_a_first_start_that_breaks_off_anywhere_is_begun_again(
+    monkeypatch: pytest.MonkeyPatch, store: str, ends: str
+) -> None:
+    for steps in range(STEPS_MAX):
+        disk = sim_disk(steps)
+        with dying_after(monkeypatch, steps) as died:
+            start(disk, store)
+        if ends == "kill":
+            disk.kill()
+        else:
+            disk.power_loss(random.Random(steps))
+        assert start(disk, store).vote == TermVote()
+        if not died[0]:
+            assert steps > 10
+            return
+    raise AssertionError("it never came to its end")
+
+
+@BOTH
+def test_what_was_noted_is_true_after_any_power_loss(
+    store: str,
+) -> None:
+    """The note is taken when the vote is on the disk: no power loss leaves the note alone."""
+    for seed in range(30):
+        disk = sim_disk(seed)
+        start(disk, store).save_vote(TermVote(2, "n1"))
+        disk.power_loss(random.Random(seed))
+        assert start(disk, store).vote == TermVote(2, "n1")
+
+
+@BOTH
+def test_upstreams_way_may_lose_its_vote_by_itself(store: str) -> None:
+    disk = stopped(store, "upstream")
+    disk.rmtree(LAYOUT.root)
+    assert start(disk, store, "upstream").vote == TermVote()
+
+
+def test_a_whole_group_begins_anew_on_entries_without_a_mark() -> None:
+    """README, By hand: a backup on every member, without its mark; the note stands in no way."""
+    disk = stopped("file")
+    for path in (LAYOUT.term, LAYOUT.synced):
+        disk.unlink(path)
+    ledger = start(disk, "file")
+    assert (ledger.vote, ledger.end_index) == (TermVote(3), 0)
+
+
+def test_what_was_noted_stays_also_of_a_group_that_is_away_for_a_while() -> None:
+    disk = sim_disk()
+
+    def taken(*groups: str) -> NodeDirectory:
+        return open_directory(
+            disk, "/data/n0", cluster="demo", node="n0", groups=groups, settings={}
+        )
+
+    directory = taken("orders", "ledger")
+    assert not directory.has_voted("ledger")
+    for _ in range(2):
+        directory.note_vote("ledger")
+    record = GroupRecord(promotion_number=3, promotion_master="n2")
+    directory.update("orders", record)
+    disk.power_loss(random.Random(4))
+    taken("other").close()
+    later = taken("orders", "ledger")
+    assert [later.has_voted(name) for name in ("ledger", "orders", "other")] == [True, False, False]
+    assert later.record("orders") == record
