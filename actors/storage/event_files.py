@@ -23,6 +23,7 @@ import trio
 
 from actors.env.protocols import Disk, File, Syncer
 from actors.events.codec import decode_line
+from actors.storage.path_kinds import names_in
 
 FORMAT = "v=1"
 SUFFIX = ".jsonl.gz"
@@ -31,6 +32,8 @@ GZIP_LEVEL = 1
 """Higher levels take several times as long for a tenth less (spark.md, section 2)."""
 
 _PUBLISHED = re.compile(r"(\d{6,})-(\d{12,})\.jsonl\.gz")
+_NAMED = re.compile(r"\.?(\d{6,})-\d{12,}\.jsonl\.gz")
+"""Published, or still written."""
 _WBITS_GZIP = 31
 _PIECE_BYTES = 4096
 MEMBER_BYTES_MAX = 64 << 20
@@ -169,6 +172,18 @@ def live(disk: Disk, root: str, node: str) -> list[EventFile]:
             if match is not None and name.endswith(".part"):
                 found.append(_file(match, folder, disk.stat(f"{folder}/{name}").size_bytes))
     return sorted(found)
+
+
+def last_boot(disk: Disk, root: str, node: str, *, most: int) -> int:
+    """The highest boot that a node's event files are named after; 0: there are none.
+
+    Args:
+        most: names with a higher one are not ours.
+    """
+    names = [name for folder in node_folders(disk, root, node) for name in names_in(disk, folder)]
+    matches = (_NAMED.match(name) for name in names)
+    boots = (int(match[1]) for match in matches if match is not None)
+    return max((boot for boot in boots if boot <= most), default=0)
 
 
 async def repair(disk: Disk, syncer: Syncer, file: EventFile) -> Repaired:

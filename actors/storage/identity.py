@@ -161,7 +161,7 @@ def open_directory(
             cluster=cluster,
             node=node,
             groups=tuple(dict.fromkeys((*known, *groups))),
-            boot=found.boot + 1 if found is not None else 1,
+            boot=1 + max(found.boot if found is not None else 0, _boot_of_events(disk, path, node)),
             settings=dict(settings),
             records=found.records if found is not None else {},
             votes=found.votes if found is not None else (),
@@ -299,6 +299,13 @@ def _checked(disk: Disk, path: str, cluster: str, node: str) -> Identity | None:
             f"found that of node {found.node!r} of cluster {found.cluster!r}"
         )
     return found
+
+
+def _boot_of_events(disk: Disk, path: str, node: str) -> int:
+    """The last start that the events here tell of, 0 without any: without an identity, or with an
+    older copy of one, its number would be given again, and files of the same name replaced.
+    """
+    return event_files.last_boot(disk, events_path(path), node, most=NUMBER_MAX - 1)
 
 
 def _holds_data(disk: Disk, path: str) -> bool:

@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from actors.config import ClusterConfig, DLedgerGroup, validate
+from actors.env.protocols import Disk
 from actors.errors import CorruptLog, NotMaster
 from actors.sim.cluster import SimCluster, classic_config
 
@@ -61,3 +62,34 @@ async def test_an_emptied_member_elects_nobody_who_lacks_what_it_had(cluster: Si
     await trio.sleep(30)
     with pytest.raises(NotMaster):
         await cluster.log(GROUP, lacks).append([b"without it"])
+
+
+async def test_a_new_identity_replaces_no_events(cluster: SimCluster) -> None:
+    name = next(each for each in cluster.names if each != cluster.master_of(GROUP))
+    disk, root = cluster.world.node(name).disk, f"{cluster.config.node_dir(name)}/events"
+    for _ in range(2):
+        await cluster.stop(name)
+        await cluster.start(name)
+    await cluster.stop(name)
+    before = files(disk, root)
+    assert len(before) >= 3
+    remove(cluster, name, "identity.json", "groups")
+    await cluster.start(name)
+    assert cluster.node(name).identity.boot == 4
+    await cluster.stop(name)
+    after = files(disk, root)
+    assert before.items() < after.items()
+
+
+def files(disk: Disk, path: str) -> dict[str, bytes]:
+    """All below a folder, by path."""
+    found = {}
+    for name in disk.listdir(path):
+        each = f"{path}/{name}"
+        if disk.stat(each).kind == "folder":
+            found |= files(disk, each)
+        else:
+            file = disk.open(each, "r")
+            found[each] = file.pread(0, file.size_bytes)
+            file.close()
+    return found

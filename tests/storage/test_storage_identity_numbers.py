@@ -9,6 +9,7 @@ import pytest
 from store_kit import sim_disk
 from test_storage_identity import DIRECTORY, RECORD, opened, refused, rewrite
 
+from actors.sim.disk import SimDisk
 from actors.storage.identity import identity_path
 from wire.api_base import NUMBER_MAX
 
@@ -51,3 +52,42 @@ def test_a_large_number_has_a_next_one(key: str) -> None:
         next_number = record.promotion_number + 1
         directory.update("orders", attrs.evolve(record, promotion_number=next_number))
         directory.close()
+
+
+def event_file(disk: SimDisk, name: str, *, node: str = "n0", day: str = "2026-11-22") -> None:
+    folder = f"{DIRECTORY}/events/v=1/dt={day}/node={node}"
+    disk.mkdir(folder)
+    disk.open(f"{folder}/{name}", "x").close()
+
+
+@pytest.mark.parametrize(
+    ("names", "boot"),
+    [
+        ((), 1),
+        (("000003-000000000001.jsonl.gz", "000002-000000000009.jsonl.gz"), 4),
+        (("000003-000000000001.jsonl.gz", ".000007-000000000001.jsonl.gz.part"), 8),
+        ((".000004-000000000001.jsonl.gz.part.copy",), 5),
+        (("1000000-000000000001.jsonl.gz",), 1_000_001),
+        (("9999999999999999999-000000000001.jsonl.gz", "notes.txt", "5-1.jsonl.gz"), 1),
+    ],
+)
+def test_a_new_identity_goes_on_above_the_starts_that_the_events_know(
+    names: tuple[str, ...], boot: int
+) -> None:
+    """Its own files would take the names of theirs."""
+    disk = sim_disk()
+    for name in names:
+        event_file(disk, name)
+    event_file(disk, "000099-000000000001.jsonl.gz", node="n1")
+    directory = opened(disk)
+    assert directory.boot == boot
+    directory.close()
+    assert opened(disk).boot == boot + 1
+
+
+def test_so_does_an_older_copy_of_it() -> None:
+    disk = sim_disk()
+    opened(disk).close()
+    event_file(disk, "000041-000000000001.jsonl.gz", day="2026-11-21")
+    event_file(disk, "000040-000000000001.jsonl.gz")
+    assert opened(disk).boot == 42
