@@ -46,7 +46,7 @@ from actors.runtime import (
 )
 from actors.state_machine import Machines
 from actors.storage import event_log
-from actors.storage.group_kind import check_group_kinds
+from actors.storage.group_kind import check_group_kinds, warn_of_others
 from actors.storage.identity import (
     NEW_RECORD,
     NodeDirectory,
@@ -223,7 +223,7 @@ def _take_directory(config: ClusterConfig, name: str, env: Env) -> NodeDirectory
     path = config.node_dir(name)
     try:
         check_group_kinds(env.disk, path, config.groups_of(name))
-        return open_directory(
+        directory = open_directory(
             env.disk,
             path,
             cluster=config.name,
@@ -233,6 +233,8 @@ def _take_directory(config: ClusterConfig, name: str, env: Env) -> NodeDirectory
         )
     except OSError as error:
         raise ConfigError(f"{path}: cannot be used as a data directory: {error}") from error
+    warn_of_others(env.disk, path, name, config.groups_of(name))
+    return directory
 
 
 def _check_masters(config: ClusterConfig, name: str, directory: NodeDirectory) -> None:

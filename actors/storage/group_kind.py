@@ -1,22 +1,35 @@
-"""Whether a group's folder holds the store of a group of its mode, asked before a start.
+"""What the folders of groups in a node's directory hold, beside what the cluster file says of them.
+
+Whether a group's folder holds the store of a group of its mode is asked before a start.
 
 Classic groups and DLedger's name some files alike (`synced`, `index/`, `checkpoint`) and mean other
 things by them. Where a cluster file changes the mode of a group that has data, either would find
 its own files damaged, and the advice for that takes the other's synced mark away.
+
+A group of another name than before, by a mistake in the file, begins empty beside its own data: a
+warning says so.
 
 There is no upstream: a broker keeps its DLedger store in another folder.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
 
 from actors.config import Group
 from actors.env.protocols import Disk
 from actors.errors import ConfigError
 from actors.storage.dledger.layout import LedgerLayout
+from actors.storage.identity import LOCK_NAME
 from actors.storage.layout import StoreLayout
-from actors.storage.path_kinds import check_kinds
+from actors.storage.path_kinds import check_kinds, names_in
+
+_LOGGER: Final = logging.getLogger("triolog.node")
+NAMED_MAX: Final = 8
+"""Of the groups that one warning names."""
 
 
 def check_group_kinds(disk: Disk, path: str, groups: Sequence[Group]) -> None:
@@ -45,6 +58,32 @@ def check_group_kinds(disk: Disk, path: str, groups: Sequence[Group]) -> None:
         folders=(folder for each in ledgers for folder in each.folders),
         files=(file for each in ledgers for file in each.files),
     )
+
+
+def warn_of_others(disk: Disk, path: str, node: str, groups: Sequence[Group]) -> None:
+    """Warn, in one line, of data of groups that are none of these. A lock alone is no data.
+
+    What cannot be looked at is passed over: a start depends on none of it.
+    """
+    root, own = f"{path}/groups", {group.name for group in groups}
+    others = []
+    with suppress(OSError):
+        others = [
+            name
+            for name in names_in(disk, root)
+            if name not in own and set(names_in(disk, f"{root}/{name}")) - {LOCK_NAME}
+        ]
+    if others:
+        more = f" and {len(others) - NAMED_MAX} more" if len(others) > NAMED_MAX else ""
+        _LOGGER.warning(
+            "%s: %s has data of %s%s, in which the cluster file gives %s no part: a group that was"
+            " renamed or mistyped there begins empty; data that nobody needs may be removed",
+            node,
+            root,
+            ", ".join(others[:NAMED_MAX]),
+            more,
+            node,
+        )
 
 
 def _signs(root: str) -> dict[str, tuple[str, ...]]:

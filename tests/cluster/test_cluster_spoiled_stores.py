@@ -217,7 +217,7 @@ def test_a_member_that_has_lost_all(
 
 
 def test_a_group_that_is_new_in_the_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """It begins empty, beside one that is not."""
+    """It begins empty, of either kind; and the data of one that was renamed is named."""
     found = Fed(tmp_path, "dledger")
     assert main([found.write(), "--for", "10ms", "--json"]) == 0
     more = GROUPS["dledger"].replace("65536", "32768")
@@ -227,3 +227,6 @@ def test_a_group_that_is_new_in_the_file(tmp_path: Path, capfd: pytest.CaptureFi
     capfd.readouterr()
     assert main([file, "--for", "10ms", "--json"]) == 0
     assert unready(capfd.readouterr().err) == ""
+    assert main([found.write(("orders", "ordres")), "--for", "10ms", "--json"]) == 0
+    (line,) = unready(capfd.readouterr().err).splitlines()
+    assert f"n0: {found.store.parent} has data of orders, orders2, in which" in line

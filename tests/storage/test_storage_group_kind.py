@@ -1,5 +1,6 @@
 """A group whose mode was changed in the cluster file keeps its store: the start is refused."""
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from actors.config import DLedgerGroup
 from actors.env.local_disk import LocalDisk
 from actors.errors import ConfigError
 from actors.sim.disk import SimDisk
-from actors.storage.group_kind import check_group_kinds
+from actors.storage.group_kind import NAMED_MAX, check_group_kinds, warn_of_others
 
 NODE = "/data/n0"
 ROOT = f"{NODE}/groups/orders"
@@ -74,3 +75,36 @@ def test_a_dledger_groups_files_and_folders_are_what_they_are(name: str, found: 
         disk.open(f"{ROOT}/{name}", "x").close()
     with pytest.raises(ConfigError, match=f"{ROOT}/{name}: expected a .*, found a {found}"):
         check_group_kinds(disk, NODE, (LEDGER,))
+
+
+def warnings_of(disk: SimDisk, caplog: pytest.LogCaptureFixture) -> list[str]:
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, logger="triolog"):
+        warn_of_others(disk, NODE, "n0", (CLASSIC,))
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_data_of_a_group_that_the_file_does_not_name(caplog: pytest.LogCaptureFixture) -> None:
+    disk = disk_with("commitlog")
+    assert warnings_of(disk, caplog) == []
+    for name in ("ordres", "sales"):
+        disk.mkdir(f"{NODE}/groups/{name}")
+        disk.open(f"{NODE}/groups/{name}/lock", "x").close()
+    assert warnings_of(disk, caplog) == [], "a lock is what a start leaves that was refused"
+    disk.mkdir(f"{NODE}/groups/ordres/commitlog")
+    disk.open(f"{NODE}/groups/sales/currterm", "x").close()
+    (line,) = warnings_of(disk, caplog)
+    assert line.startswith(f"n0: {NODE}/groups has data of ordres, sales, in which")
+    assert "\n" not in line
+
+
+def test_one_line_names_a_few_of_many_groups(caplog: pytest.LogCaptureFixture) -> None:
+    disk = disk_with()
+    for number in range(NAMED_MAX + 3):
+        disk.mkdir(f"{NODE}/groups/g{number:02}/commitlog")
+    (line,) = warnings_of(disk, caplog)
+    assert f"g{NAMED_MAX - 1:02} and 3 more, in which" in line
+
+
+def test_a_directory_that_is_new_has_none(caplog: pytest.LogCaptureFixture) -> None:
+    assert warnings_of(sim_disk(), caplog) == []
