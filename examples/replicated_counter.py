@@ -5,18 +5,23 @@
 Three nodes elect a leader, which takes commands; each applies them in the same order to its own
 counters. Then the leader's node is stopped, and the others go on. In real life each node runs in a
 program of its own, on a machine of its own.
+
+Leadership may move at any time, and what was on its way then may have been applied or not. So each
+command has a number, by which the counters know one that is sent again: it counts once.
 """
 
+import itertools
 import json
+import secrets
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import trio
 
 import actors
-from actors.errors import NotMaster
+from actors.errors import ConfigError, NotStored, OutcomeUnknown
 
 Started = trio.TaskStatus[actors.Node]
 
@@ -39,30 +44,45 @@ data_file_bytes = 1_048_576
 
 
 class Counters:
-    """Commands are b"add NAME" and b"get NAME"; the result is the counter's value, or None for what
-    is no command: an exception would end every member, and again at each start."""
+    """Commands are b"ASKER NUMBER add NAME" and b"ASKER NUMBER get NAME"; the result is the
+    counter's value, or None for what is no command: an exception would end every member, and again
+    at each start.
+
+    An asker numbers its commands upwards, and sends the next when it has the answer to the last. So
+    its last one is all that is kept of it; who comes and goes needs a rule for when to forget it.
+    """
 
     def __init__(self) -> None:
         self.values: dict[str, int] = {}
+        self.last: dict[str, tuple[int, int]] = {}  # asker -> number and result
 
     def apply(self, entries: Sequence[actors.LogEntry]) -> Sequence[object]:
         return [self._do(entry.body.decode(errors="replace").split()) for entry in entries]
 
     def _do(self, words: list[str]) -> int | None:
         match words:
-            case ["add", name]:
-                self.values[name] = self.values.get(name, 0) + 1
-            case ["get", name]:
-                pass
+            case [asker, digits, "add" | "get" as verb, name] if (
+                digits.isdecimal() and len(digits) < 19
+            ):
+                number = int(digits)
             case _:
                 return None
-        return self.values.get(name, 0)
+        last, result = self.last.get(asker, (-1, 0))
+        if number <= last:  # sent again: its answer was lost on the way
+            return result if number == last else None
+        result = self.values.get(name, 0)
+        if verb == "add":
+            result += 1
+            self.values[name] = result
+        self.last[asker] = number, result
+        return result
 
     def save(self) -> list[bytes]:
-        return [json.dumps(self.values).encode()]
+        return [json.dumps([self.values, self.last]).encode()]
 
     def load(self, chunks: Iterator[bytes]) -> None:
-        self.values = json.loads(b"".join(chunks))
+        self.values, last = json.loads(b"".join(chunks))
+        self.last = {asker: (number, result) for asker, (number, result) in last.items()}
 
     def leader_started(self, term: int) -> None:
         """Nothing to do; a controller would begin its work here."""
@@ -70,16 +90,33 @@ class Counters:
     def leader_stopped(self, term: int) -> None: ...
 
 
-async def ask(nodes: dict[str, actors.Node], command: bytes) -> tuple[str, object]:
-    """Who leads has applied it when this returns. Gives its name, and the result."""
-    while True:
-        for name, node in nodes.items():
-            try:
-                receipt = await node.log("counters").append([command])
-            except NotMaster:
-                continue  # nothing was written: ask another one
-            return name, receipt.results[0]
-        await trio.sleep(0.1)
+class Asker:
+    """Asks one command after the other, each until it is answered.
+
+    Attributes:
+        nodes: changed by whoever starts and stops them.
+    """
+
+    def __init__(self, nodes: Mapping[str, actors.Node]) -> None:
+        self.nodes = nodes
+        self.name = secrets.token_hex(8)  # a later run is another asker
+        self.numbers = itertools.count(1)
+
+    async def ask(self, words: str) -> tuple[str, object]:
+        """Who leads has applied it, once, when this returns. Gives its name, and the result."""
+        command = f"{self.name} {next(self.numbers)} {words}".encode()
+        while True:
+            for name, node in list(self.nodes.items()):
+                try:
+                    receipt = await node.log("counters").append([command])
+                except NotStored:
+                    continue  # nothing was written: NotMaster, most often. Ask another one
+                except OutcomeUnknown:
+                    # It may be applied, or be so later: LeadershipLost, ReplicationTimeout ...
+                    # To send the same again is safe as the counters know its number.
+                    continue
+                return name, receipt.results[0]
+            await trio.sleep(0.1)
 
 
 async def run(file: Path, name: str, life: trio.CancelScope, task_status: Started) -> None:
@@ -92,26 +129,40 @@ async def main(folder: Path) -> None:
     file = folder / "cluster.toml"
     file.write_text(CLUSTER)
     nodes: dict[str, actors.Node] = {}
+    asker = Asker(nodes)
     lives = {name: trio.CancelScope() for name in ("n0", "n1", "n2")}
     async with trio.open_nursery() as nursery:
         for name, life in lives.items():
             nodes[name] = await nursery.start(run, file, name, life)
         for _ in range(300):
-            leader, value = await ask(nodes, b"add tea")
+            leader, value = await asker.ask("add tea")
         print(f"the leader has counted {value} cups of tea")
         del nodes[leader]
         lives[leader].cancel()
         print("its node is gone")
-        await ask(nodes, b"add tea")
-        other, value = await ask(nodes, b"get tea")
+        await asker.ask("add tea")
+        other, value = await asker.ask("get tea")
         assert other != leader
         print(f"another leads, and says {value}")
         nursery.cancel_scope.cancel()
 
 
+def start(folder: Path) -> None:
+    """Run it; a port in use, or a folder that another program has open, is one line."""
+    mistake: BaseException | None = None
+    try:
+        trio.run(main, folder)
+    except* (ConfigError, OSError) as group:
+        mistake = group
+        while isinstance(mistake, BaseExceptionGroup):
+            mistake = mistake.exceptions[0]
+    if mistake is not None:
+        sys.exit(str(mistake))
+
+
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        trio.run(main, Path(sys.argv[1]))
+        start(Path(sys.argv[1]))
     else:
         with tempfile.TemporaryDirectory() as folder:
-            trio.run(main, Path(folder))
+            start(Path(folder))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import runpy
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -14,7 +16,8 @@ import trio
 import actors
 from actors.config import ClusterConfig, DLedgerGroup, validate
 from actors.env import Env
-from actors.errors import ConfigError, NotMaster
+from actors.errors import ConfigError, LeadershipLost, NotMaster
+from actors.log_types import Receipt
 from actors.sim.world import open_world
 
 EXAMPLE = Path(__file__).parents[2] / "examples/replicated_counter.py"
@@ -82,10 +85,9 @@ async def test_a_machine_for_no_dledger_group_is_refused() -> None:
             pass
 
 
-@pytest.mark.real_io
-def test_the_example_runs(tmp_path: Path) -> None:
-    ran = subprocess.run(
-        [sys.executable, str(EXAMPLE), str(tmp_path)],
+def run_example(folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(EXAMPLE), str(folder)],
         cwd=EXAMPLE.parents[1],
         env={"PYTHONPATH": str(EXAMPLE.parents[1])},
         capture_output=True,
@@ -93,6 +95,11 @@ def test_the_example_runs(tmp_path: Path) -> None:
         timeout=100,
         check=False,
     )
+
+
+@pytest.mark.real_io
+def test_the_example_runs(tmp_path: Path) -> None:
+    ran = run_example(tmp_path)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout.splitlines() == [
         "the leader has counted 300 cups of tea",
@@ -101,8 +108,76 @@ def test_the_example_runs(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.real_io
+def test_a_mistake_with_the_example_is_one_line(tmp_path: Path) -> None:
+    ran = run_example(tmp_path / "missing")
+    assert (ran.returncode, ran.stdout, len(ran.stderr.splitlines())) == (1, "", 1)
+    assert "No such file" in ran.stderr
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(("127.0.0.1", 20971))
+        taken.listen()
+        ran = run_example(tmp_path)
+    assert (ran.returncode, ran.stdout, len(ran.stderr.splitlines())) == (1, "", 1)
+    assert "20971" in ran.stderr
+
+
+def entries_of(*bodies: bytes) -> list[actors.LogEntry]:
+    return [actors.LogEntry(index=n, term=0, body=body) for n, body in enumerate(bodies)]
+
+
 def test_the_examples_machine_outlives_what_is_no_command() -> None:
     counters = runpy.run_path(str(EXAMPLE))["Counters"]()
-    bodies = (b"add tea", b"add", b"drop tea", b"get a b", b"\xff", b" ", b"get tea", b"get milk")
-    entries = [actors.LogEntry(index=n, term=0, body=body) for n, body in enumerate(bodies)]
-    assert counters.apply(entries) == [1, None, None, None, None, None, 1, 0]
+    bad = (
+        b"a 2 add",
+        b"a 3 drop tea",
+        b"a 4 get a b",
+        b"\xff",
+        b" ",
+        b"a -1 add tea",
+        b"a b add tea",
+    )
+    found = counters.apply(entries_of(b"a 1 add tea", *bad, b"a 9%d add tea" % 10**18))
+    assert found == [1, *[None] * len(bad), None]
+    assert counters.apply(entries_of(b"a 5 get tea", b"a 6 get milk")) == [1, 0]
+
+
+def test_the_examples_machine_counts_a_repeated_command_once() -> None:
+    make = runpy.run_path(str(EXAMPLE))["Counters"]
+    counters = make()
+    commands = (b"a 1 add tea", b"a 1 add tea", b"b 1 add tea", b"a 2 add tea", b"a 2 add tea")
+    assert counters.apply(entries_of(*commands)) == [1, 1, 2, 3, 3]
+    assert counters.apply(entries_of(b"a 1 add tea")) == [None], "nobody waits for its answer"
+    later = make()
+    later.load(iter(counters.save()))
+    assert later.apply(entries_of(b"a 2 add tea", b"b 2 get tea")) == [3, 3], "also by a snapshot"
+
+
+class Flaky:
+    """A node whose first answer is lost after the command was applied."""
+
+    def __init__(self, counters: Any) -> None:
+        self.counters, self.failures = counters, [LeadershipLost("lost"), NotMaster("no")]
+
+    def log(self, name: str) -> Flaky:
+        return self
+
+    async def append(self, records: list[bytes]) -> Receipt:
+        failure = self.failures.pop(0) if self.failures else None
+        if isinstance(failure, NotMaster):
+            raise failure
+        results = tuple(self.counters.apply(entries_of(*records)))
+        if failure is not None:
+            raise failure
+        return Receipt(
+            first=0, last=0, next=1, count=1, copies=2, durability="synced", results=results
+        )
+
+
+async def test_the_example_repeats_what_may_be_applied(autojump_clock: object) -> None:
+    found = runpy.run_path(str(EXAMPLE))
+    counters = found["Counters"]()
+    asker = found["Asker"]({"n0": Flaky(counters)})
+    assert await asker.ask("add tea") == ("n0", 1)
+    assert await asker.ask("add tea") == ("n0", 2)
+    assert counters.values == {"tea": 2}
