@@ -1,4 +1,5 @@
-"""What a member's state maintainer has published: read by its node and in refusals.
+"""What a member has published, by its state maintainer and its port's server: read by its node and
+in refusals.
 
 Like a log's published range it is a value that others may look at without a message: an append
 costs one attribute check more. It outlives the group's tree.
@@ -10,19 +11,22 @@ import attrs
 import trio
 
 from actors.dledger.core.election_effects import RoleChanged
+from actors.dledger.strangers import Strangers
 
 
 @attrs.define(eq=False)
 class LeaderBoard:
-    """The newest role of one member.
+    """The newest role of one member, and who came to its port.
 
     Attributes:
         role: None before the first, and after the member's end.
         is_open: this member leads, and its parts take appends; they have the last word.
+        strangers: whom the port's server has turned away.
     """
 
     role: RoleChanged | None = None
     is_open: bool = False
+    strangers: Strangers = attrs.field(init=False, factory=Strangers)
     _changed: trio.Event = attrs.field(init=False, factory=trio.Event)
 
     @property

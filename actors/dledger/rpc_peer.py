@@ -14,6 +14,8 @@ is the end of all open calls.
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import Final, TypeAlias, assert_never
 
 import attrs
@@ -23,9 +25,16 @@ from actors.dledger.core.member_state import TERM_MAX
 from actors.dledger.core.open_calls import OpenCalls
 from actors.dledger.peer_messages import GetLink, Link
 from actors.dledger.push_bodies import entries_bytes
+from actors.dledger.refusal_log import RefusalLog
 from actors.dledger.rpc_messages import Answered as Answered
 from actors.dledger.rpc_messages import Call as Call
-from actors.dledger.rpc_stream import IDLE_S, FrameStream, Received, StreamEnded
+from actors.dledger.rpc_stream import (
+    DOES_NOT_READ,
+    IDLE_S,
+    FrameStream,
+    Received,
+    StreamEnded,
+)
 from actors.env.protocols import Address, Network, Stream
 from actors.events import dledger as events
 from actors.runtime import Actor, MailboxSpec, StopReason
@@ -57,6 +66,8 @@ WORK_BYTES: Final = 4 << 20
 CALL_OVERHEAD_BYTES: Final = 256
 """What a call without an entry is counted as."""
 IDLE: Final = "idle"
+UNHEARD_TOLD: Final = 3
+"""Connections in a row that end without a byte: one or two may be of a peer that stops."""
 REASON_CHARS_MAX: Final = 500
 """A peer's own words are as long as it likes."""
 
@@ -115,6 +126,7 @@ class RPCPeer(Actor[_Inbox]):
     Attributes:
         peer: its name, as it stands in Answered.
         local_host: the own member's address, from which to connect.
+        log: takes a warning when the peer turns this member away; None: another connection's does.
     """
 
     mailbox = MailboxSpec(capacity_bytes=PENDING_BYTES, size_of=_size_of)
@@ -122,6 +134,7 @@ class RPCPeer(Actor[_Inbox]):
     _address: Address
     _local_host: str
     _network: Network
+    _log: RefusalLog | None = None
     _calls: OpenCalls[_Open] = attrs.field(factory=OpenCalls)
     _number: int = 0
     _connecting: bool = False
@@ -130,6 +143,7 @@ class RPCPeer(Actor[_Inbox]):
     _early: list[tuple[int, bytes]] = attrs.field(factory=list)  # to send once it is connected
     _early_bytes: int = 0
     _failures: int = 0
+    _unheard: int = 0  # connections in a row that ended before a byte came
     _connect_at_s: float = 0.0
     _answers_refused: int = 0
     _error: str = ""  # why a call had no answer, the last that had none
@@ -297,16 +311,16 @@ class RPCPeer(Actor[_Inbox]):
         """The connection or the attempt is over, and all calls with it."""
         if self._frames is None and not self._connecting:
             return
-        was_connected = self._frames is not None
-        if self._frames is not None:
-            self._frames.abort()
+        frames, was_connected = self._frames, self._frames is not None
+        if frames is not None:
+            frames.abort()
         self._frames = None
         self._connecting = False
         self._forget_early()
         self.ctx.timers.cancel("idle")
         pause_s = 0.0
         if reason != IDLE:  # else nothing is wrong with the peer
-            self._error = reason[:REASON_CHARS_MAX]
+            self._error = self._turned_away(reason, frames) or reason[:REASON_CHARS_MAX]
             pause_s = min(RECONNECT_MAX_S, RECONNECT_FIRST_S * float(1 << min(self._failures, 16)))
             self._failures += 1
         self._connect_at_s = self.ctx.now_s() + pause_s
@@ -323,6 +337,22 @@ class RPCPeer(Actor[_Inbox]):
             )
         for each in left:
             self._answer(each, None)
+
+    def _turned_away(self, reason: str, frames: FrameStream | None) -> str:
+        """What it means that the peer ends one connection after the other without a word; "": it
+        does not, or not often enough to know that it does not just stop.
+        """
+        was_reset = frames is None and os.strerror(errno.ECONNRESET) in reason
+        is_mute = frames is not None and not frames.heard and reason != DOES_NOT_READ
+        self._unheard = self._unheard + 1 if was_reset or is_mute else 0
+        found = ""
+        if self._unheard >= UNHEARD_TOLD:
+            found = (
+                f"ends each connection at once: its cluster file may not name {self._local_host}"
+            )
+        if self._log is not None:
+            self._log.say(self._peer, found and f"{self._peer} {found}")
+        return found
 
     def _forget_early(self) -> None:
         self._early.clear()

@@ -6,12 +6,14 @@ the door closes first, and a crash of it ends no connection.
 Upstream: openmessaging/dledger, DLedgerRpcNettyService.java, proxy/DLedgerProxy.java,
 dledger-all-0.3.1.2; apache/rocketmq, remoting/netty/NettyRemotingServer.java, 4.9.4.
 
-Differs: listens on the node's own address only; an address that is no member's is closed and
-counted; the number of open connections is bounded, and what they hold together. Clients make way.
+Differs: listens on the node's own address only; who comes from an address that is no member's is
+turned away, counted, and named once in the log `triolog.dledger`; the number of open connections is
+bounded, and what they hold together. Clients make way.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -26,8 +28,9 @@ from actors.env.protocols import Listener, Network, Stream
 from actors.errors import ConfigError
 from actors.events import dledger as events
 from actors.runtime import ChildSpec, DynamicSpec, Restart, Strategy, SupervisorSpec
-from actors.runtime.accepting import UNOWNED_MAX, Accepting, Admitted
+from actors.runtime.accepting import UNKNOWN_ADDRESS, UNOWNED_MAX, Accepting, Admitted
 
+_LOGGER: Final = logging.getLogger("triolog.dledger")
 CONNECTIONS_MAX: Final = 256
 """Two from each peer, the others from clients: one of each client's process."""
 PLACES_KEPT: Final = 2 * UNOWNED_MAX
@@ -102,6 +105,23 @@ class RPCServer(Accepting):
             shutdown_s=CONNECTION_SHUTDOWN_S,
         )
         return Admitted(connection=connection, child=child)
+
+    async def refused(self, stream: Stream, reason: str, connection: int | None) -> None:
+        if reason == UNKNOWN_ADDRESS:
+            self._turned_away(stream.remote.host)
+        await Accepting.refused(self, stream, reason, connection)
+
+    def _turned_away(self, host: str) -> None:
+        """Each group at this port hears of it: which one the stranger means is not known."""
+        now_s = self.ctx.now_s()
+        for services in self.settings.services:
+            if services.board.strangers.came(host, now_s):
+                _LOGGER.warning(
+                    "%s: %s turned away %s: the cluster file names no member at that address",
+                    services.group,
+                    services.member,
+                    host,
+                )
 
     def tell_refused(self, stream: Stream, reason: str, count: int) -> None:
         self.ctx.emit(

@@ -92,6 +92,7 @@ class FrameStream:
 
     Attributes:
         active_s: when bytes last came or went.
+        heard: whether any came.
         unsent_bytes: of frames that were put in.
     """
 
@@ -103,6 +104,7 @@ class FrameStream:
     _on_sent: Callable[[], None] = _nothing
     _rest_s: float = attrs.field(default=REST_TIMEOUT_S, init=False)  # left for a large frame
     unsent_bytes: int = attrs.field(default=0, init=False)
+    heard: bool = attrs.field(default=False, init=False)
     _receive: ReceiveHalf = attrs.field(init=False)
     _send: SendHalf = attrs.field(init=False)
     _waiting: deque[bytes] = attrs.field(factory=deque, init=False)
@@ -203,15 +205,14 @@ class FrameStream:
     async def _receive_all(self) -> str:
         """Returns why there is no more."""
         decoder = Decoder()
-        is_first = True
         while True:
             await self._before_read(decoder.begun_bytes)
             data = await self._some(decoder.begun_bytes)
             if not data:
                 return CLOSED_BY_PEER
+            is_first, self.heard = not self.heard, True
             if is_first and data[0] == _TLS_HANDSHAKE:
                 return SPEAKS_TLS
-            is_first = False
             self.active_s = trio.current_time()
             frames, error = decoder.decode(data)
             if frames:

@@ -351,6 +351,7 @@ class LedgerPart:
             "synced_index": offsets.synced - 1,
             "committed_index": offsets.acknowledged - 1,
             **known,
+            "strangers": list(self.board.strangers.lately(trio.current_time())),
             "counts": attrs.asdict(self.counts),
         }
 

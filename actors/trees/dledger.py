@@ -37,6 +37,7 @@ from actors.dledger.entry_handler import WAITING_MAX, EntryHandler
 from actors.dledger.entry_reader import EntryReader
 from actors.dledger.pending_ledger import PendingLedger
 from actors.dledger.quorum_ack_checker import QuorumAckChecker
+from actors.dledger.refusal_log import RefusalLog
 from actors.dledger.rpc_messages import Services
 from actors.dledger.rpc_peer import RPCPeer
 from actors.dledger.rpc_server import RPCServerSettings, rpc_server
@@ -164,8 +165,12 @@ def _rpc_peers(place: LedgerPlace) -> SupervisorSpec:
             address=Address(place.address_of(peer), place.group.port),
             local_host=place.address_of(place.node),
             network=place.env.network,
+            log=RefusalLog(place.group.name) if name == of_votes(peer) else None,
         )
         return ChildSpec(name=name, start=start)
+
+    def of_votes(peer: str) -> str:
+        return peer if place.compat.shared_connection else f"{peer}-control"
 
     names = [(peer, peer) for peer in place.peers]
     if not place.compat.shared_connection:

@@ -15,6 +15,7 @@ from actors.dledger.core.election_effects import RoleChanged
 from actors.dledger.core.member_state import Role
 from actors.dledger.core.open_calls import IN_FLIGHT_MAX, OpenCalls
 from actors.dledger.leader_board import LeaderBoard
+from actors.dledger.refusal_log import RefusalLog
 from actors.dledger.rpc_messages import Answered, Asked, Call, Services
 from actors.dledger.rpc_peer import RPCPeer
 from actors.dledger.rpc_server import RPCServerSettings, rpc_server
@@ -354,8 +355,10 @@ async def calling(
     network: Network | None = None,
     port: int = PORT,
     open_max: int = IN_FLIGHT_MAX,
+    warns: str = "",
     **options: Any,
 ) -> AsyncIterator[PeerKit]:
+    """Args: warns: the group that warnings name; "": this connection warns of nothing."""
     async with lan(**options) as sim:
         kit = PeerKit(sim)
 
@@ -365,6 +368,7 @@ async def calling(
                 address=Address(ADDRESSES["n0"], port),
                 local_host=ADDRESSES["n1"],
                 network=network or sim.open("n1"),
+                log=RefusalLog(warns) if warns else None,
                 calls=OpenCalls(limit=open_max),
             )
 

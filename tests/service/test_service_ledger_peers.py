@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
 import trio
 
 from actors.config import ClusterConfig, DLedgerGroup, validate
+from actors.dledger.strangers import LATELY_S
 from actors.sim.cluster import SimCluster, classic_config
 
 pytest_plugins = ["actors.sim.plugin"]
@@ -151,3 +153,16 @@ async def test_a_dispatcher_that_is_started_again_is_no_failure(cluster: SimClus
     assert (found["state"], found["lag"]) == ("restarting", None)
     await trio.sleep(SOON_S)
     assert (await peer_of(cluster, peer))["state"] == "appending"
+
+
+async def test_who_comes_from_elsewhere_is_in_the_status_for_a_while(cluster: SimCluster) -> None:
+    leader = cluster.master_of(GROUP)
+    assert (await said_by(cluster, leader))["strangers"] == []
+    cluster.world.add_node("elsewhere", "10.9.9.9")
+    network = cluster.world.network.open("elsewhere")
+    with suppress(ConnectionResetError):
+        await network.connect(cluster.config.nodes[leader], cluster.config.groups[GROUP].port)
+    await trio.sleep(1)
+    assert (await said_by(cluster, leader))["strangers"] == ["10.9.9.9"]
+    await trio.sleep(LATELY_S)
+    assert (await said_by(cluster, leader))["strangers"] == []
