@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 
 from actors.client.bench import Figures
+from actors.client.ledger_words import troubles
 from actors.config.command_line import columns
 from actors.errors import NotMaster
 from actors.log_types import Record
@@ -106,13 +107,8 @@ def _ledger_lines(groups: dict[str, dict[str, Any]]) -> list[str]:
     if peers:
         head = ("group", "peer", "state", "matched", "lag")
         lines += ["", *columns([head, *(_peer_row(name, peer) for name, peer in peers)], left=3)]
-    troubles = [
-        f"{name}: {peer['node']}: {peer['reason']}" for name, peer in peers if peer.get("reason")
-    ]
-    for name, group in groups.items():
-        if group.get("refusal"):
-            troubles.append(f"{name} takes no entries: {group['refusal']}")
-    return [*lines, *(["", *troubles] if troubles else [])]
+    wrong = [line for name, group in groups.items() for line in troubles(name, group)]
+    return [*lines, *(["", *wrong] if wrong else [])]
 
 
 def _peer_row(name: str, peer: dict[str, Any]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from rich.table import Table
 
+from actors.client.ledger_words import stranger
 from actors.cluster.cells import STATE_NARROW_CHARS, STATE_WIDE_CHARS, STYLES, line
 from actors.cluster.ledger_view import LEADER, LedgerView, PeerView, cell
 from actors.cluster.view import ClusterView, NodeView, Rates
@@ -59,9 +60,11 @@ def ledger_line(view: ClusterView, group: str) -> str:
     found = view.leader_of(group)
     if found is None:
         named = view.named_leader_of(group)
-        if named is None:
-            return "nobody leads;"
         ours = [node for node in view.nodes if group in node.ledgers]
+        if named is None:
+            found_out = ((node.node, node.ledgers[group].without_majority) for node in ours)
+            lacks = (f"{name}: {words};" for name, words in found_out if words)
+            return " ".join(["nobody leads;", *lacks])
         words = [f"{named[0]} leads in term {named[1]};"]
         ends = (f"{node.node} {node.ledgers[group].end};" for node in ours)
         return " ".join([*words, *ends])
@@ -72,7 +75,11 @@ def ledger_line(view: ClusterView, group: str) -> str:
 
 def ledger_lines(name: str, own: LedgerView) -> list[str]:
     """One group of one node, for `status`."""
-    return [f"  {name}: {own.words}, {own.extent}", *(f"    {peer}" for peer in own.peer_ends)]
+    return [
+        f"  {name}: {own.words}, {own.extent}",
+        *(f"    {peer}" for peer in own.peer_ends),
+        *(f"    {stranger(address)}" for address in own.strangers),
+    ]
 
 
 def _peers(view: ClusterView, group: str) -> dict[str, PeerView]:
@@ -97,6 +104,8 @@ def _state(node: NodeView, own: LedgerView, peer: PeerView | None) -> str:
         return f"takes no entries: {own.refusal}"
     if peer is not None and not peer.is_well:
         return peer.words
+    if own.without_majority:
+        return own.without_majority
     return f"follows {own.leader}" if own.leader else "knows no leader"
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import attrs
 
+from actors.client.ledger_words import without_majority
+
 LEADER = "leader"
 APPENDING = "appending"
 """How a peer usually is."""
@@ -65,6 +67,7 @@ class LedgerView:
         members_count: of the group, as configured.
         peers: on a leader all others, on a candidate those that it has asked.
         refusal: why a follower cannot take its leader's entries; "": it can.
+        strangers: addresses of no member that came lately, and were turned away.
     """
 
     group: str
@@ -79,6 +82,7 @@ class LedgerView:
     members_count: int
     peers: tuple[PeerView, ...]
     refusal: str = ""
+    strangers: tuple[str, ...] = ()
 
     @property
     def quorum(self) -> int:
@@ -97,7 +101,14 @@ class LedgerView:
         closed = "" if self.is_open or self.role != LEADER else ", takes no appends yet"
         term = f" in term {self.term}" if self.term >= 0 else ""
         refuses = f", takes no entries: {self.refusal}" if self.refusal else ""
-        return f"{self.role}{of}{term}{closed}{refuses}"
+        lacks = f", {self.without_majority}" if self.without_majority else ""
+        return f"{self.role}{of}{term}{closed}{refuses}{lacks}"
+
+    @property
+    def without_majority(self) -> str:
+        """How many others answer a candidate that no majority does, for people; else ""."""
+        states = (peer.state for peer in self.peers)
+        return without_majority(self.role, self.members_count, states)
 
     @property
     def extent(self) -> str:
@@ -156,6 +167,7 @@ def ledger_view(group: str, found: Mapping[str, Any]) -> LedgerView:
         members_count=len(found.get("members", ())),
         peers=tuple(_peer_view(peer, written_index) for peer in found.get("peers", ())),
         refusal=str(found.get("refusal", "")),
+        strangers=tuple(map(str, found.get("strangers", ()))),
     )
 
 

@@ -12,11 +12,13 @@ from api_kit import record_of
 from actors.client import bench, report
 from actors.client.appending import Summary, summary_lines
 from actors.client.bench import Figures
+from actors.client.ledger_words import ANSWERS
 from actors.errors import (
     ConfigError,
     NotMaster,
 )
 from actors.log_types import Message
+from actors.node import ledger_peers
 
 
 def figures(window: int, **changed: Any) -> Figures:
@@ -281,6 +283,19 @@ def test_a_follower_that_cannot_take_what_comes_says_so() -> None:
     stuck = LEDGER | {"role": "follower", "peers": [], "refusal": "entry 9 does not fit"}
     lines = report.status_lines(STATUS | {"groups": {"ledger": stuck}})
     assert lines[-2:] == ["", "ledger takes no entries: entry 9 does not fit"]
+
+
+def test_a_candidate_says_how_many_answer_and_who_was_turned_away() -> None:
+    peers = [{"node": "n1", "state": "silent", "matched_index": -1, "lag": None, "reason": "gone"}]
+    alone = {"role": "candidate", "leader": "", "members": ["n0", "n1", "n2"], "peers": peers}
+    told = LEDGER | alone | {"strangers": ["10.9.9.9"]}
+    assert report.status_lines(STATUS | {"groups": {"ledger": told}})[-4:] == [
+        "",
+        "ledger: 0 of 2 others answer, 1 is needed",
+        "ledger: n1: gone",
+        "ledger: turned away 10.9.9.9: the cluster file names no member at that address",
+    ]
+    assert ANSWERS == ledger_peers.ANSWERS, "what the node says"
 
 
 def test_an_older_node_says_less_of_its_peers() -> None:
