@@ -14,7 +14,8 @@ class GroupRun:
 
     Attributes:
         appended: records that the feed handed to the master or leader.
-        acknowledged: of these, records whose receipt came.
+        acknowledged: of these, records whose receipt came; what became of the others when the run
+            ended is not known.
         outcome_unknown: records of appends whose outcome was never learnt; sent again, so that they
             may stand in the log twice.
         size_bytes: bodies acknowledged.
@@ -65,9 +66,12 @@ def run_line(run: GroupRun) -> str:
     """For people."""
     rate = run.acknowledged / run.seconds if run.seconds > 0 else 0.0
     fed = f"{run.acknowledged} of {run.appended} records acknowledged"
+    left = run.appended - run.acknowledged
+    open_end = f" ({left} were unanswered at the end, and may be stored)" if left else ""
+    again = " sent again" if run.outcome_unknown else ""
     return (
-        f"  {run.group}: {fed}, {size(run.size_bytes)}, {rate:.0f} records/s"
-        f", {run.outcome_unknown} with unknown outcome, {run.restarts} restarts"
+        f"  {run.group}: {fed}{open_end}, {size(run.size_bytes)}, {rate:.0f} records/s"
+        f", {run.outcome_unknown} with unknown outcome{again}, {run.restarts} restarts"
     )
 
 

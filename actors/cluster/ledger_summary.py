@@ -8,7 +8,7 @@ import attrs
 
 from actors.cluster.group_run import GroupRun, group_run, run_line
 from actors.cluster.ledger_view import extent
-from actors.cluster.view import ClusterView
+from actors.cluster.view import ClusterView, NodeView
 
 
 @attrs.frozen(kw_only=True)
@@ -16,8 +16,10 @@ class MemberEnd:
     """How far one member was when the run ended. Indexes of entries, -1 for none.
 
     Attributes:
-        behind: entries that the leader had and this member had not.
+        behind: entries that the leader had and this member had not; of a leader that had gone, that
+            others know to be committed.
         restarts: of its process and of the group's actors.
+        gone: it did not answer any more: this is what it said last.
     """
 
     node: str
@@ -29,6 +31,7 @@ class MemberEnd:
     committed_index: int
     behind: int
     restarts: int
+    gone: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -62,8 +65,8 @@ class LedgerSummary:
             fields = attrs.asdict(member)
             members[fields.pop("node")] = fields
         return {
-            "leader": self.leader,
-            "term": self.term,
+            "leader": self.leader or None,
+            "term": self.term if self.term >= 0 else None,
             "appended": self.run.appended,
             "acknowledged": self.run.acknowledged,
             "outcome_unknown": self.run.outcome_unknown,
@@ -79,7 +82,8 @@ class LedgerSummary:
         who = f"{self.leader} leads in term {self.term}" if self.leader else "nobody leads"
         lines = [run_line(self.run), f"    {who}"]
         for member in self.members:
-            behind = f", behind by {member.behind} entries" if member.behind else ""
+            gone = " when last heard" if member.gone else ""
+            behind = f", behind by {member.behind} entries{gone}" if member.behind else gone
             has = extent(
                 member.begin_index,
                 member.written_index,
@@ -88,6 +92,11 @@ class LedgerSummary:
             )
             lines.append(f"    {member.node} {member.role}: {has}{behind}")
         return [*lines, *(f"    {name}: did not answer" for name in self.run.unanswered)]
+
+
+def is_gone(node: NodeView) -> bool:
+    """Whether what is known of it may be old."""
+    return node.state == "away"
 
 
 def ledger_summary(
@@ -101,6 +110,12 @@ def ledger_summary(
     """
     current = view.leader_of(group)
     end_index = current[1].written_index if current is not None else -1
+    if current is not None and any(
+        each.node == current[0] and is_gone(each) for each in view.nodes
+    ):
+        # It was asked for the last time before the others were, and has led on since.
+        ledgers = (node.ledgers[group] for node in view.nodes if group in node.ledgers)
+        end_index = max(end_index, *(own.committed_index for own in ledgers))
     ends = []
     for node in view.nodes:
         own = node.ledgers.get(group)
@@ -117,6 +132,7 @@ def ledger_summary(
                 committed_index=own.committed_index,
                 behind=max(0, end_index - own.written_index),
                 restarts=node.restarts_of(group),
+                gone=is_gone(node),
             )
         )
     named = view.named_leader_of(group) or ("", -1)

@@ -336,6 +336,7 @@ def test_the_summary_for_machines() -> None:
                     "committed_index": 880,
                     "behind": 0,
                     "restarts": 0,
+                    "gone": False,
                 },
                 "n1": {
                     "role": "follower",
@@ -346,6 +347,7 @@ def test_the_summary_for_machines() -> None:
                     "committed_index": 880,
                     "behind": 15,
                     "restarts": 0,
+                    "gone": False,
                 },
             },
             "unanswered": ["n3"],
@@ -358,7 +360,8 @@ def test_the_summary_for_people() -> None:
     found = ledger_summary(members(), "ledger", ("n0", "n1", "n3"), 2.0)
     summary = Summary(cluster="demo", reason="interrupted", seconds=1.0, groups=(found,))
     assert as_text(summary).split("\n")[1:] == [
-        "  ledger: 5000 of 5100 records acknowledged, 244.1 KiB, 2500 records/s"
+        "  ledger: 5000 of 5100 records acknowledged (100 were unanswered at the end, and may be"
+        " stored), 244.1 KiB, 2500 records/s"
         ", 0 with unknown outcome, 0 restarts",
         "    n0 leads in term 3",
         "    n0 leader: 0 to 900, synced to 890, committed to 880",
@@ -371,3 +374,24 @@ def test_the_summary_for_people() -> None:
     nobody = ledger_summary(candidate, "ledger", ("n1",), 0.0)
     assert (nobody.leader, nobody.term, nobody.behind) == ("", -1, ())
     assert "    nobody leads" in nobody.lines()
+    plain = nobody.plain()
+    assert (plain["leader"], plain["term"]) == (None, None)
+
+
+def test_the_summary_says_what_is_old_of_a_leader_that_has_gone() -> None:
+    """It is asked first to stop, and led on after it was last heard."""
+    gone = member("n0", leader(), "away")
+    ahead = member("n1", follower(written_index=960, committed_index=950))
+    found = ledger_summary(members(gone, ahead), "ledger", ("n0", "n1"), 2.0)
+    assert [(each.node, each.behind, each.gone) for each in found.members] == [
+        ("n0", 50, True),
+        ("n1", 0, False),
+    ]
+    assert found.lines()[2:] == [
+        "    n0 leader: 0 to 900, synced to 890, committed to 880, behind by 50 entries"
+        " when last heard",
+        "    n1 follower: 0 to 960, synced to 890, committed to 950",
+    ]
+    still = member("n1", follower(), "away")
+    alike = ledger_summary(members(gone, still), "ledger", ("n0",), 0.0)
+    assert alike.lines()[2].endswith("committed to 880 when last heard")

@@ -78,8 +78,8 @@ def test_for_machines() -> None:
 def test_for_people() -> None:
     assert as_text(summary()).split("\n") == [
         "demo: interrupted after 12.3 s",
-        "  orders: 5000 of 5100 records acknowledged, 244.1 KiB, 2500 records/s"
-        ", 7 with unknown outcome, 8 restarts",
+        "  orders: 5000 of 5100 records acknowledged (100 were unanswered at the end, and may be"
+        " stored), 244.1 KiB, 2500 records/s, 7 with unknown outcome sent again, 8 restarts",
         "    n0 master: 0 to 70000000, synced to 70000000",
         "    n1 slave: 0 to 69999999, synced to 60000000, behind by 1 bytes",
         "    n2: did not answer",
