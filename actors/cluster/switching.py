@@ -93,6 +93,8 @@ async def transfer_leader(
 
 def transferred_line(found: Mapping[str, Any]) -> str:
     """What a transfer has done."""
+    if found["leader"] == found["old_leader"]:
+        return f"{found['group']}: {found['leader']} leads in term {found['term']} already"
     return (
         f"{found['group']}: {found['leader']} leads in term {found['term']}; it was"
         f" {found['old_leader']}"

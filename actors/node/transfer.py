@@ -28,7 +28,7 @@ _NOT_LEADING: Final = (ResponseCode.NOT_LEADER, ResponseCode.INCONSISTENT_TERM)
 async def transfer_leader(part: LedgerPart, node: str | None) -> dict[str, Any]:
     """Have `node`, or the member that has most, lead in the next term. Appends wait meanwhile.
 
-    Returns: group, leader, old_leader and term.
+    Returns: group, leader, old_leader and term; of a leader that was to lead, these are the same.
 
     Raises:
         NotMaster: this member does not lead, with whom it takes for the leader.
@@ -42,7 +42,7 @@ async def transfer_leader(part: LedgerPart, node: str | None) -> dict[str, Any]:
         hint = leader if leader != part.node else ""
         raise NotMaster(f"{part.node} does not lead {name}: {known}", hint=hint or None)
     if node == part.node:
-        raise RequestRefused(api.ERROR_BAD_REQUEST, f"{node} leads {name} already")
+        return {"group": name, "leader": node, "old_leader": node, "term": role.term}
     if node in part.group.members and node not in part.group.standing:
         text = f"{node} does not stand for election in {name}"
         raise RequestRefused(api.ERROR_BAD_REQUEST, text)
@@ -99,6 +99,9 @@ def _refusal(part: LedgerPart, node: str, code: ResponseCode) -> Exception:
             text = f"{node} is {part.group.transfer_lag_max} entries of {name} behind, or more"
         case ResponseCode.LEADER_TRANSFERRING:
             text = f"{part.node} is handing {name} over already"
+        case ResponseCode.NETWORK_ERROR:
+            lost = f"{part.node} cannot reach {node}"
+            text = f"{node} did not take {name} over: {lost}; `status` says who leads"
         case _:
             text = f"{node} did not take {name} over ({code.name}); `status` says who leads"
     return RequestRefused(api.ERROR_NOT_AVAILABLE, text)

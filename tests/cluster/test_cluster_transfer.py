@@ -96,6 +96,11 @@ async def test_the_leader_is_found_and_asked(file: str, autojump_clock: trio.abc
     assert nodes.asked == [("n1", "ledger", None)]
 
 
+def test_who_leads_already_is_no_failure() -> None:
+    found = {"group": "ledger", "leader": "n1", "old_leader": "n1", "term": 4}
+    assert switching.transferred_line(found) == "ledger: n1 leads in term 4 already"
+
+
 async def test_where_nobody_leads(file: str, autojump_clock: trio.abc.Clock) -> None:
     nodes = Nodes(leader=None)
     with pytest.raises(NotMaster, match="n2 does not lead ledger"):
