@@ -10,6 +10,7 @@ import attrs
 
 from actors.client.lines import STDIN
 from actors.config.command_line import Parser
+from actors.errors import ConfigError
 from wire import api
 
 WINDOW_MAX = 16_384
@@ -18,11 +19,13 @@ SIZE_BYTES_MAX = 4 << 20
 """Upstream's largest message; a group may allow less."""
 SECONDS_MAX = 86_400.0
 
+TARGETS = "CLUSTER.toml[:NODE], a socket's path or HOST:PORT"
 DESCRIPTION = """\
 Talk to a running node.
 
 TARGET is CLUSTER.toml (who leads the group, or whichever node answers, and who takes over from
-it), CLUSTER.toml:NODE, the path of a node's socket, or HOST:PORT (that node alone)."""
+it), CLUSTER.toml:NODE, the path of a node's socket, or HOST:PORT (that node alone), where PORT is
+the cluster file's api_port, not a group's port."""
 EPILOG = """\
 `python -m actors.client TARGET COMMAND --help` lists a command's options.
 Exit codes: 0 done, 1 ran and failed, 2 wrong usage or configuration."""
@@ -158,11 +161,22 @@ def parse(words: Sequence[str]) -> Arguments:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for add in (_add_append, _add_read, _add_tail, _add_status, _add_bench):
         add(commands)
+    _refuse_missing_target(words, tuple(commands.choices))
     found = parser.parse_args(list(words))
     values = vars(found)
     target, make = values.pop("target"), values.pop("make")
     del values["command"]
     return Arguments(target, make(**values))
+
+
+def _refuse_missing_target(words: Sequence[str], known: tuple[str, ...]) -> None:
+    """A command without a target is taken for one, and what follows for a wrong command.
+
+    Raises: ConfigError.
+    """
+    first, second = (*words, "", "")[:2]
+    if first in known and second not in (*known, "-h", "--help"):
+        raise ConfigError(f"expected TARGET before {first}: {TARGETS} (see --help)")
 
 
 def _add(
@@ -215,7 +229,7 @@ def _add_read(commands: argparse._SubParsersAction[Parser]) -> None:
     position = _whole(0, api.POSITION_MAX)
     add("--start", type=position, default=0, metavar="POSITION", help="default: 0, the oldest")
     add("--count", type=_whole(0, 2**63), metavar="N", help="default: all there are")
-    add("--fresh", action="store_true", help="ask the master how far it is acknowledged")
+    add("--fresh", action="store_true", help="ask the master or leader how far it is acknowledged")
 
 
 def _add_tail(commands: argparse._SubParsersAction[Parser]) -> None:

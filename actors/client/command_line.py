@@ -213,6 +213,9 @@ async def _read(door: GroupDoor, command: Read) -> int:
             " these from who follows"
         )
         return EXIT_FAILED
+    if command.start > (shown := min(last.acknowledged, last.end)):
+        node = door.reading.node
+        complain(f"triolog: {node} shows {group} up to position {shown}, before {command.start}")
     return EXIT_OK
 
 

@@ -283,11 +283,17 @@ async def connect(
                         client.requests.end("it was closed on this side")
                         nursery.cancel_scope.cancel()
         except (SocketClosed, RemoteProtocolError, trio.BrokenResourceError) as error:
-            raise ConnectionError(f"{where}: not a node's API socket: {error}") from error
+            found = f"{where}: not a node's API socket{_other_ports(where)}: {error}"
+            raise ConnectionError(found) from error
     if failure is not None:
         raise failure
     if opening.cancelled_caught:
-        raise TimeoutError(f"{where}: no answer within {timeout_s:g} s")
+        raise TimeoutError(f"{where}: no answer within {timeout_s:g} s{_other_ports(where)}")
+
+
+def _other_ports(where: Address) -> str:
+    """What else may be there: it is the port in the cluster file that is seen first."""
+    return " (its port is the file's api_port, not a group's port)" if where.port else ""
 
 
 def _address(target: Target) -> Address:

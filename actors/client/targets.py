@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import attrs
 
 from actors.api.socket_file import read_pointer
+from actors.client.arguments import TARGETS
 from actors.client.connection import CONNECT_TIMEOUT_S, Client, connect
 from actors.config import ClassicGroup, ClusterConfig, load
 from actors.config.strict import one_of, suggestion
@@ -23,7 +24,7 @@ from actors.errors import ConfigError
 
 PORT_MAX = 65_535
 NO_DOOR = "no socket of it here, and the cluster file has no api_port"
-EXPECTED = "expected CLUSTER.toml[:NODE], a socket's path or HOST:PORT"
+EXPECTED = f"expected {TARGETS}"
 
 
 @attrs.frozen(kw_only=True)

@@ -126,9 +126,10 @@ def warnings(config: ClusterConfig) -> tuple[str, ...]:
             lines.append(f"node {node}: in no group, it only serves its API")
     apart = [one for one in config.python_nodes if not ip_address(config.nodes[one]).is_loopback]
     if config.api_port is None and len(apart) > 1:
+        shown = ", and a slave that cannot ask its master shows no records"
         lines.append(
-            "no api_port: nodes on different machines cannot ask each other,"
-            " and a slave that cannot ask its master shows no records"
+            "no api_port: nodes on different machines cannot ask each other"
+            f"{shown if config.classic_groups else ''}"
         )
     return tuple(lines)
 
@@ -171,7 +172,8 @@ def _head(config: ClusterConfig) -> str:
         [
             f"cluster {config.name}",
             f"  data in {config.data_dir}/NODE",
-            f"  an ordered stop sends slaves what they lack for {config.drain_timeout_s:g} s"
+            f"  an ordered stop sends {_receivers(config)} what they lack for"
+            f" {config.drain_timeout_s:g} s"
             f" at most, then takes at most {config.stop_timeout_s:g} s",
             f"  a node that does not answer for {config.answer_timeout_s:g} s counts as silent",
             "",
@@ -179,6 +181,11 @@ def _head(config: ClusterConfig) -> str:
             *_columns(rows),
         ]
     )
+
+
+def _receivers(config: ClusterConfig) -> str:
+    kinds = {isinstance(group, DLedgerGroup) for group in config.groups.values()}
+    return " and ".join("followers" if elects else "slaves" for elects in sorted(kinds))
 
 
 def _role(group: Group, node: str) -> str:

@@ -61,6 +61,8 @@ def test_every_option() -> None:
         ([], "required: TARGET"),
         (["t"], "required: COMMAND"),
         (["t", "frob"], "invalid choice: 'frob'"),
+        (["append", "--group", "led"], "expected TARGET before append: CLUSTER.toml[:NODE], "),
+        (["status"], "expected TARGET before status: "),
         (["t", "status", "--group", "g"], "unrecognized arguments: --group g"),
         (["t", "read", "--sta", "3"], "unrecognized arguments: --sta 3"),
         (["t", "read", "--start", "-1"], "--start: expected"),

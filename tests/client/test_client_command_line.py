@@ -97,6 +97,11 @@ async def test_append_and_read_back(tmp_path: Path) -> None:
         assert (code, out) == (0, lines + b"without newline\n")
         code, out, _ = await at.run(f"{at.file}:n0", "read", "--start", "100", "--count", "1")
         assert (code, out) == (0, b"line 1\n")
+        code, out, error = await at.run(f"{at.file}:n0", "read", "--start", "500100")
+        assert (code, out, error) == (0, b"", ""), "the end, where more may come"
+        code, out, error = await at.run(f"{at.file}:n0", "read", "--start", "99999900")
+        said = "triolog: n0 shows orders up to position 500100, before 99999900\n"
+        assert (code, out, error) == (0, b"", said)
         (at.folder / "more").write_bytes(b"a\n\nb\n")
         socket = str(at.folder / "n0" / "api.sock")
         code, out, _ = await at.run(socket, "append", str(at.folder / "more"), "--json")

@@ -60,7 +60,7 @@ async def test_an_answer_that_never_comes(
             await found.node.listen(NODE, PORT)
         else:
             found.sim.cut("home", "n0")
-        with pytest.raises(TimeoutError, match=r"10\.0\.0\.1:10911: no answer within 3 s"):
+        with pytest.raises(TimeoutError, match=r"0\.1:10911: no answer within 3 s.*api_port"):
             async with connect((NODE, PORT), network=found.home, timeout_s=3.0):
                 raise AssertionError("not reached")
         assert trio.current_time() == pytest.approx(3.0, abs=0.5)
@@ -76,7 +76,7 @@ async def test_another_protocol(autojump_clock: trio.testing.MockClock) -> None:
 
     async with machines() as found, trio.open_nursery() as nursery:
         await nursery.start(talk, found)
-        with pytest.raises(ConnectionError, match="not a node's API socket"):
+        with pytest.raises(ConnectionError, match=r"not a node's API socket \(its .*api_port"):
             async with connect((NODE, PORT), network=found.home):
                 raise AssertionError("not reached")
         nursery.cancel_scope.cancel()

@@ -77,6 +77,17 @@ def test_machines_that_cannot_ask_each_other() -> None:
     assert check.warnings(attrs.evolve(apart, api_port=9000)) == check.warnings(here) == ()
 
 
+def test_no_slaves_where_no_group_has_any() -> None:
+    five = load(EXAMPLE.parents[1] / "examples" / "dledger5.toml")
+    apart = {name: f"192.0.2.{number}" for number, name in enumerate(five.nodes, 1)}
+    page = check.render(attrs.evolve(five, nodes=apart), {})
+    assert "an ordered stop sends followers what they lack for 10 s" in page
+    assert "no api_port: nodes on different machines cannot ask each other" in page
+    assert "slave" not in page
+    both = load(EXAMPLE.parents[1] / "examples" / "3node.toml")
+    assert "sends slaves and followers what they lack" in check.render(both, {})
+
+
 def test_records_that_the_api_does_not_carry() -> None:
     here = load(EXAMPLE)
     (group,) = here.groups.values()
