@@ -26,7 +26,7 @@ from actors.config import ClusterConfig, load
 from actors.env.protocols import Disk, Network
 from actors.errors import NotStored, OutcomeUnknown, TriologError, UnknownName
 from actors.log import AppendOutcome, Log
-from actors.log_types import Batch, Chain, NewRecord, Offsets, Receipt
+from actors.log_types import BEHIND_FAILED, Batch, Chain, NewRecord, Offsets, Receipt
 from wire import api
 
 R = TypeVar("R")
@@ -123,6 +123,8 @@ class GroupDoor:
         """
         while True:
             client, handed_over = await self._leader(), False
+            if chain is not None and chain.broken:  # meanwhile; the next leader has not heard of it
+                raise NotStored(BEHIND_FAILED)
             self._under_way += 1
             try:
                 await client.submit(group, records, self._passing_on(client, on_done), chain)

@@ -9,6 +9,7 @@ from functools import partial
 import attrs
 import pytest
 import trio
+import trio.testing
 from test_service_ledger import GROUP, bodies
 from test_service_ledger import cluster_config as three_nodes
 
@@ -18,8 +19,16 @@ from actors.client.bench import measure
 from actors.client.group_door import GroupDoor, open_door
 from actors.client.members import Members, NobodyLeads, members_of, wait_s_of
 from actors.config import ClusterConfig
-from actors.errors import NodeStopped, NotStored, OutcomeUnknown, TriologError, UnknownName
+from actors.errors import (
+    NodeStopped,
+    NotMaster,
+    NotStored,
+    OutcomeUnknown,
+    TriologError,
+    UnknownName,
+)
 from actors.log import Log
+from actors.log_types import Chain
 from actors.sim.cluster import SimCluster
 
 __all__ = ["three_nodes"]
@@ -95,6 +104,53 @@ async def test_what_was_under_way_is_in_doubt_and_never_sent_again(cluster: SimC
         found = await bodies(log)
         assert [record for record in found if record != b"two"] == [b"one", b"three"]
         assert found.count(b"two") <= 1
+
+
+@attrs.define
+class Leader:
+    """Takes all, or loses what is under way and refuses the next."""
+
+    lost: Chain | None = None
+    taken: list[bytes] = attrs.field(factory=list)
+
+    async def submit(
+        self, group: str, records: tuple[bytes, ...], on_done: object, chain: Chain | None
+    ) -> None:
+        await trio.lowlevel.checkpoint()
+        if self.lost is not None:
+            self.lost.broken = True
+            raise NotMaster("it leads no more")
+        self.taken += records
+
+
+@attrs.define
+class Leaders:
+    """A slot in which one comes after the other."""
+
+    to_come: list[Leader]
+
+    async def client(self) -> Leader:
+        await trio.lowlevel.checkpoint()
+        return self.to_come[0]
+
+    def failed(self, client: Leader, failure: BaseException) -> bool:
+        self.to_come.remove(client)
+        return True
+
+
+@pytest.mark.parametrize("lost", [True, False])
+async def test_the_next_leader_takes_nothing_behind_a_failed_one_of_its_chain(
+    lost: bool, autojump_clock: trio.testing.MockClock
+) -> None:
+    chain, other, new = Chain(), Chain(), Leader()
+    slot = Leaders([Leader(lost=chain if lost else other), new])
+    door = GroupDoor(slot, slot)  # type: ignore[arg-type]
+    if lost:
+        with pytest.raises(NotStored, match="before it has failed"):
+            await door.submit(GROUP, (b"behind",), print, chain)
+    else:
+        await door.submit(GROUP, (b"behind",), print, chain)
+    assert new.taken == ([] if lost else [b"behind"])
 
 
 async def test_what_an_appender_leaves_goes_to_the_next_one(cluster: SimCluster) -> None:
