@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import time
+from abc import ABC, abstractmethod
 from pathlib import Path
 
 from interop_java_dledger import JavaDLedger
@@ -40,7 +41,7 @@ AT_ONCE = 200
 """Appends under way; Java's members refuse more than maxPendingRequestsNum, 10,000."""
 
 
-class GroupClient:
+class GroupClient(ABC):
     """The half of a `MixedGroup` that asks; each request over a connection of its own.
 
     Attributes:
@@ -55,8 +56,9 @@ class GroupClient:
     acknowledged: dict[int, bytes]
     _sent: int
 
+    @abstractmethod
     def log(self, name: str) -> LedgerFiles:
-        raise NotImplementedError
+        """What lies in a member's files."""
 
     def ask(
         self, name: str, request: Request, *, timeout_s: float = CALL_TIMEOUT_S
