@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from actors.cluster.ledger_view import LEADER, LedgerView
-from actors.cluster.view import GroupView, NodeView, groups_view, ledgers_view
+from actors.cluster.view import GroupView, NodeView, groups_view, ledgers_view, newest_leading
 from actors.errors import NotMaster
 
 
@@ -57,16 +57,13 @@ def said_by(status: Mapping[str, Any], group: str) -> Lead:
 
 
 def newest_lead(nodes: Iterable[NodeView], group: str) -> tuple[str, Lead] | None:
-    """Of the nodes that say they lead, the one by the newest promotion or in the newest term; of
-    those by the same one, a node that answers, and one that takes appends.
-    """
-    found = [(node, lead) for node in nodes if (lead := _lead_of(node, group)) is not None]
-    if not found:
+    """Who leads, of the nodes that say they do (`newest_leading`), and what it says."""
+    node = newest_leading(nodes, group)
+    if node is None:
         return None
-    node, own = max(
-        found, key=lambda pair: (pair[1].reign, pair[0].state != "away", pair[1].is_open)
-    )
-    return node.node, own
+    if group in node.ledgers:
+        return node.node, _of_leader(node.ledgers[group])
+    return node.node, _of_master(node.groups[group])
 
 
 def end_of(node: NodeView, group: str) -> int | None:
@@ -74,15 +71,6 @@ def end_of(node: NodeView, group: str) -> int | None:
     if group in node.ledgers:
         return node.ledgers[group].written_index + 1
     return node.groups[group].written_bytes if group in node.groups else None
-
-
-def _lead_of(node: NodeView, group: str) -> Lead | None:
-    ledger, classic = node.ledgers.get(group), node.groups.get(group)
-    if ledger is not None and ledger.role == LEADER:
-        return _of_leader(ledger)
-    if classic is not None and classic.role == "master":
-        return _of_master(classic)
-    return None
 
 
 def _of_master(own: GroupView) -> Lead:

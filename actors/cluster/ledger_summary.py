@@ -8,7 +8,7 @@ import attrs
 
 from actors.cluster.group_run import GroupRun, group_run, run_line
 from actors.cluster.ledger_view import extent
-from actors.cluster.view import ClusterView, NodeView
+from actors.cluster.view import ClusterView, is_gone
 
 
 @attrs.frozen(kw_only=True)
@@ -92,11 +92,6 @@ class LedgerSummary:
             )
             lines.append(f"    {member.node} {member.role}: {has}{behind}")
         return [*lines, *(f"    {name}: did not answer" for name in self.run.unanswered)]
-
-
-def is_gone(node: NodeView) -> bool:
-    """Whether what is known of it may be old."""
-    return node.state == "away"
 
 
 def ledger_summary(

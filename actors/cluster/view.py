@@ -11,9 +11,11 @@ from typing import Any
 
 import attrs
 
+from actors.client.reigns import Claim, newest
 from actors.cluster.ledger_view import LEADER, LedgerView, ledger_view
 
 LEDGER_MODE = "dledger"
+MASTER = "master"
 
 
 @attrs.frozen(kw_only=True)
@@ -183,28 +185,19 @@ class ClusterView:
 
     def master_of(self, group: str) -> tuple[str, GroupView] | None:
         """The node that says it is the group's master, with its answer."""
-        return newest_master(self.nodes, group)
+        node = newest_leading(self.nodes, group)
+        return (node.node, node.groups[group]) if node and group in node.groups else None
 
     def leader_of(self, group: str) -> tuple[str, LedgerView] | None:
         """The node that says it leads the group in the newest term, with its answer."""
-        found = [
-            (node, node.ledgers[group])
-            for node in self.nodes
-            if group in node.ledgers and node.ledgers[group].role == LEADER
-        ]
-        if not found:
-            return None
-        node, own = max(found, key=lambda pair: (pair[1].term, pair[0].state != "away"))
-        return node.node, own
+        node = newest_leading(self.nodes, group)
+        return (node.node, node.ledgers[group]) if node and group in node.ledgers else None
 
     def named_leader_of(self, group: str) -> tuple[str, int] | None:
         """Whom the members of the newest term name, with that term, also if it is none of ours."""
-        found = [node.ledgers[group] for node in self.nodes if group in node.ledgers]
-        named = [own for own in found if own.leader]
-        if not named:
-            return None
-        own = max(named, key=lambda each: each.term)
-        return own.leader, own.term
+        ledgers = [node.ledgers[group] for node in self.nodes if group in node.ledgers]
+        found = newest(Claim(leader=own.leader, reign=own.term) for own in ledgers)
+        return None if found is None else (found.leader, found.reign)
 
     def is_ledger(self, group: str) -> bool:
         """Whether some node has said that the group elects its leader."""
@@ -217,22 +210,28 @@ class ClusterView:
         return tuple(named | dict.fromkeys(feed.group for feed in self.feeds))
 
 
-def newest_master(nodes: Iterable[NodeView], group: str) -> tuple[str, GroupView] | None:
-    """Of the nodes that say they are master, the one by the newest promotion; of those by the same
-    one, a node that answers, and one that takes appends.
-    """
-    found = [
-        (node, node.groups[group])
-        for node in nodes
-        if group in node.groups and node.groups[group].role == "master"
-    ]
-    if not found:
-        return None
-    node, own = max(
-        found,
-        key=lambda pair: (pair[1].promotion, pair[0].state != "away", pair[1].part == "open"),
-    )
-    return node.node, own
+def newest_leading(nodes: Iterable[NodeView], group: str) -> NodeView | None:
+    """The node that leads, or is the group's master, of those that say so: see `newest`."""
+    nodes = tuple(nodes)
+    found = newest(claim for node in nodes if (claim := _own_claim(node, group)) is not None)
+    return next((node for node in nodes if found and node.node == found.leader), None)
+
+
+def _own_claim(node: NodeView, group: str) -> Claim | None:
+    """That of a node that takes itself for the leader or master; None of others."""
+    ledger, classic, answers = node.ledgers.get(group), node.groups.get(group), not is_gone(node)
+    if ledger is not None and ledger.role == LEADER:
+        is_open = ledger.is_open
+        return Claim(leader=node.node, reign=ledger.term, answers=answers, is_open=is_open)
+    if classic is not None and classic.role == MASTER:
+        is_open = classic.part == "open"
+        return Claim(leader=node.node, reign=classic.promotion, answers=answers, is_open=is_open)
+    return None
+
+
+def is_gone(node: NodeView) -> bool:
+    """Whether what is known of it may be old."""
+    return node.state == "away"
 
 
 def group_view(group: str, found: Mapping[str, Any]) -> GroupView:

@@ -15,7 +15,7 @@ from test_cluster_feed import Door, Record, lines
 from actors.cluster.feed import Feed
 from actors.cluster.links import caught_up
 from actors.cluster.master_finder import MasterFinder
-from actors.cluster.view import NodeView, groups_view, newest_master
+from actors.cluster.view import NodeView, groups_view, newest_leading
 from actors.errors import NotEnoughReplicas, NotMaster, OutcomeUnknown
 
 MEMBERS = ("n0", "n1", "n2")
@@ -88,8 +88,8 @@ def test_members_that_nobody_sees_are_tried_in_turn() -> None:
 
 def test_the_newest_master_of_several() -> None:
     def named(*views: NodeView) -> str | None:
-        found = newest_master(views, "orders")
-        return found[0] if found else None
+        found = newest_leading(views, "orders")
+        return found.node if found else None
 
     old, new = node("n0", master(part="open")), node("n1", master(promotion=1, part="asking"))
     assert named(old, new) == named(new, old) == "n1"
