@@ -34,6 +34,7 @@ from actors.events.sink import ORDERED, EventSink
 from actors.ha.role_board import RoleBoard
 from actors.ha.role_parts import RoleParts, first_view
 from actors.log_types import GroupRecord
+from actors.node.directory import check_masters, take_directory
 from actors.node.node import Node
 from actors.node.promises import configured
 from actors.runtime import (
@@ -46,14 +47,7 @@ from actors.runtime import (
 )
 from actors.state_machine import Machines
 from actors.storage import event_log
-from actors.storage.group_kind import check_group_kinds, warn_of_others
-from actors.storage.identity import (
-    NEW_RECORD,
-    NodeDirectory,
-    events_path,
-    identity_path,
-    open_directory,
-)
+from actors.storage.identity import NEW_RECORD, NodeDirectory, events_path
 from actors.trees.ledger_places import vote_notes
 from actors.trees.node import node_tree
 from actors.version import VERSION
@@ -178,9 +172,9 @@ class _OpenNode(AbstractAsyncContextManager[Node]):
         _check_node(config, self._name, self._machines)
         env = self._env or real_env()
         async with AsyncExitStack() as stack:
-            directory = _take_directory(config, self._name, env)
+            directory = take_directory(config, self._name, env)
             stack.callback(directory.close)
-            _check_masters(config, self._name, directory)
+            check_masters(config, self._name, directory)
             node = await _start(config, self._name, env, directory, self._machines, stack)
             # Last in, first out; and whatever becomes of it, the tree is stopped behind it.
             stack.push_async_callback(_drain, node)
@@ -216,38 +210,6 @@ def _check_node(config: ClusterConfig, name: str, machines: Machines) -> None:
             raise ConfigError(
                 f"{config.path or 'the configuration'}: a state machine for {group!r}; the dledger"
                 f" groups of {name!r} are: {', '.join(ledgers) or 'none'}"
-            )
-
-
-def _take_directory(config: ClusterConfig, name: str, env: Env) -> NodeDirectory:
-    path = config.node_dir(name)
-    try:
-        check_group_kinds(env.disk, path, config.groups_of(name))
-        directory = open_directory(
-            env.disk,
-            path,
-            cluster=config.name,
-            node=name,
-            groups=tuple(group.name for group in config.groups_of(name)),
-            settings=configuration.settings(config),
-        )
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be used as a data directory: {error}") from error
-    warn_of_others(env.disk, path, name, config.groups_of(name))
-    return directory
-
-
-def _check_masters(config: ClusterConfig, name: str, directory: NodeDirectory) -> None:
-    """A promotion outlives the file that it was made under: whom it named may have been removed."""
-    for group in config.classic_groups_of(name):
-        record = directory.record(group.name)
-        master = record.promotion_master
-        if master and master not in group.members:
-            raise ConfigError(
-                f"{config.path or 'the configuration'}: key groups.{group.name}: expected {master}"
-                f" among its members, whom promotion {record.promotion_number} made master"
-                f" ({identity_path(directory.path)}), found {', '.join(group.members)}:"
-                " put it back, and promote another one before it leaves"
             )
 
 

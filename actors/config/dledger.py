@@ -37,6 +37,8 @@ class DLedgerGroup:
         mode: "dledger".
         member_nodes: key `members`; every node of the group, and whether it may lead (`candidate`).
             Upstream: peers.
+        members_before: who the members were before one was added or removed. A node refuses other
+            members than it began with, unless these were; it may stay until the next change.
         durability: "synced": an entry counts on a member once it is on its disk; "written": in its
             page cache, synced every `flush_interval_s`. Upstream flushes behind its answers, every
             10 ms (flushFileInterval).
@@ -109,6 +111,7 @@ class DLedgerGroup:
     name: str = attrs.field(validator=bounds.NAME)
     mode: Literal["dledger"] = "dledger"
     member_nodes: tuple[MemberNode, ...] = attrs.field(alias="members", converter=member_nodes)
+    members_before: tuple[str, ...] = ()
     durability: Durability = "synced"
     port: int = attrs.field(default=20_911, validator=PORT)
     store: StoreType = "file"

@@ -26,6 +26,7 @@ def ledger_problems(group: DLedgerGroup, nodes: Mapping[str, str]) -> Iterator[P
         nodes: name -> address, of the whole file.
     """
     yield from _members(group, nodes)
+    yield from _members_before(group)
     yield from _addresses(group, nodes)
     yield from _candidates(group)
     yield from _preferred(group)
@@ -49,6 +50,16 @@ def _members(group: DLedgerGroup, nodes: Mapping[str, str]) -> Iterator[Problem]
         seen.add(member.node)
     if count and len(group.java_nodes) == count:
         yield Problem(base, "a member that is not a Java node", "only Java nodes", (base,))
+
+
+def _members_before(group: DLedgerGroup) -> Iterator[Problem]:
+    """Majorities of two lists that differ by one member have a member in common."""
+    before = group.members_before
+    if before and len(set(before) ^ set(group.members)) > 1:
+        expected = f"the members {', '.join(group.members)} with one more or one less"
+        depends = (("groups", group.name, "members"),)
+        found = ", ".join(before)
+        yield Problem(("groups", group.name, "members_before"), expected, found, depends)
 
 
 def _addresses(group: DLedgerGroup, nodes: Mapping[str, str]) -> Iterator[Problem]:

@@ -11,6 +11,7 @@
 | settings | object | the settings of the last start, key path -> value as text |
 | records | object | group -> what it must remember, see `GroupRecord`; one that is missing is new |
 | votes | list of str | DLedger groups whose `currterm` was on the disk: one without is not new |
+| ledgers | object | DLedger group -> its members and store as it began, see `ledger_shape` |
 
 `DATA_DIR/NODE/lock` is held while the node runs, and `lock` in each store root too, as a Java
 broker holds it, so that neither starts on the other's files.
@@ -25,11 +26,13 @@ from typing import Any, Final
 
 import attrs
 
+from actors.config import DLedgerGroup
 from actors.env.protocols import Disk, FileLock, LockedByOther, LockedByUs
 from actors.errors import ConfigError
 from actors.log_types import Forgot, GroupRecord, Reign
 from actors.storage import event_files
 from actors.storage.layout import StoreLayout
+from actors.storage.ledger_shape import LedgerShape, next_shapes
 from actors.storage.path_kinds import check_kinds, is_folder
 from wire.api_base import NUMBER_MAX, POSITION_MAX
 
@@ -70,6 +73,7 @@ class Identity:
     settings: Mapping[str, str]
     records: Mapping[str, GroupRecord] = attrs.Factory(dict)
     votes: tuple[str, ...] = ()
+    ledgers: Mapping[str, LedgerShape] = attrs.Factory(dict)
 
 
 @attrs.define
@@ -138,15 +142,22 @@ def open_directory(
     node: str,
     groups: Iterable[str],
     settings: Mapping[str, str],
+    ledgers: Iterable[DLedgerGroup] = (),
+    source: str = "",
 ) -> NodeDirectory:
     """Take a node's directory: lock it, check whose it is, raise and sync the boot number.
 
     A directory that does not exist, or is empty, becomes the node's.
 
+    Args:
+        ledgers: those of the groups that are DLedger's.
+        source: the cluster file, for people.
+
     Raises:
         ConfigError: locked by another process or by this one; another node's or cluster's; of a
             newer format; no identity in a directory with data; an identity that cannot be read; a
-            file where a folder has to be, or the other way round.
+            file where a folder has to be, or the other way round; a DLedger group that began with
+            other members or another kind of store.
         OSError: the disk's fault.
     """
     groups = tuple(groups)
@@ -165,6 +176,13 @@ def open_directory(
             settings=dict(settings),
             records=found.records if found is not None else {},
             votes=found.votes if found is not None else (),
+            ledgers=next_shapes(
+                ledgers,
+                found.ledgers if found is not None else {},
+                found.votes if found is not None else (),
+                source=source,
+                identity=identity_path(path),
+            ),
         )
         for group in groups:
             layout = StoreLayout(f"{path}/groups/{group}")
@@ -222,6 +240,10 @@ def _parse(found: dict[str, Any]) -> Identity:
             str(group): _parse_record(record) for group, record in found.get("records", {}).items()
         },
         votes=tuple(str(group) for group in found.get("votes", ())),
+        ledgers={
+            str(group): LedgerShape.parse(_object(shape))
+            for group, shape in found.get("ledgers", {}).items()
+        },
     )
 
 

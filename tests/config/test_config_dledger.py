@@ -85,6 +85,14 @@ def test_a_quorum_is_more_than_half(count: int, quorum: int) -> None:
         ({"vote_interval_min_s": 2.0}, "vote_interval_min_s: expected at most vote_interval_max"),
         ({"disk_check_ratio": 0.9}, "disk_check_ratio: expected at most disk_clean_ratio, 0.85"),
         (
+            {"members_before": ("n0",)},
+            "members_before: expected the members n0, n1, n2 with one more or one less, found n0",
+        ),
+        (
+            {"members_before": ("n0", "n1", "n9")},
+            "members_before: expected the members n0, n1, n2 with one more or one less, found n0, ",
+        ),
+        (
             {"members": ("n0", MemberNode("n1", "java"))},
             'term_entry: expected "empty" or "none", stated',
         ),
@@ -104,6 +112,11 @@ def test_a_term_is_opened_by_one_of_two_words(word: str) -> None:
     assert "key groups.ledger.term_entry: expected" in line
     assert f'found "{word}"' in line
     assert "message" not in line.replace(f'found "{word}"', "")
+
+
+@pytest.mark.parametrize("before", [("n0", "n1"), ("n3", "n2", "n1", "n0"), ("n1", "n2", "n0")])
+def test_members_differ_from_those_before_by_one_at_most(before: tuple[str, ...]) -> None:
+    assert lines(group(members_before=before)) == []
 
 
 def test_members_on_one_address_are_refused() -> None:

@@ -1,0 +1,44 @@
+"""A node's directory, held against its cluster file before anything of the node runs."""
+
+from __future__ import annotations
+
+from actors.config import ClusterConfig, settings
+from actors.env import Env
+from actors.errors import ConfigError
+from actors.storage.group_kind import check_group_kinds, warn_of_others
+from actors.storage.identity import NodeDirectory, identity_path, open_directory
+
+
+def take_directory(config: ClusterConfig, name: str, env: Env) -> NodeDirectory:
+    """Take what a node remembers. Raises: ConfigError: it is not this one's, or in use."""
+    path = config.node_dir(name)
+    try:
+        check_group_kinds(env.disk, path, config.groups_of(name))
+        directory = open_directory(
+            env.disk,
+            path,
+            cluster=config.name,
+            node=name,
+            groups=tuple(group.name for group in config.groups_of(name)),
+            settings=settings(config),
+            ledgers=config.ledger_groups_of(name),
+            source=config.path,
+        )
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be used as a data directory: {error}") from error
+    warn_of_others(env.disk, path, name, config.groups_of(name))
+    return directory
+
+
+def check_masters(config: ClusterConfig, name: str, directory: NodeDirectory) -> None:
+    """A promotion outlives the file that it was made under: whom it named may have been removed."""
+    for group in config.classic_groups_of(name):
+        record = directory.record(group.name)
+        master = record.promotion_master
+        if master and master not in group.members:
+            raise ConfigError(
+                f"{config.path or 'the configuration'}: key groups.{group.name}: expected {master}"
+                f" among its members, whom promotion {record.promotion_number} made master"
+                f" ({identity_path(directory.path)}), found {', '.join(group.members)}:"
+                " put it back, and promote another one before it leaves"
+            )
