@@ -9,13 +9,14 @@ import os
 import re
 import stat
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import attrs
 
 from actors.api.socket_file import read_pointer
 from actors.client.arguments import TARGETS
 from actors.client.connection import CONNECT_TIMEOUT_S, Client, connect
+from actors.client.race import open_race
 from actors.config import ClassicGroup, ClusterConfig, load
 from actors.config.strict import one_of, suggestion
 from actors.env.local_disk import LocalDisk
@@ -146,7 +147,9 @@ async def connect_node(
 
 
 @asynccontextmanager
-async def connect_target(target: Target, *, name: str) -> AsyncIterator[Client]:
+async def connect_target(
+    target: Target, *, name: str, network: Network | None = None
+) -> AsyncIterator[Client]:
     """Connect to the node that the user meant, or to the first that answers of a cluster file's.
 
     Raises: OSError, naming every door that was tried; RequestRefused.
@@ -161,7 +164,7 @@ async def connect_target(target: Target, *, name: str) -> AsyncIterator[Client]:
         disk = LocalDisk()
         addresses = tuple(door for node in nodes for door in doors(config, node, disk))
         who = " or ".join(nodes)
-    async with _first_of(addresses, who, name, None, CONNECT_TIMEOUT_S) as client:
+    async with _first_of(addresses, who, name, network, CONNECT_TIMEOUT_S) as client:
         yield client
 
 
@@ -169,17 +172,22 @@ async def connect_target(target: Target, *, name: str) -> AsyncIterator[Client]:
 async def _first_of(
     addresses: tuple[Address, ...], who: str, name: str, network: Network | None, timeout_s: float
 ) -> AsyncIterator[Client]:
-    failures = []
-    async with AsyncExitStack() as stack:
-        for address in addresses:
-            try:
-                opening = connect(address, name=name, network=network, timeout_s=timeout_s)
-                client = await stack.enter_async_context(opening)
-            except OSError as error:
-                reason = os.strerror(error.errno) if error.errno else str(error)
-                failures.append(reason if str(address) in reason else f"{address}: {reason}")
-            else:
-                break
-        else:
+    """By whichever opens first: a door that hangs delays no other by more than `STAGGER_S`."""
+    found = {str(address): address for address in addresses}
+
+    def enter(door: str) -> AbstractAsyncContextManager[Client]:
+        return connect(found[door], name=name, network=network, timeout_s=timeout_s)
+
+    async with open_race(tuple(found), enter, passing=(OSError,)) as race:
+        client = await race.first()
+        if client is None:
+            failures = [_words(door, race.words[door]) for door in found]
             raise ConnectionError(f"cannot reach {who}: {'; '.join(failures) or NO_DOOR}")
         yield client
+
+
+def _words(door: str, error: Exception | str) -> str:
+    reason = str(error)
+    if isinstance(error, OSError) and error.errno:
+        reason = os.strerror(error.errno)
+    return reason if door in reason else f"{door}: {reason}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
@@ -30,6 +31,10 @@ from actors.storage.dledger import recent
 from actors.storage.group_commit import GROUP_BYTES
 from actors.storage.identity import read_identity
 
+REST_S = 2.0
+"""`status` waits so long for other nodes once one has answered: the way there and this machine are
+well then, so who is silent beyond that hangs, or is far busier than the others.
+"""
 GONE_LOOK_S = 0.1
 """Pause between two looks at a node that starts or stops."""
 
@@ -165,25 +170,34 @@ async def _each(
     nodes: tuple[str, ...],
     connect: Connect,
     ask: Callable[[str, NodeApi], Awaitable[Any]],
+    *,
+    rest_s: float = math.inf,
 ) -> dict[str, Any]:
-    """Ask all nodes at once; a node that cannot be asked gives the error."""
+    """Ask all nodes at once; a node that cannot be asked gives the error.
+
+    Args:
+        rest_s: how long the others are waited for once one has answered.
+    """
     found: dict[str, Any] = {}
+    begun_s = trio.current_time()
 
     async def one(node: str) -> None:
         try:
-            with trio.fail_after(config.answer_timeout_s):
-                async with connect(node) as api:
-                    found[node] = await ask(node, api)
+            async with connect(node) as api:
+                found[node] = await ask(node, api)
+                asking.deadline = min(asking.deadline, trio.current_time() + rest_s)
         except* LOST as group:
             error: BaseException = group
             while isinstance(error, BaseExceptionGroup):
                 error = error.exceptions[0]
             found[node] = error
 
-    async with trio.open_nursery() as nursery:
-        for node in nodes:
-            nursery.start_soon(one, node)
-    return {node: found[node] for node in nodes}
+    with trio.move_on_after(config.answer_timeout_s) as asking:
+        async with trio.open_nursery() as nursery:
+            for node in nodes:
+                nursery.start_soon(one, node)
+    silence = TimeoutError(f"silent for {trio.current_time() - begun_s:.1f} s")
+    return {node: found.get(node, silence) for node in nodes}
 
 
 async def status(
@@ -194,12 +208,14 @@ async def status(
     *,
     as_json: bool,
 ) -> Answer:
-    """What the nodes say of themselves. Exit code 1 if one of them does not answer."""
+    """What the nodes say of themselves. Exit code 1 if one of them does not answer: it is named,
+    and delays the others by no more than `REST_S`.
+    """
 
     async def ask(node: str, api: NodeApi) -> tuple[dict[str, Any], dict[str, Any]]:
         return await api.status(), await api.tree()
 
-    found = await _each(config, nodes, connect, ask)
+    found = await _each(config, nodes, connect, ask, rest_s=REST_S)
     failed = [node for node in nodes if isinstance(found[node], BaseException)]
     code = EXIT_FAILED if failed else EXIT_OK
     if as_json:

@@ -18,7 +18,15 @@ from actors.api.handle import NodeIdentity
 from actors.api.socket_file import POINTER_NAME
 from actors.client import connect_node
 from actors.client.members import Members
-from actors.client.targets import doors, node_order, parse_target, pick_group
+from actors.client.race import STAGGER_S
+from actors.client.targets import (
+    Target,
+    connect_target,
+    doors,
+    node_order,
+    parse_target,
+    pick_group,
+)
 from actors.config import ClassicGroup, ClusterConfig, MasterNode, SlaveNode
 from actors.env.local_disk import LocalDisk
 from actors.env.protocols import Address
@@ -202,6 +210,25 @@ async def test_a_node_without_a_door(
     with pytest.raises(ConnectionError, match="no socket of it here, and the cluster file has no"):
         async with connect_node(config, "n0"):
             raise AssertionError("not reached")
+
+
+async def test_a_node_that_hangs_delays_no_other(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path
+) -> None:
+    """Its system takes the connection, and nobody ever answers."""
+    config = cluster(str(tmp_path), groups={"orders": ("n1", "n0")}, api_port=PORT)
+    async with serving_n0(config) as served:
+        listener = await served.member.listen(config.nodes["n1"], PORT)
+        begun_s = trio.current_time()
+        target = Target(text="c.toml", config=config)
+        async with connect_target(target, name="it", network=served.member) as client:
+            assert client.identity.node == "n0"
+            assert STAGGER_S <= trio.current_time() - begun_s < 2 * STAGGER_S
+        alone = Target(text="c.toml:n1", config=config, node="n1")
+        with pytest.raises(ConnectionError, match=r"cannot reach n1: .*no answer within 5 s"):
+            async with connect_target(alone, name="it", network=served.member):
+                raise AssertionError("not reached")
+        await listener.aclose()
 
 
 async def test_an_error_in_the_block_tries_no_further_door(

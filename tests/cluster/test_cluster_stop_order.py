@@ -3,6 +3,8 @@ starts, stops or hangs is not said to be no longer there."""
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from typing import Any
 
 import attrs
@@ -91,6 +93,30 @@ async def test_a_node_that_hangs_is_not_said_to_have_stopped(
         as_json=False,
     )
     assert answer.text.split("\n")[1].startswith("  n0: no answer, but process 7 has its data (")
+    assert answer.exit_code == 1
+
+
+async def test_status_waits_little_for_one_that_hangs(autojump_clock: trio.abc.Clock) -> None:
+    world = three_nodes()
+
+    world.nodes["n0"].status_s = math.inf
+    asked = partial(
+        commands.status,
+        CONFIG,
+        connect=world.connect,  # type: ignore[arg-type]
+        holder={"n0": 7}.get,
+        as_json=False,
+    )
+    begun_s = trio.current_time()
+    answer = await asked(NODES)
+    assert trio.current_time() - begun_s == pytest.approx(commands.REST_S)
+    lines = answer.text.split("\n")
+    assert lines[1] == "  n0: no answer, but process 7 has its data (silent for 2.0 s)"
+    assert lines[2].startswith("  n1: running")
+    assert answer.exit_code == 1
+    begun_s = trio.current_time()
+    answer = await asked(("n0",))  # nobody says that all is well but it
+    assert trio.current_time() - begun_s == pytest.approx(CONFIG.answer_timeout_s)
     assert answer.exit_code == 1
 
 
