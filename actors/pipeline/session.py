@@ -48,9 +48,11 @@ _HERE: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
     "spark.driver.memory": "2g",
 }
-"""On one machine: nothing listens outside, no bars in the terminal."""
+"""On one machine: nothing listens outside, no bars in the terminal, no task for each folder that is
+listed (by default there are as many as folders)."""
 
 _TEST: Final = {
     "spark.sql.shuffle.partitions": "2",
