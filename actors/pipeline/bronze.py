@@ -19,7 +19,7 @@ beside the good ones, and only Spark knows which are which.)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 
 import attrs
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -32,8 +32,11 @@ from actors.pipeline.errors import PipelineError
 from actors.pipeline.event_schema import ENVELOPE
 from actors.pipeline.places import Place, claim, event_pattern
 
-FILES_PER_BATCH = 64
-"""Some 3 million events: what a killed run has to do again."""
+BATCH_BYTES = 64 << 20
+"""Of files, as they are on the disk. Some 4 million events: what a killed run has to do again. By
+bytes, for a quiet node's files have a thousandth of a busy one's, and each batch costs a second."""
+TASK_BYTES = 2 << 20
+"""What a worker reads in one go, and what becomes one Parquet file: some 100,000 events."""
 LOOK_S = 1
 """Between looks at what is finished, to show that it goes on."""
 LAYER = "bronze"
@@ -77,9 +80,14 @@ class BatchRead:
         return sum(size for _, size in self.files)
 
 
-def read_lines(files: DataFrame) -> DataFrame:
-    """Files (column `path`) -> bronze's columns, but for `batch`: `event_files.LINES`."""
-    return files.select("path").mapInArrow(event_files.read_files, event_files.LINES)
+def read_lines(spark: SparkSession, files: Sequence[tuple[str, int]]) -> DataFrame:
+    """Files, path and bytes -> bronze's columns, but for `batch`: `event_files.LINES`.
+
+    Spark would reckon 4 MB for the opening of each file, and have as many tasks of small ones.
+    """
+    tasks = event_files.shares(files, TASK_BYTES)
+    read = partial(event_files.read_shares, tasks)
+    return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(read, event_files.LINES)
 
 
 def ingest(
@@ -87,12 +95,13 @@ def ingest(
     data: Place,
     out: Place,
     tell: Callable[[BatchRead], None],
-    files_per_batch: int = FILES_PER_BATCH,
+    bytes_per_batch: int = BATCH_BYTES,
 ) -> None:
     """Read what no earlier run has read, into `out/bronze`.
 
     Args:
         tell: called for each batch, once it is written.
+        bytes_per_batch: of files, at most; a file alone may have more.
 
     Raises:
         PipelineError: no event logs, or `out` belongs to other ones, or to an earlier life of
@@ -106,7 +115,7 @@ def ingest(
         .schema(_FILES)
         .option("recursiveFileLookup", "true")
         .option("pathGlobFilter", "*.{jsonl,jsonl.gz}")
-        .option("maxFilesPerTrigger", files_per_batch)
+        .option("maxBytesPerTrigger", bytes_per_batch)
         .option("maxFileAge", "36500d")
         .load(root)
         .select("path", "length")
@@ -180,7 +189,7 @@ def _write_batch(files: DataFrame, batch: int, out: Place, run: int) -> None:
     seen = Observation()
     good = fn.col("problem").isNull()
     unknown = good & ~fn.col("kind").isin(*KINDS)
-    rows = read_lines(files).observe(
+    rows = read_lines(files.sparkSession, found).observe(
         seen,
         fn.count_if(good).alias("events"),
         fn.count_if(~good).alias("problems"),

@@ -9,6 +9,7 @@ Plain functions of bytes; the last one is what `DataFrame.mapInArrow` wants.
 
 from __future__ import annotations
 
+import heapq
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,8 +34,8 @@ LINES = (
     "node string, boot bigint, seq bigint, path string, incarnation bigint, ts_us bigint, "
     "kind string, line string, day string, problem string, file string, line_number bigint"
 )
-"""Rows that `read_files` gives: an event, a line that is none, or last the file's own problem. Only
-the latter two say where they were read: a path in each row is half of what there is to move.
+"""Rows that `read_shares` gives: an event, a line that is none, or last the file's own problem.
+Only the latter two say where they were read: a path in each row is half of what there is to move.
 """
 _LINES = pa.schema(
     [
@@ -132,17 +133,42 @@ def lines_of(raw: bytes) -> tuple[list[str], str]:
     return lines, problem
 
 
-def read_files(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def shares(files: Iterable[tuple[str, int]], share_bytes: int) -> list[list[str]]:
+    """Deal files out, so that each share has about as many bytes; a file is never divided.
+
+    Args:
+        files: path and size in bytes; none is one empty share.
+        share_bytes: of a share, about; a file alone may have more.
+
+    Returns: the paths of each share, none empty but that one.
+    """
+    largest_first = sorted(files, key=lambda file: (-file[1], file[0]))
+    total = sum(size for _, size in largest_first)
+    count = max(1, min(len(largest_first), -(-total // share_bytes)))
+    dealt: list[list[str]] = [[] for _ in range(count)]
+    least = [(0, number) for number in range(count)]
+    for path, size in largest_first:
+        has, number = least[0]
+        dealt[number].append(path)
+        heapq.heapreplace(least, (has + size + 1, number))  # so that none stays empty
+    return [sorted(paths) for paths in dealt]
+
+
+def read_shares(
+    tasks: Sequence[Sequence[str]], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """Files -> lines, in a worker.
 
     Args:
-        batches: with the column `path`, as Spark names files.
+        tasks: of each the paths, as Spark names files.
+        batches: with the column `id`: which of the tasks are to be done here.
 
     Returns: batches of `LINES`.
     """
     for batch in batches:
-        for path in batch.column("path").to_pylist():
-            yield from rows_of(path, *lines_of(read_bytes(path)))
+        for number in batch.column("id").to_pylist():
+            for path in tasks[number]:
+                yield from rows_of(path, *lines_of(read_bytes(path)))
 
 
 def read_bytes(path: str) -> bytes:

@@ -41,6 +41,8 @@ NODES = ("n0", "n1", "n2")
 EVENTS_PER_FILE = 200
 FILES_PER_LIFE = 24
 FILES_PER_BATCH = 3
+BYTES_PER_BATCH = 10_000
+"""Some three files."""
 LOOK_S = 0.1
 BEGIN_S = 400
 """For a life's first batch. Java alone takes five seconds, and a minute on a busy machine."""
@@ -206,7 +208,7 @@ def work(folder: Path, job: str) -> None:
     while not is_last:
         is_last = (folder / "stop").exists()
         if job == "bronze":
-            bronze.ingest(spark, data, out, lambda _: None, FILES_PER_BATCH)
+            bronze.ingest(spark, data, out, lambda _: None, BYTES_PER_BATCH)
         else:
             watch.watch(spark, data, out, Limits(), lambda _: None, 0, FILES_PER_BATCH)
     spark.stop()

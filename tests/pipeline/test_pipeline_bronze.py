@@ -30,10 +30,13 @@ class Run:
     data: Place
     out: Place
 
-    def ingest(self, files_per_batch: int = bronze.FILES_PER_BATCH) -> list[BatchRead]:
+    def ingest(self, bytes_per_batch: int = bronze.BATCH_BYTES) -> list[BatchRead]:
         told: list[BatchRead] = []
-        bronze.ingest(self.spark, self.data, self.out, told.append, files_per_batch)
+        bronze.ingest(self.spark, self.data, self.out, told.append, bytes_per_batch)
         return told
+
+    def size_bytes(self) -> int:
+        return sum(file.stat().st_size for file in Path(self.data.name).rglob("*.gz"))
 
     def keys(self) -> list[tuple[str, int, int]]:
         found = bronze.read_bronze(self.spark, self.out).where("problem is null")
@@ -58,8 +61,10 @@ def run(spark: SparkSession, day: Day, tmp_path: Path) -> Run:
 def test_every_event_comes_once_and_the_next_run_reads_only_what_is_new(run: Run, day: Day) -> None:
     late = sorted(Path(run.data.name).rglob("*.gz"))[-1]
     kept = late.rename(Path(run.data.name).parent / "kept")
-    first = run.ingest(files_per_batch=4)
-    assert len(first) == 3
+    some = run.size_bytes() // 3
+    first = run.ingest(bytes_per_batch=some)
+    assert len(first) >= 3
+    assert all(each.size_bytes <= some or len(each.files) == 1 for each in first)
     assert run.ingest() == []
     late.parent.mkdir(exist_ok=True)
     kept.rename(late)
@@ -70,6 +75,21 @@ def test_every_event_comes_once_and_the_next_run_reads_only_what_is_new(run: Run
     assert sum(each.events for each in (*first, second)) == len(day.keys)
     assert run.keys() == day.keys
     assert run.problems() == []
+
+
+def test_many_small_files_are_one_batch_and_one_file(run: Run, day: Day) -> None:
+    """A node that says little closes one each ten seconds: 8,640 a day."""
+    folder = next(Path(run.data.name).rglob("*.gz")).parent
+    for number in range(100):
+        (folder / f"{number}.jsonl").write_text(
+            UNKNOWN.replace('"seq":1', f'"seq":{number}') + "\n"
+        )
+    (told,) = run.ingest()
+    assert len(told.files) > 100
+    assert told.events == len(day.keys) + 100
+    batch = Path(run.out.name) / "bronze/events/batch=000000"
+    assert len(list(batch.glob("*.parquet"))) == 1
+    assert len(set(run.keys())) == told.events
 
 
 def test_a_killed_batch_is_written_anew_and_read_once(run: Run, day: Day) -> None:
@@ -91,11 +111,11 @@ def test_compaction_changes_no_row_and_what_comes_later_is_read_beside_it(
 ) -> None:
     late = sorted(Path(run.data.name).rglob("*.gz"))[-1]
     kept = late.rename(Path(run.data.name).parent / "kept")
-    run.ingest(files_per_batch=6)
+    read = run.ingest(bytes_per_batch=run.size_bytes() // 2)
     before = run.keys()
     batches, files = compact(run.spark, run.out)
-    assert batches == 2
-    assert files >= 2
+    assert batches == len(read) >= 2
+    assert files >= batches
     assert run.keys() == before
     assert compact(run.spark, run.out) == (0, 0)
     kept.rename(late)
@@ -103,8 +123,8 @@ def test_compaction_changes_no_row_and_what_comes_later_is_read_beside_it(
     assert run.keys() == day.keys
     assert compact(run.spark, run.out)[0] == 1
     assert run.keys() == day.keys
-    assert (run.out / "bronze/events").children() == ["batch=000002"]
-    days = (run.out / "bronze/days/through=000001").children()
+    assert (run.out / "bronze/events").children() == [f"batch={batches:06d}"]
+    days = (run.out / f"bronze/days/through={batches - 1:06d}").children()
     assert [name for name in days if name.startswith("day=")] == [f"day={day.date}"]
 
 
