@@ -9,14 +9,15 @@ import pytest
 from lines_kit import Boot, events_of
 from pyspark.sql import SparkSession
 from sources_kit import LedgerWriter, LogWriter
-from stores_kit import NODES, end_at, identity, judged, root
+from stores_kit import NODES, classic, end_at, identity, judged, root
 from test_pipeline_receipts import copied, fed, feed, told
 
 from actors.events import dledger, ha, node, roles, store
 from actors.pipeline.audits.data_excuses import Forced, began_empty, given_up, may_lose
 from actors.pipeline.audits.data_receipts import ACKNOWLEDGED_READABLE, WRITTEN_READABLE
 from actors.pipeline.audits.data_record import Receipt
-from actors.pipeline.audits.data_stores import GroupStores
+from actors.pipeline.audits.data_stores import GroupStores, groups_in
+from actors.pipeline.places import Place
 from actors.pipeline.sources.formats import COMMIT_LOG
 
 
@@ -56,11 +57,17 @@ def opened(boot: int, seq: int, end: int, clean: bool = True, of: str = "orders"
         "end_bytes": end,
         "was_clean": clean,
         "durability": None,
+        "upstream": None,
     }
 
 
-def configured(durability: str) -> dict[str, Any]:
-    return {**opened(1, 1, 0), "kind": "GroupConfigured", "durability": durability}
+def configured(durability: str, upstream: bool = False) -> dict[str, Any]:
+    return {
+        **opened(1, 1, 0),
+        "kind": "GroupConfigured",
+        "durability": durability,
+        "upstream": upstream,
+    }
 
 
 def test_a_store_that_was_empty_in_a_later_boot() -> None:
@@ -81,6 +88,37 @@ def test_what_a_loss_of_power_may_take() -> None:
     assert not may_lose(group, other)
     assert not may_lose(strict, killed)
     assert not may_lose(strict, [configured("synced"), *killed])
+
+
+def test_what_upstreams_rules_may_take() -> None:
+    """Whatever the durability, and also of a group that has our rules again."""
+    loose = GroupStores(name="orders", form=COMMIT_LOG, stores=(), is_loose=True)
+    strict = GroupStores(name="orders", form=COMMIT_LOG, stores=())
+    orderly = [opened(1, 1, 0), opened(2, 1, 500)]
+    assert may_lose(loose, orderly)
+    assert may_lose(strict, [configured("synced", upstream=True), *orderly])
+    assert not may_lose(strict, [configured("synced", upstream=False), *orderly])
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        ({"groups__orders__compat": '"upstream"'}, True),
+        ({"groups__orders__term_entry": '"none"'}, True),
+        ({"groups__orders__term_entry": '"empty"'}, False),
+        ({"groups__others__compat": '"upstream"'}, False),
+        ({}, False),
+    ],
+)
+def test_a_nodes_settings_tell_of_upstreams_rules(
+    tmp_path: Path, setting: dict[str, str], expected: bool
+) -> None:
+    """Where its event logs are gone. It is enough that one node has them."""
+    classic(tmp_path, "orders", 1)
+    identity(tmp_path, "n0", {})
+    identity(tmp_path, "n1", {}, **setting)
+    (group,) = groups_in(Place(str(tmp_path)))
+    assert group.is_loose is expected
 
 
 def recovered(end: int, clean: bool = True) -> store.RecoveryFinished:
@@ -169,23 +207,33 @@ def test_what_was_given_up_by_force_is_counted(spark: SparkSession, tmp_path: Pa
     assert "found: a forced" not in verdict.note
 
 
-def test_what_power_may_take_is_a_warning(spark: SparkSession, tmp_path: Path) -> None:
-    """Two groups are "written", but all stores of one of them were closed in order."""
-    promise: dict[str, Any] = {
+def test_what_power_or_upstream_may_take_is_a_warning(spark: SparkSession, tmp_path: Path) -> None:
+    """Two groups are "written", but all stores of one of them were closed in order; in the others
+    nothing is lost but by the rules.
+    """
+    said: dict[str, Any] = {
         "mode": "classic", "members": NODES, "java_members": (), "sure_copies": 2, "store": "file"
     }  # fmt: skip
     boot = Boot("n0")
-    for group, clean in (("power", False), ("orderly", True)):
+    for group, durability, upstream, clean in (
+        ("power", "written", False, False),
+        ("orderly", "written", False, True),
+        ("theirs", "synced", True, True),
+        ("ours", "synced", False, True),
+    ):
         short_slaves(tmp_path, group)
-        said = node.GroupConfigured(durability="written", **promise)
-        boot.say(1, f"{group}/storage", said)
+        promise = node.GroupConfigured(durability=durability, upstream=upstream, **said)
+        boot.say(1, f"{group}/storage", promise)
         boot.say(2, f"{group}/storage/store", recovered(0))
         boot.say(3, f"{group}/storage/store", recovered(500, clean))
     events = events_of(spark, boot).persist()
-    for audit, expected in ((ACKNOWLEDGED_READABLE, "orderly"), (WRITTEN_READABLE, "power")):
+    for audit, expected in (
+        (ACKNOWLEDGED_READABLE, {"orderly", "ours"}),
+        (WRITTEN_READABLE, {"power", "theirs"}),
+    ):
         verdict = judged(spark, audit, tmp_path, events)
-        assert {each["group"] for each in verdict.witnesses} == {expected}
-        assert verdict.findings == 3
-        assert verdict.checked.rows == 20
+        assert {each["group"] for each in verdict.witnesses} == expected
+        assert verdict.findings == 6
+        assert verdict.checked.rows == 40
     assert WRITTEN_READABLE.severity == "warning"
     events.unpersist()

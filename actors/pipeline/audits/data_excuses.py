@@ -7,6 +7,7 @@ behind its end |
 | a DLedger member began empty in a later boot | likewise, but for what it called committed since |
 | a promotion was forced | what was acknowledged before it, from its start on, was given up |
 | a group is "written", and a node of it ended without an order | power was lost, perhaps |
+| a group has, or once had, upstream's looser rules | one node, or none, may have it |
 
 What a forced promotion gave up is told from what was fed later by the order of the record, in which
 places rise but for it, and by how far the masters have answered since.
@@ -29,7 +30,7 @@ from actors.pipeline.silver import view
 _KINDS: Final = ("GroupConfigured", "GroupOpened", "RecoveryFinished")
 _COLUMNS: Final = (
     *("kind", "group", "node", "boot", "seq"),
-    *("durability", "forced", "was_clean", "end_bytes"),
+    *("durability", "upstream", "forced", "was_clean", "end_bytes"),
 )
 Moment: TypeAlias = tuple[int, int]
 """Boot and seq, of one node."""
@@ -56,7 +57,7 @@ class Excuses:
         behind: nodes that began empty, or lost bytes, and the place up to which they had all again,
             as far as they say it.
         forced: the promotions by force.
-        may_lose: a loss of power may have taken what was acknowledged.
+        may_lose: it promised no more than it may have kept: `may_lose`.
     """
 
     behind: Mapping[str, int] = attrs.field(factory=dict)
@@ -94,10 +95,15 @@ def began_empty(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], Mome
 
 
 def may_lose(group: GroupStores, rows: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether the group is "written" and any of its stores was not closed in order, or nobody says
-    that they were.
+    """Whether what was acknowledged may be lost with no promise broken.
+
+    So it may where upstream's rules are believed, or once were. And where the group is "written"
+    and any of its stores was not closed in order, or nobody says that they were: a loss of power
+    may have taken it.
     """
     own = [row for row in rows if row["group"] == group.name]
+    if group.is_loose or any(row["upstream"] for row in own):
+        return True
     is_written = group.is_written or any(row["durability"] == "written" for row in own)
     lives = [row["was_clean"] for row in own if row["kind"] == "RecoveryFinished"]
     return is_written and not (lives and all(lives))

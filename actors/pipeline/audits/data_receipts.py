@@ -13,9 +13,9 @@ read them: whole records, their own CRCs right.
 called committed by its member |
 
 Fewer holders than the receipt's copies (at least one, less the members without a log here) are a
-finding; a warning, where a loss of power may be why; and none where an operator forced a promotion
-that gave it up (`data_excuses`). Lines may be in the logs a second time, after an outage: that
-breaks no promise.
+finding; a warning, where a loss of power may be why, or upstream's rules are; and none where an
+operator forced a promotion that gave it up (`data_excuses`). Lines may be in the logs a second
+time, after an outage: that breaks no promise.
 """
 
 from __future__ import annotations
@@ -197,14 +197,14 @@ class AcknowledgedReadable:
     """The audit; see the module.
 
     Attributes:
-        power: it is for the groups from which a loss of power may have taken something, and for
+        is_weak: it is for the groups that may have lost something and broken no promise, and for
             these alone.
     """
 
     name: str
     claim: str
     severity: Severity
-    power: bool
+    is_weak: bool
 
     def judge(self, evidence: Evidence) -> Judged:
         groups = {group.name: group for group in groups_in(evidence.data)}
@@ -233,7 +233,7 @@ class AcknowledgedReadable:
         return joined(judged)
 
     def _is_for(self, record: Record, excuses: Mapping[str, Excuses]) -> bool:
-        return excuses.get(record.group, Excuses()).may_lose is self.power
+        return excuses.get(record.group, Excuses()).may_lose is self.is_weak
 
 
 def _nothing(note: str) -> Judged:
@@ -348,12 +348,12 @@ ACKNOWLEDGED_READABLE: Final = AcknowledgedReadable(
     claim="All that the feed was told to be acknowledged is in the logs at the end, as it was fed, "
     "on as many nodes as its receipt named, unless a promotion was forced or power may take it.",
     severity="error",
-    power=False,
+    is_weak=False,
 )
 WRITTEN_READABLE: Final = AcknowledgedReadable(
     name="written_readable",
-    claim='So it is for groups with durability = "written" of which a node ended without an order: '
-    "a loss of power may take what it takes.",
+    claim='So it is for groups with durability = "written" of which a node ended without an order, '
+    "from which a loss of power may take something, and for groups with upstream's looser rules.",
     severity="warning",
-    power=True,
+    is_weak=True,
 )

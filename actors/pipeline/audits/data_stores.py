@@ -63,6 +63,7 @@ class GroupStores:
         stores: by node, sorted; of all nodes that have such a log.
         missing: members that have none here.
         is_written: durability = "written", as a node's settings name it.
+        is_loose: upstream's looser rules, likewise (`compat`, or `term_entry = "none"`).
         problem: why its logs cannot be judged, for people; "" if they can.
     """
 
@@ -71,6 +72,7 @@ class GroupStores:
     stores: tuple[Store, ...]
     missing: tuple[str, ...] = ()
     is_written: bool = False
+    is_loose: bool = False
     problem: str = ""
 
     @property
@@ -92,6 +94,7 @@ def groups_in(data: Place) -> tuple[GroupStores, ...]:
     found: dict[str, dict[str, tuple[Format, Store]]] = {}
     members: dict[str, set[str]] = {}
     written: set[str] = set()
+    loose: set[str] = set()
     for node, folder in _nodes(data):
         identity = (folder / "identity.json").read_json() or {}
         settings = _object(identity.get("settings"))
@@ -99,6 +102,8 @@ def groups_in(data: Place) -> tuple[GroupStores, ...]:
             members.setdefault(name, set()).update(_members(settings, name))
             if _setting(settings, name, "durability") == "written":
                 written.add(name)
+            if _is_loose(settings, name):
+                loose.add(name)
             root = folder / "groups" / name
             form = _form_of(root)
             if form is not None:
@@ -111,7 +116,11 @@ def groups_in(data: Place) -> tuple[GroupStores, ...]:
                 )
                 found.setdefault(name, {})[node] = form, store
     return tuple(
-        attrs.evolve(_group(name, found[name], members[name]), is_written=name in written)
+        attrs.evolve(
+            _group(name, found[name], members[name]),
+            is_written=name in written,
+            is_loose=name in loose,
+        )
         for name in sorted(found)
     )
 
@@ -165,6 +174,12 @@ def _members(settings: Mapping[str, Any], group: str) -> set[str]:
 def _setting(settings: Mapping[str, Any], group: str, key: str) -> str:
     """One of a group's settings that is a word; "" if nobody says it."""
     return str(settings.get(f"groups.{group}.{key}", "")).strip('"')
+
+
+def _is_loose(settings: Mapping[str, Any], group: str) -> bool:
+    """As `actors.node.promises` tells it of a group's configuration."""
+    compat, first = (_setting(settings, group, key) for key in ("compat", "term_entry"))
+    return compat == "upstream" or first == "none"
 
 
 def _history(record: Any) -> History | None:
