@@ -62,7 +62,7 @@ def ledger_line(view: ClusterView, group: str) -> str:
         named = view.named_leader_of(group)
         ours = [node for node in view.nodes if group in node.ledgers]
         if named is None:
-            found_out = ((node.node, node.ledgers[group].without_majority) for node in ours)
+            found_out = ((node.node, node.ledgers[group].why_none_leads) for node in ours)
             lacks = (f"{name}: {words};" for name, words in found_out if words)
             return " ".join(["nobody leads;", *lacks])
         words = [f"{named[0]} leads in term {named[1]};"]
@@ -100,6 +100,8 @@ def _state(node: NodeView, own: LedgerView, peer: PeerView | None) -> str:
         return node.state
     if own.role == LEADER:
         return "running" if own.is_open else "takes no appends yet"
+    if own.unsaved_vote:
+        return own.unsaved_vote
     if own.refusal:
         return f"takes no entries: {own.refusal}"
     if peer is not None and not peer.is_well:

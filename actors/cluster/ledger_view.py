@@ -68,6 +68,7 @@ class LedgerView:
         peers: on a leader all others, on a candidate those that it has asked.
         refusal: why a follower cannot take its leader's entries; "": it can.
         strangers: addresses of no member that came lately, and were turned away.
+        unsaved_vote: why the node takes no part in elections; "": it does.
     """
 
     group: str
@@ -83,6 +84,7 @@ class LedgerView:
     peers: tuple[PeerView, ...]
     refusal: str = ""
     strangers: tuple[str, ...] = ()
+    unsaved_vote: str = ""
 
     @property
     def quorum(self) -> int:
@@ -102,13 +104,19 @@ class LedgerView:
         term = f" in term {self.term}" if self.term >= 0 else ""
         refuses = f", takes no entries: {self.refusal}" if self.refusal else ""
         lacks = f", {self.without_majority}" if self.without_majority else ""
-        return f"{self.role}{of}{term}{closed}{refuses}{lacks}"
+        unsaved = f", {self.unsaved_vote}" if self.unsaved_vote else ""
+        return f"{self.role}{of}{term}{closed}{refuses}{unsaved}{lacks}"
 
     @property
     def without_majority(self) -> str:
         """How many others answer a candidate that no majority does, for people; else ""."""
         states = (peer.state for peer in self.peers)
         return without_majority(self.role, self.members_count, states)
+
+    @property
+    def why_none_leads(self) -> str:
+        """What keeps this member from electing anybody, for people; "" if nothing does."""
+        return self.unsaved_vote or self.without_majority
 
     @property
     def extent(self) -> str:
@@ -168,6 +176,7 @@ def ledger_view(group: str, found: Mapping[str, Any]) -> LedgerView:
         peers=tuple(_peer_view(peer, written_index) for peer in found.get("peers", ())),
         refusal=str(found.get("refusal", "")),
         strangers=tuple(map(str, found.get("strangers", ()))),
+        unsaved_vote=str(found.get("unsaved_vote", "")),
     )
 
 

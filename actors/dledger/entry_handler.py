@@ -22,6 +22,7 @@ import attrs
 from actors.dledger.append_messages import Followed
 from actors.dledger.base_fields import Sender
 from actors.dledger.catching_up import CatchingUp
+from actors.dledger.contradiction import contradiction
 from actors.dledger.core.intake import Intake
 from actors.dledger.core.intake_effects import IntakeEffects, StoreChange
 from actors.dledger.core.refusals import refusal
@@ -360,7 +361,8 @@ class EntryHandler(Actor[_Inbox]):
     async def _carry_out(self, effects: IntakeEffects) -> None:
         """Effects order: changes are collected, and what vouches for them waits for the disk."""
         if effects.alarm:
-            await self.store_ref.tell(store.Condemn(reason=effects.alarm))
+            reason = contradiction(self.sender, effects.alarm, self._leader, self.intake.term)
+            await self.store_ref.tell(store.Condemn(reason=reason))
         for change in effects.changes:
             self._given = change.number
             if not self._refused:

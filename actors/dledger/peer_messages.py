@@ -30,9 +30,15 @@ class PeerSign:
 
 @attrs.frozen(kw_only=True)
 class Signs:
-    """Of the peers that were asked for something, by name."""
+    """What a member's election has found out.
+
+    Attributes:
+        signs: of the peers that were asked for something, by name.
+        unsaved_vote: why it stands still; "": it does not.
+    """
 
     signs: tuple[PeerSign, ...]
+    unsaved_vote: str = ""
 
 
 @attrs.frozen(kw_only=True)

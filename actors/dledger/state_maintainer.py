@@ -56,6 +56,7 @@ from actors.dledger.session_messages import (
 )
 from actors.dledger.session_telling import SessionTelling
 from actors.dledger.stored_ends import StoredEnds
+from actors.dledger.unsaved_vote import UnsavedVote
 from actors.errors import Overloaded
 from actors.runtime import Actor, ActorDown, ActorRef, AskTimeout, MailboxSpec, StopReason
 from actors.storage.dledger import store
@@ -127,6 +128,7 @@ class StateMaintainer(Actor[_Inbox]):
     _questions: OpenQuestions = attrs.field(factory=OpenQuestions, init=False)
     _clock: ElectionClock = attrs.field(init=False)
     _signs: PeerSigns = attrs.field(init=False)
+    _unsaved: UnsavedVote = attrs.field(init=False)
 
     # ---- life ----
 
@@ -156,6 +158,7 @@ class StateMaintainer(Actor[_Inbox]):
         self._telling = SessionTelling(parts=self.parts, synced=self.synced)
         self._clock = ElectionClock(self.ctx.timers)
         self._signs = PeerSigns(self.sender)
+        self._unsaved = UnsavedVote(self.sender)
         self._held = HeldEffects(waits=not self.compat.vote_unsynced)
         me, name = self.ctx.self_ref, self.ctx.path
         await self.store_ref.tell(store.Subscribe(subscriber=me, name=name, within_s=NEWS_WITHIN_S))
@@ -211,7 +214,8 @@ class StateMaintainer(Actor[_Inbox]):
             case WatermarksSaid():
                 await self._watermarks_said(message)
             case GetSigns():
-                message.reply_to.send(self._signs.told())
+                signs = attrs.evolve(self._signs.told(), unsaved_vote=self._unsaved.words)
+                message.reply_to.send(signs)
             case LookForPreferred():
                 self._look_later()
                 self._ask_watermarks(None)
@@ -285,7 +289,11 @@ class StateMaintainer(Actor[_Inbox]):
     async def _vote_saved(self, saved: VoteSaved) -> None:
         if saved.vote != self._held.saving or isinstance(saved.outcome, ActorDown):
             return  # a late first answer, or the node ends
-        if isinstance(saved.outcome, Exception):
+        outcome, term = saved.outcome, saved.vote.term
+        failure = outcome if isinstance(outcome, Exception) else None
+        for event in self._unsaved.tried(term, failure):
+            self.ctx.emit(event)
+        if failure is not None:
             self.ctx.timers.start("save again", SAVE_AGAIN_S, SaveAgainDue())
             return
         self._held.saved()

@@ -20,6 +20,18 @@ class RoleChanged:
 
 
 @attrs.frozen(kw_only=True)
+class VoteUnsaved:
+    """The disk does not take a member's vote, and nothing that rests on it leaves the member; told
+    when that begins, and with `reason` "" when a vote is saved again. By state_maintainer.
+
+    `term`: of the vote.
+    """
+
+    term: int
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
 class DispatcherChanged:
     """A leader's dispatcher to `peer` took a state, and why. By entry_dispatcher.
 

@@ -144,6 +144,9 @@ def test_what_a_leader_knows_of_its_peers_is_shown() -> None:
         "  ledger: follower of n0 in term 3, takes no entries: entry 9 does not fit,"
         " 0 to 885, synced to 890, committed to 880"
     )
+    full = member("n1", follower(unsaved_vote="cannot save its vote"))
+    assert "cannot save" in node_lines(full)[1]
+    assert "cannot save" in picture(first, full)[3]
     lines = picture(first, member("n1", follower()), member("n2", follower()))
     assert [line.split("   ")[-1].strip() for line in lines[3:5]] == [
         "silent: no route",

@@ -12,7 +12,7 @@ from group_kit import SMALL, Group, group_config, opened, run_member
 
 from actors.dledger.append_messages import Committed
 from actors.errors import Overloaded
-from actors.events.dledger import DispatcherChanged, EntriesRefused
+from actors.events.dledger import DispatcherChanged, EntriesRefused, RoleChanged
 from actors.runtime import describe
 from actors.storage.dledger import store
 from wire.dledger_codes import PushType, ResponseCode
@@ -111,7 +111,11 @@ async def test_a_leader_that_contradicts_what_is_committed_ends_the_node(
             await group.world.node(follower).wait_ended()
         failure = group.world.node(follower).take_failure()
         assert failure is not None
-        assert "is committed and differs from the leader's" in describe(failure)
+        said = describe(failure)
+        term = group.events(RoleChanged, follower)[-1].term
+        which = f"entry {done.first_index} is committed and differs from the leader's"
+        assert f"ledger: {follower} ends: {which}, {leader}'s in term {term}. " in said
+        assert "out of DATA_DIR/NODE/groups/ledger and keep it" in said
         del group.systems[follower]
         assert isinstance(await group.append(leader, b"z"), Committed)
 

@@ -14,11 +14,12 @@ from actors.dledger import held_effects
 from actors.dledger.core.election_effects import Effects, HeartbeatAnswer
 from actors.dledger.core.member_state import SavedVote
 from actors.dledger.held_effects import HeldEffects, Job
+from actors.dledger.peer_messages import GetSigns, Signs
 from actors.dledger.rpc_messages import Asked
 from actors.dledger.session_messages import LeaderProven, ProveLeader
 from actors.env import Address
 from actors.errors import Overloaded
-from actors.events.dledger import RoleChanged
+from actors.events.dledger import RoleChanged, VoteUnsaved
 from actors.storage.dledger import store
 from wire.dledger_codes import RequestCode, VoteResult
 from wire.dledger_rpc import HeartBeatRequest, VoteRequest, VoteResponse, encode_body
@@ -138,18 +139,37 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 async def test_a_candidate_whose_own_vote_finds_no_room_stands_still(
-    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It asks nobody, however often it would; afterwards it goes on at once."""
+    """It asks nobody, however often it would, and says why; afterwards it goes on at once."""
     waiting = counted(monkeypatch)
     async with opened(3, started=False) as group:
         await group.start("n0")
         group.world.node("n0").disk.faults.fill(1000.0)
         await trio.sleep(990.0)
         assert max(waiting) <= 3
+        (told,) = group.events(VoteUnsaved)
+        assert "room" in told.reason
+        words = f"cannot save its vote of term {told.term}: {told.reason}"
+        assert await unsaved(group) == words
+        still = f"ledger: n0 {words}; until it can it takes no part in elections"
+        assert [each for each in caplog.messages if "vote" in each] == [still]
         await group.start("n1")
         await trio.sleep(20.0)
         assert await group.leader(within_s=10.0) in ("n0", "n1")
+        assert await unsaved(group) == ""
+        assert group.events(VoteUnsaved)[1:] == [attrs.evolve(told, reason="")]
+        over = f"ledger: n0 has saved its vote of term {told.term}, and goes on"
+        assert [each for each in caplog.messages if "vote" in each] == [still, over]
+
+
+async def unsaved(group: Group) -> str:
+    """What n0 says in its status."""
+    said = await group.ref("n0", "state_maintainer").ask(
+        Signs, lambda reply_to: GetSigns(reply_to=reply_to), timeout_s=5.0
+    )
+    assert isinstance(said, Signs)
+    return said.unsaved_vote
 
 
 @pytest.mark.checklist(7, of="dledger")

@@ -126,6 +126,18 @@ async def test_a_lag_is_never_below_zero(cluster: SimCluster) -> None:
             await trio.sleep(0.0003)
 
 
+async def test_a_member_says_that_its_disk_takes_no_vote(cluster: SimCluster) -> None:
+    full = follower(cluster)
+    await cluster.kill(cluster.master_of(GROUP))
+    assert (await said_by(cluster, full))["unsaved_vote"] == ""
+    cluster.world.node(full).disk.faults.fill(100.0)
+    await trio.sleep(60)
+    said = await said_by(cluster, full)
+    assert said["unsaved_vote"].startswith(f"cannot save its vote of term {said['term'] + 1}: ")
+    await trio.sleep(60)
+    assert (await said_by(cluster, full))["unsaved_vote"] == ""
+
+
 async def test_a_candidate_says_who_does_not_answer(cluster: SimCluster) -> None:
     alone = follower(cluster)
     others = [name for name in cluster.names if name != alone]

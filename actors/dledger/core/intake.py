@@ -96,6 +96,11 @@ class Intake:
             most=self.waiting_max, gap_s=self.settings.gap_s, sticks=self.compat.pushes_stick
         )
 
+    @property
+    def term(self) -> int:
+        """Of the session, -1 before the first."""
+        return self._term
+
     # ---- inputs ----
 
     def follow(
