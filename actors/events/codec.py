@@ -18,6 +18,7 @@ field can be added; a field's type never changes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -49,9 +50,8 @@ class _Head(msgspec.Struct, frozen=True):
 _encode = msgspec.json.Encoder().encode
 _decode_head = msgspec.json.Decoder(_Head).decode
 _decode_any = msgspec.json.Decoder(dict[str, Any]).decode
-_decode_fields: dict[str, Callable[[bytes | str], Any]] = {
-    kind: msgspec.json.Decoder(cls).decode for kind, cls in KINDS.items()
-}
+_decode_fields: dict[str, Callable[[bytes | str], Any]] = {}
+"""By kind, each made when the first of its kind is read: most programs write and never read."""
 
 
 class LineEncoder:
@@ -91,8 +91,8 @@ def decode_line(line: bytes | str) -> LoggedEvent:
     """One line, with or without its newline. Raises: EventFormatError."""
     try:
         head = _decode_head(line)
-        decode = _decode_fields.get(head.kind)
-        event = decode(line) if decode is not None else _unknown(head.kind, line)
+        decode = _decode_fields.get(head.kind) or _decoder(head.kind)
+        event = decode(line)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise EventFormatError(f"not an event: {error}: {line[:120]!r}") from error
     return LoggedEvent(
@@ -104,6 +104,14 @@ def decode_line(line: bytes | str) -> LoggedEvent:
         ts_us=head.ts_us,
         event=event,
     )
+
+
+def _decoder(kind: str) -> Callable[[bytes | str], Any]:
+    """Of the lines of a kind; those of the catalogue's kinds are kept."""
+    cls = KINDS.get(kind)
+    if cls is None:
+        return partial(_unknown, kind)
+    return _decode_fields.setdefault(kind, msgspec.json.Decoder(cls).decode)
 
 
 def _unknown(kind: str, line: bytes | str) -> UnknownEvent:
