@@ -6,7 +6,6 @@ it; one whose storage failed ends the node.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 
@@ -26,7 +25,7 @@ from actors.runtime import (
 )
 from actors.state_machine import Machines
 from actors.storage.dledger.member_opening import VoteNote
-from actors.trees import classic, dledger
+from actors.trees import classic
 from actors.trees.ledger_places import LedgerPlace
 from actors.trees.places import GroupPlace
 
@@ -75,19 +74,12 @@ def node_tree(
         )
         for group in config.ledger_groups_of(node)
     ]
-    listening = Counter(each.group.port for each in ledgers)
-    shared = [each for each in ledgers if listening[each.group.port] > 1]
-    groups = (
-        *(_group(each.group, LazySpec(partial(_group_now, each, roles))) for each in places),
-        *(
-            _group(each.group, dledger.group_tree(each, serves=listening[each.group.port] == 1))
-            for each in ledgers
-        ),
-    )
-    servers = (_servers(shared),) if shared else ()
+    groups = [_group(each.group, LazySpec(partial(_group_now, each, roles))) for each in places]
+    if ledgers:
+        groups += _ledger_children(ledgers)
     return SupervisorSpec(
         strategy=Strategy.ONE_FOR_ONE,
-        children=(*before, *keepers, *groups, *servers, *after),
+        children=(*before, *keepers, *groups, *after),
         auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
         takes_requests=True,
     )
@@ -97,16 +89,28 @@ def _group(group: Group, start: SupervisorSpec | LazySpec) -> ChildSpec:
     return ChildSpec(name=group.name, start=start, restart=Restart.TRANSIENT, significant=True)
 
 
-def _servers(places: list[LedgerPlace]) -> ChildSpec:
-    """The ports that several DLedger groups share; behind the groups, so that doors close first."""
+def _ledger_children(places: list[LedgerPlace]) -> list[ChildSpec]:
+    """The DLedger groups, and behind them, so that doors close first, the ports that several share.
+
+    A fifth of what a node imports is for them alone, so it is imported by nodes that have some.
+    """
+    from actors.trees import dledger
+
     ports: dict[int, list[LedgerPlace]] = {}
     for place in places:
         ports.setdefault(place.group.port, []).append(place)
-    children = tuple(
+    groups = [
+        _group(each.group, dledger.group_tree(each, serves=len(ports[each.group.port]) == 1))
+        for each in places
+    ]
+    servers = tuple(
         ChildSpec(name=f"port-{port}", start=dledger.shared_server(tuple(here)))
         for port, here in ports.items()
+        if len(here) > 1
     )
-    return ChildSpec(name="rpc", start=SupervisorSpec(children=children))
+    if servers:
+        groups.append(ChildSpec(name="rpc", start=SupervisorSpec(children=servers)))
+    return groups
 
 
 def _group_now(place: GroupPlace, roles: Mapping[str, RoleParts] | None) -> SupervisorSpec:
