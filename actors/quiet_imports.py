@@ -5,6 +5,7 @@ Imported before anything else of ours, so it needs next to nothing itself.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -30,7 +31,12 @@ def quiet_imports() -> Iterator[None]:
     with the exit code that a shell gives for the signal (130 for Ctrl-C, 143 for SIGTERM, 129 for
     the end of the terminal): an exception would have to get through whatever is being imported. A
     signal that is ignored, or handled by whoever calls the command, stays so.
+
+    What is imported stays, so the garbage collector need not look for what has gone (measured: a
+    sixteenth of the time).
     """
+    was_collecting = gc.isenabled()
+    gc.disable()
     unhandled = {
         number: was for number, was in _UNHANDLED.items() if signal.getsignal(number) is was
     }
@@ -39,6 +45,8 @@ def quiet_imports() -> Iterator[None]:
     try:
         yield
     finally:
+        if was_collecting:
+            gc.enable()
         for number, was in unhandled.items():
             signal.signal(number, was)
 

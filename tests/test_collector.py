@@ -10,7 +10,14 @@ ROOT = Path(__file__).resolve().parents[1]
 SAY = "print(*gc.get_threshold(), gc.get_freeze_count() > 10_000)"
 COMMAND = """
 import gc, runpy, sys
-sys.argv = ["cluster", "examples/3node.toml", "check"]
+from actors.cluster import session
+
+def run_session(*arguments):
+    assert "actors.node.node" in sys.modules, "a node was imported after this"
+    return 0
+
+session.run_session = run_session
+sys.argv = ["cluster", "examples/3node.toml"]
 try:
     runpy.run_module("actors.cluster", run_name="__main__")
 except SystemExit as ended:
@@ -19,8 +26,11 @@ except SystemExit as ended:
 EMBEDDED = """
 import gc
 import actors
+from actors.cluster import session
 from actors.cluster.__main__ import main
 actors.open_node
+session.run_session = lambda *arguments: 0
+assert main(["examples/3node.toml"]) == 0
 assert main(["examples/3node.toml", "check"]) == 0
 """
 

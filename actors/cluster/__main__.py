@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from actors.collector import collect_less
 from actors.quiet_imports import quiet_imports
 
 
@@ -17,8 +16,6 @@ def main(words: Sequence[str] | None = None) -> int:
     """
     with quiet_imports():
         from actors.cluster.command_line import run_command_line
-    if words is None:
-        collect_less()
     return run_command_line(words)
 
 

@@ -1,6 +1,9 @@
 """What `python -m actors.cluster FILE [COMMAND ...]` does.
 
 A user's mistake is one line on stderr and exit code 2; what ran and failed has exit code 1.
+
+Each command imports its own modules, and not before it is asked for: what a node is made of takes
+longest to import, and `status`, `stop` and a mistake in the words need nothing of it.
 """
 
 from __future__ import annotations
@@ -10,25 +13,23 @@ import logging
 import sys
 from collections.abc import Sequence
 from functools import partial
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 import trio
 
 from actors.client.lines import open_missing_streams
-from actors.cluster import commands, switching
 from actors.cluster.arguments import Arguments, parse
-from actors.cluster.backends import data_holder
 from actors.cluster.explain import EXIT_USAGE, explain
-from actors.cluster.links import LOST, connect_own
-from actors.cluster.processes import die_with_parent
-from actors.cluster.session import run_session
-from actors.cluster.trees import trees_of
+from actors.collector import collect_less
 from actors.config import ClusterConfig, DLedgerGroup, Group, load
 from actors.config.command_line import OutputFailed, complain, say, with_output
 from actors.config.strict import one_of
 from actors.env.local_disk import LocalDisk
 from actors.errors import ConfigError
-from actors.quiet_imports import INTERRUPTED
+from actors.quiet_imports import INTERRUPTED, quiet_imports
+
+if TYPE_CHECKING:
+    from actors.cluster.commands import Answer
 
 SWITCHES = ("promote", "resync", "transfer-leader")
 
@@ -37,13 +38,14 @@ def run_command_line(words: Sequence[str] | None) -> int:
     """Run it; returns the exit code.
 
     Args:
-        words: without the program's name; None = those of this process.
+        words: without the program's name; None = those of this process, which is nothing else.
     """
     open_missing_streams()
-    return with_output(partial(_run, sys.argv[1:] if words is None else words))
+    is_own = words is None
+    return with_output(partial(_run, sys.argv[1:] if words is None else words, is_own))
 
 
-def _run(words: Sequence[str]) -> int:
+def _run(words: Sequence[str], is_own: bool) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(
@@ -54,9 +56,11 @@ def _run(words: Sequence[str]) -> int:
     try:
         arguments = parse(words)
         if arguments.child_of is not None:
+            with quiet_imports():
+                from actors.cluster.processes import die_with_parent
             die_with_parent(arguments.child_of)
         config = load(arguments.file)
-        return _do(arguments, config)
+        return _do(arguments, config, is_own)
     except KeyboardInterrupt:
         return INTERRUPTED
     except OutputFailed:
@@ -72,8 +76,11 @@ def _run(words: Sequence[str]) -> int:
 
 def _is_answer(error: Exception, arguments: Arguments | None) -> bool:
     """Whether a node said this, or was lost, when it was asked to switch: no fault of ours."""
-    switches = arguments is not None and arguments.command in SWITCHES
-    return switches and isinstance(error, LOST)
+    if arguments is None or arguments.command not in SWITCHES:
+        return False
+    from actors.cluster.links import LOST
+
+    return isinstance(error, LOST)
 
 
 def _as_typed(line: str, arguments: Arguments | None, config: ClusterConfig | None) -> str:
@@ -83,31 +90,65 @@ def _as_typed(line: str, arguments: Arguments | None, config: ClusterConfig | No
     return line.replace(config.path, arguments.file)
 
 
-def _do(arguments: Arguments, config: ClusterConfig) -> int:
+def _do(arguments: Arguments, config: ClusterConfig, is_own: bool) -> int:
     nodes = _nodes(arguments, config)
     match arguments.command:
         case "run":
-            return run_session(arguments, config, nodes, partial(connect_own, config))
+            return _run_nodes(arguments, config, nodes, is_own)
         case "check":
-            shown = {} if arguments.json else trees_of(config)
-            answer = commands.check(config, LocalDisk(), shown, as_json=arguments.json)
-        case "status":
-            connect, holder = partial(connect_own, config), partial(data_holder, config)
-            ask = partial(commands.status, config, nodes, connect, holder, as_json=arguments.json)
-            answer = trio.run(ask)
-        case "stop":
-            connect, holder = partial(connect_own, config), partial(data_holder, config)
-            answer = trio.run(commands.stop, config, nodes, connect, holder)
+            answer = _check(arguments, config)
+        case "status" | "stop":
+            answer = _ask(arguments, config, nodes)
         case "promote" | "resync" | "transfer-leader":
-            answer = trio.run(_switch, arguments, config)
+            answer = _switch(arguments, config)
         case _:
             assert_never(arguments.command)
     say(answer.text)
     return answer.exit_code
 
 
-async def _switch(arguments: Arguments, config: ClusterConfig) -> commands.Answer:
+def _run_nodes(
+    arguments: Arguments, config: ClusterConfig, nodes: tuple[str, ...], is_own: bool
+) -> int:
+    with quiet_imports():
+        from actors.cluster.links import connect_own
+        from actors.cluster.session import run_session
+
+        if arguments.processes:
+            from actors.cluster.in_processes import in_processes as backend
+        else:
+            from actors.cluster.in_process import in_process as backend
+    if is_own:
+        collect_less()
+    opened = partial(backend, config, nodes)
+    return run_session(arguments, config, nodes, partial(connect_own, config), opened)
+
+
+def _check(arguments: Arguments, config: ClusterConfig) -> Answer:
+    with quiet_imports():
+        from actors.cluster.checking import check
+        from actors.cluster.trees import trees_of
+    shown = {} if arguments.json else trees_of(config)
+    return check(config, LocalDisk(), shown, as_json=arguments.json)
+
+
+def _ask(arguments: Arguments, config: ClusterConfig, nodes: tuple[str, ...]) -> Answer:
+    with quiet_imports():
+        from actors.cluster import commands
+        from actors.cluster.in_use import data_holder
+        from actors.cluster.links import connect_own
+    connect, holder = partial(connect_own, config), partial(data_holder, config)
+    if arguments.command == "stop":
+        return trio.run(commands.stop, config, nodes, connect, holder)
+    ask = partial(commands.status, config, nodes, connect, holder, as_json=arguments.json)
+    return trio.run(ask)
+
+
+def _switch(arguments: Arguments, config: ClusterConfig) -> Answer:
     """Raises: ConfigError: a group or a node that is none."""
+    with quiet_imports():
+        from actors.cluster import switching
+        from actors.cluster.links import connect_own
     connect = partial(connect_own, config)
     group, node = arguments.group, arguments.member
     if group is not None:
@@ -117,14 +158,12 @@ async def _switch(arguments: Arguments, config: ClusterConfig) -> commands.Answe
         assert group is not None
         if node is not None:
             _check_name("NODE", node, config.groups[group].members)
-        if arguments.command == "transfer-leader":
-            return await switching.transfer_leader(
-                config, group, node, connect, as_json=arguments.json
-            )
-        asked = switching.promote(
-            config, group, node, connect, force=arguments.force, as_json=arguments.json
+        ask = (
+            partial(switching.transfer_leader)
+            if arguments.command == "transfer-leader"
+            else partial(switching.promote, force=arguments.force)
         )
-        return await asked
+        return trio.run(partial(ask, config, group, node, connect, as_json=arguments.json))
     assert node is not None
     _check_name("NODE", node, config.python_nodes)
     groups = tuple(one.name for one in config.classic_groups_of(node))
@@ -133,7 +172,8 @@ async def _switch(arguments: Arguments, config: ClusterConfig) -> commands.Answe
     if group is not None:
         _check_name("GROUP", group, groups)
         groups = (group,)
-    return await switching.resync(config, node, groups, connect, as_json=arguments.json)
+    resync = partial(switching.resync, config, node, groups, connect, as_json=arguments.json)
+    return trio.run(resync)
 
 
 def _check_kind(command: str, group: Group) -> None:

@@ -18,14 +18,13 @@ from actors.api.socket_file import api_socket_path
 from actors.client.lines import CHUNKS_WAITING_MAX, STDIN, Chunk, open_source, read_lines
 from actors.cluster import summary as summaries
 from actors.cluster.arguments import Arguments
-from actors.cluster.backends import in_process, in_processes
 from actors.cluster.explain import EXIT_DAMAGED, EXIT_FAILED, EXIT_OK
 from actors.cluster.feed import Feed
 from actors.cluster.feed_record import FeedRecord
 from actors.cluster.links import Connect, Links
 from actors.cluster.master_finder import MasterFinder
 from actors.cluster.painter import Painter
-from actors.cluster.run import Feeding, Reader, Run
+from actors.cluster.run import Feeding, OpenBackend, Reader, Run
 from actors.cluster.terminal import frame, plain_lines
 from actors.cluster.view import ClusterView, RateMeter, Rates
 from actors.config import ClusterConfig, DLedgerGroup, Group
@@ -42,9 +41,16 @@ FEED_FOLDER = "feed"
 
 
 def run_session(
-    arguments: Arguments, config: ClusterConfig, nodes: tuple[str, ...], connect: Connect
+    arguments: Arguments,
+    config: ClusterConfig,
+    nodes: tuple[str, ...],
+    connect: Connect,
+    backend: OpenBackend,
 ) -> int:
     """Run until it ends; returns the exit code.
+
+    Args:
+        backend: how this run has its nodes.
 
     Raises:
         ConfigError, or a group with one: the user's mistake; everything has stopped.
@@ -61,9 +67,8 @@ def run_session(
         for_s=arguments.for_s,
         judges=not child,
     )
-    opened = in_processes if arguments.processes else in_process
     with _Display(arguments, config, run):
-        found = trio.run(run.run, partial(opened, config, nodes))
+        found = trio.run(run.run, backend)
     for line in found.failures:
         complain(line)
     if not child:

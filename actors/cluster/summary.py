@@ -10,9 +10,9 @@ import attrs
 from actors.cluster.group_run import GroupRun, group_run, run_line
 from actors.cluster.ledger_summary import LedgerSummary
 from actors.cluster.view import ClusterView, GroupView
+from actors.ha.core.role_effects import PASSING
 from actors.ha.core.slave_table import TOLD
 from actors.ha.core.states import OFFSET_REFUSALS
-from actors.node.classic import PASSING
 from actors.storage.expiry import NO_ROOM
 
 REFUSED_BY_MASTER = tuple(reason.value for reason in TOLD)

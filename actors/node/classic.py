@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import attrs
 import trio
@@ -16,7 +16,7 @@ from actors.config import ClassicGroup, ClusterConfig
 from actors.env import Network
 from actors.errors import Closed, NotEnoughReplicas, NotMaster, NotStored
 from actors.ha import connection_state, role_messages
-from actors.ha.core.role_effects import Fence, Role, RoleState, RoleView
+from actors.ha.core.role_effects import PASSING, Role, RoleState, RoleView
 from actors.ha.core.states import HAConnectionState
 from actors.ha.role_board import RoleBoard
 from actors.log_types import BEHIND_FAILED, Batch, Chain, NewRecord, Offsets, Receipt
@@ -29,9 +29,6 @@ from actors.storage.pull_service import Pulled
 from actors.storage.records import to_records
 from actors.trees.classic import GroupPaths
 from wire import api
-
-# Closed for a moment only: the master asks its members, or another one is about to take over.
-PASSING: Final = (Fence.HANDING_OVER, Fence.SUPERSEDED, None)
 
 
 class ClassicReply(AppendReply[store.Appended]):

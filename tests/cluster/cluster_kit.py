@@ -16,8 +16,8 @@ import attrs
 import trio
 from free_ports import free_port
 
-from actors.cluster.backends import data_holder
 from actors.cluster.commands import status
+from actors.cluster.in_use import data_holder
 from actors.cluster.links import connect_own
 from actors.config import load
 from wire.dledger_entry import decode_entry

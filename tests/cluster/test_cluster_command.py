@@ -231,15 +231,16 @@ class End:
             os.kill(os.getpid(), signal.SIGNAL)
 
 sys.meta_path.insert(0, End())
-main(["none.toml"])
+main(["FILE", "status"])
 """
 
 
 @pytest.mark.parametrize(
     ("room", "loaded", "name", "code"),
     [
-        ("cluster", "actors.cluster.session", "SIGINT", 130),
-        ("cluster", "actors.cluster.session", "SIGTERM", 143),
+        ("cluster", "actors.cluster.arguments", "SIGINT", 130),
+        ("cluster", "actors.cluster.commands", "SIGINT", 130),
+        ("cluster", "actors.cluster.commands", "SIGTERM", 143),
         ("client", "trio", "SIGINT", 130),
         ("client", "actors.client.connection", "SIGHUP", 129),
         ("storage", "actors.storage.commit_log", "SIGTERM", 143),
@@ -249,7 +250,8 @@ main(["none.toml"])
 )
 def test_a_signal_before_anything_has_started(room: str, loaded: str, name: str, code: int) -> None:
     program = SIGNAL_WHILE_IMPORTING
-    for word, value in (("ROOM", room), ("LOADED", loaded), ("SIGNAL", name)):
+    values = (("ROOM", room), ("LOADED", loaded), ("SIGNAL", name), ("FILE", "examples/3node.toml"))
+    for word, value in values:
         program = program.replace(word, value)
     words = [sys.executable, "-c", program]
     found = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from cluster_kit import make_cluster
 
+from actors.cluster.checking import fixed_memory
 from actors.cluster.command_line import run_command_line
-from actors.cluster.commands import fixed_memory
 from actors.config import load
 from actors.env.pipes import PIPE_BYTES, PIPES_MAX
 from actors.ha.ha_client import PENDING_BYTES

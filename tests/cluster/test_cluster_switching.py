@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from actors.api.failures import RequestRefused
-from actors.cluster import command_line, switching
+from actors.cluster import links, switching
 from actors.cluster.arguments import Arguments, parse
 from actors.cluster.command_line import run_command_line
 from actors.config import load
@@ -152,7 +152,7 @@ def test_a_node_s_no_is_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     nodes = Nodes(error=error)
-    monkeypatch.setattr(command_line, "connect_own", lambda config, name: nodes.connect(name))
+    monkeypatch.setattr(links, "connect_own", lambda config, name: nodes.connect(name))
     assert run_command_line([str(FILE), *words.split()]) == 1
     said = capsys.readouterr().err
     assert said.startswith(f"triolog: {error}")

@@ -14,7 +14,7 @@ import trio
 from cluster_kit import make_cluster
 
 from actors.api.failures import RequestRefused
-from actors.cluster import command_line, switching
+from actors.cluster import links, switching
 from actors.cluster.arguments import Arguments, parse
 from actors.cluster.command_line import run_command_line
 from actors.config import load
@@ -121,7 +121,7 @@ def test_a_leader_s_no_is_one_line(
     file: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nodes = Nodes(error=RequestRefused("NotAvailable", "n2 is 1000 entries of ledger behind"))
-    monkeypatch.setattr(command_line, "connect_own", lambda config, name: nodes.connect(name))
+    monkeypatch.setattr(links, "connect_own", lambda config, name: nodes.connect(name))
     assert run_command_line([file, "transfer-leader", "ledger", "n2"]) == 1
     assert capsys.readouterr().err == "triolog: n2 is 1000 entries of ledger behind\n"
 

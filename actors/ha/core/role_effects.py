@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from typing import Final
 
 import attrs
 
@@ -34,6 +35,10 @@ class Fence(enum.Enum):
     HANDING_OVER = "another node is about to become master"
     ABANDONED = "a promotion was begun, and nobody knows whether it took place"
     SUPERSEDED = "another node is master by a later promotion"
+
+
+# Closed for a moment only: the master asks its members, or another one is about to take over.
+PASSING: Final = (Fence.HANDING_OVER, Fence.SUPERSEDED, None)
 
 
 @attrs.frozen(kw_only=True)

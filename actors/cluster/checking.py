@@ -1,0 +1,141 @@
+"""`check`: everything that a cluster file means, with its nodes' trees and bounds of memory.
+
+It needs the bounds of all that a node is made of; what the other commands import is far less.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+import attrs
+
+from actors.api.limits import limits_of
+from actors.api.socket_file import api_socket_path
+from actors.cluster.commands import Answer
+from actors.cluster.explain import EXIT_OK
+from actors.config import ClusterConfig, changes, settings
+from actors.config.check import MemoryBound, memory, ports, render, warnings
+from actors.config.guarantees import guarantee_of
+from actors.dledger import rpc_budget, rpc_peer, state_machine_caller
+from actors.dledger.rpc_server import CONNECTIONS_MAX
+from actors.env.pipes import CONNECTION_BYTES_MAX
+from actors.env.protocols import Disk
+from actors.ha.ha_client import PENDING_BYTES
+from actors.storage.dledger import recent
+from actors.storage.group_commit import GROUP_BYTES
+from actors.storage.identity import read_identity
+
+
+def check(config: ClusterConfig, disk: Disk, trees: dict[str, str], *, as_json: bool) -> Answer:
+    """Everything that a file means; starts nothing.
+
+    Args:
+        disk: where the nodes' identity files of the last start are looked for.
+        trees: node -> its tree as text.
+    """
+    changed = _changed(config, disk)
+    if as_json:
+        found = {
+            "cluster": config.name,
+            "settings": settings(config),
+            "ports": [attrs.asdict(use) for use in ports(config)],
+            "guarantees": {
+                name: attrs.asdict(guarantee_of(group)) for name, group in config.groups.items()
+            },
+            "memory": [attrs.asdict(bound) for bound in (*memory(config), *fixed_memory(config))],
+            "to_know": warnings(config),
+            "changed": changed,
+        }
+        return Answer(json.dumps(found, ensure_ascii=False), EXIT_OK)
+    sockets = {node: api_socket_path(config.node_dir(node)) for node in config.python_nodes}
+    blocks = [
+        render(config, sockets, fixed_memory(config)),
+        *_trees(config, trees),
+    ]
+    for node, lines in changed.items():
+        blocks.append(f"changed since the last start of {node}\n{_indented(chr(10).join(lines))}")
+    return Answer("\n\n".join(blocks), EXIT_OK)
+
+
+def _trees(config: ClusterConfig, trees: dict[str, str]) -> list[str]:
+    """One block for each tree; nodes whose trees differ in the nodes' names alone share one."""
+    alike: dict[str, list[str]] = {}
+    for node, text in trees.items():
+        alike.setdefault(_without_names(config, node, text), []).append(node)
+    blocks = []
+    for first, *more in alike.values():
+        of = f"tree of {first}"
+        if more:
+            of += f"; the same, but for the names of nodes, on {', '.join(more)}"
+        blocks.append(f"{of}\n{_indented(trees[first])}")
+    return blocks
+
+
+def _without_names(config: ClusterConfig, node: str, tree: str) -> str:
+    """A node's tree with every node's name replaced by its place as that node sees it."""
+    others = [name for name in config.nodes if name != node]
+    places = {node: "NODE", **{name: f"PEER {place}" for place, name in enumerate(others)}}
+    names = "|".join(re.escape(name) for name in sorted(places, key=len, reverse=True))
+    return re.sub(rf"(?<!\w)(?:{names})(?!\w)", lambda found: places[found[0]], tree)
+
+
+def fixed_memory(config: ClusterConfig) -> tuple[MemoryBound, ...]:
+    """The bounds on record bytes that no key of the file sets."""
+    bounds = []
+    for node in config.python_nodes:
+        for group in config.classic_groups_of(node):
+            if group.master == node:
+                rows = {"a batch being encoded": GROUP_BYTES + group.max_message_bytes}
+            else:
+                rows = {
+                    "received, in hand, waiting and in work": 3 * PENDING_BYTES,
+                    "the system's pipes from socket to file": CONNECTION_BYTES_MAX,
+                }
+            bounds += [
+                MemoryBound(node=node, what=f"{group.name}: {what}", size_bytes=held)
+                for what, held in rows.items()
+            ]
+        bounds += _ledger_memory(config, node)
+        limits = limits_of(config, node)
+        what = f"API, {limits.connections} connections that all send and read the most"
+        bounds.append(MemoryBound(node=node, what=what, size_bytes=limits.memory_bytes()))
+    return tuple(bounds)
+
+
+def _ledger_memory(config: ClusterConfig, node: str) -> list[MemoryBound]:
+    """Of the connections between the members of DLedger groups, and from their clients."""
+    bounds, ports = [], dict[int, None]()
+    for group in config.ledger_groups_of(node):
+        ports[group.port] = None
+        what = f"{group.name}: committed entries, if a program runs a state machine"
+        held = state_machine_caller.MAILBOX_BYTES
+        bounds.append(MemoryBound(node=node, what=what, size_bytes=held))
+        peers = len(group.members) - 1
+        connections = peers if group.compat else 2 * peers
+        if connections:
+            what = f"{group.name}: appended last, for a leader's peers"
+            bounds.append(MemoryBound(node=node, what=what, size_bytes=recent.HELD_BYTES_MAX))
+            what = f"{group.name}: {connections} connections to peers, waiting and unsent"
+            held = connections * (rpc_peer.PENDING_BYTES + rpc_peer.UNSENT_BYTES_MAX)
+            bounds.append(MemoryBound(node=node, what=what, size_bytes=held))
+    for port in ports:
+        what = f"port {port}, {CONNECTIONS_MAX} connections that all send and read the most"
+        held = rpc_budget.memory_bytes(CONNECTIONS_MAX)
+        bounds.append(MemoryBound(node=node, what=what, size_bytes=held))
+    return bounds
+
+
+def _changed(config: ClusterConfig, disk: Disk) -> dict[str, tuple[str, ...]]:
+    after = settings(config)
+    found = {}
+    for node in config.python_nodes:
+        identity = read_identity(disk, config.node_dir(node))
+        lines = changes(identity.settings, after) if identity is not None else ()
+        if lines:
+            found[node] = lines
+    return found
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.split("\n"))

@@ -1,0 +1,43 @@
+"""Which nodes' directories and ports somebody has, and in which order nodes start."""
+
+from __future__ import annotations
+
+from actors.config import ClusterConfig
+from actors.config.check import ports
+from actors.env.local_disk import lock_holder
+from actors.env.tcp import TcpNetwork
+from actors.errors import ConfigError
+
+
+def start_order(config: ClusterConfig, nodes: tuple[str, ...]) -> tuple[str, ...]:
+    """Masters last, so that they stop first and can still send their slaves what these lack."""
+    masters = [group.master for group in config.classic_groups.values()]
+    return tuple(sorted(nodes, key=masters.count))
+
+
+def data_holder(config: ClusterConfig, node: str) -> int | None:
+    """The other process of this machine that has a node's data open; None: none."""
+    return lock_holder(f"{config.node_dir(node)}/lock")
+
+
+async def refuse_what_is_in_use(config: ClusterConfig, nodes: tuple[str, ...]) -> None:
+    """Look before anything starts whether each directory and port is free.
+
+    A slave that starts first would otherwise follow a foreign master on its own master's port, and
+    the nodes of another run would be taken for those that this one starts.
+
+    Raises: ConfigError: a directory in use. OSError: a port in use, an address that is not ours.
+    """
+    for node in nodes:
+        holder = data_holder(config, node)
+        if holder is not None:
+            folder = config.node_dir(node)
+            raise ConfigError(
+                f"{config.path}: key data_dir: expected a free data directory, found that of node"
+                f" {node} in use by process {holder} ({folder}); `status` asks what runs there"
+            )
+    network = TcpNetwork()
+    for use in ports(config):
+        if use.node in nodes:
+            listener = await network.listen(use.address, use.port)
+            await listener.aclose()
