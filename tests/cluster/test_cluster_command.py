@@ -65,6 +65,8 @@ def test_lines_from_standard_input(cluster: Cluster) -> None:
 def test_processes_with_kills_and_an_ordered_stop(cluster: Cluster) -> None:
     lines = "".join(f"{number:08d}\n" for number in range(20_000))
     words = ("--processes", "--feed", "-", "--json")
+    # The stop waits for the slave that was killed last: a busy machine needs its time to start it.
+    cluster.text = "drain_timeout_s = 60.0\n" + cluster.text
     with cluster.start(*words, stdin=subprocess.PIPE) as process:
         assert process.stdin is not None
         for piece in range(2):
