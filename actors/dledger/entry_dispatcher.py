@@ -116,7 +116,6 @@ class EntryDispatcher(Actor[_Inbox]):
     _term: int = attrs.field(default=-1, init=False)
     _cuts: int = attrs.field(default=-1, init=False)
     _matched: int | None = attrs.field(default=None, init=False)  # not told yet
-    _deadline_s: float | None = attrs.field(default=None, init=False)
     _sending: SnapshotSending | None = attrs.field(default=None, init=False)
     _log: RefusalLog = attrs.field(
         default=attrs.Factory(lambda part: RefusalLog(part.sender.group), takes_self=True),
@@ -154,7 +153,6 @@ class EntryDispatcher(Actor[_Inbox]):
                 case store.LedgerGrew():
                     await self._grew(message)
                 case _TickDue():
-                    self._deadline_s = None
                     await self._carry_out(self.dispatch.tick(self.ctx.now_s()))
                 case Leading():
                     await self._lead(message)
@@ -258,12 +256,8 @@ class EntryDispatcher(Actor[_Inbox]):
                 answer_to=self.ctx.self_ref,
             )
             await self.peer_ref.tell(call)
-        if effects.deadline_s is not None and (
-            self._deadline_s is None or effects.deadline_s < self._deadline_s
-        ):
-            # A later deadline needs no new timer: the old one finds nothing due and sets the next.
-            self._deadline_s = effects.deadline_s
-            self.ctx.timers.start_at("tick", effects.deadline_s, _TickDue())
+        if effects.deadline_s is not None:
+            self.ctx.timers.start_by("tick", effects.deadline_s, _TickDue())
         if effects.install:
             self._get_snapshot()
         if gone is not None:

@@ -136,7 +136,6 @@ class EntryHandler(Actor[_Inbox]):
         default=attrs.Factory(lambda part: RefusalLog(part.sender.group), takes_self=True),
         init=False,
     )
-    _deadline_s: float | None = attrs.field(default=None, init=False)
     _catching_up: CatchingUp = attrs.field(factory=CatchingUp, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -173,7 +172,6 @@ class EntryHandler(Actor[_Inbox]):
                 case MachineAt():
                     self.intake.machine.reached(message.index)
                 case _TickDue():
-                    self._deadline_s = None
                     await self._carry_out(self.intake.tick(self.ctx.now_s()))
                 case _LogSaid():
                     await self._log_said(message)
@@ -378,12 +376,8 @@ class EntryHandler(Actor[_Inbox]):
             reply_to.send(push_response(request, answer) if good else self._ill_formed(request))
         for event in effects.events:
             self.ctx.emit(event)
-        if effects.deadline_s is not None and (
-            self._deadline_s is None or effects.deadline_s < self._deadline_s
-        ):
-            # A later deadline needs no new timer: the old one finds nothing due and sets the next.
-            self._deadline_s = effects.deadline_s
-            self.ctx.timers.start_at("tick", effects.deadline_s, _TickDue())
+        if effects.deadline_s is not None:
+            self.ctx.timers.start_by("tick", effects.deadline_s, _TickDue())
 
     async def _committed(self, index: int) -> None:
         """The store takes it behind the changes that it covers."""

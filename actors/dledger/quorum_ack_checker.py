@@ -132,7 +132,6 @@ class QuorumAckChecker(Actor[_Inbox]):
     _results: AppliedResults = attrs.field(factory=AppliedResults, init=False)
     _log: store.LedgerGrew | None = attrs.field(default=None, init=False)
     _reads: OpenReads = attrs.field(factory=OpenReads, init=False)
-    _deadline_s: float | None = attrs.field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.asks_max = self.quorum.settings.waiting_max + ASKS_BESIDES
@@ -186,7 +185,6 @@ class QuorumAckChecker(Actor[_Inbox]):
             case store.LedgerGrew():
                 await self._grew(message)
             case _DeadlineCame():
-                self._deadline_s = None
                 await self._carry_out(quorum.tick(self.ctx.now_s()))
             case _OpenTermDue():
                 self._open_term(message.session)
@@ -392,9 +390,5 @@ class QuorumAckChecker(Actor[_Inbox]):
         for wait in effects.timed_out:
             error = outcomes.timed_out(wait.first, wait.last, self.quorum.committed)
             wait.answer_to.fail(error)
-        if effects.deadline_s is not None and (
-            self._deadline_s is None or effects.deadline_s < self._deadline_s
-        ):
-            # A later deadline needs no new timer: the old one finds nothing due and sets the next.
-            self._deadline_s = effects.deadline_s
-            self.ctx.timers.start_at("deadline", effects.deadline_s, _DeadlineCame())
+        if effects.deadline_s is not None:
+            self.ctx.timers.start_by("deadline", effects.deadline_s, _DeadlineCame())

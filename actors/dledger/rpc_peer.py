@@ -147,7 +147,6 @@ class RPCPeer(Actor[_Inbox]):
     _connect_at_s: float = 0.0
     _answers_refused: int = 0
     _error: str = ""  # why a call had no answer, the last that had none
-    _armed_s: float | None = None  # when _CallsDue comes
     _work_bytes: int = 0
 
     async def handle_batch(self, messages: list[_Inbox]) -> None:
@@ -164,7 +163,6 @@ class RPCPeer(Actor[_Inbox]):
                     if message.number == self._number:
                         self._lose(message.reason)
                 case _CallsDue():
-                    self._armed_s = None
                     for each in self._calls.expire(self.ctx.now_s()):
                         self._error = f"no answer within {each.call.timeout_s:g} s"
                         self._answer(each, None)
@@ -378,10 +376,6 @@ class RPCPeer(Actor[_Inbox]):
         await trio.lowlevel.checkpoint()
 
     def _arm(self) -> None:
-        """One timer for all calls, which is moved only when an earlier deadline comes."""
-        if not self._calls:
-            return  # it may come for nothing
-        deadline_s = self._calls.deadline_s
-        if self._armed_s is None or deadline_s < self._armed_s:
-            self._armed_s = deadline_s
-            self.ctx.timers.start_at("calls", deadline_s, _CallsDue())
+        """One timer for all calls; it may come for nothing."""
+        if self._calls:
+            self.ctx.timers.start_by("calls", self._calls.deadline_s, _CallsDue())

@@ -120,7 +120,6 @@ class GroupTransfer(Actor[_Inbox]):
     _keeper: ActorRef[HighWater] | None = None
     _board: RoleBoard | None = None  # None: nobody decides who is master
     _begun: bool = False
-    _deadline_s: float | None = None
     _refusal: str = ""
     _lost: GiveUp | None = None
 
@@ -149,7 +148,7 @@ class GroupTransfer(Actor[_Inbox]):
                 case SlaveGone():
                     self._wait.gone(message.slave, message.connection)
                 case _DeadlineCame():
-                    self._deadline_s = None
+                    pass  # what is due is looked at behind every batch
                 case Opened():
                     pass  # the board says it
                 case GiveUp():
@@ -213,12 +212,9 @@ class GroupTransfer(Actor[_Inbox]):
         if effects.unavailable:
             self._answer_unavailable(effects.unavailable)
         if effects.deadline_s is None:
-            self._deadline_s = None
             self.ctx.timers.cancel("deadline")
-        elif self._deadline_s is None or effects.deadline_s < self._deadline_s:
-            # A later deadline needs no new timer: the old one finds nothing due and sets the next.
-            self._deadline_s = effects.deadline_s
-            self.ctx.timers.start_at("deadline", effects.deadline_s, _DeadlineCame())
+        else:
+            self.ctx.timers.start_by("deadline", effects.deadline_s, _DeadlineCame())
 
     def _answer_done(self, done: tuple[tuple[store.Waiting, int], ...]) -> None:
         for wait, copies in done:

@@ -35,7 +35,7 @@ class Timers(Generic[M]):
 
     def __init__(self, mailbox: Mailbox) -> None:
         self._mailbox = mailbox
-        self._entries: dict[Hashable, tuple[int, M]] = {}
+        self._entries: dict[Hashable, tuple[int, M, float]] = {}
         self._heap: list[tuple[float, int, Hashable]] = []
         self._seq = 0
         self.next_s = math.inf
@@ -49,7 +49,7 @@ class Timers(Generic[M]):
         if key not in self._entries and len(self._entries) >= TIMERS_MAX:
             raise ActorError(f"{self._mailbox.path} has {TIMERS_MAX} timers running")
         self._seq += 1
-        self._entries[key] = (self._seq, message)
+        self._entries[key] = (self._seq, message, deadline_s)
         heap = self._heap
         heapq.heappush(heap, (deadline_s, self._seq, key))
         if len(heap) > 2 * len(self._entries) + STALE_MIN:
@@ -57,6 +57,16 @@ class Timers(Generic[M]):
         if deadline_s < self.next_s:
             self.next_s = deadline_s
             self._mailbox.receiver.wake()  # only a feeder finds the loop parked here
+
+    def start_by(self, key: Hashable, deadline_s: float, message: M) -> None:
+        """Have one come at `deadline_s` at the latest: what is there stays, unless it comes later.
+
+        For who finds, when it comes too early, nothing due and the time of the next: most
+        deadlines are past before their time, and moving the timer for each would cost more.
+        """
+        entry = self._entries.get(key)
+        if entry is None or deadline_s < entry[2]:
+            self.start_at(key, deadline_s, message)
 
     def cancel(self, key: Hashable) -> bool:
         """Stop the key's timer. False if there was none."""

@@ -95,6 +95,24 @@ async def test_a_replaced_timer_does_not_fire_beside_one_that_is_due(autojump_cl
     assert log == ["due at 1.0", "kept at 5.0", "stop at 10.0"]
 
 
+async def test_a_deadline_moves_its_timer_only_to_an_earlier_time(autojump_clock):
+    log = Log()
+
+    def script(ctx: Any) -> None:
+        now_s = ctx.now_s()
+        ctx.timers.start_by("k", now_s + 2.0, "first")
+        ctx.timers.start_by("k", now_s + 3.0, "later")
+        ctx.timers.start_by("k", now_s + 1.0, "earlier")
+        ctx.timers.start_by("k", now_s + 1.0, "the same")
+        ctx.timers.start_by("c", now_s + 1.0, "cancelled")
+        ctx.timers.cancel("c")
+        ctx.timers.start_by("c", now_s + 4.0, "new")
+
+    async with open_system("n0", clockwork(log, script)):
+        await trio.sleep(10.0)
+    assert log == ["earlier at 1.0", "new at 4.0", "stop at 10.0"]
+
+
 async def test_a_feeder_may_start_an_earlier_timer(autojump_clock):
     log = Log()
 
