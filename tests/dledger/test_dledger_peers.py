@@ -223,13 +223,13 @@ async def test_a_member_with_the_id_of_another(
 ) -> None:
     async with opened(started=False) as group:
         await group.start("n0", "n1")
+        leader = await group.leader()  # else who calls itself n1 may lead n0
         nodes = group.config.nodes
         odd = attrs.evolve(
             group.config, nodes={"n0": nodes["n0"], "n2": nodes["n1"], "n1": nodes["n2"]}
         )
         main = partial(run_member, odd, "n1")
         await group.world.start_node("n2", main)
-        leader = await group.leader()
         await trio.sleep(30)
         sign = await sign_of(group, leader, "n2")
         assert (sign.silent, sign.refusal) == (False, f"answers UNKNOWN_MEMBER: {MEANT}")
