@@ -28,7 +28,7 @@ from actors.storage.dledger.entry_window import EntrySource
 from actors.storage.dledger.ledger import IndexGone
 from actors.storage.pull_messages import (
     HELD_MAX,
-    NEWS_WITHIN_S,
+    IDLE_NEWS_WITHIN_S,
     READ_BYTES_MAX,
     Pulled,
     Watches,
@@ -80,7 +80,8 @@ class EntryReader(Actor[Message]):
 
     async def on_start(self) -> None:
         me, name = self.ctx.self_ref, self.ctx.path
-        await self.store_ref.tell(store.Subscribe(subscriber=me, name=name, within_s=NEWS_WITHIN_S))
+        wanted = store.Subscribe(subscriber=me, name=name, within_s=IDLE_NEWS_WITHIN_S)
+        await self.store_ref.tell(wanted)
         if self.ctx.incarnation > 1:
             await self.maintainer.tell(Rejoin(part=self.ctx.path, renew=False))
 
@@ -157,6 +158,7 @@ class EntryReader(Actor[Message]):
     def _tell_watchers(self) -> None:
         if self._watches:
             self._watches.tell(self._offsets(), self._readable + 1)
+            self.ctx.want_notes(self._watches.news_within_s)
 
     def _read(self, request: Read) -> None:
         offsets = self._offsets()

@@ -47,7 +47,7 @@ from actors.dledger.session_messages import (
 from actors.errors import LogFull, NodeStopped
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage.dledger import store
-from actors.storage.pull_messages import NEWS_WITHIN_S
+from actors.storage.pull_messages import IDLE_NEWS_WITHIN_S, NEWS_WITHIN_S
 
 MAILBOX_CAPACITY: Final = 16_384
 """Appends, most of them; those that wait for a quorum are bounded by `AckSettings.waiting_max`."""
@@ -378,7 +378,8 @@ class QuorumAckChecker(Actor[_Inbox]):
                 await self.store_ref.tell(commit)  # the machine waits for it
             else:
                 self.store_ref.leave(commit, within_s=NEWS_WITHIN_S)
-            self.reader.leave(CommittedTo(index=effects.committed), within_s=NEWS_WITHIN_S)
+            news = CommittedTo(index=effects.committed)
+            self.reader.leave(news, within_s=IDLE_NEWS_WITHIN_S)
         for event in effects.events:
             self.ctx.emit(event)
         if effects.lost:

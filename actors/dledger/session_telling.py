@@ -40,6 +40,11 @@ class SessionTelling:
         """Parts were told to lead."""
         return self._working and self.role is not None and self.role.role is Role.LEADER
 
+    @property
+    def waits(self) -> bool:
+        """Parts rest until more of the log is known to be stored."""
+        return not self._working
+
     async def rest(self, role: RoleChanged) -> None:
         """A new session: what parts do next waits for the store, and for the whole log."""
         self.role, self._opened, self._working = role, None, False

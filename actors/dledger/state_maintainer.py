@@ -18,6 +18,7 @@ begins a new session, as a candidate.
 
 from __future__ import annotations
 
+import math
 from typing import Final, TypeAlias, assert_never
 
 import attrs
@@ -61,7 +62,7 @@ from actors.errors import Overloaded
 from actors.runtime import Actor, ActorDown, ActorRef, AskTimeout, MailboxSpec, StopReason
 from actors.storage.dledger import store
 from actors.storage.dledger.term_files import TermVote
-from actors.storage.pull_messages import NEWS_WITHIN_S
+from actors.storage.pull_messages import IDLE_NEWS_WITHIN_S, NEWS_WITHIN_S
 from wire.dledger_rpc import (
     HeartBeatRequest,
     LeadershipTransferRequest,
@@ -161,10 +162,12 @@ class StateMaintainer(Actor[_Inbox]):
         self._unsaved = UnsavedVote(self.sender)
         self._held = HeldEffects(waits=not self.compat.vote_unsynced)
         me, name = self.ctx.self_ref, self.ctx.path
-        await self.store_ref.tell(store.Subscribe(subscriber=me, name=name, within_s=NEWS_WITHIN_S))
+        wanted = store.Subscribe(subscriber=me, name=name, within_s=IDLE_NEWS_WITHIN_S)
+        await self.store_ref.tell(wanted)
         if self.settings.preferred_leaders:
             self._look_later()
         await self._carry_out(self._election.started(self.ctx.now_s()))
+        self._want_news()
 
     async def on_stop(self, reason: StopReason) -> None:
         self.board.publish(None)
@@ -221,6 +224,7 @@ class StateMaintainer(Actor[_Inbox]):
                 self._ask_watermarks(None)
             case _:
                 assert_never(message)
+        self._want_news()
 
     async def _asked(self, asked: Asked) -> None:
         election, request = self._election, asked.request
@@ -246,6 +250,11 @@ class StateMaintainer(Actor[_Inbox]):
                 raise AssertionError(f"not for the maintainer: {type(request).__name__}")
 
     # ---- the log ----
+
+    def _want_news(self) -> None:
+        """At once while something waits for it; else whoever asks finds it in front of him."""
+        waits = self._telling.waits or self._election.taking is not None
+        self.ctx.want_notes(NEWS_WITHIN_S if waits else math.inf)
 
     async def _grew(self, log: store.LedgerGrew) -> None:
         end = LedgerEnd(index=log.end_index, term=log.end_term)

@@ -201,7 +201,7 @@ class GroupTransfer(Actor[_Inbox]):
         if effects.acknowledged_bytes is not None:
             self._readers.leave(
                 pull_service.Acknowledged(offset_bytes=effects.acknowledged_bytes),
-                within_s=pull_service.NEWS_WITHIN_S,
+                within_s=pull_service.IDLE_NEWS_WITHIN_S,
             )
             if self._keeper is not None and not self.ctx.timers.active("high_water"):
                 self.ctx.timers.start("high_water", HIGH_WATER_S, _HighWaterDue())

@@ -100,6 +100,13 @@ class ActorContext(Generic[M]):
             async_fn, *args, name=f"{self.path}#{self.incarnation} feeder {label}"
         )
 
+    def want_notes(self, within_s: float) -> None:
+        """Read what is left for this actor (`ActorRef.leave`) so soon at the latest from now on.
+
+        For who is in a hurry only while somebody waits for what is new; inf: as senders say.
+        """
+        self._mailbox.hurry(within_s)
+
     def stop(self, reason: StopReason = StopReason.NORMAL) -> None:
         """End this actor after the current message.
 

@@ -127,6 +127,7 @@ class Mailbox:
         alarm: wakes the receiver at a time.
         notes: what was left, newest last, behind what is in the main lane.
         notes_s: when notes are to be read at the latest; inf: nobody waits for it.
+        hurry_s: how soon the actor itself wants them; inf: as their senders say.
     """
 
     __slots__ = (
@@ -138,6 +139,7 @@ class Mailbox:
         "conflated",
         "control",
         "first_s",
+        "hurry_s",
         "lane",
         "notes",
         "notes_s",
@@ -175,6 +177,7 @@ class Mailbox:
         self.alarm = Alarm(deadlines or Deadlines(), self._rung)
         self.notes: dict[Hashable, Any] = {}
         self.notes_s = math.inf
+        self.hurry_s = math.inf
 
     def offer(self, message: object) -> bool:
         """Put the message in if there is room and nobody waits for room. Never waits."""
@@ -196,7 +199,7 @@ class Mailbox:
         return True
 
     def leave(self, message: object, within_s: float = math.inf) -> bool:
-        """Put the message in without waking the receiver before `within_s` seconds.
+        """Put the message in without waking the receiver before `within_s` seconds, or `hurry_s`.
 
         False if there is no room; for a conflated message there always is.
         """
@@ -213,13 +216,14 @@ class Mailbox:
             return False
         self.notes[key] = message
         self.lane.limit = 0  # whatever comes next has to go behind it
-        if within_s != math.inf:
-            # At a multiple of it, so that one look at the deadlines serves many actors.
-            due_s = (trio.current_time() // within_s + 1) * within_s
-            if due_s < self.notes_s:
-                self.notes_s = due_s
-                self.alarm.set(due_s)
+        self._read_notes(min(within_s, self.hurry_s))
         return True
+
+    def hurry(self, within_s: float) -> None:
+        """Have notes read so soon from now on, those that are there too; inf: as left."""
+        self.hurry_s = within_s
+        if self.notes:
+            self._read_notes(within_s)
 
     def push(self, message: object) -> None:
         """Put the message in whatever the capacity: for answers, which their asker bounds."""
@@ -322,6 +326,15 @@ class Mailbox:
         lane.items.append(message)
         lane.size_bytes += size_bytes
         self.receiver.wake()
+
+    def _read_notes(self, within_s: float) -> None:
+        if within_s == math.inf:
+            return
+        # At a multiple of it, so that one look at the deadlines serves many actors.
+        due_s = (trio.current_time() // within_s + 1) * within_s
+        if due_s < self.notes_s:
+            self.notes_s = due_s
+            self.alarm.set(due_s)
 
     def _rung(self) -> None:
         """A timer is due, or notes are; else the receive loop looks up for nothing."""

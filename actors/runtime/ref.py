@@ -122,9 +122,9 @@ class ActorRef(Generic[M_contra]):
         """Put the message in without waking the actor for it. Never waits.
 
         It is read before whatever comes later, with the next message that wakes the actor, or
-        within `within_s` seconds. For news that matters only when something else is asked, or not
-        at once. False if it went nowhere: nobody is there, or there is no room, which conflated
-        messages always have.
+        within `within_s` seconds; sooner, if the actor wants its notes sooner. For news that
+        matters only when something else is asked, or not at once. False if it went nowhere: nobody
+        is there, or there is no room, which conflated messages always have.
         """
         return self.mailbox is not None and self.mailbox.leave(message, within_s)
 

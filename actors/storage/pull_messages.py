@@ -5,6 +5,7 @@ Positions are what the group's log counts in: bytes in a classic group, indexes 
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import attrs
@@ -18,6 +19,9 @@ HELD_MAX: Final = 10_000
 NEWS_WITHIN_S: Final = 0.005
 """A watch is answered so much later at the latest: readers wake for many appends at once. Who reads
 sees all at once."""
+IDLE_NEWS_WITHIN_S: Final = 1.0
+"""While nobody watches: what has left the log is let go of so soon. What somebody asks then finds
+the news in front of it."""
 READ_BYTES_MAX: Final = 8 << 20
 
 
@@ -72,6 +76,11 @@ class Watches:
 
     def __bool__(self) -> bool:
         return bool(self._held)
+
+    @property
+    def news_within_s(self) -> float:
+        """For `ActorContext.want_notes`."""
+        return NEWS_WITHIN_S if self._held else math.inf
 
     def add(self, request: WatchOffsets) -> None:
         """Have it wait, or refuse it: then it is answered."""

@@ -23,7 +23,7 @@ from actors.runtime import Actor, ActorRef, MailboxSpec
 from actors.storage import store
 from actors.storage.log_reader import LogReader, OffsetGone
 from actors.storage.pull_messages import HELD_MAX as HELD_MAX
-from actors.storage.pull_messages import NEWS_WITHIN_S as NEWS_WITHIN_S
+from actors.storage.pull_messages import IDLE_NEWS_WITHIN_S as IDLE_NEWS_WITHIN_S
 from actors.storage.pull_messages import READ_BYTES_MAX as READ_BYTES_MAX
 from actors.storage.pull_messages import NotARecord as NotARecord
 from actors.storage.pull_messages import Pulled as Pulled
@@ -98,7 +98,8 @@ class PullService(Actor[Message]):
             synced_bytes=held.synced_bytes,
         )
         me, name = self.ctx.self_ref, self.ctx.path
-        await self.store_ref.tell(store.Subscribe(subscriber=me, name=name, within_s=NEWS_WITHIN_S))
+        wanted = store.Subscribe(subscriber=me, name=name, within_s=IDLE_NEWS_WITHIN_S)
+        await self.store_ref.tell(wanted)
 
     async def on_stop(self, reason: object) -> None:
         self._reader.close()
@@ -188,3 +189,4 @@ class PullService(Actor[Message]):
             now = self._offsets()
             # What is acknowledged and not here yet wakes nobody: a read would come back empty.
             self._watches.tell(now, min(now.acknowledged, self._held_here))
+            self.ctx.want_notes(self._watches.news_within_s)

@@ -33,6 +33,7 @@ from actors.sim.network import NetworkOptions, SimNetwork
 from actors.storage import pull_service, store
 from actors.storage.commit_log import segment_path
 from actors.storage.growth import Growth
+from actors.storage.pull_messages import NEWS_WITHIN_S
 from actors.trees.classic import GroupPlace, master_ha, slave_ha
 
 SEGMENT = 4096
@@ -139,6 +140,9 @@ class Readers(Actor[pull_service.Acknowledged]):
 
     mailbox = MailboxSpec(conflate={pull_service.Acknowledged: lambda message: message})
     seen: list[int]
+
+    async def on_start(self) -> None:
+        self.ctx.want_notes(NEWS_WITHIN_S)  # as if somebody always watched
 
     async def handle(self, message: pull_service.Acknowledged) -> None:
         self.seen.append(message.offset_bytes)

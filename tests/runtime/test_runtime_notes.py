@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -69,6 +70,48 @@ async def test_what_is_left_for_a_time_is_read_when_it_is_over(autojump_clock):
         ref.leave(Grew("a", 3), within_s=1.0)
         await trio.sleep(10.0)
     assert batches == [(2.0, [Grew("never"), Grew("a", 2)]), (12.0, [Grew("a", 3)])]
+
+
+async def test_an_actor_in_a_hurry_reads_its_notes_sooner_than_their_senders_say(autojump_clock):
+    batches: Batches = []
+
+    @attrs.define
+    class Waiting(Actor[Any]):
+        mailbox = MailboxSpec(conflate={Grew: lambda message: message.name})
+
+        async def handle_batch(self, messages: list[Any]) -> None:
+            batches.append((round(self.ctx.now_s(), 3), messages))
+            if "meanwhile" in messages:
+                self.ctx.self_ref.leave(Grew("d"), within_s=50.0)  # before the hurry
+            for message in messages:
+                if isinstance(message, float):
+                    self.ctx.want_notes(message)
+
+    spec = SupervisorSpec(children=(ChildSpec(name="a", start=Waiting),))
+    async with open_system("n0", spec) as system:
+        ref = system.ref("/n0/a")
+        await ref.tell(2.0)
+        await trio.sleep(0.5)
+        ref.leave(Grew("a"), within_s=50.0)
+        await trio.sleep(3.5)
+        ref.leave(Grew("b"), within_s=1.0)  # who is more in a hurry counts
+        await trio.sleep(2.5)  # 6.5
+        await ref.tell(math.inf)
+        await trio.sleep(0.5)
+        ref.leave(Grew("c"), within_s=5.0)
+        await trio.sleep(13.0)  # 20.0
+        await ref.tell("meanwhile")
+        await ref.tell(3.0)
+        await trio.sleep(30.0)
+    assert batches == [
+        (0.0, [2.0]),
+        (2.0, [Grew("a")]),
+        (5.0, [Grew("b")]),
+        (6.5, [math.inf]),
+        (10.0, [Grew("c")]),
+        (20.0, ["meanwhile", 3.0]),
+        (21.0, [Grew("d")]),
+    ]
 
 
 async def test_a_control_message_and_a_timer_read_no_notes(autojump_clock):
