@@ -16,10 +16,12 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from actors.pipeline.alarms.limits import add_options, given_options, limits_of
 from actors.pipeline.errors import PipelineError
+from actors.pipeline.failures import line_of_failure
 from actors.pipeline.readable import readable
 from actors.pipeline.session import Profile, open_session
 
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from actors.pipeline.places import Place
 
 STEPS = ("bronze", "silver", "gold", "audit", "report", "compact", "watch")
-_LINE_MAX = 300
 
 
 def parse(words: Sequence[str] | None) -> argparse.Namespace:
@@ -106,9 +107,8 @@ def run_command_line(words: Sequence[str] | None = None) -> int:
 def _run(asked: argparse.Namespace) -> int:
     if importlib.util.find_spec("pyspark") is None:
         raise PipelineError("PySpark is not installed: pip install 'triolog[pipeline]'")
-    from pyspark.errors import PySparkException
 
-    from actors.pipeline.places import Place, check_claimed, event_folders
+    from actors.pipeline.places import Place, check_claimed, event_folders, held
 
     data, out = Place(asked.data).absolute(), Place(_tables(asked)).absolute()
     event_folders(data)  # before Java is started, which takes seconds
@@ -118,6 +118,16 @@ def _run(asked: argparse.Namespace) -> int:
         check_claimed(out / "bronze", data)
     if asked.step == "report":
         _check_page(Place(asked.out).absolute(), data)
+    if asked.step == "watch":  # whose layer has a lock of its own
+        return _with_spark(data, out, asked)
+    with held(out, "another run"):
+        return _with_spark(data, out, asked)
+
+
+def _with_spark(data: Place, out: Place, asked: argparse.Namespace) -> int:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
     spark = open_session(Profile(asked.profile))
     try:
         if asked.step == "report":
@@ -125,12 +135,12 @@ def _run(asked: argparse.Namespace) -> int:
         if asked.step == "watch":
             return _watch(spark, data, out, asked)
         return _tables_only(spark, data, out, asked.step)
-    except PySparkException as error:
-        first = (str(error).strip().splitlines() or ["no reason given"])[0]
-        _tell_aside(f"pipeline: Spark failed: {first[:_LINE_MAX]}")
+    except (PySparkException, Py4JError) as error:
+        _tell_aside(f"pipeline: Spark failed: {line_of_failure(error)}")
         return 1
     finally:
-        spark.stop()
+        with suppress(Py4JError, OSError):  # of a Java that is gone
+            spark.stop()
 
 
 def _tables_only(spark: SparkSession, data: Place, out: Place, step: str) -> int:

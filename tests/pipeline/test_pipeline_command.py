@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from kept_session import shared
 from logs_kit import Day
+from py4j.protocol import Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
@@ -20,7 +21,7 @@ from pyspark.sql import functions as fn
 from actors.pipeline import command_line, layers, steps
 from actors.pipeline.__main__ import main
 from actors.pipeline.errors import PipelineError
-from actors.pipeline.places import Place
+from actors.pipeline.places import Place, held
 
 __all__ = ["shared"]
 
@@ -159,7 +160,7 @@ def test_what_the_disk_refuses_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "n0/events/v=1").mkdir(parents=True)
-    asked = ["bronze", str(tmp_path), "-o", "/nowhere"]
+    asked = ["bronze", str(tmp_path), "-o", f"{tmp_path}.out"]
     for error, said in (
         (PermissionError(errno.EACCES, "Permission denied", "/x"), "/x: Permission denied"),
         (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
@@ -187,7 +188,7 @@ def test_what_logs_have_for_names_is_shown_and_does_nothing_to_a_terminal(
     monkeypatch.setattr(steps, "run_bronze", say)
     monkeypatch.setattr(command_line, "open_session", lambda _: NoSpark())
     (tmp_path / "n0/events/v=1").mkdir(parents=True)
-    assert main(["bronze", str(tmp_path), "-o", "/nowhere"]) in (1, 2)
+    assert main(["bronze", str(tmp_path), "-o", f"{tmp_path}.out"]) in (1, 2)
     printed = capsys.readouterr()
     assert printed.out == "silver: 3 events of the unknown kind \\u{1b}[2J\\u{a}ü\n"
     assert printed.err.startswith("pipeline: ")
@@ -201,7 +202,7 @@ class NoSpark:
         pass
 
 
-def failing(error: OSError, *_: object) -> None:
+def failing(error: Exception, *_: object) -> None:
     raise error
 
 
@@ -216,6 +217,39 @@ def test_a_layer_that_somebody_damaged_is_named(
     assert f"{note}: not a note of this program" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("step", ["bronze", "silver", "gold", "audit", "report", "compact"])
+def test_two_runs_do_not_write_the_same_tables(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second ends before it has read or written anything, and without Java."""
+    monkeypatch.setattr(command_line, "open_session", no_session)
+    data, out = tmp_path / "data", tmp_path / "page.tables"
+    (data / "n0/events/v=1").mkdir(parents=True)
+    Place(str(out / "bronze/source.json")).write_json({"data": str(data)})
+    made = tmp_path / "page.html" if step == "report" else out
+    with held(Place(str(out)), "nobody"):
+        assert main([step, str(data), "-o", str(made)]) == 2
+    assert capsys.readouterr().err == f"pipeline: {out}: another run is at it\n"
+
+
+def test_a_java_that_ended_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Killed, or out of memory: nothing more can be asked of it, its end included."""
+    monkeypatch.setattr(command_line, "open_session", lambda _: DeadSpark())
+    monkeypatch.setattr(steps, "run_bronze", partial(failing, Py4JNetworkError("no answer")))
+    (tmp_path / "n0/events/v=1").mkdir(parents=True)
+    assert main(["bronze", str(tmp_path), "-o", f"{tmp_path}.out"]) == 1
+    assert capsys.readouterr().err == "pipeline: Spark failed: no answer\n"
+
+
+class DeadSpark:
+    """A session whose Java is gone."""
+
+    def stop(self) -> None:
+        raise ConnectionRefusedError
+
+
 def test_what_fails_in_spark_is_one_line(
     shared: None,
     tmp_path: Path,
@@ -227,7 +261,7 @@ def test_what_fails_in_spark_is_one_line(
 
     monkeypatch.setattr(steps, "run_bronze", fail)
     (tmp_path / "n0/events/v=1").mkdir(parents=True)
-    assert main(["bronze", str(tmp_path), "-o", "/nowhere"]) == 1
+    assert main(["bronze", str(tmp_path), "-o", f"{tmp_path}.out"]) == 1
     assert capsys.readouterr().err == "pipeline: Spark failed: No space left on device\n"
 
 

@@ -31,6 +31,7 @@ from actors.pipeline.alarms.findings import Finding
 from actors.pipeline.alarms.limits import Limits
 from actors.pipeline.alarms.processor import GroupAlarms
 from actors.pipeline.errors import PipelineError
+from actors.pipeline.failures import line_of_failure
 from actors.pipeline.places import Place, claim, held
 from actors.pipeline.readable import readable
 
@@ -121,8 +122,8 @@ def _watch(
             failures = [each for each in failures if now - each < FAILURES_LOOKS] + [now]
             if len(failures) > FAILURES_MAX:
                 raise
-            first = str(error).partition("\n")[0]
-            logger.warning("watch: it failed, and goes on from its checkpoint: %s", readable(first))
+            why = readable(line_of_failure(error))
+            logger.warning("watch: it failed, and goes on from its checkpoint: %s", why)
 
 
 def _check(stream: Place) -> None:

@@ -1,0 +1,41 @@
+"""What failed in Spark, as the one line that says why.
+
+Spark wraps what went wrong into what was going on: the text of an error is that of its causes, each
+with a traceback of Python's or Java's, and its first line may be a query's two numbers. The cause
+that came first stands last, so the last line that names an exception is what people want.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+LINE_MAX: Final = 300
+_NAMED: Final = re.compile(
+    r"^(?:Caused by: |: )?(?:[A-Za-z_][\w$]*\.)*[A-Z]\w*(?:Error|Exception|Interrupt): \S.*$", re.M
+)
+"""As Python and Java end a traceback: the exception's class, and what it says."""
+_CLASS: Final = re.compile(r"^(?:Caused by: |: )?(?:[A-Za-z_][\w$]*\.)+(?=[A-Z])")
+_STATE: Final = re.compile(r"(?: SQLSTATE: \w{5})+$")
+
+
+def line_of_failure(error: BaseException) -> str:
+    """One line, also of a Java that has ended and cannot be asked what it meant."""
+    from py4j.protocol import Py4JError
+
+    try:
+        text = str(error).strip()
+    except (Py4JError, OSError):  # a Py4JJavaError asks Java for its text
+        return "Java has ended"
+    named = [_CLASS.sub("", each) for each in _NAMED.findall(text)]
+    if not named:
+        return _short(text.partition("\n")[0])
+    line = named.pop()
+    said = line.partition(": ")[2]
+    while named and said in named[-1]:  # who wraps it says the same, and where
+        line = named.pop()
+    return _short(line)
+
+
+def _short(line: str) -> str:
+    return _STATE.sub("", line)[:LINE_MAX] or "no reason given"
