@@ -23,7 +23,7 @@ from actors.storage.commit_log import CommitLog
 from actors.storage.dledger import recovery
 from actors.storage.dledger.layout import LedgerLayout
 from actors.storage.dledger.mark import Mark, MarkValues
-from actors.storage.dledger.per_index import PerIndexFiles
+from actors.storage.dledger.per_index import PerIndexFiles, has_file_of
 from actors.storage.dledger.recovery import Found, OnHeads
 from actors.storage.dledger.settings import LedgerSettings
 from actors.storage.dledger.sums import (
@@ -127,10 +127,12 @@ def _open(
         log = CommitLog.load(disk, layout.commit_log, size, blank=encode_blank, key=key)
         files.callback(log.close, remove_spare=False)
         size, key = settings.index_file_bytes, "index_file_bytes"
-        index = PerIndexFiles.load(disk, layout.index, size, INDEX_BYTES, key=key)
+        # They are cut one after the other: a crash leaves a last file of one of them short.
+        is_sure = has_file_of(disk, layout.sums, sums_file_bytes(size))
+        index = PerIndexFiles.load(disk, layout.index, size, INDEX_BYTES, key=key, is_sure=is_sure)
         files.callback(index.close, remove_spare=False)
         size, key = sums_file_bytes(size), "a quarter of index_file_bytes"
-        sums = PerIndexFiles.load(disk, layout.sums, size, SUM_BYTES, key=key)
+        sums = PerIndexFiles.load(disk, layout.sums, size, SUM_BYTES, key=key, is_sure=True)
         files.callback(sums.close, remove_spare=False)
         mark = Mark.open(disk, layout.synced)
         files.callback(mark.close)

@@ -34,18 +34,26 @@ class PerIndexFiles:
 
     @classmethod
     def load(
-        cls, disk: Disk, folder: str, file_bytes: int, record_bytes: int, *, key: str
+        cls,
+        disk: Disk,
+        folder: str,
+        file_bytes: int,
+        record_bytes: int,
+        *,
+        key: str,
+        is_sure: bool,
     ) -> PerIndexFiles:
         """Open the files; those with a hole or of odd sizes are deleted: they will be made again.
 
         Args:
             key: as of `CommitLog.load`.
+            is_sure: other files of the store show that this is their size.
 
-        Raises: ConfigError: all have one size, and it is another (a single file: a larger one).
-            OSError.
+        Raises: ConfigError: all have one size, and it is another. OSError.
         """
         assert file_bytes % record_bytes == 0
-        _extend_last(disk, folder, file_bytes)
+        if is_sure or not _have_another_size(disk, folder, file_bytes, record_bytes):
+            _extend_last(disk, folder, file_bytes)
         try:
             log = CommitLog.load(disk, folder, file_bytes, least_bytes=record_bytes, key=key)
         except CorruptLog:
@@ -136,6 +144,23 @@ class PerIndexFiles:
     def close(self, *, remove_spare: bool) -> None:
         self._reader.close()
         self.log.close(remove_spare=remove_spare)
+
+
+def has_file_of(disk: Disk, folder: str, file_bytes: int) -> bool:
+    """Whether one of the files is of that size."""
+    return file_bytes in _sizes(disk, folder)
+
+
+def _have_another_size(disk: Disk, folder: str, file_bytes: int, record_bytes: int) -> bool:
+    """Whether all have one size that is not this one, and that files may have."""
+    sizes = _sizes(disk, folder)
+    alike = len(set(sizes)) == 1
+    return alike and sizes[0] != file_bytes and sizes[0] % record_bytes == 0
+
+
+def _sizes(disk: Disk, folder: str) -> list[int]:
+    bases = segment_bases(disk, folder)
+    return [disk.stat(segment_path(folder, base)).size_bytes for base in bases]
 
 
 def _extend_last(disk: Disk, folder: str, file_bytes: int) -> None:

@@ -20,7 +20,7 @@ from ledger_kit import (
     sync,
 )
 
-from actors.errors import ConfigError, CorruptLog, LogFull, TooLarge
+from actors.errors import CorruptLog, LogFull, TooLarge
 from actors.storage.dledger.ledger import (
     BelowCommitted,
     EntryRefused,
@@ -327,17 +327,6 @@ def test_an_ordered_stop_leaves_no_spare_files(tmp_path: pathlib.Path) -> None:
     again = opened(disk, layout)
     assert len(model(again)) == 5
     again.close(ordered=False)
-
-
-def test_files_of_another_size_are_a_mistake_in_the_configuration() -> None:
-    disk = sim_disk()
-    ledger = fresh(disk)
-    ledger.append_as_leader([b"a"], 1)
-    ledger.close(ordered=True)
-    with pytest.raises(ConfigError, match="expected 4096"):
-        opened(disk, data_file_bytes=8192)
-    with pytest.raises(ConfigError, match="expected 1024"):
-        opened(disk, index_file_bytes=512)
 
 
 def test_a_missing_data_file_refuses_the_start() -> None:
