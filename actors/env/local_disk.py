@@ -106,6 +106,18 @@ class LocalFile:
             raise _of_file(error, self.path) from None
         return b"".join(parts)
 
+    def data_from(self, offset: int) -> tuple[int, int]:
+        """As a file system says that knows its holes; what it has not yet written out is none."""
+        fd = self.fileno()
+        try:  # the place that this moves is only what `read` and `write` go by
+            start = os.lseek(fd, offset, os.SEEK_DATA)
+            return start, os.lseek(fd, start, os.SEEK_HOLE)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise _of_file(error, self.path) from None
+        end = max(offset, self.size_bytes)  # a hole up to the end, or behind it
+        return end, end
+
     def pwrite(self, data: bytes | bytearray | memoryview, offset: int) -> None:
         fd = self.fileno()
         size = memoryview(data).nbytes

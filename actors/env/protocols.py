@@ -50,6 +50,14 @@ class File(Protocol):
     def pread(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes at `offset`; shorter only at the end of the file."""
 
+    def data_from(self, offset: int) -> tuple[int, int]:
+        """Where, from `offset` on, the next stretch begins that may hold anything but zeros, and
+        where it ends: all before it are zeros.
+
+        `offset` and the file's end, unless the system knows better, as of room that was prepared
+        and never written. Twice the same place, not before the file's end, if nothing follows.
+        """
+
     def pwrite(self, data: bytes | bytearray | memoryview, offset: int) -> None:
         """Write all of `data` at `offset`.
 

@@ -94,6 +94,9 @@ class SimFile:
         self._disk.faults.check("read", self.path)
         return self._inode.read(offset, size)
 
+    def data_from(self, offset: int) -> tuple[int, int]:
+        return offset, max(offset, self.size_bytes)  # a system that knows of no holes
+
     def pwrite(self, data: bytes | bytearray | memoryview, offset: int) -> None:
         self._check(writing=True)
         view = memoryview(data).cast("B")

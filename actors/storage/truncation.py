@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import Protocol
 
-from actors.env.protocols import Disk
+from actors.env.protocols import Disk, File
 from actors.errors import CorruptLog
 from actors.storage.commit_log import CommitLog, segment_bases, segment_path
 from actors.storage.side_file import SideFile, SideFileDamaged
@@ -51,8 +51,8 @@ def has_bytes_behind(disk: Disk, log: CommitLog, end_bytes: int) -> Generator[No
             continue
         file = disk.open(segment_path(log.folder, base), "r")
         try:
-            for at in _chunks(max(end_bytes - base, 0), log.segment_bytes):
-                if not _is_zero(file.pread(at, CHUNK_BYTES)):
+            for at, size in _written(file, max(end_bytes - base, 0), log.segment_bytes):
+                if not _is_zero(file.pread(at, size)):
                     return True
                 yield
         finally:
@@ -76,8 +76,9 @@ def keep_aside(
         source = disk.open(segment_path(log.folder, base), "r")
         try:
             used = start
-            for at in _chunks(start, min(log.segment_bytes, log.written_bytes - base)):
-                data = source.pread(at, CHUNK_BYTES)
+            end = min(log.segment_bytes, log.written_bytes - base)
+            for at, size in _written(source, start, end):
+                data = source.pread(at, size)
                 used = used if _is_zero(data) else at + len(data.rstrip(b"\0"))
                 yield
             if used == start:
@@ -180,8 +181,24 @@ def _chunks(start: int, end: int) -> Iterator[int]:
     return iter(range(start, end, CHUNK_BYTES))
 
 
+def _written(file: File, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Place and size of the chunks before `end` that may hold anything but zeros.
+
+    Not what the file was only given room for: to read that fills the page cache with zeros, and
+    costs 2 s of CPU for each GiB.
+    """
+    at = start
+    while True:
+        at, stretch_end = file.data_from(at)
+        if at >= end or at == stretch_end:
+            return
+        size = min(CHUNK_BYTES, stretch_end - at)
+        yield at, size
+        at += size
+
+
 def _is_zero(data: bytes) -> bool:
-    """70 times as fast as counting: 2 GiB lie behind the end of a log with files of 1 GiB."""
+    """Six times as fast as counting, for a GiB that was written and is zeros again."""
     return data == (_ZEROS if len(data) == CHUNK_BYTES else bytes(len(data)))
 
 

@@ -49,6 +49,32 @@ def what_was_written_is_read(kit: Kit) -> None:
 
 
 @case
+def what_is_passed_over_is_zeros(kit: Kit) -> None:
+    size, place = 3 << 20, (1 << 20) + 5
+    file = kit.disk.open(f"{kit.folder}/a", "x")
+    file.resize(2 << 20)
+    file.prepare(0, size)
+    for number, data in enumerate((b"X", b"Y", bytes(9000), b"Z")):  # not on the disk yet
+        file.pwrite(data, place + number * 300_000)
+    places = [place, place + 300_000, place + 900_000]
+    for _ in range(2):
+        for start in (0, 1, 4096, 1 << 20, place, place + 1, place + 300_001, place + 600_000):
+            data, end = file.data_from(start)
+            assert start <= data <= min(place for place in places if start <= place)
+            assert data < end <= size
+            assert not any(file.pread(start, data - start))
+            following, _ = file.data_from(end)
+            assert not any(file.pread(end, following - end))
+        data, end = file.data_from(places[-1] + 1)
+        assert places[-1] < data <= end <= size
+        for at in (size, size + 7):
+            assert file.data_from(at) == (at, at)
+        assert file.pread(place, 1) == b"X"
+        file.sync()
+    file.close()
+
+
+@case
 def modes_decide_what_is_allowed(kit: Kit) -> None:
     path = f"{kit.folder}/a"
     for mode in ("r", "w"):

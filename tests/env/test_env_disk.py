@@ -29,6 +29,24 @@ def test_real_disk_keeps_the_contract(case: disk_contract.Case, tmp_path: Path) 
     case(disk_contract.Kit(disk=LocalDisk(), folder=str(tmp_path)))
 
 
+@pytest.mark.parametrize("prepared", [False, True])
+def test_what_was_never_written_is_passed_over(tmp_path: Path, prepared: bool) -> None:
+    file = LocalDisk().open(str(tmp_path / "a"), "x")
+    file.resize(64 << 20)
+    if prepared:
+        file.prepare(0, 64 << 20)
+    assert file.data_from(5) == (64 << 20, 64 << 20)
+    file.pwrite(b"x", 40 << 20)
+    start, end = file.data_from(5)
+    assert start <= 40 << 20 < end < 41 << 20
+    assert start > 39 << 20
+    assert file.data_from(end) == (64 << 20, 64 << 20)
+    file.close()
+    with pytest.raises(OSError, match="Bad file descriptor") as closed:
+        file.data_from(0)
+    assert closed.value.filename == file.path
+
+
 TRY_LOCK = """
 import fcntl, os, sys
 fd = os.open(sys.argv[1], os.O_RDWR)
