@@ -7,13 +7,13 @@ is upstream's view. Over the wire the leader alone answers, as upstream's does.
 
 Messages: Read and WatchOffsets as `storage.pull_service` takes them, with indexes for positions
 (the end of a range is the index behind its last entry); Asked (GET); CommittedTo, LedgerGrew, and
-sessions. It asks nobody. A restart forgets what is committed until the store has said it, and who
-waited: their replies fail.
+sessions. It asks nobody. What it cannot read is the error of that request; whether it can be read
+at all, the store finds out (`doubts`). A restart forgets what is committed until the store has said
+it, and who waited: their replies fail.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TypeAlias, assert_never
 
 import attrs
@@ -21,6 +21,7 @@ import attrs
 from actors.dledger.reader_messages import CommittedTo as CommittedTo
 from actors.dledger.rpc_messages import Asked
 from actors.dledger.session_messages import CONTROL, Following, Leading, Rejoin, Resting
+from actors.errors import Closed, StorageError
 from actors.log_types import Offsets
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage.dledger import store
@@ -166,8 +167,14 @@ class EntryReader(Actor[Message]):
         data = b""
         if start <= self._readable:
             size = min(request.max_bytes, READ_BYTES_MAX)
-            with suppress(IndexGone):  # the news of it still waits: who reads on is told then
+            try:
                 data = self.source.read(start, self._readable, size)
+            except IndexGone:
+                pass  # the news of it still waits: who reads on is told then
+            except (StorageError, OSError) as error:
+                # Another member can be asked; whether it passes, the store finds out.
+                request.reply_to.fail(Closed(f"{self.ctx.path} cannot read: {error}"))
+                return
         following = start if not data else _last_index(data) + 1
         request.reply_to.send(Pulled(start=start, next=following, data=data, offsets=offsets))
 
@@ -194,10 +201,14 @@ class EntryReader(Actor[Message]):
             return ResponseCode.UNEXPECTED_ARGUMENT, ()
         if not 0 <= index <= self._readable:
             return ResponseCode.INDEX_OUT_OF_RANGE, ()
-        with suppress(IndexGone):
+        try:
             if index >= self._begin:
                 data = self.source.read(index, index, 0)
                 return ResponseCode.SUCCESS, (decode_entry(data),)
+        except IndexGone:
+            pass
+        except (StorageError, OSError):
+            return ResponseCode.DISK_ERROR, ()
         return ResponseCode.INDEX_LESS_THAN_LOCAL_BEGIN, ()
 
 

@@ -14,15 +14,17 @@ from actors.dledger.base_fields import Sender
 from actors.dledger.core.settings import STRICT, CompatSettings, ElectionSettings, PushSettings
 from actors.dledger.leader_board import LeaderBoard
 from actors.env import Env
-from actors.runtime import Registry
+from actors.runtime import ActorRef, Registry
 from actors.state_machine import StateMachine
 from actors.storage.dledger import reader
+from actors.storage.dledger.doubts import DoubtedSource
 from actors.storage.dledger.entry_window import AHEAD_BYTES, EntrySource
 from actors.storage.dledger.layout import LedgerLayout
 from actors.storage.dledger.member_opening import VoteNote
 from actors.storage.dledger.memory_ledger import MemoryEntries, MemoryReader
 from actors.storage.dledger.recent import RecentEntries
 from actors.storage.dledger.settings import LedgerSettings
+from actors.storage.dledger.store_messages import Doubt
 from actors.storage.identity import NodeDirectory
 
 
@@ -132,7 +134,13 @@ class LedgerPlace:
         """A reader of this member's log, one for each owner."""
         if self.group.store == "memory":
             return MemoryReader(self.held, self.group.data_file_bytes)
-        return reader.EntryReader.of(self.env.disk, self.layout, ledger_settings(self.group))
+        files = reader.EntryReader.of(self.env.disk, self.layout, ledger_settings(self.group))
+        ref: ActorRef[Doubt] = self.registry.ref(self.paths.store)
+
+        def doubt(index: int, end_index: int, bytes_max: int) -> None:
+            ref.offer(Doubt(index=index, end_index=end_index, bytes_max=bytes_max))
+
+        return DoubtedSource(files, doubt)
 
 
 def vote_notes(config: ClusterConfig, node: str, directory: NodeDirectory) -> dict[str, VoteNote]:

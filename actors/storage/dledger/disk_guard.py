@@ -8,7 +8,8 @@ from typing import TypeVar
 
 import attrs
 
-from actors.errors import StorageError
+from actors.errors import CorruptLog, StorageError
+from actors.storage.dledger.ledger import FileGone
 
 T = TypeVar("T")
 
@@ -26,9 +27,14 @@ class DiskGuard:
     failed: str = ""
 
     def reading(self, read: Callable[[], T]) -> T:
-        """What `read` gives. Raises: StorageError."""
+        """What `read` gives of what the store holds.
+
+        Raises: StorageError; CorruptLog: a file of it is missing.
+        """
         try:
             return read()
+        except FileGone as gone:
+            raise CorruptLog(str(gone)) from None
         except OSError as error:
             raise StorageError(f"{self.root}: a read failed: {error}") from error
 

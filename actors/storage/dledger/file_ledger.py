@@ -149,11 +149,6 @@ class FileLedger:
     def vote(self) -> TermVote:
         return self._vote
 
-    @property
-    def is_full(self) -> bool:
-        """The disk was too full at the last look."""
-        return self._cleaner.is_full
-
     # ---- appending ----
 
     def append_as_leader(self, bodies: Sequence[bytes], term: int) -> AppendedEntries:
@@ -376,6 +371,12 @@ class FileLedger:
     def read(self, index: int, bytes_max: int) -> bytes:
         check_there(index, self._begin, self._end)
         return self._reading(lambda: self._reader.read(index, self._end, bytes_max))
+
+    def verify(self, index: int, end_index: int, bytes_max: int) -> None:
+        if max(self._begin, 0) <= index <= self._end:
+            self._reader.forget()  # what is open may be gone
+            last = min(end_index, self._end)
+            self._reading(lambda: self._reader.read(index, last, bytes_max))
 
     def term_at(self, index: int) -> int:
         check_there(index, self._begin, self._end)

@@ -64,6 +64,10 @@ class IndexGone(IndexNotThere):
     """It is below the first entry kept (upstream: 419)."""
 
 
+class FileGone(IndexGone):
+    """The file that it lies in is not there: deleted in order, or lost; the store can tell."""
+
+
 class BelowCommitted(StorageError):
     """A truncation would cut what is committed: something is wrong that no cutting mends."""
 
@@ -273,6 +277,14 @@ class LedgerStore(Protocol):
         """How many of `entries`, from the first on, the log holds exactly so.
 
         Compared is what upstream compares: all but the two checksums.
+        """
+
+    def verify(self, index: int, end_index: int, bytes_max: int) -> None:
+        """Read anew what somebody beside the writer could not read. Nothing, if it has left since.
+
+        Args: as of `reader.EntryReader.read`.
+
+        Raises: CorruptLog: a file of it is damaged or missing. StorageError: it cannot be read.
         """
 
     def close(self, *, ordered: bool) -> None:

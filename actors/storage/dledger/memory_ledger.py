@@ -290,5 +290,8 @@ class MemoryLedger:
     def equal_count(self, entries: Sequence[Entry]) -> int:
         return compare.equal_count(entries, self.begin_index, self.end_index, self.read)
 
+    def verify(self, index: int, end_index: int, bytes_max: int) -> None:
+        """Nobody reads beside the memory."""
+
     def close(self, *, ordered: bool) -> None:
         """Nothing is held outside of memory."""

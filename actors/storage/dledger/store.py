@@ -36,6 +36,7 @@ from actors.storage.dledger.store_messages import Change as Change
 from actors.storage.dledger.store_messages import Changed as Changed
 from actors.storage.dledger.store_messages import Commit as Commit
 from actors.storage.dledger.store_messages import Condemn as Condemn
+from actors.storage.dledger.store_messages import Doubt as Doubt
 from actors.storage.dledger.store_messages import DropBelow as DropBelow
 from actors.storage.dledger.store_messages import GetMember as GetMember
 from actors.storage.dledger.store_messages import LedgerGrew as LedgerGrew
@@ -127,7 +128,7 @@ class Store(Actor[_Inbox]):
             capacity=MAILBOX_CAPACITY,
             capacity_bytes=self.pending_bytes,
             size_of=store_messages.size_of,
-            conflate=dict.fromkeys((Commit, DropBelow), lambda message: None),
+            conflate=dict.fromkeys((Commit, Doubt, DropBelow), lambda message: None),
             control=(OpenSession, SaveVote, SyncDone),
         )
 
@@ -172,6 +173,8 @@ class Store(Actor[_Inbox]):
                 await self._write(message)
             case Condemn():
                 raise StorageError(message.reason)
+            case Doubt():
+                self._ledger.verify(message.index, message.end_index, message.bytes_max)
             case SyncDone():
                 await self._sync_done(message.offset_bytes)
             case OpenSession():
@@ -203,12 +206,9 @@ class Store(Actor[_Inbox]):
         self._session, self._term = message.session, message.term
         if self.recent is not None:
             self.recent.forget()
-        ledger = self._ledger
-        message.reply_to.send(
-            SessionOpened(
-                session=message.session, end_index=ledger.end_index, end_term=ledger.end_term
-            )
-        )
+        end, term = self._ledger.end_index, self._ledger.end_term
+        opened = SessionOpened(session=message.session, end_index=end, end_term=term)
+        message.reply_to.send(opened)
 
     def _save_vote(self, message: SaveVote) -> None:
         try:

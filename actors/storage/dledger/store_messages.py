@@ -101,6 +101,17 @@ class Condemn:
 
 
 @attrs.frozen(kw_only=True)
+class Doubt:
+    """Somebody could not read these entries beside the writer, see `LedgerStore.verify`. If the
+    store cannot either it fails, and so does the node; otherwise it was a passing error. Conflated.
+    """
+
+    index: int
+    end_index: int
+    bytes_max: int
+
+
+@attrs.frozen(kw_only=True)
 class SaveVote:
     """Have term and vote on the disk. Goes before all that waits. Answered when they are there."""
 
@@ -272,6 +283,7 @@ Message: TypeAlias = (
     | GetMember
     | SaveVote
     | Condemn
+    | Doubt
     | Append
     | Change
     | Commit

@@ -108,7 +108,7 @@ def test_a_disk_that_is_full_takes_no_entries() -> None:
     disk = SimDisk(sim_disk()._rng, DiskOptions(capacity_bytes=40 * 4096))
     saved_term(disk)
     ledger = opened(disk)
-    while not ledger.is_full:
+    while not ledger._cleaner.is_full:
         ledger.append_as_leader([b"x" * 3900], 1)
         ledger.commit(ledger.end_index)
         sync(ledger, disk)
@@ -125,7 +125,7 @@ def test_a_disk_that_is_full_takes_no_entries() -> None:
         deleted += 1
         disk._recount()
     assert deleted > 1
-    assert not ledger.is_full
+    assert not ledger._cleaner.is_full
     ledger.append_as_leader([b"x"], 1)
 
 
@@ -179,6 +179,27 @@ def test_files_expire_up_to_the_floor_and_never_above_what_is_committed() -> Non
     again = opened(disk)
     assert (again.begin_index, again.end_index) == (8, 11)
     assert [entry[0] for entry in model(again)] == [8, 9, 10, 11]
+
+
+def test_a_doubt_is_about_what_is_there() -> None:
+    """What has left in order, or is not there yet, nobody needs to read."""
+    disk, ledger = aged()
+    ledger.commit(11)
+    path = f"{LAYOUT.commit_log}/{0:020d}"
+    ledger.verify(0, 99, 4096)
+    disk.unlink(path)
+    ledger.verify(12, 99, 4096)
+    with pytest.raises(CorruptLog, match=f"{path}: the file is missing, which has entry 3 "):
+        ledger.verify(3, 99, 4096)
+    assert ledger.read(4, 4096)
+
+
+def test_a_doubt_about_what_has_expired_is_none() -> None:
+    _, ledger = aged()
+    ledger.commit(11)
+    assert ledger.delete_expired(99) == "age"
+    ledger.verify(3, 99, 4096)
+    ledger.verify(4, 99, 4096)
 
 
 def test_what_is_not_synced_does_not_expire() -> None:
