@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import attrs
 import trio
 
+from actors.cluster.differences import differences
 from actors.cluster.explain import EXIT_FAILED, EXIT_OK
 from actors.cluster.ledger_view import LEADER
 from actors.cluster.links import LOST, Connect, NodeApi
@@ -91,13 +92,15 @@ async def status(
     found = await _each(config, nodes, connect, ask, rest_s=REST_S)
     failed = [node for node in nodes if isinstance(found[node], BaseException)]
     code = EXIT_FAILED if failed else EXIT_OK
+    differ = differences(config, {node: found[node][0] for node in nodes if node not in failed})
     if as_json:
         plain = {
             node: None if node in failed else {"status": answer[0], "tree": answer[1]}
             for node, answer in found.items()
         }
-        return Answer(json.dumps({"cluster": config.name, "nodes": plain}), code)
-    lines = [f"cluster {config.name}"]
+        said = {"cluster": config.name, "nodes": plain, "differences": differ}
+        return Answer(json.dumps(said), code)
+    lines = [f"cluster {config.name}", *(f"  {line}" for line in differ)]
     for node, answer in found.items():
         if node in failed:
             pid = holder(node)

@@ -18,7 +18,7 @@ from actors.config.model import (
     FeedConfig,
     Group,
 )
-from actors.config.settings import changes, settings
+from actors.config.settings import changes, settings, stated
 
 __all__ = [
     "ClassicGroup",
@@ -38,5 +38,6 @@ __all__ = [
     "load",
     "loads",
     "settings",
+    "stated",
     "validate",
 ]

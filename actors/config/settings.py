@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from actors.config.members import MasterNode, MemberNode, SlaveNode
-from actors.config.model import ClusterConfig
+from actors.config.model import ClusterConfig, Group
 from actors.config.strict import dotted
 
 _NOT_KEPT = frozenset({"path", "data_dir", "demo", "name"})
@@ -29,6 +29,31 @@ def settings(config: ClusterConfig) -> dict[str, str]:
     flat: dict[str, str] = {}
     _flatten(config, (), flat)
     return flat
+
+
+def stated(group: Group) -> dict[str, str]:
+    """What a group's table says beyond the defaults, and its mode, as text: equal on all its nodes
+    if their files are. In which order nodes are named makes no difference.
+    """
+    flat = {"mode": _text(group.mode)}
+    for field in attrs.fields(type(group)):
+        value = getattr(group, field.name)
+        if field.name not in _NOT_KEPT and value != _default(field, group):
+            _flatten(_sorted_nodes(value), (field.alias,), flat)
+    return flat
+
+
+def _default(field: attrs.Attribute[Any], group: Group) -> Any:
+    default: Any = field.default
+    if isinstance(default, attrs.Factory):  # type: ignore[arg-type]
+        return default.factory(group) if default.takes_self else default.factory()
+    return default
+
+
+def _sorted_nodes(value: Any) -> Any:
+    if isinstance(value, tuple) and all(isinstance(one, MemberNode | SlaveNode) for one in value):
+        return tuple(sorted(value, key=lambda one: one.node))
+    return value
 
 
 def changes(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import trio
 
 from actors.api.failures import RequestRefused
 from actors.api.handle import AppendOutcome, EventSubscription, NodeIdentity
-from actors.config import ClusterConfig
+from actors.config import ClusterConfig, stated
 from actors.dledger.leader_board import LeaderBoard
 from actors.env import Network
 from actors.errors import UnknownName
@@ -69,6 +69,8 @@ class Node(NodeRoles):
         self.boards = {
             group.name: LeaderBoard() for group in config.ledger_groups_of(identity.node)
         }
+        groups = config.groups_of(identity.node)
+        self._settings = {group.name: stated(group) for group in groups}
         self._system: System | None = None
         self._stopping = False
         self._stop_requested = trio.Event()
@@ -135,6 +137,7 @@ class Node(NodeRoles):
             "boot": self.identity.boot,
             "state": "stopping" if self._stopping else "running",
             "events_dropped": self._sink.dropped,
+            "settings": self._settings,
             "groups": {name: await part.status() for name, part in self._parts.items()},
         }
 
