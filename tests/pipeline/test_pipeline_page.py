@@ -103,6 +103,16 @@ def test_an_audit_of_logs_says_how_many_it_read() -> None:
     assert words.looked_at(verdict("a")) == "1,234 rows of 1 boots"
 
 
+def test_a_witness_is_shown_in_the_unit_of_its_heading() -> None:
+    """It stands as the verdict has it, in microseconds; "most, s" made a million of each second."""
+    back = verdict("a", "violated", witnesses=({"node": "n1", "most_us": 1_500_000},))
+    read = Reader(page(facts(verdicts=Verdicts(made_at_us=0, audits=(back,)))))
+    at = read.texts.index("most, µs")
+    assert read.texts[at - 1 : at + 3] == ["node", "most, µs", "n1", "1500000"]
+    assert "most, s" not in read.texts
+    assert words.plain_heading("first_line") == "first line"
+
+
 def test_what_logs_hold_is_text_everywhere() -> None:
     changed = facts(
         data=f"/srv/{EVIL}",

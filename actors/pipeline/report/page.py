@@ -212,8 +212,9 @@ def _rows(
         for name in columns
         if all(isinstance(row.get(name), int | float | None) for row in rows)
     }
+    heading = words.plain_heading if shown_as is words.plain else words.heading
     head = [
-        element("th", words.heading(name), scope="col", class_="number" if name in numbers else "")
+        element("th", heading(name), scope="col", class_="number" if name in numbers else "")
         for name in columns
     ]
     body = [

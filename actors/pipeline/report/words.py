@@ -87,6 +87,12 @@ def heading(column: str) -> str:
     return column.replace("_", " ")
 
 
+def plain_heading(column: str) -> str:
+    """Of a column whose values are `plain`: `most_us` -> "most, µs", for nothing is converted."""
+    name, _, unit = column.rpartition("_")
+    return f"{name.replace('_', ' ')}, µs" if name and unit == "us" else heading(column)
+
+
 def cell(column: str, value: Any) -> str:
     """A value of one of our tables."""
     if value is None or value == "":
