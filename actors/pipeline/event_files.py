@@ -29,6 +29,7 @@ UNPACKED_MAX = 1 << 30
 
 NO_JSON = "not a line of JSON"
 NO_EVENT = "not an event"
+EMPTY = "the file is empty"
 
 LINES = (
     "node string, boot bigint, seq bigint, path string, incarnation bigint, ts_us bigint, "
@@ -91,7 +92,7 @@ class Unpacked:
 def unpack(raw: bytes, unpacked_max: int = UNPACKED_MAX) -> Unpacked:
     """Gzip of one or many members, or plain lines. Never raises: see `Unpacked.problem`."""
     if not raw.startswith(_GZIP):
-        return Unpacked(data=raw, problem="" if raw else "the file is empty")
+        return Unpacked(data=raw, problem="" if raw else EMPTY)
     pieces: list[bytes] = []
     at, room = 0, unpacked_max
     while at < len(raw):

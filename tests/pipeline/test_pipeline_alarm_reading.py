@@ -20,11 +20,19 @@ from actors.events.dledger import CommittedRose
 from actors.events.node import NodeStarted, NodeStopped
 from actors.pipeline import places
 from actors.pipeline.alarms import event_logs, sink
-from actors.pipeline.alarms.event_logs import Ending, Listing, Published, ending, published
+from actors.pipeline.alarms.event_logs import (
+    Ending,
+    Listing,
+    Published,
+    empty_files,
+    ending,
+    published,
+)
 from actors.pipeline.alarms.findings import Finding, as_dict, sentence
 from actors.pipeline.alarms.reading import LogRead, Position, next_position
 from actors.pipeline.alarms.sink import FindingsWriter
 from actors.pipeline.alarms.source import FactStream
+from actors.pipeline.errors import PipelineError
 from actors.pipeline.places import Place
 
 SILENT_MS = 15_000
@@ -155,6 +163,24 @@ def test_files_are_those_that_a_node_has_published_in_its_order(tmp_path: Path) 
         (late / other).touch()
     assert [file.key for file in published(Place(str(tmp_path)))] == [(1, 1), (1, 900), (2, 1)]
     assert published(Place(str(tmp_path / "nothing"))) == []
+
+
+def test_files_without_a_byte_are_found_wherever_a_node_has_them(tmp_path: Path) -> None:
+    """As a copy that was cut off has them. Those that a node has not published are not meant."""
+    with pytest.raises(PipelineError, match="no event logs"):
+        empty_files(Place(str(tmp_path)))
+    days = [tmp_path / f"n{number}/events/v=1/dt=2027-01-02/node=n{number}" for number in range(2)]
+    for folder in days:
+        folder.mkdir(parents=True)
+        (folder / "000001-000000000001.jsonl.gz").write_text("x")
+        (folder / ".000001-000000000009.jsonl.gz.part").touch()
+        (folder / "notes.txt").touch()
+    assert empty_files(Place(str(tmp_path))) == []
+    for folder in days:
+        (folder / "000001-000000000005.jsonl.gz").touch()
+    found = [f"{folder}/000001-000000000005.jsonl.gz" for folder in days]
+    assert empty_files(Place(str(tmp_path))) == found
+    assert empty_files(Place(str(tmp_path / "n1"))) == found[1:]
 
 
 def test_a_look_reads_no_folder_in_which_nothing_changed(

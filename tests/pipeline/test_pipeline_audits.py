@@ -232,11 +232,19 @@ def test_a_broken_promise_is_an_exit_code(
 
 
 @pytest.mark.usefixtures("shared", "no_gold")
-def test_logs_without_an_event_are_approved_by_no_audit(tmp_path: Path) -> None:
+def test_logs_without_an_event_are_approved_by_no_audit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nor is a file without a byte, which Spark does not even look at."""
     folder = tmp_path / "empty/n0/events/v=1"
     folder.mkdir(parents=True)
     (folder / "x.jsonl").write_text("half a line")
+    cut = folder / "000001-000000000001.jsonl.gz"
+    cut.touch()
     assert main(["audit", str(tmp_path / "empty"), "-o", str(tmp_path / "out")]) == 0
+    assert f"bronze: {cut}: the file is empty" in capsys.readouterr().out.splitlines()
     found = {each.name: each for each in verdicts.read(Place(str(tmp_path / "out"))).audits}
-    assert found.pop("every_line_is_an_event").findings == 2  # no JSON, and no end
+    unread = found.pop("every_line_is_an_event")
+    assert (unread.verdict, unread.findings) == ("violated", 3)  # no JSON, no end; nothing
+    assert {"file": str(cut), "problem": "the file is empty"} in unread.witnesses
     assert {each.verdict for each in found.values()} == {"not_applicable"}

@@ -15,7 +15,7 @@ import msgspec
 from pyarrow.fs import FileInfo, FileSelector, FileType
 
 from actors.pipeline import event_files
-from actors.pipeline.places import Place
+from actors.pipeline.places import Place, event_folders
 
 ORDERED = "ordered"
 """The reason of a NodeStopped that was asked for."""
@@ -171,6 +171,16 @@ def _file(log: Place, info: FileInfo) -> Published | None:
 def published(log: Place) -> list[Published]:
     """The files of a log, in order, at one look."""
     return Listing(log).look()
+
+
+def empty_files(data: Place) -> list[str]:
+    """The paths of a data directory's files that have no byte: no node publishes one, but a copy
+    may have been cut off. Spark passes over them without a word.
+
+    Raises: PipelineError: no event logs.
+    """
+    files = (file for folder in event_folders(data) for file in published(folder))
+    return sorted(file.path for file in files if file.stamp[0] == 0)
 
 
 def ending(lines: list[str]) -> Ending:

@@ -7,9 +7,11 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
 from actors.pipeline import bronze, silver
+from actors.pipeline.alarms.event_logs import empty_files
 from actors.pipeline.audits.audit import EventAudit, Evidence, Judged, collect
+from actors.pipeline.event_files import EMPTY
 from actors.pipeline.silver import view
-from actors.pipeline.verdicts import Severity
+from actors.pipeline.verdicts import WITNESSES_MAX, Severity
 
 
 def holes(events: DataFrame) -> DataFrame:
@@ -83,18 +85,27 @@ class LinesAudit:
     severity: Severity = "warning"
 
     def judge(self, evidence: Evidence) -> Judged:
-        """Look into bronze. Raises: PipelineError, PySparkException."""
+        """Look into bronze, and for what never gets there.
+
+        Raises: PipelineError, PySparkException.
+        """
         found = (
             bronze.read_bronze(evidence.spark, evidence.out)
             .where(fn.col("problem").isNotNull())
-            .groupBy("file", "problem")
+            .groupBy(fn.regexp_replace("file", "^file:", "").alias("file"), "problem")
             .agg(
                 fn.count(fn.lit(1)).alias("lines"),
                 fn.min("line_number").alias("first_line"),
             )
         )
         findings, witnesses = collect(found)
-        return Judged(findings=findings, witnesses=witnesses, checked=evidence.checked())
+        empty = empty_files(evidence.data)
+        witnesses += tuple({"file": path.removeprefix("file:"), "problem": EMPTY} for path in empty)
+        return Judged(
+            findings=findings + len(empty),
+            witnesses=witnesses[:WITNESSES_MAX],
+            checked=evidence.checked(),
+        )
 
 
 LOGS_WHOLE = EventAudit(
