@@ -1,18 +1,14 @@
 """Which member of a group a client talks to: found anew after each loss, waited for up to a bound.
 
-Who takes appends is what the members say: each names the master or leader that it knows, and that
-node is asked next. Who was lost is asked last.
+Who takes appends is what the members say: each names the master or leader that it knows, and by
+which promotion or in which term; the newest counts, and that node is asked next. They are asked
+side by side, so that none that hangs is waited for alone. Who was lost is asked last.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import (
-    AbstractAsyncContextManager,
-    AsyncExitStack,
-    asynccontextmanager,
-    nullcontext,
-)
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -21,6 +17,8 @@ import trio
 
 from actors.api.failures import RequestRefused
 from actors.client.connection import CONNECT_TIMEOUT_S, Client
+from actors.client.race import Race, open_race
+from actors.client.reigns import Claim, claim_of, newest
 from actors.client.targets import connect_node, node_order
 from actors.config import ClusterConfig, DLedgerGroup
 from actors.env.protocols import Disk, Network
@@ -38,6 +36,8 @@ RETRY_S: Final = 0.25
 """Between two rounds over the members, and before a request is sent once more."""
 LOST: Final = (NotMaster, Closed, NodeStopped, LeadershipLost, OSError)
 """The connection is of no use any more: its node is gone, or does not lead."""
+AWAY: Final = (OSError, TriologError, trio.TooSlowError)
+"""Nobody answers there now."""
 
 
 class NobodyLeads(NotMaster):
@@ -99,49 +99,53 @@ class Members:
     @asynccontextmanager
     async def _connected(self, *, leads: bool) -> AsyncIterator[Client]:
         begun_s, told = trio.current_time(), self._lost_s is not None
-        async with AsyncExitStack() as stack:
-            while True:
-                found = await self._round(stack, leads=leads)
-                if not isinstance(found, _Nobody):
-                    break
+        claims: dict[str, Claim] = {}
+
+        @asynccontextmanager
+        async def enter(node: str) -> AsyncIterator[Client]:
+            async with self._connect_to(node) as client:
+                if leads:
+                    await self._until_it_leads(node, client, claims, race)
+                yield client
+
+        nodes = tuple(self._order)
+        async with open_race(nodes, enter, passing=AWAY, again_s=RETRY_S) as race:
+            found = await race.first()
+            if found is None:
                 since_s = begun_s if self._lost_s is None else self._lost_s
-                runs_none = not self._found_once and not found.answers
-                if runs_none or trio.current_time() + RETRY_S > since_s + self.wait_s:
-                    self._lost_s = None  # the next request waits anew
-                    raise found.error(self.group)
-                if not told:
-                    text = f"nobody leads it now; waits for who will, {self.wait_s:g} s"
-                    self.note(f"{self.group}: {text}")
-                    told = True
-                await trio.sleep(RETRY_S)
+                until_s = since_s + self.wait_s
+                runs_none = all(isinstance(each, Exception) for each in race.words.values())
+                if self._found_once or not runs_none:
+                    if not told and trio.current_time() < until_s:
+                        text = f"nobody leads it now; waits for who will, {self.wait_s:g} s"
+                        self.note(f"{self.group}: {text}")
+                    found = await race.first(until_s)
+            if found is None:
+                self._lost_s = None  # the next request waits anew
+                raise _nobody(self.group, race)
             if self._lost_s is not None:
                 self.note(f"{self.group}: goes on with {found.identity.node}")
             self._found_once = True
             yield found
 
-    async def _round(self, stack: AsyncExitStack, *, leads: bool) -> Client | _Nobody:
-        """Ask each member once, and next whom one names; the connection is the stack's then."""
-        left, nobody = list(self._order), _Nobody()
-        while left:
-            node = left.pop(0)
-            async with AsyncExitStack() as opened:
-                try:
-                    client = await opened.enter_async_context(self._connect_to(node))
-                    if not leads:
-                        await stack.enter_async_context(opened.pop_all())
-                        return client
-                    with trio.fail_after(CONNECT_TIMEOUT_S):
-                        named = (await client.wait_offsets(self.group, None)).master
-                except (OSError, TriologError, trio.TooSlowError) as error:
-                    nobody.failures.append(str(error) or f"{node} does not answer")
-                    continue
-                if named == node:
-                    await stack.enter_async_context(opened.pop_all())
-                    return client
-                whom = named or "nobody that it knows"
-                nobody.answers.append(f"{node} runs, but {whom} leads {self.group}")
-                left.sort(key=lambda other: other != named)
-        return nobody
+    async def _until_it_leads(
+        self, node: str, client: Client, claims: dict[str, Claim], race: Race[Client]
+    ) -> None:
+        """Ask again and again whom it takes for who leads; return when that is itself, unless it
+        has not heard of a newer reign.
+
+        Args:
+            claims: what each member said last.
+        """
+        while True:
+            with trio.fail_after(CONNECT_TIMEOUT_S):
+                claims[node] = own = claim_of(await client.status(), self.group)
+            known = newest(claims.values()) or own
+            if own.leader == node and own.reign >= known.reign:
+                return
+            whom = (known if own.leader == node else own).leader or "nobody that it knows"
+            race.say(node, f"{node} runs, but {whom} leads {self.group}", preferred=known.leader)
+            await trio.sleep(RETRY_S)
 
     # ---- losing ----
 
@@ -179,16 +183,17 @@ class Members:
         self._lost_s = None
 
 
-@attrs.define
-class _Nobody:
-    """What a round found instead."""
-
-    answers: list[str] = attrs.field(factory=list)
-    failures: list[str] = attrs.field(factory=list)
-
-    def error(self, group: str) -> ConnectionError:
-        words = [*self.answers, *self.failures]
-        return ConnectionError("; ".join(words) or f"no node of {group} has an API socket")
+def _nobody(group: str, race: Race[Client]) -> ConnectionError:
+    """What was found instead: who runs first, then who cannot be reached."""
+    words = [race.words[node] for node in race.names]
+    runs = [each for each in words if isinstance(each, str)]
+    failures = [
+        str(each) or f"{node} does not answer"
+        for node, each in race.words.items()
+        if isinstance(each, Exception)
+    ]
+    text = "; ".join([*runs, *failures]) or f"no node of {group} has an API socket"
+    return ConnectionError(text)
 
 
 def wait_s_of(config: ClusterConfig, group: str) -> float:

@@ -74,6 +74,12 @@ STATE = GroupState(
 )
 
 
+STATUS: dict[str, Any] = {
+    "node": "n0",
+    "groups": {"orders": {"role": "master", "master": "n0", "promotion": 2}},
+}
+
+
 FOLLOWS = RoleView(
     role=Role.SLAVE,
     state=RoleState.FOLLOWING,
@@ -214,7 +220,7 @@ class MemoryNode:
     async def status(self) -> dict[str, Any]:
         self.check("orders")
         await trio.lowlevel.checkpoint()
-        return {"node": "n0", "groups": {"orders": {"role": "master"}}}
+        return STATUS
 
     async def tree(self) -> dict[str, Any]:
         self.check("orders")

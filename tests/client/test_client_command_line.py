@@ -16,7 +16,7 @@ from pathlib import Path
 import attrs
 import pytest
 import trio
-from api_kit import MemoryNode
+from api_kit import STATUS, MemoryNode
 
 from actors.api.accept_socket import UnixEndpoint
 from actors.api.server import api_spec
@@ -127,7 +127,7 @@ async def test_status_and_bench(tmp_path: Path) -> None:
     async with place(tmp_path, node) as at:
         code, out, error = await at.run(at.file, "status", "--json")
         assert (code, error) == (0, "")
-        assert json.loads(out) == {"node": "n0", "groups": {"orders": {"role": "master"}}}
+        assert json.loads(out) == STATUS
         words = ("bench", "--window", "1,300", "--seconds", "0.2", "--size", "10", "--json")
         code, out, _ = await at.run(at.file, *words)
         first, second = json.loads(out)
@@ -355,7 +355,8 @@ class Ledger(MemoryNode):
 
     async def status(self) -> dict[str, object]:
         await trio.lowlevel.checkpoint()
-        return {"groups": {"orders": {"takes_empty": False, "body_bytes_max": 100}}}
+        rules = {"takes_empty": False, "body_bytes_max": 100}
+        return {"groups": {"orders": STATUS["groups"]["orders"] | rules}}
 
 
 async def test_empty_lines_are_passed_over_where_a_group_takes_none(tmp_path: Path) -> None:

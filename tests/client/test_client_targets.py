@@ -7,7 +7,6 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import attrs
 import pytest
@@ -17,7 +16,6 @@ from api_kit import NODE, PORT, MemoryNode, Served, serving
 from actors.api.handle import NodeIdentity
 from actors.api.socket_file import POINTER_NAME
 from actors.client import connect_node
-from actors.client.members import Members
 from actors.client.race import STAGGER_S
 from actors.client.targets import (
     Target,
@@ -30,8 +28,7 @@ from actors.client.targets import (
 from actors.config import ClassicGroup, ClusterConfig, MasterNode, SlaveNode
 from actors.env.local_disk import LocalDisk
 from actors.env.protocols import Address
-from actors.errors import ConfigError, NotMaster, NotStored
-from actors.log_types import Offsets
+from actors.errors import ConfigError, NotStored
 
 FILE = """
 version = 1
@@ -243,113 +240,3 @@ async def test_an_error_in_the_block_tries_no_further_door(
                     entered += 1
                     raise error
     assert entered == 2
-
-
-NAMED: dict[str, tuple[dict[str, str | None], list[str], str]] = {
-    "the cluster file's": ({"n0": "n0", "n1": "n0", "n2": "n0"}, ["n0"], "n0"),
-    "promoted": ({"n0": "n2", "n1": "n2", "n2": "n2"}, ["n0", "n2"], "n2"),
-    "promoted, and the first one is dead": ({"n1": "n2", "n2": "n2"}, ["n0", "n1", "n2"], "n2"),
-    "named wrongly": ({"n0": "n1", "n1": "n2", "n2": "n2"}, ["n0", "n1", "n2"], "n2"),
-    "dead": (
-        {"n1": "n0", "n2": "n0"},
-        ["n0", "n1", "n2"],
-        "n1 runs, but n0 leads a; n2 runs, but n0 leads a; cannot reach n0",
-    ),
-    "dead, unlike the first one": (
-        {"n0": "n2", "n1": "n2"},
-        ["n0", "n2", "n1"],
-        "n0 runs, but n2 leads a; n1 runs, but n2 leads a; cannot reach n2",
-    ),
-    "without a majority": (
-        {"n0": None},
-        ["n0", "n1", "n2"],
-        "n0 runs, but nobody that it knows leads a; cannot reach n1; cannot reach n2",
-    ),
-    "all dead": ({}, ["n0", "n1", "n2"], "cannot reach n0; cannot reach n1; cannot reach n2"),
-    "a Java node": (
-        {"n0": "x", "n1": "x", "n2": "x"},
-        ["n0", "n1", "n2"],
-        "n0 runs, but x leads a; n1 runs, but x leads a; n2 runs, but x leads a",
-    ),
-}
-
-
-@pytest.mark.parametrize(("masters", "asked", "expected"), NAMED.values(), ids=NAMED)
-async def test_the_master_of_the_moment_is_found(
-    masters: dict[str, str | None], asked: list[str], expected: str
-) -> None:
-    tried: list[str] = []
-
-    @asynccontextmanager
-    async def connect_to(node: str) -> AsyncIterator[Any]:
-        tried.append(node)
-        if node not in masters:
-            raise ConnectionError(f"cannot reach {node}")
-        yield Says(node, masters[node])
-
-    try:
-        async with Members("a", ("n0", "n1", "n2"), connect_to, wait_s=0.0).leader() as client:
-            found = str(client)
-    except ConnectionError as error:
-        found = str(error)
-    assert found.startswith(expected)
-    assert tried == asked
-
-
-async def test_a_leader_is_waited_for(autojump_clock: trio.testing.MockClock) -> None:
-    notes: list[str] = []
-    leader: dict[str, str | None] = {"n0": None}
-
-    @asynccontextmanager
-    async def connect_to(node: str) -> AsyncIterator[Any]:
-        if node not in leader:
-            raise ConnectionError(f"cannot reach {node}")
-        yield Says(node, leader[node])
-
-    async def elect() -> None:
-        await trio.sleep(3)
-        leader.update(n0="n1", n1="n1")
-
-    members = Members("a", ("n0", "n1"), connect_to, wait_s=5.0, note=notes.append)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(elect)
-        async with members.leader() as client:
-            assert str(client) == "n1"
-    assert 3 <= trio.current_time() < 4
-    assert notes == ["a: nobody leads it now; waits for who will, 5 s"]
-    assert members.heed("n1", NotMaster("n1 follows n0", "n0"))
-    leader.update(n1="n0", n0=None)
-    begun_s = trio.current_time()
-    with pytest.raises(ConnectionError, match="n0 runs, but nobody that it knows leads a; n1 "):
-        async with members.leader():
-            raise AssertionError("not reached")
-    assert 4.5 <= trio.current_time() - begun_s <= 5.0
-    assert not members.heed("n1", NotStored("what no other node mends"))
-
-
-async def test_nobody_runs_is_said_at_once(autojump_clock: trio.testing.MockClock) -> None:
-    @asynccontextmanager
-    async def connect_to(node: str) -> AsyncIterator[Any]:
-        raise ConnectionError(f"cannot reach {node}")
-        yield
-
-    members = Members("a", ("n0", "n1"), connect_to, wait_s=5.0, note=pytest.fail)
-    with pytest.raises(ConnectionError, match="cannot reach n0; cannot reach n1"):
-        async with members.leader():
-            raise AssertionError("not reached")
-    assert trio.current_time() == 0.0
-
-
-@attrs.frozen
-class Says:
-    """A client of a node that takes some node for the master."""
-
-    node: str
-    master: str | None
-
-    def __str__(self) -> str:
-        return self.node
-
-    async def wait_offsets(self, group: str, known: None) -> Offsets:
-        await trio.lowlevel.checkpoint()
-        return Offsets(min=0, written=0, synced=0, acknowledged=0, master=self.master)
