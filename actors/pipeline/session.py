@@ -50,9 +50,11 @@ _HERE: Final = {
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
     "spark.driver.memory": "2g",
+    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
 }
 """On one machine: nothing listens outside, no bars in the terminal, no task for each folder that is
-listed (by default there are as many as folders)."""
+listed (by default there are as many as folders). No user waits for an answer within milliseconds: a
+collector that stops all is a tenth of the processor time cheaper than Java's usual one (silver)."""
 
 _TEST: Final = {
     "spark.sql.shuffle.partitions": "2",
