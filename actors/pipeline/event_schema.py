@@ -107,5 +107,5 @@ def union_of(kinds: dict[str, StructType]) -> StructType:
 
 
 def line_schema() -> StructType:
-    """For reading lines: the envelope, every field of every kind, then CORRUPT."""
-    return StructType([*ENVELOPE, *all_fields(), StructField(CORRUPT, StringType())])
+    """For reading what bronze has not read of a line: every field of every kind, then CORRUPT."""
+    return StructType([*all_fields(), StructField(CORRUPT, StringType())])

@@ -80,8 +80,7 @@ def run_silver(spark: SparkSession, out: Place, tell: Tell) -> None:
     """Type all that is in bronze. Raises: PipelineError."""
     events = silver.typed(bronze.read_bronze(spark, out))
     layer = out / "silver"
-    tables = {"events": events.repartition("node", "boot").sortWithinPartitions("kind", "seq")}
-    folder = layers.publish(layer, tables, partitions={"events": "kind"})
+    folder = layers.publish(layer, {"events": events}, partitions={"events": "kind"})
     boots = silver.boots(layers.read(spark, folder / "events", silver.SCHEMA)).collect()
     nodes = sorted({row["node"] for row in boots})
     events_count = sum(row["events"] for row in boots)
