@@ -22,12 +22,11 @@ from collections.abc import Callable, Sequence
 from functools import partial, reduce
 
 import attrs
-from pyspark.sql import DataFrame, Observation, SparkSession
-from pyspark.sql import functions as fn
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from actors.events.codec import KINDS
-from actors.pipeline import event_files, lives
+from actors.pipeline import bronze_parts, lives
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.event_schema import ENVELOPE
 from actors.pipeline.places import Place, claim, event_pattern
@@ -35,8 +34,6 @@ from actors.pipeline.places import Place, claim, event_pattern
 BATCH_BYTES = 64 << 20
 """Of files, as they are on the disk. Some 4 million events: what a killed run has to do again. By
 bytes, for a quiet node's files have a thousandth of a busy one's, and each batch costs a second."""
-TASK_BYTES = 2 << 20
-"""What a worker reads in one go, and what becomes one Parquet file: some 100,000 events."""
 LOOK_S = 1
 """Between looks at what is finished, to show that it goes on."""
 LAYER = "bronze"
@@ -78,16 +75,6 @@ class BatchRead:
     @property
     def size_bytes(self) -> int:
         return sum(size for _, size in self.files)
-
-
-def read_lines(spark: SparkSession, files: Sequence[tuple[str, int]]) -> DataFrame:
-    """Files, path and bytes -> bronze's columns, but for `batch`: `event_files.LINES`.
-
-    Spark would reckon 4 MB for the opening of each file, and have as many tasks of small ones.
-    """
-    tasks = event_files.shares(files, TASK_BYTES)
-    read = partial(event_files.read_shares, tasks)
-    return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(read, event_files.LINES)
 
 
 def ingest(
@@ -186,19 +173,29 @@ def compacted_through(out: Place) -> int:
 def _write_batch(files: DataFrame, batch: int, out: Place, run: int) -> None:
     """With Spark Connect this runs in the server: what it has to say is a note on the disk."""
     found = sorted((row["path"], row["length"]) for row in files.collect())
-    seen = Observation()
-    good = fn.col("problem").isNull()
-    unknown = good & ~fn.col("kind").isin(*KINDS)
-    rows = read_lines(files.sparkSession, found).observe(
-        seen,
-        fn.count_if(good).alias("events"),
-        fn.count_if(~good).alias("problems"),
-        fn.count_if(unknown).alias("unknown"),
-    )
-    folder = out / LAYER / "events" / f"batch={batch:06d}"
-    rows.write.mode("overwrite").option("compression", "zstd").parquet(str(folder))
+    folder = out.absolute() / LAYER / "events" / f"batch={batch:06d}"
+    folder.remove()
+    folder.make()
+    counts = _write_parts(files.sparkSession, found, folder, run)
     begins = lives.rows_of(found)
-    _note(out, batch).write_json({"run": run, "files": found, "begins": begins, **seen.get})
+    _note(out, batch).write_json({"run": run, "files": found, "begins": begins, **counts})
+
+
+def _write_parts(
+    spark: SparkSession, files: Sequence[tuple[str, int]], folder: Place, run: int
+) -> dict[str, int]:
+    """Have the workers write the files' lines into a folder; returns what `BatchRead` counts.
+
+    Dealt out here: Spark reckons 4 MB for the opening of each file, and would have as many tasks of
+    small ones.
+    """
+    paths = bronze_parts.shares(files, bronze_parts.TASK_BYTES)
+    tasks = bronze_parts.Tasks(paths=paths, folder=str(folder), run=run, kinds=tuple(KINDS))
+    numbers = spark.range(0, len(paths), 1, len(paths))
+    written = numbers.mapInArrow(partial(bronze_parts.write, tasks), bronze_parts.WRITTEN).collect()
+    for number, row in enumerate(written):
+        (folder / row["name"]).rename(bronze_parts.final_name(number))
+    return {name: sum(row[name] for row in written) for name in ("events", "problems", "unknown")}
 
 
 def _tell_new(out: Place, run: int, told: set[int], tell: Callable[[BatchRead], None]) -> None:

@@ -4,12 +4,11 @@ A file is `DATA_DIR/NODE/events/v=1/dt=DAY/node=NODE/BOOT-SEQ.jsonl.gz`: gzip me
 hundred lines of JSON. Spark's own reader fails a whole job where a file is cut short, or hides it;
 this one gives what is readable and a row that says what is wrong.
 
-Plain functions of bytes; the last one is what `DataFrame.mapInArrow` wants.
+Plain functions of bytes.
 """
 
 from __future__ import annotations
 
-import heapq
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,14 +30,7 @@ NO_JSON = "not a line of JSON"
 NO_EVENT = "not an event"
 EMPTY = "the file is empty"
 
-LINES = (
-    "node string, boot bigint, seq bigint, path string, incarnation bigint, ts_us bigint, "
-    "kind string, line string, day string, problem string, file string, line_number bigint"
-)
-"""Rows that `read_shares` gives: an event, a line that is none, or last the file's own problem.
-Only the latter two say where they were read: a path in each row is half of what there is to move.
-"""
-_LINES = pa.schema(
+ROWS = pa.schema(
     [
         ("node", pa.string()),
         ("boot", pa.int64()),
@@ -54,6 +46,9 @@ _LINES = pa.schema(
         ("line_number", pa.int64()),
     ]
 )
+"""Of `rows_of`: an event, a line that is none, or last the file's own problem. Only the latter two
+say where they were read: a path in each row is half of what there is to move.
+"""
 _DAY = re.compile(r"/dt=([^/]*)/")
 _GZIP = b"\x1f\x8b"
 _WBITS_GZIP = 31
@@ -134,42 +129,10 @@ def lines_of(raw: bytes) -> tuple[list[str], str]:
     return lines, problem
 
 
-def shares(files: Iterable[tuple[str, int]], share_bytes: int) -> list[list[str]]:
-    """Deal files out, so that each share has about as many bytes; a file is never divided.
-
-    Args:
-        files: path and size in bytes; none is one empty share.
-        share_bytes: of a share, about; a file alone may have more.
-
-    Returns: the paths of each share, none empty but that one.
-    """
-    largest_first = sorted(files, key=lambda file: (-file[1], file[0]))
-    total = sum(size for _, size in largest_first)
-    count = max(1, min(len(largest_first), -(-total // share_bytes)))
-    dealt: list[list[str]] = [[] for _ in range(count)]
-    least = [(0, number) for number in range(count)]
-    for path, size in largest_first:
-        has, number = least[0]
-        dealt[number].append(path)
-        heapq.heapreplace(least, (has + size + 1, number))  # so that none stays empty
-    return [sorted(paths) for paths in dealt]
-
-
-def read_shares(
-    tasks: Sequence[Sequence[str]], batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Files -> lines, in a worker.
-
-    Args:
-        tasks: of each the paths, as Spark names files.
-        batches: with the column `id`: which of the tasks are to be done here.
-
-    Returns: batches of `LINES`.
-    """
-    for batch in batches:
-        for number in batch.column("id").to_pylist():
-            for path in tasks[number]:
-                yield from rows_of(path, *lines_of(read_bytes(path)))
+def read_files(paths: Iterable[str]) -> Iterator[pa.RecordBatch]:
+    """The lines of files, as Spark names them: batches of `ROWS`. Raises: OSError."""
+    for path in paths:
+        yield from rows_of(path, *lines_of(read_bytes(path)))
 
 
 def read_bytes(path: str) -> bytes:
@@ -193,7 +156,7 @@ def system_of(path: str) -> tuple[pyarrow.fs.FileSystem, str]:
 
 
 def rows_of(path: str, lines: list[str], problem: str = "") -> Iterator[pa.RecordBatch]:
-    """The lines of the file `path`, and what is wrong with it, as batches of `LINES`."""
+    """The lines of the file `path`, and what is wrong with it, as batches of `ROWS`."""
     for start in range(0, len(lines), ROWS_MAX):
         part = lines[start : start + ROWS_MAX]
         heads, problems = zip(*map(_head, part), strict=True)
@@ -234,5 +197,5 @@ def _batch(
     files = [path if problem else None for problem in problems]
     places = [at if problem else None for at, problem in zip(numbers, problems, strict=True)]
     columns = [*zip(*heads, strict=True), lines, days, problems, files, places]
-    arrays = [pa.array(each, field.type) for each, field in zip(columns, _LINES, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=_LINES)
+    arrays = [pa.array(each, field.type) for each, field in zip(columns, ROWS, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=ROWS)

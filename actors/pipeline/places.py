@@ -99,6 +99,15 @@ class Place:
         except OSError as error:
             raise PipelineError(f"{self}: its folder cannot be made: {error}") from error
 
+    def make(self) -> None:
+        """A folder, those that it is in included."""
+        (self / "any").make_parent()
+
+    def rename(self, name: str) -> None:
+        """A file, within its folder; what bore that name is replaced."""
+        system, path = self.system()
+        system.move(path, posixpath.join(posixpath.dirname(path), name))
+
     def remove(self) -> None:
         """A file, or a folder with all in it; harmless if there is none."""
         system, path = self.system()

@@ -5,12 +5,11 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from actors.pipeline import event_files
 from actors.pipeline.errors import PipelineError
-from actors.pipeline.event_files import lines_of, read_shares, shares, unpack
+from actors.pipeline.event_files import lines_of, read_files, unpack
 from actors.pipeline.places import Place, event_folders, event_pattern, other_formats
 from actors.storage.event_files import compress
 
@@ -75,32 +74,12 @@ def test_a_worker_gives_every_line_its_number(
 ) -> None:
     monkeypatch.setattr(event_files, "ROWS_MAX", 7)
     (tmp_path / "a b%20[c].jsonl.gz").write_bytes(FILE[:-3])
-    tasks = [["not asked for"], [f"file:{tmp_path}/a b%20[c].jsonl.gz"]]
-    ids = pa.record_batch({"id": [1]})
-    rows = [row for batch in read_shares(tasks, [ids]) for row in batch.to_pylist()]
+    paths = [f"file:{tmp_path}/a b%20[c].jsonl.gz"]
+    rows = [row for batch in read_files(paths) for row in batch.to_pylist()]
     assert [row["line"] for row in rows] == [*LINES, None]
     assert [row["line_number"] for row in rows] == list(range(1, 32))
     assert [row["problem"] for row in rows[:30]] == [event_files.NO_JSON] * 30
     assert rows[30]["problem"].startswith("damaged in the gzip member at byte ")
-
-
-@pytest.mark.parametrize(
-    ("sizes", "dealt"),
-    [
-        ([], [0]),
-        ([0, 0, 0], [0]),
-        ([1] * 100, [100]),
-        ([60] * 10, [60 * 2] * 5),
-        ([1000, 0, 0], [1000, 0, 0]),
-        ([300, 200, 100, 10], [300, 200, 100, 10]),
-        ([100, 90, 20, 10, 10], [120, 110]),
-    ],
-)
-def test_files_are_dealt_out_by_their_bytes(sizes: list[int], dealt: list[int]) -> None:
-    files = {f"f{number}": size for number, size in enumerate(sizes)}
-    found = shares(files.items(), share_bytes=120)
-    assert sorted(path for share in found for path in share) == sorted(files)
-    assert sorted(sum(files[path] for path in share) for share in found) == sorted(dealt)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,134 @@
+"""One task of bronze, in a worker: some event files become one Parquet file.
+
+Arrow writes it where the lines are: to hand them to Java, and to have Java write them row by row,
+takes ten times the processor time of reading them. Spark deals out the tasks, does a failed one
+again, and gets a row for each.
+
+A file is written under a name that no reader takes for a table's. Whoever runs the tasks gives each
+its own name when all are done: what a task left that failed, or is still at it when another has
+done its work, is no part of the table.
+"""
+
+from __future__ import annotations
+
+import heapq
+import posixpath
+from collections.abc import Iterable, Iterator
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
+from pyspark import TaskContext
+
+from actors.pipeline import event_files
+
+TASK_BYTES = 2 << 20
+"""Of event files, as they are on the disk; what they become is one Parquet file: some 100,000
+events, half a second's work."""
+GROUP_ROWS = 100_000
+"""Of a Parquet file's row group; so many are kept, some 30 MB."""
+WRITTEN = "name string, events bigint, problems bigint, unknown bigint"
+"""Rows that `write` gives, one for each task: see `Written`."""
+_WRITTEN = pa.schema(
+    [("name", pa.string()), *((name, pa.int64()) for name in ("events", "problems", "unknown"))]
+)
+
+
+@attrs.frozen(kw_only=True)
+class Tasks:
+    """What there is to do; a task is known by its number.
+
+    Attributes:
+        paths: of each task the event files, as Spark names them.
+        folder: where the Parquet files go: an absolute path or a URI.
+        run: its number; another's tasks may still be at work.
+        kinds: of events, that the catalogue has.
+    """
+
+    paths: tuple[tuple[str, ...], ...]
+    folder: str
+    run: int
+    kinds: tuple[str, ...]
+
+
+def shares(files: Iterable[tuple[str, int]], share_bytes: int) -> tuple[tuple[str, ...], ...]:
+    """Deal files out, so that each share has about as many bytes; a file is never divided.
+
+    Args:
+        files: path and size in bytes; none is one empty share.
+        share_bytes: of a share, about; a file alone may have more.
+
+    Returns: the paths of each share, none empty but that one.
+    """
+    largest_first = sorted(files, key=lambda file: (-file[1], file[0]))
+    total = sum(size for _, size in largest_first)
+    count = max(1, min(len(largest_first), -(-total // share_bytes)))
+    dealt: list[list[str]] = [[] for _ in range(count)]
+    least = [(0, number) for number in range(count)]
+    for path, size in largest_first:
+        has, number = least[0]
+        dealt[number].append(path)
+        heapq.heapreplace(least, (has + size + 1, number))  # so that none stays empty
+    return tuple(tuple(sorted(paths)) for paths in dealt)
+
+
+def write(tasks: Tasks, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Do tasks.
+
+    Args:
+        numbers: with the column `id`: which of them are to be done here.
+
+    Returns: batches of `WRITTEN`. Its `name` is that of the file in `Tasks.folder`; `unknown` are
+        among the events.
+
+    Raises:
+        OSError: a file cannot be read or written.
+    """
+    for batch in numbers:
+        for number in batch.column("id").to_pylist():
+            yield _write(tasks, number)
+
+
+def final_name(number: int) -> str:
+    """Of a task's file, when all are done."""
+    return f"part-{number:05d}.zstd.parquet"
+
+
+def attempt() -> int:
+    """Which this is of all attempts at tasks of a run."""
+    context = TaskContext.get()
+    return 0 if context is None else int(context.taskAttemptId())
+
+
+def _write(tasks: Tasks, number: int) -> pa.RecordBatch:
+    name = f".{tasks.run}-{attempt()}-{number}.new"
+    system, target = event_files.system_of(posixpath.join(tasks.folder, name))
+    known = pa.array(tasks.kinds, pa.string())
+    rows = events = unknown = 0
+    schema = event_files.ROWS
+    with pyarrow.parquet.ParquetWriter(
+        target, schema, filesystem=system, compression="zstd"
+    ) as writer:
+        for table in _groups(event_files.read_files(tasks.paths[number])):
+            writer.write_table(table, row_group_size=table.num_rows)
+            good = table["kind"].drop_null()
+            rows += table.num_rows
+            events += len(good)
+            unknown += len(good) - pc.sum(pc.is_in(good, value_set=known), min_count=0).as_py()
+    columns = [[name], [events], [rows - events], [unknown]]
+    return pa.record_batch(columns, schema=_WRITTEN)
+
+
+def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Batches of a file each -> tables of GROUP_ROWS and more."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= GROUP_ROWS:
+            yield pa.Table.from_batches(waiting)
+            waiting, rows = [], 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)
