@@ -192,12 +192,17 @@ COMMIT_NEWS_S: Final = 0.01
 """A follower's readers see what is committed so much later, at the most, where no push follows."""
 
 
+FOLLOWER_PAUSE_S: Final = 0.02
+"""A new leader's COMPARE may come to a peer whose store has yet to say where its log ends."""
+
+
 def push_settings(group: DLedgerGroup, *, to_java: bool, machine: bool) -> PushSettings:
     """Of a dispatcher; our members take whole stretches in one push, and snapshots."""
     upstream = PushSettings()
     snapshots: Literal["install", "refuse"] = "refuse" if to_java else "install"
     return PushSettings(
         commit_news_s=upstream.commit_news_s if group.compat else COMMIT_NEWS_S,
+        follower_pause_s=upstream.follower_pause_s if group.compat else FOLLOWER_PAUSE_S,
         pending_max=group.pending_max,
         push_timeout_s=group.push_timeout_s,
         batch=group.batch_push or not to_java,

@@ -81,6 +81,17 @@ def test_a_refused_compare_is_repeated_after_a_pause(code: C, by_one: bool) -> N
     kit.one(P.COMPARE, 6 if by_one else 10)
 
 
+@pytest.mark.parametrize(("code", "pause_s"), [(C.NOT_FOLLOWER, 0.02), (C.DISK_ERROR, 0.5)])
+def test_a_peer_that_is_about_to_follow_is_asked_again_soon(code: C, pause_s: float) -> None:
+    """A new leader's COMPARE may come before the peer's store has said where its log ends."""
+    kit = Kit(follower_pause_s=0.02)
+    kit.answer(kit.one(P.COMPARE, 9), code)
+    kit.tick()
+    assert kit.now_s == pytest.approx(pause_s)
+    kit.answer(kit.one(P.COMPARE, 9), end=9)
+    assert kit.state is DispatcherState.APPEND
+
+
 def test_silence_is_a_refusal_after_three_seconds() -> None:
     kit = Kit()
     push = kit.one(P.COMPARE, 9)

@@ -287,7 +287,9 @@ class Dispatch:
         search = search if self.state is DispatcherState.COMPARE else None
         self._to_compare("no answer" if answer is None else f"answered {answer.code.name}")
         self._search = search
-        self._pause_s = now_s + self.settings.error_pause_s
+        soon = answer is not None and answer.code is ResponseCode.NOT_FOLLOWER
+        settings = self.settings
+        self._pause_s = now_s + (settings.follower_pause_s if soon else settings.error_pause_s)
 
     # ---- what is sent ----
 
@@ -297,11 +299,7 @@ class Dispatch:
         if type_ is not PushType.COMPARE:  # a follower looks for nothing else in that
             self._said = self._committed
         push = Push(
-            number=self._number,
-            type=type_,
-            first=first,
-            last=last,
-            commit_index=self._committed,
+            number=self._number, type=type_, first=first, last=last, commit_index=self._committed
         )
         self._pushes.append(push)
         return push

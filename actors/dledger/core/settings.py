@@ -153,6 +153,8 @@ class PushSettings:
         commit_push_s: idle time after which the committed index is sent by itself: 1.0.
         commit_news_s: the same if it has risen since the last push: `commit_push_s` in upstream.
         error_pause_s: pause after a failed COMPARE or TRUNCATE: 0.5.
+        follower_pause_s: the same after the answer that the peer does not follow: it is about to,
+            for a leader's first heartbeat goes before its pushes. `error_pause_s` in upstream.
         reply_timeout_s: COMPARE and TRUNCATE are waited for so long: 3.0.
         batch: several entries to a push: enableBatchPush. A peer of ours takes them in any case.
         batch_bytes_max: maxBatchPushSize, 4096.
@@ -175,6 +177,7 @@ class PushSettings:
     commit_push_s: float = 1.0
     commit_news_s: float = 1.0
     error_pause_s: float = 0.5
+    follower_pause_s: float = 0.5
     reply_timeout_s: float = 3.0
     batch: bool = False
     batch_bytes_max: int = 4096
