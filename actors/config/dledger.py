@@ -54,6 +54,11 @@ class DLedgerGroup:
             member is a Java node and one of ours may lead; else "empty".
         compat: "upstream" turns on DLedger 0.3.1.2's looser rules, for comparison and to see its
             known bugs run (`python tests/traps.py`).
+        raft_votes: a voter takes a larger term and gives its vote in it in one step, and a
+            candidate asks in the next term once a quorum has said that nobody leads: an election
+            is over one pause after the leader was missed. `false`: upstream's ways, a refusal
+            first and a pause before each step. Java members understand both, and members of ours
+            may differ. Default: true; with `compat = "upstream"` false.
         heartbeat_interval_s: Upstream: heartBeatTimeIntervalMs, 2000.
         heartbeat_leaks: intervals of silence after which a follower campaigns, and without a
             quorum's answers after which a leader steps down. Upstream: maxHeartBeatLeak, 3.
@@ -118,6 +123,7 @@ class DLedgerGroup:
     term_entry: TermEntry | None = None
     compat: Literal["upstream"] | None = None
 
+    raft_votes: bool | None = None
     heartbeat_interval_s: float = attrs.field(default=2.0, validator=INTERVAL)
     heartbeat_leaks: int = attrs.field(default=3, validator=Within(1, bounds.LEAKS_MAX))
     vote_interval_min_s: float = attrs.field(default=0.3, validator=INTERVAL)
@@ -214,6 +220,11 @@ class DLedgerGroup:
     def quorum(self) -> int:
         """Members that make a decision."""
         return len(self.member_nodes) // 2 + 1
+
+    @property
+    def votes_as_raft(self) -> bool:
+        """`raft_votes`, or what it is when it is not stated."""
+        return self.compat is None if self.raft_votes is None else self.raft_votes
 
     @property
     def opens_term_with(self) -> TermEntry:

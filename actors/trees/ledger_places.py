@@ -175,6 +175,7 @@ def ledger_settings(group: DLedgerGroup) -> LedgerSettings:
 def election_settings(group: DLedgerGroup, node: str) -> ElectionSettings:
     """Of the state maintainer of one member."""
     return ElectionSettings(
+        raft_votes=group.votes_as_raft,
         candidate=node in group.standing,
         heartbeat_interval_s=group.heartbeat_interval_s,
         heartbeat_leaks=group.heartbeat_leaks,

@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 import broken_core
 import broken_members
+import broken_votes
 from broken_core import Mutation, Patch
 from broken_machine import MACHINE_MUTATIONS
 
@@ -201,12 +202,12 @@ LEDGER_MUTATIONS: tuple[Mutation, ...] = (
     broken_core.compare_by_the_index_only,
     broken_core.commit_capped_by_the_end,
     broken_core.minority_commits,
-    broken_core.vote_without_the_log_check,
-    broken_core.second_vote_in_a_term,
-    broken_core.one_vote_less_is_enough,
+    broken_votes.vote_without_the_log_check,
+    broken_votes.second_vote_in_a_term,
+    broken_votes.one_vote_less_is_enough,
     broken_core.acknowledge_before_the_sync,
-    broken_core.vote_not_persisted,
-    broken_core.term_not_persisted,
+    broken_votes.vote_not_persisted,
+    broken_votes.term_not_persisted,
     broken_core.older_terms_by_counting,
     broken_members.vote_told_before_it_is_saved,
     broken_members.reads_without_proof,

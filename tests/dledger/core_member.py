@@ -50,7 +50,8 @@ class Member(Life):
         )
         rng = Random(world.rng.getrandbits(32))
         compat = world.compat
-        self.election = Election(settings=world.election, state=state, rng=rng, compat=compat)
+        votes = attrs.evolve(world.election, raft_votes=self.name in world.raft_votes)
+        self.election = Election(settings=votes, state=state, rng=rng, compat=compat)
         self.changes = Changes(self.disk)
         self.intake = Intake(
             settings=world.push, ledger=self.changes, waiting_max=1024, compat=compat

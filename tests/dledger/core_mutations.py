@@ -21,6 +21,7 @@ import test_dledger_dispatch as of_dispatch
 import test_dledger_election as of_election
 import test_dledger_intake as of_intake
 import test_dledger_quorum as of_quorum
+import test_dledger_raft_votes as of_raft_votes
 from broken_core import MUTATIONS, Mutation
 from core_run import run_seed
 
@@ -29,6 +30,11 @@ from wire.dledger_codes import PushType
 Rule = Callable[[], None]
 RULES: dict[str, Rule] = {
     "term_not_persisted": of_election.test_a_larger_term_is_taken_in_the_middle_of_a_round,
+    "vote_of_a_larger_term_not_persisted": (
+        of_raft_votes.test_a_voter_that_was_killed_knows_whom_it_voted_for
+    ),
+    "votes_for_what_may_still_grow": (of_raft_votes.test_a_follower_s_log_is_final_before_it_votes),
+    "next_term_at_a_minority_s_word": of_raft_votes.test_the_word_of_a_minority_is_not_enough,
     "same_term_again_after_a_vote_for_another": (
         of_election.test_who_voted_for_another_before_a_restart_never_leads_in_that_term
     ),

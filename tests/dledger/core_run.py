@@ -40,7 +40,16 @@ def draw_world(seed: int) -> World:
     preferred = (rng.choice(names),) if rng.random() < 0.3 else ()
     election = ElectionSettings(preferred_leaders=preferred)
     faults = attrs.evolve(faults, change_max_s=rng.choice((0.0, 0.05, 0.5)))
-    return World(seed=seed, size=size, faults=faults, push=push, election=election)
+    votes = Random(f"{seed}:votes")  # all members as Raft's, some of them, or none
+    raft = votes.sample(names, votes.choice((0, size, size, votes.randint(1, size - 1))))
+    return World(
+        seed=seed,
+        size=size,
+        faults=faults,
+        push=push,
+        election=election,
+        raft_votes=frozenset(raft),
+    )
 
 
 @attrs.define

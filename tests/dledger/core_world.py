@@ -50,6 +50,7 @@ class World:
     """See the module's text.
 
     Attributes:
+        raft_votes: the members with `ElectionSettings.raft_votes`.
         broken: what did not hold is written down here; None: it is raised.
         steps: events so far.
     """
@@ -60,6 +61,7 @@ class World:
     election: ElectionSettings = attrs.field(factory=ElectionSettings)
     push: PushSettings = attrs.field(factory=PushSettings)
     compat: CompatSettings = STRICT
+    raft_votes: frozenset[str] = frozenset()
     broken: list[str] | None = None
     now_s: float = 0.0
     steps: int = attrs.field(default=0, init=False)

@@ -267,6 +267,7 @@ async def told(story: Story) -> AsyncIterator[Replay]:
         data_file_bytes=golden.DATA_FILE_BYTES,
         index_file_bytes=golden.INDEX_FILE_BYTES,
         term_entry="none",  # upstream's: the indexes are the recording's
+        raft_votes=False,  # so are the votes
     )
     nodes = {name: f"10.0.0.{number}" for number, name in enumerate(NODES, 1)}
     config = ClusterConfig(

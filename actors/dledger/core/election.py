@@ -12,6 +12,10 @@ Effects. `now_s` never goes back.
 Differs from upstream:
 - A larger term is taken at once, also in the middle of a round of votes; upstream's candidate first
   waits the round out.
+- With `ElectionSettings.raft_votes` a larger term and the vote in it are one step, and so are a
+  quorum's word that nobody leads and the next term's round of votes; between the two there is no
+  pause to draw. Of two candidates that probe at a time one gives way. Members of either kind, and
+  upstream's, elect each other: on the wire there is nothing new.
 - A candidate asks for votes only once the store has said the end of the log for this session.
 - A leader whose disk is full or fails steps down; such a member neither campaigns nor takes
   leadership over (bug V10; `CompatSettings.lead_without_disk`).
@@ -40,7 +44,7 @@ from actors.dledger.core.transfer import (
     refuse_take_over,
     refuse_transfer,
 )
-from actors.dledger.core.votes import Pause, VoteAnswer, VoteAsked, judge
+from actors.dledger.core.votes import Judgement, Pause, VoteAnswer, VoteAsked, judge
 from wire.dledger_codes import ResponseCode
 
 
@@ -87,20 +91,28 @@ class Election(Roles):
     def vote_requested(self, now_s: float, asked: VoteAsked) -> Effects:
         """A candidate's request; `Effects.vote` is the answer."""
         self.now_s = now_s
-        judgement = judge(
+        judgement = self._judge(asked)
+        if judgement.raise_to is not None:
+            self.to_candidate(judgement.raise_to)
+            if self.settings.raft_votes:
+                judgement = self._judge(asked)  # now in the candidate's term
+        if judgement.vote is not None:
+            self.save(judgement.vote)
+            self.campaign_s = max(self.campaign_s, now_s + self.pause(Pause.RANDOM))
+        elif self.round is not None and self.round.gives_way(self.state, asked, judgement.answer):
+            self.round = None
+            self.campaign_s = now_s + self.pause(Pause.RANDOM)
+        self.draft.vote = judgement.answer
+        return self.effects()
+
+    def _judge(self, asked: VoteAsked) -> Judgement:
+        return judge(
             self.state,
             asked,
             internal=False,
             taking_leadership=self.takes_leadership,
             beside_leader=self.compat.votes_beside_leader,
         )
-        if judgement.raise_to is not None:
-            self.to_candidate(judgement.raise_to)
-        if judgement.vote is not None:
-            self.save(judgement.vote)
-            self.campaign_s = max(self.campaign_s, now_s + self.pause(Pause.RANDOM))
-        self.draft.vote = judgement.answer
-        return self.effects()
 
     def vote_answered(
         self, now_s: float, number: int, voter: str, answer: VoteAnswer | None
@@ -201,6 +213,7 @@ class Election(Roles):
                 self.maintain_as_candidate()
             case Role.FOLLOWER:
                 if now_s >= self.sign_s + self.settings.leak_s:
+                    self.lost_term = self.state.term
                     self.to_candidate(self.state.term)
             case Role.LEADER:
                 self.maintain_as_leader()

@@ -25,6 +25,7 @@ from actors.dledger.core.member_state import TERM_MAX, MemberState, Role, SavedV
 from actors.dledger.core.settings import (
     BEHIND_PAUSE_S,
     LEADER_SEEN_LEAKS,
+    LEADER_SEEN_RAFT_LEAKS,
     REVOTE_PAUSE_S,
     STRICT,
     TRANSFER_TIMEOUT_S,
@@ -34,7 +35,7 @@ from actors.dledger.core.settings import (
 from actors.dledger.core.transfer import TakeOver, TransferOut, reached, take_over_code
 from actors.dledger.core.votes import ParseResult, Pause, VoteAnswer, VoteAsked, VoteRound, judge
 from actors.events import dledger as events
-from wire.dledger_codes import ResponseCode
+from wire.dledger_codes import ResponseCode, VoteResult
 
 
 @attrs.define(kw_only=True)
@@ -64,6 +65,7 @@ class Roles:
         now_s: of the input that is worked on.
         may_lead: the store takes appends.
         raise_term: the next campaign is in the term after the present one.
+        lost_term: this member followed a leader of that term, and missed it; -1 if there is none.
         barred_term: this member may have led it before it was restarted, and lost what it gave
             out then: it campaigns to be heard, but leads in a later one; -1 if there is none.
         campaign_s: when a candidate's next campaign is due.
@@ -85,6 +87,7 @@ class Roles:
     now_s: float = attrs.field(default=0.0, init=False)
     may_lead: bool = attrs.field(default=True, init=False)
     raise_term: bool = attrs.field(default=False, init=False)
+    lost_term: int = attrs.field(default=-1, init=False)
     barred_term: int = attrs.field(default=-1, init=False)
     campaign_s: float = attrs.field(default=0.0, init=False)
     round: VoteRound | None = attrs.field(default=None, init=False)
@@ -121,13 +124,15 @@ class Roles:
         state = self.state
         assert term >= state.term
         changed = term > state.term
+        # Who was a candidate takes no append by changing its term: what was final still is.
+        final = self.settings.raft_votes and state.role is Role.CANDIDATE and state.end_final
         if changed:
             self.save(SavedVote(term=term))
             self.raise_term = False
         self.round, self.beats = None, None
         if state.role is not Role.CANDIDATE or changed:
             self._enter(Role.CANDIDATE, "")
-            state.end_final = False
+            state.end_final = final
         self.campaign_s = self.now_s + self.pause(Pause.RANDOM)
 
     def to_follower(self, leader: str) -> None:
@@ -207,15 +212,19 @@ class Roles:
         settings = self.settings
         wait_s = settings.heartbeat_interval_s
         wait_s += self.rng.uniform(0.0, settings.vote_round_extra_s)
+        asked = VoteAsked(candidate=state.self_id, term=state.term, end=state.end)
+        own = judge(state, asked, internal=True, taking_leadership=False)
+        probes = settings.raft_votes and (
+            self.lost_term == state.term or own.answer.result is not VoteResult.ACCEPT
+        )
         self.round = VoteRound(
             number=self.next_number(),
             term=state.term,
             voters=state.members,
             quorum=state.quorum,
             deadline_s=self.now_s + wait_s,
+            probe_until_s=self.now_s + settings.heartbeat_interval_s if probes else None,
         )
-        asked = VoteAsked(candidate=state.self_id, term=state.term, end=state.end)
-        own = judge(state, asked, internal=True, taking_leadership=False)
         if own.vote is not None:
             self.save(own.vote)
         ask = AskVotes(number=self.round.number, term=state.term, end=state.end)
@@ -228,7 +237,7 @@ class Roles:
         """If the round is over: lead, or ask again later."""
         if self.round is None or not self.round.over(self.now_s):
             return
-        result = self.round.result()
+        result, leaderless = self.round.result(), self.round.leaderless(self.now_s)
         self.round = None
         match result.parse_result:
             case ParseResult.PASSED if self.state.term != self.barred_term:
@@ -240,6 +249,9 @@ class Roles:
                 self.to_candidate(result.larger_term)
             case ParseResult.WAIT_TO_VOTE_NEXT:
                 self.raise_term = True
+                if leaderless and self.stands:
+                    self._campaign()
+                    return
             case ParseResult.WAIT_TO_REVOTE | ParseResult.REVOTE_IMMEDIATELY:
                 pass
         self.campaign_s = self.now_s + self.pause(result.pause)
@@ -256,7 +268,8 @@ class Roles:
             case Pause.RANDOM:
                 return self.rng.uniform(low, high)
             case Pause.LEADER_SEEN:
-                extra_s = LEADER_SEEN_LEAKS * settings.heartbeat_interval_s
+                leaks = LEADER_SEEN_RAFT_LEAKS if settings.raft_votes else LEADER_SEEN_LEAKS
+                extra_s = leaks * settings.heartbeat_interval_s
                 return self.rng.uniform(low, high) + extra_s
             case Pause.BEHIND:
                 return self.rng.uniform(low, high) + BEHIND_PAUSE_S

@@ -18,6 +18,9 @@ in 1.6 s were seen (specification 4.2).
 """
 LEADER_SEEN_LEAKS: Final = 3
 """Heartbeat intervals that a candidate adds to its pause when somebody reports a leader."""
+LEADER_SEEN_RAFT_LEAKS: Final = 1
+"""The same with `ElectionSettings.raft_votes`: who reported a leader that is gone got at most one
+heartbeat more, and misses it by then. What asks so soon again disturbs nobody."""
 BEHIND_PAUSE_S: Final = 1.0
 """What a candidate adds to its pause when too many have a longer log."""
 NUMBERS_OF_A_LIFE: Final = 1 << 40
@@ -98,9 +101,13 @@ STRICT: Final = CompatSettings()
 
 @attrs.frozen(kw_only=True)
 class ElectionSettings:
-    """Of one group, equal on all its nodes but for `candidate`.
+    """Of one group, equal on all its nodes but for `candidate` and, if need be, `raft_votes`.
 
     Attributes:
+        raft_votes: a voter takes a larger term and gives its vote in it in one step, and a
+            candidate that could not win its term, and heard from a quorum that nobody sees a
+            leader, asks in the next one in that step; as Raft's RequestVote and PreVote. Upstream's
+            voter says first that it is not ready, and its candidate pauses at each of these steps.
         candidate: this member may lead. Otherwise it follows and votes, and neither campaigns nor
             takes leadership over; upstream has no such members.
         heartbeat_interval_s: upstream's heartBeatTimeIntervalMs, 2000.
@@ -120,6 +127,7 @@ class ElectionSettings:
         preferred_check_s: how often a leader looks whether one of them can: 1.0.
     """
 
+    raft_votes: bool = False
     candidate: bool = True
     heartbeat_interval_s: float = 2.0
     heartbeat_leaks: int = 3

@@ -12,6 +12,9 @@ Differs from upstream:
   log for this session. Such an answer is asked again at once by candidates of either kind. A
   follower becomes a candidate first: its leader, or whom it voted for, asks for votes, so nobody
   leads, and what it acknowledges from here on must not grow its log.
+- With `ElectionSettings.raft_votes` the table is gone through again after row 8, in the term that
+  was taken; and a round in a term that this candidate cannot lead, or whose leader it has missed,
+  is a probe: over once a quorum has answered that it sees no leader.
 - The vote of a member that has lost its log (`MemberState.forgot`) counts only together with those
   of all others: what it acknowledged is then in the candidate's log, or no member has it.
 """
@@ -162,6 +165,8 @@ class VoteRound:
         number: answers to another number are not of this round.
         term: of the candidate.
         deadline_s: it is not waited for longer.
+        probe_until_s: the term had a leader, or the candidate's vote is another's: it asks whether
+            anybody still sees a leader. A quorum's word by then is enough; None: it wants to lead.
     """
 
     number: int
@@ -169,6 +174,7 @@ class VoteRound:
     voters: tuple[str, ...]
     quorum: int
     deadline_s: float
+    probe_until_s: float | None = None
     _answers: dict[str, VoteAnswer | None] = attrs.field(factory=dict, init=False)
 
     def answered(self, voter: str, answer: VoteAnswer | None) -> None:
@@ -212,7 +218,29 @@ class VoteRound:
             or len(self._answers) == len(self.voters)
             or self._leader_seen
             or self._nearly
+            or self.leaderless(now_s)
         )
+
+    def leaderless(self, now_s: float) -> bool:
+        """A probe has heard in time that a quorum sees no leader, and would follow this candidate.
+
+        Later answers may be as old as a candidate that stood still.
+        """
+        if self.probe_until_s is None or now_s >= self.probe_until_s:
+            return False
+        free = self._count(
+            VoteResult.ACCEPT, VoteResult.REJECT_ALREADY_VOTED, VoteResult.REJECT_TERM_NOT_READY
+        )
+        return free - self._forgot >= self.quorum or free == len(self.voters)
+
+    def gives_way(self, state: MemberState, asked: VoteAsked, answer: VoteAnswer) -> bool:
+        """Another probes meanwhile, and comes first: by its log, else by its name.
+
+        Both would be told that nobody leads, take the next term and divide its votes.
+        """
+        if self.probe_until_s is None or answer.result is not VoteResult.REJECT_ALREADY_VOTED:
+            return False
+        return asked.end != state.end or asked.candidate < state.self_id
 
     def result(self) -> RoundResult:
         """The lines of specification 4.3, first match."""
