@@ -37,7 +37,7 @@ SEQUENCE_MAX = 1 << 62
 
 
 class SideFileDamaged(Exception):
-    """Neither slot can be read, though the file is there."""
+    """Neither slot can be read, though the file is there: no crash leaves an empty one."""
 
 
 @attrs.define
@@ -66,8 +66,7 @@ class SideFile:
         except SideFileDamaged:
             file.close()
             raise
-        if newest is None or newest[0] == NEVER_WRITTEN:
-            file.resize(SLOT_BYTES * SLOT_COUNT)
+        if newest[0] == NEVER_WRITTEN:
             return cls(path=path, file=file, layout=layout, sequence=0), None
         sequence, *values = newest
         return cls(path=path, file=file, layout=layout, sequence=sequence), tuple(values)
@@ -97,12 +96,13 @@ def read_side_file(disk: Disk, path: str, count: int) -> tuple[int, ...] | None:
         newest = _newest(file, struct.Struct(f">Q{count}q"))
     finally:
         file.close()
-    return None if newest is None or newest[0] == NEVER_WRITTEN else newest[1:]
+    return None if newest[0] == NEVER_WRITTEN else newest[1:]
 
 
 def _create(disk: Disk, path: str, layout: struct.Struct, count: int) -> None:
     """With one whole slot, and under another name until that is synced: a first write that breaks
-    off leaves a file that was never written, not one that nobody can read.
+    off leaves a file that was never written, and neither that nor a full disk one that nobody can
+    read.
     """
     temporary = f"{path}.tmp"
     if disk.exists(temporary):
@@ -123,14 +123,14 @@ def _encode(layout: struct.Struct, sequence: int, values: tuple[int, ...]) -> by
     return struct.pack(">II", MAGIC, zlib.crc32(body)) + body
 
 
-def _newest(file: File, layout: struct.Struct) -> tuple[int, ...] | None:
+def _newest(file: File, layout: struct.Struct) -> tuple[int, ...]:
     """(sequence, *values) of the newest whole slot. Raises: SideFileDamaged."""
     raw = file.pread(0, SLOT_BYTES * SLOT_COUNT)
     slots = [_decode(layout, raw[i * SLOT_BYTES : (i + 1) * SLOT_BYTES]) for i in range(2)]
     whole = [slot for slot in slots if slot is not None]
-    if not whole and raw.strip(b"\0"):
+    if not whole:
         raise SideFileDamaged(file.path)
-    return max(whole, default=None)
+    return max(whole)
 
 
 def _decode(layout: struct.Struct, raw: bytes) -> tuple[int, ...] | None:

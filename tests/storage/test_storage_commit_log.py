@@ -2,8 +2,6 @@
 
 import errno
 import pathlib
-import struct
-import zlib
 
 import pytest
 from storage_kit import fill, finish, log_bytes, new_log, record
@@ -14,7 +12,7 @@ from actors.storage import truncation
 from actors.storage.commit_log import NoRoom, OffsetMismatch
 from actors.storage.layout import StoreLayout
 from actors.storage.log_reader import HANDLES_MAX, LogReader, OffsetGone
-from actors.storage.side_file import SideFile, SideFileDamaged, read_side_file
+from actors.storage.side_file import SideFile
 
 pytestmark = pytest.mark.real_io
 S = 4096
@@ -331,61 +329,3 @@ def test_a_reader_of_a_deleted_file_ends_cleanly(tmp_path: pathlib.Path) -> None
     reader.drop_below(log.min_bytes)
     with pytest.raises(OffsetGone):
         reader.read(1, 10, S)
-
-
-def test_side_file_survives_a_torn_write(tmp_path: pathlib.Path) -> None:
-    disk, path = LocalDisk(), f"{tmp_path}/mark"
-    side, values = SideFile.open(disk, path, 2)
-    assert values is None
-    assert SideFile.open(disk, path, 2)[1] is None  # created, never written
-    side.write((1, -1))
-    assert SideFile.open(disk, path, 2)[1] == (1, -1)
-    for number in range(2, 6):
-        side.write((number, -number))
-        side.sync()
-        assert SideFile.open(disk, path, 2)[1] == (number, -number)
-    side.close()
-    raw = bytearray(pathlib.Path(path).read_bytes())
-    newest = 512 if raw[512 + 8 : 512 + 16] > raw[8:16] else 0
-    raw[newest + 20] ^= 1
-    pathlib.Path(path).write_bytes(raw)
-    side, values = SideFile.open(disk, path, 2)
-    assert values == (4, -4)
-    side.write((6, -6))  # over the broken one
-    assert SideFile.open(disk, path, 2)[1] == (6, -6)
-    raw = bytearray(pathlib.Path(path).read_bytes())
-    raw[20] ^= 1
-    raw[532] ^= 1
-    pathlib.Path(path).write_bytes(raw)
-    with pytest.raises(SideFileDamaged):
-        SideFile.open(disk, path, 2)
-
-
-@pytest.mark.parametrize("kept", [0, 4, 8, 23, 24])
-def test_a_first_write_that_breaks_off_leaves_a_side_file_never_written(
-    tmp_path: pathlib.Path, kept: int
-) -> None:
-    disk, path = LocalDisk(), f"{tmp_path}/mark"
-    pathlib.Path(f"{path}.tmp").write_bytes(b"of a creation that was killed")
-    side, _ = SideFile.open(disk, path, 1)
-    side.write((7,))
-    side.close()
-    raw = pathlib.Path(path).read_bytes()
-    pathlib.Path(path).write_bytes(raw[: 512 + kept] + bytes(512 - kept))
-    wanted = (7,) if kept == 24 else None
-    assert read_side_file(disk, path, 1) == wanted
-    side, values = SideFile.open(disk, path, 1)
-    assert values == wanted
-    side.write((8,))
-    side.close()
-    assert read_side_file(disk, path, 1) == (8,)
-    assert [each.name for each in tmp_path.iterdir()] == ["mark"]
-
-
-def test_a_side_file_whose_sequence_has_no_next_is_damaged(tmp_path: pathlib.Path) -> None:
-    disk, path = LocalDisk(), f"{tmp_path}/mark"
-    body = struct.pack(">Qqq", 2**64 - 1, 1, -1)
-    slot = struct.pack(">II", 0x54524C4E, zlib.crc32(body)) + body
-    pathlib.Path(path).write_bytes(slot.ljust(1024, b"\0"))
-    with pytest.raises(SideFileDamaged):
-        SideFile.open(disk, path, 2)

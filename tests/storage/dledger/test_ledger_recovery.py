@@ -98,6 +98,9 @@ def test_an_unreadable_mark_refuses_the_start() -> None:
     disk.flip_bits(LAYOUT.synced, 520, 8)
     with pytest.raises(CorruptLog, match="the synced mark cannot be read"):
         opened(disk)
+    disk.open(LAYOUT.synced, "w").resize(0)
+    with pytest.raises(CorruptLog, match=f"{LAYOUT.synced}: the synced mark cannot be read"):
+        opened(disk)
 
 
 def test_a_blank_that_nothing_follows_is_cut() -> None:
