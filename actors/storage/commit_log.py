@@ -25,6 +25,7 @@ import attrs
 
 from actors.env.protocols import Disk, File, Held
 from actors.errors import ConfigError, CorruptLog
+from actors.storage.path_kinds import check_kinds
 from wire.commitlog import BLANK_BYTES, encode_blank, segment_name, segment_offset
 
 PREPARE_BYTES = 16 << 20
@@ -99,12 +100,13 @@ class CommitLog:
         Args:
             key: where the configuration says the size of a file.
 
-        Raises: ConfigError if the files are of another size than configured; CorruptLog for a
-        single odd file or a missing one. Upstream: MappedFileQueue.load.
+        Raises: ConfigError if the files are of another size than configured, or one is none;
+        CorruptLog for a single odd file or a missing one. Upstream: MappedFileQueue.load.
         """
         assert least_bytes <= segment_bytes <= SEGMENT_BYTES_MAX
         disk.mkdir(folder)
         bases = segment_bases(disk, folder)
+        check_kinds(disk, folders=(), files=(segment_path(folder, base) for base in bases))
         if bases and disk.stat(segment_path(folder, bases[-1])).size_bytes == 0:
             disk.unlink(segment_path(folder, bases.pop()))
             disk.sync_dir(folder)

@@ -164,6 +164,21 @@ def test_damage_below_the_mark(
     assert str(named) in refused(found, capfd, 1, *words)
 
 
+@pytest.mark.parametrize(
+    ("mode", "folder"),
+    [("classic", "commitlog"), ("dledger", "data"), ("dledger", "index"), ("dledger", "sums")],
+)
+def test_a_folder_in_a_file_s_place(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], mode: str, folder: str
+) -> None:
+    found = fed(tmp_path, mode, capfd)
+    path = sorted((found.store / folder).iterdir())[-1]
+    path.unlink()
+    path.mkdir()
+    line = refused(found, capfd, 2)
+    assert line == (f"triolog: {found.file}: key data_dir: {path}: expected a file, found a folder")
+
+
 def unreadable(found: Fed, old: bytes) -> None:
     (found.store / "currterm").write_bytes(b"voteLeader=n0")
 

@@ -127,6 +127,19 @@ def test_load_refuses_what_does_not_fit(tmp_path: pathlib.Path) -> None:
         new_log(tmp_path)
 
 
+@pytest.mark.parametrize("base", [0, S, 2 * S])
+def test_load_refuses_a_folder_in_a_file_s_place(tmp_path: pathlib.Path, base: int) -> None:
+    log = new_log(tmp_path)
+    log.append(b"x" * 2 * S)
+    log.close(remove_spare=False)
+    path = tmp_path / f"commitlog/{base:020d}"
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(ConfigError) as refused:
+        new_log(tmp_path)
+    assert refused.value.problems == (f"{path}: expected a file, found a folder",)
+
+
 def test_load_refuses_a_name_off_the_grid(tmp_path: pathlib.Path) -> None:
     (tmp_path / "commitlog").mkdir()
     (tmp_path / f"commitlog/{5:020d}").write_bytes(bytes(S))

@@ -16,6 +16,7 @@ from actors.errors import CorruptLog
 from actors.storage import truncation
 from actors.storage.commit_log import CommitLog, segment_bases, segment_path
 from actors.storage.log_reader import LogReader
+from actors.storage.path_kinds import check_kinds
 
 
 @attrs.define
@@ -166,6 +167,7 @@ def _sizes(disk: Disk, folder: str) -> list[int]:
 def _extend_last(disk: Disk, folder: str, file_bytes: int) -> None:
     """A crash in the middle of a cut has left the last file short: what is missing is zeros."""
     bases = segment_bases(disk, folder)
+    check_kinds(disk, folders=(), files=(segment_path(folder, base) for base in bases))
     if not bases or not 0 < disk.stat(segment_path(folder, bases[-1])).size_bytes < file_bytes:
         return
     file = disk.open(segment_path(folder, bases[-1]), "w")
