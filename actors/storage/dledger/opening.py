@@ -10,6 +10,7 @@ loadTerm (0.3.1.2).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Generator
 from contextlib import ExitStack
 
@@ -51,6 +52,8 @@ from actors.storage.found_bytes import sync_found, write_again
 from wire.dledger_entry import INDEX_BYTES, encode_blank
 from wire.dledger_files import LedgerCheckpoint
 from wire.dledger_scan import EntryHead
+
+_LOGGER = logging.getLogger("triolog.storage")
 
 
 @attrs.frozen(kw_only=True)
@@ -347,10 +350,20 @@ class _Opening:
     def _committed(self, begin: int, end: int) -> int:
         """Upstream's rule: not above the end, and ignored below the first entry.
 
-        What is not believed now must not be believed later, when the log has grown again.
+        What is not believed now must not be believed later, when the log has grown again. Nothing
+        that this program had synced is lost where it says more than there is (`refuse_lost`, and
+        all below a clean mark): another one wrote it, or it is of another member.
         """
         said = read_checkpoint(self._disk, self._layout.checkpoint)
         committed = min(said.committed_index, end)
+        if said.committed_index > end:
+            _LOGGER.warning(
+                "%s: says that entries up to %d are committed, but the log is whole and ends with"
+                " entry %d: corrected to that",
+                self._layout.checkpoint,
+                said.committed_index,
+                end,
+            )
         if committed < max(begin, 0):
             committed = -1
         if said.committed_index > committed:

@@ -190,7 +190,7 @@ def find_at_start(
     # Behind a clean mark another program wrote; before an empty one the log was begun anew.
     its_own = was is not None and was.end_bytes and not was.is_clean
     if its_own and not cuts_committed:
-        refuse_lost(log, found, read_checkpoint(disk, checkpoint).committed_index)
+        refuse_lost(log, found, checkpoint, read_checkpoint(disk, checkpoint).committed_index)
     return found
 
 
@@ -226,13 +226,14 @@ def find_end(
     return found
 
 
-def refuse_lost(log: CommitLog, found: Found, committed_index: int) -> None:
+def refuse_lost(log: CommitLog, found: Found, checkpoint: str, committed_index: int) -> None:
     """Refuse a log that ends before what its own checkpoint says.
 
     The mark may be a second old. What was committed and synced meanwhile is not cut for a damaged
     size or a lost page: a majority may count on this member's copy.
 
     Args:
+        checkpoint: its path.
         committed_index: so far the log was committed, and synced here, while it was this log.
 
     Raises: CorruptLog.
@@ -241,8 +242,9 @@ def refuse_lost(log: CommitLog, found: Found, committed_index: int) -> None:
         return
     reason, end = found.reason or "nothing is written there", found.end_bytes
     raise CorruptLog(
-        f"{log.path_of(end)}: byte {end % log.segment_bytes} (offset {end}): {reason}, but entries "
-        f"up to {committed_index} were committed and synced once; nothing was changed"
+        f"{log.path_of(end)}: byte {end % log.segment_bytes} (offset {end}): {reason}, but, says "
+        f"{checkpoint}, entries up to {committed_index} were committed and synced once; nothing was"
+        " changed"
     )
 
 

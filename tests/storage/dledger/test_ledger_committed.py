@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ledger_kit import FILE, LAYOUT, fresh, opened, sim_disk, sync
+from ledger_kit import FILE, LAYOUT, chain, finish, fresh, opened, sim_disk, sync
 
 from actors.errors import CorruptLog
 from actors.sim.disk import SimDisk
@@ -40,6 +40,35 @@ def test_a_committed_index_is_never_above_the_end_nor_believed_later() -> None:
     assert opened(disk).committed_index == -1
 
 
+@pytest.mark.parametrize("begins", [0, 5])
+def test_a_checkpoint_beyond_a_whole_log_is_corrected_and_told(
+    caplog: pytest.LogCaptureFixture, begins: int
+) -> None:
+    """It is another program's, or another member's: nothing that was synced here is lost."""
+    disk = sim_disk()
+    ledger = fresh(disk)
+    if begins:
+        finish(ledger.restart_at(begins, FILE))
+    ledger.append_as_follower(chain([b"a", b"b"], index=begins, pos=FILE if begins else 0))
+    ledger.commit(begins + 1)
+    ledger.close(ordered=True)
+    assert not opened(disk).opened.kept_bytes
+    opened(disk).close(ordered=True)
+    assert caplog.messages == []
+    beyond = LedgerCheckpoint(committed_index=99, end_index=99)
+    write_checkpoint(disk, LAYOUT.checkpoint, beyond, synced=True)
+    again = opened(disk)
+    assert (again.end_index, again.committed_index) == (begins + 1, begins + 1)
+    assert caplog.messages == [
+        f"{LAYOUT.checkpoint}: says that entries up to 99 are committed, but the log is whole and"
+        f" ends with entry {begins + 1}: corrected to that"
+    ]
+    assert read_checkpoint(disk, LAYOUT.checkpoint).committed_index == begins + 1
+    again.close(ordered=True)
+    opened(disk)
+    assert len(caplog.messages) == 1
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -70,7 +99,9 @@ def test_what_was_committed_and_synced_is_damage_though_the_mark_is_older(
     disk.kill()
     before = disk.open(f"{LAYOUT.commit_log}/{0:020d}", "r").pread(0, FILE)
     for _ in range(2):
-        with pytest.raises(CorruptLog, match=r"byte 948 .*up to 2 were committed and synced once"):
+        with pytest.raises(
+            CorruptLog, match=rf"byte 948 .*{LAYOUT.checkpoint}, entries up to 2 were comm"
+        ):
             opened(disk)
     assert disk.open(f"{LAYOUT.commit_log}/{0:020d}", "r").pread(0, FILE) == before
     disk.unlink(LAYOUT.synced)  # as the text on an unreadable one says
