@@ -23,10 +23,23 @@ import trio
 REQUESTS_MAX: Final = 64
 """Files that one call of the kernel takes."""
 
+IDLE_MAX: Final = 32
+"""Contexts of closed workers that are kept for new ones: of the stores of a node that starts again.
+"""
+
 _FDSYNC: Final = 3  # IOCB_CMD_FDSYNC of linux/aio_abi.h
 _ANSWER_BY_EVENTFD: Final = 1  # IOCB_FLAG_RESFD
 _CALLS: Final = {"x86_64": (206, 207, 209, 208), "aarch64": (0, 1, 2, 4)}
 """Numbers of io_setup, io_destroy, io_submit, io_getevents; the C library has no names for them."""
+
+
+_idle: list[ctypes.c_ulong] = []
+"""To give a context back to the kernel takes it some 40 ms, as long as it is asked whether anybody
+else still looks at it, and holds up the loop: a node that stopped, or changed its role, did that
+for each of its stores' syncers. The kernel takes all back at once when the process ends. They are
+the process's, as a module's variables are, and not its children's.
+"""
+os.register_at_fork(after_in_child=_idle.clear)
 
 
 class SyncWorker(Protocol):
@@ -81,23 +94,27 @@ class KernelSync:
             raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
         setup, self._destroy, self._submit, self._get = calls
         self._syscall = ctypes.CDLL(None, use_errno=True).syscall
-        self._context = ctypes.c_ulong(0)
-        self._call(setup, REQUESTS_MAX, ctypes.byref(self._context))
+        self._context, is_new = _context()
+        if is_new:
+            self._call(setup, REQUESTS_MAX, ctypes.byref(self._context))
         self._done = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._requests = (_Request * REQUESTS_MAX)()
         self._pointers = (ctypes.c_void_p * REQUESTS_MAX)()
         self._answers = (_Answer * REQUESTS_MAX)()
+        self._asked = 0  # of which no answer was taken
         self._unsure = False
         for number, request in enumerate(self._requests):
             request.opcode = _FDSYNC
             request.flags = _ANSWER_BY_EVENTFD
             request.answer_to = self._done
             self._pointers[number] = ctypes.addressof(request)
-        try:
-            self._probe()
-        except OSError:
-            self.close()
-            raise
+        if is_new:
+            try:
+                self._probe()
+            except OSError:
+                self._unsure = True
+                self.close()
+                raise
 
     async def sync(self, files: Sequence[int]) -> None:
         if self._unsure:
@@ -111,17 +128,21 @@ class KernelSync:
                 os.eventfd_read(self._done)
                 # At least 0, for that never waits: an answer may be taken before its signal comes,
                 # and what it signals then is found by the next sync.
-                found = self._call(self._get, self._context, 0, left, self._answers, None)
+                found = self._take(0, left)
                 left -= found
                 failed = min([failed, *(self._answers[each].result for each in range(found))])
         if failed:
             raise OSError(-failed, os.strerror(-failed))
 
     def close(self) -> None:
-        if self._done >= 0:
+        if self._done < 0:
+            return
+        if self._asked or self._unsure or len(_idle) >= IDLE_MAX:
             self._call(self._destroy, self._context)  # waits for what runs
-            os.close(self._done)
-            self._done = -1
+        else:
+            _idle.append(self._context)
+        os.close(self._done)
+        self._done = -1
 
     def _begin(self, files: Sequence[int]) -> int:
         for request, file in zip(self._requests, files, strict=False):
@@ -130,11 +151,19 @@ class KernelSync:
         while begun < len(files):  # ends: a call that takes nothing is an error
             pointers = ctypes.byref(self._pointers, begun * ctypes.sizeof(ctypes.c_void_p))
             try:
-                begun += self._call(self._submit, self._context, len(files) - begun, pointers)
+                more = self._call(self._submit, self._context, len(files) - begun, pointers)
             except OSError:
                 self._unsure = begun > 0  # the next sync would take their answers for its own
                 raise
+            begun += more
+            self._asked += more
         return begun
+
+    def _take(self, least: int, most: int) -> int:
+        """Answers into `_answers`; how many."""
+        found = self._call(self._get, self._context, least, most, self._answers, None)
+        self._asked -= found
+        return found
 
     def _call(self, number: int, *words: object) -> int:
         result: int = self._syscall(number, *words)
@@ -148,12 +177,20 @@ class KernelSync:
         file = os.memfd_create("probe", os.MFD_CLOEXEC)
         try:
             self._begin([file])
-            self._call(self._get, self._context, 1, 1, self._answers, None)
+            self._take(1, 1)
             os.eventfd_read(self._done)
         finally:
             os.close(file)
         if self._answers[0].result:
             raise OSError(-self._answers[0].result, "this kernel does not sync by itself")
+
+
+def _context() -> tuple[ctypes.c_ulong, bool]:
+    """One that a worker has left, or a new one that is still to be set up."""
+    try:
+        return _idle.pop(), False
+    except IndexError:
+        return ctypes.c_ulong(0), True
 
 
 @attrs.define(eq=False)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,29 @@ from actors.env.sync_workers import REQUESTS_MAX, KernelSync, SyncWorker, Thread
 
 pytestmark = pytest.mark.real_io
 
-GET_EVENTS = sync_workers._CALLS[os.uname().machine][3]
+SETUP, DESTROY, _, GET_EVENTS = sync_workers._CALLS[os.uname().machine]
+
+
+@pytest.fixture(autouse=True)
+def idle(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """No contexts of earlier tests' workers."""
+    found: list[Any] = []
+    monkeypatch.setattr(sync_workers, "_idle", found)
+    return found
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of the kernel's calls that set a context up, or give it back."""
+    call, made = KernelSync._call, list[int]()
+
+    def seen(self: KernelSync, number: int, *words: object) -> int:
+        if number in (SETUP, DESTROY):
+            made.append(number)
+        return call(self, number, *words)
+
+    monkeypatch.setattr(KernelSync, "_call", seen)
+    return made
 
 
 def opened(folder: Path, count: int) -> list[int]:
@@ -213,3 +237,65 @@ async def test_a_32_bit_program_has_other_numbers(monkeypatch: pytest.MonkeyPatc
     worker = sync_worker()
     assert isinstance(worker, ThreadSync)
     worker.close()
+
+
+async def test_a_closed_worker_leaves_its_context_to_the_next(
+    tmp_path: Path, idle: list[Any], calls: list[int]
+) -> None:
+    files = opened(tmp_path, 3)
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        one, other = KernelSync(), KernelSync()
+        await one.sync(files)
+        await other.sync(files[1:])
+        await one.sync(files[:1])
+        one.close()
+        other.close()
+        one.close()
+        assert len(os.listdir("/proc/self/fd")) == before
+    assert calls == [SETUP, SETUP]
+    assert len(idle) == 2
+    for file in files:
+        os.close(file)
+
+
+def test_a_context_with_answers_to_come_is_nobody_else_s(
+    tmp_path: Path, idle: list[Any], calls: list[int]
+) -> None:
+    files = opened(tmp_path, 1)
+    worker = KernelSync()
+    worker._begin(files)
+    worker.close()  # waits for it
+    assert (calls, idle) == ([SETUP, DESTROY], [])
+    os.close(files[0])
+
+
+def test_contexts_that_are_kept_are_bounded(
+    idle: list[Any], calls: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sync_workers, "IDLE_MAX", 2)
+    workers = [KernelSync() for _ in range(4)]
+    for worker in workers:
+        worker.close()
+    assert calls == [SETUP] * 4 + [DESTROY] * 2
+    assert len(idle) == 2
+
+
+FORK = """
+import os, sys
+from actors.env import sync_workers
+sync_workers.KernelSync().close()
+assert len(sync_workers._idle) == 1
+child = os.fork()
+if not child:
+    assert not sync_workers._idle
+    sync_workers.KernelSync().close()
+    os._exit(7)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_child_has_none_of_its_parent() -> None:
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", FORK], cwd=root, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (7, "")
