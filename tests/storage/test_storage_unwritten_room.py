@@ -1,0 +1,41 @@
+"""Looking for what lies behind a log's end, in files that have mostly been given room only."""
+
+import pathlib
+
+import pytest
+from storage_kit import finish
+
+from actors.env.local_disk import LocalDisk, LocalFile
+from actors.storage import truncation
+from actors.storage.commit_log import CommitLog
+from actors.storage.layout import StoreLayout
+
+pytestmark = pytest.mark.real_io
+
+
+def test_room_that_was_never_written_is_not_read(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chunk = truncation.CHUNK_BYTES
+    disk, layout = LocalDisk(), StoreLayout(str(tmp_path))
+    log = CommitLog.load(disk, layout.commit_log, 16 * chunk)
+    log.append(b"x" * 5000)
+    read = list[tuple[int, int]]()
+
+    def pread(self: LocalFile, offset: int, size: int) -> bytes:
+        read.append((offset, size))
+        return real(self, offset, size)
+
+    real = LocalFile.pread
+    monkeypatch.setattr(LocalFile, "pread", pread)
+    assert not finish(truncation.has_bytes_behind(disk, log, 5000))
+    assert sum(size for _, size in read) <= 65536, "more than the rest of what was written"
+    left_over = disk.open(log.path_of(0), "w")
+    left_over.pwrite(b"z", 9 * chunk)
+    left_over.pwrite(bytes(chunk), 11 * chunk)
+    left_over.sync()
+    left_over.close()
+    assert finish(truncation.has_bytes_behind(disk, log, 5000))
+    log.set_end(16 * chunk)
+    assert finish(truncation.keep_aside(disk, layout, log, 5000)) == 9 * chunk + 1 - 5000
+    log.close(remove_spare=True)
