@@ -157,6 +157,14 @@ def batches_after(out: Place, batch: int) -> list[int]:
     return sorted(number for number in found if number > batch)
 
 
+def finished_after(out: Place, batch: int) -> list[int]:
+    """Those of `batches_after` that are whole. One at which a run was killed is written anew by the
+    next, and has its note then.
+    """
+    noted = (out / LAYER / lives.NOTES).children()
+    return [number for number in batches_after(out, batch) if _note_name(number) in noted]
+
+
 def days_note(out: Place) -> Place:
     """The note of `compaction`: `through`, the last batch in `folders` of `bronze/days`."""
     return out / LAYER / "days.json"
@@ -210,7 +218,11 @@ def _tell_new(out: Place, run: int, told: set[int], tell: Callable[[BatchRead], 
 
 
 def _note(out: Place, batch: int) -> Place:
-    return out / LAYER / lives.NOTES / f"{batch:06d}.json"
+    return out / LAYER / lives.NOTES / _note_name(batch)
+
+
+def _note_name(batch: int) -> str:
+    return f"{batch:06d}.json"
 
 
 def _next_run(out: Place) -> int:

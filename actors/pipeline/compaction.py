@@ -14,6 +14,7 @@ from actors.pipeline.bronze import (
     batches_after,
     compacted_through,
     days_note,
+    finished_after,
     read_batches,
 )
 from actors.pipeline.places import Place
@@ -27,10 +28,12 @@ def in_order(rows: DataFrame) -> DataFrame:
 def compact(spark: SparkSession, out: Place) -> tuple[int, int]:
     """Compact what came since the last time. Returns: (batches, files they had before).
 
+    A batch at which a run was killed is left to the next compaction.
+
     Nothing new is no compaction: (0, 0). Raises: PipelineError if there is no bronze.
     """
     note, done = days_note(out), compacted_through(out)
-    fresh = batches_after(out, done)
+    fresh = finished_after(out, done)
     if not fresh:
         return 0, 0
     through = max(fresh)

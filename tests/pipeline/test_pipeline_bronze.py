@@ -35,6 +35,12 @@ class Run:
         bronze.ingest(self.spark, self.data, self.out, told.append, bytes_per_batch)
         return told
 
+    def forget_end_of(self, batch: int) -> None:
+        """As if the run had been killed while it was at that batch."""
+        commits = Path(self.out.name) / "bronze/checkpoint/commits"
+        (commits / str(batch)).unlink()
+        (commits / f".{batch}.crc").unlink(missing_ok=True)
+
     def size_bytes(self) -> int:
         return sum(file.stat().st_size for file in Path(self.data.name).rglob("*.gz"))
 
@@ -95,8 +101,7 @@ def test_many_small_files_are_one_batch_and_one_file(run: Run, day: Day) -> None
 def test_a_killed_batch_is_written_anew_and_read_once(run: Run, day: Day) -> None:
     """Killed after some of its files were there and before its end was noted."""
     run.ingest()
-    (Path(run.out.name) / "bronze/checkpoint/commits/0").unlink()
-    (Path(run.out.name) / "bronze/checkpoint/commits/.0.crc").unlink(missing_ok=True)
+    run.forget_end_of(0)
     batch = Path(run.out.name) / "bronze/events/batch=000000"
     left = next(batch.glob("*.parquet"))
     shutil.copy(left, batch / "part-left-by-the-killed-run.parquet")
@@ -126,6 +131,21 @@ def test_compaction_changes_no_row_and_what_comes_later_is_read_beside_it(
     assert (run.out / "bronze/events").children() == [f"batch={batches:06d}"]
     days = (run.out / f"bronze/days/through={batches - 1:06d}").children()
     assert [name for name in days if name.startswith("day=")] == [f"day={day.date}"]
+
+
+def test_compaction_leaves_alone_what_a_killed_run_did_not_finish(run: Run, day: Day) -> None:
+    """The next run writes that batch anew, and readers pass over what is compacted."""
+    last = run.ingest(bytes_per_batch=run.size_bytes() // 2)[-1].batch
+    bronze_folder = Path(run.out.name) / "bronze"
+    run.forget_end_of(last)
+    (bronze_folder / f"notes/{last:06d}.json").unlink()
+    for file in (bronze_folder / f"events/batch={last:06d}").glob("*.parquet"):
+        file.unlink()
+    assert compact(run.spark, run.out)[0] == last
+    assert [each.batch for each in run.ingest()] == [last]
+    assert run.keys() == day.keys
+    assert compact(run.spark, run.out)[0] == 1
+    assert run.keys() == day.keys
 
 
 def test_what_is_damaged_is_counted_and_the_rest_is_read(run: Run, day: Day) -> None:
