@@ -164,13 +164,6 @@ class Cleaner:
         """Seconds to the first round: none if the last look found too little room."""
         return 0.0 if self.rules.is_short(self._used) else min(FIRST_ROUND_S, interval_s)
 
-    def delete_one(self, synced_bytes: int, *, reason: str | None = None) -> str | None:
-        """Delete the oldest file if a rule says so; gives the reason. See `due`."""
-        reason = self.due(synced_bytes, reason=reason)
-        if reason is not None:
-            self.log.delete_first()
-        return reason
-
     def due(self, synced_bytes: int, *, reason: str | None = None) -> str | None:
         """Why the oldest file goes now; None: it stays. The file being written always does, and one
         with a byte that is not synced.

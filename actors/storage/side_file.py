@@ -50,9 +50,14 @@ class SideFile:
     _sequence: int
 
     @classmethod
-    def open(cls, disk: Disk, path: str, count: int) -> tuple[SideFile, tuple[int, ...] | None]:
+    def open(
+        cls, disk: Disk, path: str, count: int, *, older: int | None = None
+    ) -> tuple[SideFile, tuple[int, ...] | None]:
         """Open or create; gives the file and its newest values (None: it is new or was never
         written).
+
+        Args:
+            older: so many values an earlier version has written, which are taken, too.
 
         Raises: SideFileDamaged. Effects: a new file, and its name, are synced.
         """
@@ -62,7 +67,7 @@ class SideFile:
             _create(disk, path, layout, count)
         file = disk.open(path, "w")
         try:
-            newest = _newest(file, layout)
+            newest = _newest(file, count, older)
         except SideFileDamaged:
             file.close()
             raise
@@ -84,8 +89,13 @@ class SideFile:
         self._file.close()
 
 
-def read_side_file(disk: Disk, path: str, count: int) -> tuple[int, ...] | None:
+def read_side_file(
+    disk: Disk, path: str, count: int, *, older: int | None = None
+) -> tuple[int, ...] | None:
     """The newest values, changing nothing; None: there is no file, or it was never written.
+
+    Args:
+        older: as of `SideFile.open`.
 
     Raises: SideFileDamaged. While the owner writes, one of its two slots is always whole.
     """
@@ -93,7 +103,7 @@ def read_side_file(disk: Disk, path: str, count: int) -> tuple[int, ...] | None:
         return None
     file = disk.open(path, "r")
     try:
-        newest = _newest(file, struct.Struct(f">Q{count}q"))
+        newest = _newest(file, count, older)
     finally:
         file.close()
     return None if newest[0] == NEVER_WRITTEN else newest[1:]
@@ -123,10 +133,15 @@ def _encode(layout: struct.Struct, sequence: int, values: tuple[int, ...]) -> by
     return struct.pack(">II", MAGIC, zlib.crc32(body)) + body
 
 
-def _newest(file: File, layout: struct.Struct) -> tuple[int, ...]:
+def _newest(file: File, count: int, older: int | None) -> tuple[int, ...]:
     """(sequence, *values) of the newest whole slot. Raises: SideFileDamaged."""
     raw = file.pread(0, SLOT_BYTES * SLOT_COUNT)
-    slots = [_decode(layout, raw[i * SLOT_BYTES : (i + 1) * SLOT_BYTES]) for i in range(2)]
+    layouts = [struct.Struct(f">Q{one}q") for one in (count, older) if one is not None]
+    slots = [
+        _decode(layout, raw[i * SLOT_BYTES : (i + 1) * SLOT_BYTES])
+        for i in range(SLOT_COUNT)
+        for layout in layouts
+    ]
     whole = [slot for slot in slots if slot is not None]
     if not whole:
         raise SideFileDamaged(file.path)

@@ -97,3 +97,21 @@ def test_a_side_file_whose_sequence_has_no_next_is_damaged(tmp_path: pathlib.Pat
     pathlib.Path(path).write_bytes(slot.ljust(1024, b"\0"))
     with pytest.raises(SideFileDamaged):
         SideFile.open(disk, path, 2)
+
+
+def test_a_side_file_of_an_earlier_version_goes_on(tmp_path: pathlib.Path) -> None:
+    """Its slots are overwritten in turn; until then the newest counts, of whichever version."""
+    disk, path = LocalDisk(), f"{tmp_path}/mark"
+    old, _ = SideFile.open(disk, path, 2)
+    old.write((1, 2))
+    old.write((3, 4))
+    old.close()
+    with pytest.raises(SideFileDamaged):
+        SideFile.open(disk, path, 3)
+    side, values = SideFile.open(disk, path, 3, older=2)
+    assert values == read_side_file(disk, path, 3, older=2) == (3, 4)
+    for number in range(3):
+        side.write((5, 6, number))
+        assert read_side_file(disk, path, 3, older=2) == (5, 6, number)
+    side.close()
+    assert SideFile.open(disk, path, 3)[1] == (5, 6, 2)

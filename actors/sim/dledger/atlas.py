@@ -20,7 +20,7 @@ from actors.storage.commit_log import segment_bases, segment_path
 from actors.storage.dledger.sums import SUM_BYTES, all_known, sums_file_bytes
 
 MEMBERS_MIN = 3
-MARK_VALUES = 3
+MARK_VALUES = 4
 TRIES_MAX = 8
 
 

@@ -103,8 +103,7 @@ class FileLedger:
         self._vote = opened.vote
         self._synced, self._synced_bytes = found.end_index, opened.log.written_bytes
         self._sync: SyncWork | None = None
-        self._risky = False
-        self._mark_dirty = False
+        self._risky = self._mark_dirty = False
         self._guard = DiskGuard(layout.root)
         self._changing, self._reading = self._guard.changing, self._guard.reading
 
@@ -268,8 +267,10 @@ class FileLedger:
         pos = self._reading(lambda: self._reader.record(keep).pos)
         with self._changing("deleting the oldest file"):
             why = "snapshot" if snapshot else None
-            reason = self._cleaner.delete_one(min(pos, self._synced_bytes), reason=why)
+            reason = self._cleaner.due(min(pos, self._synced_bytes), reason=why)
             if reason is not None:
+                self._mark.begin_at(self._log.bases()[1])
+                self._log.delete_first()
                 head = need_first_of_log(self._disk, self._log)
                 self._begin = head.index
                 self._index.drop_below(head.index)
@@ -331,7 +332,8 @@ class FileLedger:
         assert work is self._sync
         self._sync = None
         was = self._mark.values or MarkValues()
-        now = MarkValues(work.end_bytes, work.end_bytes if work.whole else was.whole_bytes)
+        whole = work.end_bytes if work.whole else was.whole_bytes
+        now = MarkValues(work.end_bytes, whole, begin_bytes=self._log.min_bytes)
         with self._changing("writing the mark"):
             if now != was:
                 self._mark.write(now)
@@ -357,7 +359,7 @@ class FileLedger:
                     self._write_checkpoint(synced=True)
                 with self._changing("the stop"):
                     end = self._held_bytes
-                    self._mark.write(MarkValues(end, end, is_clean=True))
+                    self._mark.write(MarkValues(end, end, True, self._log.min_bytes))
                     self._mark.sync()
         finally:
             self._reader.forget()
@@ -375,8 +377,7 @@ class FileLedger:
     def verify(self, index: int, end_index: int, bytes_max: int) -> None:
         if max(self._begin, 0) <= index <= self._end:
             self._reader.forget()  # what is open may be gone
-            last = min(end_index, self._end)
-            self._reading(lambda: self._reader.read(index, last, bytes_max))
+            self._reading(lambda: self._reader.read(index, min(end_index, self._end), bytes_max))
 
     def term_at(self, index: int) -> int:
         check_there(index, self._begin, self._end)

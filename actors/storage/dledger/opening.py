@@ -190,7 +190,8 @@ class _Opening:
         for files in (self._index, self._sums):
             yield from sync_found(disk, files.log, files.log.min_bytes)
         committed = self._committed(begin, found.end_index)  # before a mark that vouches for it
-        self._mark.write(MarkValues(log.written_bytes, log.written_bytes))
+        end = log.written_bytes
+        self._mark.write(MarkValues(end, end, begin_bytes=log.min_bytes))
         self._mark.sync()
         return OpenedLedger(
             log=log,

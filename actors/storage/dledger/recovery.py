@@ -7,6 +7,7 @@ Differs:
 - The synced mark, if there is one: the scan begins in the file that holds it, and damage below it
   refuses the start and says where. Without one upstream's rule holds: the third file from the end,
   and back to one that begins with an entry.
+- What the mark says the log began with is there.
 - What the checkpoint says was committed, and had been synced here, is not cut either.
 - An entry that its checksum (`sums`) contradicts ends the log; so does one above the mark of which
   no checksum is known and a piece may never have come. Upstream keeps both.
@@ -27,7 +28,7 @@ from actors.env.protocols import Disk
 from actors.errors import CorruptLog
 from actors.storage.commit_log import CommitLog, segment_path
 from actors.storage.dledger.batches import may_be_torn
-from actors.storage.dledger.mark import MarkValues
+from actors.storage.dledger.mark import UNKNOWN, MarkValues
 from actors.storage.dledger.per_index import PerIndexFiles
 from actors.storage.dledger.sums import SUM_BYTES, all_known, stored_sums, sums_of
 from actors.storage.dledger.term_files import read_checkpoint
@@ -187,6 +188,8 @@ def find_at_start(
         was_clean=was is not None and was.is_clean,
         on_heads=on_heads,
     )
+    if was is not None and was.end_bytes:
+        _refuse_headless(log, found, was)
     # Behind a clean mark another program wrote; before an empty one the log was begun anew.
     its_own = was is not None and was.end_bytes and not was.is_clean
     if its_own and not cuts_committed:
@@ -224,6 +227,23 @@ def find_end(
             f"below {mark_bytes} was synced once; nothing was changed"
         )
     return found
+
+
+def _refuse_headless(log: CommitLog, found: Found, was: MarkValues) -> None:
+    """Refuse a log whose oldest files are gone, and were not deleted in order.
+
+    Another program that wrote on behind a clean mark may have deleted some.
+
+    Raises: CorruptLog.
+    """
+    first, began = log.min_bytes, was.begin_bytes
+    if began == UNKNOWN or first <= began or (was.is_clean and found.end_bytes != was.end_bytes):
+        return
+    raise CorruptLog(
+        f"{log.path_of(began)}: the file is missing, with which the log began;"
+        f" {log.path_of(first)} is the first now; nothing was changed. If another program has let"
+        " go of it, remove `synced` beside its folder"
+    )
 
 
 def refuse_lost(log: CommitLog, found: Found, checkpoint: str, committed_index: int) -> None:

@@ -10,6 +10,7 @@ import attrs
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog
 from actors.storage.commit_log import CommitLog, segment_bases
+from actors.storage.dledger import mark as marks
 from actors.storage.dledger import recovery
 from actors.storage.dledger.mark import MarkValues
 from actors.storage.dledger.per_index import PerIndexFiles
@@ -18,12 +19,11 @@ from actors.storage.dledger.settings import LedgerSettings
 from actors.storage.dledger.sums import SUM_BYTES, stored_sums, sums_file_bytes
 from actors.storage.dledger.term_files import OTHERS_HAVE_ALL
 from actors.storage.log_reader import OffsetGone
-from actors.storage.side_file import SideFileDamaged, read_side_file
+from actors.storage.side_file import SideFileDamaged
 from actors.storage.tools.steps import Step, Work, labelled
 from actors.storage.tools.target import GroupLedger, log_bases, odd_in
 from wire.dledger_entry import DATA_FILE_BYTES, INDEX_BYTES, INDEX_FILE_BYTES
 
-MARK_VALUES = 3
 NOTHING = -1
 REFUSED = (
     f"{OTHERS_HAVE_ALL}, remove all but currterm, its vote, from this folder and start; sooner,"
@@ -85,10 +85,9 @@ def _usable(disk: Disk, folder: str, file_bytes: int) -> tuple[list[int], list[s
 def read_mark(disk: Disk, path: str) -> MarkValues | None:
     """What the mark says; None: there is none. Raises: CorruptLog: it cannot be read."""
     try:
-        values = read_side_file(disk, path, MARK_VALUES)
+        return marks.read_mark(disk, path)
     except SideFileDamaged:
         raise CorruptLog(f"{path}: the synced mark cannot be read: a start is refused") from None
-    return None if values is None else MarkValues(values[0], values[1], values[2] == 1)
 
 
 def known_records(files: PerIndexFiles, index: int, count: int) -> bytes:
