@@ -302,8 +302,10 @@ class EntryHandler(Actor[_Inbox]):
         else:
             self._refused = True
             self._changes.clear()
-            if isinstance(outcome, LogFull) and not self._was_full:
-                await self._tell_takes(takes=False)
+            if isinstance(outcome, LogFull):
+                self._refusal = str(outcome)  # the store has told the log of it
+                if not self._was_full:
+                    await self._tell_takes(takes=False)
             if isinstance(outcome, EntryRefused):
                 self._say_refused(answered.first, outcome)
         if self._refused and not self._unanswered and self._was_full:

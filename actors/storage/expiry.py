@@ -149,7 +149,8 @@ class Cleaner:
 
     def full_text(self) -> str:
         """Why appends are refused, for a person."""
-        return f"{NO_ROOM}the disk of {self.root} is more than {self.rules.used_full:.0%} full"
+        most = f"more than {self.rules.used_full:.0%} full"
+        return f"{NO_ROOM}the disk of {self.root} is {most} ({self._used:.0%})"
 
     def _tell(self, reason: str) -> None:
         if self.emit is None or bool(reason) == bool(self._lacks):

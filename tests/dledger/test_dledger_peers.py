@@ -254,7 +254,9 @@ async def test_a_member_whose_files_have_another_size(
             done = await group.append(leader, bytes(1500))
         await trio.sleep(20)
         taking = await ask(group, handler, Taking, GetTaking)
-        assert taking.refusal.endswith("its leader's data_file_bytes may be another")
+        assert taking.refusal.endswith(
+            " in files of 4096 bytes: its leader's data_file_bytes may be another"
+        )
         found = await ask(group, dispatcher, Progress, GetProgress)
         assert found.refusal == TAKES_NO_MORE
         assert found.lag == done.last_index - found.matched > 0
@@ -263,6 +265,23 @@ async def test_a_member_whose_files_have_another_size(
             f"ledger: n2 cannot take what {leader} sends: {taking.refusal}",
             f"ledger: n2, which follows {leader}, {TAKES_NO_MORE}",
         ]
+
+
+async def test_a_member_without_room_says_how_much_there_is(autojump_clock: object) -> None:
+    async with opened() as group:
+        leader = await group.leader()
+        name = next(each for each in group.names if each != leader)
+        await group.append(leader, b"x")
+        handler = group.paths(name).entry_handler
+        group.world.node(name).disk.faults.fill(40.0)
+        for _ in range(50):
+            done = await group.append(leader, bytes(4000))
+        await trio.sleep(5)
+        said = (await ask(group, handler, Taking, GetTaking)).refusal
+        assert said.startswith("no room: [Errno 28] No space left on device"), said
+        assert "; the disk is " in said
+        await group.until_shown(done.last_index)
+        assert await ask(group, handler, Taking, GetTaking) == Taking(refusal="")
 
 
 async def test_a_healthy_group_warns_of_nothing(

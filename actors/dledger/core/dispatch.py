@@ -41,7 +41,7 @@ from wire.dledger_codes import PushType, ResponseCode
 
 REFUSALS_TOLD: Final = 3
 """Of one entry, in a row: before that a peer may have begun a new session in between."""
-TAKES_NO_MORE: Final = "takes no more entries: its files have another size, or it has no room"
+TAKES_NO_MORE: Final = "takes no more: files of another size, or no room; its status says which"
 
 
 @attrs.define(kw_only=True)

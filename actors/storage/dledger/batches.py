@@ -191,7 +191,10 @@ def of_entries(
             raise NotInSequence(f"entry {index} of term {entry.term} behind term {term}")
         if entry.pos != pos or size + BLANK_BYTES > file_end - pos:
             if entry.pos != file_end:
-                raise WrongPlace(f"entry {index} at {entry.pos}, our log goes on at {pos}")
+                raise WrongPlace(
+                    f"entry {index} at {entry.pos}, our log goes on at {pos} in files of"
+                    f" {file_bytes} bytes"
+                )
             pos, file_end = file_end, file_end + file_bytes
             out.roll(pos)
         term = entry.term

@@ -17,7 +17,7 @@ from actors.events import store as events
 from actors.sim.disk import DiskOptions, SimDisk
 from actors.storage.expiry import NO_ROOM
 
-FULL = f"{NO_ROOM}the disk of {ROOT} is more than 90% full"
+FULL = f"{NO_ROOM}the disk of {ROOT} is more than 90% full (95%)"
 LOOK_S = 20.0
 
 
