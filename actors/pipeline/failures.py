@@ -16,6 +16,7 @@ _NAMED: Final = re.compile(
 )
 """As Python and Java end a traceback: the exception's class, and what it says."""
 _CLASS: Final = re.compile(r"^(?:Caused by: |: )?(?:[A-Za-z_][\w$]*\.)+(?=[A-Z])")
+_QUERY: Final = re.compile(r"^\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: ")
 _STATE: Final = re.compile(r"(?: SQLSTATE: \w{5})+$")
 
 
@@ -38,4 +39,4 @@ def line_of_failure(error: BaseException) -> str:
 
 
 def _short(line: str) -> str:
-    return _STATE.sub("", line)[:LINE_MAX] or "no reason given"
+    return _STATE.sub("", _QUERY.sub("", line))[:LINE_MAX] or "no reason given"

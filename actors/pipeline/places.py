@@ -79,17 +79,27 @@ class Place:
         self.write_bytes(json.dumps(note, sort_keys=True).encode())
 
     def write_bytes(self, content: bytes) -> None:
-        """Replace a file, likewise; on a local disk even if the power fails."""
+        """Replace a file, likewise; on a local disk even if the power fails.
+
+        Raises:
+            OSError: names this place; the old file is as it was.
+        """
         self.make_parent()
         system, path = self.system()
-        with system.open_output_stream(f"{path}.new") as file:
-            file.write(content)
         is_local = isinstance(system, pyarrow.fs.LocalFileSystem)
-        if is_local:
-            _sync(f"{path}.new")
-        system.move(f"{path}.new", path)
-        if is_local:
-            _sync(posixpath.dirname(path))
+        try:
+            with system.open_output_stream(f"{path}.new") as file:
+                file.write(content)
+            if is_local:
+                _sync(f"{path}.new")
+            system.move(f"{path}.new", path)
+            if is_local:
+                _sync(posixpath.dirname(path))
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                system.delete_file(f"{path}.new")
+            why = os.strerror(error.errno) if error.errno else str(error)
+            raise OSError(error.errno or 0, why, str(self)) from error
 
     def make_parent(self) -> None:
         """The folder that it is in. Raises: PipelineError if it cannot be."""

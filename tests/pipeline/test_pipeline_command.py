@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
-from actors.pipeline import command_line, layers, steps
+from actors.pipeline import command_line, layers, places, steps
 from actors.pipeline.__main__ import main
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.places import Place, held
@@ -172,6 +172,21 @@ def test_what_the_disk_refuses_is_one_line(
     assert main(asked) == 1
     print("nobody reads this")
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_file_that_cannot_be_written_is_named_and_stays_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the page of a report on a full disk; pyarrow's words do not say which file it was."""
+    page = Place(str(tmp_path / "report.html"))
+    page.write_bytes(b"old")
+    monkeypatch.setattr(places, "_sync", partial(failing, OSError(errno.ENOSPC, "some words")))
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        page.write_bytes(b"new")
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(page))
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [
+        ("report.html", b"old")
+    ]
 
 
 @pytest.mark.parametrize("error", [PipelineError, PySparkException, OSError])

@@ -55,6 +55,11 @@ class Gone(Exception):
         (IN_JAVA, 'IOException: Cannot run program "/a/python": error=13, Permission denied'),
         (TWO_CAUSES, "FileNotFoundException: /o/part-0 (No space left on device)"),
         ("[NO_PATH] No such path: /x. SQLSTATE: 42K03\nmore", "[NO_PATH] No such path: /x."),
+        (
+            "[STREAM_FAILED] Query [id = 81-b6, runId = 7a-3e] terminated with exception: "
+            "[CANNOT_COMMIT] Error writing files. SQLSTATE: 58030 SQLSTATE: XXKST\n=== Streaming",
+            "[CANNOT_COMMIT] Error writing files.",
+        ),
         ("OutOfMemoryError: " + "x" * 999, "OutOfMemoryError: " + "x" * (LINE_MAX - 18)),
         ("", "no reason given"),
         ("\n \n", "no reason given"),
