@@ -7,8 +7,8 @@ purpose; then one pass of the pipeline judges all of them. It prints a row for e
 if they disagree: an audit of severity error objects to a run that no checker objects to, or the
 audit that belongs to a checker's objection says nothing.
 
-What is lawful in a simulation and looks the same as harm: appends that a forced promotion gave up
-(events say that it was forced; they are not in the clients' record).
+What is lawful in a simulation and looks the same as harm: appends that a forced promotion gave up.
+They are in the clients' record, as in a feed's; the events say that it was forced.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class Played:
     Attributes:
         tag: in front of its nodes' and groups' names.
         acknowledged: records that its clients were told of, and were not given up by force.
-        given_up: that were.
+        given_up: that were; they are in the clients' record all the same.
         emptied: nodes whose disk or log an operator replaced by nothing.
         event_count: of all its nodes.
     """
@@ -198,7 +198,7 @@ class Export:
         self.event_count += len(events)
 
     def _receipts(self, history: History, config: ClusterConfig) -> None:
-        """What clients were told, but for what a forced promotion gave up."""
+        """What clients were told, as a feed notes it: what a forced promotion gave up as well."""
         done = validations.operations(history.observations)
         kept = {each.operation for each in validations.without_given_up(done, history.observations)}
         asked = {s.operation: s for s in history.observations if isinstance(s, AppendAsked)}
@@ -208,11 +208,10 @@ class Export:
                 continue
             append = asked[seen.operation]
             count = len(append.bodies)
-            if seen.operation in kept or not config.classic_groups:
-                group = append.group or next(iter(config.groups))
-                self.fed.setdefault(group, []).append((line, seen.receipt, digest(append.bodies)))
-                line += count
-            else:
+            group = append.group or next(iter(config.groups))
+            self.fed.setdefault(group, []).append((line, seen.receipt, digest(append.bodies)))
+            line += count
+            if config.classic_groups and seen.operation not in kept:
                 self.given_up += count
 
     def write_records(self) -> None:
@@ -254,7 +253,7 @@ def play(plan: Plan, tag: str, data: Path, mutation: Mutation | None = None) -> 
     return Played(
         tag=tag,
         outcome=outcome,
-        acknowledged=acknowledged,
+        acknowledged=acknowledged - export.given_up,
         given_up=export.given_up,
         emptied=frozenset(export.emptied),
         event_count=export.event_count,

@@ -9,8 +9,9 @@ behind its end |
 | a group is "written", and a node of it ended without an order | power was lost, perhaps |
 | a group has, or once had, upstream's looser rules | one node, or none, may have it |
 
-What a forced promotion gave up is told from what was fed later by the order of the record, in which
-places rise but for it, and by how far the masters have answered since.
+What a forced promotion gave up is told from what was fed later by the order of the record, and by
+what the masters answered before it and since. A promotion counts as forced where the log of its
+first opening is not here: force is told there alone. Then nobody knows where its reign began.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from pyspark.sql import functions as fn
 
 from actors.pipeline.audits.data_record import Receipt
 from actors.pipeline.audits.data_stores import GroupStores
-from actors.pipeline.audits.reigns import answered
+from actors.pipeline.audits.reigns import answered, in_eras, unopened
 from actors.pipeline.silver import view
 
-_KINDS: Final = ("GroupConfigured", "GroupOpened", "RecoveryFinished")
+_KINDS: Final = ("GroupConfigured", "GroupOpened", "PromotionRecorded", "RecoveryFinished")
 _COLUMNS: Final = (
     *("kind", "group", "node", "boot", "seq"),
     *("durability", "upstream", "forced", "was_clean", "end_bytes"),
@@ -38,15 +39,23 @@ Moment: TypeAlias = tuple[int, int]
 
 @attrs.frozen(kw_only=True)
 class Forced:
-    """A forced promotion of a group.
+    """A promotion of a group that was forced, or may have been.
 
     Attributes:
-        start: where its reign begins, in bytes.
-        acknowledged: the end of what was answered in it and in later ones, as far as is told.
+        start: where its reign begins, in bytes; 0: nobody knows.
+        before: the end of what reigns before it answered, as far as is told.
+        first, end: what was answered in it and in later ones, from where to where, likewise.
     """
 
     start: int
-    acknowledged: int
+    before: int
+    first: int
+    end: int
+
+    def is_later(self, receipt: Receipt) -> bool:
+        """Whether no reign before it can have given the receipt, and it or a later one has."""
+        from_on = max(self.start, self.before, self.first)
+        return from_on <= receipt.first and receipt.last < self.end
 
 
 @attrs.frozen(kw_only=True)
@@ -71,7 +80,8 @@ def excuses_in(events: DataFrame, groups: Iterable[GroupStores]) -> dict[str, Ex
     rows = [row.asDict() for row in told]
     emptied = began_empty(rows)
     again = _committed_since(events, emptied) if emptied else {}
-    forced = _forced(events) if any(row["forced"] for row in rows) else {}
+    promoted = any(row["kind"] == "PromotionRecorded" for row in rows)
+    forced = _forced(events) if promoted or any(row["forced"] for row in rows) else {}
     return {
         group.name: Excuses(
             behind=_behind(group, emptied, again),
@@ -112,21 +122,37 @@ def may_lose(group: GroupStores, rows: Iterable[Mapping[str, Any]]) -> bool:
 def given_up(receipts: Sequence[Receipt], forced: Iterable[Forced]) -> set[int]:
     """The numbers of the receipts that a forced promotion may have given up.
 
+    Those are what lies behind its beginning and is in the record before the first receipt that is
+    later for sure; and what a later receipt has the place of, or lies below.
+
     Args:
         receipts: in the order of the record.
     """
+    passed = _passed(receipts)
     found: set[int] = set()
-    every = tuple(forced)
+    for each in forced:
+        later = (
+            number
+            for number, receipt in enumerate(receipts)
+            if each.is_later(receipt) and number not in passed
+        )
+        first_later = next(later, len(receipts))
+        found |= {
+            number
+            for number, receipt in enumerate(receipts)
+            if receipt.last >= each.start and (number < first_later or number in passed)
+        }
+    return found
+
+
+def _passed(receipts: Sequence[Receipt]) -> set[int]:
+    """The numbers of those behind which the record goes back to their place, or below."""
+    found: set[int] = set()
     lowest_later: float = float("inf")
     for number in range(len(receipts) - 1, -1, -1):
-        receipt = receipts[number]
-        is_before = lowest_later <= receipt.last
-        if any(
-            receipt.last >= each.start and (is_before or receipt.last >= each.acknowledged)
-            for each in every
-        ):
+        if lowest_later <= receipts[number].last:
             found.add(number)
-        lowest_later = min(lowest_later, receipt.first)
+        lowest_later = min(lowest_later, receipts[number].first)
     return found
 
 
@@ -159,14 +185,21 @@ def _committed_since(
 
 def _forced(events: DataFrame) -> dict[str, list[Forced]]:
     """By group. Reigns are in order by their promotions' numbers."""
+    reigns = in_eras(events, answered(events))
+    begun = {(row["group"], row["number"]): 0 for row in unopened(events, reigns).collect()}
+    told = [row.asDict() for row in reigns.collect()]
+    for one in told:
+        if one["begins"]:
+            begun[one["group"], one["number"]] = one["start"] if one["forced"] else 0
     found: dict[str, list[Forced]] = {}
-    reigns = [row.asDict() for row in answered(events).collect()]
-    for one in (each for each in reigns if each["forced"]):
-        ends = [
-            each["acknowledged"]
-            for each in reigns
-            if each["group"] == one["group"] and each["number"] >= one["number"]
-        ]
-        forced = Forced(start=one["start"], acknowledged=max(ends))
-        found.setdefault(one["group"], []).append(forced)
+    for (group, number), start in sorted(begun.items()):
+        own = [each for each in told if each["group"] == group and each["acknowledged"]]
+        since = [each for each in own if each["number"] >= number]
+        forced = Forced(
+            start=start,
+            before=max((each["acknowledged"] for each in own if each not in since), default=0),
+            first=min((each["answers_from"] for each in since), default=0),
+            end=max((each["acknowledged"] for each in since), default=0),
+        )
+        found.setdefault(group, []).append(forced)
     return found

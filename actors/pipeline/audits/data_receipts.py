@@ -214,7 +214,7 @@ class AcknowledgedReadable:
         excuses = excuses_in(evidence.events, groups.values())
         mine = [each for each in records if self._is_for(each, excuses)]
         if not mine:
-            return _nothing("no such group")
+            return _nothing("no such group has a feed record")
         fed = [groups[each.group] for each in mine if each.group in groups]
         known = committed(evidence.events) if any(group.is_ledger for group in fed) else {}
         unkept = in_memory(evidence.data)
@@ -304,7 +304,8 @@ def _judge_group(
 def _given_up(gone: DataFrame, group: GroupStores) -> list[str]:
     """For people."""
     count = gone.where("excused = 1").count()
-    return [f"{group.name}: a forced promotion gave up {count} receipts"] if count else []
+    what = f"{group.name}: a promotion that was forced, or may have been, gave up {count} receipts"
+    return [what] if count else []
 
 
 def _late(
@@ -352,8 +353,8 @@ ACKNOWLEDGED_READABLE: Final = AcknowledgedReadable(
 )
 WRITTEN_READABLE: Final = AcknowledgedReadable(
     name="written_readable",
-    claim='So it is for groups with durability = "written" of which a node ended without an order, '
-    "from which a loss of power may take something, and for groups with upstream's looser rules.",
+    claim="All that the feed was told is there also of groups that promise less: with upstream's "
+    'looser rules, or durability = "written" and a node that ended as by a loss of power.',
     severity="warning",
     is_weak=True,
 )

@@ -62,12 +62,15 @@ def in_eras(events: DataFrame, opened: DataFrame) -> DataFrame:
 def last_era(events: DataFrame) -> DataFrame:
     """group, after: the number from which on nothing was forced, as far as can be told."""
     opened = in_eras(events, openings(events))
-    heard = view(events, "PromotionRecorded").select("group", "number")
-    unopened = heard.join(
-        opened.select("group", "number").distinct(), ["group", "number"], "left_anti"
-    )
     begun = opened.where("begins").select("group", "number")
-    return begun.unionByName(unopened).groupBy("group").agg(fn.max("number").alias("after"))
+    every = begun.unionByName(unopened(events, opened))
+    return every.groupBy("group").agg(fn.max("number").alias("after"))
+
+
+def unopened(events: DataFrame, opened: DataFrame) -> DataFrame:
+    """group, number: of promotions that somebody recorded, and nobody is seen to have opened."""
+    heard = view(events, "PromotionRecorded").select("group", "number").distinct()
+    return heard.join(opened.select("group", "number").distinct(), ["group", "number"], "left_anti")
 
 
 def with_reign(events: DataFrame, rows: DataFrame) -> DataFrame:
@@ -85,10 +88,14 @@ def with_reign(events: DataFrame, rows: DataFrame) -> DataFrame:
 
 
 def answered(events: DataFrame) -> DataFrame:
-    """The openings, each with `acknowledged`: the end of what was answered in it, or 0."""
+    """The openings, each with `acknowledged`: the end of what was answered in it, or 0; and
+    `answers_from`: where that begins, or null.
+    """
     ends = (
         with_reign(events, view(events, "AppendsAcknowledged"))
         .groupBy(*_PLACE, "opened")
-        .agg(fn.max("next_bytes").alias("acknowledged"))
+        .agg(
+            fn.max("next_bytes").alias("acknowledged"), fn.min("first_bytes").alias("answers_from")
+        )
     )
     return openings(events).join(ends, [*_PLACE, "opened"], "left").fillna(0, ["acknowledged"])
