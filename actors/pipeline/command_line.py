@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from actors.pipeline.alarms.limits import add_options, given_options, limits_of
 from actors.pipeline.errors import PipelineError
-from actors.pipeline.failures import line_of_failure
+from actors.pipeline.failures import line_of_failure, quiet_py4j
 from actors.pipeline.readable import readable
 from actors.pipeline.session import Profile, open_session
 
@@ -128,6 +128,7 @@ def _with_spark(data: Place, out: Place, asked: argparse.Namespace) -> int:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
+    quiet_py4j()
     spark = open_session(Profile(asked.profile))
     try:
         if asked.step == "report":
@@ -135,7 +136,7 @@ def _with_spark(data: Place, out: Place, asked: argparse.Namespace) -> int:
         if asked.step == "watch":
             return _watch(spark, data, out, asked)
         return _tables_only(spark, data, out, asked.step)
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, Py4JError, ConnectionRefusedError, ConnectionResetError) as error:
         _tell_aside(f"pipeline: Spark failed: {line_of_failure(error)}")
         return 1
     finally:

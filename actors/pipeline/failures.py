@@ -7,6 +7,7 @@ that came first stands last, so the last line that names an exception is what pe
 
 from __future__ import annotations
 
+import logging
 import re
 from typing import Final
 
@@ -28,6 +29,8 @@ def line_of_failure(error: BaseException) -> str:
         text = str(error).strip()
     except (Py4JError, OSError):  # a Py4JJavaError asks Java for its text
         return "Java has ended"
+    if isinstance(error, ConnectionError):
+        return f"{error.strerror or error}: has Java ended?"
     named = [_CLASS.sub("", each) for each in _NAMED.findall(text)]
     if not named:
         return _short(text.partition("\n")[0])
@@ -36,6 +39,19 @@ def line_of_failure(error: BaseException) -> str:
     while named and said in named[-1]:  # who wraps it says the same, and where
         line = named.pop()
     return _short(line)
+
+
+def quiet_py4j() -> None:
+    """Let py4j not tell of calls that an interrupt or Java's end cut off.
+
+    It does so with a traceback to the root logger, which has the terminal; who called says it in a
+    line. Effects: a filter on the root logger, of this process.
+    """
+    logging.getLogger().addFilter(_is_not_of_py4j)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return "/py4j/" not in record.pathname
 
 
 def _short(line: str) -> str:

@@ -247,15 +247,26 @@ def test_two_runs_do_not_write_the_same_tables(
     assert capsys.readouterr().err == f"pipeline: {out}: another run is at it\n"
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (Py4JNetworkError("no answer"), "no answer"),
+        (ConnectionRefusedError(errno.ECONNREFUSED, "refused"), "refused: has Java ended?"),
+    ],
+)
 def test_a_java_that_ended_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    error: Exception,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Killed, or out of memory: nothing more can be asked of it, its end included."""
     monkeypatch.setattr(command_line, "open_session", lambda _: DeadSpark())
-    monkeypatch.setattr(steps, "run_bronze", partial(failing, Py4JNetworkError("no answer")))
+    monkeypatch.setattr(steps, "run_bronze", partial(failing, error))
     (tmp_path / "n0/events/v=1").mkdir(parents=True)
     assert main(["bronze", str(tmp_path), "-o", f"{tmp_path}.out"]) == 1
-    assert capsys.readouterr().err == "pipeline: Spark failed: no answer\n"
+    assert capsys.readouterr().err == f"pipeline: Spark failed: {said}\n"
 
 
 class DeadSpark:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import logging
+
 import pytest
 
-from actors.pipeline.failures import LINE_MAX, line_of_failure
+from actors.pipeline.failures import LINE_MAX, line_of_failure, quiet_py4j
 
 IN_A_BATCH = """\
 [STREAM_FAILED] Query [id = adf4, runId = 72c5] terminated with exception: [FOREACH_BATCH_USER] \
@@ -71,3 +74,17 @@ def test_the_first_cause_is_told_in_one_line(text: str, line: str) -> None:
 
 def test_a_java_that_has_ended_is_not_asked() -> None:
     assert line_of_failure(Gone()) == "Java has ended"
+    refused = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+    assert line_of_failure(refused) == "Connection refused: has Java ended?"
+
+
+def test_only_py4j_tells_the_root_logger_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As at Ctrl-C: a traceback for each call that it cut off."""
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "filters", [])
+    quiet_py4j()
+    told = [
+        bool(root.filter(logging.LogRecord("root", logging.ERROR, path, 1, "x", (), None)))
+        for path in ("/v/site-packages/py4j/java_gateway.py", "/v/actors/pipeline/alarms/watch.py")
+    ]
+    assert told == [False, True]
