@@ -74,10 +74,21 @@ class SocketClosed(Exception):
 class FrameSocket:
     """One open WebSocket. `receive` by one task at a time, `send` by any."""
 
-    def __init__(self, connection: trio_websocket.WebSocketConnection, stream: Stream) -> None:
+    def __init__(
+        self,
+        connection: trio_websocket.WebSocketConnection,
+        stream: Stream,
+        watched: _Watched,
+    ) -> None:
         self._connection = connection
         self._stream = stream
+        self._watched = watched
         self._pings_count = 0
+
+    @property
+    def heard_s(self) -> float:
+        """When the last bytes came, of whatever message: Trio's time."""
+        return self._watched.heard_s
 
     async def receive(self) -> bytes | str:
         """The next message. Raises: SocketClosed."""
@@ -188,7 +199,7 @@ async def _session(
             watched.on_end = None
             if before_read is not None:
                 watched.gate = _gate(connection, before_read)
-            yield FrameSocket(connection, stream)
+            yield FrameSocket(connection, stream, watched)
         except Exception as error:  # noqa: BLE001 - raised below, outside the nursery
             failure = error
         finally:
@@ -252,6 +263,7 @@ class _Watched(trio.abc.Stream):
         self._inner = inner
         self.on_end: Callable[[], None] | None = on_end
         self.gate: Callable[[], Awaitable[float]] | None = None
+        self.heard_s = trio.current_time()
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         await self._inner.send_all(data)
@@ -268,6 +280,7 @@ class _Watched(trio.abc.Stream):
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             self._ended()
             raise
+        self.heard_s = trio.current_time()
         if not data:
             self._ended()
         return data

@@ -9,7 +9,8 @@
 
 `connection` is the client of one node, `requests` what it has under way, `following` what the node
 pushes; `targets` finds a node's door from what a person types. `members` finds who leads a group,
-and `group_door` goes on with whom it finds when a node is lost.
+`silence` sees that a node hangs, and `group_door` goes on with whom it finds when a node is lost.
+`race` takes the first of several that opens, `reigns` says who of several leads.
 """
 
 from __future__ import annotations

@@ -74,6 +74,21 @@ class Client:
         """Requests that are under way."""
         return self.requests.unanswered_count
 
+    @property
+    def quiet_since_s(self) -> float:
+        """Since when the node owes something and is silent, Trio's time; inf: it owes nothing."""
+        return self.requests.quiet_since_s
+
+    async def wait_silent(self, silent_s: float) -> None:
+        """Return once the node has owed something for so long without a word."""
+        await self.requests.wait_silent(silent_s)
+
+    def give_up(self, reason: str) -> None:
+        """End the connection: what was sent and may have had an effect has the unknown outcome, the
+        rest is not sent.
+        """
+        self.requests.give_up(reason)
+
     # Appending.
 
     async def submit(

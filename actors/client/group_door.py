@@ -242,7 +242,8 @@ async def connect_group(
 
     Raises (on entry): ConfigError, UnknownName. Nothing is connected before the first request.
 
-    Error handling: an append that was under way when its leader was lost ends with OutcomeUnknown.
+    Error handling: an append that was under way when its leader was lost, or hung while another one
+        took its place (`actors.client.silence`), ends with OutcomeUnknown.
         When nobody is found in time, appends end with NotMaster (`NobodyLeads`), reads with
         RequestRefused.
     """

@@ -8,7 +8,7 @@ side by side, so that none that hangs is waited for alone. Who was lost is asked
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -19,6 +19,7 @@ from actors.api.failures import RequestRefused
 from actors.client.connection import CONNECT_TIMEOUT_S, Client
 from actors.client.race import Race, open_race
 from actors.client.reigns import Claim, claim_of, newest
+from actors.client.silence import ConnectTo, Silence
 from actors.client.targets import connect_node, node_order
 from actors.config import ClusterConfig, DLedgerGroup
 from actors.env.protocols import Disk, Network
@@ -44,8 +45,8 @@ class NobodyLeads(NotMaster):
     """Nobody was found in time. Nothing was written."""
 
 
-ConnectTo: TypeAlias = Callable[[str], AbstractAsyncContextManager[Client]]
-"""Connects to the node of that name."""
+_Found: TypeAlias = tuple[Client, int | None]
+"""Who leads, and since which reign; or whoever answers."""
 
 
 @attrs.define
@@ -102,11 +103,10 @@ class Members:
         claims: dict[str, Claim] = {}
 
         @asynccontextmanager
-        async def enter(node: str) -> AsyncIterator[Client]:
+        async def enter(node: str) -> AsyncIterator[_Found]:
             async with self._connect_to(node) as client:
-                if leads:
-                    await self._until_it_leads(node, client, claims, race)
-                yield client
+                reign = await self._led(node, client, claims, race) if leads else None
+                yield client, reign
 
         nodes = tuple(self._order)
         async with open_race(nodes, enter, passing=AWAY, again_s=RETRY_S) as race:
@@ -123,26 +123,41 @@ class Members:
             if found is None:
                 self._lost_s = None  # the next request waits anew
                 raise _nobody(self.group, race)
+            client, reign = found
             if self._lost_s is not None:
-                self.note(f"{self.group}: goes on with {found.identity.node}")
+                self.note(f"{self.group}: goes on with {client.identity.node}")
             self._found_once = True
-            yield found
+            if not self.fixed:
+                race.run_beside(self._silence(client, reign).watch)
+            yield client
 
-    async def _until_it_leads(
-        self, node: str, client: Client, claims: dict[str, Claim], race: Race[Client]
-    ) -> None:
+    def _silence(self, client: Client, reign: int | None) -> Silence:
+        return Silence(
+            client=client,
+            group=self.group,
+            others=tuple(node for node in self.nodes if node != client.identity.node),
+            connect_to=self._connect_to,
+            away=AWAY,
+            reign=reign,
+        )
+
+    async def _led(
+        self, node: str, client: Client, claims: dict[str, Claim], race: Race[_Found]
+    ) -> int:
         """Ask again and again whom it takes for who leads; return when that is itself, unless it
         has not heard of a newer reign.
 
         Args:
             claims: what each member said last.
+
+        Returns: the reign.
         """
         while True:
             with trio.fail_after(CONNECT_TIMEOUT_S):
                 claims[node] = own = claim_of(await client.status(), self.group)
             known = newest(claims.values()) or own
             if own.leader == node and own.reign >= known.reign:
-                return
+                return own.reign
             whom = (known if own.leader == node else own).leader or "nobody that it knows"
             race.say(node, f"{node} runs, but {whom} leads {self.group}", preferred=known.leader)
             await trio.sleep(RETRY_S)
@@ -183,7 +198,7 @@ class Members:
         self._lost_s = None
 
 
-def _nobody(group: str, race: Race[Client]) -> ConnectionError:
+def _nobody(group: str, race: Race[_Found]) -> ConnectionError:
     """What was found instead: who runs first, then who cannot be reached."""
     words = [race.words[node] for node in race.names]
     runs = [each for each in words if isinstance(each, str)]

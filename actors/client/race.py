@@ -7,7 +7,7 @@ So nobody is waited for alone.
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final, Generic, TypeAlias, TypeVar
 
@@ -47,6 +47,7 @@ class Race(Generic[T]):
     _scopes: dict[str, trio.CancelScope] = attrs.field(factory=dict)
     _news: trio.Event = attrs.field(factory=trio.Event)
     _over: trio.Event = attrs.field(factory=trio.Event)
+    _beside: trio.CancelScope = attrs.field(factory=trio.CancelScope)
 
     async def first(self, until_s: float = -math.inf) -> T | None:
         """Who opens first; it stays open, and all others are left.
@@ -77,9 +78,18 @@ class Race(Generic[T]):
         self.preferred = preferred or self.preferred
         self._wake()
 
+    def run_beside(self, task: Callable[[], Awaitable[None]]) -> None:
+        """Run it until this ends. To be called once."""
+        self._nursery.start_soon(self._run, task)
+
+    async def _run(self, task: Callable[[], Awaitable[None]]) -> None:
+        with self._beside:
+            await task()
+
     def end(self) -> None:
         """Leave whoever has opened, and try nobody any more."""
         self._over.set()
+        self._beside.cancel()
         if self._first is None:
             self._nursery.cancel_scope.cancel()
 

@@ -13,9 +13,10 @@ that were and may have had an effect with `NodeStopped`, an unknown outcome.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import attrs
 import trio
@@ -28,11 +29,17 @@ from actors.errors import Closed, NodeStopped, TooLarge, TriologError
 from wire import api, api_gather
 from wire.errors import LocalProtocolError, RemoteProtocolError
 
-PROBE_INTERVAL_S = 10.0
-"""A node that owes something and was silent for so long is asked whether it lives."""
-PROBE_TIMEOUT_S = 30.0
-"""And is given up after so long a silence: a machine that is gone sends no word of it. The largest
-frame has to come in less, so a line has to carry 160 KB/s."""
+PROBE_INTERVAL_S: Final = 2.0
+"""A node that owes something and was silent for so long is asked whether it lives: as often as a
+DLedger leader says so to its members, by default.
+"""
+SILENT_S: Final = 2 * PROBE_INTERVAL_S
+"""A node that has not even answered that for as long again hangs, or nothing comes from there any
+more; others may know better (`actors.client.silence`). An election takes longer.
+"""
+PROBE_TIMEOUT_S: Final = 38.0
+"""And is given up, whatever others know, after so long a silence: a machine that is gone sends no
+word of it. What is on its way has to come in less, so a line has to carry 160 KB/s."""
 
 F = TypeVar("F", bound=api.Answer)
 
@@ -69,13 +76,21 @@ class Requests:
         self._to_send = trio.Event()
         self._turn = trio.Lock()
         self._room = trio.Event()
-        self._frames_count = 0
+        self._owes_since_s = math.inf
+        self._running = trio.CancelScope()
         self._ended = ""
 
     @property
     def unanswered_count(self) -> int:
         """Requests that are under way."""
         return len(self._calls)
+
+    @property
+    def quiet_since_s(self) -> float:
+        """Since when the node owes something and is silent, Trio's time; inf: it owes nothing."""
+        if not (self._calls or self._followers):
+            return math.inf
+        return max(self._owes_since_s, self._socket.heard_s)
 
     def number(self) -> int:
         """The next request's number. Raises: Closed."""
@@ -122,6 +137,7 @@ class Requests:
                     await self._room.wait()
         if self._ended:
             raise Closed(self._ended)
+        self._will_owe()
         call = _Call(answer=answer, settle=settle, size_bytes=len(data), in_doubt=in_doubt)
         self._calls[number] = call
         self._in_flight_bytes += call.size_bytes
@@ -136,12 +152,17 @@ class Requests:
 
     def follow(self, frame: api.Request, follower: Follower) -> None:
         data = checked(frame)
+        self._will_owe()
         self._followers[frame.id] = follower
         self._put(data, None)
 
     def send_soon(self, frame: api.Request) -> None:
         if not self._ended:
             self._put(encoded(frame), None)
+
+    def _will_owe(self) -> None:
+        if not (self._calls or self._followers):
+            self._owes_since_s = trio.current_time()
 
     def _put(self, data: bytes, call: _Call | None) -> None:
         self._outbox.append((data, call))
@@ -151,11 +172,12 @@ class Requests:
 
     async def run(self) -> None:
         """Serve this connection until it has ended; for `connect`."""
-        async with trio.open_nursery() as nursery:
-            for task in (self._receive, self._send, self._probe):
-                nursery.start_soon(self._run_until_ended, task, nursery.cancel_scope)
+        with self._running:
+            async with trio.open_nursery() as nursery:
+                for task in (self._receive, self._send, self._probe):
+                    nursery.start_soon(self._run_until_ended, task)
 
-    async def _run_until_ended(self, task: Callable[[], Any], scope: trio.CancelScope) -> None:
+    async def _run_until_ended(self, task: Callable[[], Any]) -> None:
         try:
             await task()
         except SocketClosed as error:
@@ -163,13 +185,11 @@ class Requests:
         except RemoteProtocolError as error:
             self.end(f"the node does not keep to the protocol: {error}")
             await self._socket.close(frame_socket.PROTOCOL_ERROR, str(error))
-        scope.cancel()
+        self._running.cancel()
 
     async def _receive(self) -> None:
         while True:
-            data = await self._socket.receive()
-            self._frames_count += 1
-            for frame in api_gather.decode_answers(data):
+            for frame in api_gather.decode_answers(await self._socket.receive()):
                 self._dispatch(frame)
 
     async def _send(self) -> None:
@@ -197,14 +217,20 @@ class Requests:
 
     async def _probe(self) -> None:
         while True:
-            seen_count = self._frames_count
-            await trio.sleep(PROBE_INTERVAL_S)
-            if seen_count != self._frames_count or not (self._calls or self._followers):
-                continue
+            await self.wait_silent(PROBE_INTERVAL_S)
             with trio.move_on_after(PROBE_TIMEOUT_S) as scope:
                 await self._socket.ping()
             if scope.cancelled_caught:
                 raise SocketClosed(f"no word for {PROBE_INTERVAL_S + PROBE_TIMEOUT_S:g} s")
+
+    async def wait_silent(self, silent_s: float) -> None:
+        """Return once the node has owed something for so long without a word."""
+        while True:
+            now_s, due_s = trio.current_time(), self.quiet_since_s + silent_s
+            if now_s >= due_s:
+                return
+            # It is infinite while nothing is owed; what becomes owed now is due no earlier.
+            await trio.sleep_until(min(due_s, now_s + silent_s))
 
     def _dispatch(self, frame: api.Answer) -> None:
         number = frame.id
@@ -241,10 +267,16 @@ class Requests:
             case _:
                 self._followers[number].take(frame)
 
+    def give_up(self, reason: str) -> None:
+        """End the connection from this side: nothing that waits is sent any more."""
+        self.end(reason)
+        self._running.cancel()
+
     def end(self, reason: str) -> None:
         """No more requests; every one that has no answer fails. Only the first reason counts."""
         if self._ended:
             return
+        self._outbox.clear()  # what fails as never sent must not be
         ended = self._ended = f"the connection to {self._node} has ended: {reason}"
         calls, self._calls = self._calls, {}
         for call in calls.values():

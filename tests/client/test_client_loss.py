@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 import pytest
@@ -24,7 +25,7 @@ from client_kit import (
 from actors.api import convert
 from actors.api.frame_socket import SocketClosed
 from actors.client import Client, connect
-from actors.client.requests import PROBE_INTERVAL_S, PROBE_TIMEOUT_S
+from actors.client.requests import PROBE_INTERVAL_S, PROBE_TIMEOUT_S, SILENT_S
 from actors.errors import Closed, NodeStopped
 from actors.sim.network import NetworkOptions
 from wire import api
@@ -222,3 +223,63 @@ async def test_a_node_that_lives_may_take_its_time(autojump_clock: trio.testing.
         assert (await client.append("orders", (b"x",))).count == 1
         await trio.sleep(500)  # nothing is owed: nothing is asked
         assert await client.append("orders", (b"y",)) == convert.to_receipt(appended(2, 100))
+
+
+async def test_since_when_a_node_is_silent(autojump_clock: trio.testing.MockClock) -> None:
+    """What it owes nothing for does not count, nor does what is short of an answer."""
+
+    async def script(node: ScriptedNode) -> None:
+        request = await node.next()
+        await trio.sleep(1)
+        await node.send(appended(request.id))
+        await take_all(node)
+
+    async with scripted(script) as (found, _):
+        async with connect((NODE, PORT), network=found.home) as client:
+            await trio.sleep(50)
+            assert client.quiet_since_s == math.inf
+            begun_s = trio.current_time()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(client.append, "orders", (b"x",))
+                await trio.sleep(0.5)
+                assert client.quiet_since_s == begun_s
+            assert client.quiet_since_s == math.inf
+            tail = client.tail("orders", 0)
+            await trio.sleep(500)  # it owes a tail, and says each time that it lives
+            assert trio.current_time() - client.quiet_since_s < PROBE_INTERVAL_S + 1
+            found.sim.cut_both("home", "n0")
+            cut_s = trio.current_time()
+            await client.wait_silent(SILENT_S)
+            assert SILENT_S - PROBE_INTERVAL_S <= trio.current_time() - cut_s <= SILENT_S
+            await tail.aclose()
+
+
+async def test_nothing_that_waits_is_sent_after_a_node_was_given_up(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """It comes to again, and reads what had been sent."""
+    received: list[api.Request] = []
+
+    async def script(node: ScriptedNode) -> None:
+        node.received = received
+        await trio.sleep(100)
+        await take_all(node)
+
+    sent: list[Outcome] = []
+    late: list[Outcome] = []
+    async with scripted(script) as (found, ended):
+        async with connect((NODE, PORT), network=found.home) as client:
+            await client.submit("orders", (b"sent",), sent.append)
+            await trio.sleep(1)
+            await client.submit("orders", (b"waits",), late.append)
+            client.give_up("n1 leads")
+            assert kinds(sent) == ["NodeStopped"]
+            assert kinds(late) == ["Closed"]
+            assert "ended before the answer: n1 leads" in str(sent[0])
+            with pytest.raises(Closed, match="the connection to n0 has ended: n1 leads"):
+                await client.append("orders", (b"later",))
+            await trio.sleep(1)
+        await ended.wait()
+    assert [request.records for request in received if isinstance(request, api.Append)] == [
+        (b"sent",)
+    ]

@@ -64,6 +64,9 @@ class Says:
     def identity(self) -> NodeIdentity:
         return NodeIdentity(cluster="demo", node=self.node, boot=1, groups=("a",))
 
+    async def wait_silent(self, silent_s: float) -> None:
+        await trio.sleep_forever()  # it owes nothing
+
     async def status(self) -> dict[str, Any]:
         await trio.lowlevel.checkpoint()
         if self.node not in self.said:
