@@ -15,13 +15,16 @@ from typing import Any, TypeAlias
 import trio
 import trio_websocket
 
-from actors.api.limits import STREAM_BYTES
 from actors.env.protocols import Stream
 from wire.api import FRAME_BYTES_MAX
 
 QUEUED_MESSAGES = 1
 """Whole messages that the library may hold beside the one that it assembles; none where they are
 counted before they are read.
+"""
+STREAM_BYTES = 256 << 10
+"""One read of a connection's stream: the usual socket buffer; the library's 4 KiB cost 1,500 reads
+a frame.
 """
 CLOSE_TIMEOUT_S = 1.0
 """For the peer's half of the closing handshake; then the stream is just closed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+from actors.api.frame_socket import STREAM_BYTES
 from actors.config.model import ClusterConfig
 from actors.runtime.accepting import UNOWNED_MAX
 from wire import api
@@ -13,10 +14,6 @@ CLIENTS = 64
 SILENT = 2 * UNOWNED_MAX
 """Connections that have not said who they are: as many as are accepted at once, and as many again
 that are about to end."""
-STREAM_BYTES = 256 << 10
-"""One read of a connection's stream: the usual socket buffer; the library's 4 KiB cost 1,500 reads
-a frame.
-"""
 OWN_BYTES = 64 << 10
 """What a connection may have of an unfinished message, and a subscription of events or offsets,
 without asking for room; as much as a sender gathers.
