@@ -254,5 +254,6 @@ async def _bench(door: GroupDoor, connect: Connect, command: Bench) -> int:
         nursery.cancel_scope.cancel()
     text = report.as_json(found) if command.json else "\n".join(report.bench_lines(found))
     await write_out(OUTPUT, text.encode() + b"\n")
-    failed = len(found) < len(command.windows) or found[-1].ended_early
+    unanswered = not all(one.appends for one in found)
+    failed = unanswered or len(found) < len(command.windows) or found[-1].ended_early
     return EXIT_FAILED if failed else EXIT_OK

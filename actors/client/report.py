@@ -60,6 +60,8 @@ def bench_lines(figures: Iterable[Figures]) -> list[str]:
     rows = [BENCH_COLUMNS, *(_bench_row(one) for one in listed)]
     lines = columns(rows, left=0)
     for one in listed:
+        if not one.appends:
+            lines.append(f"window {one.window}: no append was answered within {one.seconds:g} s")
         if one.first_error is not None:
             end = "ended early" if one.ended_early else "went on"
             lines.append(

@@ -52,6 +52,8 @@ def test_percentiles() -> None:
 def test_bench_table() -> None:
     failed = figures(1024, p50_ms=None, not_stored=2, first_error="LogFull: m", ended_early=True)
     passed = figures(16, outcome_unknown=16, first_error="NodeStopped: m")
+    (*_, unanswered) = report.bench_lines([figures(16, appends=0, seconds=2.0)])
+    assert unanswered == "window 16: no append was answered within 2 s"
     assert report.bench_lines([figures(1), failed, passed]) == [
         "window  appends/s  records/s  MB/s  p50 ms  p99 ms  max ms",
         "     1       1000       1000  0.26    0.50   12.25   20.00",
