@@ -195,7 +195,8 @@ class ClusterView:
 
     def named_leader_of(self, group: str) -> tuple[str, int] | None:
         """Whom the members of the newest term name, with that term, also if it is none of ours."""
-        ledgers = [node.ledgers[group] for node in self.nodes if group in node.ledgers]
+        nodes = _up_to_date(self.nodes, group)
+        ledgers = [node.ledgers[group] for node in nodes if group in node.ledgers]
         found = newest(Claim(leader=own.leader, reign=own.term) for own in ledgers)
         return None if found is None else (found.leader, found.reign)
 
@@ -211,8 +212,11 @@ class ClusterView:
 
 
 def newest_leading(nodes: Iterable[NodeView], group: str) -> NodeView | None:
-    """The node that leads, or is the group's master, of those that say so: see `newest`."""
-    nodes = tuple(nodes)
+    """The node that leads, or is the group's master, of those that say so: see `newest`.
+
+    Who is gone led until then; not any more, once another knows of a later reign.
+    """
+    nodes = _up_to_date(tuple(nodes), group)
     found = newest(claim for node in nodes if (claim := _own_claim(node, group)) is not None)
     return next((node for node in nodes if found and node.node == found.leader), None)
 
@@ -227,6 +231,20 @@ def _own_claim(node: NodeView, group: str) -> Claim | None:
         is_open = classic.part == "open"
         return Claim(leader=node.node, reign=classic.promotion, answers=answers, is_open=is_open)
     return None
+
+
+def _up_to_date(nodes: tuple[NodeView, ...], group: str) -> tuple[NodeView, ...]:
+    """Without those that are gone and knew of an earlier reign than one that answers."""
+    known = max((_reign(node, group) for node in nodes if not is_gone(node)), default=-1)
+    return tuple(node for node in nodes if not is_gone(node) or _reign(node, group) >= known)
+
+
+def _reign(node: NodeView, group: str) -> int:
+    """The newest that the node knows of; -1 if it knows of none."""
+    ledger, classic = node.ledgers.get(group), node.groups.get(group)
+    if ledger is not None:
+        return ledger.term
+    return -1 if classic is None else classic.promotion
 
 
 def is_gone(node: NodeView) -> bool:
