@@ -136,6 +136,7 @@ class MixedGroup(GroupClient):
         ]
         lines += [f"data_file_bytes = {DATA_FILE_BYTES}", f"index_file_bytes = {INDEX_FILE_BYTES}"]
         lines += [f"batch_push = {str(self.batch).lower()}"]
+        lines += [f"raft_votes = {str(name == OURS).lower()}"]  # the other one's as upstream's
         if self.leads == "java":
             lines += [f"preferred_leaders = {javas}".replace("'", '"')]
         self.folder.mkdir(parents=True, exist_ok=True)
