@@ -13,8 +13,10 @@ import pytest
 from audit_events_kit import promise
 from lines_kit import Boot, events_of
 from pyspark.sql import SparkSession
+from sources_kit import LogWriter
 from stores_kit import (
     NODES,
+    bodies,
     classic,
     end_at,
     identity,
@@ -222,10 +224,34 @@ def test_members_agree_on_what_they_called_committed(spark: SparkSession, tmp_pa
     }
     assert verdict.checked.rows == 5 * 90
     assert {(each.first, each.last) for each in verdict.checked.logs} == {(0, 29)}
-    assert verdict.note == "; ".join(
-        f"{group}: terms are not compared, as nothing is known to stay committed"
-        for group in ("upstream", "written")
+    assert verdict.note == (
+        "upstream: only damage is looked for: upstream's rules promise no more; "
+        "written: terms are not compared, as nothing is known to stay committed"
     )
+
+
+def test_upstreams_slaves_may_have_other_logs_and_no_damage(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Whole records of another master, on n1, are what upstream's rules let pass; a flipped byte,
+    on n2, no rules do. One group's rules are told by its nodes' settings, one's by their events.
+    """
+    for group in ("by_events", "by_settings", "ours"):
+        offsets = classic(tmp_path, group).offsets
+        other = LogWriter(root(tmp_path / "elsewhere", "n1", group))
+        other.append([b"R" + body[1:] for body in bodies(30)])
+        shutil.rmtree(root(tmp_path, "n1", group))
+        shutil.copytree(root(tmp_path / "elsewhere", "n1", group), root(tmp_path, "n1", group))
+        overwrite(tmp_path, "n2", group, offsets[9] + 150, b"\xff")
+    shutil.rmtree(tmp_path / "elsewhere")
+    identity(tmp_path, "n1", {}, groups__by_settings__compat='"upstream"')
+    boot = Boot("n0")
+    boot.say(0, "by_events", promise(upstream=True))
+    found = by_group(judged(spark, REPLICAS_EQUAL, tmp_path, events_of(spark, boot)).witnesses)
+    assert len(found["ours"]) > 1
+    for group in ("by_events", "by_settings"):
+        ((place, _, nodes),) = found[group]
+        assert (place, nodes) == (offsets[9], ["n2"])
 
 
 def test_what_cannot_be_compared_is_said(spark: SparkSession, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ the ends of files are not looked at.
 | where logs begin | old files expire; a slave may begin at its master's newest file |
 | where logs end | what is on its way, or was torn by a kill |
 | from where on a classic log is its own | it left the newest promotion's reigns: `own_from` |
+| all but damage, in a group with upstream's looser rules | a slave with another log counts there |
 | entries of two terms at one index, unless both nodes called it committed for good | a deposed \
 leader's |
 
@@ -133,8 +134,13 @@ def extents(found: DataFrame, nodes: Sequence[str], group: str) -> tuple[Checked
     )
 
 
-def differences(found: DataFrame, nodes: Sequence[str], checked: Sequence[CheckedLog]) -> DataFrame:
-    """What is wrong: place, what, nodes."""
+def differences(
+    found: DataFrame,
+    nodes: Sequence[str],
+    checked: Sequence[CheckedLog],
+    is_loose: bool = False,
+) -> DataFrame:
+    """What is wrong: place, what, nodes. Of a group with upstream's looser rules only damage is."""
     due: Column = fn.lit(0)
     for log in checked:
         is_due = fn.col("place").between(log.first, log.last)
@@ -150,7 +156,7 @@ def differences(found: DataFrame, nodes: Sequence[str], checked: Sequence[Checke
         fn.filter("damages", lambda each: ~_is_tail(each)),
         lambda each: fn.struct(each["what"].alias("what"), names_of(each["nodes"], nodes)),
     )
-    every = fn.concat(fn.array_compact(fn.array(*whats)), damages)
+    every = damages if is_loose else fn.concat(fn.array_compact(fn.array(*whats)), damages)
     return found.select("place", fn.explode(every).alias("one")).select("place", "one.*")
 
 
@@ -206,7 +212,14 @@ class ReplicasEqual:
         groups = groups_in(evidence.data)
         ledgers = any(group.is_ledger for group in groups)
         known = committed(evidence.strict.events) if ledgers else {}
-        judged = [_judge_group(evidence.spark, group, sure_below(group, known)) for group in groups]
+        judged = [
+            _judge_group(
+                evidence.spark,
+                attrs.evolve(group, is_loose=group.is_loose or group.name in evidence.loose),
+                sure_below(group, known),
+            )
+            for group in groups
+        ]
         return (
             joined(judged)
             if judged
@@ -223,7 +236,9 @@ def _judge_group(spark: SparkSession, group: GroupStores, sure: Mapping[str, int
     if len(group.nodes) < 2:
         notes.append(f"{group.name}: only {group.nodes[0]} has a log: nothing to compare")
         return Judged(findings=0, witnesses=(), checked=Checked(rows=0), note="; ".join(notes))
-    if group.is_ledger and not any(sure.values()):
+    if group.is_loose:
+        notes.append(f"{group.name}: only damage is looked for: upstream's rules promise no more")
+    elif group.is_ledger and not any(sure.values()):
         notes.append(f"{group.name}: terms are not compared, as nothing is known to stay committed")
     for node, end in sure.items():
         if not group.is_ledger and end != NOWHERE:
@@ -234,7 +249,7 @@ def _judge_group(spark: SparkSession, group: GroupStores, sure: Mapping[str, int
         found = places(read_logs(spark, group, columns), group, sure).persist()
         try:
             logs = extents(found, group.nodes, group.name)
-            findings, witnesses = collect(differences(found, group.nodes, logs))
+            findings, witnesses = collect(differences(found, group.nodes, logs, group.is_loose))
             notes += [f"{group.name}: torn end: {text}" for text in torn(found, group.nodes)]
         finally:
             found.unpersist()
