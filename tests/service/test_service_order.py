@@ -97,9 +97,14 @@ async def test_an_appender_s_batches_are_a_chain(cluster: SimCluster) -> None:
         async with cluster.log(GROUP, leader).appender(in_flight_bytes=200) as out:
             for number in range(1000):
                 await out.send(b"%d" % number)
-    for name in cluster.names:
-        if name != leader:
-            await cluster.start(name)
+    log = cluster.log(GROUP, leader)
+    written = (await log.offsets()).written
+    first, second = (name for name in cluster.names if name != leader)
+    await cluster.start(first)  # it cannot lead: it lacks what the other would vote for
+    with trio.fail_after(120):
+        while (await log.offsets()).acknowledged < written:  # noqa: ASYNC110
+            await trio.sleep(0.05)
+    await cluster.start(second)
     await cluster.converged(GROUP)
     found = await bodies(cluster.log(GROUP))
     assert found == [b"%d" % number for number in range(len(found))]
