@@ -8,6 +8,7 @@ from, when another one answers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final, TypeAlias
@@ -73,7 +74,7 @@ class Silence:
                     asking.cancel()
 
                 race.run_beside(end_when_heard)
-                why = await race.first(float("inf"))
+                why = await race.first(math.inf)
         return why
 
     async def _superseded(self, node: str, other: Client, race: Race[str]) -> str:
