@@ -302,7 +302,7 @@ class QuorumAckChecker(Actor[_Inbox]):
             return
         for group in append_groups.groups(
             taken,
-            room=quorum.settings.waiting_max + 1 - quorum.open_count - self._at_store,
+            room=quorum.room - self._at_store,
             bytes_left=self.pending_bytes - self._at_store_bytes,
             body_bytes_max=self.body_bytes_max,
         ):

@@ -155,8 +155,8 @@ def raise_without_a_quorum(patch: Patch) -> None:
     """A member that nobody answers takes one term after the other."""
     real = votes.VoteRound.result
 
-    def result(self: votes.VoteRound) -> Any:
-        found = real(self)
+    def result(self: votes.VoteRound, now_s: float) -> Any:
+        found = real(self, now_s)
         if found.parse_result is ParseResult.WAIT_TO_REVOTE:
             return attrs.evolve(found, parse_result=ParseResult.WAIT_TO_VOTE_NEXT)
         return found

@@ -149,6 +149,46 @@ def test_the_term_stays_where_a_leader_is_seen_or_a_log_is_longer_or_nobody_answ
         assert kit.state.vote == LED_BY_N1
 
 
+@pytest.mark.parametrize("stale_first", [True, False])
+def test_a_quorum_s_word_that_nobody_leads_outweighs_a_stale_one(stale_first: bool) -> None:
+    """One that still hears the old leader, which has no quorum, kept four from electing."""
+    kit = without_a_leader(members=5)
+    number = kit.campaign()
+    words = [("n2", V.REJECT_ALREADY_HAS_LEADER), ("n3", V.REJECT_ALREADY_VOTED)]
+    for voter, result in words if stale_first else reversed(words):
+        kit.election.vote_answered(kit.now_s, number, voter, VoteAnswer(result=result, term=5))
+    last = VoteAnswer(result=V.REJECT_ALREADY_VOTED, term=5)
+    effects = kit.election.vote_answered(kit.now_s, number, "n4", last)
+    assert effects.ask_votes is not None
+    assert effects.ask_votes.term == 6
+
+
+def test_votes_beside_a_leader_that_is_seen_are_no_such_word() -> None:
+    """Java's voters may give them while they follow that leader (bug V9)."""
+    kit = without_a_leader(members=5)
+    number = kit.campaign()
+    kit.answers(number, None, V.REJECT_ALREADY_HAS_LEADER, V.ACCEPT, V.ACCEPT)
+    assert (kit.election.round, kit.state.term, kit.last.ask_votes) == (None, 5, None)
+
+
+def test_two_of_five_that_see_a_leader_are_believed_at_once() -> None:
+    kit = without_a_leader(members=5)
+    number = kit.campaign()
+    seen = V.REJECT_ALREADY_HAS_LEADER
+    kit.answers(number, None, seen, seen)
+    assert kit.election.round is None, "no quorum can say otherwise any more"
+
+
+def test_a_leader_that_is_seen_is_asked_about_no_later_where_others_are_silent() -> None:
+    kit = without_a_leader(members=5)
+    number = kit.campaign()
+    began_s = kit.now_s
+    kit.answers(number, None, V.REJECT_ALREADY_HAS_LEADER)
+    assert kit.election.round is not None
+    kit.campaign()
+    assert 2.3 <= kit.now_s - began_s < 3.0
+
+
 def test_a_leader_that_others_see_is_asked_about_an_interval_later() -> None:
     kit = without_a_leader()
     kit.answers(kit.campaign(), None, V.REJECT_ALREADY_HAS_LEADER)

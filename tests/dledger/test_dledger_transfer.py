@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import attrs
 import pytest
 from election_kit import END, Kit
@@ -264,6 +266,84 @@ def test_no_preferred_leader_can() -> None:
     kit.election.heartbeat_answered(kit.now_s, 0, "n1", C.SUCCESS, -1)
     assert kit.election.look_for_preferred(kit.now_s, {"n1": 7, "n2": 7}).hold_appends is True
     assert kit.election.look_for_preferred(kit.now_s, {"n1": 7}).hold_appends is None
+
+
+def asked_at_s(kit: Kit, marks: dict[str, int], name: str, until_s: int) -> list[int]:
+    """The seconds at which that preferred leader is asked in vain."""
+    seconds = []
+    for now_s in range(until_s):
+        if kit.election.look_for_preferred(now_s, marks).hold_appends:
+            sent = kit.election.held(now_s, kit.state.session, END).send_transfer
+            assert sent is not None
+            assert sent.transferee == name
+            kit.election.transfer_answered(now_s, sent.number, C.TAKE_LEADERSHIP_FAILED)
+            seconds.append(now_s)
+    return seconds
+
+
+def test_a_preferred_leader_that_does_not_take_over_is_asked_less_and_less_often() -> None:
+    kit = a_leader(ElectionSettings(preferred_leaders=("n1",)))
+    seconds = asked_at_s(kit, {"n1": 7}, "n1", 250)
+    pauses = [after - before for before, after in itertools.pairwise(seconds)]
+    assert pauses == [2, 4, 8, 16, 32, 60, 60, 60]
+
+
+def test_another_preferred_leader_is_asked_meanwhile() -> None:
+    kit = a_leader(ElectionSettings(preferred_leaders=("n1", "n2")))
+    assert asked_at_s(kit, {"n1": 7, "n2": 6}, "n1", 1) == [0]
+    assert asked_at_s(kit, {"n1": 7, "n2": 6}, "n2", 1) == [0]
+    assert kit.election.look_for_preferred(1.0, {"n1": 7, "n2": 6}).hold_appends is None
+
+
+def test_one_that_took_over_is_asked_at_once_the_next_time() -> None:
+    kit = a_leader(ElectionSettings(preferred_leaders=("n1",)))
+    kit.election.preferred_pauses.failed("n1", 0.0, 1.0)
+    assert kit.election.preferred_pauses.waiting(0.0) == {"n1"}
+    assert kit.election.look_for_preferred(2.0, {"n1": 7}).hold_appends is True
+    sent = kit.election.held(2.0, kit.state.session, END).send_transfer
+    assert sent is not None
+    kit.election.transfer_answered(2.0, sent.number, C.SUCCESS)
+    assert kit.election.preferred_pauses.waiting(2.0) == set()
+
+
+def test_what_a_preferred_leader_did_long_ago_is_forgotten() -> None:
+    kit = a_leader(ElectionSettings(preferred_leaders=("n1",)))
+    pauses = kit.election.preferred_pauses
+    for now_s in (0.0, 10.0, 70.0):  # before the minute after its pause is over
+        pauses.failed("n1", now_s, 1.0)
+    assert pauses.waiting(77.9) == {"n1"}
+    assert pauses.waiting(78.0) == set()
+    pauses.failed("n1", 78.0 + 60.0, 1.0)
+    assert pauses.waiting(78.0 + 60.0 + 1.9) == {"n1"}
+    assert pauses.waiting(78.0 + 60.0 + 2.0) == set()
+
+
+def test_one_that_takes_over_when_a_caller_asks_is_let_alone_no_more() -> None:
+    kit, number = handing_over()
+    kit.election.preferred_pauses.failed("n1", kit.now_s, 1.0)
+    assert code(kit.election.transfer_answered(kit.now_s, number, C.SUCCESS)) is C.SUCCESS
+    assert kit.election.preferred_pauses.waiting(kit.now_s) == set()
+
+
+def test_one_that_does_not_take_over_when_a_caller_asks_is_let_alone_as_before() -> None:
+    kit, number = handing_over()
+    pauses = kit.election.preferred_pauses
+    kit.election.transfer_answered(kit.now_s, number, C.TAKE_LEADERSHIP_FAILED)
+    assert pauses.waiting(kit.now_s) == set()
+    pauses.failed("n1", kit.now_s, 1.0)
+    assert ask(kit, TO_N1).hold_appends is True
+    assert pauses.waiting(kit.now_s) == {"n1"}
+
+
+def test_one_that_leads_by_an_election_is_let_alone_no_more() -> None:
+    kit = a_leader()
+    for name in ("n1", "n2"):
+        kit.election.preferred_pauses.failed(name, kit.now_s, 1.0)
+    kit.hear("n1", 6)
+    kit.fence()
+    kit.hear("n1", 6)
+    assert kit.state.leader == "n1"
+    assert kit.election.preferred_pauses.waiting(kit.now_s) == {"n2"}
 
 
 def test_a_preferred_leader_keeps_its_place() -> None:

@@ -208,7 +208,7 @@ OLD, SMALL, VOTED = (
 
 @pytest.mark.parametrize("result", [V.REJECT_EXPIRED_VOTE_TERM, V.REJECT_TERM_SMALL_THAN_LEDGER])
 def test_line_1_a_larger_term_comes_before_a_quorum(result: V) -> None:
-    found = after(A, result, A, A, L, terms=(5, 8)).result()
+    found = after(A, result, A, A, L, terms=(5, 8)).result(0.0)
     assert found == RoundResult(
         parse_result=ParseResult.WAIT_TO_VOTE_NEXT, pause=Pause.RANDOM, larger_term=8
     )
@@ -216,39 +216,39 @@ def test_line_1_a_larger_term_comes_before_a_quorum(result: V) -> None:
 
 def test_a_larger_term_in_other_refusals_is_not_taken() -> None:
     """Who refuses an old log tells its term for nothing: issue 325, and bug V1."""
-    found = after(A, OLD, A, A, terms=(5, 8)).result()
+    found = after(A, OLD, A, A, terms=(5, 8)).result(0.0)
     assert found.parse_result is ParseResult.PASSED
 
 
 def test_line_2_somebody_follows_a_leader() -> None:
-    found = after(A, L, A, A).result()
+    found = after(A, L, A, A).result(0.0)
     assert found == RoundResult(parse_result=ParseResult.WAIT_TO_REVOTE, pause=Pause.LEADER_SEEN)
 
 
 @pytest.mark.parametrize("results", [(A, None), (A, A), (A, V.UNKNOWN, V.UNKNOWN, None, None)])
 def test_line_3_too_few_answers(results: tuple[V | None, ...]) -> None:
-    found = after(*results).result()
+    found = after(*results).result(0.0)
     assert found == RoundResult(parse_result=ParseResult.WAIT_TO_REVOTE, pause=Pause.RANDOM)
 
 
 def test_line_4_too_many_are_ahead() -> None:
-    found = after(A, OLD, SMALL, A, None).result()
+    found = after(A, OLD, SMALL, A, None).result(0.0)
     assert found == RoundResult(parse_result=ParseResult.WAIT_TO_REVOTE, pause=Pause.BEHIND)
 
 
 def test_line_5_a_quorum_accepts() -> None:
-    found = after(A, A, A, OLD, VOTED).result()
+    found = after(A, A, A, OLD, VOTED).result(0.0)
     assert found == RoundResult(parse_result=ParseResult.PASSED, pause=Pause.NONE)
 
 
 @pytest.mark.checklist(8, of="dledger")
 def test_line_6_a_quorum_will_accept_the_same_term() -> None:
-    found = after(A, N, N, VOTED, VOTED).result()
+    found = after(A, N, N, VOTED, VOTED).result(0.0)
     assert found == RoundResult(parse_result=ParseResult.REVOTE_IMMEDIATELY, pause=Pause.NONE)
 
 
 def test_line_7_the_next_term() -> None:
-    found = after(A, A, VOTED, VOTED, VOTED).result()
+    found = after(A, A, VOTED, VOTED, VOTED).result(0.0)
     assert found == RoundResult(parse_result=ParseResult.WAIT_TO_VOTE_NEXT, pause=Pause.RANDOM)
 
 
@@ -300,7 +300,7 @@ def test_row_11_one_that_has_lost_its_log_says_so() -> None:
 )
 def test_lost_logs_count_only_with_everybodys_vote(votes: VoteRound, expected: ParseResult) -> None:
     assert votes.over(9.0)
-    assert votes.result().parse_result is expected
+    assert votes.result(0.0).parse_result is expected
 
 
 def test_a_round_waits_for_the_rest_while_lost_logs_alone_have_accepted() -> None:

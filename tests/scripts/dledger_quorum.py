@@ -85,7 +85,7 @@ class Appends:
 
     def do_append(self, last: str = "") -> list[str]:
         """As a member does: refused if too many wait."""
-        if self.quorum.full:
+        if self.quorum.room <= 0:
             return ["LEADER_PENDING_FULL"]
         self.count += 1
         self.last = int(last) if last else self.last + 1

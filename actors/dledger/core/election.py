@@ -20,9 +20,10 @@ Differs from upstream:
 - A leader whose disk is full or fails steps down; such a member neither campaigns nor takes
   leadership over (bug V10; `CompatSettings.lead_without_disk`).
 - A member may be no candidate (`ElectionSettings.candidate`).
-- A member that starts with its own vote in the present term takes the next one before it campaigns.
-  It may have led, and its peers may hold what a kill took from it: leading the same term again, it
-  would give the same index and term to another entry.
+- A member that had a vote in the present term before it was restarted does not lead in it. It may
+  have led, and its peers may hold what a kill took from it: leading the same term again, it would
+  give the same index and term to another entry. With `raft_votes` it probes there first, for others
+  may have a leader; else, if the vote is its own, it takes the next term before it campaigns.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ from actors.dledger.core.election_effects import Effects, HeartbeatAnswer, SendT
 from actors.dledger.core.heartbeats import Heard, RoundOutcome, judge_heartbeat
 from actors.dledger.core.leader_proof import Proven
 from actors.dledger.core.member_state import TERM_NONE, LedgerEnd, Role
+from actors.dledger.core.preferred import preferred
 from actors.dledger.core.roles import Roles
 from actors.dledger.core.settings import REVOTE_PAUSE_S
 from actors.dledger.core.transfer import (
     TakeOver,
     TransferAsked,
-    preferred,
     refuse_take_over,
     refuse_transfer,
 )
@@ -57,7 +58,8 @@ class Election(Roles):
         self.now_s = now_s
         self.begin()
         vote = self.state.vote
-        self.raise_term = vote.voted_for == self.state.self_id
+        own = vote.voted_for == self.state.self_id
+        self.raise_term = own and not self.settings.raft_votes
         self.barred_term = vote.term if vote.voted_for else -1  # others may have made it the leader
         return self.effects()
 
@@ -133,6 +135,7 @@ class Election(Roles):
                 self.to_candidate(term)
             case Heard.FOLLOW:
                 self.to_follower(leader)
+                self.preferred_pauses.took_over(leader)
             case Heard.REFRESH:
                 self.sign_s = now_s
             case Heard.NOTHING:
@@ -299,7 +302,7 @@ class Election(Roles):
     def look_for_preferred(self, now_s: float, watermarks: Mapping[str, int]) -> Effects:
         """Each `preferred_check_s`: hand over to a preferred leader if one is near enough."""
         self.now_s = now_s
-        alive = set(self.state.peers) - self.dead
+        alive = set(self.state.peers) - self.dead - self.preferred_pauses.waiting(now_s)
         best = preferred(self.state, self.settings, watermarks, alive)
         if best is not None and self.out is None:
             self.hand_over(best, None)

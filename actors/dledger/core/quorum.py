@@ -110,9 +110,9 @@ class Quorum(Generic[W]):
         return self._open_appends + len(self._late)
 
     @property
-    def full(self) -> bool:
-        """Whether a further append is refused (LEADER_PENDING_FULL)."""
-        return self.open_count > self.settings.waiting_max
+    def room(self) -> int:
+        """Appends that are still taken; at 0 or below, one is refused (LEADER_PENDING_FULL)."""
+        return self.settings.waiting_max + 1 - self.open_count
 
     def copies(self, index: int) -> int:
         """Members that are known to hold all up to there."""

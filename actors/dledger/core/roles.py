@@ -22,6 +22,7 @@ from actors.dledger.core.election_effects import (
 from actors.dledger.core.heartbeats import HeartbeatRound
 from actors.dledger.core.leader_proof import LeaderProof, Proven
 from actors.dledger.core.member_state import TERM_MAX, MemberState, Role, SavedVote
+from actors.dledger.core.preferred import PreferredPauses
 from actors.dledger.core.settings import (
     BEHIND_PAUSE_S,
     LEADER_SEEN_LEAKS,
@@ -76,6 +77,7 @@ class Roles:
         sign_s: the last sign of life: of the leader, or, for a leader, of a quorum.
         dead: peers whose last heartbeat failed.
         out: the transfer that this leader runs.
+        preferred_pauses: preferred leaders that did not take over.
         taking: the transfer that this member is the transferee of.
         proof: who asks whether this member still leads.
     """
@@ -97,6 +99,7 @@ class Roles:
     number: int = 0
     dead: set[str] = attrs.field(factory=set, init=False)
     out: TransferOut | None = attrs.field(default=None, init=False)
+    preferred_pauses: PreferredPauses = attrs.field(factory=PreferredPauses, init=False)
     taking: TakeOver | None = attrs.field(default=None, init=False)
     proof: LeaderProof = attrs.field(factory=LeaderProof, init=False)
     draft: Draft = attrs.field(factory=Draft, init=False)
@@ -214,10 +217,10 @@ class Roles:
         wait_s += self.rng.uniform(0.0, settings.vote_round_extra_s)
         asked = VoteAsked(candidate=state.self_id, term=state.term, end=state.end)
         own = judge(state, asked, internal=True, taking_leadership=False)
-        probes = settings.raft_votes and (
-            self.lost_term == state.term or own.answer.result is not VoteResult.ACCEPT
-        )
-        self.round = VoteRound(
+        had_leader = state.term in (self.lost_term, self.barred_term)
+        refuses = own.answer.result is not VoteResult.ACCEPT
+        probes = settings.raft_votes and (had_leader or refuses)
+        self.round = votes = VoteRound(
             number=self.next_number(),
             term=state.term,
             voters=state.members,
@@ -227,27 +230,25 @@ class Roles:
         )
         if own.vote is not None:
             self.save(own.vote)
-        ask = AskVotes(number=self.round.number, term=state.term, end=state.end)
-        self.round.answered(state.self_id, own.answer)
+        ask = AskVotes(number=votes.number, term=state.term, end=state.end)
+        votes.answered(state.self_id, own.answer)
         self.settle_round()
-        if self.round is not None:
+        if self.round is votes:
             self.draft.ask_votes = ask
 
     def settle_round(self) -> None:
         """If the round is over: lead, or ask again later."""
         if self.round is None or not self.round.over(self.now_s):
             return
-        result, leaderless = self.round.result(), self.round.leaderless(self.now_s)
+        result, leaderless = self.round.result(self.now_s), self.round.leaderless(self.now_s)
         self.round = None
         match result.parse_result:
             case ParseResult.PASSED if self.state.term != self.barred_term:
                 self.to_leader()
                 return
-            case ParseResult.PASSED:
-                self.raise_term = True
             case ParseResult.WAIT_TO_VOTE_NEXT if result.larger_term is not None:
                 self.to_candidate(result.larger_term)
-            case ParseResult.WAIT_TO_VOTE_NEXT:
+            case ParseResult.PASSED | ParseResult.WAIT_TO_VOTE_NEXT:
                 self.raise_term = True
                 if leaderless and self.stands:
                     self._campaign()
@@ -328,6 +329,11 @@ class Roles:
         assert self.out is not None
         failed = code is not ResponseCode.SUCCESS
         silent = self.compat.transfer_unanswered and self.state.role is not Role.LEADER and failed
+        if not failed:
+            self.preferred_pauses.took_over(self.out.transferee)
+        elif self.out.token is None:
+            check_s = self.settings.preferred_check_s
+            self.preferred_pauses.failed(self.out.transferee, self.now_s, check_s)
         if self.out.token is not None and not silent:
             self.answer_transfer(self.out.token, code)
         self.out = None
@@ -360,7 +366,7 @@ class Roles:
         due: list[float] = []
         match self.state.role:
             case Role.CANDIDATE if self.round is not None:
-                due.append(self.round.deadline_s)
+                due.append(self.round.ends_s)
             case Role.CANDIDATE if self.stands and self.state.end_final:
                 due.append(self.campaign_s)
             case Role.CANDIDATE:

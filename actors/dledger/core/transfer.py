@@ -1,8 +1,8 @@
 """Leadership that is handed over on purpose: the leader's part and the transferee's.
 
 Source: openmessaging/dledger, DLedgerLeaderElector.java (handleLeadershipTransfer,
-handleTakeLeadership, TakeLeadershipTask) and DLedgerServer.java (checkPreferredLeader), 0.3.1.2;
-specification 4.5.
+handleTakeLeadership, TakeLeadershipTask), 0.3.1.2; specification 4.5. `preferred` has the leader's
+own reason to.
 
 Differs from upstream:
 - The transferee waits without blocking anything, and a leader that leads no more when the transfer
@@ -14,11 +14,9 @@ Differs from upstream:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import attrs
 
-from actors.dledger.core.member_state import INDEX_NONE, TERM_MAX, LedgerEnd, MemberState, Role
+from actors.dledger.core.member_state import TERM_MAX, LedgerEnd, MemberState, Role
 from actors.dledger.core.settings import ElectionSettings
 from wire.dledger_codes import ResponseCode
 
@@ -97,7 +95,7 @@ def refuse_transfer(
         return ResponseCode.FALL_BEHIND_TOO_MUCH
     if running:
         return ResponseCode.LEADER_TRANSFERRING
-    return _without_a_next_term(state)
+    return without_a_next_term(state)
 
 
 def refuse_take_over(state: MemberState, asked: TransferAsked) -> ResponseCode | None:
@@ -106,10 +104,10 @@ def refuse_take_over(state: MemberState, asked: TransferAsked) -> ResponseCode |
         return ResponseCode.INCONSISTENT_LEADER
     if asked.term != state.term:
         return ResponseCode.INCONSISTENT_TERM
-    return _without_a_next_term(state)
+    return without_a_next_term(state)
 
 
-def _without_a_next_term(state: MemberState) -> ResponseCode | None:
+def without_a_next_term(state: MemberState) -> ResponseCode | None:
     """Leadership goes over in the next term; nobody would hear a member of one above TERM_MAX."""
     return ResponseCode.TAKE_LEADERSHIP_FAILED if state.term >= TERM_MAX else None
 
@@ -123,23 +121,6 @@ def take_over_code(state: MemberState, term: int) -> ResponseCode | None:
     if state.role is Role.FOLLOWER:
         return ResponseCode.TAKE_LEADERSHIP_FAILED
     return None
-
-
-def preferred(
-    state: MemberState, settings: ElectionSettings, watermarks: Mapping[str, int], alive: set[str]
-) -> str | None:
-    """The preferred leader to hand over to: alive, of the smallest lag, and not too far behind."""
-    if state.role is not Role.LEADER or state.self_id in settings.preferred_leaders:
-        return None
-    if _without_a_next_term(state) is not None:
-        return None
-    lags = {
-        name: state.end.index - watermarks.get(name, INDEX_NONE)
-        for name in settings.preferred_leaders
-        if name in alive and name in state.members
-    }
-    best = min(lags, key=lambda name: (lags[name], name), default=None)
-    return best if best is not None and lags[best] < settings.transfer_lag_max else None
 
 
 def reached(end: LedgerEnd, index: int) -> bool:

@@ -14,7 +14,12 @@ Differs from upstream:
   leads, and what it acknowledges from here on must not grow its log.
 - With `ElectionSettings.raft_votes` the table is gone through again after row 8, in the term that
   was taken; and a round in a term that this candidate cannot lead, or whose leader it has missed,
-  is a probe: over once a quorum has answered that it sees no leader.
+  is a probe: over once a quorum has answered that it sees no leader. A vote says so too; but a Java
+  follower that has its vote gives it beside a leader (bug V9): who is cut from that one alone still
+  takes the next term, as upstream's candidate does, only a pause sooner. A probe goes on where
+  somebody sees a leader, until a quorum cannot deny it any more: one that still hears a leader
+  without a quorum would prolong the outage by up to `leak_s` and a pause. Of the deniers no vote is
+  one then, for it may be such a follower's.
 - The vote of a member that has lost its log (`MemberState.forgot`) counts only together with those
   of all others: what it acknowledged is then in the candidate's log, or no member has it.
 """
@@ -211,27 +216,53 @@ class VoteRound:
     def _leader_seen(self) -> bool:
         return self._count(VoteResult.REJECT_ALREADY_HAS_LEADER) > 0
 
+    @property
+    def ends_s(self) -> float:
+        """When it is over at the latest. A leader that is seen is denied in a probe's time only."""
+        if self.probe_until_s is not None and self._leader_seen:
+            return min(self.deadline_s, self.probe_until_s)
+        return self.deadline_s
+
     def over(self, now_s: float) -> bool:
         """Whether more answers would change nothing, or are not waited for."""
         return (
-            now_s >= self.deadline_s
+            now_s >= self.ends_s
             or len(self._answers) == len(self.voters)
-            or self._leader_seen
+            or (self._leader_seen and not self._may_be_denied)
             or self._nearly
             or self.leaderless(now_s)
         )
 
+    @property
+    def _may_be_denied(self) -> bool:
+        """Whether a quorum may say yet that it sees no leader."""
+        missing = len(self.voters) - len(self._answers)
+        return self.probe_until_s is not None and self._denials + missing >= self.quorum
+
+    @property
+    def _denials(self) -> int:
+        """Voters that see no leader; a vote is no such word while another sees one (bug V9).
+
+        Nor is the vote of a member of ours: nothing in it says that it has not that bug. A quorum
+        of such words can end a leader that has one: where two of five are cut off from it and a
+        third has started again and not heard it yet, always, as with Raft's pre-vote.
+        """
+        words = [VoteResult.REJECT_ALREADY_VOTED, VoteResult.REJECT_TERM_NOT_READY]
+        if self._leader_seen:
+            return self._count(*words)
+        return self._count(VoteResult.ACCEPT, *words)
+
     def leaderless(self, now_s: float) -> bool:
         """A probe has heard in time that a quorum sees no leader, and would follow this candidate.
 
+        Of voters with bug V9, Java's among them: that it would follow. Not to count their votes
+        would put the next term off by a pause, and with it every election that needs them.
         Later answers may be as old as a candidate that stood still.
         """
         if self.probe_until_s is None or now_s >= self.probe_until_s:
             return False
-        free = self._count(
-            VoteResult.ACCEPT, VoteResult.REJECT_ALREADY_VOTED, VoteResult.REJECT_TERM_NOT_READY
-        )
-        return free - self._forgot >= self.quorum or free == len(self.voters)
+        free, forgot = self._denials, 0 if self._leader_seen else self._forgot
+        return free - forgot >= self.quorum or free == len(self.voters)
 
     def gives_way(self, state: MemberState, asked: VoteAsked, answer: VoteAnswer) -> bool:
         """Another probes meanwhile, and comes first: by its log, else by its name.
@@ -242,8 +273,8 @@ class VoteRound:
             return False
         return asked.end != state.end or asked.candidate < state.self_id
 
-    def result(self) -> RoundResult:
-        """The lines of specification 4.3, first match."""
+    def result(self, now_s: float) -> RoundResult:
+        """The lines of specification 4.3, first match; unless a leader that is seen is denied."""
         known = [a for a in self._answers.values() if a is not None]
         valid = sum(a.result is not VoteResult.UNKNOWN for a in known)
         bigger = self._count(
@@ -255,8 +286,10 @@ class VoteRound:
         if term_max > self.term:
             next_term = ParseResult.WAIT_TO_VOTE_NEXT
             return RoundResult(parse_result=next_term, pause=random, larger_term=term_max)
-        if self._leader_seen:
-            return RoundResult(parse_result=wait, pause=Pause.LEADER_SEEN)
+        if self._leader_seen and not self.leaderless(now_s):
+            waited = self.probe_until_s is not None and now_s >= self.probe_until_s
+            pause = random if waited else Pause.LEADER_SEEN  # which is an interval longer
+            return RoundResult(parse_result=wait, pause=pause)
         if valid < self.quorum:
             return RoundResult(parse_result=wait, pause=random)
         if valid - bigger < self.quorum:

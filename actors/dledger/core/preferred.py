@@ -1,0 +1,63 @@
+"""Which preferred leader a leader hands over to, and which ones it lets alone for now.
+
+Source: openmessaging/dledger, DLedgerServer.java (checkPreferredLeader), 0.3.1.2; specification
+4.5.
+
+Differs from upstream: one that did not take over is asked again after a pause that doubles,
+whatever `CompatSettings` says. Upstream asks each second, and holds appends each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from actors.dledger.core.member_state import INDEX_NONE, MemberState, Role
+from actors.dledger.core.settings import PREFERRED_PAUSE_MAX_S, ElectionSettings
+from actors.dledger.core.transfer import without_a_next_term
+
+
+@attrs.define
+class PreferredPauses:
+    """Which preferred leaders did not take over lately, and are not asked again yet.
+
+    The first pause is twice `preferred_check_s`, the next ones are twice as long each, up to
+    PREFERRED_PAUSE_MAX_S. So long after its end one is forgotten: while others are asked in vain,
+    each for up to TRANSFER_TIMEOUT_S, a shorter time might pass before it is asked again.
+    """
+
+    _pauses: dict[str, tuple[float, float]] = attrs.field(factory=dict)  # (its length, until)
+
+    def took_over(self, name: str) -> None:
+        """It has said so, or leads: whoever asked it to."""
+        self._pauses.pop(name, None)
+
+    def failed(self, name: str, now_s: float, check_s: float) -> None:
+        """It was asked in vain. Args: check_s: `ElectionSettings.preferred_check_s`."""
+        last_s, until_s = self._pauses.get(name, (check_s, now_s))
+        if now_s >= until_s + PREFERRED_PAUSE_MAX_S:
+            last_s = check_s
+        pause_s = min(2 * last_s, PREFERRED_PAUSE_MAX_S)
+        self._pauses[name] = pause_s, now_s + pause_s
+
+    def waiting(self, now_s: float) -> set[str]:
+        """Those not to be asked now."""
+        return {name for name, (_, until_s) in self._pauses.items() if now_s < until_s}
+
+
+def preferred(
+    state: MemberState, settings: ElectionSettings, watermarks: Mapping[str, int], alive: set[str]
+) -> str | None:
+    """The preferred leader to hand over to: alive, of the smallest lag, and not too far behind."""
+    if state.role is not Role.LEADER or state.self_id in settings.preferred_leaders:
+        return None
+    if without_a_next_term(state) is not None:
+        return None
+    lags = {
+        name: state.end.index - watermarks.get(name, INDEX_NONE)
+        for name in settings.preferred_leaders
+        if name in alive and name in state.members
+    }
+    best = min(lags, key=lambda name: (lags[name], name), default=None)
+    return best if best is not None and lags[best] < settings.transfer_lag_max else None
