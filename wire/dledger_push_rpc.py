@@ -141,13 +141,6 @@ class PushEntryResponse(Body, frozen=True, kw_only=True):
     remote_id: str | None = None
     term: Long = always(-1)
 
-    @property
-    def last_index(self) -> int | None:
-        """The last entry answered for, whichever version answers; None if it names none."""
-        if self.index is None:
-            return None
-        return self.index + max(self.count, 1) - 1
-
 
 class InstallSnapshotRequest(Body, frozen=True, kw_only=True):
     """Dialect N's; sent here between our own nodes only. A small snapshot goes as 0.4.0 writes it,

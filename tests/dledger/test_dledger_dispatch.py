@@ -7,8 +7,11 @@ from dispatch_kit import MIB, Kit
 
 from actors.dledger.core.dispatch import DispatcherState
 from actors.dledger.core.push_effects import DispatchEffects, PushAnswer
+from actors.dledger.push_bodies import push_answer
 from wire.dledger_codes import PushType as P
+from wire.dledger_codes import RequestCode
 from wire.dledger_codes import ResponseCode as C
+from wire.dledger_rpc import decode_response
 
 COMPARE, APPEND = (
     DispatcherState.COMPARE,
@@ -165,6 +168,26 @@ def test_an_old_answer_to_a_batch_names_its_last_entry() -> None:
     assert (push.first, push.last) == (10, 14)
     old = PushAnswer(code=C.SUCCESS, term=5, index=14, begin=0, end=14)
     assert kit.did(kit.dispatch.answered(0.0, push, old)).matched == 14
+
+
+@pytest.mark.checklist(35, of="dledger")
+@pytest.mark.parametrize(
+    ("data", "last"),
+    [
+        (b'{"index":7,"count":3}', 9),  # 0.2.6 and later: the first, and how many
+        (b'{"index":7,"count":1}', 7),
+        (b'{"index":7}', 7),  # up to 0.2.5: the last
+        (b'{"index":7,"count":0}', 7),
+        (b'{"index":7,"count":-1}', 7),
+        (b'{"index":null,"count":0}', -1),
+        (b"{}", -1),  # to a COMMIT
+    ],
+)
+def test_which_entry_a_reply_names_as_the_last(data: bytes, last: int) -> None:
+    found, loose = decode_response(RequestCode.PUSH, data)
+    answer = push_answer(found)
+    assert answer is not None
+    assert (answer.last, loose) == (last, False)
 
 
 def test_batches_have_a_size() -> None:

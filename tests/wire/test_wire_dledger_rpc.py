@@ -269,26 +269,6 @@ def test_what_a_peer_derived_is_not_believed() -> None:
     assert decode_request(RequestCode.PUSH, lie) == (PushEntryRequest(entry=ENTRY, **BASE), False)
 
 
-@pytest.mark.checklist(35, of="dledger")
-@pytest.mark.parametrize(
-    ("data", "last"),
-    [
-        (b'{"index":7,"count":3}', 9),  # 0.2.6 and later: the first, and how many
-        (b'{"index":7,"count":1}', 7),
-        (b'{"index":7}', 7),  # up to 0.2.5: the last
-        (b'{"index":7,"count":0}', 7),
-        (b'{"index":7,"count":-1}', 7),
-        (b'{"index":null,"count":0}', None),
-        (b"{}", None),  # to a COMMIT
-    ],
-)
-def test_an_old_batch_reply_names_the_last_entry(data: bytes, last: int | None) -> None:
-    found, loose = decode_response(RequestCode.PUSH, data)
-    assert isinstance(found, PushEntryResponse)
-    assert found.last_index == last
-    assert not loose
-
-
 # --- refusals -------------------------------------------------------------------------------------
 
 WHOLE_ENTRY = b'{"body":"aGk=","index":1,"magic":1,"pos":0,"size":50,"term":1}'

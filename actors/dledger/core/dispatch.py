@@ -31,6 +31,7 @@ from typing import Final, assert_never
 import attrs
 
 from actors.dledger.core.compare import Found, Search
+from actors.dledger.core.patience import Patience
 from actors.dledger.core.push_effects import DispatchEffects, LedgerSizes, Push, PushAnswer
 from actors.dledger.core.push_effects import DispatcherState as DispatcherState
 from actors.dledger.core.push_window import PushWindow, UnderWay
@@ -41,7 +42,7 @@ from wire.dledger_codes import PushType, ResponseCode
 
 REFUSALS_TOLD: Final = 3
 """Of one entry, in a row: before that a peer may have begun a new session in between."""
-TAKES_NO_MORE: Final = "takes no more: files of another size, or no room; its status says which"
+TAKES_NO_MORE: Final = "takes no more: files of another size, no room (see its status), slow link"
 
 
 @attrs.define(kw_only=True)
@@ -80,8 +81,10 @@ class Dispatch:
         init=False,
     )
     _resends: int = attrs.field(default=0, init=False)
-    _refused_at: int | None = attrs.field(default=None, init=False)  # `matched` then
-    _refusals: int = attrs.field(default=0, init=False)  # there, in a row
+    _patience: Patience = attrs.field(
+        default=attrs.Factory(lambda dispatch: Patience(dispatch.settings), takes_self=True),
+        init=False,
+    )
     _search: Search | None = attrs.field(default=None, init=False)
     _probe: Push | None = attrs.field(default=None, init=False)  # the one that is waited for
     _probe_s: float = attrs.field(default=0.0, init=False)  # until then
@@ -114,7 +117,8 @@ class Dispatch:
         self._committed, self._said = committed, -1
         self._begin, self._end, self.matched = begin, end, -1
         self._last_push_s = self._pause_s = now_s
-        self._refused_at, self.refusal = None, ""
+        self.refusal = ""
+        self._patience.forget()
         self._to_compare("a new session")
         return self._effects(now_s, None)
 
@@ -195,18 +199,17 @@ class Dispatch:
                 self.matched = answer.last
                 self._resends = 0
                 self.refusal = ""
-                self._window.acknowledged(self.matched)
+                self._window.acknowledged(now_s, self.matched)
         elif answer.code is ResponseCode.INCONSISTENT_STATE:
             self._to_compare("the peer refused an entry")
             self._refused(now_s)
 
     def _refused(self, now_s: float) -> None:
-        if self._refused_at == self.matched:  # a comparison did not help
+        refusals = self._patience.refused(self.matched)
+        self._window.refused(now_s, refusals)
+        if refusals > 1:  # a comparison did not help
             self._pause_s = now_s + self.settings.error_pause_s
-            self._refusals += 1
-        else:
-            self._refused_at, self._refusals = self.matched, 1
-        if self._refusals >= REFUSALS_TOLD:
+        if refusals >= REFUSALS_TOLD:
             self.refusal = TAKES_NO_MORE
 
     def _commit_answered(self, push: Push, answer: PushAnswer) -> None:
@@ -231,6 +234,7 @@ class Dispatch:
         if search is None or answer is None or answer.code not in good:
             self._failed(now_s, answer)
             return
+        self._patience.follows()
         found = search.judge(answer, self._begin, self._end)
         if found is not None:
             self._found(now_s, found, anew=not search.agrees)
@@ -261,22 +265,21 @@ class Dispatch:
 
     # ---- states ----
 
-    def _change(self, state: DispatcherState, detail: str) -> None:
+    def _change(self, state: DispatcherState, detail: str, *, told: bool = True) -> None:
         self.state, self._phase = state, self._number
         self._window.clear()
         self._probe, self._search, self._resends = None, None, 0
-        self._events.append(
-            events.DispatcherChanged(
-                peer=self.peer, term=self._term, state=state.name, detail=detail
-            )
+        changed = events.DispatcherChanged(
+            peer=self.peer, term=self._term, state=state.name, detail=detail
         )
+        self._events += [changed] if told else []
 
-    def _to_compare(self, why: str) -> None:
-        self._change(DispatcherState.COMPARE, why)
+    def _to_compare(self, why: str, *, told: bool = True) -> None:
+        self._change(DispatcherState.COMPARE, why, told=told)
 
     def _to_append(self, index: int) -> None:
         self._change(DispatcherState.APPEND, f"from {index + 1}")
-        if index != self._refused_at:
+        if index != self._patience.refused_at:
             self.refusal = ""
         self.matched = index
         self._write = index + 1
@@ -285,11 +288,10 @@ class Dispatch:
         """A probe was not answered as it must be: after a pause the search begins anew."""
         search = self._search if self.search_by_one else None
         search = search if self.state is DispatcherState.COMPARE else None
-        self._to_compare("no answer" if answer is None else f"answered {answer.code.name}")
+        self._pause_s = now_s + self._patience.failed(answer)
+        why = "no answer" if answer is None else f"answered {answer.code.name}"
+        self._to_compare(why, told=not self._patience.still)
         self._search = search
-        soon = answer is not None and answer.code is ResponseCode.NOT_FOLLOWER
-        settings = self.settings
-        self._pause_s = now_s + (settings.follower_pause_s if soon else settings.error_pause_s)
 
     # ---- what is sent ----
 
@@ -342,7 +344,6 @@ class Dispatch:
 
     def _append_more(self, now_s: float) -> None:
         """What is not sent yet, as far as the bounds allow."""
-        settings = self.settings
         while self.state is DispatcherState.APPEND and self._write <= self._end:
             if self._window.full:
                 return
@@ -350,8 +351,8 @@ class Dispatch:
                 self._to_compare(f"entry {self._write} has expired")
                 return
             first = last = self._write
-            if settings.batch:
-                last = self.sizes.fits(first, self._end, settings.batch_bytes_max)
+            if self.settings.batch:
+                last = self.sizes.fits(first, self._end, self._window.batch_bytes_max)
             behind = self.sizes.bytes_from(first)
             size = behind - (self.sizes.bytes_from(last + 1) if last < self._end else 0)
             left = self._end - self._write

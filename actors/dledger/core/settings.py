@@ -29,6 +29,10 @@ next life, where a vote for an older term would count in a newer one."""
 TRANSFER_TIMEOUT_S: Final = 3.0
 """A transfer's request is answered within so long, upstream's limit for calls between members."""
 
+PREFERRED_PAUSE_MAX_S: Final = 60.0
+"""A leader asks a preferred one that does not take over no more seldom than that. Each attempt may
+hold appends for TRANSFER_TIMEOUT_S."""
+
 
 @attrs.frozen(kw_only=True)
 class CompatSettings:
@@ -107,7 +111,8 @@ class ElectionSettings:
         raft_votes: a voter takes a larger term and gives its vote in it in one step, and a
             candidate that could not win its term, and heard from a quorum that nobody sees a
             leader, asks in the next one in that step; as Raft's RequestVote and PreVote. Upstream's
-            voter says first that it is not ready, and its candidate pauses at each of these steps.
+            voter says first that it is not ready, and its candidate pauses at each of these steps;
+            and it may give its vote beside a leader (bug V9), which is taken for such a word.
         candidate: this member may lead. Otherwise it follows and votes, and neither campaigns nor
             takes leadership over; upstream has no such members.
         heartbeat_interval_s: upstream's heartBeatTimeIntervalMs, 2000.
@@ -124,7 +129,8 @@ class ElectionSettings:
         transfer_wait_s: how long a transferee waits for its log to reach the leader's end:
             leadershipTransferWaitTimeout, 1000 ms.
         preferred_leaders: names of members that should lead if they can: preferredLeaderIds.
-        preferred_check_s: how often a leader looks whether one of them can: 1.0.
+        preferred_check_s: how often a leader looks whether one of them can: 1.0. One that did not
+            take over is left alone for twice as long, then longer (`preferred.PreferredPauses`).
     """
 
     raft_votes: bool = False
@@ -154,15 +160,17 @@ class PushSettings:
     Attributes:
         pending_max: pushes to one peer that are not answered: maxPendingSize, 1000.
         in_flight_bytes_max: bytes of such pushes, reached by the last of them: 4 MiB (ours;
-            upstream has no such bound). A peer that takes less in `push_timeout_s` is sent things
-            twice.
+            upstream has no such bound).
+        in_flight_bytes_least: down to there the bound may fall for a peer that refuses what it is
+            sent (`push_window`); None: it does not, as upstream.
         push_timeout_s: age at which the push after the watermark is sent again:
             maxPushTimeOutMs, 1000.
         commit_push_s: idle time after which the committed index is sent by itself: 1.0.
         commit_news_s: the same if it has risen since the last push: `commit_push_s` in upstream.
         error_pause_s: pause after a failed COMPARE or TRUNCATE: 0.5.
         follower_pause_s: the same after the answer that the peer does not follow: it is about to,
-            for a leader's first heartbeat goes before its pushes. `error_pause_s` in upstream.
+            for a leader's first heartbeat goes before its pushes. It doubles with each such answer
+            in a row, up to `error_pause_s`, which it is in upstream from the first on.
         reply_timeout_s: COMPARE and TRUNCATE are waited for so long: 3.0.
         batch: several entries to a push: enableBatchPush. A peer of ours takes them in any case.
         batch_bytes_max: maxBatchPushSize, 4096.
@@ -181,6 +189,7 @@ class PushSettings:
 
     pending_max: int = 1000
     in_flight_bytes_max: int = 4 << 20
+    in_flight_bytes_least: int | None = None
     push_timeout_s: float = 1.0
     commit_push_s: float = 1.0
     commit_news_s: float = 1.0
