@@ -41,7 +41,7 @@ class DLedgerGroup:
             members than it began with, unless these were; it may stay until the next change.
         durability: "synced": an entry counts on a member once it is on its disk; "written": in its
             page cache, synced every `flush_interval_s`. Upstream flushes behind its answers, every
-            10 ms (flushFileInterval).
+            10 ms (flushFileInterval). A "synced" member warns of one whose own file says less.
         port: where every member listens, for members and clients. Several groups of a node may
             share one. Upstream: the port in peers.
         store: "memory" keeps term and vote over a restart, and no entry; a member that restarted
@@ -58,7 +58,9 @@ class DLedgerGroup:
             candidate asks in the next term once a quorum has said that nobody leads: an election
             is over one pause after the leader was missed. `false`: upstream's ways, a refusal
             first and a pause before each step. Java members understand both, and members of ours
-            may differ. Default: true; with `compat = "upstream"` false.
+            may differ. A Java follower that has not voted in the term gives its vote beside a
+            leader, too: with it, one of ours that is cut from the leader alone ends the leadership,
+            as it does with `false`, a pause later. Default: true; with `compat = "upstream"` false.
         heartbeat_interval_s: Upstream: heartBeatTimeIntervalMs, 2000.
         heartbeat_leaks: intervals of silence after which a follower campaigns, and without a
             quorum's answers after which a leader steps down. Upstream: maxHeartBeatLeak, 3.
@@ -71,7 +73,9 @@ class DLedgerGroup:
             maxLeadershipTransferWaitIndex, 1000.
         transfer_wait_s: how long a transferee waits for its log to reach the leader's end.
             Upstream: leadershipTransferWaitTimeout, 1000 ms.
-        preferred_leaders: members that should lead if they can. Upstream: preferredLeaderId, none.
+        preferred_leaders: members that should lead if they can. One that did not take over is asked
+            again after 2 s, and after twice as long each time, up to a minute; with `compat =
+            "upstream"` too. Upstream: preferredLeaderId, none; it asks each second.
         pending_max: pushes to one peer that may be unanswered. Upstream: a constant, 1000.
         push_timeout_s: age at which the push after the watermark is sent again. Upstream:
             maxPushTimeOutMs, 1000.

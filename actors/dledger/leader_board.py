@@ -22,11 +22,14 @@ class LeaderBoard:
         role: None before the first, and after the member's end.
         is_open: this member leads, and its parts take appends; they have the last word.
         strangers: whom the port's server has turned away.
+        weaker: members that acknowledge what is not on their disks, where it should be, by which
+            settings; as they said last. Replaced as a whole, by their watches.
     """
 
     role: RoleChanged | None = None
     is_open: bool = False
     strangers: Strangers = attrs.field(init=False, factory=Strangers)
+    weaker: dict[str, str] = attrs.field(init=False, factory=dict)
     _changed: trio.Event = attrs.field(init=False, factory=trio.Event)
 
     @property

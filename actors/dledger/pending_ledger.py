@@ -35,7 +35,7 @@ class PendingLedger:
         """The store has not answered all that it was asked."""
         return bool(self._asked)
 
-    def holds(self, entry: Entry) -> bool:
+    def holds(self, entry: Entry) -> bool | None:
         """See `LedgerView.holds`."""
         held = self._entries.get(entry.index)
         if held is None:
@@ -44,7 +44,7 @@ class PendingLedger:
             try:
                 held = self.window.entry(entry.index)
             except IndexGone:
-                return False
+                return None
         return is_equal(held, entry)
 
     def asked(self, change: StoreChange) -> None:

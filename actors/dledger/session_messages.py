@@ -116,10 +116,6 @@ class LeaderProven:
 
     term: int
 
-    @property
-    def leads(self) -> bool:
-        return self.term >= 0
-
 
 @attrs.frozen(kw_only=True)
 class ProveLeader:

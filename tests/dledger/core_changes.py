@@ -26,7 +26,7 @@ class Changes:
     disk: Disk
     held: deque[StoreChange] = attrs.field(factory=deque)
 
-    def holds(self, entry: Entry) -> bool:
+    def holds(self, entry: Entry) -> bool | None:
         for change in reversed(self.held):
             for each in change.entries:
                 if each.index == entry.index:
@@ -34,7 +34,7 @@ class Changes:
             leaves = self._leaves(change)
             if leaves is not None and entry.index >= leaves:
                 return False
-        return self.disk.holds(entry)
+        return self.disk.holds(entry) if entry.index >= self.disk.begin else None
 
     @property
     def leaving(self) -> int | None:

@@ -46,15 +46,18 @@ class GroupMachine(RuleBasedStateMachine):
         sync_max_s=st.sampled_from((0.002, 0.2)),
         change_max_s=st.sampled_from((0.0, 0.3)),
         batch=st.booleans(),
+        raft=st.integers(0, 5),
     )
     def begin(
-        self, seed: int, lost: float, sync_max_s: float, change_max_s: float, batch: bool
+        self, seed: int, lost: float, sync_max_s: float, change_max_s: float, batch: bool, raft: int
     ) -> None:
+        """`raft`: so many of the members vote as Raft's do."""
         self.world = World(
             seed=seed,
             size=self.size,
             faults=Faults(lost=lost, sync_max_s=sync_max_s, change_max_s=change_max_s),
             push=PushSettings(batch=batch, batch_bytes_max=300),
+            raft_votes=frozenset(f"n{i}" for i in range(min(raft, self.size))),
         )
         self.world.start_all()
         self.world.run(5.0)

@@ -70,7 +70,7 @@ class Run:
     def client(self) -> None:
         """One append, to anybody who believes to lead."""
         leader = self.a_leader()
-        if leader is not None and not leader.holding and not leader.quorum.full:
+        if leader is not None and not leader.holding and leader.quorum.room > 0:
             self.appends += 1
             leader.append(f"a{self.appends}", self.rng.randint(1, 5))
 

@@ -18,6 +18,7 @@ from actors.events import runtime
 from actors.events.dledger import RoleChanged
 from actors.log_types import Offsets
 from actors.runtime import ActorRef, ChildSpec, Registry, SupervisorSpec, System, open_system
+from actors.sim.network import NetworkOptions
 from actors.sim.world import SimEvent, World, open_world
 from actors.state_machine import StateMachine
 from actors.storage import pull_messages
@@ -271,10 +272,11 @@ async def opened(
     seed: str = "dledger",
     started: bool = True,
     machine: Callable[[str], StateMachine] | None = None,
+    network: NetworkOptions | None = None,
     **settings: Any,
 ) -> AsyncIterator[Group]:
     """A running group."""
-    async with open_world(seed) as world:
+    async with open_world(seed, network=network) as world:
         group = Group(world, group_config(members, **settings), machine)
         world.on_event.append(group.seen.append)
         for name, address in group.config.nodes.items():

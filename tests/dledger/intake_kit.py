@@ -19,13 +19,18 @@ def entries(first: int, last: int, term: int = 5) -> tuple[Entry, ...]:
 
 
 class Ledger:
-    """By index; a log that was begun anew has no entries below."""
+    """By index; a log that was begun anew has no entries below.
+
+    Attributes:
+        gone: entries below have expired, of which nobody has told yet.
+    """
 
     def __init__(self, log: tuple[Entry, ...]) -> None:
         self.log = {each.index: each for each in log}
+        self.gone = 0
 
-    def holds(self, entry: Entry) -> bool:
-        return self.log.get(entry.index) == entry
+    def holds(self, entry: Entry) -> bool | None:
+        return self.log.get(entry.index) == entry if entry.index >= self.gone else None
 
 
 class Kit:

@@ -301,13 +301,17 @@ def test_truncate_to_what_is_not_held_begins_the_log_anew(index: int) -> None:
 
 @pytest.mark.parametrize("behind", [False, True])
 def test_what_is_committed_is_never_cut_but_alarms(behind: bool) -> None:
+    """Behind: the leader has seen that all differs, down to where the log begins here."""
     kit = Kit(*entries(3, 9, term=4), committed=6)
     if behind:
+        for index in (9, 6, 3):
+            kit.compare(entry(index, 5))
+        assert kit.alarm == ""
         token = kit.truncate(entry(2, 5))
     else:
         kit.truncate(entry(5, 4))
         token = kit.append(entry(6, 5), commit_index=6)
-    assert "committed" in kit.alarm
+    assert kit.alarm == f"entry {3 if behind else 6} is committed and differs from the leader's"
     assert kit.changes == []
     assert kit.code(token) is None
     assert kit.intake.matched in (None, 5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from intake_kit import Kit, entries, entry, matched
 
+from wire.dledger_codes import PushType
 from wire.dledger_codes import ResponseCode as C
 
 
@@ -70,3 +71,29 @@ def test_a_refused_append_of_what_is_committed_does_not_keep_the_log_from_beginn
     assert not kit.alarm
     kit.sync()
     assert kit.code(token) is C.SUCCESS
+
+
+def test_a_log_that_has_let_go_of_all_that_is_committed_begins_anew_anywhere() -> None:
+    """The next leader's begins before, and what follows on the committed part here is not its."""
+    kit = matched()
+    kit.commit(9)
+    kit.truncate(entry(100))
+    kit.append(*entries(101, 105))
+    kit.did(kit.intake.rest(session=2, term=6))
+    kit.follow(session=3, term=6, committed=9)
+    assert (kit.intake.begin, kit.intake.end, kit.intake.committed) == (100, 105, 9)
+    kit.push(PushType.COMPARE, entry(100, 6), term=6)
+    kit.push(PushType.TRUNCATE, entry(4, 4), term=6)
+    assert kit.changes[-1] == (None, True, [4])
+    assert not kit.alarm
+
+
+def test_an_emptied_log_that_found_no_room_begins_anew_anywhere() -> None:
+    kit = matched()
+    kit.commit(9)
+    kit.truncate(entry(100))
+    kit.ledger.log.clear()
+    kit.did(kit.intake.refused(1, -1, -1))
+    kit.truncate(entry(4, 4))
+    assert kit.changes[-1] == (None, True, [4])
+    assert not kit.alarm

@@ -171,9 +171,12 @@ async def test_appends_and_further_snapshots_go_on_during_it(autojump_clock: Any
     shelf = filled(3 << 19)
     async with opened(machine=shelf, **SNAPSHOTS) as group:
         leader, follower, bodies = await needy(group, shelf)
+        before = len(group.events(SnapshotSaved, leader))
         await group.start(follower)
         while not group.events(SnapshotLoaded, follower):
             bodies += await appended(group, leader, len(bodies), 1)
+            await trio.sleep(0.01)
+        assert len(group.events(SnapshotSaved, leader)) > before + 2
         await group.until(shelf.all_have(group, bodies))
         assert len(group.events(SnapshotLoaded, follower)) == 1
         await group.until(lambda: len(snapshots(group, leader)) == 2, within_s=30.0)

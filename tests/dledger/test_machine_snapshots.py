@@ -7,6 +7,7 @@ import errno
 from typing import Any
 
 import pytest
+import trio
 from group_kit import Group, opened
 from machine_kit import (
     FILE_ENTRIES,
@@ -150,6 +151,7 @@ async def test_appends_go_on_while_a_large_one_is_written(autojump_clock: Any) -
         while not group.events(SnapshotSaved, leader):
             bodies += await appended(group, leader, len(bodies), 1)
             during += "tmp" in disk_of(group, leader).listdir(snapshot_dir(leader))
+            await trio.sleep(0.01)
         assert during > 10
         disk_of(group, leader).faults.clear()
         await group.until(shelf.all_have(group, bodies))

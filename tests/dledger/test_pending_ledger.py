@@ -84,3 +84,12 @@ def test_nothing_is_left_of_a_log_that_begins_anew() -> None:
     assert not kit.ledger.holds(kit.entries[19])
     kit.ledger.reset(39)
     assert kit.ledger.holds(kit.entries[19])
+
+
+def test_what_has_expired_meanwhile_is_not_said_to_differ() -> None:
+    kit = Kit()
+    kit.store.commit(20)
+    kit.store.delete_expired(10, snapshot=True)
+    assert kit.ledger.holds(kit.entries[5]) is None
+    assert kit.ledger.holds(kit.other(15)) is False
+    assert kit.ledger.holds(kit.entries[15]) is True

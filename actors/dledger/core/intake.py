@@ -14,7 +14,7 @@ Differs from upstream:
 - Every push is checked for term, leader, role and form first.
 - TRUNCATE to an entry that is held cuts nothing: entries after it leave when an append differs from
   one of them (bug B11), and never at or below the committed index: that is an alarm, and ends the
-  member.
+  member. What has expired here is not known to differ: the leader is asked to compare anew.
 - TRUNCATE to an entry that is not held begins the log anew with it: the leader found nothing in
   common, so what comes before the entry here is not known to be what came before it there. Upstream
   keeps it. Where a state machine lacks what comes before it, it is refused.
@@ -31,7 +31,6 @@ not known before a TRUNCATE), `cut_committed`, `commit_to_end`, `pushes_stick`.
 
 from __future__ import annotations
 
-import heapq
 import itertools
 from typing import assert_never
 
@@ -42,6 +41,7 @@ from actors.dledger.core.machine_guard import MachineGuard
 from actors.dledger.core.member_state import INDEX_NONE
 from actors.dledger.core.push_effects import PushAnswer
 from actors.dledger.core.settings import STRICT, CompatSettings, PushSettings
+from actors.dledger.core.vouches import Vouches
 from actors.dledger.core.waiting_pushes import WaitingPushes
 from actors.events import dledger as events
 from wire.dledger_codes import PushType, ResponseCode
@@ -79,8 +79,7 @@ class Intake:
     _following: bool = attrs.field(default=False, init=False)
     _cut_seen: bool = attrs.field(default=False, init=False)  # a TRUNCATE came in this session
     _waiting: WaitingPushes = attrs.field(init=False)
-    _vouching: list[tuple[int, int, Pushed]] = attrs.field(factory=list, init=False)  # a heap
-    _order: int = attrs.field(default=0, init=False)  # of those of one index
+    _vouches: Vouches = attrs.field(init=False)
     _changed: int = attrs.field(default=0, init=False)  # number of the last change
     _cut: int = attrs.field(default=0, init=False)  # number of the last one that took entries away
     _answers: list[tuple[int, PushAnswer]] = attrs.field(factory=list, init=False)
@@ -89,9 +88,11 @@ class Intake:
     _committed_new: int | None = attrs.field(default=None, init=False)
     _leader_committed: int = attrs.field(default=INDEX_NONE, init=False)  # in this session
     _leaving: int | None = attrs.field(default=None, init=False)  # from there on, not yet done
+    _differs: int | None = attrs.field(default=None, init=False)  # committed, by a COMPARE
     _alarm: str = attrs.field(default="", init=False)
 
     def __attrs_post_init__(self) -> None:
+        self._vouches = Vouches(most=self.waiting_max)
         self._waiting = WaitingPushes(
             most=self.waiting_max, gap_s=self.settings.gap_s, sticks=self.compat.pushes_stick
         )
@@ -115,7 +116,7 @@ class Intake:
         self._following, self._session, self._term, self._leader = True, session, term, leader
         self.begin, self.end, self.stored = begin, end, end
         self.committed = max(self.committed, committed)
-        self.matched, self._cut_seen = self._unknown(), False
+        self.matched, self._cut_seen, self._differs = self._unknown(), False, None
         self._leader_committed, self._leaving = INDEX_NONE, None
         return self._effects()
 
@@ -160,8 +161,8 @@ class Intake:
             self.stored = max(self.stored, stored)
             self._leaving = None
             self._raise_committed()
-            while self._vouching and self._vouching[0][0] <= stored:
-                self._answer(heapq.heappop(self._vouching)[2], ResponseCode.SUCCESS)
+            for pushed in self._vouches.stored(stored):
+                self._answer(pushed, ResponseCode.SUCCESS)
         return self._effects()
 
     def refused(self, session: int, begin: int, end: int) -> IntakeEffects:
@@ -226,17 +227,24 @@ class Intake:
         assert pushed.first <= self.matched + 1
         held = itertools.takewhile(self._holds, pushed.entries)
         entries = pushed.entries[sum(1 for _ in held) :]
-        if entries and entries[0].index <= self.matched:
-            self._answer(pushed, ResponseCode.INCONSISTENT_STATE)  # two of one leader's differ
+        if entries and entries[0].index <= max(self.matched, self.begin - 1):
+            # Two of one leader's differ, or what it sends has expired here.
+            self._answer(pushed, ResponseCode.INCONSISTENT_STATE)
             return
         if entries and not self._write(entries):
+            self._refuse(pushed)
             return
         self.matched = max(self.matched, pushed.last)
         self._commit(pushed.commit_index)
         self._vouch(pushed, pushed.last)
 
     def _holds(self, entry: Entry) -> bool:
-        return 0 <= self.begin <= entry.index <= self.end and self.ledger.holds(entry)
+        return self._finds(entry) is True
+
+    def _finds(self, entry: Entry) -> bool | None:
+        """Whether it is the one at its index; None: there is none, or it has expired."""
+        there = 0 <= self.begin <= entry.index <= self.end
+        return self.ledger.holds(entry) if there else None
 
     def _write(self, entries: tuple[Entry, ...]) -> bool:
         """At the place of the first, cutting what is there. Whether it could be done."""
@@ -244,7 +252,7 @@ class Intake:
         assert 0 <= self.begin <= first <= self.end + 1
         cut = first if first <= self.end else None
         if cut is not None:
-            if not self._may_leave(first):
+            if not self._may_leave(entries[0]):
                 return False
             self._take_away(first, then=first)
             self.stored = min(self.stored, first - 1)
@@ -252,18 +260,23 @@ class Intake:
         self._change(entries, cut_from=cut)
         return True
 
-    def _may_leave(self, first: int) -> bool:
-        """Whether an entry that differs from the leader's is not committed."""
-        there = min(self.committed, self.end)  # the store may have refused what was to come
-        if first <= there and not self.compat.cut_committed:
-            self._alarm = f"entry {first} is committed and differs from the leader's"
-        return not self._alarm
+    def _may_leave(self, entry: Entry) -> bool:
+        """Whether nothing committed leaves for the leader's entry, from its index on.
+
+        It is an alarm if one that is committed is known to differ.
+        """
+        there = min(self.committed, self.end)  # a log that began anew may have less, or none
+        if max(entry.index, self.begin) > there or self.compat.cut_committed:
+            return not self._alarm
+        differs = self._differs if self._finds(entry) is None else entry.index
+        if differs is not None:
+            self._alarm = f"entry {differs} is committed and differs from the leader's"
+        return False
 
     def _take_away(self, first: int, *, then: int) -> None:
         """Nobody is told any more that entries are held which leave."""
-        for _, _, pushed in sorted(v for v in self._vouching if v[0] >= first):
+        for pushed in self._vouches.leaving(first):
             self._answer(pushed, ResponseCode.INCONSISTENT_STATE)
-        self._vouching = sorted(v for v in self._vouching if v[0] < first)
         self._events.append(
             events.LedgerTruncated(session=self._session, index=first, end=self.end, next=then)
         )
@@ -291,6 +304,8 @@ class Intake:
             self.matched, self._cut_seen = entry.index if known is None else known, False
             self._vouch(pushed, entry.index)
         else:
+            if entry.index <= self.committed and self._finds(entry) is False:
+                self._differs = entry.index
             self.matched = self._unknown()
             self._answer(pushed, ResponseCode.INCONSISTENT_STATE)
 
@@ -300,11 +315,11 @@ class Intake:
         self._drop_waiting()
         if self.compat.match_is_end and 0 <= self.begin <= entry.index <= self.end + 1:
             last = entry.index == self.end and self._holds(entry)
-            if not last and not self._write((entry,)):
-                return
-        elif not self._holds(entry) and not self._restart(entry):
-            if not self._alarm:
-                self._answer(pushed, ResponseCode.INCONSISTENT_STATE)
+            done = last or self._write((entry,))
+        else:
+            done = self._holds(entry) or self._restart(entry)
+        if not done:
+            self._refuse(pushed)
             return
         self.matched, self._cut_seen = entry.index, True
         self._commit(pushed.commit_index)
@@ -312,7 +327,7 @@ class Intake:
 
     def _restart(self, entry: Entry) -> bool:
         """The log begins with the entry. Whether that could be done."""
-        if not self._may_leave(entry.index):
+        if not self._may_leave(entry):
             return False
         if self.machine.lacks(entry.index):
             self._events += self.machine.said(self._session, self._leader, entry.index)
@@ -344,11 +359,8 @@ class Intake:
     def _vouch(self, pushed: Pushed, index: int) -> None:
         if index <= self.stored:
             self._answer(pushed, ResponseCode.SUCCESS)
-        elif len(self._vouching) >= self.waiting_max:
+        elif not self._vouches.add(index, pushed):
             self._answer(pushed, ResponseCode.PUSH_REQUEST_IS_FULL)
-        else:
-            self._order += 1
-            heapq.heappush(self._vouching, (index, self._order, pushed))
 
     def _answer(self, pushed: Pushed, code: ResponseCode) -> None:
         if self._waiting.take_answered(pushed):
@@ -359,17 +371,19 @@ class Intake:
         term = self._term if code is ResponseCode.EXPIRED_TERM else pushed.term
         self._answers.append((pushed.token, pushed.answer(code, term, self.begin, end)))
 
+    def _refuse(self, pushed: Pushed) -> None:
+        """The leader is to compare; who ends says nothing any more."""
+        if not self._alarm:
+            self._answer(pushed, ResponseCode.INCONSISTENT_STATE)
+
     def _drop_waiting(self) -> None:
         """What waited for entries before it belongs to the time before the comparison."""
         for pushed in self._waiting.clear():
             self._answer(pushed, ResponseCode.INCONSISTENT_STATE)
 
     def _drop_all(self, code: ResponseCode) -> None:
-        for pushed in self._waiting.clear():
+        for pushed in (*self._waiting.clear(), *self._vouches.clear()):
             self._answer(pushed, code)
-        for _, _, pushed in sorted(self._vouching):
-            self._answer(pushed, code)
-        self._vouching.clear()
 
     def _effects(self) -> IntakeEffects:
         answers, self._answers = tuple(self._answers), []

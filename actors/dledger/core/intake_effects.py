@@ -16,8 +16,11 @@ from wire.dledger_entry import Entry, entry_problem
 class LedgerView(Protocol):
     """What a handler reads of the own log, with all that was asked of the store."""
 
-    def holds(self, entry: Entry) -> bool:
-        """Whether the log has an entry of that index, equal in all that upstream compares."""
+    def holds(self, entry: Entry) -> bool | None:
+        """Whether the log has an entry of that index, equal in all that upstream compares.
+
+        None: it had one, which has expired.
+        """
 
 
 @attrs.frozen(kw_only=True)
