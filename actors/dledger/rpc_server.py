@@ -8,7 +8,8 @@ dledger-all-0.3.1.2; apache/rocketmq, remoting/netty/NettyRemotingServer.java, 4
 
 Differs: listens on the node's own address only; who comes from an address that is no member's is
 turned away, counted, and named once in the log `triolog.dledger`; the number of open connections is
-bounded, and what they hold together. Clients make way.
+bounded, and what they hold together. Clients make way; while too many come from one address, the
+next ones have to speak before they become connections (`rpc_lobby`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import attrs
 
 from actors.dledger.rpc_budget import RPCBudget
 from actors.dledger.rpc_connection import RPCConnection
+from actors.dledger.rpc_lobby import Lobby
 from actors.dledger.rpc_messages import Services
 from actors.dledger.rpc_routing import Directory
 from actors.env.protocols import Listener, Network, Stream
@@ -71,9 +73,11 @@ class RPCServer(Accepting):
     settings: RPCServerSettings
     budget: RPCBudget
     _directory: Directory = attrs.field(init=False)
+    _lobby: Lobby = attrs.field(init=False)
 
     async def listen(self) -> Listener:
         settings = self.settings
+        self._lobby = Lobby(self.room, self.take, self._turned_back)
         self._directory = Directory(settings.services)
         try:
             listener = await settings.network.listen(settings.host, settings.port)
@@ -85,6 +89,16 @@ class RPCServer(Accepting):
         address = listener.address
         self.ctx.emit(events.RPCListening(address=address.host, port=address.port))
         return listener
+
+    async def greet(self, stream: Stream) -> None:
+        host = stream.remote.host
+        if host not in self.settings.addresses or self._lobby.is_free(host):
+            await self.take(stream)
+        else:
+            self.ctx.spawn(self._lobby.wait, stream)
+
+    async def _turned_back(self, stream: Stream, reason: str) -> None:
+        await self.refused(stream, reason, None)
 
     async def admit(self, stream: Stream) -> Admitted | None:
         if stream.remote.host not in self.settings.addresses:

@@ -128,12 +128,28 @@ class Accepting(Actor[Inbox]):
 
     async def _feed(self, listener: Listener) -> None:
         while True:
-            while len(self._arrived) + len(self._starting) >= UNOWNED_MAX:
+            await self.room()
+            await self.greet(await listener.accept())
+
+    async def room(self) -> None:
+        """Wait until one more may be taken; it has to be before anything else is awaited."""
+        while len(self._arrived) + len(self._starting) >= UNOWNED_MAX:
+            if self._room.is_set():  # Several may wait: all for the same event.
                 self._room = trio.Event()
-                await self._room.wait()
-            # Kept here until it has an owner: a message that is never read would lose the stream.
-            self._arrived.append(await listener.accept())
-            await self.ctx.self_ref.tell(_Accepted())
+            await self._room.wait()
+
+    async def greet(self, stream: Stream) -> None:
+        """A stream was accepted; until it goes to `take`, or is aborted, it is kept by this.
+
+        Who takes it later waits for `room` first.
+        """
+        await self.take(stream)
+
+    async def take(self, stream: Stream) -> None:
+        """Have it admitted, and become a connection."""
+        # Kept here until it has an owner: a message that is never read would lose the stream.
+        self._arrived.append(stream)
+        await self.ctx.self_ref.tell(_Accepted())
 
     async def _accepted(self) -> None:
         stream = self._arrived[0]

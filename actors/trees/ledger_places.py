@@ -108,11 +108,8 @@ class LedgerPlace:
 
     @property
     def compat(self) -> CompatSettings:
-        """Upstream's looser rules, as far as the group has them."""
-        opens = self.group.opens_term_with
-        if self.group.compat == "upstream":
-            return CompatSettings.upstream(opens)
-        return attrs.evolve(STRICT, term_entry=opens, count_older=opens == "none")
+        """Of its group."""
+        return compat_settings(self.group)
 
     @property
     def synced(self) -> bool:
@@ -152,6 +149,14 @@ def vote_notes(config: ClusterConfig, node: str, directory: NodeDirectory) -> di
         )
         for group in config.ledger_groups_of(node)
     }
+
+
+def compat_settings(group: DLedgerGroup) -> CompatSettings:
+    """Upstream's looser rules, as far as the group has them."""
+    opens = group.opens_term_with
+    if group.compat == "upstream":
+        return CompatSettings.upstream(opens)
+    return attrs.evolve(STRICT, term_entry=opens, count_older=opens == "none")
 
 
 def ledger_settings(group: DLedgerGroup) -> LedgerSettings:
@@ -197,6 +202,10 @@ FOLLOWER_PAUSE_S: Final = 0.02
 """A new leader's COMPARE may come to a peer whose store has yet to say where its log ends."""
 
 
+BYTES_LEAST: Final = 16 << 10
+"""A push and its JSON take 0.2 s of a way of 1 Mbit/s, which heartbeats share."""
+
+
 def push_settings(group: DLedgerGroup, *, to_java: bool, machine: bool) -> PushSettings:
     """Of a dispatcher; our members take whole stretches in one push, and snapshots."""
     upstream = PushSettings()
@@ -205,6 +214,7 @@ def push_settings(group: DLedgerGroup, *, to_java: bool, machine: bool) -> PushS
         commit_news_s=upstream.commit_news_s if group.compat else COMMIT_NEWS_S,
         follower_pause_s=upstream.follower_pause_s if group.compat else FOLLOWER_PAUSE_S,
         pending_max=group.pending_max,
+        in_flight_bytes_least=None if group.compat else BYTES_LEAST,
         push_timeout_s=group.push_timeout_s,
         batch=group.batch_push or not to_java,
         batch_bytes_max=group.batch_push_bytes if to_java else AHEAD_BYTES,
