@@ -120,10 +120,13 @@ class Left:
 class Record:
     """One record as read.
 
+    An entry of a DLedger group is plain bytes: it has positions and a body, and nothing else here
+    says anything of it. Its `topic` is "", which no message's is.
+
     Attributes:
         position: where it stands in the log; `Reader(start=position)` reads it again.
         next_position: where a reader continues after it.
-        topic: the topic's name.
+        topic: the topic's name; "" of what is no message.
         queue_id: the queue of the topic.
         queue_offset: its number in that queue, from 0 without gaps.
         body: the payload.
@@ -145,6 +148,11 @@ class Record:
     properties: Properties
     store_timestamp_ms: int
     born_timestamp_ms: int
+
+    @property
+    def is_message(self) -> bool:
+        """Whether it has more than positions and a body."""
+        return bool(self.topic)
 
 
 @attrs.frozen(kw_only=True)

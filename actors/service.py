@@ -313,7 +313,7 @@ def build_tree(
     events = event_log.child_spec(
         sink, env.disk, events_path(folder), config.events, partial(_now_us, env)
     )
-    api = api_child(node, env, config, folder)
+    api = api_child(node, env, config, folder, node.boards)
     return node_tree(
         config,
         node.name,

@@ -32,6 +32,27 @@ class VoteUnsaved:
 
 
 @attrs.frozen(kw_only=True)
+class VoteForStranger:
+    """A member's vote is for `voted_for`, who is no member: its file is another group's, or was
+    changed. It is kept, for the member may have no other in that term. By storage, at each start.
+    """
+
+    term: int
+    voted_for: str
+
+
+@attrs.frozen(kw_only=True)
+class MemberWeaker:
+    """`member` counts in a group whose answers are on disks, and its own cluster file lets it
+    acknowledge what is not: `settings`, "" when that is over. By durability_watch.
+    """
+
+    group: str
+    member: str
+    settings: str
+
+
+@attrs.frozen(kw_only=True)
 class DispatcherChanged:
     """A leader's dispatcher to `peer` took a state, and why. By entry_dispatcher.
 

@@ -107,13 +107,24 @@ class EventFileRepaired:
 
 @attrs.frozen(kw_only=True)
 class EventFilesExpired:
-    """Old files were deleted to keep the retention. By the event log, after it published a file.
+    """Old files are not kept by the retention any more. By the event log, before it deletes them:
+    that is done once this event is published.
 
-    The completeness audit begins at the oldest event that is left.
+    Completeness audits take a range that is missing just before the oldest event that is left for
+    one that expired before it was read.
+
+    Attributes:
+        files: how many.
+        size_bytes: of them.
+        oldest_boot: boot of the oldest event that is left; 0 by older versions, which deleted
+            first, and did not say.
+        oldest_seq: its seq.
     """
 
     files: int
     size_bytes: int
+    oldest_boot: int = 0
+    oldest_seq: int = 0
 
 
 @attrs.frozen(kw_only=True)

@@ -27,7 +27,7 @@ from actors.dledger.leader_board import LeaderBoard
 from actors.dledger.rpc_messages import Asked
 from actors.dledger.session_messages import LeaderProven, ProveLeader
 from actors.env import Network
-from actors.errors import Closed, NotMaster, NotStored
+from actors.errors import Closed, NotMaster, NotStored, TriologError
 from actors.log_types import (
     BEHIND_FAILED,
     Batch,
@@ -281,7 +281,10 @@ class LedgerPart:
                 self.network, door, node=self.node, master=leader, group=self.group.name
             )
         except LOST as error:
-            text = f"{leader} does not answer: {lost_text(error)}"
+            # What it answers is about itself, who may have stopped leading since.
+            answers = isinstance(error, TriologError)
+            what = "could not say what is committed" if answers else "does not answer"
+            text = f"{leader} {what}: {lost_text(error)}"
             raise RequestRefused(api.ERROR_NOT_AVAILABLE, text) from error
         return following - 1
 
@@ -300,9 +303,9 @@ class LedgerPart:
             yield Record(
                 position=entry.index,
                 next_position=entry.index + 1,
-                topic=self.group.name,
+                topic="",
                 queue_id=0,
-                queue_offset=entry.index,
+                queue_offset=0,
                 body=entry.body,
                 tags="",
                 keys=(),
@@ -352,6 +355,7 @@ class LedgerPart:
             "committed_index": offsets.acknowledged - 1,
             **known,
             "strangers": list(self.board.strangers.lately(trio.current_time())),
+            "weaker": dict(self.board.weaker),
             "counts": attrs.asdict(self.counts),
         }
 

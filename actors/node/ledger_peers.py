@@ -28,7 +28,7 @@ from actors.dledger.peer_messages import (
 )
 from actors.node.part import STATUS_TIMEOUT_S
 from actors.runtime import ActorError, ActorRef, Registry, ReplyTo
-from actors.trees.ledger_places import LedgerPaths
+from actors.trees.ledger_places import LedgerPaths, compat_settings
 
 M = TypeVar("M")
 R = TypeVar("R")
@@ -68,7 +68,7 @@ class LedgerPeers:
     def of(group: DLedgerGroup, node: str, registry: Registry) -> LedgerPeers:
         paths = LedgerPaths(f"/{node}/{group.name}")
         peers = [name for name in group.members if name != node]
-        control = group.compat is None  # upstream has one connection for all
+        control = not compat_settings(group).shared_connection
         return LedgerPeers(
             maintainer=registry.ref(paths.state_maintainer),
             handler=registry.ref(paths.entry_handler),

@@ -56,7 +56,7 @@ from actors.runtime import (
 from actors.state_machine import StateMachine
 from actors.storage.dledger.entry_window import EntryWindow
 from actors.storage.dledger.ledger import LedgerStore
-from actors.storage.dledger.member_opening import open_member
+from actors.storage.dledger.member_opening import open_member, tell_stranger
 from actors.storage.dledger.memory_ledger import open_memory_ledger
 from actors.storage.dledger.snapshots import SnapshotFolder
 from actors.storage.dledger.store import Store
@@ -131,6 +131,7 @@ def _ledger(
         )
     if note is not None:
         note.opened(ledger)
+    tell_stranger(ledger, place.layout, (*group.members, *group.members_before), emit)
     return ledger
 
 

@@ -322,7 +322,14 @@ async def test_a_classic_group_after_a_promotion(cluster: SimCluster) -> None:
         assert await bodies(log) == [b"one", b"two", b"three", b"four"]
 
 
+def slow_disks(cluster: SimCluster) -> None:
+    """Some dozen appends a second, not a thousand: what is told of each is the same."""
+    for node in cluster.world.nodes:
+        node.disk.faults.slow_syncs(0.03, 3600.0)
+
+
 async def test_bench_goes_on_and_counts(cluster: SimCluster) -> None:
+    slow_disks(cluster)
     of = members(cluster)
 
     async def kill() -> None:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 import trio
-from test_service_group_door import HOME, MEMBERS, cluster_config, members, opened, three_nodes
+from test_service_group_door import (
+    HOME,
+    MEMBERS,
+    cluster_config,
+    members,
+    opened,
+    slow_disks,
+    three_nodes,
+)
 from test_service_ledger import GROUP, bodies
 
 from actors.client.bench import measure
@@ -112,6 +120,7 @@ async def test_a_master_that_hangs_is_left_for_who_is_promoted(cluster: SimClust
 
 
 async def test_bench_leaves_a_leader_that_hangs(cluster: SimCluster) -> None:
+    slow_disks(cluster)
     of = members(cluster)
     async with trio.open_nursery() as nursery:
 

@@ -65,6 +65,9 @@ async def test_what_the_leader_takes_every_member_shows(cluster: SimCluster) -> 
     await cluster.converged(GROUP)
     for name in cluster.names:
         assert await bodies(cluster.log(GROUP, name)) == [b"one", b"two", b"three"]
+    async with log.reader() as batches:
+        async for batch in batches:
+            assert not any(record.is_message for record in batch.records)
 
 
 async def test_a_follower_names_the_leader(cluster: SimCluster) -> None:
@@ -244,6 +247,26 @@ async def test_a_follower_that_gets_nothing_waits_for_it_so_long(cluster: SimClu
     assert (await log.read(0)).records, "what it has it shows"
     await trio.sleep(20.0)
     assert [record.position for record in (await log.read(last, fresh=True)).records] == [last]
+
+
+async def test_a_leader_that_answers_that_it_leads_no_more_is_not_called_silent(
+    cluster: SimCluster,
+) -> None:
+    """It is deposed between its index and its proof; a follower had asked it."""
+    name, next_leader = cluster.master_of(GROUP), other(cluster)
+    asking = next(node for node in cluster.names if node not in (name, next_leader))
+    part: Any = cluster.node(name)._part(GROUP)
+    maintainer = part.maintainer
+
+    async def lead_elsewhere() -> None:
+        part.maintainer = maintainer
+        await cluster.node(name).transfer_leader(GROUP, next_leader)
+
+    part.maintainer = Delayed(maintainer, lead_elsewhere)
+    log = cluster.log(GROUP, asking)
+    with pytest.raises(RequestRefused) as caught:
+        await log.read(0, fresh=True)
+    assert str(caught.value).startswith(f"{name} could not say what is committed: {name} ")
 
 
 async def test_without_a_leader_nothing_is_fresh(cluster: SimCluster) -> None:

@@ -1,0 +1,123 @@
+"""DurabilityWatch: whether another member of a DLedger group counts what is not on its disk.
+
+The leader of a group with `durability = "synced"` believes what a peer acknowledges, and DLedger's
+wire does not say whether that is on the peer's disk. Each machine has a cluster file of its own, so
+one that says less there weakens what all others promise. A member asks the others' APIs, warns of
+such a one again and again while it is there, and shows it in its status.
+
+Messages: only its feeder's. Tells nobody; writes `LeaderBoard.weaker`.
+There is no upstream.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+import attrs
+import trio
+
+from actors.api.frame_socket import SocketClosed
+from actors.api.member_session import LOST, MasterDoor, member_session
+from actors.config import DLedgerGroup
+from actors.dledger.leader_board import LeaderBoard
+from actors.dledger.weaker import weaker_settings, weaker_words
+from actors.env.protocols import Network
+from actors.events.dledger import MemberWeaker
+from actors.runtime import Actor, Backoff, ChildSpec
+from wire import api
+
+_LOGGER: Final = logging.getLogger("triolog.dledger")
+FIRST_LOOK_S: Final = 1.0
+"""After the start: others may start with this node."""
+LOOK_S: Final = 30.0
+"""Between two looks at a member; its file is read at its start only."""
+REPEAT_S: Final = 600.0
+"""Between two warnings of the same."""
+RESTART_BACKOFF: Final = Backoff(first_s=0.5, max_s=30.0)
+
+
+@attrs.frozen(kw_only=True)
+class _Said:
+    """Feeder: see `weaker_settings`."""
+
+    weaker: str
+
+
+@attrs.define
+class DurabilityWatch(Actor[_Said]):
+    """See the module's text. Of one group and one member; its board is this node's."""
+
+    _node: str
+    _group: str
+    _member: str
+    _door: MasterDoor
+    _network: Network
+    _board: LeaderBoard
+    _warned_s: float = -REPEAT_S
+
+    async def on_start(self) -> None:
+        self.ctx.spawn(self._look_again)
+
+    async def handle(self, message: _Said) -> None:
+        known, now_s = self._board.weaker.get(self._member, ""), self.ctx.now_s()
+        if message.weaker != known:
+            self._board.weaker = dict(self._board.weaker)
+            self._board.weaker.pop(self._member, None)
+            if message.weaker:
+                self._board.weaker[self._member] = message.weaker
+            event = MemberWeaker(group=self._group, member=self._member, settings=message.weaker)
+            self.ctx.emit(event)
+            self._warned_s = -REPEAT_S
+        if message.weaker and now_s >= self._warned_s + REPEAT_S:
+            self._warned_s = now_s
+            words = weaker_words(self._member, message.weaker)
+            _LOGGER.warning("%s: %s: %s", self._node, self._group, words)
+
+    async def _look_again(self) -> None:
+        """Feeder. Who cannot be asked may be as it was."""
+        await trio.sleep(FIRST_LOOK_S)
+        while True:
+            try:
+                weaker = weaker_settings(await self._status(), self._group)
+            except LOST:
+                pass
+            else:
+                await self.ctx.self_ref.tell(_Said(weaker=weaker))
+            await trio.sleep(LOOK_S)
+
+    async def _status(self) -> dict[str, Any]:
+        """Raises: one of LOST."""
+        with trio.fail_after(self._door.answer_timeout_s):
+            async with member_session(
+                self._network, self._door, node=self._node, master=self._member
+            ) as session:
+                await session.frames.send(api.encode(api.GetStatus(id=1)))
+                answer = await session.answer()
+        if not isinstance(answer, api.Status):
+            raise SocketClosed(f"unexpected answer: {answer!r}")
+        return answer.value
+
+
+def watch_child(
+    *,
+    node: str,
+    group: str,
+    member: str,
+    door: MasterDoor,
+    network: Network,
+    board: LeaderBoard,
+) -> ChildSpec:
+    """One watch. Args: node: this node. member: the other one. board: of this node."""
+    return ChildSpec(
+        name=f"{group}-{member}-durability",
+        start=lambda: DurabilityWatch(
+            node=node, group=group, member=member, door=door, network=network, board=board
+        ),
+        backoff=RESTART_BACKOFF,
+    )
+
+
+def is_watched(group: DLedgerGroup) -> bool:
+    """Whether it promises that what is answered is on disks."""
+    return group.durability == "synced" and group.store == "file" and group.compat is None
