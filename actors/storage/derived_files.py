@@ -264,34 +264,33 @@ class DerivedFiles:
         self.index.close()
 
 
-def adopt(
-    disk: Disk, layout: StoreLayout, group: ClassicGroup, log_end_bytes: int
-) -> Generator[None, None, None]:
-    """Before the first start on a store that another program stopped in order: take its word.
+def adopted(
+    disk: Disk, layout: StoreLayout, queue_file_bytes: int, log_end_bytes: int
+) -> Generator[None, None, DispatchState | None]:
+    """What the files say that another program derived, and stopped in order; None: not enough.
 
-    Its queues are complete up to the largest end that has a unit, and its index too. Without any of
-    them nothing is written, and all is derived from the log.
+    Its queues are complete up to the largest end that has a unit, and its index too.
     """
     largest, count = -1, 0
     for topic, queue_id in list_queues(disk, layout.consume_queue):
         folder = f"{layout.consume_queue}/{topic}/{queue_id}"
-        queue = scan_queue(disk, folder, group.consume_queue_bytes, log_end_bytes)
+        queue = scan_queue(disk, folder, queue_file_bytes, log_end_bytes)
         yield
         if queue is None:
-            return
+            return None
         count += queue.end_bytes >= 0
         largest = max(largest, queue.end_bytes)
     names = [name for name in disk.listdir(layout.index) if is_index_name(name)]
     if largest < 0 or not names:
-        return
+        return None
     file = disk.open(f"{layout.index}/{names[-1]}", "r")
     try:
         header = decode_index_header(file.pread(0, HEADER_BYTES))
     except RemoteProtocolError:
-        return
+        return None
     finally:
         file.close()
-    state = DispatchState(
+    return DispatchState(
         dispatched_bytes=largest,
         seen_bytes=largest,
         queue_count=count,
@@ -301,6 +300,18 @@ def adopt(
         index_end_ts=header.end_ts,
         index_end_offset=header.end_offset,
     )
+
+
+def adopt(
+    disk: Disk, layout: StoreLayout, group: ClassicGroup, log_end_bytes: int
+) -> Generator[None, None, None]:
+    """Before the first start on a store that another program stopped in order: take its word.
+
+    Without enough of it nothing is written, and all is derived from the log.
+    """
+    state = yield from adopted(disk, layout, group.consume_queue_bytes, log_end_bytes)
+    if state is None:
+        return
     side, _ = DispatchState.open(disk, layout.dispatched)
     side.write(state.values())
     side.sync()

@@ -31,6 +31,7 @@ from actors.runtime import (
     ReplyTo,
     StopReason,
 )
+from actors.storage.lost_files import lost_text
 
 MAILBOX_CAPACITY = 64
 """The store keeps what does not fit and offers it again with the next sync's end."""
@@ -148,6 +149,8 @@ class Syncer(Actor[_Inbox]):
             await self._syncer.sync(paths)
         except OSError as error:
             self.ctx.emit(events.SyncFailed(error=str(error), paths=paths))
+            if isinstance(error, FileNotFoundError) and not self.upstream:
+                raise StorageError(lost_text(self._disk, str(error.filename))) from None
             if not self.upstream:
                 raise StorageError(f"the sync of {', '.join(paths)} failed: {error}") from error
         self._next_s = began_s + self.interval_s

@@ -24,6 +24,7 @@ CHUNK_BYTES = 4 << 20
 """A generator here yields after so many bytes."""
 CUT_FILES_MAX = 256
 """Files kept in `cut/`; the oldest leaves. A restart in mid-message leaves one of a few KiB."""
+REMOVE = "remove the file to have the log end where its records do"
 NOTHING = -1
 _ZEROS = bytes(CHUNK_BYTES)
 
@@ -130,8 +131,11 @@ def set_end_only(disk: Disk, log: CommitLog, end_bytes: int) -> None:
     log.set_end(end_bytes)
 
 
-def finish_interrupted(disk: Disk, layout: CutLayout) -> int | None:
+def finish_interrupted(disk: Disk, layout: CutLayout, *, do: str = REMOVE) -> int | None:
     """Before a load: end a truncation that a crash interrupted. Gives its offset, or None.
+
+    Args:
+        do: what is to be done where the file that says so is damaged.
 
     Raises: CorruptLog: what says so cannot be read.
     """
@@ -142,7 +146,7 @@ def finish_interrupted(disk: Disk, layout: CutLayout) -> int | None:
     except SideFileDamaged:
         raise CorruptLog(
             f"{layout.truncating}: it cannot be read, and says whether the log was being cut, and"
-            " where. Remove the file to have the log end where its records do"
+            f" where; {do}"
         ) from None
     try:
         if values is None or values[0] == NOTHING:

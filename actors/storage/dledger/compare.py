@@ -5,9 +5,7 @@ Upstream: openmessaging/dledger, DLedgerEntry.java, equals (0.3.1.2): all but th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
-from wire.dledger_entry import Entry, decode_entry
+from wire.dledger_entry import Entry
 
 
 def is_equal(ours: Entry, theirs: Entry) -> bool:
@@ -21,29 +19,3 @@ def is_equal(ours: Entry, theirs: Entry) -> bool:
         and ours.channel == theirs.channel
         and ours.body == theirs.body
     )
-
-
-def equal_count(
-    entries: Sequence[Entry], begin: int, end: int, read: Callable[[int, int], bytes]
-) -> int:
-    """How many of `entries`, from the first on, are in the log.
-
-    Args:
-        begin, end: indexes of the log's first and last entry; -1 if there is none.
-        read: entries from an index on, at most so many bytes or one entry.
-    """
-    count = 0
-    data, at = b"", 0
-    left = sum(entry.size for entry in entries)
-    for entry in entries:
-        if not max(begin, 0) <= entry.index <= end:
-            break
-        if at == len(data):
-            data, at = read(entry.index, left), 0
-        ours = decode_entry(data, at)
-        if not is_equal(ours, entry):
-            break
-        at += ours.size
-        left -= entry.size
-        count += 1
-    return count

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Protocol, TypeVar
 
 import attrs
 
+from actors.env.protocols import Disk
 from actors.errors import CorruptLog, StorageError
 from actors.storage.dledger.ledger import FileGone
+from actors.storage.lost_files import lost_text
 
 T = TypeVar("T")
+
+
+class Closable(Protocol):
+    """Files of a store, some of which may hold nothing yet."""
+
+    def close(self, *, remove_spare: bool) -> None: ...
 
 
 @attrs.define
@@ -20,10 +28,12 @@ class DiskGuard:
 
     Attributes:
         root: its folder, for people.
+        disk: where it is.
         failed: the change that failed; "" if none has.
     """
 
     root: str
+    disk: Disk
     failed: str = ""
 
     def reading(self, read: Callable[[], T]) -> T:
@@ -48,6 +58,21 @@ class DiskGuard:
             raise StorageError(f"{self.root}: not used after a failure: {self.failed}")
         try:
             yield
+        except FileNotFoundError as error:
+            self.failed = lost_text(self.disk, str(error.filename))
+            raise StorageError(self.failed) from None
         except OSError as error:
             self.failed = f"{what} failed: {error}"
             raise StorageError(f"{self.root}: {self.failed}") from error
+
+    def close(self, files: Iterable[Closable], *, remove_spare: bool) -> None:
+        """Release all of them, in this order. What is spare stays after a failure.
+
+        Raises: StorageError: what was spare could not be removed.
+        """
+        removes = remove_spare and not self.failed
+        with ExitStack() as stack:
+            if removes:
+                stack.enter_context(self.changing("the stop"))
+            for each in reversed(tuple(files)):
+                stack.callback(each.close, remove_spare=removes)

@@ -16,10 +16,10 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 
 from actors.env import Env
-from actors.errors import LogFull, StorageError
+from actors.errors import LogFull
 from actors.storage import truncation
 from actors.storage.commit_log import NO_ROOM, CommitLog, NoRoom
-from actors.storage.dledger import batches, compare
+from actors.storage.dledger import batches
 from actors.storage.dledger.batches import Batch
 from actors.storage.dledger.disk_guard import DiskGuard
 from actors.storage.dledger.layout import LedgerLayout
@@ -104,7 +104,7 @@ class FileLedger:
         self._synced, self._synced_bytes = found.end_index, opened.log.written_bytes
         self._sync: SyncWork | None = None
         self._risky = self._mark_dirty = False
-        self._guard = DiskGuard(layout.root)
+        self._guard = DiskGuard(layout.root, env.disk)
         self._changing, self._reading = self._guard.changing, self._guard.reading
 
     # ---- what there is ----
@@ -256,8 +256,8 @@ class FileLedger:
         except OSError as error:
             if error.errno in NO_ROOM:
                 raise LogFull(f"no room to keep aside what is cut: {error}") from error
-            self._guard.failed = str(error)
-            raise StorageError(f"{self._layout.root}: keeping aside failed: {error}") from error
+            with self._changing("keeping aside what is cut"):
+                raise
 
     def delete_expired(self, floor_index: int, *, snapshot: bool = False) -> str | None:
         self._cleaner.look()
@@ -363,10 +363,8 @@ class FileLedger:
                     self._mark.sync()
         finally:
             self._reader.forget()
-            self._sums.close(remove_spare=ordered)
-            self._index.close(remove_spare=ordered)
-            self._log.close(remove_spare=ordered)
             self._mark.close()
+            self._guard.close((self._sums, self._index, self._log), remove_spare=ordered)
 
     # ---- reading ----
 
@@ -379,20 +377,11 @@ class FileLedger:
             self._reader.forget()  # what is open may be gone
             self._reading(lambda: self._reader.read(index, min(end_index, self._end), bytes_max))
 
-    def term_at(self, index: int) -> int:
-        check_there(index, self._begin, self._end)
-        if index == self._end:
-            return self._end_term
-        return self._reading(lambda: self._reader.record(index).term)
-
-    def equal_count(self, entries: Sequence[Entry]) -> int:
-        return compare.equal_count(entries, self._begin, self._end, self.read)
-
     # ---- checks ----
 
     def _check_uncommitted(self, index: int) -> None:
         if not self._settings.cuts_committed:
-            check_uncommitted(index, self._committed)
+            check_uncommitted(index, self._begin, self._end, self._committed)
 
     @property
     def _held_bytes(self) -> int:

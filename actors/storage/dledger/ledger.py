@@ -120,9 +120,14 @@ def check_there(index: int, begin: int, end: int) -> None:
         raise IndexGone(f"entry {index}, the log begins at {begin}")
 
 
-def check_uncommitted(index: int, committed: int) -> None:
-    """Raises: BelowCommitted."""
-    if index <= committed:
+def check_uncommitted(index: int, begin: int, end: int, committed: int) -> None:
+    """Of the log's entries from `index` on, which are to go, none is committed.
+
+    More may be known to be committed than there is: a log that begins anew has let go of it.
+
+    Args: begin, end: indexes of the log's entries. Raises: BelowCommitted.
+    """
+    if max(index, begin) <= min(committed, end):
         raise BelowCommitted(f"entries from {index} on were to go, but {committed} is committed")
 
 
@@ -217,7 +222,8 @@ class LedgerStore(Protocol):
         """Drop all entries; the next one is `index` at `pos_bytes` (a follower is re-based).
 
         Until that entry is appended, a restart finds an empty log that goes on with index 0. No
-        sync may be under way. Raises: BelowCommitted: an entry from `index` on is committed.
+        sync may be under way. Raises: BelowCommitted: one that is there, from `index` on, is
+            committed.
             StorageError: as `append_as_leader`.
         """
 
@@ -268,15 +274,6 @@ class LedgerStore(Protocol):
         as many more as `bytes_max` holds.
 
         Raises: IndexNotThere, IndexGone; StorageError: the entry is not what the index says.
-        """
-
-    def term_at(self, index: int) -> int:
-        """Raises: as `read`."""
-
-    def equal_count(self, entries: Sequence[Entry]) -> int:
-        """How many of `entries`, from the first on, the log holds exactly so.
-
-        Compared is what upstream compares: all but the two checksums.
         """
 
     def verify(self, index: int, end_index: int, bytes_max: int) -> None:

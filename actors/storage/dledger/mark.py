@@ -22,6 +22,7 @@ import attrs
 
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog
+from actors.storage.dledger.term_files import REMOVE_THEN
 from actors.storage.side_file import SideFile, SideFileDamaged, read_side_file
 
 _VALUES = 4
@@ -74,8 +75,8 @@ class Mark:
             file, values = SideFile.open(disk, path, _VALUES, older=_OLDER)
         except SideFileDamaged:
             raise CorruptLog(
-                f"{path}: the synced mark cannot be read; without it nobody knows what may be "
-                "cut. Remove the file to have the log cut at its first bad entry"
+                f"{path}: the synced mark cannot be read; without it nobody knows what may be"
+                f" cut; {REMOVE_THEN}"
             ) from None
         return cls(None if values is None else MarkValues.of(values), file)
 
@@ -101,6 +102,15 @@ class Mark:
         was = self.values or MarkValues()
         self.write(attrs.evolve(was, is_clean=False, begin_bytes=begin_bytes))
         self.sync()
+
+    def derive_again(self) -> None:
+        """All that derives from the entries is going to be made again: none of it was synced.
+
+        Synced when this returns. Raises: OSError.
+        """
+        if self.values is not None:
+            self.write(attrs.evolve(self.values, whole_bytes=0))
+            self.sync()
 
     def sync(self) -> None:
         self._file.sync()

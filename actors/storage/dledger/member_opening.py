@@ -11,16 +11,20 @@ upstream's begins in term 0, and may elect with others what lacks an answered en
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+import logging
+from collections.abc import Callable, Collection, Generator
 
 import attrs
 
 from actors.env import Env
+from actors.events.dledger import VoteForStranger
 from actors.storage.dledger.file_ledger import FileLedger, open_ledger
 from actors.storage.dledger.layout import LedgerLayout
 from actors.storage.dledger.ledger import LedgerStore
 from actors.storage.dledger.settings import LedgerSettings
-from actors.storage.dledger.term_files import LostVote
+from actors.storage.dledger.term_files import STRANGER, LostVote
+
+_LOGGER = logging.getLogger("triolog.storage")
 
 
 @attrs.frozen
@@ -66,3 +70,20 @@ def open_member(
         ledger.close(ordered=False)
         raise LostVote(layout.term, f"term {term}, but the last entry is of term {last}")
     return ledger
+
+
+def tell_stranger(
+    ledger: LedgerStore,
+    layout: LedgerLayout,
+    known: Collection[str],
+    emit: Callable[[object], None],
+) -> None:
+    """Warn of a vote for who is no member. It is one for its term all the same.
+
+    Args:
+        known: the members, and who were before.
+    """
+    vote = ledger.vote
+    if vote.voted_for and vote.voted_for not in known:
+        _LOGGER.warning("%s: term %d, vote for %s: %s", layout.term, *attrs.astuple(vote), STRANGER)
+        emit(VoteForStranger(term=vote.term, voted_for=vote.voted_for))

@@ -17,7 +17,7 @@ import attrs
 
 from actors.env.protocols import Disk
 from actors.errors import LogFull
-from actors.storage.dledger import batches, compare
+from actors.storage.dledger import batches
 from actors.storage.dledger.batches import Batch
 from actors.storage.dledger.layout import LedgerLayout
 from actors.storage.dledger.ledger import (
@@ -232,7 +232,7 @@ class MemoryLedger:
 
     def truncate(self, index: int) -> Generator[None, None, None]:
         check_there(index, self._held.first, self.end_index)
-        check_uncommitted(index, self._committed)
+        check_uncommitted(index, self.begin_index, self.end_index, self._committed)
         yield
         kept = index - self._held.first
         self._end_bytes = self._held.records[0].pos
@@ -242,7 +242,7 @@ class MemoryLedger:
         self._held_bytes = sum(record.size for record in self._held.records)
 
     def restart_at(self, index: int, pos_bytes: int) -> Generator[None, None, None]:
-        check_uncommitted(index, self._committed)
+        check_uncommitted(index, self.begin_index, self.end_index, self._committed)
         if 0 < pos_bytes % self._file_bytes < ENTRY_HEAD_BYTES:
             raise WrongPlace(f"entry {index} cannot lie at {pos_bytes}")
         yield
@@ -282,13 +282,6 @@ class MemoryLedger:
 
     def read(self, index: int, bytes_max: int) -> bytes:
         return self._reader.read(index, self.end_index, bytes_max)
-
-    def term_at(self, index: int) -> int:
-        check_there(index, self._held.first, self.end_index)
-        return self._held.records[index - self._held.first].term
-
-    def equal_count(self, entries: Sequence[Entry]) -> int:
-        return compare.equal_count(entries, self.begin_index, self.end_index, self.read)
 
     def verify(self, index: int, end_index: int, bytes_max: int) -> None:
         """Nobody reads beside the memory."""

@@ -40,6 +40,7 @@ from actors.storage.dledger.term_files import (
     NOTHING_LEFT,
     NOTHING_LEFT_DO,
     README,
+    REMOVE_THEN,
     LostVote,
     TermVote,
     read_checkpoint,
@@ -64,7 +65,6 @@ class OpenedLedger:
         log, index, sums: their ends are set; they are synced.
         mark: it says the log's end, and that the store is open.
         vote: as saved last.
-        vote_found: False: no file said it, and a new store or Java's interrupted write is why.
         begin_index: of the first entry; -1 without any.
         found: what the scan said.
         committed_index: as the checkpoint says it, not above the end; -1 if not known.
@@ -78,7 +78,6 @@ class OpenedLedger:
     sums: PerIndexFiles
     mark: Mark
     vote: TermVote
-    vote_found: bool
     begin_index: int
     found: Found
     committed_index: int
@@ -124,7 +123,7 @@ def _open(
     disk: Disk, layout: LedgerLayout, settings: LedgerSettings, had_vote: bool
 ) -> Generator[None, None, OpenedLedger]:
     disk.mkdir(layout.root)
-    truncation.finish_interrupted(disk, layout)
+    truncation.finish_interrupted(disk, layout, do=REMOVE_THEN)
     with ExitStack() as files:
         size, key = settings.data_file_bytes, "data_file_bytes"
         log = CommitLog.load(disk, layout.commit_log, size, blank=encode_blank, key=key)
@@ -189,7 +188,8 @@ class _Opening:
         yield from sync_found(disk, log, found.first_base)
         for files in (self._index, self._sums):
             yield from sync_found(disk, files.log, files.log.min_bytes)
-        committed = self._committed(begin, found.end_index)  # before a mark that vouches for it
+        is_whole = recovery.is_surely_whole(found, was)
+        committed = self._committed(begin, found, is_whole)  # before a mark that vouches for it
         end = log.written_bytes
         self._mark.write(MarkValues(end, end, begin_bytes=log.min_bytes))
         self._mark.sync()
@@ -199,7 +199,6 @@ class _Opening:
             sums=self._sums,
             mark=self._mark,
             vote=vote or TermVote(max(found.end_term, 0)),
-            vote_found=vote is not None,
             begin_index=begin,
             found=found,
             committed_index=committed,
@@ -263,6 +262,7 @@ class _Opening:
         if end == 0:
             return None
         begins = index.covers(begin) and self._agrees_at_begin(begin)
+        begins = begins and not (yield from index.has_gap(begin, found.first_index))
         if begins and agrees and index.covers(found.end_index):
             if is_clean or not (yield from index.used_behind(end)):
                 index.set_next(end)
@@ -275,6 +275,7 @@ class _Opening:
         else:
             base = self._log.bases()[0]
             yield from self._need_whole(base, found)
+            self._mark.derive_again()  # Or what a crash leaves of the new files would be believed.
             index.restart_at(begin)
 
         def write(data: bytes, heads: list[EntryHead]) -> None:
@@ -348,28 +349,39 @@ class _Opening:
         assert head is not None
         return self._index.read(begin, 1) == recovery.index_records([head])
 
-    def _committed(self, begin: int, end: int) -> int:
+    def _committed(self, begin: int, found: Found, is_whole: bool) -> int:
         """Upstream's rule: not above the end, and ignored below the first entry.
 
-        What is not believed now must not be believed later, when the log has grown again. Nothing
-        that this program had synced is lost where it says more than there is (`refuse_lost`, and
-        all below a clean mark): another one wrote it, or it is of another member.
+        What is not believed now must not be believed later, when the log has grown again.
         """
-        said = read_checkpoint(self._disk, self._layout.checkpoint)
+        path, end = self._layout.checkpoint, found.end_index
+        said = read_checkpoint(self._disk, path)
         committed = min(said.committed_index, end)
-        if said.committed_index > end:
+        if said.committed_index > end and is_whole:
             _LOGGER.warning(
                 "%s: says that entries up to %d are committed, but the log is whole and ends with"
                 " entry %d: corrected to that",
-                self._layout.checkpoint,
+                path,
                 said.committed_index,
                 end,
+            )
+        elif said.committed_index > end:
+            _LOGGER.warning(
+                "%s: says that entries up to %d are committed, but the log ends with entry %d (%s):"
+                " this member goes on without %d to %d, and may vote for who lacks them, too %s",
+                path,
+                said.committed_index,
+                end,
+                found.reason or "nothing is written there",
+                end + 1,
+                said.committed_index,
+                README,
             )
         if committed < max(begin, 0):
             committed = -1
         if said.committed_index > committed:
             now = LedgerCheckpoint(committed_index=committed, end_index=end)
-            write_checkpoint(self._disk, self._layout.checkpoint, now, synced=True)
+            write_checkpoint(self._disk, path, now, synced=True)
         return committed
 
 

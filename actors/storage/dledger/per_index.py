@@ -18,6 +18,9 @@ from actors.storage.commit_log import CommitLog, segment_bases, segment_path
 from actors.storage.log_reader import LogReader
 from actors.storage.path_kinds import check_kinds
 
+LOOKED_BYTES = 64 << 20
+"""So much of its end is looked at for gaps: with a large log, all of it may take minutes."""
+
 
 @attrs.define
 class PerIndexFiles:
@@ -54,7 +57,7 @@ class PerIndexFiles:
         """
         assert file_bytes % record_bytes == 0
         if is_sure or not _have_another_size(disk, folder, file_bytes, record_bytes):
-            _extend_last(disk, folder, file_bytes)
+            _extend_last(disk, folder, file_bytes, record_bytes)
         try:
             log = CommitLog.load(disk, folder, file_bytes, least_bytes=record_bytes, key=key)
         except CorruptLog:
@@ -136,6 +139,20 @@ class PerIndexFiles:
             self.log.delete_first()
         self._reader.drop_below(self.log.min_bytes)
 
+    def has_gap(self, index: int, end_index: int) -> Generator[None, None, bool]:
+        """Whether one of these records is zeros, of the last LOOKED_BYTES of them: a file was cut
+        short, or a page of it lost. No record has so many zeros in a row. Yields every 4 MiB.
+        """
+        zeros = bytes(self.record_bytes)
+        at = max(index, end_index - LOOKED_BYTES // self.record_bytes)
+        while at < end_index:
+            count = min(truncation.CHUNK_BYTES // self.record_bytes, end_index - at)
+            if zeros in self.read(at, count):
+                return True
+            at += count
+            yield
+        return False
+
     def used_behind(self, index: int) -> Generator[None, None, bool]:
         """Whether there is anything but zeros from `index` on. Yields every 4 MiB."""
         return (
@@ -164,14 +181,19 @@ def _sizes(disk: Disk, folder: str) -> list[int]:
     return [disk.stat(segment_path(folder, base)).size_bytes for base in bases]
 
 
-def _extend_last(disk: Disk, folder: str, file_bytes: int) -> None:
-    """A crash in the middle of a cut has left the last file short: what is missing is zeros."""
+def _extend_last(disk: Disk, folder: str, file_bytes: int, record_bytes: int) -> None:
+    """A crash in the middle of a cut has left the last file short: what is missing is zeros.
+
+    So is a record of which a part is missing: `has_gap` knows no other sign of it.
+    """
     bases = segment_bases(disk, folder)
     check_kinds(disk, folders=(), files=(segment_path(folder, base) for base in bases))
-    if not bases or not 0 < disk.stat(segment_path(folder, bases[-1])).size_bytes < file_bytes:
+    size = disk.stat(segment_path(folder, bases[-1])).size_bytes if bases else 0
+    if not 0 < size < file_bytes:
         return
     file = disk.open(segment_path(folder, bases[-1]), "w")
     try:
+        file.resize(size - size % record_bytes)
         file.resize(file_bytes)
         file.sync()
     finally:

@@ -268,6 +268,20 @@ def refuse_lost(log: CommitLog, found: Found, checkpoint: str, committed_index: 
     )
 
 
+def is_surely_whole(found: Found, was: MarkValues | None) -> bool:
+    """Whether a log that a start takes lacks nothing at its end that was ever synced here.
+
+    Then a checkpoint that says more is wrong itself. Else it may be right, and what it says is gone
+    from this member.
+
+    Args:
+        was: what the mark says; None: there is none, or it is not believed.
+    """
+    if was is None:
+        return False
+    return not was.end_bytes or (was.is_clean and was.end_bytes == found.end_bytes)
+
+
 def index_records(heads: list[EntryHead]) -> bytes:
     """The index records of these entries."""
     return encode_index_records([index_record(head) for head in heads])

@@ -42,6 +42,11 @@ OTHERS_HAVE_ALL = (
     " synced and committed (status)"
 )
 """By then they hold whatever this member may have acknowledged, and need it for none of that."""
+REMOVE_THEN = (
+    f"{OTHERS_HAVE_ALL}, remove all but currterm, its vote, from this folder and start; sooner,"
+    " that may lose entries"
+)
+"""What is to be done about a log that a start refuses, or that cannot be read."""
 NEW_VOTE = (
     "never guess a vote: write `voteLeader=` and `currTerm=N`, a line each, N above the term of"
     " every other member (status), all of which have to run, and start"
@@ -62,6 +67,10 @@ NOTHING_LEFT_DO = (
     f"{OTHERS_HAVE_ALL}, write `voteLeader=` and `currTerm=N`, a line each, N above the term of"
     " each of them, and start; sooner, that may lose entries. For a whole group that begins anew,"
     f" N is 0 on every member {README}"
+)
+STRANGER = (
+    "the cluster file names no such member, now or before a change: the file is another group's, or"
+    " was written by hand. It is kept, for this member has no other vote in that term"
 )
 
 

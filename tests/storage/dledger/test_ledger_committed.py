@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from ledger_kit import FILE, LAYOUT, chain, finish, fresh, opened, sim_disk, sync
+from ledger_kit import FILE, LAYOUT, chain, finish, fresh, model, opened, sim_disk, sync
 
 from actors.errors import CorruptLog
 from actors.sim.disk import SimDisk
+from actors.storage.dledger.ledger import BelowCommitted, LedgerStore
+from actors.storage.dledger.memory_ledger import MemoryLedger
 from actors.storage.dledger.term_files import read_checkpoint, write_checkpoint
 from wire.dledger_files import LedgerCheckpoint
 
@@ -14,6 +16,39 @@ from wire.dledger_files import LedgerCheckpoint
 def patched(disk: SimDisk, at: int, data: bytes) -> None:
     """In the first data file."""
     disk.open(f"{LAYOUT.commit_log}/{0:020d}", "w").pwrite(data, at)
+
+
+def committed_to_2(kind: str) -> LedgerStore:
+    ledger: LedgerStore = MemoryLedger(file_bytes=FILE)
+    if kind == "file":
+        ledger = fresh(sim_disk())
+    ledger.append_as_leader([b"a", b"b", b"c"], 1)
+    ledger.commit(2)
+    return ledger
+
+
+@pytest.mark.parametrize("refused", [True, False])
+@pytest.mark.parametrize("kind", ["file", "memory"])
+def test_a_log_that_holds_nothing_committed_begins_anew_anywhere(kind: str, refused: bool) -> None:
+    """The next leader's begins before the last one's. `refused`: there was no room for its entry.
+
+    What was committed has left when the log began anew: it is with the leader.
+    """
+    ledger = committed_to_2(kind)
+    with pytest.raises(BelowCommitted):
+        finish(ledger.restart_at(1, FILE))
+    finish(ledger.restart_at(100, FILE))
+    if not refused:
+        ledger.append_as_follower(chain([b"x", b"y"], term=2, index=100, pos=FILE))
+    finish(ledger.restart_at(1, 49))
+    ledger.append_as_follower(chain([b"b", b"c", b"d"], index=1, pos=49))
+    assert model(ledger) == [(1, 1, b"b"), (2, 1, b"c"), (3, 1, b"d")]
+    for index in (0, 1, 2):
+        with pytest.raises(BelowCommitted):
+            finish(ledger.restart_at(index, 0))
+    with pytest.raises(BelowCommitted):
+        finish(ledger.truncate(2))
+    finish(ledger.truncate(3))
 
 
 def test_a_committed_index_is_never_above_the_end_nor_believed_later() -> None:

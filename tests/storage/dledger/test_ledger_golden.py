@@ -58,7 +58,6 @@ def test_a_java_store_opens_and_is_read_completely(name: str, tmp_path: pathlib.
     assert ledger.committed_index == int(wanted["checkpoint"]["committedIndex"])
     term = wanted["currterm"]
     assert ledger.vote == TermVote(int(term["currTerm"]), term["voteLeader"])
-    assert ledger.opened.vote_found
     assert ledger.opened.kept_bytes == 0
     assert ledger.opened.index_made is None
     assert entry_files(layout) == before
@@ -167,7 +166,6 @@ def test_an_interrupted_write_of_javas_term_file_loses_no_vote(tmp_path: pathlib
     (root / "synced").unlink()
     last = opened(LocalDisk(), layout)
     assert last.vote == TermVote(4, "")
-    assert not last.opened.vote_found
     last.close(ordered=True)
 
 
@@ -177,7 +175,6 @@ def test_a_store_without_its_vote_begins_with_nothing_else(tmp_path: pathlib.Pat
     disk.mkdir(ROOT)
     ledger = opened(disk)
     assert ledger.vote == TermVote(0, "")
-    assert not ledger.opened.vote_found
     assert disk.listdir(ROOT) == ["currterm", "data", "index", "sums", "synced"]
 
 

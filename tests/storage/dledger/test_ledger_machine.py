@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -15,10 +16,11 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from ledger_kit import FILE, LAYOUT, finish, fresh, model, opened, sim_disk, sync
+from ledger_kit import FILE, LAYOUT, entries_of, finish, fresh, model, opened, sim_disk, sync
 
+from actors.storage.dledger.compare import is_equal
 from actors.storage.dledger.file_ledger import FileLedger
-from actors.storage.dledger.ledger import LedgerStore, TermVote
+from actors.storage.dledger.ledger import BelowCommitted, LedgerStore, TermVote
 from actors.storage.dledger.memory_ledger import MemoryLedger
 from actors.storage.dledger.recovery import first_entry
 from actors.storage.expiry import HOUR_MS
@@ -89,7 +91,7 @@ class LedgerMachine(RuleBasedStateMachine):
             found.append(new_entry(index=self.next + number, term=self.term, pos=pos, body=body))
             pos += 48 + len(body)
         self.ledger.append_as_follower(found)
-        assert self.ledger.equal_count(found) == len(found)
+        assert all(map(is_equal, entries_of(self.ledger)[-len(found) :], found))
         self.take(bodies)
 
     @rule()
@@ -125,7 +127,17 @@ class LedgerMachine(RuleBasedStateMachine):
             return
         finish(self.ledger.restart_at(self.next + gap, pos))
         self.entries, self.next, self.synced = [], self.next + gap, -1
-        self.committed = max(self.committed, -1)
+
+    @rule(index=st.integers(0, 60), size=st.integers(48, 3 * FILE))
+    def re_base_anywhere(self, index: int, size: int) -> None:
+        """Where nothing that is there leaves that is committed."""
+        pos = self.ledger.end_bytes + size
+        if any(index <= entry[0] <= self.committed for entry in self.entries):
+            with pytest.raises(BelowCommitted):
+                finish(self.ledger.restart_at(index, pos - pos % FILE))
+        elif not 0 < pos % FILE < 48:
+            finish(self.ledger.restart_at(index, pos))
+            self.entries, self.next, self.synced = [], index, -1
 
     @precondition(lambda self: self.entries)
     @rule(part=st.floats(0, 1))
@@ -158,8 +170,8 @@ class LedgerMachine(RuleBasedStateMachine):
         assert ledger.vote == self.vote
         if self.entries:
             index, term, body = self.entries[len(self.entries) // 2]
-            assert ledger.term_at(index) == term
-            assert decode_entry(ledger.read(index, 0)).body == body
+            found = decode_entry(ledger.read(index, 0))
+            assert (found.term, found.body) == (term, body)
 
 
 class FileMachine(LedgerMachine):

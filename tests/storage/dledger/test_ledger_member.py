@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from ledger_kit import LAYOUT, chain, env_of, finish, fresh, opened, sim_disk, small
+from ledger_tools_kit import checked
 
 from actors.errors import ConfigError, CorruptLog
 from actors.sim.disk import SimDisk
@@ -41,13 +42,19 @@ def stopped(*, ordered: bool) -> SimDisk:
     return disk
 
 
+@pytest.mark.parametrize("marked", [True, False])
 @pytest.mark.parametrize("ordered", [True, False])
 @pytest.mark.parametrize("old", [b"voteLeader=n0\ncurrTerm=2\n", b"voteLeader=\ncurrTerm=0\n"])
-def test_a_vote_older_than_the_log_refuses_the_start(old: bytes, ordered: bool) -> None:
+def test_a_vote_older_than_the_log_refuses_the_start(
+    old: bytes, ordered: bool, marked: bool
+) -> None:
     """It would vote again in term 3, and two leaders of it give one place to two entries."""
     disk = stopped(ordered=ordered)
     with_vote(disk, old)
+    if not marked:
+        disk.unlink(LAYOUT.synced)
     for _ in range(2):
+        assert checked(disk).result == "DAMAGE"
         with pytest.raises(
             LostVote, match=r"term [02], but the last entry is of term 3"
         ) as refused:

@@ -198,7 +198,7 @@ def test_the_index_above_the_mark_is_not_believed() -> None:
         disk.power_loss()
         again = opened(disk)
         assert len(model(again)) == 30
-        assert again.term_at(29) == 1
+        assert again.end_term == 1
 
 
 def test_an_entry_of_zeros_that_was_synced_is_never_cut() -> None:
