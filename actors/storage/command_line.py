@@ -1,7 +1,8 @@
 """What `python -m actors.storage check|dump|truncate|backup|seed` does.
 
 A user's mistake is one line on stderr and exit code 2; what ran and failed has exit code 1, damage
-that a check finds too. Every command may be interrupted at any time and run again.
+that a check finds too; 3 if the next start mends all that it found. Every command may be
+interrupted at any time and run again.
 
 A running node: check and dump read what lies below its synced mark, which never changes while it
 runs, of a DLedger group's member what its checkpoint calls committed, which is never cut; backup
@@ -29,6 +30,7 @@ from actors.quiet_imports import INTERRUPTED
 from actors.storage import command_copies
 from actors.storage.command_steps import (
     EXIT_FAILED,
+    EXIT_MENDS,
     EXIT_OK,
     EXIT_USAGE,
     absolute,
@@ -135,10 +137,14 @@ async def _check(env: Env, command: arguments.Check) -> int:
                 _compare_with_identity(env.disk, target.node_dir, found)
             reports.append(found)
         ledgers = [await _check_ledger(env.disk, target, one, options) for one in target.ledgers]
-    good = all(each.is_good for each in reports) and all(each.is_good for each in ledgers)
+    every = (*reports, *ledgers)
+    good = all(each.is_good for each in every)
+    is_damaged = any(each.findings.damage_count for each in every)
     result = {"path": target.path, "good": good, "groups": reports, "ledgers": ledgers}
     await answer(result, report.check_lines(reports, ledgers), json=command.json)
-    return EXIT_OK if good else EXIT_FAILED
+    if is_damaged:
+        return EXIT_FAILED
+    return EXIT_OK if good else EXIT_MENDS
 
 
 async def _check_ledger(

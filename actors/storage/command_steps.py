@@ -22,6 +22,8 @@ from actors.storage.tools.steps import Work
 from actors.storage.tools.target import AnyStore, GroupLedger, GroupStore, InUse, Target, take_locks
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
+EXIT_MENDS = 3
+"""Only of a check: all that it found the next start mends by itself."""
 PROGRESS_INTERVAL_S = 0.2
 T = TypeVar("T")
 

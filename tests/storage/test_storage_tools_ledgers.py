@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import shutil
 import sys
 from contextlib import AsyncExitStack
@@ -14,7 +15,7 @@ import trio
 from free_ports import free_port
 
 import actors
-from actors.errors import CorruptLog
+from actors.errors import ConfigError, CorruptLog
 from actors.storage.command_line import run_command_line
 
 pytestmark = pytest.mark.real_io
@@ -59,12 +60,12 @@ def run(capfd: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, st
     return (code, *capfd.readouterr())
 
 
-def fill(node: pathlib.Path) -> None:
-    """A hundred entries, behind the one that opens the term."""
+def fill(node: pathlib.Path, group: str = "ledger") -> None:
+    """A hundred entries, behind the one that opens the term; or messages."""
 
     async def append() -> None:
         async with actors.open_node(str(node.parent.parent / "c.toml"), "n0") as handle:
-            await handle.log("ledger").append([b"line %d" % number for number in range(100)])
+            await handle.log(group).append([b"line %d" % number for number in range(100)])
 
     trio.run(append)
 
@@ -102,6 +103,24 @@ def test_both_kinds_are_checked_and_dumped(
     assert before == {path: path.read_bytes() for path in node.rglob("*") if path.is_file()}
 
 
+@pytest.mark.parametrize(
+    "key", ["data_file_bytes = 65536", "index_file_bytes = 3200", "segment_bytes = 65536"]
+)
+def test_a_start_refused_for_its_file_sizes_makes_nothing_of_it_damage(
+    key: str, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    node = node_of(tmp_path, (CLUSTER + CLASSIC).format(free_port(), free_port()))
+    fill(node)
+    fill(node, "orders")
+    file = tmp_path / "c.toml"
+    name, size = key.split(" = ")
+    file.write_text(file.read_text().replace(key, f"{name} = {int(size) * 2}"))
+    with pytest.raises(ConfigError, match=f"{name}: expected {size}, the size of the files"):
+        fill(node)
+    code, out, _ = run(capfd, "check", node)
+    assert (code, "damage" in out.lower()) == (0, False), out
+
+
 def test_damage_has_exit_code_1(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
     node = node_of(tmp_path, CLUSTER.format(free_port()))
     fill(node)
@@ -116,6 +135,29 @@ def test_damage_has_exit_code_1(tmp_path: pathlib.Path, capfd: pytest.CaptureFix
     code, out, err = run(capfd, "dump", node)
     assert code == 1
     assert "damage, or a torn end (check says which)" in err or "not what was written" in err
+
+
+def test_what_a_start_mends_has_exit_code_3(
+    tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    node = node_of(tmp_path, CLUSTER.format(free_port()))
+    fill(node)
+    path = node / "groups" / "ledger" / "checkpoint"
+    path.write_bytes(b"committedIndex=x\n")
+    code, out, err = run(capfd, "check", node)
+    assert (code, err) == (3, "")
+    assert re.search(r"^ledger +mends ", out, re.M)
+    assert f"ledger: mends: {path}: committedIndex" in out
+    code, out, _ = run(capfd, "check", node, "--json")
+    found = json.loads(out)
+    assert (code, found["good"]) == (3, False)
+    findings = found["ledgers"][0]["findings"]
+    assert (findings["mend_count"], findings["damage_count"]) == (1, 0)
+    log = node / "groups" / "ledger" / "data" / f"{0:020d}"
+    data = bytearray(log.read_bytes())
+    data[150] ^= 1
+    log.write_bytes(bytes(data))
+    assert run(capfd, "check", node)[0] == 1, "what is not mended decides"
 
 
 def test_mistakes_are_one_line_and_change_nothing(

@@ -29,7 +29,9 @@ a DLedger member is to be read, or to begin the whole group anew on every member
 one member back: that one would have forgotten votes, and entries that it acknowledged."""
 EPILOG = """\
 `python -m actors.storage COMMAND --help` lists a command's options.
-Exit codes: 0 done, 1 ran and failed (check: damage), 2 wrong usage or configuration."""
+Exit codes: 0 done, 1 ran and failed (check: damage, also where a start goes on without what was
+committed), 2 wrong usage or configuration, 3 check found nothing but what the next start mends by
+itself."""
 
 
 @attrs.frozen(kw_only=True)

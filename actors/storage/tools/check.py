@@ -131,7 +131,7 @@ class _Check:
         if self._options.is_running:
             report.state = "running"
         elif self._options.is_backup:
-            report.state = "backup"
+            report.state, findings.starts = "backup", False
         elif not self._was_clean:
             report.state = "not stopped in order"
         try:

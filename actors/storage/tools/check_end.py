@@ -14,8 +14,12 @@ from actors.env.protocols import Disk
 from actors.errors import CorruptLog
 from actors.storage import recovery
 from actors.storage.commit_log import CommitLog, segment_path
+from actors.storage.derived_files import adopted
+from actors.storage.opening import NEVER, NO_LIMIT
 from actors.storage.side_file import read_side_file
-from actors.storage.tools.findings import StoreReport
+from actors.storage.small_files import read_checkpoint
+from actors.storage.tools.check_queues import usual_file_bytes
+from actors.storage.tools.findings import StoreReport, cut_text
 from actors.storage.tools.steps import Step, Work, labelled
 from actors.storage.tools.target import GroupStore
 from actors.storage.tools.walk import Ending, FileEnd, used_bytes
@@ -66,29 +70,43 @@ class EndCheck:
                 report.findings.hurt(f"{last}: is the last file, but all below {mark} was synced")
             return
         first = self.stops[0]
-        used = yield from self._used_behind(first, bases)
-        if self._are_damage(first, used):
+        used, kept_bytes = yield from self._used_behind(first, bases)
+        if report.mark_bytes is None and used > first.at_bytes and not report.findings.starts:
+            self.name_all()
             return
-        is_good = yield from self._ask_recovery(first, bases)
-        if is_good and used > report.end_bytes:
-            report.torn_bytes = used - report.end_bytes
-            what = first.reason or "bytes behind the end"
-            more = f" and {self.records_after} records" if self.records_after else ""
-            report.findings.note(
-                f"offset {first.at_bytes}: {what}: {report.torn_bytes} bytes{more} behind the end; "
-                "the next start sets them aside"
+        found = yield from self._ask_recovery(first, bases)
+        if found is None:
+            return
+        report.end_bytes = found.end_bytes
+        if found.end_bytes > first.at_bytes and self._is_passed(first, used):
+            return
+        if used > report.end_bytes:
+            report.torn_bytes = kept_bytes
+            more = f" with {self.records_after} whole records" if self.records_after else ""
+            text = cut_text(
+                first.at_bytes,
+                first.reason or "bytes behind the end",
+                f"{report.torn_bytes} bytes{more}",
+                report.mark_bytes,
+                self.store.settings,
             )
+            if self._is_torn(first):
+                report.findings.note(text)
+            else:
+                report.findings.mend(text)
 
-    def _hurt(self, stop: FileEnd) -> None:
+    def _hurt(self, stop: FileEnd, more: str = "") -> None:
         path = segment_path(self.store.layout.commit_log, stop.base)
         reason = stop.reason or "nothing is written there"
         self.report.findings.hurt(
-            f"{path}: byte {stop.at_bytes - stop.base} (offset {stop.at_bytes}): {reason}"
+            f"{path}: byte {stop.at_bytes - stop.base} (offset {stop.at_bytes}): {reason}{more}"
         )
 
-    def _used_behind(self, first: FileEnd, bases: list[int]) -> Work[int]:
-        """The end of the last byte that is not zero; the end of the records if that is all."""
-        folder, size, used = self.store.layout.commit_log, self.store.segment_bytes, 0
+    def _used_behind(self, first: FileEnd, bases: list[int]) -> Work[tuple[int, int]]:
+        """The end of the last byte that is not zero, or of the records if that is all; and how
+        many bytes a start keeps that cuts there: of each file those up to its last one.
+        """
+        folder, size, used, kept = self.store.layout.commit_log, self.store.segment_bytes, 0, 0
         for base in [each for each in bases if each >= first.base]:
             start = max(first.at_bytes - base, 0)
             step = Step(f"{self.store.name}: behind the end", 0, 0)
@@ -96,28 +114,56 @@ class EndCheck:
             end = base + (yield from labelled(looking, step))
             if end > base + start:
                 used = max(used, end)
-        return max(used, first.at_bytes)
+                kept += end - base - start
+        return max(used, first.at_bytes), kept
 
-    def _are_damage(self, first: FileEnd, used: int) -> bool:
+    def _is_torn(self, first: FileEnd) -> bool:
         """Without a mark: an ordered stop tears nothing, and no record follows a torn one."""
+        if self.report.mark_bytes is not None:
+            return True
+        leftover = first.ending is Ending.UNWRITTEN
+        return not self.records_after and (leftover or not self.was_clean)
+
+    def _is_passed(self, first: FileEnd, used: int) -> bool:
+        """Whether the next start goes on behind damage, without a mark and so without looking."""
         if self.report.mark_bytes is not None or used <= first.at_bytes:
             return False
-        is_torn = not self.records_after and not self.was_clean
-        leftover = first.ending is Ending.UNWRITTEN and not self.records_after
-        if is_torn or leftover:
-            return False
+        self.report.end_bytes = first.at_bytes
         for stop in self.stops:
             if stop.ending is Ending.BAD or self.records_after:
-                self._hurt(stop)
+                self._hurt(
+                    stop, ": the next start does not look so far back, and goes on behind it"
+                )
         return True
 
-    def _ask_recovery(self, first: FileEnd, bases: list[int]) -> Work[bool]:
-        """Whether the next start takes the log. It looks at the file with the mark, or the stop."""
+    def _start_base(self, log: CommitLog, first: FileEnd, mark: int | None) -> Work[int]:
+        """The file to ask about: that with the mark or the stop; without a mark where a start
+        begins.
+        """
+        if mark is not None:
+            below = min(first.at_bytes, mark)
+            return max((base for base in log.bases() if base <= below), default=log.min_bytes)
+        layout, dispatched = self.store.layout, self.report.dispatched_bytes
+        if self.was_clean and dispatched is None:
+            size = usual_file_bytes(self.disk, self.store)
+            finding = adopted(self.disk, layout, size, NO_LIMIT)
+            state = yield from labelled(finding, Step(f"{self.store.name}: the end", 0, 0))
+            dispatched = None if state is None else state.dispatched_bytes
+        return recovery.first_file(
+            self.disk,
+            log,
+            clean=self.was_clean,
+            dispatched_bytes=NEVER if dispatched is None else dispatched,
+            mark_bytes=None,
+            checkpoint=read_checkpoint(self.disk, layout.checkpoint),
+        )
+
+    def _ask_recovery(self, first: FileEnd, bases: list[int]) -> Work[recovery.Found | None]:
+        """What the next start finds; None: it refuses the log."""
         report, store = self.report, self.store
         log = CommitLog.look(self.disk, store.layout.commit_log, store.segment_bytes, bases)
         mark = None if store.is_compat else report.mark_bytes
-        below = first.at_bytes if mark is None else min(first.at_bytes, mark)
-        start = max((base for base in bases if base <= below), default=bases[0])
+        start = yield from self._start_base(log, first, mark)
         finding = recovery.find_end(
             self.disk,
             log,
@@ -126,12 +172,10 @@ class EndCheck:
             record_bytes_max=self.record_bytes_max,
         )
         try:
-            found = yield from labelled(finding, Step(f"{store.name}: the end", 0, 0))
+            return (yield from labelled(finding, Step(f"{store.name}: the end", 0, 0)))
         except CorruptLog as error:
             report.findings.hurt(str(error))
             for stop in self.stops[1:]:
                 if stop.at_bytes < (mark or 0):
                     self._hurt(stop)
-            return False
-        report.end_bytes = found.end_bytes
-        return True
+            return None

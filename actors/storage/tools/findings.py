@@ -1,6 +1,8 @@
-"""What a check finds: damage, notes, and the figures of one store."""
+"""What a check finds: damage, what a start mends, notes, and the figures of one store."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import attrs
 
@@ -8,26 +10,63 @@ FINDINGS_MAX = 50
 """Kept of each kind for each store; the rest is counted. A log with more has one cause."""
 
 
+def cut_text(
+    at_bytes: int, why: str, what: str, mark_bytes: int | None, settings: Mapping[str, str]
+) -> str:
+    """What the next start cuts off a log, and what that leaves alone.
+
+    Args:
+        at_bytes: offset where the log ends then.
+        why: it ends there.
+        what: is cut, counted.
+        mark_bytes: the synced mark; None without one.
+        settings: the group's, key -> JSON; {} of another program's.
+    """
+    if mark_bytes is not None:
+        left = f"nothing below {mark_bytes} is touched, up to where it was acknowledged as synced"
+    elif settings.get("durability") == '"written"':
+        left = (
+            "nothing acknowledged as synced is touched, for this group acknowledges what is written"
+        )
+    else:
+        left = "there is no `synced`, so nobody says whether it was acknowledged as synced"
+    return f"offset {at_bytes}: {why}: the next start cuts {what} and sets them aside; {left}"
+
+
 @attrs.define
 class Findings:
     """What was found in one store, in the order in which it was.
 
     Attributes:
-        damage: what no start mends, or what must not be so. One line each.
+        damage: what a start refuses, or goes on with. One line each.
+        mends: what the next start mends by itself, and how; it may cut what was acknowledged.
         notes: what a reader should know; the next start, if any, deals with it.
-        damage_count, note_count: also those that were not kept.
+        damage_count, mend_count, note_count: also those that were not kept.
+        starts: a node starts on it; if not, as on a copy, nothing is mended.
     """
 
     damage: list[str] = attrs.field(factory=list)
+    mends: list[str] = attrs.field(factory=list)
     notes: list[str] = attrs.field(factory=list)
     damage_count: int = 0
+    mend_count: int = 0
     note_count: int = 0
+    starts: bool = attrs.field(default=True, kw_only=True)
 
     def hurt(self, line: str) -> None:
         """Note a damage."""
         self.damage_count += 1
         if len(self.damage) < FINDINGS_MAX:
             self.damage.append(line)
+
+    def mend(self, line: str) -> None:
+        """Note what the next start mends."""
+        if not self.starts:
+            self.hurt(line)
+            return
+        self.mend_count += 1
+        if len(self.mends) < FINDINGS_MAX:
+            self.mends.append(line)
 
     def note(self, line: str) -> None:
         """Note something harmless."""
@@ -38,8 +77,10 @@ class Findings:
     def add(self, other: Findings) -> None:
         """Take what was found elsewhere."""
         self.damage += other.damage[: FINDINGS_MAX - len(self.damage)]
+        self.mends += other.mends[: FINDINGS_MAX - len(self.mends)]
         self.notes += other.notes[: FINDINGS_MAX - len(self.notes)]
         self.damage_count += other.damage_count
+        self.mend_count += other.mend_count
         self.note_count += other.note_count
 
 
@@ -60,8 +101,15 @@ class Report:
 
     @property
     def is_good(self) -> bool:
-        """No damage."""
-        return not self.findings.damage_count
+        """No damage, and nothing to be mended."""
+        return not self.findings.damage_count and not self.findings.mend_count
+
+    @property
+    def result(self) -> str:
+        """In one word."""
+        if self.findings.damage_count:
+            return "DAMAGE"
+        return "mends" if self.findings.mend_count else "good"
 
 
 @attrs.define(kw_only=True)

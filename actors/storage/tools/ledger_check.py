@@ -16,26 +16,26 @@ import attrs
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog
 from actors.storage.commit_log import segment_path
-from actors.storage.dledger.recovery import BAD_SUM, index_records
+from actors.storage.dledger.recovery import BAD_SUM, Found, index_records
 from actors.storage.dledger.snapshots import SnapshotFolder
-from actors.storage.dledger.sums import SUM_BYTES, all_known, contradicted, sums_of
+from actors.storage.dledger.sums import SUM_BYTES, contradicted, sums_of
+from actors.storage.dledger.term_files import REMOVE_THEN
 from actors.storage.dledger.walk import FileEnd, Piece, read_file
 from actors.storage.side_file import SideFileDamaged, read_side_file
 from actors.storage.tools.check import CheckOptions
 from actors.storage.tools.findings import LedgerReport
+from actors.storage.tools.ledger_end import LedgerEnd
 from actors.storage.tools.ledger_files import (
     COPY_AGAIN,
     NOTHING,
-    REFUSED,
     LedgerFiles,
-    find_end,
     known_records,
     known_sums,
 )
 from actors.storage.tools.ledger_small import check_snapshots, check_term, read_committed
+from actors.storage.tools.ledger_sums import SumsCheck
 from actors.storage.tools.steps import Step, Work, labelled
 from actors.storage.tools.target import GroupLedger, odd_in
-from actors.storage.tools.walk import used_bytes
 from wire.dledger_entry import INDEX_BYTES
 from wire.dledger_scan import EntryHead
 
@@ -57,6 +57,7 @@ class _LedgerCheck:
     _options: CheckOptions
     _report: LedgerReport = attrs.field(init=False)
     _files: LedgerFiles = attrs.field(init=False)
+    _sums: SumsCheck = attrs.field(init=False)
     _limit: int | None = attrs.field(default=None, init=False)  # no entry above it is looked at
     _last: EntryHead | None = attrs.field(default=None, init=False)
     _stop: FileEnd | None = attrs.field(default=None, init=False)  # where entries do not go on
@@ -65,7 +66,7 @@ class _LedgerCheck:
     _anew: bool = attrs.field(default=False, init=False)  # the log begins behind the limit
     _snapshots: list[int] = attrs.field(factory=list, init=False)  # indexes of all that are there
     _terms: dict[int, int] = attrs.field(factory=dict, init=False)  # of the entries there
-    _do: str = attrs.field(default=REFUSED, init=False)  # about damage of the log
+    _do: str = attrs.field(default=REMOVE_THEN, init=False)  # about damage of the log
     _cut_bytes: int | None = attrs.field(default=None, init=False)  # where a cut was interrupted
 
     def run(self) -> Work[LedgerReport]:
@@ -74,7 +75,7 @@ class _LedgerCheck:
         findings = report.findings
         report.state = "running" if options.is_running else report.state
         if options.is_backup:
-            report.state, self._do = "backup", COPY_AGAIN
+            report.state, self._do, findings.starts = "backup", COPY_AGAIN, False
         report.committed_index = read_committed(self._disk, ledger.layout, findings)
         self._limit = report.committed_index if options.is_running else None
         try:
@@ -82,6 +83,7 @@ class _LedgerCheck:
         except CorruptLog as error:
             findings.hurt(f"{error}; {self._do}")
             return report
+        self._sums = SumsCheck(self._files, ledger.layout.sums)
         mark = self._files.mark
         if report.state == "stopped" and mark is not None and not mark.is_clean:
             report.state = "not stopped in order"
@@ -116,12 +118,14 @@ class _LedgerCheck:
             else:
                 report.findings.hurt(f"{line}; {self._do}")
         yield from self._walk(bases)
+        found: Found | None = None
         if self._limit is not None:
             self._judge_running()
         elif not odd:
-            yield from self._judge(bases)
+            found = yield from self._ends().judge(bases)
         if not self._options.is_backup:
-            self._judge_index(log_is_good=report.findings.damage_count == others)
+            self._sums.judge(report, found)
+            yield from self._judge_index(found, log_is_good=report.findings.damage_count == others)
 
     def _read_truncating(self) -> None:
         path = self._ledger.layout.truncating
@@ -238,9 +242,7 @@ class _LedgerCheck:
         known = known_sums(self._files.sums, heads[0].index, len(heads))
         bad = contradicted(known, sums_of(data, heads))[:1]
         good = known[: bad[0] * SUM_BYTES] if bad else known
-        self._report.summed += sum(
-            all_known(good[at : at + SUM_BYTES]) for at in range(0, len(good), SUM_BYTES)
-        )
+        self._report.summed += self._sums.take(heads[: len(good) // SUM_BYTES], good)
         return (bad[0], BAD_SUM) if bad else None
 
     def _expired(self, base: int) -> None:
@@ -253,17 +255,6 @@ class _LedgerCheck:
 
     # ---- what it means ----
 
-    def _hurt(self, stop: FileEnd, more: str = "") -> None:
-        """Name a place where the entries do not go on."""
-        log, at = self._files.log, stop.at_bytes
-        base = at - at % log.segment_bytes
-        entry = self._report.end_index + 1
-        reason = stop.reason or "nothing is written there"
-        self._report.findings.hurt(
-            f"{segment_path(log.folder, base)}: byte {at - base} (entry {entry}, offset {at}):"
-            f" {reason}{more}; {self._do}"
-        )
-
     def _judge_running(self) -> None:
         report, limit, stop = self._report, self._limit, self._stop
         assert limit is not None
@@ -273,68 +264,24 @@ class _LedgerCheck:
             report.findings.note(f"the log begins behind entry {limit}, the last one committed")
         elif report.end_index < limit:
             ended = stop or FileEnd(report.end_bytes, "")
-            self._hurt(ended, f", but entries up to {limit} are committed")
+            self._ends().hurt(ended, f", but entries up to {limit} are committed")
 
-    def _judge(self, bases: list[int]) -> Work[None]:
-        """Of a stopped member, whose files are of the right size."""
-        report, mark, stop = self._report, self._files.mark, self._stop
-        if stop is not None and mark is not None and stop.at_bytes < mark.end_bytes:
-            self._hurt(stop, f", but all below {mark.end_bytes} was synced once")
-            return
-        try:
-            found = yield from find_end(self._disk, self._ledger, self._files)
-        except CorruptLog as error:
-            report.findings.hurt(f"{error}; {self._do}")
-            return
-        if stop is not None and found.end_bytes > stop.at_bytes:
-            self._hurt(stop, f", and entries follow up to {found.end_index}")
-            return
-        goes_back = 0 <= found.end_index < report.end_index
-        if goes_back:
-            report.entries -= report.end_index - found.end_index
-            report.end_index, report.end_term = found.end_index, found.end_term
-            report.end_bytes = found.end_bytes
-        used = yield from self._used_behind(bases)
-        file_end = report.end_bytes + -report.end_bytes % self._files.log.segment_bytes
-        if stop is not None and mark is None and used > max(file_end, stop.at_bytes):
-            self._hurt(stop, ", and files that hold something follow")
-        elif used > report.end_bytes and (stop is not None or goes_back):
-            report.torn_bytes = used - report.end_bytes
-            what = found.reason or "bytes behind the end"
-            report.findings.note(
-                f"offset {report.end_bytes}: {what}: {report.torn_bytes} bytes behind the end; the"
-                " next start sets them aside"
-            )
-        self._judge_committed()
-
-    def _used_behind(self, bases: list[int]) -> Work[int]:
-        """The end of the last byte that is not zero; 0 if there is none behind the end."""
-        log, end, used = self._files.log, self._report.end_bytes, 0
-        step = Step(f"{self._ledger.name}: behind the end", 0, 0)
-        for base in bases:
-            start = max(end - base, 0)
-            if start < log.segment_bytes:
-                path = segment_path(log.folder, base)
-                looking = used_bytes(self._disk, path, start, log.segment_bytes)
-                at = yield from labelled(looking, step)
-                used = base + at if at > start else used
-        return used
-
-    def _judge_committed(self) -> None:
-        report, mark = self._report, self._files.mark
-        if report.committed_index <= report.end_index:
-            return
-        text = (
-            f"{self._ledger.layout.checkpoint}: entries up to {report.committed_index} were"
-            f" committed, but the log ends at {report.end_index}"
+    def _ends(self) -> LedgerEnd:
+        return LedgerEnd(
+            disk=self._disk,
+            ledger=self._ledger,
+            files=self._files,
+            report=self._report,
+            stop=self._stop,
+            do=self._do,
         )
-        if mark is not None and not mark.end_bytes:
-            report.findings.note(f"{text}: it was begun anew")
-        else:
-            report.findings.hurt(f"{text}; {self._do}")
 
-    def _judge_index(self, *, log_is_good: bool) -> None:
-        """Below what was synced of it, or without a mark, every entry is to be found by it."""
+    def _judge_index(self, found: Found | None, *, log_is_good: bool) -> Work[None]:
+        """Below what was synced of it, or without a mark, every entry is to be found by it.
+
+        Args:
+            found: by the next start, which compares the index with the entries that it scans.
+        """
         report, mark, head = self._report, self._files.mark, self._unindexed
         layout = self._ledger.layout
         if head is None or not report.entries or head.index > report.end_index:
@@ -354,7 +301,25 @@ class _LedgerCheck:
         size = self._files.index.log.segment_bytes
         path = segment_path(layout.index, at - at % size)
         what = f"{path}: byte {at % size}: it does not lead to entry {head.index} at {head.pos}"
+        if found is not None and (yield from self._is_made_again(head, found)):
+            for line in self._files.odd or (what,):
+                report.findings.mend(f"{line}: the next start makes the index again")
+            return
         for line in self._files.odd or (what,):
             report.findings.hurt(
                 f"{line}; stop the member, remove {layout.index} and start: it is made again"
             )
+
+    def _is_made_again(self, head: EntryHead, found: Found) -> Work[bool]:
+        """Whether the next start finds the index missing, of odd sizes, or wrong where it looks: at
+        the log's first entry and at those that it scans; and for records of zeros between them.
+
+        Args:
+            head: the first entry that the index does not lead to.
+        """
+        if self._files.odd or not self._files.index.log.bases():
+            return True
+        if head.index >= found.first_index or head.index == self._report.first_index:
+            return True
+        looking = self._files.index.has_gap(head.index, found.first_index)
+        return (yield from labelled(looking, Step(f"{self._ledger.name}: index", 0, 0)))

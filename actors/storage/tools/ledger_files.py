@@ -17,7 +17,6 @@ from actors.storage.dledger.per_index import PerIndexFiles
 from actors.storage.dledger.recovery import Found
 from actors.storage.dledger.settings import LedgerSettings
 from actors.storage.dledger.sums import SUM_BYTES, stored_sums, sums_file_bytes
-from actors.storage.dledger.term_files import OTHERS_HAVE_ALL
 from actors.storage.log_reader import OffsetGone
 from actors.storage.side_file import SideFileDamaged
 from actors.storage.tools.steps import Step, Work, labelled
@@ -25,11 +24,6 @@ from actors.storage.tools.target import GroupLedger, log_bases, odd_in
 from wire.dledger_entry import DATA_FILE_BYTES, INDEX_BYTES, INDEX_FILE_BYTES
 
 NOTHING = -1
-REFUSED = (
-    f"{OTHERS_HAVE_ALL}, remove all but currterm, its vote, from this folder and start; sooner,"
-    " that may lose entries"
-)
-"""What is to be done about a log that a start refuses, or that cannot be read."""
 COPY_AGAIN = "make another backup"
 """The same for a copy."""
 
@@ -41,7 +35,7 @@ class LedgerFiles:
     Attributes:
         log: all data files, of whatever size they are.
         index, sums: empty if their sizes or names are not right.
-        odd: what is wrong with the index files themselves, one line each.
+        odd, odd_sums: what is wrong with the files of either themselves, one line each.
         mark: None: there is none, or it is not believed.
     """
 
@@ -49,6 +43,7 @@ class LedgerFiles:
     index: PerIndexFiles
     sums: PerIndexFiles
     odd: tuple[str, ...]
+    odd_sums: tuple[str, ...]
     mark: MarkValues | None
 
     @classmethod
@@ -58,15 +53,16 @@ class LedgerFiles:
         index_bytes = ledger.index_file_bytes or INDEX_FILE_BYTES
         index_bases, odd = _usable(disk, layout.index, index_bytes)
         sums_bytes = sums_file_bytes(index_bytes) or SUM_BYTES
-        sums_bases, _ = _usable(disk, layout.sums, sums_bytes)
-        mark = None if ledger.is_compat else read_mark(disk, layout.synced)
+        sums_bases, odd_sums = _usable(disk, layout.sums, sums_bytes)
+        mark = read_mark(disk, layout.synced)  # A start reads it, whether it believes it or not.
         size = ledger.segment_bytes or DATA_FILE_BYTES
         return cls(
             log=CommitLog.look(disk, layout.commit_log, size, list(log_bases(disk, ledger))),
             index=PerIndexFiles.look(disk, layout.index, index_bytes, INDEX_BYTES, index_bases),
             sums=PerIndexFiles.look(disk, layout.sums, sums_bytes, SUM_BYTES, sums_bases),
             odd=tuple(odd),
-            mark=mark,
+            odd_sums=tuple(odd_sums),
+            mark=None if ledger.is_compat else mark,
         )
 
     def close(self) -> None:

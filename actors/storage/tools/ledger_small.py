@@ -20,6 +20,7 @@ from actors.storage.dledger.term_files import (
     NO_VOTE_DO,
     NOTHING_LEFT,
     NOTHING_LEFT_DO,
+    STRANGER,
     read_term,
 )
 from actors.storage.tools.findings import Findings, LedgerReport
@@ -37,7 +38,7 @@ def read_committed(disk: Disk, layout: LedgerLayout, findings: Findings) -> int:
     try:
         return decode_ledger_checkpoint(file.pread(0, FILE_BYTES_MAX)).committed_index
     except RemoteProtocolError as error:
-        findings.hurt(
+        findings.mend(
             f"{layout.checkpoint}: {error}; a start takes nothing for committed until its leader"
             " says what is: remove it at will"
         )
@@ -67,9 +68,11 @@ def check_term(
     report.term, report.voted_for = vote.term, vote.voted_for
     if not disk.exists(path):
         findings.note(f"{path}: there is none, but what a broken off write has left of it")
+    if vote.voted_for and ledger.members and vote.voted_for not in ledger.members:
+        findings.note(f"{path}: term {vote.term}, vote for {vote.voted_for}: {STRANGER}")
     if vote.term < report.end_term:
         text = f"{path}: term {vote.term}, but the last entry is of term {report.end_term}"
-        if mark is not None and not ledger.is_compat:
+        if not ledger.is_compat:
             findings.hurt(f"{text}: it has forgotten votes; {NEW_VOTE}")
         else:
             findings.note(text)

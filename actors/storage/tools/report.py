@@ -36,6 +36,9 @@ def check_lines(reports: Sequence[StoreReport], ledgers: Sequence[LedgerReport] 
         lines += [f"{report.group}: damage: {line}" for line in findings.damage]
         if findings.damage_count > len(findings.damage):
             lines.append(f"{report.group}: damage: {findings.damage_count} in all")
+        lines += [f"{report.group}: mends: {line}" for line in findings.mends]
+        if findings.mend_count > len(findings.mends):
+            lines.append(f"{report.group}: mends: {findings.mend_count} in all")
         lines += [f"{report.group}: note: {line}" for line in findings.notes]
         if findings.note_count > len(findings.notes):
             lines.append(f"{report.group}: note: {findings.note_count} in all")
@@ -52,10 +55,9 @@ def _ledger_row(report: LedgerReport) -> tuple[str, ...]:
         report.committed_index,
         report.term,
     )
-    result = "good" if report.is_good else "DAMAGE"
     shown = ("-" if number < 0 else str(number) for number in numbers)
     vote, last = report.voted_for or "-", (str(report.summed), str(len(report.snapshots)))
-    return (report.group, result, report.state, *shown, vote, *last)
+    return (report.group, report.result, report.state, *shown, vote, *last)
 
 
 def _row(report: StoreReport) -> tuple[str, ...]:
@@ -69,9 +71,8 @@ def _row(report: StoreReport) -> tuple[str, ...]:
         report.units,
         report.entries,
     )
-    result = "good" if report.is_good else "DAMAGE"
     shown = ("-" if number is None else str(number) for number in numbers)
-    return (report.group, result, report.state, *shown)
+    return (report.group, report.result, report.state, *shown)
 
 
 def plan_lines(plan: Plan, root: str) -> list[str]:

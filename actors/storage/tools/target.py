@@ -89,11 +89,13 @@ class GroupLedger(_Group):
         layout: its paths.
         index_file_bytes: size of its index files; 0: there are none and nobody says it.
         had_vote: the node's identity says that its term and vote were once on the disk.
+        members: of the group, as the node's identity says; () where none does.
     """
 
     layout: LedgerLayout
     index_file_bytes: int
     had_vote: bool = False
+    members: tuple[str, ...] = ()
 
     @property
     def is_in_memory(self) -> bool:
@@ -272,13 +274,14 @@ def _store(disk: Disk, root: str, identity: Identity | None) -> GroupStore:
     name, layout = root.rpartition("/")[2], StoreLayout(root)
     own = _settings(root, identity)
     store = GroupStore(name=name, layout=layout, segment_bytes=0, settings=own)
-    size = store.setting("segment_bytes") or _usual_size(disk, layout.commit_log)
+    size = _file_size(disk, layout.commit_log, store.setting("segment_bytes"))
     return attrs.evolve(store, segment_bytes=size)
 
 
 def _ledger(disk: Disk, root: str, identity: Identity | None) -> GroupLedger:
     name, layout = root.rpartition("/")[2], LedgerLayout(root)
     own = _settings(root, identity)
+    shape = None if identity is None else identity.ledgers.get(name)
     found = GroupLedger(
         name=name,
         layout=layout,
@@ -286,16 +289,22 @@ def _ledger(disk: Disk, root: str, identity: Identity | None) -> GroupLedger:
         index_file_bytes=0,
         settings=own,
         had_vote=identity is not None and name in identity.votes,
+        members=() if shape is None else shape.members,
     )
-    index_bytes = found.setting("index_file_bytes") or _usual_size(disk, layout.index)
-    size = found.setting("data_file_bytes") or _usual_size(disk, layout.commit_log)
+    index_bytes = _file_size(disk, layout.index, found.setting("index_file_bytes"))
+    size = _file_size(disk, layout.commit_log, found.setting("data_file_bytes"))
     return attrs.evolve(found, segment_bytes=size, index_file_bytes=index_bytes)
 
 
-def _usual_size(disk: Disk, folder: str) -> int:
-    """The size that most log files have; 0 without any."""
+def _file_size(disk: Disk, folder: str, told: int | None) -> int:
+    """The size that log files have; 0 without any, where nobody tells.
+
+    What is told is the last start's, even if that was refused because all files have another size.
+    """
     sizes = [size_of(disk, segment_path(folder, base)) for base in segment_bases(disk, folder)]
-    common = Counter(size for size in sizes if size).most_common(1)
+    common = Counter(size for size in sizes if size).most_common()
+    if told and len(common) != 1:
+        return told
     return common[0][0] if common else 0
 
 

@@ -8,14 +8,27 @@ import pathlib
 import re
 from collections.abc import Callable
 
+import attrs
 import pytest
-from ledger_kit import GOLDEN, LAYOUT, ROOT, entries_of, fresh, golden_copy, opened, sim_disk, sync
+from ledger_kit import (
+    GOLDEN,
+    LAYOUT,
+    ROOT,
+    entries_of,
+    finish,
+    fresh,
+    golden_copy,
+    opened,
+    sim_disk,
+    sync,
+)
 from ledger_tools_kit import (
     COUNT,
     all_bytes,
     checked,
     filled,
     flip,
+    ledger_at,
     take_snapshot,
     tree_bytes,
     write_file,
@@ -26,6 +39,8 @@ from actors.errors import CorruptLog
 from actors.sim.disk import SimDisk
 from actors.storage.dledger.mark import Mark, MarkValues
 from actors.storage.side_file import SideFile
+from actors.storage.tools.check import CheckOptions
+from actors.storage.tools.ledger_check import check_ledger
 
 DATA, INDEX, SUMS = LAYOUT.commit_log, LAYOUT.index, LAYOUT.sums
 
@@ -121,9 +136,9 @@ def test_damage_is_named_with_what_to_do(name: str) -> None:
     before = all_bytes(disk)
     found = checked(disk)
     assert not found.is_good
-    line = found.findings.damage[0]
-    assert re.search(expected, line), found.findings.damage
-    assert re.search(r"; .*(start|remove)", line), "it says what to do"
+    line = [*found.findings.damage, *found.findings.mends][0]
+    assert re.search(expected, line), found.findings
+    assert re.search(r"[;:] .*(start|remove)", line), "it says what to do"
     assert all("\n" not in each for each in found.findings.damage)
     assert all_bytes(disk) == before
 
@@ -179,8 +194,8 @@ def test_the_end_that_a_kill_has_torn_is_no_damage() -> None:
     found = checked(disk)
     assert found.is_good, found.findings
     assert found.state == "not stopped in order"
-    (note,) = [line for line in found.findings.notes if "behind the end" in line]
-    assert "the next start sets them aside" in note
+    (note,) = [line for line in found.findings.notes if "the next start cuts" in line]
+    assert f"cuts {found.torn_bytes} bytes and sets them aside" in note
     again = opened(disk)
     assert (again.end_index, again.end_bytes) == (found.end_index, found.end_bytes)
     assert again.opened.kept_bytes == found.torn_bytes > 0
@@ -199,7 +214,7 @@ def test_index_records_that_a_kill_took_are_no_damage() -> None:
 
 
 def test_damage_in_a_java_store(tmp_path: pathlib.Path) -> None:
-    """Without a mark: what follows damage in another file was not torn."""
+    """Without a mark: what follows it in another file was not torn, and a start cuts it off."""
     layout = golden_copy("store-n0", tmp_path)
     path = pathlib.Path(layout.commit_log) / f"{0:020d}"
     data = bytearray(path.read_bytes())
@@ -207,13 +222,27 @@ def test_damage_in_a_java_store(tmp_path: pathlib.Path) -> None:
     data[entry["pos"]] = 0xFF
     path.write_bytes(bytes(data))
     found = checked(LocalDisk(), layout.root)
-    assert f"(entry 15, offset {entry['pos']})" in found.findings.damage[0]
-    assert "and files that hold something follow" in found.findings.damage[0]
+    assert (found.result, found.end_index) == ("DAMAGE", 14)
+    assert "entries up to 38 were committed, but the log ends at 14" in found.findings.damage[0]
+    assert f"offset {entry['pos']}: magic" in found.findings.mends[0]
+    assert "whole entries and sets them aside" in found.findings.mends[0]
     layout = golden_copy("store-n1", tmp_path)
     path = pathlib.Path(layout.commit_log) / f"{4096:020d}"
     path.write_bytes(path.read_bytes()[:3990].ljust(4096, b"\0"))
     found = checked(LocalDisk(), layout.root)
     assert "entries up to 38 were committed, but the log ends at" in found.findings.damage[0]
+
+
+def test_a_vote_for_no_member_is_told_and_no_damage() -> None:
+    disk = filled()
+    known = attrs.evolve(ledger_at(disk), members=("n0", "n1"))
+    write_file(disk, LAYOUT.term, b"voteLeader=n9\ncurrTerm=3\n")
+    found = finish(check_ledger(disk, known, CheckOptions()))
+    assert (found.is_good, found.voted_for) == (True, "n9")
+    (note,) = found.findings.notes
+    assert "term 3, vote for n9: the cluster file names no such member" in note
+    write_file(disk, LAYOUT.term, b"voteLeader=n1\ncurrTerm=3\n")
+    assert finish(check_ledger(disk, known, CheckOptions())).findings.notes == []
 
 
 @pytest.mark.parametrize("kind", ["nothing", "term", "opened", "in memory"])

@@ -1,0 +1,52 @@
+"""What a start refuses `check` calls damage, with the same advice; the start writes nothing."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+from ledger_kit import LAYOUT, env_of, finish, small
+from ledger_tools_kit import all_bytes, filled, ledger_at, write_file
+
+from actors.errors import CorruptLog
+from actors.sim.disk import SimDisk
+from actors.storage.dledger.member_opening import open_member
+from actors.storage.dledger.term_files import REMOVE_THEN
+from actors.storage.tools.check import CheckOptions
+from actors.storage.tools.ledger_check import check_ledger
+
+
+def refused(disk: SimDisk, *, had_vote: bool = False) -> str:
+    """Why a start is; nothing is another afterwards."""
+    before = all_bytes(disk)
+    with pytest.raises(CorruptLog) as caught:
+        finish(open_member(env_of(disk), LAYOUT, small(), had_vote=had_vote))
+    assert all_bytes(disk) == before
+    return str(caught.value)
+
+
+def damage(disk: SimDisk, **changes: object) -> str:
+    """The only one that a check names."""
+    ledger = attrs.evolve(ledger_at(disk), **changes)
+    before = all_bytes(disk)
+    found = finish(check_ledger(disk, ledger, CheckOptions()))
+    assert all_bytes(disk) == before
+    (line,) = found.findings.damage
+    return line
+
+
+@pytest.mark.parametrize("data", [b"", b"x", b"x" * 1024, bytes(1024)])
+@pytest.mark.parametrize("path", [LAYOUT.synced, LAYOUT.truncating])
+def test_what_to_do_about_an_unreadable_side_file(path: str, data: bytes) -> None:
+    """Its entries may have been counted on: whoever removes the file alone may lose some."""
+    disk = filled()
+    write_file(disk, path, data)
+    for said in (refused(disk), damage(disk)):
+        assert said.startswith(f"{path}: ")
+        assert REMOVE_THEN in said
+        assert "emove the file" not in said
+
+
+def test_of_a_group_that_believes_no_mark_too() -> None:
+    disk = filled()
+    write_file(disk, LAYOUT.synced, b"")
+    assert "cannot be read" in damage(disk, settings={"compat": '"upstream"'})
