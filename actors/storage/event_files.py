@@ -276,32 +276,37 @@ class LiveFile:
         self._handle.close()
 
 
-def expire(
-    disk: Disk, files: list[EventFile], *, bytes_max: int, first_date: str, count_max: int
+def expired(
+    files: list[EventFile], *, bytes_max: int, first_date: str, count_max: int
 ) -> list[EventFile]:
-    """Delete the oldest files; returns them. The newest file always stays. Raises: OSError.
+    """The oldest files, which the retention does not keep. The newest file always stays.
 
     Args:
         files: oldest first.
         bytes_max: sum of what may stay.
         first_date: files of earlier days go, "2026-01-31".
-        count_max: most files to delete now, so that it stays short.
+        count_max: most files at a time, so that their deletion stays short.
     """
     excess_bytes = sum(file.size_bytes for file in files) - bytes_max
-    gone: list[EventFile] = []
+    found: list[EventFile] = []
     for file in files[:-1][:count_max]:
         if excess_bytes <= 0 and file.date >= first_date:
             break
-        disk.unlink(file.path)
         excess_bytes -= file.size_bytes
-        gone.append(file)
-    for folder in dict.fromkeys(file.folder for file in gone):
+        found.append(file)
+    return found
+
+
+def delete(disk: Disk, files: list[EventFile]) -> None:
+    """Delete files, and folders in which nothing is left. Raises: OSError."""
+    for file in files:
+        disk.unlink(file.path)
+    for folder in dict.fromkeys(file.folder for file in files):
         day = folder.rpartition("/")[0]
         if not disk.listdir(folder):
             disk.rmtree(folder)
         if not disk.listdir(day):
             disk.rmtree(day)
-    return gone
 
 
 def _file(match: re.Match[str], folder: str, size_bytes: int) -> EventFile:

@@ -67,6 +67,19 @@ class _Retry:
 _Inbox: TypeAlias = _Pending | _Flush | _Roll | _Retry
 
 
+@attrs.frozen
+class _Expired:
+    """The oldest files, which an event says are of no use any more.
+
+    Attributes:
+        said_seq: of that event.
+        count: how many they are.
+    """
+
+    said_seq: int
+    count: int
+
+
 @attrs.define
 class EventLog(Actor[_Inbox]):
     """Writes the events of one node under `root`."""
@@ -81,6 +94,8 @@ class EventLog(Actor[_Inbox]):
     _syncer: Syncer = attrs.field(init=False)
     _live: LiveFile | None = attrs.field(init=False, default=None)
     _files: list[EventFile] = attrs.field(init=False, factory=list)
+    _written_seq: int = attrs.field(init=False, default=0)
+    _expired: _Expired | None = attrs.field(init=False, default=None)
     _failures: int = attrs.field(init=False, default=0)
     _first_error: str = attrs.field(init=False, default="")
 
@@ -172,6 +187,7 @@ class EventLog(Actor[_Inbox]):
         if self._live is None:
             self._live = self._create(lines[0])
         self._live.append(lines)
+        self._written_seq, _ = event_files.key_of(lines[-1])
         self._sink.written(len(lines))
 
     def _create(self, first_line: bytes) -> LiveFile:
@@ -189,20 +205,41 @@ class EventLog(Actor[_Inbox]):
         self.ctx.timers.cancel("roll")
         self._files.append(await live.publish(self._syncer))
         self._live = None
-        self._expire()
+        self._delete_expired()
+        self._say_expired()
 
-    def _expire(self) -> None:
-        gone = event_files.expire(
-            self._disk,
+    def _say_expired(self) -> None:
+        """Say what the retention does not keep, before it is deleted: whoever looks for a file that
+        is gone finds the reason in one that is there. A crash in between has it said again.
+        """
+        gone = event_files.expired(
             self._files,
             bytes_max=self._config.retention_bytes,
             first_date=event_files.oldest_date(self._now_us(), self._config.retention_days),
             count_max=EXPIRE_COUNT_MAX,
         )
-        if gone:
-            del self._files[: len(gone)]
-            size_bytes = sum(file.size_bytes for file in gone)
-            self.ctx.emit(EventFilesExpired(files=len(gone), size_bytes=size_bytes))
+        if not gone or self._expired is not None or self._sink.closed:
+            return
+        oldest, dropped = self._files[len(gone)], self._sink.dropped
+        self.ctx.emit(
+            EventFilesExpired(
+                files=len(gone),
+                size_bytes=sum(file.size_bytes for file in gone),
+                oldest_boot=oldest.boot,
+                oldest_seq=oldest.start_seq,
+            )
+        )
+        if self._sink.dropped == dropped:
+            self._expired = _Expired(self._sink.next_seq - 1, len(gone))
+
+    def _delete_expired(self) -> None:
+        """What was said to have expired, once that is published. Raises: OSError."""
+        expired = self._expired
+        if expired is None or expired.said_seq > self._written_seq:
+            return
+        self._expired = None
+        event_files.delete(self._disk, self._files[: expired.count])
+        del self._files[: expired.count]
 
     async def _repair(self) -> None:
         """Publish what earlier lives left open, then know all files."""
@@ -214,6 +251,8 @@ class EventLog(Actor[_Inbox]):
                 )
             )
         self._files = event_files.published(self._disk, self._root, self._sink.node)
+        self._expired = None
+        self._say_expired()
 
     def _failed(self, error: OSError) -> None:
         """The live file is not trusted any more: the retry repairs it."""

@@ -57,6 +57,20 @@ def read_events(disk: Disk, root: str) -> Iterator[LoggedEvent]:
             yield from _read_file(disk, path, torn)
 
 
+def last_stop(disk: Disk, root: str, node: str) -> NodeStopped | None:
+    """How a node's newest boot ended, by its own word; None: it said none, or there is no boot.
+
+    Raises: EventFormatError: the file is damaged. OSError.
+    """
+    whole = event_files.published(disk, root, node)
+    if not whole or any(file > whole[-1] for file in event_files.live(disk, root, node)):
+        return None
+    members, _ = event_files.decompress(event_files.read_all(disk, whole[-1].path))
+    lines = members[-1].splitlines() if members else []
+    event = decode_line(lines[-1]).event if lines else None
+    return event if isinstance(event, NodeStopped) else None
+
+
 def nodes(disk: Disk, root: str) -> list[str]:
     """The nodes that have event files under `root`, sorted."""
     version = f"{root}/{event_files.FORMAT}"

@@ -8,10 +8,12 @@ import trio
 import trio.testing
 from event_log_kit import DAY_US, ROOT, STARTED, emit, running
 
-from actors.events.codec import EventFormatError
+from actors.config import bounds
+from actors.events.codec import EventFormatError, decode_line
 from actors.events.envelope import LoggedEvent
 from actors.events.node import EventFilesExpired
 from actors.events.runtime import ActorRestarted
+from actors.events.sink import EventSink
 from actors.sim.disk import SimDisk
 from actors.storage import event_files
 from actors.storage.event_files import EventFile
@@ -30,13 +32,11 @@ async def test_old_files_go_by_bytes(disk: SimDisk, autojump_clock: trio.testing
             await trio.sleep(5)
     size_bytes = sum(file.size_bytes for file in event_files.published(disk, ROOT, "n0"))
     files = event_files.published(disk, ROOT, "n0")
-    gone = event_files.expire(
-        disk, files, bytes_max=size_bytes // 2, first_date="1970-01-01", count_max=2
-    )
+    rule = {"bytes_max": size_bytes // 2, "first_date": "1970-01-01"}
+    gone = event_files.expired(files, count_max=2, **rule)
     assert gone == files[:2]
-    gone += event_files.expire(
-        disk, files[2:], bytes_max=size_bytes // 2, first_date="1970-01-01", count_max=100
-    )
+    gone += event_files.expired(files[2:], count_max=100, **rule)
+    event_files.delete(disk, gone)
     left = event_files.published(disk, ROOT, "n0")
     assert left == files[len(gone) :]
     assert sum(file.size_bytes for file in left) <= size_bytes // 2
@@ -55,13 +55,110 @@ async def test_old_files_go_by_days_and_their_folders_too(
         await trio.sleep(20)
     assert disk.listdir(f"{ROOT}/v=1") == ["dt=1970-02-10"]
     expired = [each.event for each in read_events(disk, ROOT) if each.kind == "EventFilesExpired"]
-    assert [event.files for event in expired if isinstance(event, EventFilesExpired)] == [3]
+    assert all(isinstance(event, EventFilesExpired) for event in expired)
+    told = [(event.files, event.oldest_boot, event.oldest_seq) for event in expired]
+    assert told == [(2, 4, 1), (1, 5, 1)], "the newest of the old ones stayed until there was one"
+
+
+RETENTION = {"retention_bytes": bounds.EVENT_BYTES_MIN, "roll_interval_s": 1.0}
+
+
+class WatchedDisk(SimDisk):
+    """Of event files that are deleted, it asks whether a published event says so.
+
+    Attributes:
+        gone: the boot and first seq of each.
+        untold: those of which none does.
+        flooded: a sink that is filled up each time that a file is published.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(random.Random(1))
+        self.gone: list[tuple[int, int]] = []
+        self.untold: list[tuple[int, int]] = []
+        self.flooded: EventSink | None = None
+
+    def rename(self, old: str, new: str) -> None:
+        super().rename(old, new)
+        if self.flooded is not None:
+            emit(self.flooded, 1000)
+
+    def unlink(self, path: str) -> None:
+        files = event_files.published(self, ROOT, "n0")
+        for file in files:
+            if file.path == path:
+                self.gone.append((file.boot, file.start_seq))
+                if all(self.gone[-1] >= each for each in self.told(files)):
+                    self.untold.append(self.gone[-1])
+        super().unlink(path)
+
+    def told(self, files: list[EventFile]) -> list[tuple[int, int]]:
+        """The oldest events left, as these files tell them."""
+        found = []
+        for file in files:
+            members, _ = event_files.decompress(event_files.read_all(self, file.path))
+            events = [decode_line(line).event for line in b"".join(members).splitlines()]
+            expired = [event for event in events if isinstance(event, EventFilesExpired)]
+            found += [(event.oldest_boot, event.oldest_seq) for event in expired]
+        return found
+
+
+def published_bytes(disk: SimDisk) -> int:
+    return sum(file.size_bytes for file in event_files.published(disk, ROOT, "n0"))
+
+
+async def test_no_file_goes_before_a_published_event_says_so(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Who finds it gone, finds the reason in what is there."""
+    disk = WatchedDisk()
+    async with running(disk, **RETENTION) as sink:
+        for _ in range(30):
+            emit(sink, 1000)
+            await trio.sleep(1.5)
+        await trio.sleep(60)
+        assert published_bytes(disk) <= bounds.EVENT_BYTES_MIN
+    assert len(disk.gone) > 20
+    assert disk.untold == []
+
+
+async def test_nor_does_one_of_a_boot_that_was_killed(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Whether that had said so already or not, the next one says it."""
+    disk = WatchedDisk()
+    for boot in range(1, 9):
+        with pytest.raises(ExceptionGroup):
+            async with running(disk, boot, policy="stop", **RETENTION) as sink:
+                for _ in range(boot % 3 + 1):
+                    emit(sink, 1000)
+                    await trio.sleep(1.5)
+                disk.kill()
+                emit(sink, 1)
+    assert {boot for boot, _ in disk.gone} >= {1, 2, 3, 4}
+    assert disk.untold == []
+
+
+async def test_a_file_whose_end_found_no_room_to_be_told_stays(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    disk = WatchedDisk()
+    async with running(disk, pending_max_count=1000, **RETENTION) as sink:
+        disk.flooded = sink
+        emit(sink, 1000)
+        await trio.sleep(20)
+        assert sink.dropped
+        assert published_bytes(disk) > 2 * bounds.EVENT_BYTES_MIN
+        assert disk.gone == []
+        disk.flooded = None
+        await trio.sleep(20)
+        assert published_bytes(disk) <= bounds.EVENT_BYTES_MIN
+    assert disk.untold == []
 
 
 def test_the_newest_file_stays_whatever_the_retention() -> None:
-    disk = SimDisk(random.Random(1))
     file = EventFile(boot=1, start_seq=1, folder=f"{ROOT}/v=1/dt=1970-01-01/node=n0", size_bytes=9)
-    gone = event_files.expire(disk, [file], bytes_max=0, first_date="2020-01-01", count_max=9)
+    gone = event_files.expired([file], bytes_max=0, first_date="2020-01-01", count_max=9)
     assert gone == []
 
 
