@@ -27,7 +27,7 @@ from actors.api.handle import AppendOutcome, NodeHandle
 from actors.api.in_flight import InFlight
 from actors.api.limits import ApiLimits
 from actors.api.outbox import Outbox
-from actors.api.places import Place, Places
+from actors.api.places import CROWD, Place, Places
 from actors.api.subscription import Credit, Subscribe
 from actors.env.protocols import Stream
 from actors.events import client as events
@@ -126,7 +126,7 @@ class Connection(Actor[_Inbox]):
         self._outbox = Outbox(self._encoded, self._in_flight.release, self._answering.end)
 
     async def on_start(self) -> None:
-        self._place = self._places.come(self._finish)
+        self._place = self._places.come(self._make_way)
         self.ctx.timers.start("hello", self._limits.hello_timeout_s, _HelloTimedOut())
         self.ctx.spawn(self._session)
 
@@ -218,7 +218,7 @@ class Connection(Actor[_Inbox]):
             await self._refuse(request.id, api.ERROR_VERSION, spoken, NO_HELLO)
             return
         if not self._places.greet(self._place, request.name, self._stream.remote):
-            await self._close(frame_socket.TRY_AGAIN_LATER, FULL, FULL)
+            await self._close(frame_socket.TRY_AGAIN_LATER, self._places.taken(), FULL)
             return
         self._client = request.name
         self.ctx.timers.cancel("hello")
@@ -388,6 +388,11 @@ class Connection(Actor[_Inbox]):
         if self._socket is not None and not self._reason:
             with trio.move_on_after(self._limits.send_timeout_s):
                 await self._socket.close(code, text)
+        self._finish(reason)
+
+    def _make_way(self, reason: str) -> None:
+        if self._socket is not None:
+            self._socket.goodbye = (frame_socket.TRY_AGAIN_LATER, CROWD)
         self._finish(reason)
 
     def _finish(self, reason: str) -> None:

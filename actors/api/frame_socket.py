@@ -37,10 +37,11 @@ a name, of which no part may have more than 63 characters.
 RESOURCE = "/triolog"
 SUBPROTOCOL = "triolog.1"
 
-GONE_IN_HANDSHAKE = (
-    "the peer went away in the opening handshake; a node does so when it has all the clients that "
-    "it takes"
+NODE_GONE = (
+    "the peer went away in the opening handshake; a node does so when too many connect at once"
 )
+"""Of a handshake that never ended, for a client."""
+LOST = "connection lost"
 
 NORMAL = 1000
 GOING_AWAY = 1001
@@ -65,17 +66,32 @@ class SocketClosed(Exception):
 
     Attributes:
         reason: why, for people.
-        orderly: True if the peer said goodbye (or we did).
+        code: that of the goodbye, the peer's or ours; ABNORMAL if there was none.
+        said: what it said with it.
+        unopened: the peer ended its stream, as one does, before the opening handshake was over.
     """
 
-    def __init__(self, reason: str, *, orderly: bool = False) -> None:
+    def __init__(
+        self, reason: str, *, code: int = ABNORMAL, said: str = "", unopened: bool = False
+    ) -> None:
         super().__init__(reason)
         self.reason = reason
-        self.orderly = orderly
+        self.code = code
+        self.said = said
+        self.unopened = unopened
+
+    @property
+    def orderly(self) -> bool:
+        """Somebody said goodbye."""
+        return self.code != ABNORMAL
 
 
 class FrameSocket:
-    """One open WebSocket. `receive` by one task at a time, `send` by any."""
+    """One open WebSocket. `receive` by one task at a time, `send` by any.
+
+    Attributes:
+        goodbye: code and words for the peer where it ends without `close`.
+    """
 
     def __init__(
         self,
@@ -87,6 +103,7 @@ class FrameSocket:
         self._stream = stream
         self._watched = watched
         self._pings_count = 0
+        self.goodbye: tuple[int, str] = (GOING_AWAY, "")
 
     @property
     def heard_s(self) -> float:
@@ -126,7 +143,7 @@ class FrameSocket:
     ) -> None:
         """Say goodbye, wait `timeout_s` for the peer to do so, and close the stream."""
         with trio.move_on_after(timeout_s):
-            await self._connection.aclose(code, reason[:120] or None)  # a close frame has 125 bytes
+            await self._connection.aclose(code, _short(reason))
         self._stream.abort()
 
 
@@ -153,7 +170,7 @@ async def accept(
         offered = SUBPROTOCOL in request.proposed_subprotocols
         return await request.accept(subprotocol=SUBPROTOCOL if offered else None)
 
-    async with _session(stream, handshake, before_read) as connection:
+    async with _session(stream, handshake, LOST, before_read) as connection:
         yield connection
 
 
@@ -176,19 +193,24 @@ async def connect(stream: Stream) -> AsyncIterator[FrameSocket]:
             receive_buffer_size=STREAM_BYTES,
         )
 
-    async with _session(stream, handshake) as connection:
+    async with _session(stream, handshake, NODE_GONE) as connection:
         yield connection
 
 
 @asynccontextmanager
 async def _session(
-    stream: Stream, handshake: _Handshake, before_read: BeforeRead | None = None
+    stream: Stream, handshake: _Handshake, gone: str, before_read: BeforeRead | None = None
 ) -> AsyncIterator[FrameSocket]:
-    """The library's reader task around the caller's block, so that neither ends by the other."""
+    """The library's reader task around the caller's block, so that neither ends by the other.
+
+    Args:
+        gone: why it ends where the peer goes away before the handshake does.
+    """
     failure: Exception | None = None
     async with trio.open_nursery() as nursery:
         raw = stream.trio_stream()
         connection: trio_websocket.WebSocketConnection | None = None
+        frames: FrameSocket | None = None
         try:
             with trio.CancelScope() as waiting:
                 watched = _Watched(raw, waiting.cancel)
@@ -198,16 +220,17 @@ async def _session(
                 except (trio_websocket.ConnectionClosed, trio_websocket.HandshakeError) as error:
                     guard.error = f"the opening handshake failed: {type(error).__name__}"
             if connection is None:
-                raise SocketClosed(guard.error or GONE_IN_HANDSHAKE)
+                raise SocketClosed(guard.error or gone, unopened=not guard.error and watched.at_end)
             watched.on_end = None
             if before_read is not None:
                 watched.gate = _gate(connection, before_read)
-            yield FrameSocket(connection, stream, watched)
+            frames = FrameSocket(connection, stream, watched)
+            yield frames
         except Exception as error:  # noqa: BLE001 - raised below, outside the nursery
             failure = error
         finally:
             with trio.CancelScope(shield=True):
-                await _end(connection, raw)
+                await _end(connection, raw, (GOING_AWAY, "") if frames is None else frames.goodbye)
             nursery.cancel_scope.cancel()
     if failure is not None:
         raise failure
@@ -223,20 +246,31 @@ def _gate(
     return gate
 
 
-async def _end(connection: trio_websocket.WebSocketConnection | None, raw: trio.abc.Stream) -> None:
+async def _end(
+    connection: trio_websocket.WebSocketConnection | None,
+    raw: trio.abc.Stream,
+    goodbye: tuple[int, str],
+) -> None:
     """Say goodbye if nobody has, and close the stream without resetting it."""
     with trio.move_on_after(GOODBYE_S):
         if connection is not None:
-            await connection.aclose(GOING_AWAY)
+            code, reason = goodbye
+            await connection.aclose(code, _short(reason))
     with trio.move_on_after(GOODBYE_S):
         await raw.aclose()
 
 
 def _closed(reason: trio_websocket.CloseReason | None) -> SocketClosed:
     if reason is None or reason.code == ABNORMAL:
-        return SocketClosed("connection lost")
-    text = f": {reason.reason}" if reason.reason else ""
-    return SocketClosed(f"closed with code {reason.code}{text}", orderly=True)
+        return SocketClosed(LOST)
+    said = reason.reason or ""
+    text = f": {said}" if said else ""
+    return SocketClosed(f"closed with code {reason.code}{text}", code=reason.code, said=said)
+
+
+def _short(reason: str) -> str | None:
+    """What a close frame takes: it has 125 bytes."""
+    return reason[:120] or None
 
 
 class _Guard:
@@ -266,6 +300,7 @@ class _Watched(trio.abc.Stream):
         self._inner = inner
         self.on_end: Callable[[], None] | None = on_end
         self.gate: Callable[[], Awaitable[float]] | None = None
+        self.at_end = False
         self.heard_s = trio.current_time()
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
@@ -285,6 +320,7 @@ class _Watched(trio.abc.Stream):
             raise
         self.heard_s = trio.current_time()
         if not data:
+            self.at_end = True
             self._ended()
         return data
 

@@ -22,6 +22,8 @@ from actors.env.protocols import Address
 from actors.runtime.accepting import UNOWNED_MAX
 
 MADE_WAY = "made way for another: it had said nothing for the longest"
+CROWD = "too many connect at once"
+"""What the one that makes way is told: it may come again."""
 _MEMBER = "member "
 
 
@@ -67,6 +69,15 @@ class Places:
         place = Place(end)
         self._silent[place] = None
         return place
+
+    def taken(self) -> str:
+        """What one is told that finds no place."""
+        count = self.limits.clients
+        return (
+            "its only place for a client is taken"
+            if count == 1
+            else (f"all {count} places for clients are taken")
+        )
 
     def greet(self, place: Place, name: str, remote: Address) -> bool:
         """It has said who it is; whether there is a place for it."""

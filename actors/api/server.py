@@ -2,7 +2,8 @@
 
     /n0/api                     rest_for_one
       connections               dynamic, one temporary actor per client
-      links                     one_for_one, a MemberLink per group and other member of ours
+      links                     one_for_one, per group and other member of ours: a MemberLink, or
+                                in a synced DLedger group a DurabilityWatch
       unix_socket               AcceptSocket on DATA_DIR/NODE/api.sock
       tcp_socket                AcceptSocket on api_port, if there is one
 
@@ -15,6 +16,7 @@ import itertools
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from actors.api import durability_watch
 from actors.api.accept_socket import AcceptSocket, Endpoint, TcpEndpoint, UnixEndpoint
 from actors.api.budget import Budget
 from actors.api.connection import Connection
@@ -25,6 +27,7 @@ from actors.api.member_session import MasterDoor
 from actors.api.places import Places
 from actors.api.socket_file import api_socket_path, write_pointer
 from actors.config.model import ClusterConfig
+from actors.dledger.leader_board import LeaderBoard
 from actors.env.protocols import Address, Env, Network, Stream
 from actors.runtime import ChildSpec, DynamicSpec, Restart, Strategy, SupervisorSpec
 
@@ -34,12 +37,19 @@ SHUTDOWN_S = 2.0
 """For a client's last answer; a client that does not read is cut off."""
 
 
-def api_child(handle: NodeHandle, env: Env, config: ClusterConfig, node_dir: str) -> ChildSpec:
+def api_child(
+    handle: NodeHandle,
+    env: Env,
+    config: ClusterConfig,
+    node_dir: str,
+    boards: Mapping[str, LeaderBoard] | None = None,
+) -> ChildSpec:
     """The API as the last child of a node's root, so that its doors close first.
 
     Args:
         handle: the node itself.
         node_dir: the node's data directory, absolute; it exists.
+        boards: by DLedger group, what the node is in it; None: nobody reads them.
     """
     node = handle.identity.node
     address = config.nodes[node]
@@ -62,6 +72,20 @@ def api_child(handle: NodeHandle, env: Env, config: ClusterConfig, node_dir: str
         for member in group.members
         if member != node and member not in group.java_nodes
     )
+    watches = tuple(
+        durability_watch.watch_child(
+            node=node,
+            group=group.name,
+            member=member,
+            door=master_door(config, member, address),
+            network=env.network,
+            board=boards[group.name],
+        )
+        for group in config.ledger_groups_of(node)
+        for member in group.members
+        if durability_watch.is_watched(group) and member != node
+        if member not in group.java_nodes and boards is not None
+    )
     spec = api_spec(
         env.network,
         handle,
@@ -70,7 +94,7 @@ def api_child(handle: NodeHandle, env: Env, config: ClusterConfig, node_dir: str
             before=partial(write_pointer, env.disk, node_dir, socket_path),
         ),
         tcp=tcp,
-        links=links,
+        links=links + watches,
         limits=limits_of(config, node),
         members={each: config.nodes[each] for each in config.python_nodes},
     )

@@ -217,7 +217,7 @@ def _add_append(commands: argparse._SubParsersAction[Parser]) -> None:
         "--again",
         action="store_true",
         help="send lines that a lost node leaves in doubt once more: none is missing then, and"
-        " some may be stored twice",
+        " some may be stored twice; a time that is over without enough copies ends it all the same",
     )
 
 

@@ -35,6 +35,12 @@ from wire.errors import RemoteProtocolError
 
 CONNECT_TIMEOUT_S = 5.0
 """From the first packet to the node's welcome."""
+
+
+class NoPlace(ConnectionError):
+    """The node runs, and takes no more clients now."""
+
+
 Target: TypeAlias = str | tuple[str, int] | Address
 """A Unix socket's path, or host and port."""
 
@@ -233,8 +239,8 @@ class Client:
     async def transfer_leader(self, group: str, node: str | None = None) -> dict[str, Any]:
         """Have `node` (None: who has most of the log) lead a DLedger group that this node leads.
 
-        Raises: NotMaster, with who leads; NodeStopped if the connection ends first: it may have
-            happened.
+        Raises: NotMaster, with who leads; OutcomeUnknown if the member did not say that it leads,
+            NodeStopped if the connection ends first: it may have happened.
         """
         answer = await self.requests.ask(
             api.Transferred,
@@ -274,7 +280,7 @@ async def connect(
         timeout_s: for connecting, up to the node's welcome.
 
     Raises (on entry): OSError if the node cannot be reached or speaks something else;
-        RequestRefused if it does not speak this version.
+        NoPlace: that, where it has no place now; RequestRefused if it does not speak this version.
 
     Error handling: when the connection ends, the block goes on and its next request raises. At the
         end of the block, unanswered appends have the unknown outcome.
@@ -298,12 +304,21 @@ async def connect(
                         client.requests.end("it was closed on this side")
                         nursery.cancel_scope.cancel()
         except (SocketClosed, RemoteProtocolError, trio.BrokenResourceError) as error:
-            found = f"{where}: not a node's API socket{_other_ports(where)}: {error}"
-            raise ConnectionError(found) from error
+            raise _not_welcome(where, error) from error
     if failure is not None:
         raise failure
     if opening.cancelled_caught:
         raise TimeoutError(f"{where}: no answer within {timeout_s:g} s{_other_ports(where)}")
+
+
+def _not_welcome(where: Address, error: Exception) -> ConnectionError:
+    if isinstance(error, SocketClosed) and error.code == frame_socket.TRY_AGAIN_LATER:
+        return NoPlace(f"{where}: {error.said or error}")
+    if isinstance(error, SocketClosed) and error.unopened:  # what a node does that is full, too
+        return NoPlace(f"{where}: {error}{_other_ports(where)}")
+    if isinstance(error, SocketClosed) and error.code == frame_socket.GOING_AWAY:
+        return ConnectionError(f"{where}: the node ended the connection: {error}")
+    return ConnectionError(f"{where}: not a node's API socket{_other_ports(where)}: {error}")
 
 
 def _other_ports(where: Address) -> str:

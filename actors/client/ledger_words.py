@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from actors.dledger.weaker import weaker_words
+
 CANDIDATE: Final = "candidate"
 ANSWERS: Final = "answers"
 """Of a candidate's peer that neither is silent nor refuses it; see `actors.node.ledger_peers`."""
@@ -41,4 +43,5 @@ def troubles(name: str, group: Mapping[str, Any]) -> list[str]:
         lines.append(f"{name}: {group['unsaved_vote']}")
     if group.get("refusal"):
         lines.append(f"{name} takes no entries: {group['refusal']}")
+    lines += [f"{name}: {weaker_words(*pair)}" for pair in group.get("weaker", {}).items()]
     return [*lines, *(f"{name}: {stranger(each)}" for each in group.get("strangers", ()))]

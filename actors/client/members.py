@@ -72,6 +72,7 @@ class Members:
     )
     _lost_s: float | None = None
     _found_once: bool = False
+    _taken_over: str = ""  # who was told of as the next one, since that loss
 
     @classmethod
     def only(cls, client: Client, group: str) -> Members:
@@ -124,8 +125,10 @@ class Members:
                 self._lost_s = None  # the next request waits anew
                 raise _nobody(self.group, race)
             client, reign = found
-            if self._lost_s is not None:
-                self.note(f"{self.group}: goes on with {client.identity.node}")
+            next_node = client.identity.node
+            if self._lost_s is not None and next_node != self._taken_over:
+                self._taken_over = next_node  # it may be lost again before it has answered anything
+                self.note(f"{self.group}: goes on with {next_node}")
             self._found_once = True
             if not self.fixed:
                 race.run_beside(self._silence(client, reign).watch)
@@ -173,7 +176,7 @@ class Members:
             return False
         now_s = trio.current_time()
         if self._lost_s is None:
-            self._lost_s = now_s
+            self._lost_s, self._taken_over = now_s, ""
             self.note(f"{self.group}: {failure}; looks for who takes over, for {self.wait_s:g} s")
         hint = failure.hint if isinstance(failure, NotMaster) else None
         self._order.sort(key=lambda other: (other == node, other != hint))

@@ -37,7 +37,9 @@ async def read(
     fresh: bool,
     json: bool,
 ) -> Batch:
-    """Print at most `count` acknowledged records from `start` on (None: all there are now).
+    """Print at most `count` acknowledged records from `start` on.
+
+    `count` None: all that were acknowledged at the first answer, however fast the log grows.
 
     Returns: the last answer of a node, which says where to read on.
 
@@ -46,17 +48,21 @@ async def read(
     """
     position, left = start, count
     showed: dict[str, int] = {}
+    first: Batch | None = None
     while True:
         batch = await door.read(group, position, READ_BYTES_DEFAULT, fresh)
         node = door.reading.node
         showed[node] = min(batch.acknowledged, batch.end)
-        records = batch.records if left is None else batch.records[:left]
-        await write(as_bytes(records, json=json))
-        if left is not None:
+        first = first or batch
+        if left is None:
+            records = [each for each in batch.records if each.position < first.acknowledged]
+        else:
+            records = list(batch.records[:left])
             left -= len(records)
-        if left == 0:
-            return batch
+        await write(as_bytes(records, json=json))
         position = max(position, batch.next) if records else position
+        if left == 0 or (left is None and records and position >= first.acknowledged):
+            return batch
         most = max(showed.values())
         if not records and (position >= most or batch.acknowledged >= most):
             return batch

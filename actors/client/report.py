@@ -17,6 +17,8 @@ from actors.log_types import Record
 
 CONNECTED = "transfer"
 """A slave's state while its link is up; its last error is then history."""
+OF_AN_ENTRY = ("position", "next_position")
+"""What an entry of a DLedger group has beside its body."""
 _LEDGER_COLUMNS = ("term", "first", "written", "synced", "committed")
 _LEDGER_KEYS = ("term", "begin_index", "written_index", "synced_index", "committed_index")
 BENCH_COLUMNS = ("window", "appends/s", "records/s", "MB/s", "p50 ms", "p99 ms", "max ms")
@@ -43,14 +45,17 @@ def record_line(record: Record) -> bytes:
 
 
 def record_json(record: Record) -> bytes:
-    """All fields as a line of JSON; a body that is not UTF-8 stands as Base64."""
+    """All fields that it has as a line of JSON; a body that is not UTF-8 stands as Base64."""
     found = attrs.asdict(record)
     body = found.pop("body")
+    if not record.is_message:
+        found = {name: found[name] for name in OF_AN_ENTRY}
     try:
         found["body"] = body.decode()
     except UnicodeDecodeError:
         found["body_base64"] = base64.b64encode(body).decode()
-    found["properties"] = dict(record.properties)
+    if record.is_message:
+        found["properties"] = dict(record.properties)
     return as_json(found).encode("utf-8", "backslashreplace") + b"\n"
 
 

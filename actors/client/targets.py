@@ -15,7 +15,7 @@ import attrs
 
 from actors.api.socket_file import read_pointer
 from actors.client.arguments import TARGETS
-from actors.client.connection import CONNECT_TIMEOUT_S, Client, connect
+from actors.client.connection import CONNECT_TIMEOUT_S, Client, NoPlace, connect
 from actors.client.race import open_race
 from actors.config import ClassicGroup, ClusterConfig, load
 from actors.config.strict import one_of, suggestion
@@ -140,6 +140,9 @@ async def connect_node(
     """Connect to a node of a cluster file, by whichever of its doors opens.
 
     Args: as for `connect`, which has the errors too. `disk`: where its data directory may be.
+
+    Raises (on entry): ConnectionError, naming every door; NoPlace if one said so; TimeoutError if
+        one opened, and nobody answered there: the node hangs, or is slow.
     """
     found = doors(config, node, disk or LocalDisk())
     async with _first_of(found, node, name, network, timeout_s) as client:
@@ -182,7 +185,11 @@ async def _first_of(
         client = await race.first()
         if client is None:
             failures = [_words(door, race.words[door]) for door in found]
-            raise ConnectionError(f"cannot reach {who}: {'; '.join(failures) or NO_DOOR}")
+            if any(isinstance(race.words[door], NoPlace) for door in found):
+                raise NoPlace(f"{who}: {'; '.join(failures)}")
+            hangs = any(isinstance(race.words[door], TimeoutError) for door in found)
+            kind = TimeoutError if hangs else ConnectionError
+            raise kind(f"cannot reach {who}: {'; '.join(failures) or NO_DOOR}")
         yield client
 
 

@@ -14,10 +14,10 @@ from actors.dledger.base_fields import Sender
 from actors.dledger.peer_messages import GetSigns, Signs
 from actors.dledger.rpc_messages import Asked
 from actors.dledger.session_messages import ProveLeader
-from actors.errors import NotMaster
+from actors.errors import NotMaster, OutcomeUnknown
 from actors.node.ledger import LedgerPart
 from actors.node.part import STATUS_TIMEOUT_S, asked
-from actors.runtime import ReplyTo
+from actors.runtime import ActorError, ReplyTo
 from wire import api
 from wire.dledger_codes import ResponseCode, response_code
 from wire.dledger_rpc import LeadershipTransferRequest, LeadershipTransferResponse
@@ -32,8 +32,9 @@ async def transfer_leader(part: LedgerPart, node: str | None) -> dict[str, Any]:
 
     Raises:
         NotMaster: this member does not lead, with whom it takes for the leader.
-        RequestRefused: no such other member, one too far behind, one that did not take over; the
-            leader that was goes on, or the members elect one.
+        RequestRefused: no such other member, one too far behind, another transfer under way; this
+            member leads on.
+        OutcomeUnknown: the other member did not say that it leads; it may, or a third one does.
     """
     name, role = part.group.name, part.board.role
     if not part.board.is_open or role is None:
@@ -61,16 +62,41 @@ async def transfer_leader(part: LedgerPart, node: str | None) -> dict[str, Any]:
     code = response_code(answer.code)
     if code is ResponseCode.SUCCESS:
         return {"group": name, "leader": chosen, "old_leader": part.node, "term": role.term + 1}
-    raise _refusal(part, chosen, code)
+    refusal = _refusal(part, chosen, code)
+    if code is ResponseCode.FALL_BEHIND_TOO_MUCH and await _is_silent(part, chosen):
+        text = f"{chosen} does not answer {part.node}, so it cannot take {name} over now"
+        raise RequestRefused(api.ERROR_NOT_AVAILABLE, text)
+    raise refusal
+
+
+async def _is_silent(part: LedgerPart, peer: str) -> bool:
+    """Whether it did not answer last, as far as this member can say now."""
+    try:
+        return peer in await _silent(part)
+    except ActorError:
+        return False
+
+
+async def _silent(part: LedgerPart) -> set[str]:
+    """The peers that did not answer this member last. Raises: ActorError."""
+    said = await part.peers.maintainer.ask(
+        Signs, lambda reply: GetSigns(reply_to=reply), timeout_s=STATUS_TIMEOUT_S
+    )
+    return {sign.peer for sign in said.signs if sign.silent}
 
 
 async def _furthest(part: LedgerPart) -> str:
     """The peer that has most of the log and may lead, of those that answer; of several the first by
     name. What a dead one acknowledged stays acknowledged, so it may seem to have as much.
     """
-    marks = await part.checker.ask(
-        Watermarks, lambda reply: GetWatermarks(reply_to=reply), timeout_s=STATUS_TIMEOUT_S
-    )
+    try:
+        marks = await part.checker.ask(
+            Watermarks, lambda reply: GetWatermarks(reply_to=reply), timeout_s=STATUS_TIMEOUT_S
+        )
+        silent = await _silent(part)
+    except ActorError:
+        text = f"{part.node} cannot say now who has most of {part.group.name}: nothing was done"
+        raise RequestRefused(api.ERROR_NOT_AVAILABLE, text) from None
     if not marks.indexes:
         text = f"{part.node} is the only member of {part.group.name}"
         raise RequestRefused(api.ERROR_BAD_REQUEST, text)
@@ -78,10 +104,6 @@ async def _furthest(part: LedgerPart) -> str:
     if not standing:
         text = f"no other member of {part.group.name} stands for election"
         raise RequestRefused(api.ERROR_BAD_REQUEST, text)
-    said = await part.peers.maintainer.ask(
-        Signs, lambda reply: GetSigns(reply_to=reply), timeout_s=STATUS_TIMEOUT_S
-    )
-    silent = {sign.peer for sign in said.signs if sign.silent}
     return min(standing, key=lambda pair: (pair[0] in silent, -pair[1], pair[0]))[0]
 
 
@@ -101,7 +123,9 @@ def _refusal(part: LedgerPart, node: str, code: ResponseCode) -> Exception:
             text = f"{part.node} is handing {name} over already"
         case ResponseCode.NETWORK_ERROR:
             lost = f"{part.node} cannot reach {node}"
-            text = f"{node} did not take {name} over: {lost}; `status` says who leads"
+            return OutcomeUnknown(f"{node} did not take {name} over: {lost}")
+        case ResponseCode.TIMEOUT:
+            return OutcomeUnknown(f"{node} did not take {name} over in time")
         case _:
-            text = f"{node} did not take {name} over ({code.name}); `status` says who leads"
+            return OutcomeUnknown(f"{node} did not take {name} over ({code.name})")
     return RequestRefused(api.ERROR_NOT_AVAILABLE, text)

@@ -241,6 +241,19 @@ async def test_what_is_no_websocket_is_closed(junk: bytes, autojump_clock: MockC
         assert served.kinds().count("APIConnectionClosed") == 2
 
 
+async def test_who_leaves_before_the_handshake_is_a_lost_connection(
+    autojump_clock: MockClock,
+) -> None:
+    """Not in words that are for a client, whom a node has turned away."""
+    async with serving() as served:
+        stream = (await served.host.connect_unix(SOCKET)).trio_stream()
+        await stream.send_all(b"GET /")
+        await stream.aclose()
+        await trio.sleep(1)
+        (closed,) = served.events("APIConnectionClosed")
+        assert closed.reason == "connection lost"
+
+
 async def test_junk_after_the_handshake_hurts_only_its_connection(
     autojump_clock: MockClock,
 ) -> None:

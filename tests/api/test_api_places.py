@@ -14,7 +14,7 @@ from trio.testing import MockClock
 from actors.api import frame_socket
 from actors.api.frame_socket import SocketClosed
 from actors.api.limits import ApiLimits
-from actors.api.places import MADE_WAY, Places, member_name
+from actors.api.places import CROWD, MADE_WAY, Places, member_name
 from actors.env.protocols import Address, Network, Stream
 from actors.runtime.accepting import FULL, UNOWNED_MAX
 from wire import api
@@ -44,7 +44,9 @@ async def test_idle_clients_keep_no_member_out(autojump_clock: MockClock) -> Non
         async with AsyncExitStack() as clients:
             for _ in range(3):
                 await clients.enter_async_context(bare_client(served))
-            with pytest.raises(SocketClosed, match=f"code 1013: {FULL}"):
+            with pytest.raises(
+                SocketClosed, match=r"code 1013: all 3 places for clients are taken$"
+            ):
                 async with bare_client(served):
                     raise AssertionError
             async with slave(served) as found:
@@ -64,7 +66,7 @@ async def test_members_have_no_more_than_their_places_and_what_clients_leave(
         for _ in range(2):
             await members.enter_async_context(greeted(served, served.member, member_name("n1")))
         for network, name in ((served.member, member_name("n1")), (served.member, "client")):
-            with pytest.raises(SocketClosed, match=FULL):
+            with pytest.raises(SocketClosed, match="code 1013: its only place for a client"):
                 async with greeted(served, network, name):
                     raise AssertionError
 
@@ -86,6 +88,17 @@ async def test_who_says_nothing_makes_way(autojump_clock: MockClock) -> None:
                 assert trio.current_time() < begin_s + ApiLimits().hello_timeout_s
                 assert closed(served) == [MADE_WAY] * (200 + 1 - UNOWNED_MAX)
         assert "APIConnectionRefused" not in served.kinds()
+
+
+async def test_who_makes_way_is_told_to_come_again(autojump_clock: MockClock) -> None:
+    """It was told that the node goes away before, as if there were no node."""
+    async with serving(members=MEMBERS) as served:
+        with pytest.raises(SocketClosed) as caught:
+            async with bare_client(served, hello=False) as silent:
+                for _ in range(UNOWNED_MAX):
+                    await served.host.connect(NODE, PORT)
+                await silent.receive()
+        assert (caught.value.code, caught.value.said) == (frame_socket.TRY_AGAIN_LATER, CROWD)
 
 
 async def test_a_crowd_at_once_makes_way_too(autojump_clock: MockClock) -> None:

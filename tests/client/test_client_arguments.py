@@ -99,3 +99,10 @@ def test_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"usage: python -m actors.client {'TARGET' if command else ''}" in (
         capsys.readouterr().out.replace("[-h] ", "")
     )
+
+
+def test_help_says_what_append_again_does_not_send(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse(["t", "append", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "stored twice; a time that is over without enough copies ends it all the same" in said

@@ -128,15 +128,25 @@ async def test_status_and_bench(tmp_path: Path) -> None:
         code, out, error = await at.run(at.file, "status", "--json")
         assert (code, error) == (0, "")
         assert json.loads(out) == STATUS
-        words = ("bench", "--window", "1,300", "--seconds", "0.2", "--size", "10", "--json")
-        code, out, _ = await at.run(at.file, *words)
-        first, second = json.loads(out)
-        assert (code, first["connections"], second["connections"]) == (0, 1, 2)
-        assert first["appends"] > 0
+        first, second = json.loads(await bench(at, "--window", "1,300", "--size", "10", "--json"))
+        assert (first["connections"], second["connections"]) == (1, 2)
+        assert first["first_error"] is second["first_error"] is None
         assert set(node.stored) == {b"x" * 10}
-        code, out, _ = await at.run(at.file, "bench", "--window", "2", "--seconds", "0.1")
-        assert code == 0
-        assert re.match(rb"window  appends/s .*\n +2 ", out)
+        assert re.match(rb"window  appends/s .*\n +2 ", await bench(at, "--window", "2"))
+
+
+async def bench(at: Place, *words: str) -> bytes:
+    """What it prints once an append of each window was answered; it is given longer each time.
+
+    On a busy machine none may be within 0.2 s, which its exit code tells.
+    """
+    for seconds in ("0.2", "2", "20"):
+        code, out, error = await at.run(at.file, "bench", "--seconds", seconds, *words)
+        nothing = b'"appends": 0,' in out or b"no append was answered within" in out
+        assert (code, error) == (1 if nothing else 0, ""), out
+        if not nothing:
+            return out
+    raise AssertionError(f"no append was answered within {seconds} s")
 
 
 async def test_tail_until_interrupted(tmp_path: Path) -> None:

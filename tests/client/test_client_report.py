@@ -6,6 +6,7 @@ import base64
 import json
 from typing import Any
 
+import attrs
 import pytest
 from api_kit import record_of
 
@@ -85,6 +86,20 @@ def test_record_as_json() -> None:
     binary = json.loads(report.record_json(record_of(4, b"\xff\x00")))
     assert base64.b64decode(binary["body_base64"]) == b"\xff\x00"
     assert "body" not in binary
+
+
+def test_an_entry_of_a_ledger_has_no_fields_of_a_message() -> None:
+    entry = attrs.evolve(record_of(4, b"plain"), topic="")
+    assert json.loads(report.record_json(entry)) == {
+        "position": 400,
+        "next_position": 500,
+        "body": "plain",
+    }
+    assert json.loads(report.record_json(attrs.evolve(entry, body=b"\xff"))).keys() == {
+        "position",
+        "next_position",
+        "body_base64",
+    }
 
 
 STATUS: dict[str, Any] = {
