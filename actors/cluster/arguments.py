@@ -25,7 +25,8 @@ Run a cluster of replicated logs, or look at one.
 
   run     start the nodes of FILE and, if the file has one, its feed (default)
   check   start nothing: print nodes, promises, ports, time-outs, memory and the tree
-  status  ask the running nodes and print what they say
+  status  ask the running nodes and print what they say: groups, roles, lags, and what is wrong;
+          --trees for each node's supervision tree
   stop    stop the running nodes in order
   promote GROUP [NODE]   make NODE, or the furthest slave, the group's master: a master that answers
           hands over and nothing is lost; what might be lost is refused, unless by --force
@@ -53,6 +54,7 @@ class Arguments:
         feed: a file's name, or "-" for standard input; None = the file's own feed.
         json: the result for machines, on standard output.
         plain: lines instead of the live view.
+        trees: show each node's supervision tree, not only what restarted or does not run.
         child_of: set by `--processes` for its children: the parent's process id.
     """
 
@@ -68,6 +70,7 @@ class Arguments:
     group: str | None = None
     member: str | None = None
     force: bool = False
+    trees: bool = False
 
 
 def duration_s(text: str) -> float:
@@ -111,6 +114,7 @@ def parse(words: Sequence[str]) -> Arguments:
     add("--json", action="store_true", help="print the result as JSON")
     add("--plain", action="store_true", help="lines instead of the live view")
     add("--force", action="store_true", help="promote although something may be lost")
+    add("--trees", action="store_true", help="status: each node's supervision tree, whole")
     add("--child-of", type=int, help=argparse.SUPPRESS)
     found = parser.parse_intermixed_args(list(words))
     group, member = _names(found.command, found.names)
@@ -127,6 +131,7 @@ def parse(words: Sequence[str]) -> Arguments:
         group=group,
         member=member,
         force=found.force,
+        trees=found.trees,
     )
     _refuse_what_has_no_meaning(arguments)
     return arguments
@@ -153,6 +158,8 @@ def _names(command: str, names: list[str]) -> tuple[str | None, str | None]:
 def _refuse_what_has_no_meaning(arguments: Arguments) -> None:
     if arguments.force and arguments.command != "promote":
         raise ConfigError(f"--force has no meaning for {arguments.command} (see --help)")
+    if arguments.trees and arguments.command != "status":
+        raise ConfigError(f"--trees has no meaning for {arguments.command} (see --help)")
     if arguments.command == "run":
         return
     looks = ("status", "stop")

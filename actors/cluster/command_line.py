@@ -135,19 +135,21 @@ def _check(arguments: Arguments, config: ClusterConfig) -> Answer:
 def _ask(arguments: Arguments, config: ClusterConfig, nodes: tuple[str, ...]) -> Answer:
     with quiet_imports():
         from actors.cluster import commands
+        from actors.cluster.endings import ended_how
         from actors.cluster.in_use import data_holder
         from actors.cluster.links import connect_own
     connect, holder = partial(connect_own, config), partial(data_holder, config)
     if arguments.command == "stop":
         return trio.run(commands.stop, config, nodes, connect, holder)
-    ask = partial(commands.status, config, nodes, connect, holder, as_json=arguments.json)
-    return trio.run(ask)
+    ended = partial(ended_how, config)
+    ask = partial(commands.status, config, nodes, connect, holder, ended)
+    return trio.run(partial(ask, as_json=arguments.json, trees=arguments.trees))
 
 
 def _switch(arguments: Arguments, config: ClusterConfig) -> Answer:
     """Raises: ConfigError: a group or a node that is none."""
     with quiet_imports():
-        from actors.cluster import switching
+        from actors.cluster import switching, transferring
         from actors.cluster.links import connect_own
     connect = partial(connect_own, config)
     group, node = arguments.group, arguments.member
@@ -159,7 +161,7 @@ def _switch(arguments: Arguments, config: ClusterConfig) -> Answer:
         if node is not None:
             _check_name("NODE", node, config.groups[group].members)
         ask = (
-            partial(switching.transfer_leader)
+            partial(transferring.transfer_leader, say=_say)
             if arguments.command == "transfer-leader"
             else partial(switching.promote, force=arguments.force)
         )
@@ -174,6 +176,10 @@ def _switch(arguments: Arguments, config: ClusterConfig) -> Answer:
         groups = (group,)
     resync = partial(switching.resync, config, node, groups, connect, as_json=arguments.json)
     return trio.run(resync)
+
+
+def _say(line: str) -> None:
+    print(f"triolog: {line}", file=sys.stderr, flush=True)
 
 
 def _check_kind(command: str, group: Group) -> None:

@@ -29,6 +29,8 @@ GONE_LOOK_S = 0.1
 Holder: TypeAlias = Callable[[str], int | None]
 """node -> the process that has its data open; None: none on this machine. A node that starts,
 stops or hangs does not answer, and runs all the same."""
+Ended: TypeAlias = Callable[[str], str]
+"""node -> how one that does not run has ended, for people; "": nothing is to be said of it."""
 
 
 @attrs.frozen
@@ -79,11 +81,16 @@ async def status(
     nodes: tuple[str, ...],
     connect: Connect,
     holder: Holder,
+    ended: Ended = lambda node: "",
     *,
     as_json: bool,
+    trees: bool = False,
 ) -> Answer:
     """What the nodes say of themselves. Exit code 1 if one of them does not answer: it is named,
-    and delays the others by no more than `REST_S`.
+    with how it has ended if it did that itself, and delays the others by no more than `REST_S`.
+
+    Args:
+        trees: for people, their trees whole; JSON always has them.
     """
 
     async def ask(node: str, api: NodeApi) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -98,14 +105,16 @@ async def status(
             node: None if node in failed else {"status": answer[0], "tree": answer[1]}
             for node, answer in found.items()
         }
-        said = {"cluster": config.name, "nodes": plain, "differences": differ}
+        ends = {node: how for node in failed if holder(node) is None and (how := ended(node))}
+        said = {"cluster": config.name, "nodes": plain, "differences": differ, "ended": ends}
         return Answer(json.dumps(said), code)
     lines = [f"cluster {config.name}", *(f"  {line}" for line in differ)]
     for node, answer in found.items():
         if node in failed:
             pid = holder(node)
             has = "not running" if pid is None else f"no answer, but process {pid} has its data"
-            lines.append(f"  {node}: {has} ({answer})")
+            how = ended(node) if pid is None else ""
+            lines.append(f"  {node}: {has}, {how}" if how else f"  {node}: {has} ({answer})")
             continue
         state = str(answer[0].get("state", "running"))
         view = NodeView(
@@ -115,7 +124,7 @@ async def status(
             ledgers=ledgers_view(answer[0]),
             tree=tree_view(answer[1]),
         )
-        lines += [f"  {line}" for line in node_lines(view)]
+        lines += [f"  {line}" for line in node_lines(view, trees=trees)]
     return Answer("\n".join(lines), code)
 
 
@@ -163,9 +172,12 @@ async def _once_started(
     ask: Callable[[str, NodeApi], Awaitable[Any]],
     holder: Holder,
 ) -> dict[str, Any]:
-    """As `_each`; who has its data open and does not answer is asked again for a while."""
+    """As `_each`; who has its data open and does not answer is asked again, within the same time:
+    those that hang are waited for once, whatever they do with a connection.
+    """
+    until_s = trio.current_time() + config.answer_timeout_s
     found = await _each(config, nodes, connect, ask)
-    with trio.move_on_after(config.answer_timeout_s):
+    with trio.move_on_at(until_s):
         while late := tuple(
             node
             for node in nodes

@@ -43,7 +43,7 @@ def explain(error: BaseException, config: ClusterConfig | None = None) -> Explan
     mistakes = [line for leaf in leaves for line in _mistakes(leaf, config)]
     if mistakes:
         return Explanation(_bounded(mistakes), EXIT_USAGE)
-    failures = [_failure(leaf) for leaf in leaves]
+    failures = [_failure(leaf) for leaf in leaves if not _is_told(leaf, leaves)]
     damaged = any(isinstance(leaf, CorruptLog) for leaf in leaves)
     return Explanation(_bounded(failures), EXIT_FAILED, damaged)
 
@@ -133,6 +133,13 @@ def _listening_mistakes(error: OSError, config: ClusterConfig) -> list[str]:
             expected = "expected an address of this machine"
             return [f'{config.path}: key nodes.{use.node}: {expected}, found "{use.address}"']
     return []
+
+
+def _is_told(error: BaseException, leaves: list[BaseException]) -> bool:
+    """The system's error that one of ours repeats: the same, with a class of Python's before it."""
+    text = str(error)
+    ours = (str(leaf) for leaf in leaves if isinstance(leaf, TriologError))
+    return isinstance(error, OSError) and bool(text) and any(text in each for each in ours)
 
 
 def _failure(error: BaseException) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import attrs
 
+from actors.cluster.ages import age_before, before_end, usual_age, when_words
 from actors.cluster.group_run import GroupRun, group_run, run_line
 from actors.cluster.ledger_view import extent
 from actors.cluster.view import ClusterView, is_gone
@@ -20,6 +22,8 @@ class MemberEnd:
             others know to be committed.
         restarts: of its process and of the group's actors.
         gone: it did not answer any more: this is what it said last.
+        age_s: how long before the end of the run it said so; None: not known. A member that stops
+            in order is asked before that.
     """
 
     node: str
@@ -32,6 +36,18 @@ class MemberEnd:
     behind: int
     restarts: int
     gone: bool = False
+    age_s: float | None = None
+
+    def words(self, usual_s: float) -> str:
+        """For people.
+
+        Args:
+            usual_s: the age that is told of all; that of one who said it long before is told.
+        """
+        behind = f", behind by {self.behind} entries" if self.behind else ""
+        has = extent(self.begin_index, self.written_index, self.synced_index, self.committed_index)
+        when = when_words(self.age_s, usual_s, gone=self.gone)
+        return f"{self.node} {self.role}: {has}{behind}{when}"
 
 
 @attrs.frozen(kw_only=True)
@@ -63,6 +79,7 @@ class LedgerSummary:
         members = {}
         for member in self.members:
             fields = attrs.asdict(member)
+            fields["age_s"] = None if member.age_s is None else round(member.age_s, 3)
             members[fields.pop("node")] = fields
         return {
             "leader": self.leader or None,
@@ -80,28 +97,26 @@ class LedgerSummary:
     def lines(self) -> list[str]:
         """For people; who is behind is named."""
         who = f"{self.leader} leads in term {self.term}" if self.leader else "nobody leads"
-        lines = [run_line(self.run), f"    {who}"]
-        for member in self.members:
-            gone = " when last heard" if member.gone else ""
-            behind = f", behind by {member.behind} entries{gone}" if member.behind else gone
-            has = extent(
-                member.begin_index,
-                member.written_index,
-                member.synced_index,
-                member.committed_index,
-            )
-            lines.append(f"    {member.node} {member.role}: {has}{behind}")
+        usual_s = usual_age(member.age_s for member in self.members)
+        when = "" if math.isinf(usual_s) else f", {before_end(usual_s)}"
+        lines = [run_line(self.run), f"    {who}{when}"]
+        lines += [f"    {member.words(usual_s)}" for member in self.members]
         return [*lines, *(f"    {name}: did not answer" for name in self.run.unanswered)]
 
 
 def ledger_summary(
-    view: ClusterView, group: str, members: tuple[str, ...], seconds: float
+    view: ClusterView,
+    group: str,
+    members: tuple[str, ...],
+    seconds: float,
+    now_s: float | None = None,
 ) -> LedgerSummary:
     """Read one group's end from the last view.
 
     Args:
         members: the group's nodes that this run has.
         seconds: of the feed.
+        now_s: the end of the run, Trio's time; None: ages are not known.
     """
     current = view.leader_of(group)
     end_index = current[1].written_index if current is not None else -1
@@ -128,6 +143,7 @@ def ledger_summary(
                 behind=max(0, end_index - own.written_index),
                 restarts=node.restarts_of(group),
                 gone=is_gone(node),
+                age_s=age_before(now_s, node.heard_s),
             )
         )
     named = view.named_leader_of(group) or ("", -1)

@@ -10,6 +10,7 @@ from actors.client.ledger_words import stranger
 from actors.cluster.cells import STATE_NARROW_CHARS, STATE_WIDE_CHARS, STYLES, line
 from actors.cluster.ledger_view import LEADER, LedgerView, PeerView, cell
 from actors.cluster.view import ClusterView, NodeView, Rates
+from actors.dledger.weaker import weaker_words
 
 _WORDS = ("group", "node", "role")
 _COLUMNS = (*_WORDS, "term", "first", "written", "synced", "committed", "matched", "lag")
@@ -78,6 +79,7 @@ def ledger_lines(name: str, own: LedgerView) -> list[str]:
     return [
         f"  {name}: {own.words}, {own.extent}",
         *(f"    {peer}" for peer in own.peer_ends),
+        *(f"    {weaker_words(*pair)}" for pair in own.weaker),
         *(f"    {stranger(address)}" for address in own.strangers),
     ]
 

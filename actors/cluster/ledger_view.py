@@ -69,6 +69,7 @@ class LedgerView:
         refusal: why a follower cannot take its leader's entries; "": it can.
         strangers: addresses of no member that came lately, and were turned away.
         unsaved_vote: why the node takes no part in elections; "": it does.
+        weaker: members that acknowledge what is not on their disks, and should: name and settings.
     """
 
     group: str
@@ -85,6 +86,7 @@ class LedgerView:
     refusal: str = ""
     strangers: tuple[str, ...] = ()
     unsaved_vote: str = ""
+    weaker: tuple[tuple[str, str], ...] = ()
 
     @property
     def quorum(self) -> int:
@@ -177,6 +179,7 @@ def ledger_view(group: str, found: Mapping[str, Any]) -> LedgerView:
         refusal=str(found.get("refusal", "")),
         strangers=tuple(map(str, found.get("strangers", ()))),
         unsaved_vote=str(found.get("unsaved_vote", "")),
+        weaker=tuple((str(name), str(said)) for name, said in found.get("weaker", {}).items()),
     )
 
 

@@ -142,7 +142,7 @@ class Links:
             await trio.sleep(pause_s)
 
     async def _look(self, name: str, api: NodeApi) -> None:
-        asked = self._round
+        asked, asked_s = self._round, trio.current_time()
         status, tree = await api.status(), await api.tree()
         view = NodeView(
             node=name,
@@ -150,6 +150,7 @@ class Links:
             groups=groups_view(status),
             ledgers=ledgers_view(status),
             tree=tree_view(tree),
+            heard_s=asked_s,
         )
         self._answered[name] = asked
         self._put(name, view)

@@ -177,7 +177,7 @@ class Run:
                     raise
                 self._failures += explained.lines
                 self._reason = self._reason or "failed"
-                self._damaged = explained.damaged and self._backend is None
+                self._damaged = explained.damaged
             nursery.cancel_scope.cancel()
         return self._summary()
 
@@ -306,15 +306,16 @@ class Run:
     def _summary(self) -> Summary:
         view = self._last_view or self.view()
         groups: list[GroupSummary | LedgerSummary] = []
+        now_s = trio.current_time()
         for group in self.config.groups.values():
             members = tuple(node for node in group.members if node in self.links.names)
             seconds = sum(feed.seconds for feed in self._feeds if feed.group == group.name)
             if not members:
                 continue
             if isinstance(group, DLedgerGroup):
-                groups.append(ledger_summary(view, group.name, members, seconds))
+                groups.append(ledger_summary(view, group.name, members, seconds, now_s))
                 continue
-            found = group_summary(view, group.name, members, group.master, seconds)
+            found = group_summary(view, group.name, members, group.master, seconds, now_s)
             groups.append(found)
             if self.judges:
                 self._failures += [
@@ -325,7 +326,7 @@ class Run:
         return Summary(
             cluster=self.config.name,
             reason=self._reason,
-            seconds=trio.current_time() - self._started_s,
+            seconds=now_s - self._started_s,
             groups=tuple(groups),
             failures=tuple(self._failures),
             damaged=self._damaged,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import attrs
 
+from actors.cluster.ages import age_before, before_end, usual_age, when_words
 from actors.cluster.group_run import GroupRun, group_run, run_line
 from actors.cluster.ledger_summary import LedgerSummary
-from actors.cluster.view import ClusterView, GroupView
+from actors.cluster.view import ClusterView, GroupView, is_gone
 from actors.ha.core.role_effects import PASSING
 from actors.ha.core.slave_table import TOLD
 from actors.ha.core.states import OFFSET_REFUSALS
@@ -28,6 +30,9 @@ class NodeOffsets:
     Attributes:
         behind_bytes: what the master had and this node had not.
         restarts: of its process and of the group's actors.
+        gone: it did not answer any more: this is what it said last.
+        age_s: how long before the end of the run it said so; None: not known. A node that stops in
+            order is asked before that.
     """
 
     node: str
@@ -38,6 +43,8 @@ class NodeOffsets:
     acknowledged_bytes: int
     behind_bytes: int
     restarts: int
+    gone: bool = False
+    age_s: float | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -76,7 +83,7 @@ class Summary:
     Attributes:
         reason: why it ended.
         failures: what failed, one line each; () for an ordered end.
-        damaged: a node could not start as its log is damaged.
+        damaged: a node could not start, or ended itself, as its log is damaged.
     """
 
     cluster: str
@@ -88,7 +95,12 @@ class Summary:
 
 
 def group_summary(
-    view: ClusterView, group: str, members: tuple[str, ...], master: str, seconds: float
+    view: ClusterView,
+    group: str,
+    members: tuple[str, ...],
+    master: str,
+    seconds: float,
+    now_s: float | None = None,
 ) -> GroupSummary:
     """Read one group's end from the last view.
 
@@ -96,6 +108,7 @@ def group_summary(
         members: the group's nodes that this run has.
         master: as configured.
         seconds: of the feed.
+        now_s: the end of the run, Trio's time; None: ages are not known.
     """
     found = {node.node: node for node in view.nodes}
     current = view.master_of(group)
@@ -116,6 +129,8 @@ def group_summary(
                 acknowledged_bytes=state.acknowledged_bytes,
                 behind_bytes=max(0, end_bytes - state.written_bytes),
                 restarts=node.restarts_of(group),
+                gone=is_gone(node),
+                age_s=age_before(now_s, node.heard_s),
             )
         )
     return GroupSummary(
@@ -200,6 +215,7 @@ def _plain_group(group: GroupSummary) -> dict[str, Any]:
     nodes, run = {}, group.run
     for node in group.nodes:
         fields = attrs.asdict(node)
+        fields["age_s"] = None if node.age_s is None else round(node.age_s, 3)
         nodes[fields.pop("node")] = fields
     return {
         "master": group.master,
@@ -228,13 +244,18 @@ def as_text(summary: Summary) -> str:
 
 def _lines(group: GroupSummary) -> list[str]:
     lines = [run_line(group.run)]
-    if group.promotion:
-        lines.append(f"    {group.master} is master by promotion {group.promotion}")
+    usual_s = usual_age(node.age_s for node in group.nodes)
+    when = "" if math.isinf(usual_s) else f", {before_end(usual_s)}"
+    if group.promotion or when:
+        led = any(node.node == group.master and node.role == "master" for node in group.nodes)
+        by = f" by promotion {group.promotion}" if group.promotion else ""
+        lines.append(f"    {f'{group.master} is' if led else 'no'} master{by}{when}")
     for node in group.nodes:
         behind = f", behind by {node.behind_bytes} bytes" if node.behind_bytes else ""
         lines.append(
             f"    {node.node} {node.role}: {node.min_bytes} to {node.written_bytes}"
             f", synced to {node.synced_bytes}{behind}"
+            f"{when_words(node.age_s, usual_s, gone=node.gone)}"
         )
     lines += [f"    {name}: did not answer" for name in group.run.unanswered]
     lines += [f"    {name}: refused: {reason}" for name, reason in group.refused]

@@ -1,4 +1,4 @@
-"""`promote`, `resync` and `transfer-leader`: one node is asked, which does it.
+"""`promote` and `resync`: one node is asked, which does it. See also `transferring`.
 
 Here is what people read of it.
 """
@@ -14,9 +14,10 @@ import trio
 from actors.cluster.commands import Answer
 from actors.cluster.explain import EXIT_FAILED, EXIT_OK
 from actors.cluster.links import LOST, Connect, NodeApi
+from actors.cluster.reaching import first_of, open_members
 from actors.cluster.view import groups_view
 from actors.config import ClusterConfig
-from actors.errors import ConfigError, NodeStopped, NotMaster, OutcomeUnknown
+from actors.errors import ConfigError, NodeStopped, OutcomeUnknown
 
 SEEN_S = 10.0
 """How long a resync is watched after it is done: the slave connects, or nobody listens."""
@@ -33,72 +34,26 @@ async def promote(
     force: bool,
     as_json: bool,
 ) -> Answer:
-    """Ask the first member that can be reached; the one that is meant is tried first.
+    """Ask the first member that answers; the one that is meant is tried first.
 
     Args:
         node: who is to be master; None: the furthest.
 
     Raises:
         ConfigError: no member runs.
+        NoAnswer: none answers.
         TriologError: what the node refuses, or does not know the end of.
     """
     members = [each for each in config.groups[group].members if each in config.python_nodes]
-    for name in sorted(members, key=lambda each: each != node):
-        if await _runs(config, name, connect):
-            async with connect(name) as api:
-                try:
-                    found = await api.promote(group, node, force=force)
-                except NodeStopped as error:
-                    what = f"{error}; `status` says who is master of {group}"
-                    then = f"while nobody is, type `promote {group}` again"
-                    raise OutcomeUnknown(f"{what}: {then}") from None
-            text = json.dumps(found) if as_json else "\n".join(promoted_lines(found))
-            return Answer(text, EXIT_OK)
-    raise ConfigError(f"{config.path}: expected a running member of {group}, found none")
-
-
-async def transfer_leader(
-    config: ClusterConfig, group: str, node: str | None, connect: Connect, *, as_json: bool
-) -> Answer:
-    """Ask the members until one of them leads; each names whom it takes for the leader.
-
-    Args:
-        node: who is to lead; None: who has most of the log.
-
-    Raises:
-        ConfigError: no member runs.
-        TriologError: what the leader refuses, or does not know the end of; NotMaster: none leads.
-    """
-    left = [each for each in config.groups[group].members if each in config.python_nodes]
-    failure: NotMaster | None = None
-    while left:
-        name = left.pop(0)
-        if not await _runs(config, name, connect):
-            continue
-        async with connect(name) as api:
-            try:
-                found = await api.transfer_leader(group, node)
-            except NotMaster as error:
-                failure, hint = error, error.hint
-                left.sort(key=lambda each: each != hint)
-            except NodeStopped as error:
-                raise OutcomeUnknown(f"{error}; `status` says who leads {group}") from None
-            else:
-                text = json.dumps(found) if as_json else transferred_line(found)
-                return Answer(text, EXIT_OK)
-    if failure is not None:
-        raise failure
-    raise ConfigError(f"{config.path}: expected a running member of {group}, found none")
-
-
-def transferred_line(found: Mapping[str, Any]) -> str:
-    """What a transfer has done."""
-    if found["leader"] == found["old_leader"]:
-        return f"{found['group']}: {found['leader']} leads in term {found['term']} already"
-    return (
-        f"{found['group']}: {found['leader']} leads in term {found['term']}; it was"
-        f" {found['old_leader']}"
-    )
+    names = tuple(sorted(members, key=lambda each: each != node))
+    async with first_of(config, group, open_members(names, connect)) as api:
+        try:
+            found = await api.promote(group, node, force=force)
+        except NodeStopped as error:
+            what = f"{error}; `status` says who is master of {group}"
+            then = f"while nobody is, type `promote {group}` again"
+            raise OutcomeUnknown(f"{what}: {then}") from None
+    return Answer(json.dumps(found) if as_json else "\n".join(promoted_lines(found)), EXIT_OK)
 
 
 async def resync(

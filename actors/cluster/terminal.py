@@ -300,8 +300,12 @@ def _part_words(group: GroupView) -> str:
     return words if usual else f"{words}, {group.part}: {group.reason}"
 
 
-def node_lines(node: NodeView) -> list[str]:
-    """One node for `status`: a line for it, lines for its groups, and its tree."""
+def node_lines(node: NodeView, *, trees: bool = False) -> list[str]:
+    """One node for `status`: a line for it, lines for its groups, and what is odd in its tree.
+
+    Args:
+        trees: all of its tree instead.
+    """
     lines = [f"{node.node}: {node.state}"]
     for name, group in node.groups.items():
         offsets = f"{group.min_bytes} to {group.written_bytes}, synced to {group.synced_bytes}"
@@ -318,6 +322,18 @@ def node_lines(node: NodeView) -> list[str]:
             lines.append(f"    refused, from addresses that are no slave's: {group.refused_count}")
     for name, ledger in node.ledgers.items():
         lines += ledger_lines(name, ledger)
-    if node.tree is not None:
-        lines += [f"  {each}" for each in _tree(node.tree).plain.split("\n")]
-    return lines
+    if node.tree is None:
+        return lines
+    shown = _tree(node.tree).plain.split("\n") if trees else _odd_parts(node.tree)
+    return [*lines, *(f"  {each}" for each in shown)]
+
+
+def _odd_parts(tree: TreeView) -> list[str]:
+    """The parts of a tree that have restarted or do not run, by their paths."""
+    found = []
+    for part in tree.walk():
+        if part.restarts or part.state not in ("running", ""):
+            text = Text()
+            _tree_line(text, attrs.evolve(part, children=()), "", part.path)
+            found.append(text.plain)
+    return found

@@ -122,6 +122,7 @@ class NodeView:
         ledgers: those that elect a leader.
         process_restarts: how often its process was started again.
         detail: why it is away, if known.
+        heard_s: when it was asked for what stands here, Trio's time; None: not known.
     """
 
     node: str
@@ -131,6 +132,7 @@ class NodeView:
     ledgers: Mapping[str, LedgerView] = attrs.field(factory=dict)
     process_restarts: int = 0
     detail: str = ""
+    heard_s: float | None = None
 
     def restarts_of(self, group: str) -> int:
         """Restarts of the process and of the group's actors, as far as the living process knows."""

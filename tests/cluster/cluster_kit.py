@@ -135,7 +135,7 @@ def wait_for(condition: Callable[[], Any]) -> Any:
     deadline = time.monotonic() + WAIT_S
     while not (found := condition()):
         assert time.monotonic() < deadline
-        time.sleep(0.02)
+        time.sleep(0.05)  # each look takes time of the nodes, too
     return found
 
 

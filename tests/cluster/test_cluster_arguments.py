@@ -52,6 +52,8 @@ def test_durations(text: str, seconds: float) -> None:
         ("c.toml check --processes", "--processes has no meaning for check (see --help)"),
         ("c.toml check --node n1", "--node has no meaning for check (see --help)"),
         ("c.toml status --for 3s", "--for has no meaning for status (see --help)"),
+        ("c.toml check --trees", "--trees has no meaning for check (see --help)"),
+        ("c.toml --trees", "--trees has no meaning for run (see --help)"),
         ("c.toml stop --feed x", "--feed has no meaning for stop (see --help)"),
         ("c.toml stop --plain", "--plain has no meaning for stop (see --help)"),
     ],
@@ -66,6 +68,7 @@ def test_mistakes_are_one_line(words: str, line: str) -> None:
 
 def test_status_takes_nodes() -> None:
     assert parse(["c.toml", "status", "--node", "n1"]).nodes == ("n1",)
+    assert parse(["c.toml", "status", "--trees"]).trees
 
 
 def test_help(capsys: pytest.CaptureFixture[str]) -> None:

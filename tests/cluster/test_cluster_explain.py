@@ -10,7 +10,7 @@ import attrs
 from actors.cluster.explain import explain
 from actors.config import load
 from actors.env.protocols import LockedByOther, LockedByUs
-from actors.errors import ConfigError, CorruptLog
+from actors.errors import ConfigError, CorruptLog, StorageError
 
 CONFIG = attrs.evolve(load(Path(__file__).parents[2] / "tests" / "three_nodes.toml"), path="f.toml")
 
@@ -81,6 +81,16 @@ def test_failures_are_named_with_their_causes() -> None:
         "triolog: damage at 4096",
         "triolog: ValueError",
     )
+
+
+def test_an_error_of_the_system_that_ours_repeats_is_told_once() -> None:
+    cause = OSError(errno.EIO, "Input/output error", "/d/0")
+    ours = StorageError(f"/d: the append failed: {cause}")
+    ours.__cause__ = cause
+    found = explain(ExceptionGroup("", [ours]))
+    assert found.lines == ("triolog: /d: the append failed: [Errno 5] Input/output error: '/d/0'",)
+    ours.__cause__ = OSError(errno.ENOSPC, "No space left on device")
+    assert explain(ours).lines[1] == "triolog: OSError: [Errno 28] No space left on device"
 
 
 def test_endless_chain_of_causes() -> None:

@@ -12,7 +12,7 @@ from cluster_samples import master, slave
 from cluster_world import CONFIG, MemoryRecord, World, feeding, make, started, three_nodes
 
 from actors.cluster.run import START_WAIT_S
-from actors.errors import CorruptLog
+from actors.errors import CorruptLog, StorageError
 
 
 @pytest.fixture
@@ -151,11 +151,12 @@ async def test_time_ends_a_run_whose_node_never_answers(
     assert summary.seconds == pytest.approx(most_s, abs=1)
 
 
-async def test_damage_at_the_start_is_told_apart(
-    autojump_clock: trio.abc.Clock, world: World
-) -> None:
+async def test_damage_is_told_apart(autojump_clock: trio.abc.Clock, world: World) -> None:
+    """At the start and later: a restart would not find again what a read met."""
     world.fails_at_s = 5.0
-    assert not (await make(world).run(world.open)).damaged  # it ran: a restart will tell
+    assert (await make(world).run(world.open)).damaged
+    world.error = StorageError("a write failed")
+    assert not (await make(world).run(world.open)).damaged
 
     @asynccontextmanager
     async def refuse(note: Callable[[str], None]) -> AsyncIterator[World]:

@@ -340,6 +340,7 @@ def test_the_summary_for_machines() -> None:
                     "behind": 0,
                     "restarts": 0,
                     "gone": False,
+                    "age_s": None,
                 },
                 "n1": {
                     "role": "follower",
@@ -351,6 +352,7 @@ def test_the_summary_for_machines() -> None:
                     "behind": 15,
                     "restarts": 0,
                     "gone": False,
+                    "age_s": None,
                 },
             },
             "unanswered": ["n3"],
@@ -379,22 +381,3 @@ def test_the_summary_for_people() -> None:
     assert "    nobody leads" in nobody.lines()
     plain = nobody.plain()
     assert (plain["leader"], plain["term"]) == (None, None)
-
-
-def test_the_summary_says_what_is_old_of_a_leader_that_has_gone() -> None:
-    """It is asked first to stop, and led on after it was last heard."""
-    gone = member("n0", leader(), "away")
-    ahead = member("n1", follower(written_index=960, committed_index=950))
-    found = ledger_summary(members(gone, ahead), "ledger", ("n0", "n1"), 2.0)
-    assert [(each.node, each.behind, each.gone) for each in found.members] == [
-        ("n0", 50, True),
-        ("n1", 0, False),
-    ]
-    assert found.lines()[2:] == [
-        "    n0 leader: 0 to 900, synced to 890, committed to 880, behind by 50 entries"
-        " when last heard",
-        "    n1 follower: 0 to 960, synced to 890, committed to 950",
-    ]
-    still = member("n1", follower(), "away")
-    alike = ledger_summary(members(gone, still), "ledger", ("n0",), 0.0)
-    assert alike.lines()[2].endswith("committed to 880 when last heard")

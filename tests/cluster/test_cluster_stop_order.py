@@ -96,6 +96,22 @@ async def test_a_node_that_hangs_is_not_said_to_have_stopped(
     assert answer.exit_code == 1
 
 
+@pytest.mark.parametrize("hanging", [("n0",), ("n0", "n1"), ("n0", "n1", "n2")])
+async def test_nodes_that_hang_are_waited_for_once(
+    autojump_clock: trio.abc.Clock, hanging: tuple[str, ...]
+) -> None:
+    world = three_nodes()
+    for name in hanging:
+        world.nodes[name].status_s = math.inf
+    held = dict.fromkeys(hanging, 7)
+    begun_s = trio.current_time()
+    answer = await commands.stop(CONFIG, NODES, world.connect, held.get)  # type: ignore[arg-type]
+    assert trio.current_time() - begun_s == pytest.approx(CONFIG.answer_timeout_s)
+    assert answer.text.count("not stopped: process 7 has its data, but no answer") == len(hanging)
+    assert answer.text.count(": stopped") == len(NODES) - len(hanging)
+    assert answer.exit_code == 1
+
+
 async def test_status_waits_little_for_one_that_hangs(autojump_clock: trio.abc.Clock) -> None:
     world = three_nodes()
 

@@ -53,6 +53,8 @@ def test_for_machines() -> None:
                         "acknowledged_bytes": 69999000,
                         "behind_bytes": 0,
                         "restarts": 3,
+                        "gone": False,
+                        "age_s": None,
                     },
                     "n1": {
                         "role": "slave",
@@ -62,6 +64,8 @@ def test_for_machines() -> None:
                         "acknowledged_bytes": 69999000,
                         "behind_bytes": 1,
                         "restarts": 5,
+                        "gone": False,
+                        "age_s": None,
                     },
                 },
                 "unanswered": ["n2"],
@@ -178,3 +182,26 @@ def test_a_slave_whose_disk_is_full_is_named(state: str, told: bool) -> None:
     assert (f"    n1: copies nothing: {reason}" in as_text(found).split("\n")) is told
     without_room = json.loads(as_json(found))["groups"]["orders"]["without_room"]
     assert without_room == ({"n1": reason} if told else {})
+
+
+def test_as_of_when_it_is_known() -> None:
+    """As of a DLedger group: once for all, and of who said it long before."""
+    view = behind()
+    first, late = view.nodes
+    late = attrs.evolve(late, state="away", heard_s=88.0)
+    view = attrs.evolve(view, nodes=(attrs.evolve(first, heard_s=99.8), late))
+    found = group_summary(view, "orders", ("n0", "n1"), "n0", 2.0, 100.0)
+    assert [(end.gone, end.age_s) for end in found.nodes] == [
+        (False, pytest.approx(0.2)),
+        (True, pytest.approx(12.0)),
+    ]
+    lines = as_text(summary(groups=(found,))).splitlines()
+    assert "    n0 is master, as of 0.2 s before the end" in lines
+    assert [line.rpartition(" bytes")[2] for line in lines if line.startswith("    n1 ")] == [
+        " when last heard, as of 12.0 s before the end"
+    ]
+    ends = json.loads(as_json(summary(groups=(found,))))["groups"]["orders"]["offsets"]
+    assert {name: end["age_s"] for name, end in ends.items()} == {"n0": 0.2, "n1": 12.0}
+    alone = attrs.evolve(view, nodes=(late,))
+    found = group_summary(alone, "orders", ("n0", "n1"), "n0", 2.0, 100.0)
+    assert "    no master, as of 12.0 s before the end" in as_text(summary(groups=(found,)))

@@ -16,6 +16,7 @@ from actors.api.failures import RequestRefused
 from actors.cluster import links, switching
 from actors.cluster.arguments import Arguments, parse
 from actors.cluster.command_line import run_command_line
+from actors.cluster.reaching import NoAnswer
 from actors.config import load
 from actors.errors import ConfigError, NodeStopped, OutcomeUnknown
 
@@ -49,6 +50,7 @@ class Nodes:
     """Those of `up` answer."""
 
     up: tuple[str, ...] = ("n0", "n1", "n2")
+    hanging: tuple[str, ...] = ()
     asked: list[tuple[Any, ...]] = attrs.field(factory=list)
     resynced: dict[str, Any] = attrs.field(factory=lambda: dict(RESYNCED))
     parts: list[dict[str, str]] = attrs.field(factory=list)
@@ -59,6 +61,9 @@ class Nodes:
         await trio.lowlevel.checkpoint()
         if name not in self.up:
             raise ConnectionRefusedError("nobody listens")
+        if name in self.hanging:
+            await trio.sleep(5)
+            raise TimeoutError(f"cannot reach {name}: no answer within 5 s")
         yield Api(self, name)
 
 
@@ -210,6 +215,18 @@ async def test_what_is_refused_is_raised(autojump_clock: trio.abc.Clock) -> None
         await promoted(nodes)
     with pytest.raises(ConfigError, match="expected a running member of orders, found none"):
         await promoted(Nodes(up=()))
+
+
+async def test_members_that_hang_are_waited_for_at_once(autojump_clock: trio.abc.Clock) -> None:
+    begun_s = trio.current_time()
+    nodes = Nodes(hanging=("n0", "n1"))
+    await promoted(nodes)
+    assert [name for name, *_ in nodes.asked] == ["n2"]
+    assert trio.current_time() - begun_s < 1
+    begun_s = trio.current_time()
+    with pytest.raises(NoAnswer, match=r"^orders: cannot reach n0: no answer within 5 s; .*done$"):
+        await promoted(Nodes(hanging=("n0", "n1", "n2")))
+    assert trio.current_time() - begun_s <= CONFIG.answer_timeout_s
 
 
 async def test_resync(autojump_clock: trio.abc.Clock) -> None:

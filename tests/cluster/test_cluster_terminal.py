@@ -187,8 +187,22 @@ def test_plain_lines() -> None:
     assert plain_lines(alone, {}) == ["0:00:12 orders: no master answers; 0 records/s 0.00 MB/s"]
 
 
+def test_of_a_tree_only_what_is_odd_is_told() -> None:
+    """A tree is fifty lines for each node; what restarted or does not run is a few."""
+    whole, shown = (node_lines(trouble().nodes[0], trees=trees) for trees in (True, False))
+    odd = [
+        line for line in whole[4:] if "restarted" in line or line.endswith(("failed", "stopped"))
+    ]
+    assert odd
+    assert shown[:4] == whole[:4]
+    assert len(shown) == 4 + len(odd)
+    assert "  /n0/orders/storage/store [12, 40 KiB] restarted 2" in shown[4:]
+    usual = node_lines(cluster(nodes=(node("n1", slave_group()),)).nodes[0])
+    assert not [line for line in usual if "/n1" in line]
+
+
 def test_node_lines() -> None:
-    found = node_lines(trouble().nodes[0])
+    found = node_lines(trouble().nodes[0], trees=True)
     assert found[:5] == [
         "n0: running",
         "  orders: master, 0 to 70000000, synced to 70000000, acknowledged to 69999000",

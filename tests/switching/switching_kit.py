@@ -18,6 +18,8 @@ T = TypeVar("T")
 
 GROUP = "orders"
 WAIT_S = 120.0
+GOES_ON_S = 8.0
+"""A group that can go on needs no longer for it, whatever was killed before."""
 RETRY_S = 0.2
 
 
@@ -28,8 +30,10 @@ class Ledger:
     Attributes:
         acknowledged: the lines with a receipt, in order.
         duplicates: lines that were sent again, as nobody knew what had become of them.
+        pause_s: between two lines; a test may change it.
     """
 
+    pause_s: float
     acknowledged: list[bytes] = attrs.field(factory=list)
     duplicates: set[bytes] = attrs.field(factory=set)
     errors: list[str] = attrs.field(factory=list)
@@ -39,14 +43,24 @@ class Ledger:
 @asynccontextmanager
 async def load(cluster: SimCluster, *, pause_s: float = 0.05) -> AsyncIterator[Ledger]:
     """One line after the other, each until it is acknowledged, to whoever is master."""
-    ledger = Ledger()
+    ledger = Ledger(pause_s)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_produce, cluster, ledger, pause_s)
+        nursery.start_soon(_produce, cluster, ledger)
         yield ledger
         ledger.stopped = True
 
 
-async def _produce(cluster: SimCluster, ledger: Ledger, pause_s: float) -> None:
+async def goes_on(ledger: Ledger, within_s: float = GOES_ON_S) -> None:
+    """Acknowledgements come within so long of virtual time, some of them asked for only now."""
+    before = len(ledger.acknowledged)
+    with trio.fail_after(within_s):
+        while True:
+            if len(ledger.acknowledged) >= before + 3:
+                return
+            await trio.sleep(RETRY_S)
+
+
+async def _produce(cluster: SimCluster, ledger: Ledger) -> None:
     master, number = cluster.config.groups[GROUP].master, 0
     while not ledger.stopped:
         line = b"line %d" % number
@@ -62,7 +76,7 @@ async def _produce(cluster: SimCluster, ledger: Ledger, pause_s: float) -> None:
         else:
             ledger.acknowledged.append(line)
             number += 1
-            await trio.sleep(pause_s)
+            await trio.sleep(ledger.pause_s)
 
 
 def next_master(cluster: SimCluster, tried: str, error: Exception) -> str:

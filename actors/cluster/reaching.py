@@ -1,0 +1,67 @@
+"""Members of a group, asked side by side: one that hangs is not waited for while others answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Final, TypeVar
+
+import trio
+
+from actors.client.race import Race, open_race
+from actors.cluster.links import LOST
+from actors.config import ClusterConfig
+from actors.errors import ConfigError, TriologError
+
+AGAIN_S: Final = 0.25
+"""When one that did not open is tried again, or asked again."""
+
+T = TypeVar("T")
+
+
+class NoAnswer(TriologError):
+    """Members may run, and none has answered in time. Nothing was asked of them."""
+
+
+@asynccontextmanager
+async def first_of(
+    config: ClusterConfig, group: str, race: AbstractAsyncContextManager[Race[T]]
+) -> AsyncIterator[T]:
+    """The first member that opens, within `answer_timeout_s`.
+
+    Raises (on entry): ConfigError: none runs, which is known at once. NoAnswer: none has answered
+        in time, with what each said or did instead.
+    """
+    async with race as members:
+        found = await first_within(members, config.answer_timeout_s)
+        if found is None:
+            words = {name: members.words.get(name, TimeoutError()) for name in members.names}
+            if all(map(_is_not_there, words.values())):
+                text = f"{config.path}: expected a running member of {group}, found none"
+                raise ConfigError(text)
+            said = [str(word) or f"{name} does not answer" for name, word in words.items()]
+            raise NoAnswer(f"{group}: {'; '.join(said)}; nothing was done")
+        yield found
+
+
+def open_members(
+    names: tuple[str, ...], enter: Callable[[str], AbstractAsyncContextManager[T]]
+) -> AbstractAsyncContextManager[Race[T]]:
+    """A race of them; those that are lost, or slow, are tried again."""
+    return open_race(names, enter, passing=LOST, again_s=AGAIN_S)
+
+
+async def first_within(race: Race[T], timeout_s: float) -> T | None:
+    """Who opens first; None: nobody has in time, or nobody is there."""
+    found: T | None = None
+    with trio.move_on_after(timeout_s):
+        found = await race.first()
+        if found is None and not all(map(_is_not_there, race.words.values())):
+            found = await race.first(math.inf)
+    return found
+
+
+def _is_not_there(word: Exception | str) -> bool:
+    """It said nothing, and not because it is slow, or hangs."""
+    return isinstance(word, Exception) and not isinstance(word, TimeoutError | trio.TooSlowError)

@@ -1,0 +1,224 @@
+"""`transfer-leader`: whoever leads is asked to hand over; then what is known is said.
+
+The members are asked side by side who leads. When the leader's answer is lost, or says that
+nobody knows what became of it, they are asked once more: they know whether the lead has moved.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import attrs
+import trio
+
+from actors.api.failures import RequestRefused
+from actors.client.race import Race
+from actors.client.reigns import Claim, claim_of, newest
+from actors.cluster.commands import Answer
+from actors.cluster.explain import EXIT_OK
+from actors.cluster.links import LOST, Connect, NodeApi
+from actors.cluster.reaching import AGAIN_S, NoAnswer, first_of, first_within, open_members
+from actors.config import ClusterConfig
+from actors.errors import NotMaster, OutcomeUnknown
+from wire import api
+
+SETTLE_S: Final = 3.0
+"""So long is looked for who leads after a transfer whose end is not known: as long as the member
+that was asked to take over may take (`TRANSFER_TIMEOUT_S` of `actors.dledger.core.settings`).
+"""
+
+
+@attrs.frozen
+class _Leading:
+    """A member that leads, by its own word, and since which term."""
+
+    name: str
+    term: int
+    api: NodeApi
+
+
+@attrs.define
+class _Members:
+    """The members of one group, and what each said last of who leads.
+
+    Attributes:
+        say: takes a line for people: that nobody leads, once.
+    """
+
+    config: ClusterConfig
+    group: str
+    connect: Connect
+    say: Callable[[str], None]
+    _has_said: bool = False
+    above: int = -1
+    _claims: dict[str, Claim] = attrs.field(factory=dict)
+    _race: Race[_Leading] | None = None
+
+    @asynccontextmanager
+    async def race(self, above: int = -1) -> AsyncIterator[Race[_Leading]]:
+        """Tries all until one leads in a term above that one."""
+        members = self.config.groups[self.group].members
+        names = tuple(each for each in members if each in self.config.python_nodes)
+        self._claims, self.above = {}, above
+        async with open_members(names, self._enter) as race:
+            self._race = race
+            yield race
+
+    @asynccontextmanager
+    async def _enter(self, name: str) -> AsyncIterator[_Leading]:
+        async with self.connect(name) as node:
+            yield await self._led(name, node)
+
+    async def _led(self, name: str, node: NodeApi) -> _Leading:
+        """Ask again and again; return once it leads, and no other in a later term."""
+        race = self._race
+        assert race is not None
+        asked_before = False
+        while True:
+            with trio.fail_after(self.config.answer_timeout_s):
+                own = claim_of(await node.status(), self.group)
+            self._claims[name] = own
+            known = self.known or own
+            if own.leader == name and own.reign >= known.reign and own.reign > self.above:
+                return _Leading(name, own.reign, node)
+            whom = (known if own.leader == name else own).leader or "nobody that it knows"
+            race.say(name, f"{name} runs, but {whom} leads {self.group}", preferred=known.leader)
+            if asked_before and self.known is None:
+                self._say_nobody()
+            asked_before = True
+            await trio.sleep(AGAIN_S)
+
+    def _say_nobody(self) -> None:
+        """Once, and only where a leader is to be asked."""
+        if self._has_said or self.above >= 0:
+            return
+        self._has_said = True
+        names, wait_s = sorted(self._claims), self.config.answer_timeout_s
+        who = f"{' and '.join(names)} {'knows' if len(names) == 1 else 'know'}"
+        self.say(
+            f"{self.group}: nobody leads now, as far as {who}; a leader is waited for, up to"
+            f" {wait_s:g} s"
+        )
+
+    def advised(self, error: NoAnswer) -> NoAnswer:
+        """With what to do, where members answer and none names a leader."""
+        if not self._claims or self.known is not None:
+            return error
+        count = len(self.config.groups[self.group].members)
+        return NoAnswer(
+            f"{error}; a leader is elected once {count // 2 + 1} of the {count} members run and"
+            " hear each other: `status` tells, then type it again"
+        )
+
+    @property
+    def known(self) -> Claim | None:
+        """The newest of what they said; None: nobody names anybody."""
+        return newest(self._claims.values())
+
+
+async def transfer_leader(
+    config: ClusterConfig,
+    group: str,
+    node: str | None,
+    connect: Connect,
+    *,
+    as_json: bool,
+    say: Callable[[str], None],
+) -> Answer:
+    """Ask who leads to hand over. A leader that is one no more names another, which is asked then.
+
+    Args:
+        node: who is to lead; None: who has most of the log.
+        say: takes a line for people, before the end.
+
+    Raises:
+        ConfigError: no member runs.
+        NoAnswer, NotMaster: nobody leads, as far as the members say. Nothing was done.
+        RequestRefused: what the leader refuses; the lead has not moved.
+        OutcomeUnknown: whether it has is not known, or another leads than was meant.
+    """
+    members = _Members(config, group, connect, say)
+    try:
+        return _answer(await _transferred(members, node), as_json)
+    except NoAnswer as error:
+        raise members.advised(error) from None
+
+
+async def _transferred(members: _Members, node: str | None) -> dict[str, Any]:
+    config, group = members.config, members.group
+    until_s = trio.current_time() + config.answer_timeout_s
+    led: _Leading | None = None
+    while True:
+        async with first_of(config, group, members.race()) as leader:
+            if led is not None and leader.term > led.term and node in (None, leader.name):
+                return _moved(group, led, leader)
+            led = leader
+            try:
+                return await _handed_over(config, leader, group, node)
+            except NotMaster:
+                if trio.current_time() >= until_s:
+                    raise
+                why = ""
+            except RequestRefused as error:
+                if error.error != api.ERROR_INTERNAL:
+                    raise
+                why = str(error)
+            except LOST as error:
+                why = str(error) or "the connection was lost"
+        if why:
+            return await _settled(members, led, node, why)
+        await trio.sleep(AGAIN_S)
+
+
+async def _handed_over(
+    config: ClusterConfig, leader: _Leading, group: str, node: str | None
+) -> dict[str, Any]:
+    """What the leader answers. Raises: as its client; OutcomeUnknown: it is silent."""
+    with trio.move_on_after(config.answer_timeout_s):
+        return await leader.api.transfer_leader(group, node)
+    raise OutcomeUnknown(f"{leader.name} has not answered for {config.answer_timeout_s:g} s")
+
+
+async def _settled(members: _Members, led: _Leading, node: str | None, why: str) -> dict[str, Any]:
+    """What became of a transfer whose end the leader did not tell: the members know who leads.
+
+    Raises: RequestRefused: it leads as before. OutcomeUnknown: another one than `node` leads, or
+        nobody says who does.
+    """
+    group = members.group
+    async with members.race(above=led.term) as race:
+        found = await first_within(race, SETTLE_S)
+        if found is not None and node in (None, found.name):
+            return _moved(group, led, found)
+        if found is not None:
+            leads = f"{found.name} leads {group} in term {found.term}, not {node}"
+            raise OutcomeUnknown(f"{leads}: {why}")
+        known = members.known
+    if known is not None and (known.leader, known.reign) == (led.name, led.term):
+        leads = f"{led.name} leads {group} in term {led.term} as before"
+        raise RequestRefused(api.ERROR_NOT_AVAILABLE, f"{leads}: {why}")
+    raise OutcomeUnknown(
+        f"whether {led.name} has handed {group} over is not known: {why}; `status` tells who leads"
+    )
+
+
+def _moved(group: str, old: _Leading, new: _Leading) -> dict[str, Any]:
+    """As a node answers it."""
+    return {"group": group, "leader": new.name, "old_leader": old.name, "term": new.term}
+
+
+def _answer(found: Mapping[str, Any], as_json: bool) -> Answer:
+    return Answer(json.dumps(found) if as_json else transferred_line(found), EXIT_OK)
+
+
+def transferred_line(found: Mapping[str, Any]) -> str:
+    """What a transfer has done."""
+    if found["leader"] == found["old_leader"]:
+        return f"{found['group']}: {found['leader']} leads in term {found['term']} already"
+    return (
+        f"{found['group']}: {found['leader']} leads in term {found['term']}; it was"
+        f" {found['old_leader']}"
+    )
