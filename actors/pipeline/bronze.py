@@ -18,10 +18,13 @@ beside the good ones, and only Spark knows which are which.)
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
+from typing import Annotated
 
 import attrs
+import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
@@ -37,6 +40,9 @@ bytes, for a quiet node's files have a thousandth of a busy one's, and each batc
 LOOK_S = 1
 """Between looks at what is finished, to show that it goes on."""
 LAYER = "bronze"
+CHECKPOINT = "checkpoint"
+"""Spark's, in the layer."""
+_BATCH = re.compile(r"batch=(\d{6}|[1-9]\d{6,})")
 _FILES = "path string, modificationTime timestamp, length bigint, content binary"
 """Spark's columns of files. Nobody asks for the content here: workers read it by `path`."""
 
@@ -52,6 +58,34 @@ SCHEMA = StructType(
         StructField("batch", IntegerType()),
     ]
 )
+
+
+class Days(msgspec.Struct, frozen=True):
+    """What is compacted.
+
+    Attributes:
+        through: the last batch; -1: none.
+        folders: of `bronze/days`, with the rows of all batches up to that one.
+    """
+
+    through: Annotated[int, msgspec.Meta(ge=-1)]
+    folders: tuple[str, ...]
+
+
+class _Note(msgspec.Struct, frozen=True):
+    """Of a batch's note, what is told; see `BatchRead`. `lives` reads more of it."""
+
+    run: int
+    files: tuple[tuple[str, int], ...]
+    events: int
+    problems: int
+    unknown: int
+
+
+class _Runs(msgspec.Struct, frozen=True):
+    """How many runs there were."""
+
+    runs: int
 
 
 @attrs.frozen(kw_only=True)
@@ -108,14 +142,14 @@ def ingest(
         .select("path", "length")
     )
 
-    run = _next_run(out)
+    run, first = _next_run(out), _first_open(out)
 
     def write(files: DataFrame, batch: int) -> None:
         _write_batch(files, batch, out, run)
 
     query = (
         stream.writeStream.foreachBatch(write)
-        .option("checkpointLocation", str(out / LAYER / "checkpoint"))
+        .option("checkpointLocation", str(out / LAYER / CHECKPOINT))
         .trigger(availableNow=True)
         .start()
     )
@@ -124,19 +158,20 @@ def ingest(
         ended = False
         while not ended:
             ended = bool(query.awaitTermination(LOOK_S))
-            _tell_new(out, run, told, tell)
+            _tell_new(out, run, first, told, tell)
     finally:
         query.stop()
 
 
 def read_bronze(spark: SparkSession, out: Place) -> DataFrame:
     """All that was ingested, compacted or not. Raises: PipelineError if nothing was."""
-    fresh = batches_after(out, compacted_through(out))
-    note = days_note(out).read_json() or {}
+    compacted = days_of(out)
+    fresh = batches_after(out, compacted.through)
     parts = [read_batches(spark, out, fresh)] if fresh else []
     days = out / LAYER / "days"
-    for name in note.get("folders", []):
-        parts.append(spark.read.schema(SCHEMA).parquet(str(days / name)).select(*SCHEMA.names))
+    for name in compacted.folders:
+        rows = spark.read.schema(SCHEMA).parquet((days / name).for_readers())
+        parts.append(rows.select(*SCHEMA.names).fillna("", ["day"]))
     if not parts:
         raise PipelineError(f"{out}: no bronze here; run the step `bronze` first")
     return reduce(DataFrame.unionByName, parts)
@@ -145,15 +180,24 @@ def read_bronze(spark: SparkSession, out: Place) -> DataFrame:
 def read_batches(spark: SparkSession, out: Place, batches: Sequence[int]) -> DataFrame:
     """The rows of some batches."""
     root = out / LAYER / "events"
-    folders = [str(root / f"batch={batch:06d}") for batch in batches]
+    folders = [(root / f"batch={batch:06d}").for_readers() for batch in batches]
     reader = spark.read.schema(SCHEMA).option("basePath", str(root))
     return reader.parquet(*folders).select(*SCHEMA.names)
 
 
 def batches_after(out: Place, batch: int) -> list[int]:
-    """The numbers of the batches above `batch` that are there, rising."""
-    names = (out / LAYER / "events").children()
-    found = (int(name.removeprefix("batch=")) for name in names if name.startswith("batch="))
+    """The numbers of the batches above `batch` that are there, rising.
+
+    Raises: PipelineError: somebody put a folder beside them that would be taken for one.
+    """
+    root = out / LAYER / "events"
+    found = []
+    for name in root.children():
+        number = _BATCH.fullmatch(name)
+        if number is not None:
+            found.append(int(number[1]))
+        elif name.startswith("batch="):
+            raise PipelineError(f"{root / name}: no batch of this program; move it elsewhere")
     return sorted(number for number in found if number > batch)
 
 
@@ -166,24 +210,28 @@ def finished_after(out: Place, batch: int) -> list[int]:
 
 
 def days_note(out: Place) -> Place:
-    """The note of `compaction`: `through`, the last batch in `folders` of `bronze/days`."""
+    """The note of `compaction`: `Days`."""
     return out / LAYER / "days.json"
 
 
-def compacted_through(out: Place) -> int:
-    """The last batch that is compacted; -1: none is."""
-    through = (days_note(out).read_json() or {"through": -1}).get("through")
-    if not isinstance(through, int):
-        raise PipelineError(f"{days_note(out)}: it names no batch")
-    return through
+def days_of(out: Place) -> Days:
+    """What is compacted. Raises: PipelineError: the note of that is none."""
+    return days_note(out).read_as(Days) or Days(through=-1, folders=())
 
 
 def _write_batch(files: DataFrame, batch: int, out: Place, run: int) -> None:
-    """With Spark Connect this runs in the server: what it has to say is a note on the disk."""
+    """With Spark Connect this runs in the server: what it has to say is a note on the disk.
+
+    A batch may have the note of a run that was killed behind it: without its rows it has none.
+    """
     found = sorted((row["path"], row["length"]) for row in files.collect())
-    folder = out.absolute() / LAYER / "events" / f"batch={batch:06d}"
+    _note(out, batch).remove()
+    layer = out.absolute() / LAYER
+    folder = layer / "events" / f"batch={batch:06d}"
     folder.remove()
     folder.make()
+    for place in (layer, layer / "events"):
+        place.sync()
     counts = _write_parts(files.sparkSession, found, folder, run)
     begins = lives.rows_of(found)
     _note(out, batch).write_json({"run": run, "files": found, "begins": begins, **counts})
@@ -203,18 +251,27 @@ def _write_parts(
     written = numbers.mapInArrow(partial(bronze_parts.write, tasks), bronze_parts.WRITTEN).collect()
     for number, row in enumerate(written):
         (folder / row["name"]).rename(bronze_parts.final_name(number))
+    folder.sync()
     return {name: sum(row[name] for row in written) for name in ("events", "problems", "unknown")}
 
 
-def _tell_new(out: Place, run: int, told: set[int], tell: Callable[[BatchRead], None]) -> None:
-    """Tell of the batches that this run has finished and nobody was told of."""
-    for batch in batches_after(out, -1):
-        note = (_note(out, batch).read_json() or {}) if batch not in told else {}
-        if note.pop("run", None) == run:
+def _tell_new(
+    out: Place, run: int, first: int, told: set[int], tell: Callable[[BatchRead], None]
+) -> None:
+    """Tell of the batches from `first` on that this run has finished and nobody was told of."""
+    for batch in batches_after(out, first - 1):
+        note = None if batch in told else _note(out, batch).read_as(_Note)
+        if note is not None and note.run == run:
             told.add(batch)
-            note.pop("begins", None)
-            files = tuple((path, size) for path, size in note.pop("files"))
-            tell(BatchRead(batch=batch, files=files, **note))
+            tell(
+                BatchRead(
+                    batch=batch,
+                    files=note.files,
+                    events=note.events,
+                    problems=note.problems,
+                    unknown=note.unknown,
+                )
+            )
 
 
 def _note(out: Place, batch: int) -> Place:
@@ -225,9 +282,15 @@ def _note_name(batch: int) -> str:
     return f"{batch:06d}.json"
 
 
+def _first_open(out: Place) -> int:
+    """The first batch that Spark has not committed: what a run writes begins there."""
+    names = (out / LAYER / CHECKPOINT / "commits").children()
+    return 1 + max((int(name) for name in names if name.isdecimal()), default=-1)
+
+
 def _next_run(out: Place) -> int:
     """Number this run, so that its batches are known from those of a killed one."""
     counter = out / LAYER / "runs.json"
-    run = int((counter.read_json() or {}).get("runs", 0)) + 1
+    run = (counter.read_as(_Runs) or _Runs(runs=0)).runs + 1
     counter.write_json({"runs": run})
     return run

@@ -6,13 +6,12 @@ again, and gets a row for each.
 
 A file is written under a name that no reader takes for a table's. Whoever runs the tasks gives each
 its own name when all are done: what a task left that failed, or is still at it when another has
-done its work, is no part of the table.
+done its work, is no part of the table. It is synced by who wrote it, for that may be far away.
 """
 
 from __future__ import annotations
 
 import heapq
-import posixpath
 from collections.abc import Iterable, Iterator
 
 import attrs
@@ -22,6 +21,7 @@ import pyarrow.parquet
 from pyspark import TaskContext
 
 from actors.pipeline import event_files
+from actors.pipeline.places import Place
 
 TASK_BYTES = 2 << 20
 """Of event files, as they are on the disk; what they become is one Parquet file: some 100,000
@@ -103,7 +103,8 @@ def attempt() -> int:
 
 def _write(tasks: Tasks, number: int) -> pa.RecordBatch:
     name = f".{tasks.run}-{attempt()}-{number}.new"
-    system, target = event_files.system_of(posixpath.join(tasks.folder, name))
+    place = Place(tasks.folder) / name
+    system, target = place.system()
     known = pa.array(tasks.kinds, pa.string())
     rows = events = unknown = 0
     schema = event_files.ROWS
@@ -116,6 +117,7 @@ def _write(tasks: Tasks, number: int) -> pa.RecordBatch:
             rows += table.num_rows
             events += len(good)
             unknown += len(good) - pc.sum(pc.is_in(good, value_set=known), min_count=0).as_py()
+    place.sync()
     columns = [[name], [events], [rows - events], [unknown]]
     return pa.record_batch(columns, schema=_WRITTEN)
 

@@ -41,7 +41,9 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
         "elections, outages, restarts, pressure, bytes sent again; audit: the promises judged, "
         "exit code 1 if one is broken; report: all that as one page, with pictures; compact: "
         "bronze by day; watch: live alarms, until Ctrl-C, as files are closed: none of a master "
-        "that is fenced after it took appends, and none once all nodes are silent.",
+        "that is fenced after it took appends, and none once all nodes are silent. A line "
+        "ends with the event that shows it, or with which it began, NODE/BOOT/SEQ: the one with "
+        'that "boot" and "seq" in DATA_DIR/NODE/events.',
     )
     parser.add_argument("step", choices=STEPS)
     parser.add_argument("data", metavar="DATA_DIR", help="with NODE/events/ in it")
@@ -108,7 +110,8 @@ def _run(asked: argparse.Namespace) -> int:
     if importlib.util.find_spec("pyspark") is None:
         raise PipelineError("PySpark is not installed: pip install 'triolog[pipeline]'")
 
-    from actors.pipeline.places import Place, check_claimed, event_folders, held
+    from actors.pipeline import lives
+    from actors.pipeline.places import Place, check_claimed, event_folders, held, is_claimed
 
     data, out = Place(asked.data).absolute(), Place(_tables(asked)).absolute()
     event_folders(data)  # before Java is started, which takes seconds
@@ -116,11 +119,18 @@ def _run(asked: argparse.Namespace) -> int:
         raise PipelineError(f"{out}: the tables cannot be in the data directory {data}")
     if asked.step == "compact":
         check_claimed(out / "bronze", data)
+    elif asked.step != "watch":  # again when bronze is written: nobody had the lock yet
+        is_claimed(out / "bronze", data)
     if asked.step == "report":
         _check_page(Place(asked.out).absolute(), data)
     if asked.step == "watch":  # whose layer has a lock of its own
-        return _with_spark(data, out, asked)
+        from actors.pipeline.alarms.watch import taken
+
+        with taken(data, out):
+            return _with_spark(data, out, asked)
     with held(out, "another run"):
+        if asked.step != "compact":
+            lives.check(data, out)
         return _with_spark(data, out, asked)
 
 
@@ -129,8 +139,10 @@ def _with_spark(data: Place, out: Place, asked: argparse.Namespace) -> int:
     from pyspark.errors import PySparkException
 
     quiet_py4j()
-    spark = open_session(Profile(asked.profile))
+    spark: SparkSession | None = None
     try:
+        (_tell_aside if asked.json else _tell)(f"{asked.step}: starting Spark")
+        spark = open_session(Profile(asked.profile))
         if asked.step == "report":
             return _report(spark, data, out, asked)
         if asked.step == "watch":
@@ -140,8 +152,9 @@ def _with_spark(data: Place, out: Place, asked: argparse.Namespace) -> int:
         _tell_aside(f"pipeline: Spark failed: {line_of_failure(error)}")
         return 1
     finally:
-        with suppress(Py4JError, OSError):  # of a Java that is gone
-            spark.stop()
+        if spark is not None:
+            with suppress(Py4JError, OSError):  # of a Java that is gone
+                spark.stop()
 
 
 def _tables_only(spark: SparkSession, data: Place, out: Place, step: str) -> int:
@@ -166,7 +179,8 @@ def _tables_only(spark: SparkSession, data: Place, out: Place, step: str) -> int
 def _watch(spark: SparkSession, data: Place, out: Place, asked: argparse.Namespace) -> int:
     from actors.pipeline import steps
 
-    steps.run_watch(spark, data, out, limits_of(asked), asked.seconds, _tell, as_json=asked.json)
+    limits, aside = limits_of(asked), _tell_aside
+    steps.run_watch(spark, data, out, limits, asked.seconds, _tell, aside, as_json=asked.json)
     return 0
 
 

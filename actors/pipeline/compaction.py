@@ -1,19 +1,21 @@
-"""Compaction of bronze: many batches -> one folder with a file for each day and node.
+"""Compaction of bronze: many batches -> one folder, in which a node's day is in one file.
 
 Done once a day. The new folder, `bronze/days/through=N/day=DAY`, holds the rows of all batches up
 to N that no earlier compaction has; the note `bronze/days.json` then says so, and from there on
 readers leave those batches alone. They stay until the next compaction, for readers that have just
-begun. Rows stand in the order of the nodes' logs, which packs better and lets a reader skip.
+begun. Rows stand in the order of the nodes' logs, which packs better and lets a reader skip; small
+nodes share a file.
 """
 
 from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
 
 from actors.pipeline.bronze import (
     batches_after,
-    compacted_through,
     days_note,
+    days_of,
     finished_after,
     read_batches,
 )
@@ -21,8 +23,13 @@ from actors.pipeline.places import Place
 
 
 def in_order(rows: DataFrame) -> DataFrame:
-    """Bronze's rows by day and node, in the order of each node's log."""
-    return rows.repartition("day", "node").sortWithinPartitions("node", "boot", "seq")
+    """Bronze's rows by day and node, in the order of each node's log.
+
+    Spark's writer sorts by what it partitions by, and forgets any other order, unless that is how
+    the rows come; it takes no column for sorted that may be null.
+    """
+    by_day = rows.withColumn("day", fn.coalesce("day", fn.lit("")))
+    return by_day.repartition("day", "node").sortWithinPartitions("day", "node", "boot", "seq")
 
 
 def compact(spark: SparkSession, out: Place) -> tuple[int, int]:
@@ -32,24 +39,38 @@ def compact(spark: SparkSession, out: Place) -> tuple[int, int]:
 
     Nothing new is no compaction: (0, 0). Raises: PipelineError if there is no bronze.
     """
-    note, done = days_note(out), compacted_through(out)
-    fresh = finished_after(out, done)
+    done = days_of(out)
+    fresh = finished_after(out, done.through)
     if not fresh:
         return 0, 0
     through = max(fresh)
-    name = f"through={through:06d}"
-    folder = out / "bronze" / "days" / name
+    days = out / "bronze" / "days"
+    for batch in fresh:  # a compaction up to it was killed before its note
+        (days / _name(batch)).remove()
+    folder = days / _name(through)
     files = sum(
         child.endswith(".parquet") for batch in fresh for child in _folder(out, batch).children()
     )
-    writer = in_order(read_batches(spark, out, fresh)).write.mode("overwrite")
+    writer = in_order(read_batches(spark, out, fresh)).write
     writer.option("compression", "zstd").partitionBy("day").parquet(str(folder))
-    known = (note.read_json() or {}).get("folders", [])
-    note.write_json({"through": through, "folders": [*known, name]})
+    _sync(folder)
+    days.sync()
+    days_note(out).write_json({"through": through, "folders": [*done.folders, _name(through)]})
     for batch in batches_after(out, -1):
-        if batch <= done:
+        if batch <= done.through:
             _folder(out, batch).remove()
     return len(fresh), files
+
+
+def _sync(place: Place) -> None:
+    """A file, or all that is in a folder: Spark does not, and what it replaces will be removed."""
+    for name in place.children() if place.is_folder() else ():
+        _sync(place / name)
+    place.sync()
+
+
+def _name(through: int) -> str:
+    return f"through={through:06d}"
 
 
 def _folder(out: Place, batch: int) -> Place:

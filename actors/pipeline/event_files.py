@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import attrs
 import msgspec
@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.fs
 
 FORMAT = "v=1"
-SUFFIXES = (".jsonl.gz", ".jsonl")
 ROWS_MAX = 20_000
 """Lines of one Arrow batch: some 3 MB."""
 UNPACKED_MAX = 1 << 30
@@ -52,19 +51,30 @@ say where they were read: a path in each row is half of what there is to move.
 _DAY = re.compile(r"/dt=([^/]*)/")
 _GZIP = b"\x1f\x8b"
 _WBITS_GZIP = 31
-_Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+NUMBER_MAX: Final = 2**62
+"""Of boots, seqs, numbers and places; more is damage, and two of them apart fit into 64 bits."""
+MOMENT_MAX_US: Final = 2**57
+"""In the year 6536; more is damage, and what Spark and calendars count with ends in the year 9999.
+"""
+Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=NUMBER_MAX)]
+Moment: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MOMENT_MAX_US)]
+Kind: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,99}\Z")]
+"""A class's name, in ASCII: silver has a folder for each, no disk takes more than 255 bytes for its
+name, and Spark takes "" and __HIVE_DEFAULT_PARTITION__ for null.
+"""
 
 
 class _Head(msgspec.Struct, frozen=True, gc=False):
     """The envelope, as columns hold it. Spark's JSON reader takes five times as long for it."""
 
     node: str
-    boot: _Int64
-    seq: _Int64
+    boot: Number
+    seq: Number
     path: str
-    incarnation: _Int64
-    ts_us: _Int64
-    kind: str
+    incarnation: Number
+    ts_us: Moment
+    kind: Kind
 
 
 _decode = msgspec.json.Decoder(_Head).decode

@@ -7,8 +7,11 @@ one stays, for readers that have just begun.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
+from typing import Annotated
 
+import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -16,15 +19,26 @@ from actors.pipeline.errors import PipelineError
 from actors.pipeline.places import Place
 
 NOTE = "current.json"
+_VERSION = re.compile(r"version=(\d{6,})")
+
+
+class _Current(msgspec.Struct, frozen=True):
+    """The note."""
+
+    version: Annotated[int, msgspec.Meta(ge=1)]
 
 
 def publish(
-    layer: Place, tables: Mapping[str, DataFrame], partitions: Mapping[str, str] | None = None
+    layer: Place,
+    tables: Mapping[str, DataFrame],
+    partitions: Mapping[str, str] | None = None,
+    told: Callable[[str], None] = lambda _: None,
 ) -> Place:
     """Write the tables as the next version and make it the current one; returns its folder.
 
     Args:
         partitions: a table's column whose values get folders of their own.
+        told: called with each table's name once it is written.
     """
     now = _current(layer)
     folder = layer / f"version={now + 1:06d}"
@@ -34,9 +48,11 @@ def publish(
         if column is not None:
             writer = writer.partitionBy(column)
         writer.parquet(str(folder / name))
+        told(name)
     (layer / NOTE).write_json({"version": now + 1})
     for name in layer.children():
-        if name.startswith("version=") and int(name.removeprefix("version=")) < now:
+        found = _VERSION.fullmatch(name)
+        if found is not None and int(found[1]) < now:
             (layer / name).remove()
     return folder
 
@@ -53,12 +69,10 @@ def current(layer: Place) -> Place:
 def read(spark: SparkSession, table: Place, schema: StructType | None = None) -> DataFrame:
     """A table of a version, by its own schema or by `schema`: what it lacks is null then."""
     reader = spark.read if schema is None else spark.read.schema(schema)
-    return reader.parquet(str(table))
+    return reader.parquet(table.for_readers())
 
 
 def _current(layer: Place) -> int:
-    note = (layer / NOTE).read_json() or {"version": 0}
-    version = note.get("version")
-    if not isinstance(version, int):
-        raise PipelineError(f"{layer / NOTE}: it names no version")
-    return version
+    """The number of the current version; 0: there is none. Raises: PipelineError."""
+    note = (layer / NOTE).read_as(_Current)
+    return 0 if note is None else note.version

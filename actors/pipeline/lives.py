@@ -27,7 +27,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Iterable, Mapping
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias
 
 import attrs
 import msgspec
@@ -41,6 +41,7 @@ NOTES: Final = "notes"
 HEAD_BYTES: Final = 1 << 16
 """Of a file, in which its first event ends: lines have some hundred bytes."""
 _FILE: Final = re.compile(r"/node=([^/]+)/(\d{6,})-(\d{12,})\.jsonl(?:\.gz)?$")
+_NOTE: Final = re.compile(r"(\d+)\.json")
 _INSTEAD: Final = "name another -o (or --tables), or remove"
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
@@ -86,11 +87,8 @@ class _Known(msgspec.Struct, frozen=True):
 class _Note(msgspec.Struct, frozen=True):
     """Of a batch's note, what is wanted here; one of an older version has no `begins`."""
 
-    files: tuple[tuple[str, int], ...] = ()
+    files: tuple[tuple[str, int], ...]
     begins: tuple[Row, ...] | None = None
-
-
-_Form = TypeVar("_Form", _Known, _Note)
 
 
 def rows_of(files: Iterable[tuple[str, int]]) -> list[Row]:
@@ -183,13 +181,13 @@ def known_begins(out: Place) -> Begins:
     Raises: PipelineError: the tables have two lives of one node, or a note is none.
     """
     place = out / "bronze" / "boots.json"
-    known = _read(place, _Known)
+    known = place.read_as(_Known) or _Known()
     folder = out / "bronze" / NOTES
     fresh = [name for name in folder.children() if _number(name) > known.through]
     begins: Begins = {}
     _take(out, begins, known.begins)
     for name in fresh:
-        note = _read(folder / name, _Note)
+        note = (folder / name).read_as(_Note) or _Note(files=())
         _take(out, begins, _rows_without_times(note.files) if note.begins is None else note.begins)
     if fresh:
         rows = [_row(key, begin) for key, begin in sorted(begins.items())]
@@ -221,14 +219,6 @@ def _row(key: Boot, begin: Begin) -> Row:
     return (*key, begin.seq, begin.size_bytes, begin.us)
 
 
-def _read(place: Place, form: type[_Form]) -> _Form:
-    """A note. Raises: PipelineError: it is none."""
-    try:
-        return msgspec.convert(place.read_json() or {}, form)
-    except msgspec.ValidationError as error:
-        raise PipelineError(f"{place}: not a note of this program: {error}") from error
-
-
 def _here(data: Place) -> Here:
     found: Here = {}
     for folder in event_folders(data):
@@ -246,9 +236,9 @@ def _boot_of(path: str) -> tuple[Boot | None, int]:
 
 
 def _number(name: str) -> int:
-    """Of a batch, from its note's name."""
-    number = name.partition(".")[0]
-    return int(number) if number.isdigit() else -1
+    """Of a batch, from its note's name; -1: it is none, or not whole yet."""
+    found = _NOTE.fullmatch(name)
+    return -1 if found is None else int(found[1])
 
 
 def _shown(begin: Begin) -> str:

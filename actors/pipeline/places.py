@@ -13,15 +13,21 @@ import os
 import posixpath
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
+import msgspec
 import pyarrow.fs
 from pyarrow.fs import FileSelector, FileType
 
 from actors.pipeline import event_files
 from actors.pipeline.errors import PipelineError
 
+_Form = TypeVar("_Form", bound=msgspec.Struct)
+
+UNFINISHED = ".new"
+"""Behind the name of a file that is being written beside its place."""
+CLAIM = "source.json"
 _FOR_SPARK = re.compile(r"([][{}*?\\])")
 """What Spark would take for a pattern in the name of a folder."""
 
@@ -35,7 +41,7 @@ class Place:
     """A folder or file.
 
     Attributes:
-        name: as it was given, without a slash at its end; Spark takes it.
+        name: as it was given, without a slash at its end.
     """
 
     name: str = attrs.field(converter=_without_slash)
@@ -45,6 +51,10 @@ class Place:
 
     def __str__(self) -> str:
         return self.name
+
+    def for_readers(self) -> str:
+        """For Spark's readers, to whom a name may be a pattern; its writers take it as it is."""
+        return _FOR_SPARK.sub(r"\\\1", self.name)
 
     def absolute(self) -> Place:
         """A path from the root on, which means the same to Java; a URI as it is."""
@@ -68,11 +78,22 @@ class Place:
             return None
         try:
             found = json.loads(event_files.read_bytes(self.name))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise PipelineError(f"{self}: not a note of this program: {error}") from error
         if not isinstance(found, dict):
             raise PipelineError(f"{self}: not a note of this program")
         return found
+
+    def read_as(self, form: type[_Form]) -> _Form | None:
+        """A note with these fields, others beside them; None if there is none.
+
+        Raises: PipelineError for what is no such note.
+        """
+        found = self.read_json()
+        try:
+            return None if found is None else msgspec.convert(found, form)
+        except msgspec.ValidationError as error:
+            raise PipelineError(f"{self}: not a note of this program: {error}") from error
 
     def write_json(self, note: dict[str, Any]) -> None:
         """Replace a note: it is the old one or the new one at any moment."""
@@ -86,20 +107,16 @@ class Place:
         """
         self.make_parent()
         system, path = self.system()
-        is_local = isinstance(system, pyarrow.fs.LocalFileSystem)
         try:
-            with system.open_output_stream(f"{path}.new") as file:
+            with system.open_output_stream(f"{path}{UNFINISHED}") as file:
                 file.write(content)
-            if is_local:
-                _sync(f"{path}.new")
-            system.move(f"{path}.new", path)
-            if is_local:
-                _sync(posixpath.dirname(path))
+            _sync_local(system, f"{path}{UNFINISHED}")
+            system.move(f"{path}{UNFINISHED}", path)
+            _sync_local(system, posixpath.dirname(path) or ".")
         except OSError as error:
             with contextlib.suppress(OSError):
-                system.delete_file(f"{path}.new")
-            why = os.strerror(error.errno) if error.errno else str(error)
-            raise OSError(error.errno or 0, why, str(self)) from error
+                system.delete_file(f"{path}{UNFINISHED}")
+            raise OSError(error.errno or 0, _why(error), str(self)) from error
 
     def make_parent(self) -> None:
         """The folder that it is in. Raises: PipelineError if it cannot be."""
@@ -107,7 +124,8 @@ class Place:
         try:
             system.create_dir(posixpath.dirname(path), recursive=True)
         except OSError as error:
-            raise PipelineError(f"{self}: its folder cannot be made: {error}") from error
+            why = _why(error)
+            raise PipelineError(f"{self}: its folder cannot be made: {why}") from error
 
     def make(self) -> None:
         """A folder, those that it is in included."""
@@ -119,13 +137,20 @@ class Place:
         system.move(path, posixpath.join(posixpath.dirname(path), name))
 
     def remove(self) -> None:
-        """A file, or a folder with all in it; harmless if there is none."""
+        """A file, or a folder with all in it, for good; harmless if there is none."""
         system, path = self.system()
         found = self._type()
+        if found is FileType.NotFound:
+            return
         if found is FileType.Directory:
             system.delete_dir(path)
-        elif found is not FileType.NotFound:
+        else:
             system.delete_file(path)
+        _sync_local(system, posixpath.dirname(path) or ".")
+
+    def sync(self) -> None:
+        """A file's content, or the names in a folder: on a local disk even if the power fails."""
+        _sync_local(*self.system())
 
     def _type(self) -> FileType:
         system, path = self.system()
@@ -136,6 +161,17 @@ class Place:
             return event_files.system_of(self.name)
         except (ValueError, OSError) as error:
             raise PipelineError(f"{self.name}: {error}") from error
+
+
+def _why(error: OSError) -> str:
+    """pyarrow's words repeat the place and the number, and say twice what it means."""
+    return os.strerror(error.errno) if error.errno else str(error)
+
+
+def _sync_local(system: pyarrow.fs.FileSystem, path: str) -> None:
+    """Other stores keep what they have taken."""
+    if isinstance(system, pyarrow.fs.LocalFileSystem):
+        _sync(path)
 
 
 def _sync(path: str) -> None:
@@ -205,8 +241,8 @@ def event_pattern(data: Place) -> str:
     found = event_folders(data)
     for alone in (data, data / "events"):
         if alone in found:
-            return _FOR_SPARK.sub(r"\\\1", str(alone / event_files.FORMAT))
-    return _FOR_SPARK.sub(r"\\\1", str(data)) + f"/*/events/{event_files.FORMAT}"
+            return (alone / event_files.FORMAT).for_readers()
+    return f"{data.for_readers()}/*/events/{event_files.FORMAT}"
 
 
 def other_formats(folders: list[Place]) -> list[str]:
@@ -226,21 +262,27 @@ def _formats(folder: Place) -> list[str]:
 def claim(layer: Place, data: Place) -> None:
     """A layer with a checkpoint belongs to one data directory: the checkpoint knows only its files.
 
+    A run that was killed here may have left the note unfinished: it is written anew.
+
     Raises: PipelineError: the layer is of another one, or something else is in the folder.
     """
-    note = layer / "source.json"
-    known = note.read_json()
-    if known is None:
-        if layer.children():
-            raise PipelineError(f"{layer}: something else is in it")
-        note.write_json({"data": str(data)})
-    else:
+    if not is_claimed(layer, data):
+        (layer / CLAIM).write_json({"data": str(data)})
+
+
+def is_claimed(layer: Place, data: Place) -> bool:
+    """Whether `claim` has nothing left to do; it changes nothing. Raises: as `claim`."""
+    known = (layer / CLAIM).read_json()
+    if known is not None:
         _check_owner(layer, known, data)
+    elif set(layer.children()) - {f"{CLAIM}{UNFINISHED}"}:
+        raise PipelineError(f"{layer}: something else is in it")
+    return known is not None
 
 
 def check_claimed(layer: Place, data: Place) -> None:
     """Raises: PipelineError: the layer is not there, or of another data directory."""
-    known = (layer / "source.json").read_json()
+    known = (layer / CLAIM).read_json()
     out, _, name = layer.name.rpartition("/")
     if known is None:
         raise PipelineError(f"{out}: no {name} here; run the step `{name}` first")
@@ -250,4 +292,5 @@ def check_claimed(layer: Place, data: Place) -> None:
 def _check_owner(layer: Place, known: dict[str, Any], data: Place) -> None:
     if known.get("data") != str(data):
         out, _, name = layer.name.rpartition("/")
-        raise PipelineError(f"{out}: its {name} is of {known.get('data')}, not of {data}")
+        are = f"{name} are" if name.endswith("s") else f"{name} is"
+        raise PipelineError(f"{out}: its {are} of {known.get('data')}, not of {data}")

@@ -1,4 +1,4 @@
-"""Text for people in which everything is seen.
+"""Text for people, in which everything is seen.
 
 What stands in an event log may have come over the wire. Printed as it is, it may begin a line of
 its own, or tell a terminal what to do.
@@ -10,6 +10,11 @@ import unicodedata
 
 _UNSEEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 """Unicode categories: controls, directions, halves of pairs, nothing at all."""
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """`1 row`, `1,234 rows`; `many` is for what has no plain s at its end."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def readable(text: str, length_max: int | None = None) -> str:

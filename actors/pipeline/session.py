@@ -13,9 +13,13 @@ A process has one Java, and its memory and options are those of the first sessio
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import importlib.util
 import os
+import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -23,6 +27,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from actors.pipeline import java_words
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.java import cache_folder, java_home
 
@@ -42,6 +47,7 @@ RESULTS: Final = {
 }
 """In every profile: what jobs rely on. A Python Data Source with filters is refused without it."""
 
+_JAVA: Final = "spark.driver.extraJavaOptions"
 _HERE: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -50,7 +56,7 @@ _HERE: Final = {
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
     "spark.driver.memory": "2g",
-    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
+    _JAVA: "-XX:+UseParallelGC",
 }
 """On one machine: nothing listens outside, no bars in the terminal, no task for each folder that is
 listed (by default there are as many as folders). No user waits for an answer within milliseconds: a
@@ -59,9 +65,15 @@ collector that stops all is a tenth of the processor time cheaper than Java's us
 _TEST: Final = {
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    _JAVA: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 """Little data: a second of optimising Java code is a second lost (measured: 13 s -> 10.5 s)."""
+
+
+LAST_WORDS_S: Final = 5.0
+"""To wait for what a Java that did not start has said: it has ended, so nothing more comes."""
+_listeners: Final[list[subprocess.Popen[bytes]]] = []
+"""One for each Java; kept, for Python complains of one that is forgotten before it has ended."""
 
 
 class Profile(StrEnum):
@@ -77,19 +89,28 @@ def open_session(
 
     Args:
         profile: where it runs, and for what.
-        scratch: folder for what Spark writes beside its results; None: the temporary folder.
+        scratch: folder for what Spark and Java write beside results, which stays; None: one of this
+            process's own in the temporary folder, which goes with it.
         options: more of Spark's configuration; they win.
 
     Raises:
         NoJava: see `java.java_home`.
-        PipelineError: PySpark is not installed, or Java did not start.
+        PipelineError: PySpark is not installed, Java did not start, or SPARK_REMOTE names no server
+            or is not for this profile.
+        PySparkException, Py4JError: the cluster does not answer, or refuses.
 
     Effects:
         Starts Java, which ends with this process; the process's environment stays as it was.
     """
     if importlib.util.find_spec("pyspark") is None:
         raise PipelineError("PySpark is not installed: pip install 'triolog[pipeline]'")
-    if "SPARK_REMOTE" in os.environ and importlib.util.find_spec("grpc") is None:
+    is_remote = "SPARK_REMOTE" in os.environ
+    if is_remote and profile is not Profile.CLUSTER:
+        raise PipelineError(
+            f"SPARK_REMOTE is set, and profile {profile} starts Spark here: add --profile cluster, "
+            "or unset it"
+        )
+    if is_remote and importlib.util.find_spec("grpc") is None:
         raise PipelineError("Spark Connect needs more: pip install 'triolog[pipeline,connect]'")
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
@@ -101,24 +122,42 @@ def open_session(
         cores = 2 if profile is Profile.TEST else "*"
         builder = builder.master(f"local[{cores}]")
     try:
-        with _environment(_variables(profile)):
+        with _environment(_variables(profile)), plain_words():
             return builder.getOrCreate()
     except PySparkRuntimeError as error:
         if error.getCondition() != "JAVA_GATEWAY_EXITED":
             raise
         raise PipelineError("Java did not start; what it said stands above") from error
+    except ValueError as error:
+        if not is_remote:
+            raise
+        raise PipelineError(f"SPARK_REMOTE: {error}") from error
 
 
 def _options(profile: Profile, scratch: Path | None, more: Mapping[str, str]) -> dict[str, str]:
     if profile is Profile.CLUSTER:
         return {**RESULTS, **more}
-    folder = scratch or Path(tempfile.gettempdir())
-    folders = {
+    folder = scratch or _own_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    found = {
+        **RESULTS,
+        **_HERE,
+        **(_TEST if profile is Profile.TEST else {}),
         "spark.local.dir": str(folder),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
-    test = _TEST if profile is Profile.TEST else {}
-    return {**RESULTS, **_HERE, **folders, **test, **more}
+    # Where Java unpacks libraries, and Spark has a folder for each session, which it leaves there.
+    place = str(folder).replace("\\", r"\\").replace('"', r"\"")
+    found[_JAVA] += f' "-Djava.io.tmpdir={place}"'
+    return {**found, **more}
+
+
+@functools.cache
+def _own_folder() -> Path:
+    """This process's; it is removed when the process ends, if that is not killed."""
+    folder = tempfile.mkdtemp(prefix="triolog-spark-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def _variables(profile: Profile) -> dict[str, str]:
@@ -151,3 +190,40 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+@contextlib.contextmanager
+def plain_words() -> Iterator[None]:
+    """What is started meanwhile has a stderr from which only telling lines come: `java_words`.
+
+    For the whole life of what is started, and of nothing else: when this ends, this process's
+    stderr is as it was. If it ends with an error, what was said is passed on by then.
+
+    Effects: a process, until all that was started has ended; no Ctrl-C of the terminal's ends it.
+    """
+    try:
+        stderr = os.dup(2)
+    except OSError:  # this process has none
+        yield
+        return
+    read_end, write_end = os.pipe()
+    listener = subprocess.Popen(
+        [sys.executable, "-I", "-S", java_words.__file__],
+        stdin=read_end,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    _listeners.append(listener)
+    os.close(read_end)
+    os.dup2(write_end, 2)
+    os.close(write_end)
+    try:
+        try:
+            yield
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
+    except Exception:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            listener.wait(LAST_WORDS_S)
+        raise

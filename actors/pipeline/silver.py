@@ -15,8 +15,9 @@ gives the rows of one kind with that kind's columns.
 | line | string | of kinds that the catalogue lacks; else null |
 | day | string | of the file's folder |
 
-`boots` and `holes` say what is missing. A hole that an EventsDropped names is no fault of the log;
-a boot without NodeStopped ended by a crash, or is not over, and its end is open.
+`boots` and `holes` say what is missing. A hole that an EventsDropped names is no fault of the log,
+nor is one up to what an EventFilesExpired calls the oldest event left: nobody had read it by then.
+A boot without NodeStopped ended by a crash, or is not over, and its end is open.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ SCHEMA = StructType(
     ]
 )
 """Of `events`; a test holds it and `typed` together."""
-_OF_THE_NODE = ("event_log", "api")
+_OF_THE_NODE = ("api", "event_log", "events", "rpc")
 """Parts of a node that stand where others have their group, /n0/GROUP/...; and see `group_of`."""
 
 
@@ -97,11 +98,16 @@ def view(events: DataFrame, kind: str) -> DataFrame:
     return events.where(fn.col("kind") == kind).select(*dict.fromkeys(names))
 
 
-def holes(events: DataFrame) -> DataFrame:
-    """Ranges of `seq` that no event has: node, boot, first_seq, last_seq, named.
+def holes(events: DataFrame, told: DataFrame | None = None) -> DataFrame:
+    """Ranges of `seq` that no event has: node, boot, first_seq, last_seq, named, expired.
 
     What lies before a boot's first event is no hole: old files are deleted.
+
+    Args:
+        told: where to look for what nodes say of holes, if `events` are some boots alone: that old
+            files are deleted may stand in a later one.
     """
+    told = events if told is None else told
     before = fn.lag("seq").over(Window.partitionBy("node", "boot").orderBy("seq"))
     found = (
         events.select(*KEY)
@@ -114,20 +120,40 @@ def holes(events: DataFrame) -> DataFrame:
             (fn.col("seq") - 1).alias("last_seq"),
         )
     )
-    dropped = view(events, "EventsDropped").select(
+    dropped = view(told, "EventsDropped").select(
         "node", "boot", "first_seq", "last_seq", fn.lit(True).alias("named")
     )
-    joined = found.join(dropped, ["node", "boot", "first_seq", "last_seq"], "left")
-    return joined.withColumn("named", fn.coalesce("named", fn.lit(False)))
+    expired = (
+        view(told, "EventFilesExpired")
+        .select(
+            "node",
+            fn.col("oldest_boot").alias("boot"),
+            (fn.col("oldest_seq") - 1).alias("last_seq"),
+            fn.lit(True).alias("expired"),
+        )
+        .distinct()  # a node that was killed says it again
+    )
+    return (
+        found.join(dropped, ["node", "boot", "first_seq", "last_seq"], "left")
+        .join(expired, ["node", "boot", "last_seq"], "left")
+        .select(
+            "node",
+            "boot",
+            "first_seq",
+            "last_seq",
+            fn.coalesce("named", fn.lit(False)).alias("named"),
+            (fn.col("named").isNull() & fn.col("expired").isNotNull()).alias("expired"),
+        )
+    )
 
 
 def boots(events: DataFrame) -> DataFrame:
     """One row for each boot of each node, in which nothing is compared between nodes.
 
     Columns: node, boot; first_seq, last_seq; first_us, last_us (the node's clock); events; copies
-    (lines beyond the first with their key); differ, mistyped, unknown (events); dropped, missing
-    (events in holes that are named, and that are not); started, ended (NodeStarted is the first,
-    NodeStopped the last).
+    (lines beyond the first with their key); differ, mistyped, unknown (events); dropped, expired,
+    missing (events in holes that are named, that expired unread, and all others); started, ended
+    (NodeStarted is the first, NodeStopped the last).
     """
     counted = events.groupBy("node", "boot").agg(
         fn.min("seq").alias("first_seq"),
@@ -143,12 +169,10 @@ def boots(events: DataFrame) -> DataFrame:
         (fn.max_by("kind", "seq") == "NodeStopped").alias("ended"),
     )
     size = fn.col("last_seq") - fn.col("first_seq") + 1
-    lost = (
-        holes(events)
-        .groupBy("node", "boot")
-        .agg(
-            fn.sum(fn.when(fn.col("named"), size).otherwise(0)).alias("dropped"),
-            fn.sum(fn.when(fn.col("named"), 0).otherwise(size)).alias("missing"),
-        )
-    )
-    return counted.join(lost, ["node", "boot"], "left").fillna(0, ["dropped", "missing"])
+    kinds = {"dropped": "named", "expired": "expired", "missing": "not named and not expired"}
+    sums = [
+        fn.sum(fn.when(fn.expr(which), size).otherwise(0)).alias(name)
+        for name, which in kinds.items()
+    ]
+    lost = holes(events).groupBy("node", "boot").agg(*sums)
+    return counted.join(lost, ["node", "boot"], "left").fillna(0, [*kinds])

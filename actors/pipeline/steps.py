@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 
@@ -13,12 +14,15 @@ from actors.pipeline import bronze, layers, silver, verdicts
 from actors.pipeline.alarms import findings
 from actors.pipeline.alarms.event_logs import empty_files
 from actors.pipeline.alarms.limits import Limits
-from actors.pipeline.alarms.watch import watch
+from actors.pipeline.alarms.watch import LAYER, watch
 from actors.pipeline.audits import judging
+from actors.pipeline.audits.registry import AUDITS
+from actors.pipeline.clock import stopwatch_s
 from actors.pipeline.compaction import compact
 from actors.pipeline.event_files import EMPTY
 from actors.pipeline.gold.tables import TABLES
 from actors.pipeline.places import Place, event_folders, other_formats
+from actors.pipeline.readable import counted
 
 FILES_SHOWN_MAX = 20
 PROBLEMS_SHOWN_MAX = 10
@@ -35,16 +39,16 @@ def run_bronze(spark: SparkSession, data: Place, out: Place, tell: Tell) -> None
     for path in empty[:PROBLEMS_SHOWN_MAX]:
         tell(f"bronze: {path.removeprefix('file:')}: {EMPTY}")
     if len(empty) > PROBLEMS_SHOWN_MAX:
-        tell(f"bronze: {len(empty):,} files are empty")
+        tell(f"bronze: {counted(len(empty), 'file is', 'files are')} empty")
     read: list[bronze.BatchRead] = []
 
     def tell_batch(batch: bronze.BatchRead) -> None:
         read.append(batch)
         for path, size in batch.files[:FILES_SHOWN_MAX]:
-            tell(f"bronze: read {path.removeprefix('file:')}, {size:,} bytes")
+            tell(f"bronze: read {path.removeprefix('file:')}, {counted(size, 'byte')}")
         if len(batch.files) > FILES_SHOWN_MAX:
-            tell(f"bronze: read {len(batch.files) - FILES_SHOWN_MAX} more files")
-        tell(f"bronze: batch {batch.batch} is written, {batch.events:,} events")
+            tell(f"bronze: read {counted(len(batch.files) - FILES_SHOWN_MAX, 'more file')}")
+        tell(f"bronze: batch {batch.batch} is written, {counted(batch.events, 'event')}")
 
     bronze.ingest(spark, data, out, tell_batch)
     files = sum(len(batch.files) for batch in read)
@@ -52,10 +56,12 @@ def run_bronze(spark: SparkSession, data: Place, out: Place, tell: Tell) -> None
         tell("bronze: no new files, 0 bytes read")
         return
     size, events = sum(batch.size_bytes for batch in read), sum(batch.events for batch in read)
-    tell(f"bronze: {files:,} new files, {size:,} bytes, {events:,} events")
+    sizes = f"{counted(size, 'byte')}, {counted(events, 'event')}"
+    tell(f"bronze: {counted(files, 'new file')}, {sizes}")
     unknown = sum(batch.unknown for batch in read)
     if unknown:
-        tell(f"bronze: {unknown:,} events are of kinds that this version does not know")
+        are = counted(unknown, "event is", "events are")
+        tell(f"bronze: {are} of kinds that this version does not know")
     if any(batch.problems for batch in read):
         _tell_problems(spark, out, [batch.batch for batch in read], tell)
 
@@ -72,36 +78,44 @@ def _tell_problems(spark: SparkSession, out: Place, batches: list[int], tell: Te
     for row in found[:PROBLEMS_SHOWN_MAX]:
         place = f"{row['file'].removeprefix('file:')}: line {row['first']}"
         tell(f"bronze: {place}: {row['problem']} ({row['count']:,} such)")
-    count = sum(row["count"] for row in found)
-    tell(f"bronze: {count:,} problems in {len({row['file'] for row in found}):,} files")
+    problems = counted(sum(row["count"] for row in found), "problem")
+    tell(f"bronze: {problems} in {counted(len({row['file'] for row in found}), 'file')}")
 
 
 def run_silver(spark: SparkSession, out: Place, tell: Tell) -> None:
     """Type all that is in bronze. Raises: PipelineError."""
     events = silver.typed(bronze.read_bronze(spark, out))
     layer = out / "silver"
+    tell("silver: typing all events")
     folder = layers.publish(layer, {"events": events}, partitions={"events": "kind"})
     boots = silver.boots(layers.read(spark, folder / "events", silver.SCHEMA)).collect()
     nodes = sorted({row["node"] for row in boots})
-    events_count = sum(row["events"] for row in boots)
-    tell(f"silver: {events_count:,} events of {len(boots)} boots of {', '.join(nodes)}")
-    for column, what in _FAULTS.items():
+    of = f"{counted(sum(row['events'] for row in boots), 'event')} of {counted(len(boots), 'boot')}"
+    tell(f"silver: {of} of {', '.join(nodes)}")
+    for column, words in _FAULTS.items():
         for row in sorted(boots):
             if row[column]:
-                tell(f"silver: {row['node']}, boot {row['boot']}: {row[column]:,} {what}")
+                tell(f"silver: {row['node']}, boot {row['boot']}: {counted(row[column], *words)}")
     unknown = layers.read(spark, folder / "events", silver.SCHEMA).where(
         ~fn.col("kind").isin(*KINDS)
     )
     for row in sorted(unknown.groupBy("kind").count().collect()):
-        tell(f"silver: {row['count']:,} events of the unknown kind {row['kind']}")
+        tell(f"silver: {counted(row['count'], 'event')} of the unknown kind {row['kind']}")
 
 
 _FAULTS = {
-    "missing": "events are missing",
-    "dropped": "events were dropped by the node, which says so",
-    "copies": "lines repeat an event",
-    "differ": "events stand in lines that differ",
-    "mistyped": "events have a field of another type",
+    "missing": ("event is missing", "events are missing"),
+    "expired": (
+        "event was deleted as too old before it was read",
+        "events were deleted as too old before they were read",
+    ),
+    "dropped": (
+        "event was dropped by the node, which says so",
+        "events were dropped by the node, which says so",
+    ),
+    "copies": ("line repeats an event", "lines repeat an event"),
+    "differ": ("event stands in lines that differ", "events stand in lines that differ"),
+    "mistyped": ("event has a field of another type", "events have a field of another type"),
 }
 
 
@@ -109,10 +123,16 @@ def run_gold(spark: SparkSession, out: Place, tell: Tell) -> None:
     """Work out every gold table. Raises: PipelineError."""
     events = layers.read(spark, layers.current(out / "silver") / "events", silver.SCHEMA)
     tables = {name: make(events).repartition(1) for name, make in TABLES.items()}
-    folder = layers.publish(out / "gold", tables)
+    began_s, done = stopwatch_s(), itertools.count(1)
+
+    def tell_table(name: str) -> None:
+        took = f"{stopwatch_s() - began_s:.1f} s"
+        tell(f"gold: {next(done)} of {len(TABLES)} tables, {name}, after {took}")
+
+    folder = layers.publish(out / "gold", tables, told=tell_table)
     for name in TABLES:
         count = layers.read(spark, folder / name).count()
-        tell(f"gold: {name}: {count:,} rows")
+        tell(f"gold: {name}: {counted(count, 'row')}")
     tell(f"gold: written to {folder}")
 
 
@@ -122,8 +142,11 @@ def run_audit(spark: SparkSession, data: Place, out: Place, tell: Tell) -> verdi
     Raises: PipelineError.
     """
 
+    done = itertools.count(1)
+
     def tell_verdict(verdict: verdicts.Verdict) -> None:
-        tell(f"audit: {verdicts.line_of(verdict)}")
+        far = f"{next(done)} of {len(AUDITS)}, {verdict.seconds:.1f} s"
+        tell(f"audit: {verdicts.line_of(verdict)} ({far})")
         for witness in verdict.witnesses[:WITNESSES_SHOWN_MAX]:
             tell(f"audit:   {verdicts.witness_text(witness)}")
 
@@ -138,7 +161,8 @@ def run_audit(spark: SparkSession, data: Place, out: Place, tell: Tell) -> verdi
 def run_compact(spark: SparkSession, out: Place, tell: Tell) -> None:
     """Compact bronze. Raises: PipelineError."""
     batches, files = compact(spark, out)
-    tell(f"compact: {batches:,} batches of {files:,} files are now one folder by day and node")
+    are = f"{counted(batches, 'batch', 'batches')} of {counted(files, 'file')}"
+    tell(f"compact: {are}, now one folder by day and node")
 
 
 def run_watch(
@@ -148,16 +172,28 @@ def run_watch(
     limits: Limits,
     seconds: float | None,
     tell: Tell,
+    tell_aside: Tell,
     *,
     as_json: bool,
 ) -> None:
-    """Tell alarms as they come, until Ctrl-C or for some seconds. Raises: PipelineError."""
+    """Tell alarms as they come, until Ctrl-C or for some seconds. Raises: PipelineError.
+
+    Args:
+        tell: a finding.
+        tell_aside: that it runs, which may be all that it ever says.
+    """
 
     def tell_finding(finding: findings.Finding) -> None:
         line = json.dumps(findings.as_dict(finding)) if as_json else findings.sentence(finding)
         tell(line)
 
+    end = "until Ctrl-C" if seconds is None else f"for {seconds:g} s"
+    does = f"follows {data} {end}" if seconds != 0 else f"reads what is in {data}, and ends"
+
+    def tell_begun() -> None:
+        tell_aside(f"watch: {does}; what it finds is kept in {out / LAYER}")
+
     try:
-        watch(spark, data, out, limits, tell_finding, seconds)
+        watch(spark, data, out, limits, tell_finding, seconds, begun=tell_begun)
     except KeyboardInterrupt:
         return  # how a watch ends

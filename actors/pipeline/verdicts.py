@@ -20,7 +20,7 @@ import msgspec
 
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.places import Place
-from actors.pipeline.readable import readable
+from actors.pipeline.readable import counted, readable
 
 VERSION: Final = 1
 FILE: Final = "audit/verdicts.json"
@@ -174,23 +174,38 @@ def read(out: Place) -> Verdicts:
 
 def line_of(verdict: Verdict) -> str:
     """One line for people: `held     one_leader_per_term: 12 rows of 4 boots`."""
-    rows, boots = verdict.checked.rows, len(verdict.checked.ranges)
-    logs = len(verdict.checked.logs)
-    of = f" of {boots} boots" if boots else f" of {logs} logs" if logs else ""
-    looked = f"{rows:,} rows{of}"
-    found = f", {verdict.findings:,} findings" if verdict.findings else ""
+    found = f", {counted(verdict.findings, 'finding')}" if verdict.findings else ""
     what = "warning" if verdict.verdict == "violated" and not verdict.is_failure else ""
     word = what or verdict.verdict.replace("_", " ")
-    return f"{word:<14} {verdict.name}: {looked}{found}"
+    return f"{word:<14} {verdict.name}: {looked_at(verdict)}{found}"
+
+
+def looked_at(verdict: Verdict) -> str:
+    """`12 rows of 4 boots`."""
+    boots, logs = len(verdict.checked.ranges), len(verdict.checked.logs)
+    of = f" of {counted(boots, 'boot')}" if boots else f" of {counted(logs, 'log')}" if logs else ""
+    return f"{counted(verdict.checked.rows, 'row')}{of}"
 
 
 def line_of_all(verdicts: Verdicts) -> str:
-    """One line for people: how many promises, which are of severity error, were judged."""
+    """One line for people: which promises, those of severity error, held; and which none can say.
+
+    `all 12 promises held`; `1 of 12 promises is broken: NAME; 2 could not be judged: ...`.
+    """
     promises = [each for each in verdicts.audits if each.severity == "error"]
     unjudged = sum(each.verdict == "not_applicable" for each in promises)
-    if not unjudged:
-        return f"all {len(promises)} promises were judged"
-    return f"{unjudged} of {len(promises)} promises could not be judged: nothing here tells of them"
+    broken = verdicts.failures
+    of = f"of {counted(len(promises), 'promise')}"
+    if broken:
+        names = ", ".join(each.name for each in broken)
+        said = f"{len(broken)} {of} {'is' if len(broken) == 1 else 'are'} broken: {names}"
+    elif not unjudged:
+        return f"all {counted(len(promises), 'promise')} held"
+    else:
+        said = f"{len(promises) - unjudged} {of} held"
+    if unjudged:
+        said += f"; {unjudged} could not be judged: nothing here tells of them"
+    return said
 
 
 def witness_text(witness: Witness) -> str:

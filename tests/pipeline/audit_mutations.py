@@ -209,6 +209,17 @@ def declared(logs: Logs) -> None:
     del lines[at]
 
 
+def deleted_unread(logs: Logs, later: int) -> None:
+    """A line is gone, and the oldest that its node had left is the next one, or one behind that."""
+    lines = logs["n2"]
+    at = lines.index(spare(logs, "n2"))
+    oldest = lines[at + 1 + later]
+    said = spare(logs, "n2", place(oldest))
+    left = {"oldest_boot": oldest["boot"], "oldest_seq": oldest["seq"]}
+    become(said, "EventFilesExpired", "event_log", files=1, size_bytes=9, **left)
+    del lines[at]
+
+
 def node_missing(logs: Logs) -> None:
     del logs["n2"]
 
@@ -298,6 +309,16 @@ MUTATIONS: Final = (
     Mutation("lines are lost", hole, ("event_logs_without_holes",)),
     Mutation("a line is changed", other_line, ("event_logs_without_holes",)),
     Mutation("a node drops an event and says so", declared, ("no_events_dropped",)),
+    Mutation(
+        "events are deleted as too old before they are read",
+        lambda logs: deleted_unread(logs, later=0),
+        ("read_before_deleted",),
+    ),
+    Mutation(
+        "events are missing, and others were deleted",
+        lambda logs: deleted_unread(logs, later=1),
+        ("event_logs_without_holes",),
+    ),
     Mutation("the log of a node is missing", node_missing, ("every_node_has_a_log",)),
     Mutation("a line is half written", nothing, ("every_line_is_an_event",), junk='{"node":"n'),
     Mutation("an event of an unknown kind", unknown_kind, ("events_of_this_version",)),

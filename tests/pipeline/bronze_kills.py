@@ -50,7 +50,7 @@ MOMENT_S = 2.0
 """A life is killed so long after its first batch began, at most."""
 JOBS = ("bronze", "watch")
 _CHECKPOINT = {
-    "bronze": Path(bronze.LAYER, "checkpoint"),
+    "bronze": Path(bronze.LAYER, bronze.CHECKPOINT),
     "watch": Path(watch.LAYER, watch.STREAM, "checkpoint"),
 }
 
@@ -210,7 +210,8 @@ def work(folder: Path, job: str) -> None:
         if job == "bronze":
             bronze.ingest(spark, data, out, lambda _: None, BYTES_PER_BATCH)
         else:
-            watch.watch(spark, data, out, Limits(), lambda _: None, 0, FILES_PER_BATCH)
+            with watch.taken(data, out):
+                watch.watch(spark, data, out, Limits(), lambda _: None, 0, FILES_PER_BATCH)
     spark.stop()
 
 

@@ -158,14 +158,33 @@ def test_a_first_leader_that_comes_late_is_told_and_one_in_time_is_not(event: ob
     assert "n1 had no leader for 21.0 s after it started" in sentence(finding)
 
 
-@pytest.mark.parametrize(("mode", "count"), [("classic", 0), ("dledger", 1)])
-def test_a_slave_of_a_java_master_says_nothing_of_it_and_is_not_told(mode: str, count: int) -> None:
-    group = GroupConfigured(
+def configured(mode: str, *java: str) -> GroupConfigured:
+    return GroupConfigured(
         mode=mode,
         members=("j0", "n1"),
-        java_members=("j0",),
+        java_members=java,
         sure_copies=2,
         durability="synced",
         store="file",
     )
+
+
+@pytest.mark.parametrize(("mode", "lacked"), [("classic", "master"), ("dledger", "leader")])
+def test_a_classic_group_lacks_a_master_and_another_a_leader(mode: str, lacked: str) -> None:
+    first = (100, configured(mode))
+    (never,) = found(started(first).facts(), 999, SOON)
+    assert f"n1 has had no {lacked} since it started, for" in sentence(never)
+    (late,) = found(started(first, (121, verified("n0"))).facts(), 999, SOON)
+    assert f"n1 had no {lacked} for 21.0 s after it started" in sentence(late)
+    story = started(first, (101, verified("n0")), (110, lost()))
+    (lasting,) = found(story.facts(), 113, SOON)
+    assert f"n1 has had no {lacked} for 3.0 s, since it lost n0" in sentence(lasting)
+    story.say("n1", 114, verified("n0"))
+    (over,) = found(story.facts(), 999, SOON)
+    assert f"n1 had no {lacked} for 4.0 s after n0" in sentence(over)
+
+
+@pytest.mark.parametrize(("mode", "count"), [("classic", 0), ("dledger", 1)])
+def test_a_slave_of_a_java_master_says_nothing_of_it_and_is_not_told(mode: str, count: int) -> None:
+    group = configured(mode, "j0")
     assert len(found(started((100, group)).facts(), 999, SOON)) == count

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import random
 
+import msgspec
 import pytest
 from alarms_kit import (
     LIMITS,
@@ -27,10 +28,10 @@ from actors.events.node import NodeStarted, NodeStopped
 from actors.events.roles import GroupOpened, MasterFenced
 from actors.pipeline.alarms import event_logs, source
 from actors.pipeline.alarms import facts as facts_module
-from actors.pipeline.alarms.event_logs import MOMENT_MAX_US, NUMBER_MAX
-from actors.pipeline.alarms.facts import Fact, group_of
+from actors.pipeline.alarms.facts import Fact
 from actors.pipeline.alarms.leaders import TERMS_MAX, Leaders
 from actors.pipeline.alarms.limits import Limits, add_options, given_options, limits_of
+from actors.pipeline.event_files import MOMENT_MAX_US, NUMBER_MAX, Kind
 
 US = 1_000_000
 
@@ -119,13 +120,17 @@ def test_a_number_that_no_column_holds_is_damage(right: str, wrong: str) -> None
     assert event_logs.ending([boot.lines[0]]).last_us in (None, START_US)
 
 
-def test_groups_are_found_in_paths_as_silver_finds_them() -> None:
-    assert [group_of(path) for path in ("/n0/g/store", "/n0/roles/g", "/n0", "/n0/api")] == [
-        "g",
-        "g",
-        "",
-        "api",
-    ]
+def test_a_kind_that_silver_has_no_folder_for_is_damage() -> None:
+    boot = Boot("n0")
+    boot.say(0, "g/x", rose(1))
+    bad = boot.lines[0].replace("CommittedRose", "")
+    assert event_logs.head_of(boot.lines[0]) is not None
+    assert event_logs.head_of(bad) is None
+
+
+def test_every_kind_of_the_catalogue_is_one() -> None:
+    decode = msgspec.json.Decoder(Kind).decode
+    assert [decode(f'"{kind}"') for kind in KINDS] == list(KINDS)
 
 
 # ---- leaders ----

@@ -103,6 +103,14 @@ def test_the_readme_has_the_matrix() -> None:
     assert text[text.index(BEGIN) + len(BEGIN) : text.index(END)] == f"\n{matrix()}\n"
 
 
+def test_the_readme_says_where_the_other_audits_are_seen_to_fire() -> None:
+    text = " ".join(README.read_text().split())
+    for each in AUDITS:
+        if each.name not in NAMES:
+            (place,) = re.findall(rf"`{each.name}` in `(test_\w+\.py)`", text)
+            assert README.with_name(place).exists()
+
+
 def write_readme() -> None:
     text = README.read_text()
     before, after = text[: text.index(BEGIN)], text[text.index(END) :]

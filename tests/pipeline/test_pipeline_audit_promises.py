@@ -79,6 +79,20 @@ were forced; whether that breaks its promise.
 """
 
 
+COUNTED = {
+    "all_there": (1, 0, ()),
+    "first_torn": (1, 1, (1,)),
+    "first_begins_late": (1, 1, (0, 1)),
+    "first_expired": (1, 1, (0, 1, 2)),
+    "last_torn": (1, 2, (1,)),
+    "master_torn": (2, 0, ()),
+}
+"""Slaves of two boots that are counted with 100 bytes, and of whose word for that nothing is left:
+with which seq the master's log begins, in which boot they reported them, and which of the three
+lines of that are gone. Only the first is sure to have said no such thing.
+"""
+
+
 def boots_of(group: str, lives: tuple[str, ...], said: Any) -> list[list[Boot]]:
     """By member GROUP-0, GROUP-1, ...: its boots, each of which begins with `said`."""
     found = []
@@ -204,6 +218,23 @@ def some_judged() -> Iterator[Boot]:
     return iter((j0, j1, j2))
 
 
+def counted() -> Iterator[Boot]:
+    """See COUNTED."""
+    for group, (seq, number, lost) in COUNTED.items():
+        master = Boot(f"{group}-master", seq=seq)
+        master.say(0, f"{group}/group_transfer", acked(f"{group}-slave", 100))
+        yield master
+        for at in (1, 2):
+            boot = Boot(f"{group}-slave", at)
+            for offset in (50, 100 if at == number else 50):
+                report = ha.OffsetReported(session=1, offset_bytes=offset)
+                boot.say(at, f"{group}/ha_client", report)
+            boot.say(at, "", STOPPED)
+            if at == number:
+                boot.lines = [line for nth, line in enumerate(boot.lines) if nth not in lost]
+            yield boot
+
+
 @pytest.fixture(scope="module")
 def events(spark: SparkSession) -> DataFrame:
     return events_of(spark, *losses(), *forced(), *removals(), *openings(), *some_judged()).cache()
@@ -247,6 +278,17 @@ def test_a_cluster_file_that_names_another_master_is_another_word(events: DataFr
     ]
     below = kept.opened_below(events).where("group in ('file', 'old', 'same')").collect()
     assert [(row["group"], row["number"], row["before"]) for row in below] == [("file", 1, 6000)]
+
+
+def test_a_slave_whose_word_is_not_all_there_is_not_held_against_its_master(
+    spark: SparkSession,
+) -> None:
+    nowhere = Place("/nowhere")
+    events = events_of(spark, *counted()).cache()
+    evidence = Evidence(spark=spark, events=events, data=nowhere, out=nowhere)
+    verdict = judging.judge(copies.AS_REPORTED, evidence)
+    assert [each["slave"] for each in verdict.witnesses] == ["all_there-slave"]
+    assert verdict.checked.rows == 1
 
 
 def test_upstreams_rules_are_held_to_no_promise_of_ours(spark: SparkSession) -> None:

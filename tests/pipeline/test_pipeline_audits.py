@@ -12,6 +12,7 @@ from lines_kit import Boot, events_of
 from logs_kit import Day
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from stores_kit import identity
 
 from actors.events import dledger, node
 from actors.events.codec import KINDS
@@ -19,6 +20,7 @@ from actors.pipeline import steps, verdicts
 from actors.pipeline.__main__ import main
 from actors.pipeline.audits import judging
 from actors.pipeline.audits.audit import EventAudit, Evidence, Judged
+from actors.pipeline.audits.data_replicas import REPLICAS_EQUAL
 from actors.pipeline.audits.leaders import ONE_LEADER, TERMS_RISE
 from actors.pipeline.audits.registry import AUDITS
 from actors.pipeline.errors import PipelineError
@@ -125,6 +127,26 @@ def test_what_lacks_events_is_not_judged_by_what_is_missing(spark: SparkSession)
     assert verdict.note == "Why. There are no events GroupConfigured."
 
 
+def test_whose_rules_are_looser_stands_in_the_settings_too(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The event that says it is the first of a boot, and may have expired; and this group is one in
+    memory, of which nobody has a log.
+    """
+    for name in ("n0", "n1"):
+        (tmp_path / name / "groups").mkdir(parents=True)
+    (tmp_path / "n0" / "identity.json").write_text("{")  # and says nothing
+    evidence = attrs.evolve(evidence_of(spark, *quarrel()), data=Place(str(tmp_path)))
+    said = []
+    for compat in ('"fixed"', '"upstream"'):
+        identity(tmp_path, "n1", {}, groups__ledger__compat=compat)
+        said.append(judging.judge(ONE_LEADER, attrs.evolve(evidence)))
+    assert [verdict.findings for verdict in said] == [1, 0]
+    assert said[1].note == "Left out, as upstream's rules promise less: ledger."
+    (unread,) = judging.judge(REPLICAS_EQUAL, evidence).witnesses
+    assert "n0/identity.json" in str(unread["what"])
+
+
 def test_a_log_of_two_lives_is_not_judged_by_their_blend(spark: SparkSession) -> None:
     n0, n1, again = quarrel()
     other = Boot("n0")
@@ -203,12 +225,14 @@ def test_a_day_is_as_promised(day: Day, tmp_path: Path, capsys: pytest.CaptureFi
     assert [each.name for each in found.audits] == [each.name for each in AUDITS]
     over_events = {each.name for each in AUDITS if isinstance(each, EventAudit)}
     for verdict in found.audits:
-        assert f"audit: {verdicts.line_of(verdict)}" in lines
+        (line,) = [each for each in lines if f" {verdict.name}: " in each]
+        assert line.startswith(f"audit: {verdicts.line_of(verdict)} (")
+        assert line.endswith(f", {verdict.seconds:.1f} s)")
         if verdict.name in over_events:
             assert verdict.verdict == "held", verdict
     assert lines[-2] == f"audit: written to {out}/audit/verdicts.json"
     promises = sum(audit.severity == "error" for audit in AUDITS)
-    said = f"audit: 2 of {promises} promises could not be judged: nothing here tells of them"
+    said = f"audit: {promises - 2} of {promises} promises held; 2 could not be judged: nothing here tells of them"
     assert lines[-1] == said, "there are no logs and no feed record beside the events"
     (killed,) = found.open_boots
     assert f"audit: {killed.node}, boot 1: open: it was killed, or is not over" in lines

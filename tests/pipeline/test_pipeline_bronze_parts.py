@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from actors.pipeline import bronze_parts, event_files
+from actors.pipeline import bronze_parts, event_files, places
 from actors.pipeline.bronze_parts import Tasks, shares
 from actors.pipeline.places import Place
 
@@ -85,6 +85,19 @@ def test_what_a_task_wrote_is_no_part_of_a_table_before_it_is_named(
     (Place(str(tmp_path / "out")) / str(second["name"])).rename(bronze_parts.final_name(1))
     (named,) = (tmp_path / "out").glob("*.parquet")
     assert pq.ParquetFile(named).metadata.num_rows == 1
+
+
+def test_what_a_task_wrote_is_on_the_disk_when_it_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole: what is still in a buffer when the file is synced may be lost."""
+    synced: list[tuple[str, int]] = []
+    monkeypatch.setattr(
+        places, "_sync", lambda path: synced.append((path, Path(path).stat().st_size))
+    )
+    done(tasks_of(tmp_path / "out", LINE % (1, "Known")))
+    (file,) = (tmp_path / "out").iterdir()
+    assert synced == [(str(file), file.stat().st_size)]
 
 
 def test_a_file_that_has_gone_is_an_error_and_no_gap(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from kept_session import shared
 from logs_kit import Day
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
@@ -49,15 +49,16 @@ def test_a_day_goes_through_all_steps_and_is_read_once(
     assert [line for line in lines if f"{len(files)} new files, {size:,} bytes" in line]
     for file in files:
         assert f"bronze: read {file}, {file.stat().st_size:,} bytes" in lines
-    assert "bronze: 1 events are of kinds that this version does not know" in lines
-    assert "bronze: 2 problems in 1 files" in lines
+    assert "bronze: 1 event is of kinds that this version does not know" in lines
+    assert "bronze: 2 problems in 1 file" in lines
     assert f"silver: {len(day.keys) + 1:,} events of 4 boots of n0, n1, n2" in lines
-    assert "silver: 1 events of the unknown kind Sneezed" in lines
+    assert "silver: 1 event of the unknown kind Sneezed" in lines
     assert any("silver: n0, boot 1: " in line and "are missing" in line for line in lines)
 
     assert main(["silver", *words[1:]]) == 0
     again = capsys.readouterr().out.splitlines()
-    assert again[1] == "bronze: no new files, 0 bytes read"
+    assert again[2] == "bronze: no new files, 0 bytes read"
+    assert sum(" of 11 tables, " in line for line in lines) == 11
     gold = layers.current(Place(str(out)) / "gold")
     behind = layers.read(spark, gold / "lag").where("group = 'orders'")
     worst = {row[0]: row[1] for row in behind.groupBy("follower").agg(fn.max("lag")).collect()}
@@ -66,7 +67,7 @@ def test_a_day_goes_through_all_steps_and_is_read_once(
     assert terms == {e.event.term for e in leaders(day)}
 
     assert main(["compact", *words[1:]]) == 0
-    assert capsys.readouterr().out.startswith("compact: 1 batches of ")
+    assert "\ncompact: 1 batch of " in capsys.readouterr().out
 
 
 def leaders(day: Day) -> list[Any]:
@@ -75,13 +76,24 @@ def leaders(day: Day) -> list[Any]:
 
 
 def test_old_versions_go_and_the_one_before_stays(spark: SparkSession, tmp_path: Path) -> None:
-    layer = Place(str(tmp_path / "x"))
+    layer = Place(str(tmp_path / "report [v2] {a,b}*?" / "x"))
     with pytest.raises(PipelineError, match="run the step `x` first"):
         layers.current(layer)
+    (layer / "version=mine").make()
     for number in range(4):
         layers.publish(layer, {"t": spark.range(number)})
         assert layers.read(spark, layers.current(layer) / "t").count() == number
-    assert layer.children() == ["current.json", "version=000003", "version=000004"]
+    assert layer.children() == [
+        "current.json", "version=000003", "version=000004", "version=mine"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("note", [{}, {"version": "4"}, {"version": 0}])
+def test_a_note_that_names_no_version_is_named(tmp_path: Path, note: dict[str, object]) -> None:
+    layer = Place(str(tmp_path / "x"))
+    (layer / layers.NOTE).write_json(note)
+    with pytest.raises(PipelineError, match=r"x/current\.json: not a note of this program: "):
+        layers.current(layer)
 
 
 @pytest.mark.parametrize(
@@ -156,6 +168,31 @@ def test_only_the_bronze_of_the_data_directory_is_compacted(
     assert "its bronze is of /elsewhere, not of" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("step", ["bronze", "silver", "gold", "audit", "report"])
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("source.json", "its bronze is of /elsewhere, not of "),
+        ("mine.json", "something else is in it"),
+    ],
+)
+def test_tables_of_something_else_are_refused_without_java(
+    step: str,
+    name: str,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(command_line, "open_session", no_session)
+    data, out = tmp_path / "data", tmp_path / "page.tables"
+    (data / "n0/events/v=1").mkdir(parents=True)
+    Place(str(out / "bronze" / name)).write_json({"data": "/elsewhere"})
+    made = tmp_path / "page.html" if step == "report" else out
+    assert main([step, str(data), "-o", str(made)]) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_what_the_disk_refuses_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -171,7 +208,7 @@ def test_what_the_disk_refuses_is_one_line(
     monkeypatch.setattr(command_line, "open_session", partial(failing, BrokenPipeError()))
     assert main(asked) == 1
     print("nobody reads this")
-    assert capfd.readouterr() == ("", "")
+    assert capfd.readouterr().err == ""
 
 
 def test_a_file_that_cannot_be_written_is_named_and_stays_as_it_was(
@@ -205,7 +242,10 @@ def test_what_logs_have_for_names_is_shown_and_does_nothing_to_a_terminal(
     (tmp_path / "n0/events/v=1").mkdir(parents=True)
     assert main(["bronze", str(tmp_path), "-o", f"{tmp_path}.out"]) in (1, 2)
     printed = capsys.readouterr()
-    assert printed.out == "silver: 3 events of the unknown kind \\u{1b}[2J\\u{a}ü\n"
+    assert (
+        printed.out
+        == "bronze: starting Spark\nsilver: 3 events of the unknown kind \\u{1b}[2J\\u{a}ü\n"
+    )
     assert printed.err.startswith("pipeline: ")
     assert printed.err.endswith("n0\\u{9b}\n")
 
@@ -247,6 +287,39 @@ def test_two_runs_do_not_write_the_same_tables(
     assert capsys.readouterr().err == f"pipeline: {out}: another run is at it\n"
 
 
+def test_a_second_watch_is_refused_without_java(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They would share what was told and what was read: each finding, to one of the two."""
+    data, out = tmp_path / "data", tmp_path / "out"
+    (data / "n0/events/v=1").mkdir(parents=True)
+    words = ["watch", str(data), "-o", str(out)]
+    asked: list[int] = []
+
+    def watch_meanwhile(_: object) -> NoSpark:
+        monkeypatch.setattr(command_line, "open_session", no_session)
+        asked.append(main(words))
+        return NoSpark()
+
+    monkeypatch.setattr(steps, "run_watch", lambda *_, **__: None)
+    for _ in range(2):  # the first one's end lets go of it
+        monkeypatch.setattr(command_line, "open_session", watch_meanwhile)
+        assert main(words) == 0
+        assert capsys.readouterr().err == f"pipeline: {out}/alarms: another watch is at it\n"
+    assert asked == [2, 2]
+
+
+def test_alarms_of_another_directory_are_not_mixed_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command_line, "open_session", no_session)
+    data, out = tmp_path / "data", tmp_path / "out"
+    (data / "n0/events/v=1").mkdir(parents=True)
+    Place(str(out / "alarms/source.json")).write_json({"data": "/elsewhere"})
+    assert main(["watch", str(data), "-o", str(out)]) == 2
+    assert capsys.readouterr().err.endswith(f"its alarms are of /elsewhere, not of {data}\n")
+
+
 @pytest.mark.parametrize(
     ("error", "said"),
     [
@@ -267,6 +340,31 @@ def test_a_java_that_ended_is_one_line(
     (tmp_path / "n0/events/v=1").mkdir(parents=True)
     assert main(["bronze", str(tmp_path), "-o", f"{tmp_path}.out"]) == 1
     assert capsys.readouterr().err == f"pipeline: Spark failed: {said}\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (PySparkException("[UNAVAILABLE] nobody listens there\n\tat a.B(C.java:1)"), "nobody"),
+        (Py4JError("All masters are unresponsive! Giving up.\n\tat a.B(C.java:1)"), "All masters"),
+        (ConnectionRefusedError(errno.ECONNREFUSED, "refused"), "refused: has Java ended?"),
+    ],
+)
+def test_a_cluster_that_is_not_there_is_one_line(
+    error: Exception,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(command_line, "open_session", partial(failing, error))
+    (tmp_path / "n0/events/v=1").mkdir(parents=True)
+    words = ["bronze", str(tmp_path), "-o", f"{tmp_path}.out", "--profile", "cluster"]
+    assert main(words) == 1
+    printed = capsys.readouterr().err
+    assert printed.startswith("pipeline: Spark failed: ")
+    assert said in printed
+    assert printed.count("\n") == 1
 
 
 class DeadSpark:
@@ -296,7 +394,7 @@ def test_help_needs_no_spark(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "actors.pipeline"]
     done = subprocess.run([*command, "--help"], capture_output=True, text=True)
     assert done.returncode == 0
-    assert "bronze" in done.stdout
+    assert all(word in done.stdout for word in ("bronze", "NODE/BOOT/SEQ"))
     wrong = subprocess.run([*command, "iron", "."], capture_output=True, text=True)
     assert wrong.returncode == 2
     assert "invalid choice: 'iron'" in wrong.stderr

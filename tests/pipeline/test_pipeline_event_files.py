@@ -10,7 +10,14 @@ import pytest
 from actors.pipeline import event_files
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.event_files import lines_of, read_files, unpack
-from actors.pipeline.places import Place, event_folders, event_pattern, other_formats
+from actors.pipeline.places import (
+    Place,
+    check_claimed,
+    claim,
+    event_folders,
+    event_pattern,
+    other_formats,
+)
 from actors.storage.event_files import compress
 
 LINES = [f"line {number}" for number in range(30)]
@@ -86,11 +93,24 @@ def test_a_worker_gives_every_line_its_number(
     ("change", "problem"),
     [
         (("", ""), None),
-        (('"seq":1', '"seq":9223372036854775807'), None),
-        (('"seq":1', '"seq":9223372036854775808'), event_files.NO_EVENT),
+        (('"seq":1', f'"seq":{2**62}'), None),
+        (('"seq":1', f'"seq":{2**62 + 1}'), event_files.NO_EVENT),
+        (('"seq":1', f'"seq":{2**63}'), event_files.NO_EVENT),
+        (('"seq":1', '"seq":-1'), event_files.NO_EVENT),
+        (('"boot":1', f'"boot":{2**63 - 1}'), event_files.NO_EVENT),
+        (('"incarnation":0', '"incarnation":-1'), event_files.NO_EVENT),
+        (('"ts_us":5', f'"ts_us":{2**57}'), None),
+        (('"ts_us":5', f'"ts_us":{2**57 + 1}'), event_files.NO_EVENT),
         (('"seq":1', '"seq":"1"'), event_files.NO_EVENT),
         (('"seq":1', '"seq":null'), event_files.NO_EVENT),
         (('"kind":"K"', '"sort":"K"'), event_files.NO_EVENT),
+        (('"K"', f'"K{"k" * 99}"'), None),
+        (('"K"', f'"K{"k" * 100}"'), event_files.NO_EVENT),
+        (('"K"', '""'), event_files.NO_EVENT),
+        (('"K"', '"K\\n"'), event_files.NO_EVENT),
+        (('"K"', '"../K"'), event_files.NO_EVENT),
+        (('"K"', '"\u00c4"'), event_files.NO_EVENT),
+        (('"K"', '"__HIVE_DEFAULT_PARTITION__"'), event_files.NO_EVENT),
         (("{", "[{"), event_files.NO_EVENT),
         (('"kind":"K"}', '"kind":"K"'), event_files.NO_JSON),
         (('"K"', '"\\ud800"'), event_files.NO_JSON),
@@ -120,6 +140,18 @@ def test_a_cluster_a_node_or_the_logs_themselves_are_found(tmp_path: Path) -> No
     assert event_pattern(data) == f"{tmp_path}/\\[x\\]/*/events/v=1"
     for alone in (data / "n0", data / "n0" / "events"):
         assert event_pattern(alone) == f"{tmp_path}/\\[x\\]/n0/events/v=1"
+
+
+def test_a_claim_that_was_cut_off_is_made_anew(tmp_path: Path) -> None:
+    """Killed between the note and its renaming; anything else is not ours."""
+    layer, data = folder(tmp_path / "out", "bronze") / "bronze", Place("/data")
+    (tmp_path / "out/bronze/source.json.new").write_text('{"da')
+    claim(layer, data)
+    check_claimed(layer, data)
+    assert layer.children() == ["source.json"]
+    (tmp_path / "out/bronze/source.json").rename(tmp_path / "out/bronze/source.json.old")
+    with pytest.raises(PipelineError, match="something else is in it"):
+        claim(layer, data)
 
 
 def test_another_format_beside_ours_is_named(tmp_path: Path) -> None:

@@ -161,9 +161,19 @@ def jumping() -> Boot:
     return boot
 
 
+def again() -> Boot:
+    """A log that was cut and written anew: two answers reach one end, and the first one counts."""
+    boot = Boot("n8")
+    boot.say(1, "cut/storage/store", appended(0, 10))
+    boot.say(2, "cut/storage/store", appended(10, 20))
+    boot.say(3, "cut/group_transfer", answered(0, 20))
+    boot.say(9, "cut/group_transfer", answered(10, 20))
+    return boot
+
+
 @pytest.fixture(scope="module")
 def events(spark: SparkSession) -> DataFrame:
-    return events_of(spark, master(), slave(), troubled(), busy(), jumping()).cache()
+    return events_of(spark, master(), slave(), troubled(), busy(), jumping(), again()).cache()
 
 
 def test_lag_of_a_slave_by_what_its_master_knows(events: DataFrame) -> None:
@@ -199,6 +209,8 @@ def test_a_write_is_answered_by_the_first_answer_that_reaches_its_end(events: Da
     found = answered_writes(events).where("group = 'orders'")
     waited = {0: 12_000, 0.5: 130_000, 0.6: 30_000, 1: 1_100_000, 9: 10_000}
     assert rows(found, "ts_us", "waited_us") == [(at(1 + t), us) for t, us in waited.items()]
+    of_two = answered_writes(events).where("group = 'cut'")
+    assert rows(of_two, "ts_us", "waited_us") == [(at(1), 2 * SECOND), (at(2), SECOND)]
 
 
 def test_sketches_merge_over_minutes(events: DataFrame) -> None:

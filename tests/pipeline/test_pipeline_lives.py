@@ -14,7 +14,8 @@ from alarms_kit import publish
 from lines_kit import Boot
 
 from actors.events.node import NodeStarted
-from actors.pipeline import lives
+from actors.pipeline import command_line, lives
+from actors.pipeline.__main__ import main
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.places import Place
 
@@ -81,6 +82,21 @@ def pair(tmp_path: Path) -> Pair:
 
 def of_node(pair: Pair, node: str) -> Path:
     return pair.data / node / "events/v=1/dt=2027-01-15" / f"node={node}"
+
+
+def test_an_earlier_life_is_found_without_java(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def no_session(profile: object) -> None:
+        raise AssertionError("Java was started for a mistake that can be seen without it")
+
+    monkeypatch.setattr(command_line, "open_session", no_session)
+    (Place(str(pair.out)) / "bronze/source.json").write_json({"data": str(pair.data)})
+    shutil.rmtree(pair.data)
+    pair.life("n0", DAY_S)
+    line = pair.refused()
+    assert main(["bronze", str(pair.data), "-o", str(pair.out)]) == 2
+    assert capsys.readouterr() == ("", f"pipeline: {line}\n")
 
 
 @pytest.mark.parametrize("with_times", [True, False])
@@ -201,6 +217,18 @@ def test_only_new_notes_are_read_again(pair: Pair) -> None:
     (pair.out / "bronze/notes/000001.json").write_text('{"files": 5}')
     with pytest.raises(PipelineError, match=r"000001\.json: not a note of this program"):
         pair.check()
+
+
+def test_a_note_that_was_cut_off_is_not_read(pair: Pair) -> None:
+    """A run was killed before the note had its name: the next one writes that batch anew."""
+    (pair.out / "bronze/notes/000001.json.new").write_text('{"fil')
+    pair.check()
+    known = json.loads((pair.out / "bronze/boots.json").read_text())
+    assert known["through"] == 0
+    pair.life("n0", 200, boot=3)
+    pair.read()
+    pair.check()
+    assert ("n0", 3) in lives.known_begins(Place(str(pair.out)))
 
 
 def test_what_tells_nothing_is_left_alone(pair: Pair) -> None:

@@ -177,6 +177,54 @@ def test_a_new_log_is_read_from_its_begin(tmp_path: Path) -> None:
     assert bodies(rows) == BODIES[:7]
 
 
+@pytest.mark.parametrize("from_", ["earliest", "latest", "offset"])
+def test_a_new_log_is_read_from_its_begin_though_it_grows(tmp_path: Path, from_: str) -> None:
+    """While its first batch is planned, and before that is read again after a crash."""
+    one = LogWriter(tmp_path / "n0")
+    one.append(BODIES[:50])
+    stream = Stream(tmp_path / "*", from_=one.offsets[30] if from_ == "offset" else from_)
+    stream.look()
+    two = LogWriter(tmp_path / "n1")
+    two.append(BODIES[:7])
+    start = stream.offset
+    latest = stream.reader.latestOffset(start, stream.reader.getDefaultReadLimit())
+    two.append(BODIES[7:9])
+    for reader in (stream.reader, stream.begin()):
+        rows = stream.read(reader, start, latest)
+        assert {row["node"] for row in rows} == {"n1"}
+        assert bodies(rows) == BODIES[:7]
+    stream.offset = latest
+    assert bodies(stream.look()) == BODIES[7:9]
+
+
+def test_the_first_batch_begins_where_it_was_planned(tmp_path: Path) -> None:
+    """Spark asks for the first offset again when it reads the batch, and after a crash."""
+    writer = LogWriter(tmp_path / "n0")
+    writer.append(BODIES[:5])
+    stream = Stream(tmp_path / "n0", from_="latest")
+    first = stream.reader.initialOffset()
+    writer.append(BODIES[5:9])
+    latest = stream.reader.latestOffset(first, stream.reader.getDefaultReadLimit())
+    writer.append(BODIES[9:12])
+    for reader in (stream.reader, stream.begin()):
+        rows = stream.read(reader, reader.initialOffset(), latest)
+        assert bodies(rows) == BODIES[5:9]
+    stream.offset = latest
+    assert bodies(stream.look()) == BODIES[9:12]
+
+
+def test_a_checkpoint_without_begins_goes_on(tmp_path: Path) -> None:
+    """As an earlier version wrote it."""
+    writer = LogWriter(tmp_path / "n0")
+    writer.append(BODIES[:5])
+    stream = Stream(tmp_path / "n0")
+    stream.look()
+    assert stream.offset is not None
+    del stream.offset["n0"]["begin"]
+    writer.append(BODIES[5:9])
+    assert bodies(stream.look()) == BODIES[5:9]
+
+
 @pytest.mark.parametrize("from_", ["latest", "offset"])
 def test_from(tmp_path: Path, from_: str) -> None:
     writer = LogWriter(tmp_path / "n0")

@@ -18,7 +18,7 @@ from actors.pipeline.report.facts import Lives, OutageCount
 from actors.pipeline.report.html import element, readable, text
 from actors.pipeline.report.page import POLICY, page
 from actors.pipeline.report.summary import summary
-from actors.pipeline.verdicts import Checked, CheckedLog, Verdicts, Word
+from actors.pipeline.verdicts import Checked, CheckedLog, Verdicts, Word, looked_at
 
 EVIL = "</title><script>alert(1)</script>\u202e\x00\ud800'\"&"
 VOID = {"meta", "link", "br"}
@@ -90,7 +90,7 @@ def test_verdicts_come_first_and_the_worst_of_them(good: str) -> None:
     assert places == sorted(places)
     assert places[-1] < good.index("<svg")
     assert "✗ 1 violated, ! 1 warning, ✓ 1 held, – 1 not applicable" in good
-    assert good.count(">1 of 1 findings<") == 1, "a title is not said twice"
+    assert good.count(">1 of 1 finding<") == 1, "a title is not said twice"
     assert "No snapshot was saved." in good
 
 
@@ -99,8 +99,8 @@ def test_an_audit_of_logs_says_how_many_it_read() -> None:
         CheckedLog(group="g", node=node, records=2, size_bytes=9, first=0, last=1)
         for node in ("n0", "n1")
     )
-    assert words.looked_at(verdict("a", checked=Checked(rows=4, logs=logs))) == "4 rows of 2 logs"
-    assert words.looked_at(verdict("a")) == "1,234 rows of 1 boots"
+    assert looked_at(verdict("a", checked=Checked(rows=4, logs=logs))) == "4 rows of 2 logs"
+    assert looked_at(verdict("a")) == "1,234 rows of 1 boot"
 
 
 def test_a_witness_is_shown_in_the_unit_of_its_heading() -> None:

@@ -125,7 +125,7 @@ def test_a_quiet_last_hour_makes_nobody_killed(
         (["-o", "{data}/report.html"], "cannot be in the data directory"),
         (["-o", "r.html", "--tables", "{data}/t"], "cannot be in the data directory"),
         (["-o", "{data}/report.html", "--tables", "{folder}/t"], "cannot be in the data directory"),
-        (["-o", "{file}/report.html"], "its folder cannot be made"),
+        (["-o", "{file}/report.html"], "/report.html: its folder cannot be made: File exists\n"),
     ],
 )
 def test_mistakes_are_one_line_without_java(

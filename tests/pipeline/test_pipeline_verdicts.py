@@ -12,6 +12,7 @@ import pytest
 from actors.pipeline import verdicts
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.places import Place
+from actors.pipeline.readable import counted
 from actors.pipeline.verdicts import Checked, CheckedLog, CheckedRange, OpenBoot, Verdict, Verdicts
 
 RANGE = CheckedRange(node="n0", boot=2, first_seq=3, last_seq=9, events=4)
@@ -112,26 +113,49 @@ def test_no_rows_is_no_approval() -> None:
 
 
 def test_lines_for_people() -> None:
-    assert verdicts.line_of(HELD) == "held           one_leader_per_term: 4 rows of 1 boots"
-    assert verdicts.line_of(BROKEN) == "violated       other: 4 rows of 1 boots, 1 findings"
+    assert verdicts.line_of(HELD) == "held           one_leader_per_term: 4 rows of 1 boot"
+    assert verdicts.line_of(BROKEN) == "violated       other: 4 rows of 1 boot, 1 finding"
     assert verdicts.line_of(ALL.audits[2]).startswith("warning ")
     logs = attrs.evolve(HELD, checked=Checked(rows=4, logs=(LOG,)))
-    assert verdicts.line_of(logs) == "held           one_leader_per_term: 4 rows of 1 logs"
+    assert verdicts.line_of(logs) == "held           one_leader_per_term: 4 rows of 1 log"
     bare = attrs.evolve(HELD, checked=Checked(rows=0), verdict="not_applicable")
     assert verdicts.line_of(bare) == "not applicable one_leader_per_term: 0 rows"
     assert verdicts.witness_text(BROKEN.witnesses[0]) == "term=3, leaders=n0 n1, note=None"
     assert verdicts.witness_text({"node": "n\n1", "a": ["\x1b"]}) == "node=n\\u{a}1, a=\\u{1b}"
 
 
-def test_a_line_says_how_many_promises_were_judged() -> None:
-    bare = attrs.evolve(HELD, verdict="not_applicable")
-    warning = attrs.evolve(bare, severity="warning")
-    assert verdicts.line_of_all(attrs.evolve(ALL, audits=(HELD, BROKEN, warning))) == (
-        "all 2 promises were judged"
-    )
-    assert verdicts.line_of_all(attrs.evolve(ALL, audits=(bare, HELD, warning))) == (
-        "1 of 2 promises could not be judged: nothing here tells of them"
-    )
+@pytest.mark.parametrize(
+    ("number", "text"), [(0, "0 rows"), (1, "1 row"), (2, "2 rows"), (1234, "1,234 rows")]
+)
+def test_one_is_no_plural(number: int, text: str) -> None:
+    assert counted(number, "row") == text
+    assert counted(number, "row", "rows") == text
+
+
+BARE = attrs.evolve(HELD, verdict="not_applicable")
+WARNINGS = (attrs.evolve(BARE, severity="warning"), attrs.evolve(BROKEN, severity="warning"))
+
+
+@pytest.mark.parametrize(
+    ("audits", "said"),
+    [
+        ((HELD, HELD), "all 2 promises held"),
+        ((HELD, BROKEN), "1 of 2 promises is broken: other"),
+        ((BROKEN, HELD, BROKEN), "2 of 3 promises are broken: other, other"),
+        (
+            (HELD, BROKEN, BARE),
+            "1 of 3 promises is broken: other; 1 could not be judged: nothing here tells of them",
+        ),
+        (
+            (HELD, BARE, BARE),
+            "1 of 3 promises held; 2 could not be judged: nothing here tells of them",
+        ),
+        ((BARE, BARE), "0 of 2 promises held; 2 could not be judged: nothing here tells of them"),
+    ],
+)
+def test_the_last_line_says_what_came_out(audits: tuple[Verdict, ...], said: str) -> None:
+    """Warnings are no promises, whatever they say."""
+    assert verdicts.line_of_all(attrs.evolve(ALL, audits=(*audits, *WARNINGS))) == said
 
 
 def test_a_file_is_synced_before_it_has_its_name_and_the_name_after(

@@ -15,7 +15,8 @@ from logs_kit import Day
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import Row, SparkSession
 
-from actors.pipeline import event_files, steps
+from actors.pipeline import command_line, event_files, steps
+from actors.pipeline.__main__ import main
 from actors.pipeline.alarms import source, watch
 from actors.pipeline.alarms.event_logs import published
 from actors.pipeline.alarms.facts import Fact, FactReader
@@ -82,7 +83,8 @@ class Watch:
         """What this run told."""
         told: list[Finding] = []
         places = Place(str(self.data)), Place(str(self.out))
-        watch.watch(self.spark, *places, LOW, told.append, 0, files_max)
+        with watch.taken(*places):
+            watch.watch(self.spark, *places, LOW, told.append, 0, files_max)
         return told
 
     @property
@@ -166,8 +168,10 @@ def test_a_stream_that_fails_goes_on_but_not_for_ever(
     monkeypatch.setattr(watch, "_start", lambda *_: Query(left))
     places = Place(str(tmp_path / "data")), Place(str(tmp_path / "out"))
 
+    begun: list[int] = []
+
     def run() -> None:
-        watch.watch(None, *places, LOW, lambda _: None)  # type: ignore[arg-type]
+        watch.watch(None, *places, LOW, lambda _: None, begun=lambda: begun.append(1))  # type: ignore[arg-type]
 
     if failures > watch.FAILURES_MAX:
         with pytest.raises(StreamingQueryException):
@@ -175,6 +179,7 @@ def test_a_stream_that_fails_goes_on_but_not_for_ever(
     else:
         run()
     assert left == []
+    assert begun == [1], "said once, not at each start"
     said = [record.getMessage() for record in caplog.records]
     text = (
         "watch: it failed, and goes on from its checkpoint: Python worker failed to connect back."
@@ -205,33 +210,61 @@ def test_findings_without_their_checkpoint_are_refused(
     run()
 
 
-def test_a_second_watch_is_refused_while_the_first_runs(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+GOOD = json.dumps(as_dict(ALARM))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("told.json", b"", "not a note of this program"),
+        ("told.json", b'{"batch": 3', "not a note of this program"),
+        ("told.json", b'{"batch": "x"}', "not a note of this program: Expected `int`"),
+        ("told.json", b"{}", "not a note of this program: Object missing"),
+        ("told.json", b"\xff", "not a note of this program"),
+        ("told.json", b"[" * 100_000, "not a note of this program"),
+        ("findings/x.jsonl", GOOD.encode(), "no batch of this program; move it elsewhere"),
+        ("findings/000000003.jsonl", f"{GOOD}\n{GOOD[:50]}".encode(), "line 2 is no finding of"),
+        ("findings/000000003.jsonl", b"\0\0\0\n", "line 1 is no finding of this program"),
+        ("findings/000000003.jsonl", b'{"alarm": "lag"}\n', "line 1 is no finding of this program"),
+        ("findings/000000003.jsonl", GOOD.replace("two_leaders", "fire").encode(), "alarm 'fire'"),
+        ("findings/000000003.jsonl", GOOD.replace("7", '"7"').encode(), "Expected `int`"),
+    ],
+)
+def test_damaged_notes_of_alarms_are_one_line_without_java(
+    name: str,
+    content: bytes,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """They would share what was told and what was read: each finding, to one of the two."""
-    places = Place(str(tmp_path / "data")), Place(str(tmp_path / "out"))
+    def no_session(profile: object) -> None:
+        raise AssertionError("Java was started for a mistake that can be seen without it")
 
-    def run() -> None:
-        watch.watch(None, *places, LOW, lambda _: None)  # type: ignore[arg-type]
-
-    def meanwhile(*_: object) -> Query:
-        with pytest.raises(PipelineError, match="out/alarms: another watch is at it"):
-            run()
-        return Query([])
-
-    monkeypatch.setattr(watch, "facts", lambda *_: None)
-    monkeypatch.setattr(watch, "alarms", lambda *_: None)
-    monkeypatch.setattr(watch, "_start", meanwhile)
-    run()
-    run()
+    monkeypatch.setattr(command_line, "open_session", no_session)
+    data, out = tmp_path / "data", tmp_path / "out"
+    (data / "n0/events/v=1").mkdir(parents=True)
+    Place(str(out / "alarms/source.json")).write_json({"data": str(data)})
+    stream = Place(str(out)) / "alarms" / watch.STREAM
+    (stream / "checkpoint/metadata").write_json({"id": "x"})
+    (stream / name).write_bytes(content)
+    assert main(["watch", str(data), "-o", str(out)]) == 2
+    printed = capsys.readouterr().err
+    assert printed.startswith(f"pipeline: {stream / name}: ")
+    assert said in printed
+    assert printed.count("\n") == 1
 
 
 @pytest.mark.parametrize("as_json", [True, False])
 def test_the_command_prints_lines_or_json(
     as_json: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def found(*given: Any) -> None:
+    said: list[str] = []
+
+    def found(*given: Any, begun: Any) -> None:
         *_, tell, seconds = given
+        begun()
+        assert said
         assert seconds == 3
         tell(ALARM)
         raise KeyboardInterrupt
@@ -239,18 +272,10 @@ def test_the_command_prints_lines_or_json(
     monkeypatch.setattr(steps, "watch", found)
     lines: list[str] = []
     place = Place(str(tmp_path))
-    steps.run_watch(None, place, place, LOW, 3, lines.append, as_json=as_json)  # type: ignore[arg-type]
+    steps.run_watch(None, place, place, LOW, 3, lines.append, said.append, as_json=as_json)  # type: ignore[arg-type]
+    assert said == [f"watch: follows {place} for 3 s; what it finds is kept in {place}/alarms"]
     (line,) = lines
     if as_json:
         assert of_dict(json.loads(line)) == ALARM
     else:
         assert line.endswith("g: two_leaders: n1 leads in term 5, and so does n0 (n1/1/7)")
-
-
-def test_alarms_of_another_directory_are_not_mixed_in(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "n0/events/v=1").mkdir(parents=True)
-    note = tmp_path / "out/alarms/source.json"
-    note.parent.mkdir(parents=True)
-    note.write_text(json.dumps({"data": "/elsewhere"}))
-    with pytest.raises(PipelineError, match="its alarms is of /elsewhere, not of"):
-        Watch(spark, tmp_path / "n0", tmp_path / "out").run()

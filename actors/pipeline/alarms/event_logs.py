@@ -8,24 +8,19 @@ left to read, whatever day's folder it is in.
 from __future__ import annotations
 
 import re
-from typing import Annotated, TypeAlias
 
 import attrs
 import msgspec
 from pyarrow.fs import FileInfo, FileSelector, FileType
 
 from actors.pipeline import event_files
+from actors.pipeline.event_files import Kind, Moment, Number
 from actors.pipeline.places import Place, event_folders
 
 ORDERED = "ordered"
 """The reason of a NodeStopped that was asked for."""
 LOOKS_OF_ALL = 30
 """A change that a store's folders do not show is seen after so many looks at the latest."""
-NUMBER_MAX = 2**62
-"""Of boots, numbers and places; more is damage, and two of them apart fit into 64 bits."""
-MOMENT_MAX_US = 2**57
-"""In the year 6536; more is damage, and what Spark and calendars count with ends in the year 9999.
-"""
 _NAME = re.compile(r"(\d{6,})-(\d{12,})\.jsonl(?:\.gz)?")
 
 
@@ -64,19 +59,15 @@ class Ending:
     groups: tuple[str, ...] | None = None
 
 
-_Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=NUMBER_MAX)]
-_Moment: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MOMENT_MAX_US)]
-
-
 class Head(msgspec.Struct, frozen=True, gc=False):
     """Of a line, what decides whether the rest is wanted. Out of these ranges it is no event."""
 
     node: str
-    boot: _Number
-    seq: _Number
+    boot: Number
+    seq: Number
     path: str
-    ts_us: _Moment
-    kind: str
+    ts_us: Moment
+    kind: Kind
 
 
 class _Started(msgspec.Struct, frozen=True, gc=False):

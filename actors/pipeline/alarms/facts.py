@@ -9,7 +9,8 @@
 | acked | SlaveAcked | the slave | bytes |
 | committed | CommittedRose | the node | index |
 | fenced | MasterFenced | | |
-| java | GroupConfigured of a classic group with Java members | | |
+| classic | GroupConfigured of a classic group | | |
+| java | likewise, with Java members | | |
 | anew | the first one of a log that begins anew; for each group of the node | | |
 | started | NodeStarted; likewise | | |
 | stopped | NodeStopped; likewise | why, "" if in order | |
@@ -27,7 +28,8 @@ from typing import Any, Final, TypeAlias
 import attrs
 import msgspec
 
-from actors.pipeline.alarms.event_logs import NUMBER_MAX, Head, gave_up, groups_of, head_of
+from actors.pipeline.alarms.event_logs import Head, gave_up, groups_of, head_of
+from actors.pipeline.event_files import NUMBER_MAX
 
 SLOT_US: Final = 100_000
 NUMBERS: Final = frozenset({"wrote", "acked", "committed"})
@@ -67,9 +69,11 @@ def _opened(head: Head, fields: dict[str, Any]) -> Iterator[_Told]:
     yield "knows", head.node, 0
 
 
-def _java(_: Head, fields: dict[str, Any]) -> Iterator[_Told]:
-    if fields["mode"] == "classic" and fields["java_members"]:
-        yield "java", "", 0
+def _configured(_: Head, fields: dict[str, Any]) -> Iterator[_Told]:
+    if fields["mode"] == "classic":
+        yield "classic", "", 0
+        if fields["java_members"]:
+            yield "java", "", 0
 
 
 TOLD: Final[dict[str, Callable[[Head, dict[str, Any]], Iterable[_Told]]]] = {
@@ -81,10 +85,12 @@ TOLD: Final[dict[str, Callable[[Head, dict[str, Any]], Iterable[_Told]]]] = {
     "RecoveryFinished": lambda _, fields: [("wrote", "", fields["end_bytes"])],
     "SlaveAcked": lambda _, fields: [("acked", fields["slave"], fields["offset_bytes"])],
     "CommittedRose": lambda head, fields: [("committed", head.node, fields["index"])],
-    "GroupConfigured": _java,
+    "GroupConfigured": _configured,
     "MasterFenced": lambda _, __: [("fenced", "", 0)],
 }
 """By kind, for events about a group; those of a node as a whole are in `FactReader`."""
+NO_GROUPS: Final = frozenset({"api", "event_log", "events", "rpc"})
+"""Parts of a node that stand where others have their group, /n0/GROUP/..."""
 OF_THE_NODE: Final = {"NodeStarted": "started", "NodeStopped": "stopped"}
 
 
@@ -152,8 +158,8 @@ class FactReader:
 
 
 def group_of(path: str) -> str:
-    """The group in an actor's path, as `silver.group_of` has it."""
-    parts = path.split("/")
-    if len(parts) > 3 and parts[2] == "roles":
-        return parts[3]
-    return parts[2] if len(parts) > 2 else ""
+    """The group in an actor's path, as `silver.group_of` has it; a test holds them together."""
+    second, named = ([*path.split("/"), "", "", ""])[2:4]
+    if second == "roles":
+        return named
+    return "" if second in NO_GROUPS else second

@@ -31,6 +31,7 @@ class Knowledge:
         since_us, seq: of the event in which it lost it, or of its start; None: it knows one.
         last_us: of the latest event, as far as one is known.
         told: that it lasts too long.
+        lacked: see `findings.Finding`.
     """
 
     boot: int
@@ -39,6 +40,7 @@ class Knowledge:
     seq: int = 0
     last_us: int = 0
     told: bool = False
+    lacked: str = "leader"
 
     def limit_us(self, limits: Limits) -> int:
         """How long it may have none."""
@@ -68,6 +70,8 @@ class Failovers:
         known.last_us = max(known.last_us, fact.ts_us)
         if fact.what == "started":
             known.since_us, known.seq = fact.ts_us, fact.seq
+        elif fact.what == "classic":
+            known.lacked = "master"
         elif fact.what == "java" and not known.leader:
             known.since_us = None
         elif fact.what == "stopped":
@@ -118,4 +122,5 @@ def _finding(group: str, node: str, known: Knowledge, took_us: int, *, is_over: 
         value=took_us,
         unit="us",
         is_over=is_over,
+        lacked=known.lacked,
     )

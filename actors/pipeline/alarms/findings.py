@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import attrs
+import msgspec
 
 from actors.pipeline.readable import readable
 
@@ -29,6 +30,7 @@ class Finding:
             begun_anew: the boot's number; else how far behind the follower is.
         unit: of value: "term", "promotion", "us", "boot", "bytes", "entries".
         is_over: of a failover, and leaderless: somebody leads again.
+        lacked: likewise: what the node was without, "leader", or "master" in a classic group.
     """
 
     alarm: str
@@ -41,6 +43,7 @@ class Finding:
     value: int
     unit: str
     is_over: bool = False
+    lacked: str = "leader"
 
 
 _TYPES: Final = {str: "string", int: "bigint", bool: "boolean"}
@@ -53,15 +56,15 @@ SCHEMA: Final = ", ".join(f"`{name}` {_TYPES[_HINTS[name]]}" for name in NAMES)
 def _failover(it: Finding) -> str:
     took = f"{it.value / _US:.1f} s"
     if it.is_over:
-        return f"{it.node} had no leader for {took} after {it.subject}"
-    return f"{it.node} has had no leader for {took}, since it lost {it.subject}"
+        return f"{it.node} had no {it.lacked} for {took} after {it.subject}"
+    return f"{it.node} has had no {it.lacked} for {took}, since it lost {it.subject}"
 
 
 def _leaderless(it: Finding) -> str:
     took = f"{it.value / _US:.1f} s"
     if it.is_over:
-        return f"{it.node} had no leader for {took} after it started"
-    return f"{it.node} has had no leader since it started, for {took}"
+        return f"{it.node} had no {it.lacked} for {took} after it started"
+    return f"{it.node} has had no {it.lacked} since it started, for {took}"
 
 
 _SAYS: Final[dict[str, Callable[[Finding], str]]] = {
@@ -78,9 +81,12 @@ def as_dict(finding: Finding) -> dict[str, Any]:
     return attrs.asdict(finding)
 
 
-def of_dict(found: dict[str, Any]) -> Finding:
-    """Raises: KeyError if it is none."""
-    return Finding(**{name: found[name] for name in NAMES})
+def of_dict(found: object) -> Finding:
+    """Raises: ValueError if it is none, or of an alarm that this version does not know."""
+    finding = msgspec.convert(found, Finding)
+    if finding.alarm not in _SAYS:
+        raise ValueError(f"unknown alarm {finding.alarm!r}")
+    return finding
 
 
 def sentence(finding: Finding) -> str:

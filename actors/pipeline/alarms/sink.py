@@ -8,6 +8,7 @@ name taken. So a finding is there once, whenever the stream was killed, and read
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, MutableMapping
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, WriterCom
 
 from actors.pipeline import event_files
 from actors.pipeline.alarms.findings import NAMES, SCHEMA, Finding, of_dict
+from actors.pipeline.errors import PipelineError
 from actors.pipeline.places import Place
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 NAME: Final = "triolog_findings"
 _SUFFIX = ".jsonl"
+_BATCH = re.compile(r"\d{9,}\.jsonl", re.ASCII)
 
 
 @attrs.frozen
@@ -72,13 +75,30 @@ class FindingsWriter(DataSourceStreamWriter):
 
 
 def batches_after(folder: Place, batch: int) -> list[int]:
-    """The numbers of the batches above `batch` with findings, rising."""
-    names = (name for name in folder.children() if name.endswith(_SUFFIX))
+    """The numbers of the batches above `batch` with findings, rising.
+
+    Raises: PipelineError: somebody put a file beside them that would be taken for one.
+    """
+    names = [name for name in folder.children() if name.endswith(_SUFFIX)]
+    for name in names:
+        if _BATCH.fullmatch(name) is None:
+            raise PipelineError(f"{folder / name}: no batch of this program; move it elsewhere")
     return sorted(number for name in names if (number := int(name.removesuffix(_SUFFIX))) > batch)
 
 
 def findings_of(folder: Place, batch: int) -> list[Finding]:
-    """The findings of a batch that `batches_after` has named, by their time."""
-    content = event_files.read_bytes(str(folder / f"{batch:09d}{_SUFFIX}"))
-    found = [of_dict(json.loads(line)) for line in content.decode().splitlines()]
+    """The findings of a batch that `batches_after` has named, by their time.
+
+    Raises: PipelineError: it is damaged, or of another version.
+    """
+    place = folder / f"{batch:09d}{_SUFFIX}"
+    found = []
+    for number, line in enumerate(event_files.read_bytes(str(place)).splitlines(), 1):
+        try:
+            found.append(of_dict(json.loads(line)))
+        except (ValueError, RecursionError) as error:
+            raise PipelineError(
+                f"{place}: line {number} is no finding of this program: {error}: move the file "
+                "elsewhere, and what comes after it is told"
+            ) from error
     return sorted(found, key=lambda each: (each.at_us, each.group, each.subject))

@@ -18,10 +18,13 @@ written and told. So findings whose checkpoint is gone are refused.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 from collections.abc import Callable, Iterator
+from typing import Annotated
 
+import msgspec
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -45,8 +48,15 @@ FAILURES_LOOKS = 300
 """So often within so many looks the stream may fail and go on: Spark gives a Python worker ten
 seconds to start, which is little where ten others want the processor, and a store may be away.
 """
+NOTE = "told.json"
 STREAM = "stream-1"
 """A new number for what an old checkpoint cannot be read with: then all is read, and told, anew."""
+
+
+class _Told(msgspec.Struct, frozen=True):
+    """The note of what was printed."""
+
+    batch: Annotated[int, msgspec.Meta(ge=-1)]
 
 
 def facts(spark: SparkSession, data: Place, limits: Limits, files_max: int) -> DataFrame:
@@ -75,6 +85,22 @@ def alarms(told: DataFrame, limits: Limits) -> DataFrame:
     )
 
 
+@contextlib.contextmanager
+def taken(data: Place, out: Place) -> Iterator[None]:
+    """`out` is for a watch of `data` alone. Spark is not needed: it can be started after this.
+
+    Raises: PipelineError: `out` belongs to other event logs, or another watch runs with it, or what
+        was found and told is damaged.
+    """
+    claim(out / LAYER, data)
+    with held(out / LAYER, "another watch"):
+        stream = out / LAYER / STREAM
+        _check(stream)
+        for batch in sink.batches_after(stream / "findings", _told(stream)):
+            sink.findings_of(stream / "findings", batch)
+        yield
+
+
 def watch(
     spark: SparkSession,
     data: Place,
@@ -83,31 +109,20 @@ def watch(
     tell: Callable[[Finding], None],
     seconds: float | None = None,
     files_max: int = source.FILES_MAX,
+    begun: Callable[[], None] = lambda: None,
 ) -> None:
     """Tell every finding once, those first that a killed run could not tell.
 
     Args:
+        out: which the caller has `taken`.
         seconds: end after so long; 0: when all that is there now is read; None: only by Ctrl-C.
+        begun: called once, as soon as the stream runs.
 
     Raises:
-        PipelineError: no event logs, `out` belongs to other ones, another watch runs with it, or
-            it has lost its checkpoint.
+        PipelineError: no event logs, or `out` has lost its checkpoint.
         StreamingQueryException: it failed more than FAILURES_MAX times within FAILURES_LOOKS.
     """
-    claim(out / LAYER, data)
-    with held(out / LAYER, "another watch"):
-        _watch(spark, data, out / LAYER / STREAM, limits, tell, seconds, files_max)
-
-
-def _watch(
-    spark: SparkSession,
-    data: Place,
-    stream: Place,
-    limits: Limits,
-    tell: Callable[[Finding], None],
-    seconds: float | None,
-    files_max: int,
-) -> None:
+    stream = out / LAYER / STREAM
     _check(stream)
     tell_new(stream, tell)
     looks = itertools.count(1)
@@ -116,6 +131,8 @@ def _watch(
         found = alarms(facts(spark, data, limits, files_max), limits)
         query = _start(spark, found, stream, seconds == 0)
         try:
+            if not failures:
+                begun()
             return _follow(query, looks, seconds, lambda: tell_new(stream, tell))
         except StreamingQueryException as error:
             now = next(looks)
@@ -127,7 +144,7 @@ def _watch(
 
 
 def _check(stream: Place) -> None:
-    has_more = (stream / "told.json").exists() or (stream / "findings").children()
+    has_more = (stream / NOTE).exists() or (stream / "findings").children()
     if has_more and not (stream / "checkpoint").children():
         raise PipelineError(
             f"{stream}: has findings, and no checkpoint any more: remove it, and all is told anew"
@@ -164,11 +181,17 @@ def _start(spark: SparkSession, found: DataFrame, stream: Place, is_short: bool)
     return (writer.trigger(availableNow=True) if is_short else every).start()
 
 
+def _told(stream: Place) -> int:
+    """The last batch that was printed; -1: none. Raises: PipelineError."""
+    note = (stream / NOTE).read_as(_Told)
+    return -1 if note is None else note.batch
+
+
 def tell_new(stream: Place, tell: Callable[[Finding], None]) -> None:
-    """Tell what was found and not told yet."""
-    note, folder = stream / "told.json", stream / "findings"
-    told = int((note.read_json() or {}).get("batch", -1))
+    """Tell what was found and not told yet. Raises: PipelineError: a note or batch is damaged."""
+    folder = stream / "findings"
+    told = _told(stream)
     for batch in sink.batches_after(folder, told):
         for finding in sink.findings_of(folder, batch):
             tell(finding)
-        note.write_json({"batch": batch})
+        (stream / NOTE).write_json({"batch": batch})

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from actors.pipeline import silver
+from actors.pipeline.audits.data_stores import loose_in
 from actors.pipeline.places import Place
 from actors.pipeline.verdicts import WITNESSES_MAX, Checked, CheckedRange, Severity, Witness
 
@@ -82,11 +83,14 @@ class Evidence:
 
     @cached_property
     def loose(self) -> tuple[str, ...]:
-        """Groups that have, or once had, upstream's looser rules."""
+        """Groups that have, or once had, upstream's looser rules: by what their nodes said when
+        they started, which may have expired since, and by the settings that they keep.
+        """
         if self.part_of is not None:
             return self.part_of.loose
         told = silver.view(self.events, "GroupConfigured").where("upstream")
-        return tuple(sorted({row["group"] for row in told.select("group").collect()}))
+        found = {row["group"] for row in told.select("group").distinct().collect()}
+        return tuple(sorted(found | loose_in(self.data)))
 
     @cached_property
     def strict(self) -> Evidence:

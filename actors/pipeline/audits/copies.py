@@ -73,7 +73,7 @@ def never_reported(events: DataFrame) -> DataFrame:
     """Slaves that a master counted with more than they ever reported: group, node, slave, ...
 
     A slave without an event log is not judged, nor one that was killed: what it told last may not
-    have reached its disk.
+    have reached its disk; see `sure_counts` for others.
     """
     reported = (
         view(events, "OffsetReported")
@@ -91,13 +91,26 @@ def never_reported(events: DataFrame) -> DataFrame:
 
 
 def sure_counts(events: DataFrame) -> DataFrame:
-    """What `never_reported` judges: SlaveAcked of slaves whose logs have all that they told."""
+    """What `never_reported` judges: SlaveAcked of slaves whose logs have all that they told.
+
+    That takes every boot from the first on, each whole and ended in order: what a slave reported in
+    one that has expired, or is torn, its master may still count it with in a later one. For this
+    the torn logs have to be seen, so the audit leaves them out by itself, those of masters too.
+    """
+    numbers_add_up = (fn.min("seq") == 1) & (fn.max("seq") == fn.count("seq"))
     boots = events.groupBy("node", "boot").agg(
-        fn.max(fn.col("kind") == "NodeStopped").alias("ended")
+        (numbers_add_up & ~fn.bool_or("differ")).alias("whole"),
+        fn.bool_or(fn.col("kind") == "NodeStopped").alias("ended"),
     )
-    sure = boots.groupBy("node").agg(fn.min("ended").alias("sure")).where("sure")
+    has_all = fn.bool_and(fn.col("whole") & fn.col("ended")) & (fn.max("boot") == fn.count("boot"))
+    sure = boots.groupBy("node").agg(has_all.alias("sure")).where("sure")
     slaves = sure.select(fn.col("node").alias("slave"))
-    return view(events, "SlaveAcked").join(fn.broadcast(slaves), "slave", "left_semi")
+    masters = boots.where("whole").select("node", "boot")
+    return (
+        view(events, "SlaveAcked")
+        .join(fn.broadcast(slaves), "slave", "left_semi")
+        .join(fn.broadcast(masters), ["node", "boot"], "left_semi")
+    )
 
 
 ENOUGH_COPIES = EventAudit(
@@ -118,8 +131,8 @@ AS_REPORTED = EventAudit(
     kinds=("SlaveAcked",),
     needs=("OffsetReported",),
     subject=sure_counts,
-    whole=True,
     query=never_reported,
-    note="Slaves without an event log and slaves that were killed are not judged. One that began "
-    "anew in an empty directory has lost its word, and is found.",
+    note="Not judged are slaves without an event log, slaves that were killed, and those of whose "
+    "log any event is missing, dropped or expired. One that began anew in an empty directory has "
+    "lost its word, and is found.",
 )

@@ -17,10 +17,12 @@ import glob
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 import attrs
 
+from actors.pipeline.errors import PipelineError
 from actors.pipeline.places import Place
 from actors.pipeline.sources.formats import COMMIT_LOG, DLEDGER, Format
 
@@ -126,14 +128,35 @@ def groups_in(data: Place) -> tuple[GroupStores, ...]:
 
 
 def in_memory(data: Place) -> set[str]:
-    """Groups that keep their entries in memory: nobody has a log of those."""
+    """Groups that keep their entries in memory: nobody has a log of those.
+
+    Raises: as `groups_in`.
+    """
     found = set()
     for _, folder in _nodes(data):
-        settings = _object(((folder / "identity.json").read_json() or {}).get("settings"))
-        for key, value in settings.items():
+        for key, value in _settings(folder).items():
             if key.endswith(".store") and str(value).strip('"') == "memory":
                 found.add(key.removeprefix("groups.").removesuffix(".store"))
     return found
+
+
+def loose_in(data: Place) -> set[str]:
+    """Groups with upstream's looser rules, also those of which nobody has a log.
+
+    An identity that is none says nothing of it; who has to look into that tells what is wrong.
+    """
+    found = set()
+    for _, folder in _nodes(data):
+        with suppress(PipelineError, OSError):
+            settings = _settings(folder)
+            names = {key.removeprefix("groups.").rpartition(".")[0] for key in settings}
+            found |= {name for name in names if _is_loose(settings, name)}
+    return found
+
+
+def _settings(folder: Place) -> Mapping[str, Any]:
+    """A node's, by its identity."""
+    return _object(((folder / "identity.json").read_json() or {}).get("settings"))
 
 
 def _group(name: str, found: Mapping[str, tuple[Format, Store]], members: set[str]) -> GroupStores:

@@ -17,19 +17,29 @@ from actors.pipeline.verdicts import WITNESSES_MAX, Severity
 def holes(events: DataFrame) -> DataFrame:
     """What is missing, or was changed: node, boot, first_seq, last_seq, what."""
     columns = ("node", "boot", "first_seq", "last_seq")
-    lacking = (
-        events.groupBy("node", "boot")
-        .agg((fn.max("seq") - fn.min("seq") + 1 - fn.count("seq")).alias("lacking"))
-        .where("lacking > 0")
-    )  # looked into in order are only those: a boot whose numbers add up has no hole
-    torn = events.join(fn.broadcast(lacking.drop("lacking")), ["node", "boot"], "left_semi")
-    missing = silver.holes(torn).where(~fn.col("named"))
+    missing = _holes(events).where("not named and not expired")
     differ = events.where("differ").select(
         "node", "boot", fn.col("seq").alias("first_seq"), fn.col("seq").alias("last_seq")
     )
     return missing.select(*columns, fn.lit("missing").alias("what")).unionByName(
         differ.select(*columns, fn.lit("lines differ").alias("what"))
     )
+
+
+def _holes(events: DataFrame) -> DataFrame:
+    """As `silver.holes`. Put in order for that are only boots whose numbers do not add up."""
+    lacking = (
+        events.groupBy("node", "boot")
+        .agg((fn.max("seq") - fn.min("seq") + 1 - fn.count("seq")).alias("lacking"))
+        .where("lacking > 0")
+    )
+    torn = events.join(fn.broadcast(lacking.drop("lacking")), ["node", "boot"], "left_semi")
+    return silver.holes(torn, events)
+
+
+def expired(events: DataFrame) -> DataFrame:
+    """What nodes deleted before it was read here: node, boot, first_seq, last_seq."""
+    return _holes(events).where("expired").select("node", "boot", "first_seq", "last_seq")
 
 
 def dropped(events: DataFrame) -> DataFrame:
@@ -114,8 +124,17 @@ LOGS_WHOLE = EventAudit(
     severity="error",
     kinds=(),
     query=holes,
-    note="What a node says that it dropped is no hole. The end of an open boot is not known. Lines "
-    "that differ are of a log that somebody changed, or of two lives of one node.",
+    note="What a node says that it dropped is no hole, nor is what it deleted as too old before it "
+    "was read. The end of an open boot is not known. Lines that differ are of a log that somebody "
+    "changed, or of two lives of one node.",
+)
+READ_IN_TIME = EventAudit(
+    name="read_before_deleted",
+    claim="No node had deleted events of its log as too old before they were read here.",
+    severity="warning",
+    kinds=(),
+    query=expired,
+    note="Found are gaps within a boot; that a log begins later, or lacks whole boots, is lawful.",
 )
 NOTHING_DROPPED = EventAudit(
     name="no_events_dropped",

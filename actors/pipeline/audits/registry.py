@@ -25,6 +25,7 @@ AUDITS: Final[tuple[Audit, ...]] = (
     ACKNOWLEDGED_READABLE,
     WRITTEN_READABLE,
     logs.NODES_THERE,
+    logs.READ_IN_TIME,
     logs.NOTHING_DROPPED,
     logs.LINES_READ,
     logs.KINDS_KNOWN,

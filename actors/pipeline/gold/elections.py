@@ -87,13 +87,14 @@ def _masterless(events: DataFrame) -> DataFrame:
 def _gaps(told: DataFrame) -> DataFrame:
     """Runs of "" in `to` that follow a name, each up to the next name of that boot."""
     in_order = Window.partitionBy(*_PLACE).orderBy("seq")
-    later = in_order.rowsBetween(1, Window.unboundedFollowing)
+    backwards = Window.partitionBy(*_PLACE).orderBy(fn.desc("seq"))
+    later = backwards.rowsBetween(Window.unboundedPreceding, -1)  # the other way: n * n steps
     name = fn.when(fn.col("to") != "", fn.col("to"))
     named_at = fn.when(fn.col("to") != "", fn.col("ts_us"))
     return (
         told.withColumn("before", fn.lag("to").over(in_order))
-        .withColumn("after", fn.first(name, True).over(later))
-        .withColumn("until_us", fn.first(named_at, True).over(later))
+        .withColumn("after", fn.last(name, True).over(later))
+        .withColumn("until_us", fn.last(named_at, True).over(later))
         .where((fn.col("to") == "") & (fn.coalesce("before", fn.lit("")) != ""))
         .withColumnRenamed("ts_us", "from_us")
         .select(*_PLACE, "before", "after", "from_us", "until_us", _took())

@@ -38,17 +38,19 @@ def answered_writes(events: DataFrame) -> DataFrame:
 
     A clock that was set back in between makes no sense of the time; such writes are left out.
     """
-    columns = (*_PLACE, "ts_us", "next_bytes", "records")
+    columns = (*_PLACE, "seq", "ts_us", "next_bytes", "records")
     wrote = view(events, "RecordsAppended").select(*columns, fn.lit(None).alias("answered_us"))
     told = view(events, "AppendsAcknowledged").select(
         *columns, fn.col("ts_us").alias("answered_us")
     )
-    by_end = (
+    # From the end of the log back, an answer before the writes that it reaches: a frame that goes
+    # on to the last row is worked out anew for each one, in the square of a boot's length.
+    from_the_end = (
         Window.partitionBy(*_PLACE)
-        .orderBy("next_bytes", fn.col("answered_us").isNotNull())
-        .rowsBetween(0, Window.unboundedFollowing)
+        .orderBy(fn.desc("next_bytes"), fn.col("answered_us").isNotNull().desc(), fn.desc("seq"))
+        .rowsBetween(Window.unboundedPreceding, 0)
     )
-    answer = fn.first("answered_us", True).over(by_end)
+    answer = fn.last("answered_us", True).over(from_the_end)
     return (
         wrote.unionByName(told)
         .withColumn("waited_us", answer - fn.col("ts_us"))

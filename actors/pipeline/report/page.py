@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
+from actors.pipeline.readable import counted
 from actors.pipeline.report import words
 from actors.pipeline.report.drawing import Picture
 from actors.pipeline.report.facts import ROWS_MAX, Facts, OutageCount, Table
 from actors.pipeline.report.html import Html, element, joined
 from actors.pipeline.report.pictures import pictures
 from actors.pipeline.report.time_axis import shown
-from actors.pipeline.verdicts import Verdict
+from actors.pipeline.verdicts import Verdict, looked_at
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """A browser that knows it loads nothing and runs nothing, whatever an event log may hold."""
@@ -56,7 +57,10 @@ def page(facts: Facts) -> str:
 def _header(facts: Facts, title: str, links: Sequence[tuple[str, str]]) -> Html:
     made = shown(facts.verdicts.made_at_us)
     lives = facts.lives
-    count = f"{facts.events:,} events of {lives.boots:,} boots of {len(lives.nodes)} nodes"
+    count = (
+        f"{counted(facts.events, 'event')} of {counted(lives.boots, 'boot')} "
+        f"of {counted(len(lives.nodes), 'node')}"
+    )
     when = ""
     if facts.axis is not None:
         first, last = facts.axis.stretches[0].first_us, facts.axis.stretches[-1].last_us
@@ -88,7 +92,7 @@ def _audits(facts: Facts) -> Html:
 
 def _audit(verdict: Verdict) -> Html:
     sign, word, kind = words.said(verdict)
-    looked = f"Looked at: {words.looked_at(verdict)}. It took {verdict.seconds:.1f} s."
+    looked = f"Looked at: {looked_at(verdict)}. It took {verdict.seconds:.1f} s."
     parts = [
         element("h3", element("span", f"{sign} {word}", class_="word"), f" {verdict.name}"),
         element("p", verdict.claim),
@@ -97,7 +101,7 @@ def _audit(verdict: Verdict) -> Html:
     if verdict.note:
         parts.append(element("p", verdict.note, class_="faint"))
     if verdict.witnesses:
-        title = f"{len(verdict.witnesses):,} of {verdict.findings:,} findings"
+        title = f"{len(verdict.witnesses):,} of {counted(verdict.findings, 'finding')}"
         parts.append(_open(title, _rows(title, verdict.witnesses, words.plain, is_titled=True)))
     if verdict.checked.ranges:
         ranges = verdict.checked.ranges[:ROWS_MAX]
@@ -111,7 +115,9 @@ def _audit(verdict: Verdict) -> Html:
             }
             for each in ranges
         ]
-        title = f"what was looked at, {len(ranges)} of {len(verdict.checked.ranges)} boots"
+        title = (
+            f"what was looked at, {len(ranges)} of {counted(len(verdict.checked.ranges), 'boot')}"
+        )
         parts.append(_folded(title, _rows(title, told, words.plain, is_titled=True)))
     return element("article", *parts, class_=f"audit {kind}")
 
@@ -119,7 +125,7 @@ def _audit(verdict: Verdict) -> Html:
 def _sections(facts: Facts, drawn: Mapping[str, Picture]) -> dict[str, Html]:
     tables = {each.name: each for each in facts.tables}
     spans = facts.roles[:SPANS_SHOWN_MAX]
-    roles = f"{len(spans):,} of {facts.roles_count:,} intervals"
+    roles = f"{len(spans):,} of {counted(facts.roles_count, 'interval')}"
     rates = f"each group's rates; highest is the mean of its best {facts.bucket_s:,} s"
     curves = {
         name: _folded(title, _rows(title, told, words.cell, is_titled=True))
@@ -193,7 +199,7 @@ def _processes(facts: Facts) -> Html:
 def _table(tables: Mapping[str, Table], name: str, title: str) -> Html:
     table = tables.get(name)
     rows = table.rows if table else ()
-    count = f"{len(rows):,} of {table.count:,} rows" if table and rows else ""
+    count = f"{len(rows):,} of {counted(table.count, 'row')}" if table and rows else ""
     return joined([element("h3", title), _rows(count, rows, words.cell)])
 
 

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
+from actors.pipeline.readable import counted
 from actors.pipeline.report import drawing, words
 from actors.pipeline.report.drawing import Picture, Sheet, picture
 from actors.pipeline.report.facts import NODES_MAX, Boot, Facts, RoleSpan
@@ -79,7 +80,8 @@ def timeline(facts: Facts) -> Picture | None:
 
     lives = facts.lives
     says = (
-        f"{lives.boots:,} processes of {len(lives.nodes)} nodes, {lives.killed:,} of them killed, "
+        f"{counted(lives.boots, 'process', 'processes')} of {counted(len(lives.nodes), 'node')}, "
+        f"{lives.killed:,} of them killed, "
         f"{lives.gave_up:,} gave up; "
         + (
             "; ".join(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from actors.pipeline.gold.latency import RANK_ERROR
+from actors.pipeline.readable import counted
 from actors.pipeline.report.facts import Boot, Facts, Line, Outage, OutageCount, RoleSpan, Waits
 from actors.pipeline.report.html import readable
 from actors.pipeline.report.time_axis import shown
@@ -63,12 +64,6 @@ def outcome(verdicts: Verdicts) -> str:
 def worst(verdicts: Verdicts) -> str:
     """The kind of all verdicts together: held if something was judged, and all of that held."""
     return min((kind_of(each) for each in verdicts.audits), key=list(_SIGNS).index, default="")
-
-
-def looked_at(verdict: Verdict) -> str:
-    boots, logs = len(verdict.checked.ranges), len(verdict.checked.logs)
-    of = f" of {boots:,} boots" if boots else f" of {logs:,} logs" if logs else ""
-    return f"{verdict.checked.rows:,} rows{of}"
 
 
 def name_of(data: str) -> str:
@@ -251,7 +246,8 @@ def notes(facts: Facts) -> Sequence[str]:
         found = ["The data directory has no events.", found[-1]]
     if facts.outside:
         found.append(
-            f"{facts.outside:,} events lie outside of the time that is drawn: a clock that was "
+            f"{counted(facts.outside, 'event lies', 'events lie')} outside of the time that is "
+            "drawn: a clock that was "
             "set, or more stretches of time than are shown."
         )
     return [*found, *facts.hidden]

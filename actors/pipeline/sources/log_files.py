@@ -78,7 +78,7 @@ def logs_at(paths: Sequence[str], inner: str, names: Sequence[str] = ()) -> list
 
     Args:
         paths: store roots, or the folders of the files themselves; `*`, `?` and `[..]` stand for
-            names within one folder, in a URI only `*`.
+            names within one folder, in a URI only `*`, unless a folder there is named just so.
         inner: the folder in a root: "commitlog" or "data".
         names: of the logs, in the order of their paths; none: by the paths, see `_name`.
 
@@ -122,13 +122,20 @@ def _expanded(system: Any, pattern: str) -> list[str]:
         if not _SPECIAL & set(part):
             found = [f"{folder}/{part}" for folder in found]
             continue
-        found = [
-            info.path
-            for folder in found
-            for info in _listed(system, folder or "/")
-            if info.type == pafs.FileType.Directory and fnmatch.fnmatchcase(info.base_name, part)
-        ]
+        found = [each for folder in found for each in _fitting(system, folder, part)]
     return found
+
+
+def _fitting(system: Any, folder: str, part: str) -> list[str]:
+    """The folders in a folder whose names fit a part of a pattern, or the one so named."""
+    named = f"{folder}/{part}"
+    if system.get_file_info(named).type == pafs.FileType.Directory:
+        return [named]
+    return [
+        info.path
+        for info in _listed(system, folder or "/")
+        if info.type == pafs.FileType.Directory and fnmatch.fnmatchcase(info.base_name, part)
+    ]
 
 
 def _listed(system: Any, folder: str) -> list[Any]:

@@ -4,6 +4,13 @@ A stream's offset holds for each log, by its name, `end`, the offset behind what
 `last`, where the last record read begins. If no record begins there any more, the log was cut
 back (a DLedger follower's tail, `resync`), and what was read of it is no longer true: an error says
 so, for Spark cannot take rows back.
+
+A log that appears later is read from its begin, whatever option from says of those that were there:
+all in it is new.
+
+`begin` is where a log's first batch begins. Spark asks for the first offset once more when it reads
+the batch, and again after a crash, and of a log that appears later it has none: looked up then, the
+begin would be wherever the log is by that time, and what lies before would never be read.
 """
 
 from __future__ import annotations
@@ -25,14 +32,14 @@ from actors.pipeline.sources.formats import FORMATS
 from actors.pipeline.sources.frontier import Offer, admitted, frontier
 from actors.pipeline.sources.log_files import Log, LogFolder, logs_at
 from actors.pipeline.sources.mistakes import SourceError
-from actors.pipeline.sources.options import Options
+from actors.pipeline.sources.options import EARLIEST, Options
 from actors.pipeline.sources.partition import LogPartition
 from actors.pipeline.sources.plan import begin_of, cuts_of, extent_of, packed, parts_of
 from actors.pipeline.sources.rows import batches
 from actors.pipeline.sources.stretches import Reading
 from actors.pipeline.sources.walk import NOBODY, Walked, is_there, walk
 
-Offset: TypeAlias = dict[str, Any]  # log's name -> {"end": bytes, "last": bytes}
+Offset: TypeAlias = dict[str, Any]  # log's name -> {"begin": bytes, "end": bytes, "last": bytes}
 logger = logging.getLogger("triolog.pipeline")
 
 
@@ -56,7 +63,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # ---- what Spark asks ----
 
     def initialOffset(self) -> Offset:  # noqa: N802
-        return {log.name: self._first(log) for log in self._logs()}
+        return {log.name: self._at(log, self._options.start) for log in self._logs()}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         limit = self._options.batch_bytes
@@ -77,7 +84,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
         walks = {}
         for log in logs:
-            place = start.get(log.name) or self._first(log)
+            place = start.get(log.name) or self._at(log, EARLIEST)
             walks[log.name] = (place, self._look(log, place, share))
         offers = {name: self._offer(name, walked) for name, (_, walked) in walks.items()}
         until = frontier(list(offers.values()), self._options.hold) if share is not None else None
@@ -95,7 +102,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for log in self._logs():
             if log.name not in end:
                 continue
-            begin = (start.get(log.name) or self._first(log))["end"]
+            begin = _begin_of_batch(start.get(log.name), end[log.name])
             stop = end[log.name]["end"]
             if begin >= stop:
                 continue
@@ -116,10 +123,11 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _reading(self) -> Reading:
         return Reading(FORMATS[self._form], self._options.crc, self._options.record_bytes_max)
 
-    def _first(self, log: Log) -> dict[str, int]:
+    def _at(self, log: Log, start: str | int) -> dict[str, int]:
+        """The place of a log of which nothing was read."""
         reading = self._reading()
-        begin = begin_of(log, extent_of(log, reading), self._options.start, reading)
-        return {"end": begin, "last": NOBODY}
+        begin = begin_of(log, extent_of(log, reading), start, reading)
+        return {"begin": begin, "end": begin, "last": NOBODY}
 
     def _look(self, log: Log, place: dict[str, int], share: int | None) -> Walked:
         """What is new in a log."""
@@ -160,7 +168,14 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _taken(self, name: str, place: dict[str, int], taken: Walked) -> dict[str, int]:
         if not len(taken.starts):
-            return {"end": taken.end, "last": place["last"]}
+            return {**place, "end": taken.end}
         self._last_times[name] = int(taken.times.max())
         self._cuts[name] = cuts_of(taken.starts, self._options.partition_bytes)
-        return {"end": taken.end, "last": taken.last}
+        return {**place, "end": taken.end, "last": taken.last}
+
+
+def _begin_of_batch(start: dict[str, int] | None, end: dict[str, int]) -> int:
+    """Of one log. A start that began elsewhere than the end is a first offset, asked for anew."""
+    if start is None or start.get("begin") != end.get("begin"):
+        return end["begin"]
+    return start["end"]

@@ -4,7 +4,7 @@
 |---|---|---|
 | path | a store root, or a pattern; `load` takes it, several with commas | |
 | node | names of the logs, with commas | from the paths |
-| from | earliest, latest (streams) or an offset where a record begins | earliest |
+| from | earliest, latest (streams) or a record's offset; of later logs always earliest | earliest |
 | crc | whether to compare the CRC of each body (commit log) | true |
 | damage | count: rows that say it in their column `damage`; fail: an error that names it | count |
 | columns | those wanted, with commas, or `*`: Spark cannot tell a source which it needs | some |

@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 
 from actors.pipeline.sources.cells import Numbers
-from actors.pipeline.sources.log_files import Log, LogFolder, Segment
+from actors.pipeline.sources.log_files import Log, Segment
 from actors.pipeline.sources.stretches import (
     CHUNK_BYTES,
     Finding,
@@ -180,9 +180,3 @@ def begins_at(log: Log, segments: Sequence[Segment], start: int, reading: Readin
         if segment.start < start < segment.end:
             return next_good(Span(log, segment, start, segment.end), reading, start) == start
     return False
-
-
-def log_end(log: Log, folder: LogFolder, reading: Reading) -> Walked | None:
-    """Only how the log ends, found in its last written file; None: nothing is written."""
-    segments = folder.written(folder.segments())
-    return walk(log, segments, segments[-1].start, reading) if segments else None

@@ -1,0 +1,82 @@
+"""Of what Java says on stderr, the lines that mean nothing are left out, and no other."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+
+import pytest
+
+from actors.pipeline.java_words import telling
+from actors.pipeline.session import plain_words
+
+CHATTER = b"""\
+Starting Streaming TransformWithStateInPandas Python worker.
+
+Streaming TransformWithStateInPandas Python worker finish init stage of Python runner. Received \
+UDF from JVM: <function f at 0x7f>, received return type of UDF: StructType([]).
+
+Streaming TransformWithStateInPandas Python worker received parameters for UDF. State server \
+port/path: 38751, key schema: StructType([]).
+
+Streaming TransformWithStateInPandas Python worker Starting execution of UDF: <function f at 0x7f>.
+
+Streaming TransformWithStateInPandas Python worker Completed execution of UDF: <function f at 0x7f>.
+
+Warning: Java versions > Java 11 can only operate in restricted mode where no off-heap operations \
+are allowed!
+"""
+ERRORS = b"""\
+Traceback (most recent call last):
+ModuleNotFoundError: No module named 'google'
+
+Streaming TransformWithStateInPandas Python worker died
+Warning: Java versions before 17 are too old
+
+"""
+
+
+def test_only_the_known_lines_are_left_out() -> None:
+    said = (CHATTER + ERRORS + CHATTER + ERRORS).splitlines(keepends=True)
+    assert b"".join(telling(said)) == ERRORS + ERRORS
+    assert b"".join(telling(CHATTER.splitlines(keepends=True))) == b""
+    cut_off = [b"no newline"]
+    assert list(telling(cut_off)) == cut_off
+
+
+def test_what_outlives_the_start_is_still_listened_to(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    script = f"cat; echo 'an error' >&2; printf '%s' '{CHATTER.decode()}' >&2; printf last >&2"
+    with plain_words():
+        process = subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE)
+    os.write(2, CHATTER)  # of this process
+    assert capfd.readouterr().err == CHATTER.decode()
+    process.communicate()
+    read = ""
+    while "last" not in read:
+        time.sleep(0.01)
+        read += capfd.readouterr().err
+    assert read == "an error\nlast"
+
+
+def test_what_a_java_says_that_does_not_start_stands_there_when_that_is_told(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(subprocess.CalledProcessError), plain_words():
+        subprocess.run(["sh", "-c", "echo no room >&2; exit 1"], check=True)
+    assert capfd.readouterr().err == "no room\n"
+
+
+def test_without_a_stderr_there_is_nothing_to_listen_to() -> None:
+    stderr = os.dup(2)
+    try:
+        os.close(2)
+        with plain_words():
+            pass
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(2)
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
