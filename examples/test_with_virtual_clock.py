@@ -1,6 +1,6 @@
 """A suite of your own on virtual time: a slave is cut off for an hour, in a second or so.
 
-    pip install pytest pytest-trio
+    pip install pytest pytest-trio  # in a checkout: make check, which has what its settings ask for
     pytest examples/test_with_virtual_clock.py
 
 The nodes are the real ones; network, disks and clocks are simulated (see `actors.sim.plugin`).

@@ -48,6 +48,17 @@ def named(hosts: Iterable[str]) -> dict[str, str]:
     return {f"n{number}": host for number, host in enumerate(hosts)}
 
 
+def empty(store: Path) -> None:
+    """Remove all that a member keeps but its vote: ours does not start if it has lost that."""
+    for found in store.iterdir():
+        if found.name == "currterm":
+            continue
+        if found.is_dir():
+            shutil.rmtree(found)
+        else:
+            found.unlink()
+
+
 def processor_s(process: Process) -> float:
     """What the process has used of all processors."""
     return time.clock_gettime((~process.popen.pid << 3) | CPU_CLOCK_OF_PROCESS)
@@ -188,7 +199,7 @@ class Group(ABC):
         return found
 
     def catch_up(self) -> dict[str, float]:
-        """A follower that begins with nothing: from its first vouched entry to its last one.
+        """A follower that has nothing but its vote: from its first vouched entry to its last one.
 
         `missing`: entries that it did not have after CATCH_UP_TIMEOUT_S; then the group is of no
         further use.
@@ -196,7 +207,7 @@ class Group(ABC):
         end, leader = self.wait_even(), self.leader()
         name = next(name for name in self.running if name != leader)
         self.kill(name)
-        shutil.rmtree(self.store(name))
+        empty(self.store(name))
         self.start(name)
         self.first_append()  # an idle Java leader does not look at a follower that came back
         until_s = time.monotonic() + CATCH_UP_TIMEOUT_S

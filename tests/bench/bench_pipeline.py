@@ -1,6 +1,7 @@
 """Where Spark starts to pay: the pipeline over a real run's events, multiplied, beside DuckDB.
 
-Run: python tests/bench/bench_pipeline.py [--data var/audit/data --events 2M,20M --bytes 512MB]
+Run: python tests/bench/bench_pipeline.py [--data var/audit/data --events 2M,20M --bytes 512MB
+    --writes 100K,1M]
 Needs the extras pipeline and bench, some Java, and a run's data directory: `make audit` leaves one.
 The run's event files are copied until there are as many events as asked for. Each copy is a cluster
 of its own: its nodes and groups get other names, everything else stays, so kinds and sizes are real
@@ -13,10 +14,16 @@ by the clock of a machine that does nothing else:
   of its own making (`lines to Parquet`, beside bronze and silver together). The answers are
   compared. Spark reads its Parquet from the disk each time, DuckDB likewise.
 - commit log: MB/s through the data source, usual columns, CRCs compared.
+- one long boot: bronze, silver, each gold table and each audit over the events of one master that
+  never stops. A run that is multiplied has more nodes and groups, not longer lives, so what grows
+  with a boot's length shows only here. The run's boot with the most writes says all that it said up
+  to its first write, then its writes, syncs, slaves' reports and answers over and over, later and
+  further each time, until there are as many writes as `--writes` names.
+
+A size of 0 leaves out what it is the size of.
 
 `growth` is how many times longer the largest took than the smallest, over how many times more
-events it had: 1 is linear, below 1 is a start-up cost that is spread. A run that is multiplied has
-more nodes and groups, not longer lives: what grows with a boot's length shows in a longer run.
+events it had: 1 is linear, below 1 is a start-up cost that is spread, above 1 is what to look at.
 """
 
 from __future__ import annotations
@@ -37,9 +44,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import attrs
 import duckdb
 from bench_kit import arguments, bytes_of, list_of, make_log, show_versions
+from bench_pipeline_boot import event_files, make_long_boot
 from bench_pipeline_sources import read_in_spark
 
 from actors.pipeline import layers, silver, steps
+from actors.pipeline.gold.tables import TABLES
 from actors.pipeline.places import Place
 from actors.pipeline.session import Profile, open_session
 from actors.pipeline.sources.log_source import register
@@ -90,10 +99,6 @@ class Figures:
 
 
 # ---- the run, multiplied ----
-
-
-def event_files(data: Path) -> list[Path]:
-    return sorted(data.glob("*/events/v=1/dt=*/node=*/*.jsonl.gz"))
 
 
 def names_of(data: Path) -> list[str]:
@@ -149,6 +154,25 @@ def measure_spark(spark: SparkSession, data: Path, out: Path, figures: Figures) 
     return answers
 
 
+def measure_long_boot(spark: SparkSession, data: Path, writes: int, scratch: Path) -> Figures:
+    """One master that never stops; each gold table alone, for one of them may be what grows."""
+    folder = scratch / f"boot-{writes}"
+    count, size = make_long_boot(data, folder / "data", writes)
+    print(f"one long boot: {writes:,} writes, {count:,} events", flush=True)
+    figures = Figures(count, size)
+    source, tables = Place(str(folder / "data")), Place(str(folder / "tables"))
+    figures.time("bronze", lambda: steps.run_bronze(spark, source, tables, silent))
+    figures.time("silver", lambda: steps.run_silver(spark, tables, silent))
+    events = layers.read(spark, layers.current(tables / "silver") / "events", silver.SCHEMA)
+    for name, make in TABLES.items():
+        work_out = make(events).write.format("noop").mode("overwrite").save
+        figures.time(f"gold {name}", work_out)
+    for verdict in steps.run_audit(spark, source, tables, silent).audits:
+        figures.seconds[f"audit {verdict.name}"] = verdict.seconds
+    shutil.rmtree(folder)
+    return figures
+
+
 def silent(line: str) -> None:
     """Nobody reads it here."""
 
@@ -188,11 +212,9 @@ def measure_duckdb(data: Path, out: Path, figures: Figures) -> dict[str, Any]:
 # ---- all of it ----
 
 
-def table(sizes: list[Figures]) -> Iterator[str]:
+def table(sizes: list[Figures], title: str = "seconds") -> Iterator[str]:
     first, last = sizes[0], sizes[-1]
-    yield (
-        f"{'seconds':36}" + "".join(f"{each.events / 1e6:>10.2f} M" for each in sizes) + "  growth"
-    )
+    yield (f"{title:36}" + "".join(f"{each.events / 1e6:>10.2f} M" for each in sizes) + "  growth")
     for what in first.seconds:
         took = [each.seconds[what] for each in sizes]
         growth = took[-1] / max(took[0], 1e-9) * first.events / last.events
@@ -228,6 +250,7 @@ def main() -> None:
     parser.add_argument("--events", type=list_of(bytes_of), default=[2_000_000, 20_000_000])
     parser.add_argument("--bytes", type=bytes_of, default=bytes_of("512MB"))
     parser.add_argument("--record", type=bytes_of, default=256)
+    parser.add_argument("--writes", type=list_of(bytes_of), default=[100_000, 1_000_000])
     given = parser.parse_args()
     show_versions()
     with tempfile.TemporaryDirectory(dir=given.folder) as name:
@@ -240,12 +263,17 @@ def main() -> None:
 
 
 def measure_all(spark: SparkSession, given: argparse.Namespace, scratch: Path) -> None:
-    """Every size, then the commit log."""
+    """Every size of each; 0 leaves out what it is the size of."""
     register(spark)
-    sizes = [measure(spark, given.data, events, scratch) for events in sorted(given.events)]
-    print("\n".join(table(sizes)), flush=True)
-    speed = measure_commit_log(spark, scratch / "log", given.bytes, given.record)
-    print(f"commit log, records of {given.record:,} B: {speed:,.0f} MB/s")
+    events = [each for each in sorted(given.events) if each]
+    if sizes := [measure(spark, given.data, each, scratch) for each in events]:
+        print("\n".join(table(sizes)), flush=True)
+    if given.bytes:
+        speed = measure_commit_log(spark, scratch / "log", given.bytes, given.record)
+        print(f"commit log, records of {given.record:,} B: {speed:,.0f} MB/s", flush=True)
+    writes = [each for each in sorted(given.writes) if each]
+    if boots := [measure_long_boot(spark, given.data, each, scratch) for each in writes]:
+        print("\n".join(table(boots, "one long boot: seconds")))
 
 
 if __name__ == "__main__":

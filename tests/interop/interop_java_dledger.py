@@ -9,7 +9,7 @@ import attrs
 from interop_processes import PeerFailed
 from interop_rocketmq import JAVA, java_command
 
-COMPILE_TIMEOUT_S = 60.0
+COMPILE_TIMEOUT_S = 300.0
 JAVA_OPTIONS = (
     "-Xms128m",
     "-Xmx128m",

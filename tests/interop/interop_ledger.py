@@ -25,7 +25,7 @@ PAIR = ("n0", "n1")
 """Both ours, in groups with one Java member."""
 DATA_FILE_BYTES = 65_536
 INDEX_FILE_BYTES = 32 * 512
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 120.0
 
 
 @attrs.frozen
@@ -44,6 +44,8 @@ JAVA_LATE = Timing(20, 8.0, 9.0)
 """The first vote of a member that has just started comes soon all the same; who leads then hands
 over to one that should (upstream's preferred leader)."""
 EQUAL = Timing(4, 0.3, 1.0)
+PATIENT = Timing(10, 0.3, 1.0)
+"""Nobody is deposed only because the members have much to do."""
 
 
 @attrs.define
@@ -203,7 +205,8 @@ class MixedGroup(GroupClient):
             return first if good and all(each == first for each in others) else None
 
         try:
-            log = wait_for(same, "equal logs", timeout_s=SETTLE_S)
+            # Seldom: the members need the time that reading all of their files takes.
+            log = wait_for(same, "equal logs", timeout_s=SETTLE_S, poll_s=0.5)
         except PeerFailed as error:
             logs = {name: self.log(name) for name in names or ADDRESSES}
             ends = {

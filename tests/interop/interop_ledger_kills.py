@@ -10,7 +10,10 @@ all data files are the same bytes; and what the clients heard, with a read of al
 files, is the history of one log.
 
 A Java leader commits entries of earlier terms by counting copies (bug B1 of the specification), so
-a failure may be upstream's: the command prints who led when.
+a failure may be upstream's: the command prints who led when. And it looks at no larger term while a
+majority answers it (V1): a member that took the next term, on the word of a majority, just when the
+old leader was elected again in the old one, is shut out until that leader ends. It is ended then,
+and the report counts that.
 """
 
 from __future__ import annotations
@@ -24,15 +27,17 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import attrs
 from interop_java_dledger import JavaDLedger, compiled
 from interop_ledger import EQUAL, OURS, PAIR, MixedGroup
 from interop_ledger_clients import Clients
 from interop_ledger_wire import ADDRESSES, SETTLE_S
-from interop_processes import Processes, wait_for
+from interop_processes import PeerFailed, Processes, wait_for
 from interop_rocketmq import fetch_jars
 
+T = TypeVar("T")
 MEMBERS = {1: (OURS,), 2: PAIR}
 """By how many of the three run our code."""
 CLIENTS = 4
@@ -73,6 +78,7 @@ class Report:
         acknowledged: appends, by the member that said so.
         unknown: appends without an answer, most of them to members that were away.
         reads: that were judged, without the last one.
+        shut_out: Java leaders that were ended since they saw no member of a larger term (V1).
         entries, terms: of the log in the end.
     """
 
@@ -82,6 +88,7 @@ class Report:
     acknowledged: Counter[str] = attrs.field(factory=Counter)
     unknown: int = 0
     reads: int = 0
+    shut_out: int = 0
     entries: int = 0
     terms: int = 0
 
@@ -97,6 +104,8 @@ class Report:
         ]
         lines += [f"acknowledged by: {_told(self.acknowledged)}"]
         lines += [f"appends without an answer: {self.unknown}; reads: {self.reads}"]
+        if self.shut_out:
+            lines += [f"ended for a member of a larger term that they shut out: {self.shut_out}"]
         return "\n".join(lines)
 
 
@@ -141,7 +150,7 @@ def kill_again_and_again(
 def _stretch(group: MixedGroup, clients: Clients, rng: random.Random, report: Report) -> None:
     javas = [name for name in ADDRESSES if name not in group.ours]
     leader = rng.choice(javas if len(report.stretches) % 2 else list(group.ours))
-    group.lead(leader)
+    seeing(group, report, lambda: group.lead(leader))
     first, term = clients.newest, group.term_of(leader)
     _wait_acknowledged(clients)
     time.sleep(rng.uniform(0, LED_MAX_S))
@@ -154,6 +163,36 @@ def _stretch(group: MixedGroup, clients: Clients, rng: random.Random, report: Re
         report.kills[name] += 1
     time.sleep(rng.uniform(0, DOWN_MAX_S))
     group.start(*victims)
+
+
+def seeing(group: MixedGroup, report: Report, wanted: Callable[[], T]) -> T:
+    """What is waited for; once more without a Java leader that shuts a member out.
+
+    Raises: PeerFailed: as `wanted` does, while nobody is shut out.
+    """
+    try:
+        return wanted()
+    except PeerFailed:
+        leader = _shutting_out(group)
+        if leader is None:
+            raise
+    report.shut_out += 1
+    group.kill(leader)
+    time.sleep(DOWN_MAX_S)  # the others have to elect without it
+    group.start(leader)
+    return wanted()
+
+
+def _shutting_out(group: MixedGroup) -> str | None:
+    """The Java member that leads while one of ours has a larger term: bug V1 of the specification.
+
+    One of ours would step down.
+    """
+    terms = {name: group.term_of(name) for name in ADDRESSES}
+    largest = max(terms.values())
+    behind = [each for each, term in terms.items() if 0 <= term < largest]
+    javas = (each for each in behind if each not in group.ours)
+    return next((each for each in javas if group.leader_of(each) == each), None)
 
 
 def _wait_acknowledged(clients: Clients) -> None:
@@ -170,7 +209,7 @@ def _wait_acknowledged(clients: Clients) -> None:
 
 def _judge(group: MixedGroup, clients: Clients, report: Report) -> None:
     group.acknowledged |= clients.acknowledged
-    log = group.wait_until_equal()
+    log = seeing(group, report, group.wait_until_equal)
     report.acknowledged = clients.by_leader
     report.unknown = sum(each.returned is None for each in clients.operations)
     report.reads = clients.reads

@@ -62,8 +62,8 @@ async def stage(seed: int = 1, **settings: Any) -> AsyncIterator[Stage]:
         world.on_event.append(history.add)
         runner = FaultRunner(cluster=cluster, group=group, history=history, actions=ACTIONS)
         await cluster.start()
-        for number in range(30):
-            await cluster.log(GROUP).append([b"%d;" % number + b"x" * 700])
+        for number in range(10):
+            await cluster.log(GROUP).append([b"%d;" % number + b"x" * 700] * 3)
         await cluster.converged(GROUP)
         await trio.sleep(2)  # the synced mark is on the disk
         yield Stage(world, cluster, runner, history)

@@ -159,7 +159,7 @@ def machine_plan(*script: str, **settings: object) -> LedgerPlan:
 )
 def test_a_member_ends_while_a_snapshot_comes(moment: str, how: str) -> None:
     plan = machine_plan(f"at 2.0 install_kill n1 for 0.3 in {moment}-{how}")
-    outcome = run_plan(plan)
+    outcome = run_plan(attrs.evolve(plan, duration_s=5.0))
     assert outcome.violations == ()
     assert outcome.counts["fault install_kill"] == 1
     assert outcome.counts["snapshots installed whole"] > 0
@@ -171,7 +171,7 @@ def test_a_snapshot_goes_in_pieces() -> None:
     plan = machine_plan(
         "at 2.0 install_kill n1 for 0.3 in piece-power", machine=2_500_000, snapshot_entries=40
     )
-    outcome = run_plan(plan)
+    outcome = run_plan(attrs.evolve(plan, duration_s=5.0))
     assert outcome.violations == ()
     assert outcome.counts["snapshots installed in pieces"] > 0
     assert outcome.counts["restarts during installs"] == 1
