@@ -18,13 +18,12 @@ Differs:
 from __future__ import annotations
 
 import errno
-import itertools
 from collections.abc import Callable
 
 import attrs
 
 from actors.env.protocols import Disk, File, Held
-from actors.errors import ConfigError, CorruptLog
+from actors.storage.file_sizes import check_sizes
 from actors.storage.path_kinds import check_kinds
 from wire.commitlog import BLANK_BYTES, encode_blank, segment_name, segment_offset
 
@@ -104,13 +103,11 @@ class CommitLog:
         CorruptLog for a single odd file or a missing one. Upstream: MappedFileQueue.load.
         """
         assert least_bytes <= segment_bytes <= SEGMENT_BYTES_MAX
+        bases = log_files(disk, folder, segment_bytes, key=key)
         disk.mkdir(folder)
-        bases = segment_bases(disk, folder)
-        check_kinds(disk, folders=(), files=(segment_path(folder, base) for base in bases))
-        if bases and disk.stat(segment_path(folder, bases[-1])).size_bytes == 0:
-            disk.unlink(segment_path(folder, bases.pop()))
+        for base in [base for base in segment_bases(disk, folder) if base not in bases]:
+            disk.unlink(segment_path(folder, base))
             disk.sync_dir(folder)
-        _check_sizes(disk, folder, bases, segment_bytes, key)
         end = bases[-1] + segment_bytes if bases else 0
         log = cls(
             folder=folder,
@@ -361,25 +358,24 @@ class CommitLog:
             self._handles.popitem()[1].close()
 
 
-def _check_sizes(disk: Disk, folder: str, bases: list[int], segment_bytes: int, key: str) -> None:
-    """Every file has the configured size and follows the one before it."""
+def log_files(
+    disk: Disk, folder: str, segment_bytes: int, *, key: str, fills_last: bool = False
+) -> list[int]:
+    """First offsets of the files that `CommitLog.load` takes, changing nothing: not of a last one
+    of 0 bytes.
+
+    Args:
+        fills_last: a last file that is too short will be filled up.
+
+    Raises: as `CommitLog.load`.
+    """
+    bases = segment_bases(disk, folder)
+    check_kinds(disk, folders=(), files=(segment_path(folder, base) for base in bases))
     sizes = [disk.stat(segment_path(folder, base)).size_bytes for base in bases]
-    if sizes and len(set(sizes)) == 1 and sizes[0] != segment_bytes:
-        raise ConfigError(
-            f"{folder}: {key}: expected {sizes[0]}, the size of the files there, "
-            f"found {segment_bytes}"
-        )
-    for base, size in zip(bases, sizes, strict=True):
-        if size != segment_bytes:
-            path = segment_path(folder, base)
-            raise CorruptLog(f"{path}: expected {segment_bytes} bytes, found {size}")
-        if base % segment_bytes:
-            raise CorruptLog(
-                f"{segment_path(folder, base)}: the name is no multiple of {segment_bytes}"
-            )
-    for before, base in itertools.pairwise(bases):
-        if base != before + segment_bytes:
-            missing = segment_path(folder, before + segment_bytes)
-            raise CorruptLog(
-                f"{missing}: the file is missing, {segment_path(folder, base)} follows"
-            )
+    if sizes and fills_last and 0 < sizes[-1] < segment_bytes:
+        sizes[-1] = segment_bytes
+    if sizes and sizes[-1] == 0:
+        bases.pop()
+        sizes.pop()
+    check_sizes(folder, bases, sizes, segment_bytes, key)
+    return bases

@@ -18,7 +18,7 @@ from typing import Protocol
 from actors.env.protocols import Disk, File
 from actors.errors import CorruptLog
 from actors.storage.commit_log import CommitLog, segment_bases, segment_path
-from actors.storage.side_file import SideFile, SideFileDamaged
+from actors.storage.side_file import SideFile, SideFileDamaged, read_side_file
 
 CHUNK_BYTES = 4 << 20
 """A generator here yields after so many bytes."""
@@ -139,26 +139,36 @@ def finish_interrupted(disk: Disk, layout: CutLayout, *, do: str = REMOVE) -> in
 
     Raises: CorruptLog: what says so cannot be read.
     """
+    cut = interrupted_at(disk, layout, do=do)
     if not disk.exists(layout.truncating):
         return None
+    intent, _ = SideFile.open(disk, layout.truncating, 2)
     try:
-        intent, values = SideFile.open(disk, layout.truncating, 2)
-    except SideFileDamaged:
-        raise CorruptLog(
-            f"{layout.truncating}: it cannot be read, and says whether the log was being cut, and"
-            f" where; {do}"
-        ) from None
-    try:
-        if values is None or values[0] == NOTHING:
+        if cut is None:
             intent.sync()  # Cleared perhaps in the page cache only: it must not come back later.
             return None
-        end_bytes, segment_bytes = values
+        end_bytes, segment_bytes = cut
         cut_files(disk, layout.commit_log, segment_bytes, end_bytes)
         intent.write((NOTHING, 0))
         intent.sync()
         return end_bytes
     finally:
         intent.close()
+
+
+def interrupted_at(disk: Disk, layout: CutLayout, *, do: str = REMOVE) -> tuple[int, int] | None:
+    """The end that an interrupted truncation makes, and the size of its files; None without one.
+
+    Reads only. Args, Raises: as `finish_interrupted`.
+    """
+    try:
+        values = read_side_file(disk, layout.truncating, 2)
+    except SideFileDamaged:
+        raise CorruptLog(
+            f"{layout.truncating}: it cannot be read, and says whether the log was being cut, and"
+            f" where; {do}"
+        ) from None
+    return None if values is None or values[0] == NOTHING else (values[0], values[1])
 
 
 def cut_files(disk: Disk, folder: str, segment_bytes: int, end_bytes: int) -> None:

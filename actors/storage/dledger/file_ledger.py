@@ -51,17 +51,20 @@ def open_ledger(
     settings: LedgerSettings,
     *,
     had_vote: bool = False,
+    needs_vote: bool = False,
     owner: str = "",
     emit: Callable[[object], None] | None = None,
 ) -> Generator[None, None, FileLedger]:
     """Open or create a store on disk; see `opening.open_files`. Yields every 4 MiB of work.
 
     Args:
-        had_vote: see `opening.open_files`.
+        had_vote, needs_vote: see `opening.open_files`.
         owner, emit: who hears, and how, that there is no room, and that there is again; see
             `Cleaner`.
     """
-    opened = yield from open_files(env.disk, layout, settings, had_vote=had_vote)
+    opened = yield from open_files(
+        env.disk, layout, settings, had_vote=had_vote, needs_vote=needs_vote
+    )
     rules, root = settings.expiry(), layout.root
     cleaner = Cleaner(env=env, log=opened.log, rules=rules, root=root, owner=owner, emit=emit)
     return FileLedger(env, layout, settings, opened, cleaner)

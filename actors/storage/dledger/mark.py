@@ -57,6 +57,17 @@ def read_mark(disk: Disk, path: str) -> MarkValues | None:
     return None if values is None else MarkValues.of(values)
 
 
+def need_mark(disk: Disk, path: str) -> MarkValues | None:
+    """The same for a start. Raises: CorruptLog: it cannot be read."""
+    try:
+        return read_mark(disk, path)
+    except SideFileDamaged:
+        raise CorruptLog(
+            f"{path}: the synced mark cannot be read; without it nobody knows what may be"
+            f" cut; {REMOVE_THEN}"
+        ) from None
+
+
 @attrs.define
 class Mark:
     """The mark's file. One owner.
@@ -71,14 +82,9 @@ class Mark:
     @classmethod
     def open(cls, disk: Disk, path: str) -> Mark:
         """Raises: CorruptLog: it cannot be read."""
-        try:
-            file, values = SideFile.open(disk, path, _VALUES, older=_OLDER)
-        except SideFileDamaged:
-            raise CorruptLog(
-                f"{path}: the synced mark cannot be read; without it nobody knows what may be"
-                f" cut; {REMOVE_THEN}"
-            ) from None
-        return cls(None if values is None else MarkValues.of(values), file)
+        values = need_mark(disk, path)
+        file, _ = SideFile.open(disk, path, _VALUES, older=_OLDER)
+        return cls(values, file)
 
     @property
     def path(self) -> str:

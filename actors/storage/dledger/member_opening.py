@@ -22,7 +22,7 @@ from actors.storage.dledger.file_ledger import FileLedger, open_ledger
 from actors.storage.dledger.layout import LedgerLayout
 from actors.storage.dledger.ledger import LedgerStore
 from actors.storage.dledger.settings import LedgerSettings
-from actors.storage.dledger.term_files import STRANGER, LostVote
+from actors.storage.dledger.term_files import STRANGER
 
 _LOGGER = logging.getLogger("triolog.storage")
 
@@ -61,15 +61,20 @@ def open_member(
     owner: str = "",
     emit: Callable[[object], None] | None = None,
 ) -> Generator[None, None, FileLedger]:
-    """As `open_ledger`. Raises: LostVote, too, unless `settings.vote_unsynced`."""
-    ledger = yield from open_ledger(
-        env, layout, settings, had_vote=had_vote, owner=owner, emit=emit
+    """As `open_ledger`. Raises: LostVote, too, unless `settings.vote_unsynced`: nothing is changed
+    then.
+    """
+    return (
+        yield from open_ledger(
+            env,
+            layout,
+            settings,
+            had_vote=had_vote,
+            needs_vote=not settings.vote_unsynced,
+            owner=owner,
+            emit=emit,
+        )
     )
-    term, last = ledger.vote.term, ledger.end_term
-    if term < last and not settings.vote_unsynced:
-        ledger.close(ordered=False)
-        raise LostVote(layout.term, f"term {term}, but the last entry is of term {last}")
-    return ledger
 
 
 def tell_stranger(

@@ -1,8 +1,9 @@
 """Opening a DLedger store: from the files as a stop or a crash left them to a log one can write.
 
-Order: end an interrupted truncation; load the files; find the end (`recovery`); keep aside and cut
-what lies behind it, the mark first; make again what derives from the entries where it is missing or
-disagrees; sync what was found and raise the mark to it; read term, vote and committed index.
+Order: find the end, term and vote, and whether the start is refused, changing nothing (`judging`);
+end an interrupted truncation; load the files; keep aside and cut what lies behind the end, the mark
+first; make again what derives from the entries where it is missing or disagrees; sync what was
+found and raise the mark to it; read the committed index.
 
 Upstream: openmessaging/dledger, DLedgerMmapFileStore.java, load and recover; MemberState.java,
 loadTerm (0.3.1.2).
@@ -22,9 +23,17 @@ from actors.events import store as events
 from actors.storage import truncation
 from actors.storage.commit_log import CommitLog
 from actors.storage.dledger import recovery
+from actors.storage.dledger.judging import (
+    DATA_KEY,
+    INDEX_KEY,
+    SUMS_KEY,
+    Judged,
+    judge,
+    sums_show_size,
+)
 from actors.storage.dledger.layout import LedgerLayout
 from actors.storage.dledger.mark import Mark, MarkValues
-from actors.storage.dledger.per_index import PerIndexFiles, has_file_of
+from actors.storage.dledger.per_index import PerIndexFiles
 from actors.storage.dledger.recovery import Found, OnHeads
 from actors.storage.dledger.settings import LedgerSettings
 from actors.storage.dledger.sums import (
@@ -35,16 +44,11 @@ from actors.storage.dledger.sums import (
     sums_of,
 )
 from actors.storage.dledger.term_files import (
-    NO_VOTE,
-    NO_VOTE_DO,
-    NOTHING_LEFT,
-    NOTHING_LEFT_DO,
     README,
     REMOVE_THEN,
     LostVote,
     TermVote,
     read_checkpoint,
-    read_term,
     settle_term,
     write_checkpoint,
     write_term,
@@ -101,18 +105,26 @@ class OpenedLedger:
 
 
 def open_files(
-    disk: Disk, layout: LedgerLayout, settings: LedgerSettings, *, had_vote: bool = False
+    disk: Disk,
+    layout: LedgerLayout,
+    settings: LedgerSettings,
+    *,
+    had_vote: bool = False,
+    needs_vote: bool = False,
 ) -> Generator[None, None, OpenedLedger]:
     """Open or create the store. Yields at least every 4 MiB of work.
 
     Args:
         had_vote: term and vote were once on the disk: a store without them is not a new one.
+        needs_vote: one from before the last entry's term is refused.
 
     Raises: ConfigError: the files have another size than configured. CorruptLog: damage below the
-        synced mark, a missing file. LostVote: a term file that cannot be read, or is lost. OSError.
+        synced mark, a missing file. LostVote: a term file that cannot be read, is lost, or is
+        older than the log. Nothing was changed then. OSError.
     """
     try:
-        return (yield from _open(disk, layout, settings, had_vote))
+        judged = yield from judge(disk, layout, settings, had_vote=had_vote, needs_vote=needs_vote)
+        return (yield from _open(disk, layout, settings, judged))
     except LostVote:
         raise  # It says itself what is to be done.
     except CorruptLog as error:
@@ -120,27 +132,25 @@ def open_files(
 
 
 def _open(
-    disk: Disk, layout: LedgerLayout, settings: LedgerSettings, had_vote: bool
+    disk: Disk, layout: LedgerLayout, settings: LedgerSettings, judged: Judged
 ) -> Generator[None, None, OpenedLedger]:
     disk.mkdir(layout.root)
     truncation.finish_interrupted(disk, layout, do=REMOVE_THEN)
     with ExitStack() as files:
-        size, key = settings.data_file_bytes, "data_file_bytes"
+        size, key = settings.data_file_bytes, DATA_KEY
         log = CommitLog.load(disk, layout.commit_log, size, blank=encode_blank, key=key)
         files.callback(log.close, remove_spare=False)
-        size, key = settings.index_file_bytes, "index_file_bytes"
-        # They are cut one after the other: a crash leaves a last file of one of them short.
-        is_sure = has_file_of(disk, layout.sums, sums_file_bytes(size))
+        size, key = settings.index_file_bytes, INDEX_KEY
+        is_sure = sums_show_size(disk, layout, settings)
         index = PerIndexFiles.load(disk, layout.index, size, INDEX_BYTES, key=key, is_sure=is_sure)
         files.callback(index.close, remove_spare=False)
-        size, key = sums_file_bytes(size), "a quarter of index_file_bytes"
+        size, key = sums_file_bytes(size), SUMS_KEY
         sums = PerIndexFiles.load(disk, layout.sums, size, SUM_BYTES, key=key, is_sure=True)
         files.callback(sums.close, remove_spare=False)
         mark = Mark.open(disk, layout.synced)
         files.callback(mark.close)
-        if settings.cut_stays:
-            mark.values = None
-        opening = _Opening(disk, layout, log, index, sums, mark, settings, had_vote)
+        mark.values = judged.was
+        opening = _Opening(disk, layout, log, index, sums, mark, settings, judged)
         opened = yield from opening.run()
         files.pop_all()
     return opened
@@ -157,12 +167,11 @@ class _Opening:
     _sums: PerIndexFiles
     _mark: Mark
     _settings: LedgerSettings
-    _had_vote: bool
+    _judged: Judged
 
     def run(self) -> Generator[None, None, OpenedLedger]:
-        disk, log, was = self._disk, self._log, self._mark.values
-        found, index_agrees = yield from self._find()
-        vote = self._vote(found)
+        disk, log, was = self._disk, self._log, self._judged.was
+        found, vote, begin = self._judged.found, self._judged.vote, self._judged.begin_index
         if vote is not None:
             settle_term(disk, self._layout.term, vote)  # What is believed is on the disk first.
         elif not self._settings.vote_unsynced:
@@ -176,8 +185,7 @@ class _Opening:
             self._empty()
         else:
             log.set_end(found.end_bytes)
-        begin = self._begin_index(found)
-        made = yield from self._mend_index(found, begin, index_agrees, is_clean)
+        yield from self._mend_index(is_clean)
         yield from self._mend_sums(found, is_clean)
         if not is_clean:
             sure = 0 if was is None else was.end_bytes
@@ -204,32 +212,8 @@ class _Opening:
             committed_index=committed,
             kept_bytes=kept,
             was_clean=is_clean,
-            index_made=made,
+            index_made=self._judged.index_base,
         )
-
-    def _find(self) -> Generator[None, None, tuple[Found, bool]]:
-        """What the scan says, and whether the index records of what it saw agree."""
-        compared = _IndexCompare(self._index)
-        found = yield from recovery.find_at_start(
-            self._disk,
-            self._log,
-            was=self._mark.values,
-            sums=self._sums,
-            checkpoint=self._layout.checkpoint,
-            cuts_committed=self._settings.cuts_committed,
-            on_heads=compared.take,
-        )
-        return found, compared.agrees
-
-    def _vote(self, found: Found) -> TermVote | None:
-        path, unsynced = self._layout.term, self._settings.vote_unsynced
-        vote = read_term(self._disk, path, unsynced=unsynced)
-        if vote is None and found.end_index < 0 and self._had_vote and not unsynced:
-            raise LostVote(path, NOTHING_LEFT, NOTHING_LEFT_DO)
-        # Without a mark entries are those that a whole group begins anew with.
-        if vote is None and found.end_index >= 0 and self._mark.values is not None:
-            raise LostVote(path, NO_VOTE, NO_VOTE_DO)
-        return vote
 
     def _cut(self, found: Found) -> Generator[None, None, int]:
         """Cut what lies behind the end, if anything does. Gives the bytes kept aside."""
@@ -248,35 +232,23 @@ class _Opening:
         self._index.restart_at(0)
         self._sums.restart_at(0)
 
-    def _begin_index(self, found: Found) -> int:
-        bases = self._log.bases()
-        if found.end_index < 0 or found.first_base == bases[0]:
-            return found.first_index
-        return recovery.need_first_of_log(self._disk, self._log).index
-
-    def _mend_index(
-        self, found: Found, begin: int, agrees: bool, is_clean: bool
-    ) -> Generator[None, None, int | None]:
+    def _mend_index(self, is_clean: bool) -> Generator[None, None, None]:
         """Make index records again where they are missing or disagree; cut what is behind them."""
-        index, end = self._index, found.end_index + 1
+        index, judged, found = self._index, self._judged, self._judged.found
+        end, base = found.end_index + 1, judged.index_base
         if end == 0:
-            return None
-        begins = index.covers(begin) and self._agrees_at_begin(begin)
-        begins = begins and not (yield from index.has_gap(begin, found.first_index))
-        if begins and agrees and index.covers(found.end_index):
+            return
+        if base is None:
             if is_clean or not (yield from index.used_behind(end)):
                 index.set_next(end)
             else:
                 index.cut(end)
-            return None
-        if begins and index.covers(found.first_index):
+            return
+        if judged.index_begins:
             index.cut(found.first_index)
-            base = found.first_base
         else:
-            base = self._log.bases()[0]
-            yield from self._need_whole(base, found)
             self._mark.derive_again()  # Or what a crash leaves of the new files would be believed.
-            index.restart_at(begin)
+            index.restart_at(judged.begin_index)
 
         def write(data: bytes, heads: list[EntryHead]) -> None:
             assert heads[0].index == index.next_index
@@ -284,7 +256,6 @@ class _Opening:
 
         yield from self._scan_again(base, write)
         assert index.next_index == end
-        return base
 
     def _mend_sums(self, found: Found, is_clean: bool) -> Generator[None, None, None]:
         """What disagreed was cut. Missing ones are made of the entries that were scanned; without a
@@ -311,27 +282,7 @@ class _Opening:
         )
         assert sums.next_index == end
 
-    def _need_whole(self, base: int, found: Found) -> Generator[None, None, None]:
-        """The files before those that were scanned lead to them.
-
-        Looked at before the index goes: the index may be what is right.
-
-        Raises: CorruptLog: damage in them.
-        """
-        if base == found.first_base:
-            return
-        seen = yield from self._scan_again(base)
-        if seen.end_bytes != found.end_bytes:
-            end = seen.end_bytes
-            raise CorruptLog(
-                f"{self._log.path_of(end)}: byte {end % self._log.segment_bytes} (offset {end}): "
-                f"{seen.reason or 'nothing is written there'}, but the log goes on to "
-                f"{found.end_bytes}; nothing was changed"
-            )
-
-    def _scan_again(
-        self, base: int, on_heads: OnHeads | None = None
-    ) -> Generator[None, None, Found]:
+    def _scan_again(self, base: int, on_heads: OnHeads) -> Generator[None, None, Found]:
         """What was scanned is good; behind it there are zeros."""
         return (
             yield from recovery.find_end(
@@ -343,11 +294,6 @@ class _Opening:
                 on_heads=on_heads,
             )
         )
-
-    def _agrees_at_begin(self, begin: int) -> bool:
-        head = recovery.first_of_log(self._disk, self._log)
-        assert head is not None
-        return self._index.read(begin, 1) == recovery.index_records([head])
 
     def _committed(self, begin: int, found: Found, is_whole: bool) -> int:
         """Upstream's rule: not above the end, and ignored below the first entry.
@@ -383,18 +329,3 @@ class _Opening:
             now = LedgerCheckpoint(committed_index=committed, end_index=end)
             write_checkpoint(self._disk, path, now, synced=True)
         return committed
-
-
-@attrs.define
-class _IndexCompare:
-    """Compares index records with entries as a scan sees them."""
-
-    _index: PerIndexFiles
-    agrees: bool = True
-
-    def take(self, data: bytes, heads: list[EntryHead]) -> None:
-        if self.agrees:
-            wanted = recovery.index_records(heads)
-            first, covered = heads[0].index, self._index.covers
-            if not covered(first) or self._index.read(first, len(heads)) != wanted:
-                self.agrees = False

@@ -14,7 +14,7 @@ import attrs
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog
 from actors.storage import truncation
-from actors.storage.commit_log import CommitLog, segment_bases, segment_path
+from actors.storage.commit_log import CommitLog, log_files, segment_bases, segment_path
 from actors.storage.log_reader import LogReader
 from actors.storage.path_kinds import check_kinds
 
@@ -66,6 +66,27 @@ class PerIndexFiles:
             log = CommitLog.load(disk, folder, file_bytes, least_bytes=record_bytes, key=key)
         reader = LogReader(disk, folder, file_bytes)
         return cls(log=log, record_bytes=record_bytes, disk=disk, reader=reader)
+
+    @classmethod
+    def usable(
+        cls,
+        disk: Disk,
+        folder: str,
+        file_bytes: int,
+        record_bytes: int,
+        *,
+        key: str,
+        is_sure: bool,
+    ) -> PerIndexFiles:
+        """What `load` would leave, to read from alone: of a last file that is too short the rest
+        cannot be read yet. Args, Raises: as `load`.
+        """
+        fills = is_sure or not _have_another_size(disk, folder, file_bytes, record_bytes)
+        try:
+            bases = log_files(disk, folder, file_bytes, key=key, fills_last=fills)
+        except CorruptLog:
+            bases = []
+        return cls.look(disk, folder, file_bytes, record_bytes, bases)
 
     @classmethod
     def look(
@@ -147,7 +168,8 @@ class PerIndexFiles:
         at = max(index, end_index - LOOKED_BYTES // self.record_bytes)
         while at < end_index:
             count = min(truncation.CHUNK_BYTES // self.record_bytes, end_index - at)
-            if zeros in self.read(at, count):
+            found = self.read(at, count)
+            if len(found) < count * self.record_bytes or zeros in found:
                 return True
             at += count
             yield

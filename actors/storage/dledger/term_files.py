@@ -74,6 +74,11 @@ STRANGER = (
 )
 
 
+def older_text(term: int, last_term: int) -> str:
+    """What is wrong with a vote from before the last entry's term."""
+    return f"term {term}, but the last entry is of term {last_term}"
+
+
 class LostVote(CorruptLog):
     """Nobody knows in which terms this member has voted, and for whom.
 

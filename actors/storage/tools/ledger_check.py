@@ -15,19 +15,19 @@ import attrs
 
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog
+from actors.storage import truncation
 from actors.storage.commit_log import segment_path
+from actors.storage.cut_view import as_if_cut
 from actors.storage.dledger.recovery import BAD_SUM, Found, index_records
 from actors.storage.dledger.snapshots import SnapshotFolder
 from actors.storage.dledger.sums import SUM_BYTES, contradicted, sums_of
 from actors.storage.dledger.term_files import REMOVE_THEN
 from actors.storage.dledger.walk import FileEnd, Piece, read_file
-from actors.storage.side_file import SideFileDamaged, read_side_file
 from actors.storage.tools.check import CheckOptions
 from actors.storage.tools.findings import LedgerReport
 from actors.storage.tools.ledger_end import LedgerEnd
 from actors.storage.tools.ledger_files import (
     COPY_AGAIN,
-    NOTHING,
     LedgerFiles,
     known_records,
     known_sums,
@@ -67,7 +67,6 @@ class _LedgerCheck:
     _snapshots: list[int] = attrs.field(factory=list, init=False)  # indexes of all that are there
     _terms: dict[int, int] = attrs.field(factory=dict, init=False)  # of the entries there
     _do: str = attrs.field(default=REMOVE_THEN, init=False)  # about damage of the log
-    _cut_bytes: int | None = attrs.field(default=None, init=False)  # where a cut was interrupted
 
     def run(self) -> Work[LedgerReport]:
         ledger, options = self._ledger, self._options
@@ -78,6 +77,7 @@ class _LedgerCheck:
             report.state, self._do, findings.starts = "backup", COPY_AGAIN, False
         report.committed_index = read_committed(self._disk, ledger.layout, findings)
         self._limit = report.committed_index if options.is_running else None
+        self._read_truncating()
         try:
             self._files = LedgerFiles.look(self._disk, ledger)
         except CorruptLog as error:
@@ -106,17 +106,13 @@ class _LedgerCheck:
     def _log(self) -> Work[None]:
         report, mark = self._report, self._files.mark
         report.mark_bytes = None if mark is None else mark.end_bytes
-        self._read_truncating()
         bases = list(self._files.log.bases())
         report.first_bytes = report.end_bytes = bases[0] if bases else 0
         log = self._files.log
         odd = odd_in(self._disk, log.folder, log.segment_bytes, bases)
         others = report.findings.damage_count
         for line in odd:
-            if self._is_being_cut(line):
-                report.findings.note(f"{line}: that truncation was at it")
-            else:
-                report.findings.hurt(f"{line}; {self._do}")
+            report.findings.hurt(f"{line}; {self._do}")
         yield from self._walk(bases)
         found: Found | None = None
         if self._limit is not None:
@@ -128,24 +124,18 @@ class _LedgerCheck:
             yield from self._judge_index(found, log_is_good=report.findings.damage_count == others)
 
     def _read_truncating(self) -> None:
-        path = self._ledger.layout.truncating
+        """What an interrupted truncation cuts off is not looked at, as it is not by a start."""
+        layout = self._ledger.layout
         try:
-            cutting = read_side_file(self._disk, path, 2)
-        except SideFileDamaged:
-            self._report.findings.hurt(f"{path}: cannot be read; {self._do}")
+            cut = truncation.interrupted_at(self._disk, layout)
+        except CorruptLog:
+            self._report.findings.hurt(f"{layout.truncating}: cannot be read; {self._do}")
             return
-        if cutting is not None and cutting[0] != NOTHING and self._limit is None:
-            self._cut_bytes = cutting[0]
+        if cut is not None and self._limit is None:
             self._report.findings.note(
-                f"a truncation to {cutting[0]} was interrupted: the next start ends it"
+                f"a truncation to {cut[0]} was interrupted: the next start ends it"
             )
-
-    def _is_being_cut(self, line: str) -> bool:
-        """Whether it is about the file whose end an interrupted truncation cuts off."""
-        cut, log = self._cut_bytes, self._files.log
-        if cut is None:
-            return False
-        return line.startswith(f"{segment_path(log.folder, cut - cut % log.segment_bytes)}: ")
+            self._disk = as_if_cut(self._disk, layout, do=self._do)
 
     # ---- entries ----
 
