@@ -115,10 +115,8 @@ def _open(
         yield from adopt(disk, layout, group, NO_LIMIT)
     state = DispatchState.read(disk, layout.dispatched)
     found = yield from _find_end(disk, layout, log, group, was_clean, mark_bytes, checkpoint, state)
-    kept = 0
     end = found.end_bytes
-    if end != mark_bytes or not was_clean or found.reason:
-        kept = yield from _cut(disk, layout, log, mark, end)
+    kept = yield from _cut(disk, layout, log, mark, end)
     log.set_end(end)
     if not was_clean:
         yield from write_again(disk, log, max(mark_bytes or 0, found.scanned_from_bytes))

@@ -178,9 +178,8 @@ class _Opening:
             # Who votes for nobody in its first term, and follows, has a log all the same.
             write_term(disk, self._layout.term, TermVote(max(found.end_term, 0)))
         is_clean = was is not None and was.is_clean and was.end_bytes == found.end_bytes
-        kept = 0
-        if not is_clean:
-            kept = yield from self._cut(found)
+        kept = yield from self._cut(found)
+        is_clean = is_clean and not kept  # Behind a clean mark another program has written.
         if found.end_index < 0:
             self._empty()
         else:
