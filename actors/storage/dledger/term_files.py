@@ -36,7 +36,8 @@ from wire.errors import RemoteProtocolError
 
 FILE_BYTES_MAX = 4096
 """A longer one is none of these."""
-TERM_MAX = (1 << 63) - 1
+TERM_MAX = 1 << 62
+"""As the core's: no member hears another in a later one, and the next must be a long of Java's."""
 OTHERS_HAVE_ALL = (
     "once all other members run, follow one leader and, while nothing is appended, show the same"
     " synced and committed (status)"
@@ -108,10 +109,12 @@ class TermVote:
 
 
 def _decode(data: bytes) -> TermVote:
-    """Raises: RemoteProtocolError: it does not say both, or is not the whole text."""
+    """Raises: RemoteProtocolError: it does not say both, is not the whole text, or out of range."""
     if not data.endswith(b"\n"):
         raise RemoteProtocolError("it does not end with a line end")
     value = decode_currterm(data)
+    if not -1 <= value.term <= TERM_MAX:
+        raise RemoteProtocolError(f"currTerm: expected -1 to {TERM_MAX} (2^62), found {value.term}")
     # Versions up to 0.1 count from -1; there nobody has voted yet.
     return TermVote(max(value.term, 0), (value.vote_leader or "") if value.term >= 0 else "")
 

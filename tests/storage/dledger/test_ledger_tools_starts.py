@@ -7,10 +7,11 @@ import pytest
 from ledger_kit import LAYOUT, env_of, finish, small
 from ledger_tools_kit import all_bytes, filled, ledger_at, write_file
 
+from actors.dledger.core import member_state
 from actors.errors import CorruptLog
 from actors.sim.disk import SimDisk
 from actors.storage.dledger.member_opening import open_member
-from actors.storage.dledger.term_files import REMOVE_THEN
+from actors.storage.dledger.term_files import NEW_VOTE, REMOVE_THEN, TERM_MAX
 from actors.storage.tools.check import CheckOptions
 from actors.storage.tools.ledger_check import check_ledger
 
@@ -50,3 +51,26 @@ def test_of_a_group_that_believes_no_mark_too() -> None:
     disk = filled()
     write_file(disk, LAYOUT.synced, b"")
     assert "cannot be read" in damage(disk, settings={"compat": '"upstream"'})
+
+
+def term_text(term: int) -> bytes:
+    return b"voteLeader=\ncurrTerm=%d\n" % term
+
+
+@pytest.mark.parametrize("term", [-(1 << 63), -2, TERM_MAX + 1, (1 << 63) - 1, 1 << 63])
+def test_a_term_that_no_member_can_be_in(term: int) -> None:
+    """A candidate could not go on from there, and nobody would hear it."""
+    disk = filled()
+    write_file(disk, LAYOUT.term, term_text(term))
+    for said in (refused(disk), damage(disk)):
+        assert said.startswith(f"{LAYOUT.term}: the term and the vote cannot be read: currTerm")
+        assert str(term) in said
+        assert NEW_VOTE in said
+
+
+def test_the_last_term_there_is() -> None:
+    disk = filled()
+    write_file(disk, LAYOUT.term, term_text(TERM_MAX))
+    assert not finish(check_ledger(disk, ledger_at(disk), CheckOptions())).findings.damage
+    assert finish(open_member(env_of(disk), LAYOUT, small())).vote.term == TERM_MAX
+    assert member_state.TERM_MAX == TERM_MAX
