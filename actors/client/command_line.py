@@ -134,11 +134,12 @@ async def _opened(
         async with open_door(leading, members(leads=False)) as door:
             yield door, leading.leader
         return
-    async with connect_target(target, name=name) as client:
+    connect = partial(connect_target, target, name=name, wait_s=command.wait_s)
+    async with connect() as client:
         group = pick_group(client.identity.groups, group, client.identity.node)
         only = Members.only(client, group)
         async with open_door(only, only) as door:
-            yield door, partial(connect_target, target, name=name)
+            yield door, connect
 
 
 def _note(text: str) -> None:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeAlias
 
 import trio
@@ -24,6 +24,7 @@ from actors.client.following import (
     read_batch,
     read_events,
 )
+from actors.client.places import NoPlace, with_place
 from actors.client.requests import Requests, checked, encoded
 from actors.env.protocols import Address, Network, Stream
 from actors.env.tcp import TcpNetwork
@@ -34,12 +35,7 @@ from wire import api
 from wire.errors import RemoteProtocolError
 
 CONNECT_TIMEOUT_S = 5.0
-"""From the first packet to the node's welcome."""
-
-
-class NoPlace(ConnectionError):
-    """The node runs, and takes no more clients now."""
-
+"""From the first packet to the node's welcome; and as long again where all places are taken."""
 
 Target: TypeAlias = str | tuple[str, int] | Address
 """A Unix socket's path, or host and port."""
@@ -270,6 +266,7 @@ async def connect(
     name: str = "client",
     network: Network | None = None,
     timeout_s: float = CONNECT_TIMEOUT_S,
+    wait_s: float | None = None,
 ) -> AsyncIterator[Client]:
     """Connect to a node for the length of an `async with` block.
 
@@ -277,14 +274,30 @@ async def connect(
         target: the path of its Unix socket, or (host, port) of its API port.
         name: who this is, for the node's events.
         network: this machine's by default; `actors.sim`'s in simulation.
-        timeout_s: for connecting, up to the node's welcome.
+        timeout_s: for connecting, up to the node's welcome, at each try.
+        wait_s: how long it is tried again while all its places are taken; None: as `timeout_s`.
 
     Raises (on entry): OSError if the node cannot be reached or speaks something else;
-        NoPlace: that, where it has no place now; RequestRefused if it does not speak this version.
+        NoPlace: that, where it had no place in all that time; RequestRefused if it does not speak
+        this version.
 
     Error handling: when the connection ends, the block goes on and its next request raises. At the
         end of the block, unanswered appends have the unknown outcome.
     """
+
+    def enter() -> AbstractAsyncContextManager[Client]:
+        return _try(target, name, network, timeout_s)
+
+    wait_s = timeout_s if wait_s is None else wait_s
+    async with with_place(enter, wait_s, name, target) as client:
+        yield client
+
+
+@asynccontextmanager
+async def _try(
+    target: Target, name: str, network: Network | None, timeout_s: float
+) -> AsyncIterator[Client]:
+    """Connect, once. See `connect`."""
     where = _address(target)
     failure: Exception | None = None
     with trio.CancelScope(deadline=trio.current_time() + timeout_s) as opening:
@@ -315,7 +328,7 @@ def _not_welcome(where: Address, error: Exception) -> ConnectionError:
     if isinstance(error, SocketClosed) and error.code == frame_socket.TRY_AGAIN_LATER:
         return NoPlace(f"{where}: {error.said or error}")
     if isinstance(error, SocketClosed) and error.unopened:  # what a node does that is full, too
-        return NoPlace(f"{where}: {error}{_other_ports(where)}")
+        return NoPlace(f"{where}: {error}{_other_ports(where)}", told=False)
     if isinstance(error, SocketClosed) and error.code == frame_socket.GOING_AWAY:
         return ConnectionError(f"{where}: the node ended the connection: {error}")
     return ConnectionError(f"{where}: not a node's API socket{_other_ports(where)}: {error}")

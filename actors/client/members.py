@@ -17,6 +17,7 @@ import trio
 
 from actors.api.failures import RequestRefused
 from actors.client.connection import CONNECT_TIMEOUT_S, Client
+from actors.client.places import NoPlace, Pauses, pauses_of
 from actors.client.race import Race, open_race
 from actors.client.reigns import Claim, claim_of, newest
 from actors.client.silence import ConnectTo, Silence
@@ -87,7 +88,7 @@ class Members:
         """Connect to the node that takes itself for the group's master or leader.
 
         Raises: OSError: there is none in time; it says who cannot be reached, and whom the others
-            take for it. At once if nobody at all can be reached, unless somebody was before.
+            take for it. At once if nobody at all runs, unless somebody did before.
         """
         async with self._connected(leads=not self.fixed) as client:
             yield client
@@ -102,12 +103,18 @@ class Members:
     async def _connected(self, *, leads: bool) -> AsyncIterator[Client]:
         begun_s, told = trio.current_time(), self._lost_s is not None
         claims: dict[str, Claim] = {}
+        pauses: dict[str, Pauses] = {}
 
         @asynccontextmanager
         async def enter(node: str) -> AsyncIterator[_Found]:
-            async with self._connect_to(node) as client:
-                reign = await self._led(node, client, claims, race) if leads else None
-                yield client, reign
+            try:
+                async with self._connect_to(node) as client:
+                    reign = await self._led(node, client, claims, race) if leads else None
+                    yield client, reign
+            except NoPlace as error:
+                race.say(node, error)  # others are tried meanwhile
+                await trio.sleep(pauses.setdefault(node, pauses_of(node)).next_s())
+                raise
 
         nodes = tuple(self._order)
         async with open_race(nodes, enter, passing=AWAY, again_s=RETRY_S) as race:
@@ -115,11 +122,9 @@ class Members:
             if found is None:
                 since_s = begun_s if self._lost_s is None else self._lost_s
                 until_s = since_s + self.wait_s
-                runs_none = all(isinstance(each, Exception) for each in race.words.values())
-                if self._found_once or not runs_none:
+                if self._found_once or any(map(_runs, race.words.values())):
                     if not told and trio.current_time() < until_s:
-                        text = f"nobody leads it now; waits for who will, {self.wait_s:g} s"
-                        self.note(f"{self.group}: {text}")
+                        self.note(f"{self.group}: {_why_waits(race)}, {self.wait_s:g} s")
                     found = await race.first(until_s)
             if found is None:
                 self._lost_s = None  # the next request waits anew
@@ -201,6 +206,16 @@ class Members:
         self._lost_s = None
 
 
+def _runs(word: Exception | str) -> bool:
+    """Whether a node runs that has said so."""
+    return isinstance(word, str | NoPlace)
+
+
+def _why_waits(race: Race[_Found]) -> str:
+    full = [str(each) for each in race.words.values() if isinstance(each, NoPlace)]
+    return f"{'; '.join(full)}; tries again" if full else "nobody leads it now; waits for who will"
+
+
 def _nobody(group: str, race: Race[_Found]) -> ConnectionError:
     """What was found instead: who runs first, then who cannot be reached."""
     words = [race.words[node] for node in race.names]
@@ -247,7 +262,9 @@ def members_of(
     return Members(
         group=group,
         nodes=node_order(config, group, master_only=leads),
-        connect_to=partial(connect_node, config, name=name, network=network, disk=disk),
+        connect_to=partial(  # once: this here tries again, and others meanwhile
+            connect_node, config, name=name, network=network, disk=disk, wait_s=0.0
+        ),
         wait_s=wait_s_of(config, group) if wait_s is None else wait_s,
         note=note,
     )

@@ -15,7 +15,8 @@ import attrs
 
 from actors.api.socket_file import read_pointer
 from actors.client.arguments import TARGETS
-from actors.client.connection import CONNECT_TIMEOUT_S, Client, NoPlace, connect
+from actors.client.connection import CONNECT_TIMEOUT_S, Client, connect
+from actors.client.places import NoPlace, with_place
 from actors.client.race import open_race
 from actors.config import ClassicGroup, ClusterConfig, load
 from actors.config.strict import one_of, suggestion
@@ -136,24 +137,33 @@ async def connect_node(
     network: Network | None = None,
     disk: Disk | None = None,
     timeout_s: float = CONNECT_TIMEOUT_S,
+    wait_s: float | None = None,
 ) -> AsyncIterator[Client]:
     """Connect to a node of a cluster file, by whichever of its doors opens.
 
     Args: as for `connect`, which has the errors too. `disk`: where its data directory may be.
 
-    Raises (on entry): ConnectionError, naming every door; NoPlace if one said so; TimeoutError if
-        one opened, and nobody answered there: the node hangs, or is slow.
+    Raises (on entry): ConnectionError, naming every door; NoPlace if one said so to the end;
+        TimeoutError if one opened, and nobody answered there: the node hangs, or is slow.
     """
     found = doors(config, node, disk or LocalDisk())
-    async with _first_of(found, node, name, network, timeout_s) as client:
+    wait_s = timeout_s if wait_s is None else wait_s
+
+    def enter() -> AbstractAsyncContextManager[Client]:
+        return _first_of(found, node, name, network, timeout_s)
+
+    async with with_place(enter, wait_s, name, node) as client:
         yield client
 
 
 @asynccontextmanager
 async def connect_target(
-    target: Target, *, name: str, network: Network | None = None
+    target: Target, *, name: str, network: Network | None = None, wait_s: float | None = None
 ) -> AsyncIterator[Client]:
     """Connect to the node that the user meant, or to the first that answers of a cluster file's.
+
+    Args:
+        wait_s: as for `connect`.
 
     Raises: OSError, naming every door that was tried; RequestRefused.
     """
@@ -167,7 +177,12 @@ async def connect_target(
         disk = LocalDisk()
         addresses = tuple(door for node in nodes for door in doors(config, node, disk))
         who = " or ".join(nodes)
-    async with _first_of(addresses, who, name, network, CONNECT_TIMEOUT_S) as client:
+
+    def enter() -> AbstractAsyncContextManager[Client]:
+        return _first_of(addresses, who, name, network, CONNECT_TIMEOUT_S)
+
+    wait_s = CONNECT_TIMEOUT_S if wait_s is None else wait_s
+    async with with_place(enter, wait_s, name, who) as client:
         yield client
 
 
@@ -175,18 +190,24 @@ async def connect_target(
 async def _first_of(
     addresses: tuple[Address, ...], who: str, name: str, network: Network | None, timeout_s: float
 ) -> AsyncIterator[Client]:
-    """By whichever opens first: a door that hangs delays no other by more than `STAGGER_S`."""
+    """By whichever opens first: a door that hangs delays no other by more than `STAGGER_S`.
+
+    Each is tried once. Raises: as `connect_node`.
+    """
     found = {str(address): address for address in addresses}
 
     def enter(door: str) -> AbstractAsyncContextManager[Client]:
-        return connect(found[door], name=name, network=network, timeout_s=timeout_s)
+        return connect(found[door], name=name, network=network, timeout_s=timeout_s, wait_s=0.0)
 
     async with open_race(tuple(found), enter, passing=(OSError,)) as race:
         client = await race.first()
         if client is None:
             failures = [_words(door, race.words[door]) for door in found]
-            if any(isinstance(race.words[door], NoPlace) for door in found):
-                raise NoPlace(f"{who}: {'; '.join(failures)}")
+            full = [each for each in race.words.values() if isinstance(each, NoPlace)]
+            if full:
+                text = "; ".join(failures)
+                told = any(each.told for each in full)
+                raise NoPlace(text if who in found else f"{who}: {text}", told=told)
             hangs = any(isinstance(race.words[door], TimeoutError) for door in found)
             kind = TimeoutError if hangs else ConnectionError
             raise kind(f"cannot reach {who}: {'; '.join(failures) or NO_DOOR}")

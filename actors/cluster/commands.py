@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import attrs
 import trio
 
+from actors.client.places import NoPlace, pauses_of
 from actors.cluster.differences import differences
 from actors.cluster.explain import EXIT_FAILED, EXIT_OK
 from actors.cluster.ledger_view import LEADER
@@ -49,7 +50,8 @@ async def _each(
     *,
     rest_s: float = math.inf,
 ) -> dict[str, Any]:
-    """Ask all nodes at once; a node that cannot be asked gives the error.
+    """Ask all nodes at once; a node that cannot be asked gives the error. One whose places are all
+    taken is asked again.
 
     Args:
         rest_s: how long the others are waited for once one has answered.
@@ -58,15 +60,20 @@ async def _each(
     begun_s = trio.current_time()
 
     async def one(node: str) -> None:
-        try:
-            async with connect(node) as api:
-                found[node] = await ask(node, api)
-                asking.deadline = min(asking.deadline, trio.current_time() + rest_s)
-        except* LOST as group:
-            error: BaseException = group
-            while isinstance(error, BaseExceptionGroup):
-                error = error.exceptions[0]
-            found[node] = error
+        pauses = pauses_of(node)
+        while True:
+            try:
+                async with connect(node) as api:
+                    found[node] = await ask(node, api)
+                    asking.deadline = min(asking.deadline, trio.current_time() + rest_s)
+            except* LOST as group:
+                error: BaseException = group
+                while isinstance(error, BaseExceptionGroup):
+                    error = error.exceptions[0]
+                found[node] = error
+            if not _has_no_place(found[node]):
+                return
+            await trio.sleep(pauses.next_s())
 
     with trio.move_on_after(config.answer_timeout_s) as asking:
         async with trio.open_nursery() as nursery:
@@ -74,6 +81,16 @@ async def _each(
                 nursery.start_soon(one, node)
     silence = TimeoutError(f"silent for {trio.current_time() - begun_s:.1f} s")
     return {node: found.get(node, silence) for node in nodes}
+
+
+def _has_no_place(answer: Any) -> bool:
+    """It runs, and said that it takes no more clients."""
+    return isinstance(answer, NoPlace) and answer.told
+
+
+def _is_gone(answer: Any) -> bool:
+    """Nobody answers there."""
+    return isinstance(answer, BaseException) and not _has_no_place(answer)
 
 
 async def status(
@@ -110,6 +127,9 @@ async def status(
         return Answer(json.dumps(said), code)
     lines = [f"cluster {config.name}", *(f"  {line}" for line in differ)]
     for node, answer in found.items():
+        if _has_no_place(answer):
+            lines.append(f"  {node}: runs, but cannot be asked ({answer})")
+            continue
         if node in failed:
             pid = holder(node)
             has = "not running" if pid is None else f"no answer, but process {pid} has its data"
@@ -147,12 +167,15 @@ async def stop(
 
     greeted = await _once_started(config, nodes, connect, roles, holder)
     held = {node: pid for node in nodes if (pid := holder(node)) is not None}
-    if all(node not in held and isinstance(greeted[node], BaseException) for node in nodes):
+    if all(node not in held and _is_gone(greeted[node]) for node in nodes):
         raise ConfigError(f"{config.path}: expected running nodes, found none")
     led = {node: found for node, found in greeted.items() if isinstance(found, int)}
     lines, code = list[str](), EXIT_OK
     for node in sorted(nodes, key=lambda node: led.get(node, 0), reverse=True):
-        if isinstance(greeted[node], BaseException) and node in held:
+        if _has_no_place(greeted[node]):
+            lines.append(f"{node}: not stopped: {greeted[node]}")
+            code = EXIT_FAILED
+        elif isinstance(greeted[node], BaseException) and node in held:
             lines.append(f"{node}: not stopped: process {held[node]} has its data, but no answer")
             code = EXIT_FAILED
         elif isinstance(greeted[node], BaseException):
@@ -179,9 +202,7 @@ async def _once_started(
     found = await _each(config, nodes, connect, ask)
     with trio.move_on_at(until_s):
         while late := tuple(
-            node
-            for node in nodes
-            if isinstance(found[node], BaseException) and holder(node) is not None
+            node for node in nodes if _is_gone(found[node]) and holder(node) is not None
         ):
             await trio.sleep(GONE_LOOK_S)
             found |= await _each(config, late, connect, ask)
@@ -201,8 +222,8 @@ async def _stop_one(config: ClusterConfig, node: str, connect: Connect, holder: 
     await _each(config, (node,), connect, ask)  # one that has gone meanwhile is what was asked for
     with trio.move_on_after(budget_s):
         # Another program's end has no event that could be awaited.
-        while holder(node) is not None or not isinstance(  # noqa: ASYNC110
-            (await _each(config, (node,), connect, greet))[node], BaseException
+        while holder(node) is not None or not _is_gone(  # noqa: ASYNC110
+            (await _each(config, (node,), connect, greet))[node]
         ):
             await trio.sleep(GONE_LOOK_S)
         return True

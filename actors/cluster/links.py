@@ -52,7 +52,7 @@ async def connect_own(config: ClusterConfig, node: str) -> AsyncIterator[Client]
 
     Raises: as `connect_node`; ConnectionError: another node, or one of another cluster, answers.
     """
-    async with connect_node(config, node) as client:
+    async with connect_node(config, node, wait_s=0.0) as client:  # callers try again themselves
         found = client.identity
         if (found.cluster, found.node) != (config.name, node):
             raise ConnectionError(

@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 import trio
 
+from actors.client.places import NoPlace
 from actors.client.race import Race, open_race
 from actors.cluster.links import LOST
 from actors.config import ClusterConfig
@@ -63,5 +64,6 @@ async def first_within(race: Race[T], timeout_s: float) -> T | None:
 
 
 def _is_not_there(word: Exception | str) -> bool:
-    """It said nothing, and not because it is slow, or hangs."""
-    return isinstance(word, Exception) and not isinstance(word, TimeoutError | trio.TooSlowError)
+    """It said nothing, and not because it is slow, hangs, or has no place."""
+    there = (TimeoutError, trio.TooSlowError, NoPlace)
+    return isinstance(word, Exception) and not isinstance(word, there)

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import trio
 
+from actors.client.places import NoPlace, with_place
 from actors.cluster.commands import Answer
 from actors.cluster.explain import EXIT_FAILED, EXIT_OK
 from actors.cluster.links import LOST, Connect, NodeApi
@@ -68,12 +70,14 @@ async def resync(
 
     Raises:
         ConfigError: the node does not run.
+        NoPlace: it takes no more clients now.
         TriologError: what it refuses.
     """
     if not await _runs(config, node, connect):
         raise ConfigError(f"{config.path}: expected node {node} to run, found nobody there")
     found = []
-    async with connect(node) as api:
+    enter = partial(connect, node)
+    async with with_place(enter, config.answer_timeout_s, node) as api:
         for group in groups:
             done = await api.resync(group)
             part, reason = await _seen(api, group)
@@ -95,14 +99,17 @@ async def _seen(api: NodeApi, group: str) -> tuple[str, str]:
 
 
 async def _runs(config: ClusterConfig, node: str, connect: Connect) -> bool:
-    """Whether it answers."""
+    """Whether it answers; also that it has no place now."""
+    runs = False
     try:
         with trio.fail_after(config.answer_timeout_s):
             async with connect(node):
                 return True
+    except* NoPlace:
+        runs = True
     except* LOST:
         pass
-    return False
+    return runs
 
 
 def promoted_lines(found: Mapping[str, Any]) -> list[str]:

@@ -19,7 +19,9 @@ import trio
 from api_kit import STATUS, MemoryNode
 
 from actors.api.accept_socket import UnixEndpoint
+from actors.api.limits import ApiLimits
 from actors.api.server import api_spec
+from actors.client import connect
 from actors.env.tcp import TcpNetwork
 from actors.errors import NotMaster, ReplicationTimeout
 from actors.log_types import Chain, NewRecord, Receipt
@@ -76,10 +78,13 @@ class Place:
 
 
 @asynccontextmanager
-async def place(folder: Path, node: MemoryNode) -> AsyncIterator[Place]:
+async def place(
+    folder: Path, node: MemoryNode, limits: ApiLimits | None = None
+) -> AsyncIterator[Place]:
     (folder / "c.toml").write_text(FILE)
     (folder / "n0").mkdir()
-    spec = api_spec(TcpNetwork(), node, unix=UnixEndpoint(path=str(folder / "n0" / "api.sock")))
+    unix = UnixEndpoint(path=str(folder / "n0" / "api.sock"))
+    spec = api_spec(TcpNetwork(), node, unix=unix, limits=limits)
     root = SupervisorSpec(children=(ChildSpec(name="api", start=spec),))
     async with open_system("n0", root, events=node.sink) as system:
         yield Place(folder, system)
@@ -147,6 +152,17 @@ async def bench(at: Place, *words: str) -> bytes:
         if not nothing:
             return out
     raise AssertionError(f"no append was answered within {seconds} s")
+
+
+async def test_a_full_node(tmp_path: Path) -> None:
+    socket = str(tmp_path / "n0" / "api.sock")
+    taken = "its only place for a client is taken"
+    async with place(tmp_path, MemoryNode(), ApiLimits(clients=1)) as at, connect(socket):
+        code, _, error = await at.run(socket, "append", "--wait", "0.1")
+        assert (code, error) == (1, f"triolog: {socket}: {taken}; tried again for 0.1 s\n")
+        code, _, error = await at.run(at.file, "read", "--wait", "0")
+        assert (code, error.count("\n")) == (1, 1)
+        assert f"n0: {socket}: {taken}" in error
 
 
 async def test_tail_until_interrupted(tmp_path: Path) -> None:

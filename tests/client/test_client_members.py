@@ -14,6 +14,7 @@ import trio.testing
 from actors.api.handle import NodeIdentity
 from actors.client.connection import CONNECT_TIMEOUT_S
 from actors.client.members import RETRY_S, Members
+from actors.client.places import NoPlace
 from actors.client.race import STAGGER_S
 from actors.errors import NotMaster, NotStored
 
@@ -29,17 +30,22 @@ class Group:
     Attributes:
         said: by each; who is not in it refuses connections.
         open_count: connections that stand.
+        full: who has no place.
     """
 
     said: dict[str, Word]
     tried: list[str] = attrs.field(factory=list)
     open_count: int = 0
+    full: list[str] = attrs.field(factory=list)
 
     @asynccontextmanager
     async def connect_to(self, node: str) -> AsyncIterator[Any]:
         self.tried.append(node)
         if node not in self.said:
             raise ConnectionError(f"cannot reach {node}")
+        if node in self.full:
+            await trio.lowlevel.checkpoint()
+            raise NoPlace(f"{node}: all 64 places for clients are taken")
         if self.said[node] is None:
             await trio.sleep(CONNECT_TIMEOUT_S)
             raise TimeoutError(f"{node} hangs")
@@ -249,3 +255,40 @@ async def test_nobody_leads_and_one_hangs(autojump_clock: trio.testing.MockClock
     assert str(caught.value) == "n1 runs, but n0 leads a; n2 runs, but n0 leads a; n0 hangs"
     assert trio.current_time() == CONNECT_TIMEOUT_S
     assert group.open_count == 0
+
+
+async def test_a_leader_without_a_place_is_tried_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """It was the end at once, and "nobody leads it now" beside members that run."""
+    notes: list[str] = []
+    group = Group({"n0": ("n0", 4), "n1": ("n0", 4)}, full=["n0"])
+    async with trio.open_nursery() as nursery:
+
+        @nursery.start_soon
+        async def leave() -> None:
+            await trio.sleep(3)
+            group.full.clear()
+
+        async with group.members(10.0, notes.append).leader() as client:
+            assert client.identity.node == "n0"
+    assert 3 <= trio.current_time() < 6
+    assert "n1" in group.tried
+    assert notes == ["a: n0: all 64 places for clients are taken; tries again, 10 s"]
+
+
+async def test_nobody_has_a_place_to_the_end(autojump_clock: trio.testing.MockClock) -> None:
+    notes: list[str] = []
+    group = Group(dict.fromkeys(NAMES, ("n0", 4)), full=list(NAMES))
+    members = group.members(5.0, notes.append)
+    taken = "; ".join(f"{node}: all 64 places for clients are taken" for node in NAMES)
+    with pytest.raises(ConnectionError) as caught:
+        async with members.member():
+            raise AssertionError("not reached")
+    assert str(caught.value) == taken
+    assert trio.current_time() == 5.0
+    assert notes == [f"a: {taken}; tries again, 5 s"]
+    group.full.remove("n1")
+    async with members.member() as client:
+        assert client.identity.node == "n1"
+    assert trio.current_time() == 5.0

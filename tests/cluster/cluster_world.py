@@ -11,6 +11,7 @@ import attrs
 import trio
 from cluster_samples import master, node_tree, slave_group
 
+from actors.client.places import NoPlace
 from actors.cluster.feed import Feed
 from actors.cluster.links import Links
 from actors.cluster.run import Feeding, Run
@@ -36,6 +37,7 @@ class Node:
     asked: int = 0
     appended: list[NewRecord] = attrs.field(factory=list)
     answers: bool = True
+    places: bool = True
 
     async def status(self) -> dict[str, Any]:
         self.asked += 1
@@ -95,6 +97,8 @@ class World:
         await trio.lowlevel.checkpoint()
         if not self.nodes[name].up:
             raise ConnectionRefusedError(f"{name} does not listen")
+        if not self.nodes[name].places:
+            raise NoPlace(f"{name}: all 64 places for clients are taken")
         yield self.nodes[name]
 
     def restarts(self, node: str) -> int:

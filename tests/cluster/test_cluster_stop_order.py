@@ -157,3 +157,28 @@ async def test_a_node_has_stopped_once_its_data_is_free(
     answer = await commands.stop(CONFIG, NODES, world.connect, held.get)  # type: ignore[arg-type]
     assert answer == commands.Answer("n0: stopped\nn1: stopped\nn2: stopped", 0)
     assert held == {}
+
+
+async def test_a_node_without_a_place_is_asked_again(
+    nursery: trio.Nursery, autojump_clock: trio.abc.Clock
+) -> None:
+    """It was "not running" on another machine, and said to have stopped."""
+    world = three_nodes()
+    full = world.nodes["n1"]
+    full.places = False
+    ask = partial(commands.status, CONFIG, connect=world.connect, holder=nobody, as_json=False)
+    answer = await ask(NODES)  # type: ignore[arg-type]
+    taken = "n1: all 64 places for clients are taken"
+    assert f"  n1: runs, but cannot be asked ({taken})" in answer.text.split("\n")
+    assert answer.exit_code == 1
+    answer = await commands.stop(CONFIG, ("n1",), world.connect, nobody)  # type: ignore[arg-type]
+    assert answer == commands.Answer(f"n1: not stopped: {taken}", 1)
+
+    @nursery.start_soon
+    async def leave() -> None:
+        await trio.sleep(CONFIG.answer_timeout_s / 2)
+        full.places = True
+
+    answer = await commands.stop(CONFIG, ("n1",), world.connect, nobody)  # type: ignore[arg-type]
+    assert answer == commands.Answer("n1: stopped", 0)
+    assert not full.up

@@ -13,6 +13,7 @@ import pytest
 import trio
 
 from actors.api.failures import RequestRefused
+from actors.client.places import NoPlace
 from actors.cluster import links, switching
 from actors.cluster.arguments import Arguments, parse
 from actors.cluster.command_line import run_command_line
@@ -51,6 +52,7 @@ class Nodes:
 
     up: tuple[str, ...] = ("n0", "n1", "n2")
     hanging: tuple[str, ...] = ()
+    full: tuple[str, ...] = ()
     asked: list[tuple[Any, ...]] = attrs.field(factory=list)
     resynced: dict[str, Any] = attrs.field(factory=lambda: dict(RESYNCED))
     parts: list[dict[str, str]] = attrs.field(factory=list)
@@ -64,6 +66,8 @@ class Nodes:
         if name in self.hanging:
             await trio.sleep(5)
             raise TimeoutError(f"cannot reach {name}: no answer within 5 s")
+        if name in self.full:
+            raise NoPlace(f"{name}: all 64 places for clients are taken")
         yield Api(self, name)
 
 
@@ -227,6 +231,14 @@ async def test_members_that_hang_are_waited_for_at_once(autojump_clock: trio.abc
     with pytest.raises(NoAnswer, match=r"^orders: cannot reach n0: no answer within 5 s; .*done$"):
         await promoted(Nodes(hanging=("n0", "n1", "n2")))
     assert trio.current_time() - begun_s <= CONFIG.answer_timeout_s
+
+
+async def test_a_member_without_a_place_runs(autojump_clock: trio.abc.Clock) -> None:
+    nodes = Nodes(full=("n0", "n1", "n2"))
+    with pytest.raises(NoAnswer, match=r"^orders: n0: all 64 places for clients are taken; n1: "):
+        await promoted(nodes)
+    with pytest.raises(NoPlace, match=r"^n0: all 64 places .* taken; tried again for "):
+        await switching.resync(CONFIG, "n0", ("orders",), nodes.connect, as_json=False)
 
 
 async def test_resync(autojump_clock: trio.abc.Clock) -> None:

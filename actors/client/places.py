@@ -1,0 +1,90 @@
+"""A node that has no place for one more client is asked again: clients leave all the time.
+
+Each waits a little longer than before, and not as long as the others do, so that those who are
+turned away together do not come together again.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Final, TypeVar
+
+import attrs
+import trio
+
+PAUSE_FIRST_S: Final = 0.1
+PAUSE_MAX_S: Final = 1.0
+"""The pauses before the next tries: each is drawn from the upper half of twice the one before."""
+UNTOLD_S: Final = 1.0
+"""How long who goes away without a word is tried again: a node does so in a crowd, which passes;
+most others are no node.
+"""
+
+T = TypeVar("T")
+
+
+class NoPlace(ConnectionError):
+    """The node runs, and takes no more clients now.
+
+    Attributes:
+        told: it said so; otherwise it went away as a node in a crowd does.
+    """
+
+    def __init__(self, text: str, *, told: bool = True) -> None:
+        super().__init__(text)
+        self.told = told
+
+
+@attrs.define
+class Pauses:
+    """How long one client waits before each next try.
+
+    Attributes:
+        seed: what no other client has, and the same client in a simulation that is run again.
+    """
+
+    seed: str
+    _most_s: float = PAUSE_FIRST_S
+    _rng: random.Random = attrs.field(
+        default=attrs.Factory(lambda pauses: random.Random(pauses.seed), takes_self=True)
+    )
+
+    def next_s(self) -> float:
+        """Seconds."""
+        most_s, self._most_s = self._most_s, min(2 * self._most_s, PAUSE_MAX_S)
+        return most_s * self._rng.uniform(0.5, 1.0)
+
+
+def pauses_of(*who: object) -> Pauses:
+    """Args: who: for instance the client's name and the node's; the moment tells others apart."""
+    return Pauses(" ".join(map(str, (*who, trio.current_time()))))
+
+
+@asynccontextmanager
+async def with_place(
+    enter: Callable[[], AbstractAsyncContextManager[T]], wait_s: float, *who: object
+) -> AsyncIterator[T]:
+    """Enter, and again while there is no place; what is entered is left with the block.
+
+    Args:
+        wait_s: from now on; the last try is when it is over. 0: one try.
+        who: see `pauses_of`.
+
+    Raises (on entry): what `enter` does; NoPlace only when the time is over, which it says then.
+    """
+    begun_s, pauses = trio.current_time(), pauses_of(*who)
+    async with AsyncExitStack() as stack:
+        while True:
+            try:
+                found = await stack.enter_async_context(enter())
+                break
+            except NoPlace as error:
+                most_s = wait_s if error.told else min(wait_s, UNTOLD_S)
+                left_s = begun_s + most_s - trio.current_time()
+                if left_s <= 0:
+                    tried = f"; tried again for {most_s:g} s" if most_s else ""
+                    raise NoPlace(f"{error}{tried}", told=error.told) from None
+            await trio.sleep(min(pauses.next_s(), left_s))
+        yield found
