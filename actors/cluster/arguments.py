@@ -35,7 +35,8 @@ Run a cluster of replicated logs, or look at one.
           nothing is lost, and appends wait meanwhile"""
 EPILOG = """\
 The first Ctrl-C or SIGTERM is an ordered stop, the second hurries.
-Exit codes: 0 done, 1 ran and failed, 2 wrong usage or configuration."""
+Exit codes: 0 done, 1 ran and failed, 2 wrong usage or configuration. Of status, 1: a node does not
+answer, or cluster files differ in what keeps nodes apart (members, mode, ports, file sizes)."""
 
 
 @attrs.frozen(kw_only=True)

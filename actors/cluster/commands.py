@@ -104,7 +104,8 @@ async def status(
     trees: bool = False,
 ) -> Answer:
     """What the nodes say of themselves. Exit code 1 if one of them does not answer: it is named,
-    with how it has ended if it did that itself, and delays the others by no more than `REST_S`.
+    with how it has ended if it did that itself, and delays the others by no more than `REST_S`. So
+    if the cluster files differ in what keeps nodes apart: those run, and never join.
 
     Args:
         trees: for people, their trees whole; JSON always has them.
@@ -115,8 +116,9 @@ async def status(
 
     found = await _each(config, nodes, connect, ask, rest_s=REST_S)
     failed = [node for node in nodes if isinstance(found[node], BaseException)]
-    code = EXIT_FAILED if failed else EXIT_OK
-    differ = differences(config, {node: found[node][0] for node in nodes if node not in failed})
+    other = differences(config, {node: found[node][0] for node in nodes if node not in failed})
+    code = EXIT_FAILED if failed or any(each.keeps_apart for each in other) else EXIT_OK
+    differ = [each.line for each in other]
     if as_json:
         plain = {
             node: None if node in failed else {"status": answer[0], "tree": answer[1]}

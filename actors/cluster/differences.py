@@ -8,13 +8,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+import attrs
+
 from actors.config import ClusterConfig, settings, stated
 
 DEFAULT: Final = "the default"
+_APART: Final = frozenset(
+    {"mode", "port", "members", "data_file_bytes", "master", "slaves", "segment_bytes"}
+)
+"""Nodes that differ in one of these do not find each other, or refuse what the other one sends."""
 
 
-def differences(config: ClusterConfig, answers: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """One line for each key of a group that is not the same everywhere.
+@attrs.frozen
+class Difference:
+    """One key that is not the same everywhere.
+
+    Attributes:
+        line: which one, and who says what.
+        keeps_apart: nodes that differ in it cannot replicate to each other.
+    """
+
+    line: str
+    keeps_apart: bool
+
+
+def differences(
+    config: ClusterConfig, answers: Mapping[str, Mapping[str, Any]]
+) -> list[Difference]:
+    """One for each key of a group that is not the same everywhere.
 
     Args:
         config: of who asks, whose file is one of them.
@@ -25,7 +46,7 @@ def differences(config: ClusterConfig, answers: Mapping[str, Mapping[str, Any]])
         node: answer["settings"] for node, answer in answers.items() if "settings" in answer
     }
     holders[file] = {name: stated(group) for name, group in config.groups.items()}
-    usual, lines = settings(config), list[str]()
+    usual, found = settings(config), list[Difference]()
     for name in sorted({name for said in holders.values() for name in said}):
         members = config.groups[name].members if name in config.groups else ()
         concerned = {
@@ -33,13 +54,13 @@ def differences(config: ClusterConfig, answers: Mapping[str, Mapping[str, Any]])
             for holder, said in holders.items()
             if name in said or holder in members or holder == file
         }
-        lines += _of_group(f"groups.{name}", concerned, usual)
-    return lines
+        found += _of_group(f"groups.{name}", concerned, usual)
+    return found
 
 
 def _of_group(
     name: str, concerned: Mapping[str, Mapping[str, str] | None], usual: Mapping[str, str]
-) -> list[str]:
+) -> list[Difference]:
     """Of one group.
 
     Args:
@@ -47,23 +68,25 @@ def _of_group(
         usual: what holds for who asks, where it keeps to the default.
     """
     there = {holder: said for holder, said in concerned.items() if said is not None}
-    lines = []
+    found = []
     if len(there) < len(concerned):
         words = {holder: "there" if holder in there else "missing" for holder in concerned}
-        lines.append(_line(name, words))
+        found.append(_difference(name, words, keeps_apart=True))
     own = list(concerned.values())[-1] or {}
     for key in sorted({key for said in there.values() for key in said}):
         default = DEFAULT if key in own else usual.get(f"{name}.{key}", DEFAULT)
         values = {holder: said.get(key, default) for holder, said in there.items()}
         if len(set(values.values())) > 1:
-            lines.append(_line(f"{name}.{key}", values))
-    return lines
+            apart = key in _APART
+            found.append(_difference(f"{name}.{key}", values, keeps_apart=apart))
+    return found
 
 
-def _line(key: str, values: Mapping[str, str]) -> str:
+def _difference(key: str, values: Mapping[str, str], *, keeps_apart: bool) -> Difference:
     """Args: values: holder -> what it has."""
     by_value: dict[str, list[str]] = {}
     for holder, value in values.items():
         by_value.setdefault(value, []).append(holder)
     parts = (f"{value} in {', '.join(holders)}" for value, holders in by_value.items())
-    return f"{key} differs between the cluster files: {'; '.join(parts)}"
+    line = f"{key} differs between the cluster files: {'; '.join(parts)}"
+    return Difference(f"{line} (this keeps them apart)" if keeps_apart else line, keeps_apart)

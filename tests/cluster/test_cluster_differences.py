@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from actors.cluster import commands
-from actors.cluster.differences import differences
+from actors.cluster.differences import Difference, differences
 from actors.config import ClusterConfig, loads, stated
 
 FILE = """version = 1
@@ -32,6 +32,7 @@ members = ["n0", "n1", "n2"]
 """
 NAMES = ("n0", "n1", "n2")
 DIFFERS = "differs between the cluster files:"
+APART = "(this keeps them apart)"
 
 
 def config(*changes: tuple[str, str]) -> ClusterConfig:
@@ -49,7 +50,11 @@ def answer(found: ClusterConfig, node: str) -> dict[str, Any]:
 def told(**others: ClusterConfig) -> list[str]:
     """What is told of three nodes of which these have other files."""
     answers = {node: answer(others.get(node, config()), node) for node in NAMES}
-    return differences(config(), answers)
+    return lines(differences(config(), answers))
+
+
+def lines(found: list[Difference]) -> list[str]:
+    return [each.line for each in found]
 
 
 def test_equal_files_have_no_differences() -> None:
@@ -66,7 +71,7 @@ def test_equal_files_have_no_differences() -> None:
         (
             'members = ["n0", "n1", "n2"]',
             'members = ["n2"]',
-            f"groups.ledger.members {DIFFERS} [n0, n1, n2] in n0, n1, /c.toml; [n2] in n2",
+            f"groups.ledger.members {DIFFERS} [n0, n1, n2] in n0, n1, /c.toml; [n2] in n2 {APART}",
         ),
         (
             'mode = "dledger"',
@@ -81,7 +86,8 @@ def test_equal_files_have_no_differences() -> None:
         (
             'slaves = ["n1", "n2"]',
             'slaves = [{ node = "n1", kind = "java" }, "n2"]',
-            f"groups.orders.slaves {DIFFERS} [n1, n2] in n0, n1, /c.toml; [n1 (java), n2] in n2",
+            f"groups.orders.slaves {DIFFERS} [n1, n2] in n0, n1, /c.toml; [n1 (java), n2] in n2"
+            f" {APART}",
         ),
     ],
 )
@@ -91,19 +97,24 @@ def test_what_differs_is_named_with_who_says_what(before: str, after: str, line:
 
 def test_a_group_that_a_file_leaves_out_is_told() -> None:
     without = config(('members = ["n0", "n1", "n2"]', 'members = ["n0", "n1"]'))
-    assert told(n2=without) == [f"groups.ledger {DIFFERS} there in n0, n1, /c.toml; missing in n2"]
-    answers = {node: answer(config(), node) for node in NAMES}
-    assert differences(config(("groups.ledger", "groups.other")), answers) == [
-        f"groups.ledger {DIFFERS} there in n0, n1, n2; missing in /c.toml",
-        f"groups.other {DIFFERS} missing in n0, n1, n2; there in /c.toml",
+    assert told(n2=without) == [
+        f"groups.ledger {DIFFERS} there in n0, n1, /c.toml; missing in n2 {APART}"
     ]
+    answers = {node: answer(config(), node) for node in NAMES}
+    found = differences(config(("groups.ledger", "groups.other")), answers)
+    assert lines(found) == [
+        f"groups.ledger {DIFFERS} there in n0, n1, n2; missing in /c.toml {APART}",
+        f"groups.other {DIFFERS} missing in n0, n1, n2; there in /c.toml {APART}",
+    ]
+    assert all(each.keeps_apart for each in found)
 
 
 def test_the_asker_s_own_file_may_be_the_odd_one_and_older_nodes_say_nothing() -> None:
     answers = {node: answer(config(), node) for node in NAMES}
     odd = config(("copies = 2", "copies = 1"))
-    (line,) = differences(odd, answers)
-    assert line == f"groups.orders.copies {DIFFERS} the default in n0, n1, n2; 1 in /c.toml"
+    (found,) = differences(odd, answers)
+    assert not found.keeps_apart
+    assert found.line == f"groups.orders.copies {DIFFERS} the default in n0, n1, n2; 1 in /c.toml"
     assert differences(odd, {node: {} for node in NAMES}) == []
 
 
@@ -131,5 +142,34 @@ async def test_status_tells_them_first(autojump_clock: object) -> None:
     apis = {node: Api(answer(odd if node == "n1" else config(), node)) for node in NAMES}
     ask = partial(commands.status, config(), NAMES, apis.__getitem__, {}.get)  # type: ignore[arg-type]
     line = f"groups.orders.copies {DIFFERS} 2 in n0, n2, /c.toml; 3 in n1"
-    assert (await ask(as_json=False)).text.split("\n")[:2] == ["cluster demo", f"  {line}"]
+    found = await ask(as_json=False)
+    assert found.text.split("\n")[:2] == ["cluster demo", f"  {line}"]
+    assert found.exit_code == 0
     assert json.loads((await ask(as_json=True)).text)["differences"] == [line]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('members = ["n0", "n1", "n2"]', 'members = ["n1"]'),
+        ('mode = "dledger"', 'mode = "dledger"\ndata_file_bytes = 65536'),
+        ('mode = "dledger"', 'mode = "dledger"\nport = 20912'),
+        (
+            'mode = "dledger"\nmembers = ["n0", "n1", "n2"]',
+            'mode = "classic"\nmaster = "n1"\nport = 10913',
+        ),
+        ('slaves = ["n1", "n2"]', 'slaves = ["n1"]'),
+        ("copies = 2", "copies = 2\nsegment_bytes = 65536"),
+    ],
+)
+async def test_nodes_that_can_never_join_are_no_success(
+    before: str, after: str, autojump_clock: object
+) -> None:
+    """Each of them runs, and answers; a script that asked saw exit code 0."""
+    odd = config((before, after))
+    apis = {node: Api(answer(odd if node == "n1" else config(), node)) for node in NAMES}
+    ask = partial(commands.status, config(), NAMES, apis.__getitem__, {}.get)  # type: ignore[arg-type]
+    for as_json in (False, True):
+        found = await ask(as_json=as_json)
+        assert found.exit_code == 1
+        assert APART in found.text
