@@ -22,6 +22,7 @@ class GroupRun:
         seconds: from the first append to the last answer.
         restarts: of the nodes' processes and of the group's actors.
         unanswered: nodes that did not answer at the end.
+        fed: a feed was opened for it here; otherwise the counts are 0, and say nothing.
     """
 
     group: str
@@ -32,6 +33,7 @@ class GroupRun:
     seconds: float
     restarts: int
     unanswered: tuple[str, ...]
+    fed: bool = True
 
 
 def group_run(
@@ -59,11 +61,14 @@ def group_run(
         seconds=seconds,
         restarts=sum(found[name].restarts_of(group) for name in members if name in found),
         unanswered=tuple(name for name in members if name not in answered),
+        fed=bool(feeds),
     )
 
 
 def run_line(run: GroupRun) -> str:
     """For people."""
+    if not run.fed:
+        return f"  {run.group}: {run.restarts} restarts"
     rate = run.acknowledged / run.seconds if run.seconds > 0 else 0.0
     fed = f"{run.acknowledged} of {run.appended} records acknowledged"
     left = run.appended - run.acknowledged

@@ -95,7 +95,12 @@ def test_nothing_was_fed_and_nobody_is_master() -> None:
     view = cluster(nodes=(node("n1", slave_group()),), feeds=())
     found = group_summary(view, "orders", ("n1",), "n0", 0.0)
     assert (found.master, found.run.appended, found.behind) == ("n0", 0, ())
-    assert ", 0 records/s" in as_text(summary(groups=(found,)))
+    assert as_text(summary(groups=(found,))).split("\n")[1] == "  orders: 0 restarts"
+    view = attrs.evolve(view, feeds=(attrs.evolve(FEED, sent_count=0, acknowledged_count=0),))
+    found = group_summary(view, "orders", ("n1",), "n0", 0.0)
+    line = as_text(summary(groups=(found,))).split("\n")[1]
+    assert line.startswith("  orders: 0 of 0 records acknowledged, ")
+    assert ", 0 records/s" in line
 
 
 def test_restarts_of_another_group_do_not_count() -> None:
