@@ -28,11 +28,14 @@ from actors.config.command_line import stop_signals
 ANSWERS_EXTRA_S = 2.0
 """How much longer than an append may take the feed's last answers are waited for."""
 START_WAIT_S = 30.0
-"""How long a run with an end in time waits for nodes that have never answered."""
+"""How long a run with an end in time waits for nodes that have never answered; who has not after
+that is not called a node that starts.
+"""
 LAST_LOOK_S = 2.0
 DRAIN_LOOK_S = 0.05
 NOTES_MAX = 100
 INTERRUPTED, TERMINATED = "interrupted", "terminated"
+BY_SIGNAL = (INTERRUPTED, TERMINATED)
 
 
 Reader: TypeAlias = Callable[[], Awaitable[None]]
@@ -120,6 +123,7 @@ class Run:
     _before_stop: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     _hurry_scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     _started_s: float = 0.0
+    _starting: tuple[str, ...] = ()  # who was not up yet when a signal came
     _last_view: ClusterView | None = None
 
     def note(self, line: str) -> None:
@@ -129,11 +133,16 @@ class Run:
 
     def stop(self, reason: str) -> None:
         """Begin the ordered stop; the first reason is told."""
+        if reason in BY_SIGNAL and not self._stop.is_set() and self._may_still_start():
+            self._starting = self.links.silent()
         self._reason = self._reason or reason
         self._stop.set()
         self._before_stop.cancel()
         if self._backend is None:
             self._opening.cancel()  # stopping what has only begun to start is an ordered stop too
+
+    def _may_still_start(self) -> bool:
+        return trio.current_time() < self._started_s + START_WAIT_S
 
     def hurry(self) -> None:
         """Stop without waiting for answers and slaves."""
@@ -323,11 +332,14 @@ class Run:
                     for node, reason in found.refused
                 ]
         self._failures += self._not_acknowledged()
+        failed = self._backend.failed() if self._backend is not None else {}
+        silent = set(self.links.silent()) - set(failed)
         return Summary(
             cluster=self.config.name,
             reason=self._reason,
             seconds=now_s - self._started_s,
             groups=tuple(groups),
+            starting=tuple(node for node in self._starting if node in silent),
             failures=tuple(self._failures),
             damaged=self._damaged,
         )
@@ -338,7 +350,7 @@ class Run:
         for feed in self._feeds if self.ends_with_feed else ():
             seen = feed.view()
             missing = seen.sent_count - seen.acknowledged_count
-            cut_off = not self.feed_resumes and self._reason not in (INTERRUPTED, TERMINATED)
+            cut_off = not self.feed_resumes and self._reason not in BY_SIGNAL
             if missing:
                 what = f"{missing} of {seen.sent_count} records sent were not acknowledged"
                 lines.append(f"triolog: {feed.group}: {what}")

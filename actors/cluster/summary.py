@@ -82,6 +82,7 @@ class Summary:
 
     Attributes:
         reason: why it ended.
+        starting: nodes that were not up yet when a signal ended the run during its start.
         failures: what failed, one line each; () for an ordered end.
         damaged: a node could not start, or ended itself, as its log is damaged.
     """
@@ -90,6 +91,7 @@ class Summary:
     reason: str
     seconds: float
     groups: tuple[GroupSummary | LedgerSummary, ...]
+    starting: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()
     damaged: bool = False
 
@@ -207,6 +209,7 @@ def _plain(summary: Summary) -> dict[str, Any]:
             group.group: group.plain() if isinstance(group, LedgerSummary) else _plain_group(group)
             for group in summary.groups
         },
+        "starting": list(summary.starting),
         "failures": list(summary.failures),
     }
 
@@ -236,10 +239,25 @@ def _plain_group(group: GroupSummary) -> dict[str, Any]:
 
 def as_text(summary: Summary) -> str:
     """A few lines for people; who is behind is named."""
-    lines = [f"{summary.cluster}: {summary.reason} after {summary.seconds:.1f} s"]
+    starting, ran_s = summary.starting, f"{summary.seconds:.1f} s"
+    first = f"{summary.cluster}: {summary.reason} after {ran_s}"
+    if starting:
+        first = f"{summary.cluster}: {summary.reason} during the start, after {ran_s}"
+        first += f": not up yet: {', '.join(starting)}"
+    lines = [first]
     for group in summary.groups:
+        run = group.run
+        silent = tuple(node for node in run.unanswered if node not in starting)
+        if starting and not (silent or run.fed or _heard(group)):
+            continue
+        group = attrs.evolve(group, run=attrs.evolve(run, unanswered=silent))
         lines += group.lines() if isinstance(group, LedgerSummary) else _lines(group)
     return "\n".join(lines)
+
+
+def _heard(group: GroupSummary | LedgerSummary) -> bool:
+    """Whether some node has said something of it."""
+    return bool(group.members if isinstance(group, LedgerSummary) else group.nodes)
 
 
 def _lines(group: GroupSummary) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from typing import Any
 
@@ -11,7 +12,8 @@ from cluster_samples import master, slave, slave_group
 from cluster_world import CONFIG, NODES, MemoryRecord, World, feeding, make, started, three_nodes
 
 from actors.cluster.links import Links, caught_up
-from actors.cluster.run import Feeding
+from actors.cluster.run import START_WAIT_S, Feeding
+from actors.cluster.summary import as_text
 from actors.cluster.view import ClusterView, NodeView, groups_view
 from actors.errors import ConfigError
 
@@ -80,7 +82,34 @@ async def test_signal_while_nodes_start(autojump_clock: trio.abc.Clock, world: W
     assert found[0].reason == "interrupted"
     assert found[0].seconds < 1
     assert world.log == ["closed"]
-    assert found[0].groups[0].run.unanswered == NODES
+    assert found[0].groups[0].run.unanswered == found[0].starting == NODES
+    (line,) = as_text(found[0]).split("\n")  # it was one more for each: "did not answer"
+    assert re.fullmatch(
+        r"\S+: interrupted during the start, after \d\.\d s: not up yet: n0, n1, n2", line
+    )
+
+
+async def test_signal_while_one_is_not_up_yet(autojump_clock: trio.abc.Clock, world: World) -> None:
+    world.nodes["n2"].up = False
+    async with trio.open_nursery() as nursery:
+        found = await started(nursery, make(world), world)
+        signal.raise_signal(signal.SIGINT)
+    first, *others = as_text(found[0]).split("\n")
+    assert first.endswith(" s: not up yet: n2")
+    assert any(line.startswith("    n1 slave: ") for line in others)
+    assert not any("did not answer" in line for line in others)
+
+
+async def test_who_is_silent_long_after_the_start_does_not_start(
+    autojump_clock: trio.abc.Clock, world: World
+) -> None:
+    world.nodes["n2"].up = False
+    async with trio.open_nursery() as nursery:
+        found = await started(nursery, make(world), world)
+        await trio.sleep(START_WAIT_S)
+        signal.raise_signal(signal.SIGINT)
+    assert found[0].starting == ()
+    assert "    n2: did not answer" in as_text(found[0]).split("\n")
 
 
 async def test_node_that_is_asked_to_stop_stops_all(

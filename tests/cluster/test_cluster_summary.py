@@ -74,6 +74,7 @@ def test_for_machines() -> None:
                 "without_room": {},
             }
         },
+        "starting": [],
         "failures": ["triolog: x"],
     }
     assert "\n" not in as_json(summary())
