@@ -43,7 +43,9 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
         "bronze by day; watch: live alarms, until Ctrl-C, as files are closed: none of a master "
         "that is fenced after it took appends, and none once all nodes are silent. A line "
         "ends with the event that shows it, or with which it began, NODE/BOOT/SEQ: the one with "
-        'that "boot" and "seq" in DATA_DIR/NODE/events.',
+        'that "boot" and "seq" in DATA_DIR/NODE/events. '
+        "Exit codes: 0 done; 1 an audit found a broken promise, or Spark or the disk failed; 2 a "
+        "mistake in what was asked for, or no Java; 130 or 143 ended by Ctrl-C or SIGTERM.",
     )
     parser.add_argument("step", choices=STEPS)
     parser.add_argument("data", metavar="DATA_DIR", help="with NODE/events/ in it")

@@ -394,7 +394,7 @@ def test_help_needs_no_spark(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "actors.pipeline"]
     done = subprocess.run([*command, "--help"], capture_output=True, text=True)
     assert done.returncode == 0
-    assert all(word in done.stdout for word in ("bronze", "NODE/BOOT/SEQ"))
+    assert all(word in done.stdout for word in ("bronze", "NODE/BOOT/SEQ", " 143 "))
     wrong = subprocess.run([*command, "iron", "."], capture_output=True, text=True)
     assert wrong.returncode == 2
     assert "invalid choice: 'iron'" in wrong.stderr
