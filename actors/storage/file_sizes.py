@@ -6,9 +6,42 @@ Upstream: apache/rocketmq store/.../MappedFileQueue.java, load (5.3.3).
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
+from actors.env.protocols import Disk
 from actors.errors import ConfigError, CorruptLog
 from wire.commitlog import segment_name
+
+
+def short_text(path: str, size: int, segment_bytes: int, key: str) -> str:
+    """What is wrong with an only file that is too short: nothing beside it says what was changed.
+
+    Args:
+        size: of the file, in bytes.
+        segment_bytes: that the configuration says, by `key`.
+    """
+    return (
+        f"{path}: expected {segment_bytes} bytes, found {size}: it was cut short, or {key} was"
+        f" changed from {size} to {segment_bytes}"
+    )
+
+
+def short_alone(
+    disk: Disk, folder: str, bases: Sequence[int], told_bytes: int | None, key: str
+) -> list[str]:
+    """The same as a line, if it is so, by what the last start's configuration told: that start may
+    have been the mistake.
+
+    Args:
+        told_bytes: None: nobody knows.
+    """
+    if told_bytes is None or len(bases) != 1:
+        return []
+    path = f"{folder}/{segment_name(bases[0])}"
+    size = disk.stat(path).size_bytes
+    if size >= told_bytes:
+        return []
+    return [f"{short_text(path, size, told_bytes, key)}, with which a start is refused"]
 
 
 def check_sizes(
@@ -26,6 +59,8 @@ def check_sizes(
     def path_of(base: int) -> str:
         return f"{folder}/{segment_name(base)}"
 
+    if len(sizes) == 1 and sizes[0] < segment_bytes:
+        raise ConfigError(short_text(path_of(bases[0]), sizes[0], segment_bytes, key))
     if sizes and len(set(sizes)) == 1 and sizes[0] != segment_bytes:
         raise ConfigError(
             f"{folder}: {key}: expected {sizes[0]}, the size of the files there, "

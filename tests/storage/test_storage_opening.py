@@ -122,7 +122,7 @@ def test_opening_with_another_segment_size_is_a_configuration_error() -> None:
     store = opened(disk)
     store.log.append(record(0, b"x"))
     close_store(disk, LAYOUT, store.log, store.mark, (), synced_bytes=0)
-    with pytest.raises(ConfigError, match="segment_bytes: expected 4096"):
+    with pytest.raises(ConfigError, match="cut short, or segment_bytes was changed from 4096 to"):
         opened(disk, segment_bytes=8192)
 
 

@@ -20,7 +20,7 @@ from tools_kit import (
     write_at,
 )
 
-from actors.errors import CorruptLog
+from actors.errors import ConfigError, CorruptLog
 from actors.sim.disk import SimDisk
 from actors.storage.opening import close_store, open_store
 from actors.storage.small_files import create_abort
@@ -112,3 +112,21 @@ async def test_of_a_copy_nothing_is_mended(autojump_clock: Any) -> None:
     assert checked(disk).result == "mends"
     found: StoreReport = checked(disk, is_backup=True)
     assert (found.result, found.findings.mends) == ("DAMAGE", [])
+
+
+async def test_an_only_file_that_is_too_short_may_have_been_cut(autojump_clock: Any) -> None:
+    """The size of one file says nothing: both that it was cut, and that the key is another."""
+    disk = await node_disk(5)
+    (name,) = disk.listdir(LAYOUT.commit_log)
+    path = f"{LAYOUT.commit_log}/{name}"
+    file = disk.open(path, "w")
+    file.resize(S - 1000)
+    file.close()
+    line = (
+        f"{path}: expected {S} bytes, found {S - 1000}: it was cut short, or segment_bytes was"
+        f" changed from {S - 1000} to {S}"
+    )
+    with pytest.raises(ConfigError) as refused:
+        starts(disk)
+    assert str(refused.value) == line
+    assert f"{line}, with which a start is refused" in checked(disk).findings.notes

@@ -12,6 +12,7 @@ from actors.env.protocols import Disk
 from actors.errors import ConfigError
 from actors.storage.commit_log import segment_path
 from actors.storage.dispatch_state import DispatchState
+from actors.storage.file_sizes import short_alone
 from actors.storage.side_file import SideFileDamaged, read_side_file
 from actors.storage.small_files import read_checkpoint
 from actors.storage.tools.check_end import EndCheck
@@ -154,6 +155,10 @@ class _Check:
         store, report = self._store, self._report
         bases = list(log_bases(self._disk, store))
         report.first_bytes = report.end_bytes = bases[0] if bases else 0
+        if report.state not in ("running", "backup"):
+            told, key = store.setting("segment_bytes"), "segment_bytes"
+            for line in short_alone(self._disk, store.layout.commit_log, bases, told, key):
+                report.findings.note(line)
         for line in odd_files(self._disk, store, bases):
             self._is_odd = True
             report.findings.hurt(line)

@@ -18,11 +18,13 @@ from actors.errors import CorruptLog
 from actors.storage import truncation
 from actors.storage.commit_log import segment_path
 from actors.storage.cut_view import as_if_cut
+from actors.storage.dledger.judging import DATA_KEY
 from actors.storage.dledger.recovery import BAD_SUM, Found, index_records
 from actors.storage.dledger.snapshots import SnapshotFolder
 from actors.storage.dledger.sums import SUM_BYTES, contradicted, sums_of
 from actors.storage.dledger.term_files import REMOVE_THEN
 from actors.storage.dledger.walk import FileEnd, Piece, read_file
+from actors.storage.file_sizes import short_alone
 from actors.storage.tools.check import CheckOptions
 from actors.storage.tools.findings import LedgerReport
 from actors.storage.tools.ledger_end import LedgerEnd
@@ -110,6 +112,10 @@ class _LedgerCheck:
         report.first_bytes = report.end_bytes = bases[0] if bases else 0
         log = self._files.log
         odd = odd_in(self._disk, log.folder, log.segment_bytes, bases)
+        if self._limit is None and not self._options.is_backup:
+            told = self._ledger.setting(DATA_KEY)
+            for line in short_alone(self._disk, log.folder, bases, told, DATA_KEY):
+                report.findings.note(line)
         others = report.findings.damage_count
         for line in odd:
             report.findings.hurt(f"{line}; {self._do}")

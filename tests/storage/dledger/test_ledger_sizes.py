@@ -26,7 +26,7 @@ def test_files_of_another_size_are_a_mistake_in_the_configuration() -> None:
     ledger = fresh(disk)
     ledger.append_as_leader([b"a"], 1)
     ledger.close(ordered=True)
-    with pytest.raises(ConfigError, match="expected 4096"):
+    with pytest.raises(ConfigError, match="cut short, or data_file_bytes was changed from 4096"):
         opened(disk, data_file_bytes=8192)
     with pytest.raises(ConfigError, match="expected 1024"):
         opened(disk, index_file_bytes=512)
@@ -45,7 +45,8 @@ def test_a_larger_index_file_is_no_short_one(count: int, has_sums: bool) -> None
         disk.rmtree(LAYOUT.sums)
     before = files_of(disk)
     for larger in (INDEX_FILE * 2, INDEX_FILE * 4):
-        with pytest.raises(ConfigError, match=rf"/index: .* expected {INDEX_FILE}, .* {larger}$"):
+        said = rf"index_file_bytes(: expected| was changed from) {INDEX_FILE}\b.* {larger}$"
+        with pytest.raises(ConfigError, match=said):
             opened(disk, index_file_bytes=larger)
     assert files_of(disk) == before
     again = opened(disk)

@@ -8,7 +8,7 @@ from ledger_kit import LAYOUT, env_of, finish, small
 from ledger_tools_kit import all_bytes, filled, ledger_at, write_file
 
 from actors.dledger.core import member_state
-from actors.errors import CorruptLog
+from actors.errors import ConfigError, CorruptLog
 from actors.sim.disk import SimDisk
 from actors.storage.dledger.member_opening import open_member
 from actors.storage.dledger.term_files import NEW_VOTE, REMOVE_THEN, TERM_MAX
@@ -74,3 +74,17 @@ def test_the_last_term_there_is() -> None:
     assert not finish(check_ledger(disk, ledger_at(disk), CheckOptions())).findings.damage
     assert finish(open_member(env_of(disk), LAYOUT, small())).vote.term == TERM_MAX
     assert member_state.TERM_MAX == TERM_MAX
+
+
+def test_an_only_data_file_that_is_too_short() -> None:
+    disk = filled(3)
+    path = f"{LAYOUT.commit_log}/{0:020d}"
+    file = disk.open(path, "w")
+    file.resize(3000)
+    file.close()
+    with pytest.raises(ConfigError, match=f"{path}: expected 4096 bytes, found 3000: it was cut"):
+        finish(open_member(env_of(disk), LAYOUT, small()))
+    settings = {"data_file_bytes": "4096"}
+    ledger = attrs.evolve(ledger_at(disk), settings=settings, segment_bytes=3000)
+    found = finish(check_ledger(disk, ledger, CheckOptions()))
+    assert any("cut short, or data_file_bytes" in line for line in found.findings.notes)
