@@ -52,8 +52,8 @@ def has_bytes_behind(disk: Disk, log: CommitLog, end_bytes: int) -> Generator[No
             continue
         file = disk.open(segment_path(log.folder, base), "r")
         try:
-            for at, size in _written(file, max(end_bytes - base, 0), log.segment_bytes):
-                if not _is_zero(file.pread(at, size)):
+            for at, size in written_chunks(file, max(end_bytes - base, 0), log.segment_bytes):
+                if not is_zero(file.pread(at, size)):
                     return True
                 yield
         finally:
@@ -78,9 +78,9 @@ def keep_aside(
         try:
             used = start
             end = min(log.segment_bytes, log.written_bytes - base)
-            for at, size in _written(source, start, end):
+            for at, size in written_chunks(source, start, end):
                 data = source.pread(at, size)
-                used = used if _is_zero(data) else at + len(data.rstrip(b"\0"))
+                used = used if is_zero(data) else at + len(data.rstrip(b"\0"))
                 yield
             if used == start:
                 continue
@@ -195,7 +195,7 @@ def _chunks(start: int, end: int) -> Iterator[int]:
     return iter(range(start, end, CHUNK_BYTES))
 
 
-def _written(file: File, start: int, end: int) -> Iterator[tuple[int, int]]:
+def written_chunks(file: File, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Place and size of the chunks before `end` that may hold anything but zeros.
 
     Not what the file was only given room for: to read that fills the page cache with zeros, and
@@ -206,12 +206,12 @@ def _written(file: File, start: int, end: int) -> Iterator[tuple[int, int]]:
         at, stretch_end = file.data_from(at)
         if at >= end or at == stretch_end:
             return
-        size = min(CHUNK_BYTES, stretch_end - at)
+        size = min(CHUNK_BYTES, min(stretch_end, end) - at)
         yield at, size
         at += size
 
 
-def _is_zero(data: bytes) -> bool:
+def is_zero(data: bytes) -> bool:
     """Six times as fast as counting, for a GiB that was written and is zeros again."""
     return data == (_ZEROS if len(data) == CHUNK_BYTES else bytes(len(data)))
 

@@ -9,6 +9,7 @@ from actors.env.local_disk import LocalDisk, LocalFile
 from actors.storage import truncation
 from actors.storage.commit_log import CommitLog
 from actors.storage.layout import StoreLayout
+from actors.storage.tools.walk import used_bytes
 
 pytestmark = pytest.mark.real_io
 
@@ -39,3 +40,30 @@ def test_room_that_was_never_written_is_not_read(
     log.set_end(16 * chunk)
     assert finish(truncation.keep_aside(disk, layout, log, 5000)) == 9 * chunk + 1 - 5000
     log.close(remove_spare=True)
+
+
+def test_a_check_does_not_read_it_either(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a file as large as they get, and then some."""
+    path, size = str(tmp_path / "file"), 8 << 30
+    disk = LocalDisk()
+    file = disk.open(path, "x")
+    file.resize(size)
+    file.pwrite(b"x" * 5000, 0)
+    file.pwrite(b"end", 5 << 30)
+    file.pwrite(bytes(9000), 6 << 30)
+    file.sync()
+    file.close()
+    read = list[int]()
+
+    def pread(self: LocalFile, offset: int, size: int) -> bytes:
+        read.append(size)
+        return real(self, offset, size)
+
+    real = LocalFile.pread
+    monkeypatch.setattr(LocalFile, "pread", pread)
+    assert finish(used_bytes(disk, path, 5000, size)) == (5 << 30) + 3
+    assert finish(used_bytes(disk, path, 5000, 1 << 30)) == 5000
+    assert finish(used_bytes(disk, path, 6 << 30, (6 << 30) + 10)) == 6 << 30
+    assert sum(read) <= 1 << 20

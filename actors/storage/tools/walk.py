@@ -14,6 +14,7 @@ import attrs
 from actors.env.protocols import Disk
 from actors.storage.commit_log import segment_path
 from actors.storage.recovery import is_beginning
+from actors.storage.truncation import is_zero, written_chunks
 from wire.commitlog import RECORD_BYTES_MAX, Scanned, Stop, scan
 
 READ_BYTES = 4 << 20
@@ -149,17 +150,18 @@ def _ending(stopped: Scanned, base: int, at: int, segment_bytes: int) -> FileEnd
 def used_bytes(disk: Disk, path: str, start: int, size_bytes: int) -> Generator[None, None, int]:
     """Where the last byte that is not zero ends in a file, `start` if none is behind that place.
 
+    Room that was never written is not read.
+
     Args:
         start, size_bytes: the part of the file that is looked at.
     """
     file = disk.open(path, "r")
     try:
         used = start
-        for at in range(start, size_bytes, READ_BYTES):
-            data = file.pread(at, min(READ_BYTES, size_bytes - at))
-            stripped = data.rstrip(b"\0")
-            if stripped:
-                used = at + len(stripped)
+        for at, size in written_chunks(file, start, size_bytes):
+            data = file.pread(at, size)
+            if not is_zero(data):
+                used = at + len(data.rstrip(b"\0"))
             yield
         return used
     finally:
