@@ -9,33 +9,44 @@ stdin it writes to stderr, but for the lines that are listed here. It ends when 
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-_WORKER: Final = b"Streaming TransformWithStateInPandas Python worker"
-SAID_BY_WORKERS: Final = (
-    b"Starting " + _WORKER + b".",
-    _WORKER + b" finish init stage of Python runner. Received UDF from JVM: ",
-    _WORKER + b" received parameters for UDF. State server port/path: ",
-    _WORKER + b" Starting execution of UDF: ",
-    _WORKER + b" Completed execution of UDF: ",
+_WORKER: Final = rb"Streaming TransformWithStateInPandas Python worker"
+_FUNCTION: Final = rb"<[^<>]*(?:<[^<>]*>[^<>]*)*>"
+"""As Python shows it: `<function f.<locals>.g at 0x7f0011>`."""
+_TYPE: Final = rb"StructType\(\[.*\]\)"
+SAID_BY_WORKERS: Final = re.compile(
+    rb"Starting WORKER\.|"
+    rb"WORKER finish init stage of Python runner\. Received UDF from JVM: FUNCTION, "
+    rb"received return type of UDF: TYPE\.|"
+    rb"WORKER received parameters for UDF\. State server port/path: \S+, key schema: TYPE\.|"
+    rb"WORKER (?:Starting|Completed) execution of UDF: FUNCTION\.".replace(b"WORKER", _WORKER)
+    .replace(b"FUNCTION", _FUNCTION)
+    .replace(b"TYPE", _TYPE)
 )
 """PySpark's words at the start of a stateful stream; each has an empty line behind it."""
-SAID_BY_JAVA: Final = (
-    b"Warning: Java versions > Java 11 can only operate in restricted mode where no off-heap ",
+SAID_BY_JAVA: Final = re.compile(
+    rb"Warning: Java versions > Java 11 can only operate in restricted mode where no off-heap "
+    rb"operations are allowed!"
 )
 """DataSketches' word at its first use; what Spark does with it is on the heap."""
 
 
 def telling(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Lines without those of the two lists, and without the empty line behind a worker's."""
+    """Lines without those of the two lists, and without the empty line behind a worker's.
+
+    Whole lines: one that only begins as they do, or has a user's words behind theirs, is a user's.
+    """
     is_empty_next = False
     for line in lines:
-        if line.startswith(SAID_BY_WORKERS):
+        said = line.removesuffix(b"\n")
+        if SAID_BY_WORKERS.fullmatch(said):
             is_empty_next = True
             continue
-        if not (is_empty_next and line == b"\n") and not line.startswith(SAID_BY_JAVA):
+        if not (is_empty_next and line == b"\n") and not SAID_BY_JAVA.fullmatch(said):
             yield line
         is_empty_next = False
 

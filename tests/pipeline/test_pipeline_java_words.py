@@ -27,6 +27,18 @@ Streaming TransformWithStateInPandas Python worker Completed execution of UDF: <
 Warning: Java versions > Java 11 can only operate in restricted mode where no off-heap operations \
 are allowed!
 """
+USERS = b"""\
+Starting Streaming TransformWithStateInPandas Python worker. And here is mine
+
+Streaming TransformWithStateInPandas Python worker Completed execution of UDF: <f at 0x7f>. my <g>.
+Streaming TransformWithStateInPandas Python worker Starting execution of UDF: of mine
+Streaming TransformWithStateInPandas Python worker received parameters for UDF. State server \
+port/path: I look at them
+mineStarting Streaming TransformWithStateInPandas Python worker.
+
+Warning: Java versions > Java 11 can only operate in restricted mode where no off-heap operations \
+are allowed! And I told you so
+"""
 ERRORS = b"""\
 Traceback (most recent call last):
 ModuleNotFoundError: No module named 'google'
@@ -43,6 +55,20 @@ def test_only_the_known_lines_are_left_out() -> None:
     assert b"".join(telling(CHATTER.splitlines(keepends=True))) == b""
     cut_off = [b"no newline"]
     assert list(telling(cut_off)) == cut_off
+
+
+def test_a_users_line_that_begins_or_ends_as_they_do_is_told() -> None:
+    said = USERS.splitlines(keepends=True)
+    assert b"".join(telling(said)) == USERS
+
+
+def test_a_function_in_a_function_is_named_by_both() -> None:
+    function = b"<function a.<locals>.b at 0x7f>"
+    said = CHATTER.replace(b"<function f at 0x7f>", function)
+    said = said.replace(
+        b"StructType([])", b"StructType([StructField('group', StringType(), True)])"
+    )
+    assert b"".join(telling(said.splitlines(keepends=True))) == b""
 
 
 def test_what_outlives_the_start_is_still_listened_to(
