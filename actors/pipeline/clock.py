@@ -1,4 +1,4 @@
-"""The machine's clock, for a report: when it was made, and how long something took.
+"""The machine's clock: when a report was made, how long something took, and a pause.
 
 No answer depends on it.
 """
@@ -16,3 +16,8 @@ def now_us() -> int:
 def stopwatch_s() -> float:
     """Seconds since some moment; only differences mean something."""
     return time.perf_counter()
+
+
+def pause(seconds: float) -> None:
+    """For what other processes do, where nothing tells of it."""
+    time.sleep(seconds)

@@ -3,7 +3,8 @@
 A step runs those before it: bronze reads only what is new, the others are worked out anew. `watch`
 needs none of them, and `compact` reads nothing new. What failed is one line. Exit codes: 0; 1,
 Spark or the disk failed, or an audit found a broken promise; 2, a mistake in what was asked for, or
-no Java.
+no Java; 130, 143 or 129, Ctrl-C, SIGTERM or the terminal's end interrupted it, at any time: nothing
+of it is left running, and the next run goes on. Ctrl-C is how a running `watch` ends: 0.
 
 The tables behind a report are kept beside it, so that the next one reads only what is new.
 """
@@ -14,16 +15,18 @@ import argparse
 import importlib.util
 import json
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from actors.pipeline.alarms.limits import add_options, given_options, limits_of
+from actors.pipeline.ending import Terminated, check_asked, deferred, ended_in_order
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.failures import line_of_failure, quiet_py4j
 from actors.pipeline.readable import readable
-from actors.pipeline.session import Profile, open_session
+from actors.pipeline.session import Profile, close_session, open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,15 +93,16 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
 
 def run_command_line(words: Sequence[str] | None = None) -> int:
     """Parse, run, and turn what goes wrong into one line; returns the exit code."""
-    asked = parse(words)
     try:
-        return _run(asked)
+        with ended_in_order():
+            return _run(parse(words))
     except PipelineError as error:
         _tell_aside(f"pipeline: {error}")
         return 2
-    except KeyboardInterrupt:
-        print("pipeline: interrupted; the next run goes on from here", file=sys.stderr)
-        return 130
+    except KeyboardInterrupt as error:
+        with suppress(OSError):  # of a terminal that is gone
+            _tell_aside("pipeline: interrupted; the next run goes on from here")
+        return 128 + (error.number if isinstance(error, Terminated) else signal.SIGINT)
     except BrokenPipeError:  # nobody reads on: no words, and none when Python ends
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
@@ -142,6 +146,7 @@ def _with_spark(data: Place, out: Place, asked: argparse.Namespace) -> int:
 
     quiet_py4j()
     spark: SparkSession | None = None
+    is_cut_off = False
     try:
         (_tell_aside if asked.json else _tell)(f"{asked.step}: starting Spark")
         spark = open_session(Profile(asked.profile))
@@ -150,13 +155,17 @@ def _with_spark(data: Place, out: Place, asked: argparse.Namespace) -> int:
         if asked.step == "watch":
             return _watch(spark, data, out, asked)
         return _tables_only(spark, data, out, asked.step)
+    except KeyboardInterrupt:
+        is_cut_off = True
+        raise
     except (PySparkException, Py4JError, ConnectionRefusedError, ConnectionResetError) as error:
+        check_asked()
         _tell_aside(f"pipeline: Spark failed: {line_of_failure(error)}")
         return 1
     finally:
         if spark is not None:
-            with suppress(Py4JError, OSError):  # of a Java that is gone
-                spark.stop()
+            with deferred():
+                close_session(spark, at_once=is_cut_off)
 
 
 def _tables_only(spark: SparkSession, data: Place, out: Place, step: str) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import signal
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -53,6 +54,7 @@ def telling(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 def main() -> None:
     """Pass on what tells something, each line as it comes."""
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # a terminal may stop who is in no foreground
     for line in telling(sys.stdin.buffer):
         with contextlib.suppress(OSError):  # nobody reads it, and Java must not wait for that
             sys.stderr.buffer.write(line)

@@ -19,6 +19,7 @@ import functools
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,7 @@ from typing import TYPE_CHECKING, Final
 from actors.pipeline import java_words
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.java import cache_folder, java_home
+from actors.pipeline.java_group import JavaGroup
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,6 +76,8 @@ LAST_WORDS_S: Final = 5.0
 """To wait for what a Java that did not start has said: it has ended, so nothing more comes."""
 _listeners: Final[list[subprocess.Popen[bytes]]] = []
 """One for each Java; kept, for Python complains of one that is forgotten before it has ended."""
+_started: Final[list[tuple[SparkSession, JavaGroup]]] = []
+"""Sessions for which a Java was started here."""
 
 
 class Profile(StrEnum):
@@ -100,7 +104,8 @@ def open_session(
         PySparkException, Py4JError: the cluster does not answer, or refuses.
 
     Effects:
-        Starts Java, which ends with this process; the process's environment stays as it was.
+        Starts Java, which ends with this process, or sooner by `close_session`; an interrupt
+        meanwhile leaves none. The process's environment stays as it was.
     """
     if importlib.util.find_spec("pyspark") is None:
         raise PipelineError("PySpark is not installed: pip install 'triolog[pipeline]'")
@@ -115,15 +120,20 @@ def open_session(
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.appName("triolog")
-    for key, value in _options(profile, scratch, options or {}).items():
-        builder = builder.config(key, value)
+    wanted = {"spark.app.name": "triolog", **_options(profile, scratch, options or {})}
     if profile is not Profile.CLUSTER:
-        cores = 2 if profile is Profile.TEST else "*"
-        builder = builder.master(f"local[{cores}]")
+        wanted["spark.master"] = f"local[{2 if profile is Profile.TEST else '*'}]"
+    builder = SparkSession.builder
+    for key, value in wanted.items():
+        builder = builder.config(key, value)
     try:
-        with _environment(_variables(profile)), plain_words():
-            return builder.getOrCreate()
+        with _environment(_variables(profile)), plain_words() as group, _whole_or_none(group):
+            if not is_remote:
+                _launch(wanted, group)
+            session = builder.getOrCreate()
+            if group.java is not None:
+                _started.append((session, group))
+            return session
     except PySparkRuntimeError as error:
         if error.getCondition() != "JAVA_GATEWAY_EXITED":
             raise
@@ -132,6 +142,96 @@ def open_session(
         if not is_remote:
             raise
         raise PipelineError(f"SPARK_REMOTE: {error}") from error
+
+
+def close_session(session: SparkSession, *, at_once: bool = False) -> None:
+    """Stop a session, and end the Java that `open_session` started for it, if it did.
+
+    Args:
+        at_once: nobody waits for what it does: Java is asked to end, and stops Spark itself. A call
+            that was interrupted has left its answer to the next one, so no call is made.
+
+    Effects: Java, this process's folder and the listener are gone by the return.
+    """
+    from py4j.protocol import Py4JError
+
+    group = next((group for started, group in _started if started is session), None)
+    if not (at_once and group is not None):
+        with contextlib.suppress(Py4JError, OSError):  # of a Java that is gone
+            session.stop()
+    if group is None:
+        return
+    if at_once:
+        _hush()
+        group.end()
+    else:
+        group.wait()
+    _forget_java()
+    _started[:] = [each for each in _started if each[0] is not session]
+    if _own_folder.cache_info().currsize:
+        shutil.rmtree(_own_folder(), ignore_errors=True)
+
+
+def _leave(group: JavaGroup) -> None:
+    """The process ends, and nobody has closed the session."""
+    _hush()
+    group.wait()
+
+
+def _hush() -> None:
+    """Let PySpark's server for accumulators not tell of the end of its Java with a traceback."""
+    from pyspark import SparkContext
+
+    server = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda *_: None
+
+
+def _forget_java() -> None:
+    """The next session of this process starts another one."""
+    from pyspark import SparkContext
+
+    SparkContext._gateway = SparkContext._jvm = None
+
+
+@contextlib.contextmanager
+def _whole_or_none(group: JavaGroup) -> Iterator[None]:
+    """An interrupt leaves nothing of what was started; who handles Ctrl-C does so after it, too.
+
+    PySpark takes Ctrl-C for itself.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    is_interrupted = True
+    try:
+        yield
+        is_interrupted = False
+    except Exception:
+        is_interrupted = False
+        raise
+    finally:
+        if is_interrupted:
+            _hush()
+            group.kill()
+            _forget_java()
+        is_pyspark = signal.getsignal(signal.SIGINT) is not handler
+        if is_pyspark and handler is not signal.default_int_handler:
+            signal.signal(signal.SIGINT, handler)
+
+
+def _launch(options: Mapping[str, str], group: JavaGroup) -> None:
+    """Start Java as PySpark does, but in a group; nothing, if this process has one."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is not None or group.listener is None:
+        return
+    conf = SparkConf()
+    for key, value in options.items():
+        conf.set(key, value)
+    gateway = launch_gateway(conf, {"process_group": group.listener.pid})  # type: ignore[no-untyped-call]
+    group.java = gateway.proc  # None where somebody else has started it
+    atexit.register(_leave, group)  # before this process's folder goes
+    SparkContext._ensure_initialized(gateway=gateway)
 
 
 def _options(profile: Profile, scratch: Path | None, more: Mapping[str, str]) -> dict[str, str]:
@@ -193,33 +293,29 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def plain_words() -> Iterator[None]:
+def plain_words() -> Iterator[JavaGroup]:
     """What is started meanwhile has a stderr from which only telling lines come: `java_words`.
 
     For the whole life of what is started, and of nothing else: when this ends, this process's
     stderr is as it was. If it ends with an error, what was said is passed on by then.
+
+    Returns: a group for what is started, with a process in it already.
 
     Effects: a process, until all that was started has ended; no Ctrl-C of the terminal's ends it.
     """
     try:
         stderr = os.dup(2)
     except OSError:  # this process has none
-        yield
+        yield JavaGroup(_listener(subprocess.DEVNULL))
         return
     read_end, write_end = os.pipe()
-    listener = subprocess.Popen(
-        [sys.executable, "-I", "-S", java_words.__file__],
-        stdin=read_end,
-        stdout=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    _listeners.append(listener)
+    listener = _listener(read_end)
     os.close(read_end)
     os.dup2(write_end, 2)
     os.close(write_end)
     try:
         try:
-            yield
+            yield JavaGroup(listener)
         finally:
             os.dup2(stderr, 2)
             os.close(stderr)
@@ -227,3 +323,14 @@ def plain_words() -> Iterator[None]:
         with contextlib.suppress(subprocess.TimeoutExpired):
             listener.wait(LAST_WORDS_S)
         raise
+
+
+def _listener(stdin: int) -> subprocess.Popen[bytes]:
+    found = subprocess.Popen(
+        [sys.executable, "-I", "-S", java_words.__file__],
+        stdin=stdin,
+        stdout=subprocess.DEVNULL,
+        process_group=0,
+    )
+    _listeners.append(found)
+    return found

@@ -19,6 +19,7 @@ from actors.pipeline.audits import judging
 from actors.pipeline.audits.registry import AUDITS
 from actors.pipeline.clock import stopwatch_s
 from actors.pipeline.compaction import compact
+from actors.pipeline.ending import Terminated
 from actors.pipeline.event_files import EMPTY
 from actors.pipeline.gold.tables import TABLES
 from actors.pipeline.places import Place, event_folders, other_formats
@@ -195,5 +196,7 @@ def run_watch(
 
     try:
         watch(spark, data, out, limits, tell_finding, seconds, begun=tell_begun)
+    except Terminated:
+        raise
     except KeyboardInterrupt:
         return  # how a watch ends

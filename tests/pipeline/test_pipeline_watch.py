@@ -24,6 +24,7 @@ from actors.pipeline.alarms.findings import Finding, as_dict, of_dict
 from actors.pipeline.alarms.limits import Limits
 from actors.pipeline.alarms.processor import GroupState
 from actors.pipeline.alarms.sink import FindingsWriter, batches_after, findings_of
+from actors.pipeline.ending import Terminated
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.places import Place, event_folders
 
@@ -279,3 +280,22 @@ def test_the_command_prints_lines_or_json(
         assert of_dict(json.loads(line)) == ALARM
     else:
         assert line.endswith("g: two_leaders: n1 leads in term 5, and so does n0 (n1/1/7)")
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt(), Terminated(15)])
+def test_ctrl_c_is_how_a_watch_ends_and_sigterm_is_not(
+    end: KeyboardInterrupt, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise end
+
+    def run() -> None:
+        steps.run_watch(None, place, place, LOW, 3, print, print, as_json=False)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(steps, "watch", interrupted)
+    place = Place(str(tmp_path))
+    if isinstance(end, Terminated):
+        with pytest.raises(Terminated):
+            run()
+    else:
+        run()

@@ -33,6 +33,7 @@ from actors.pipeline.alarms import findings, sink, source
 from actors.pipeline.alarms.findings import Finding
 from actors.pipeline.alarms.limits import Limits
 from actors.pipeline.alarms.processor import GroupAlarms
+from actors.pipeline.ending import deferred
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.failures import line_of_failure
 from actors.pipeline.places import Place, claim, held
@@ -160,13 +161,15 @@ def _follow(
     """Look again and again, until the query ends or the time is over."""
     try:
         for count in looks:
-            ended = query.awaitTermination(LOOK_S)
-            look()
+            with deferred():  # an interrupted call leaves its answer to the next one
+                ended = query.awaitTermination(LOOK_S)
+                look()
             if ended or (seconds and count * LOOK_S >= seconds):
                 return
     finally:
-        query.stop()
-        look()
+        with deferred():
+            query.stop()
+            look()
 
 
 def _start(spark: SparkSession, found: DataFrame, stream: Place, is_short: bool) -> StreamingQuery:

@@ -1,0 +1,161 @@
+"""Ctrl-C, SIGTERM and the end of the terminal: an exception, which lets go of all that is held.
+
+Ctrl-C is Python's KeyboardInterrupt, the others are a kind of it. It may come between any two
+lines, but where a call to Java waits it would leave Java's answer to the next call: what has to go
+on after it stands in `deferred`.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from types import FrameType
+from typing import Any, Final
+
+import attrs
+
+DEFERRED_S: Final = 5.0
+"""At the longest: a Java that does not answer may never do."""
+AGAIN_S: Final = 0.02
+"""After which an end is asked for again that came where Python drops exceptions."""
+_UNHANDLED: Final = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGTERM: signal.SIG_DFL,
+    signal.SIGHUP: signal.SIG_DFL,
+}
+
+
+class Terminated(KeyboardInterrupt):
+    """A signal other than Ctrl-C's has ended the program.
+
+    Attributes:
+        number: the signal's.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+@attrs.define
+class _Asked:
+    """Of this process, which has one set of signals.
+
+    Attributes:
+        number: the signal that came first; None: none yet.
+        is_due: it has not been raised yet, or not been heard.
+        deferring: how many `deferred` there are.
+        alarm: handler and timer of the process's, which are lent for the end.
+    """
+
+    number: int | None = None
+    is_due: bool = False
+    deferring: int = 0
+    alarm: tuple[Any, tuple[float, float]] | None = None
+
+    def error(self) -> KeyboardInterrupt:
+        number = self.number
+        assert number is not None
+        return KeyboardInterrupt() if number == signal.SIGINT else Terminated(number)
+
+
+_asked: Final = _Asked()
+
+
+@contextmanager
+def ended_in_order() -> Iterator[None]:
+    """Meanwhile the signals raise KeyboardInterrupt, or Terminated; the first one only.
+
+    For what waits no longer than it must: a supervisor may send a second one at once (`timeout`
+    does). A signal that is ignored, or handled by whoever calls, stays so.
+
+    Raises:
+        KeyboardInterrupt: also in place of what failed because of it, as calls to a Java that it
+            ended do.
+    """
+    wanted = {number: was for number, was in _UNHANDLED.items() if signal.getsignal(number) is was}
+    _asked.number, _asked.is_due, _asked.deferring = None, False, 0
+    hook = sys.unraisablehook
+    try:
+        for number in wanted:
+            signal.signal(number, _ask)
+    except ValueError:  # not the main thread: signals are none of its business
+        yield
+        return
+    sys.unraisablehook = partial(_hear, hook)
+    try:
+        yield
+    except Exception as error:
+        check_asked(error)
+        raise
+    finally:
+        for number, was in wanted.items():
+            signal.signal(number, was)
+        sys.unraisablehook = hook
+        _asked.number = None
+        if _asked.alarm is not None:
+            handler, timer = _asked.alarm
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, handler)
+            signal.setitimer(signal.ITIMER_REAL, *timer)
+            _asked.alarm = None
+
+
+@contextmanager
+def deferred() -> Iterator[None]:
+    """What stands in it is not interrupted, but for DEFERRED_S after the signal; its end is.
+
+    Raises: KeyboardInterrupt.
+    """
+    _asked.deferring += 1
+    try:
+        yield
+    finally:
+        _asked.deferring -= 1
+        if _asked.is_due and not _asked.deferring:
+            _raise()
+
+
+def check_asked(cause: Exception | None = None) -> None:
+    """Raises: KeyboardInterrupt, if a signal has come: what fails now may be its doing."""
+    if _asked.number is not None:
+        raise _asked.error() from cause
+
+
+def _ask(number: int, frame: FrameType | None) -> None:
+    if _asked.number is not None:
+        return
+    _asked.number, _asked.is_due = number, True
+    if _asked.deferring:
+        _raise_after(DEFERRED_S)
+    else:
+        _raise()
+
+
+def _hear(hook: Callable[[Any], object], unraisable: Any) -> None:
+    """Python has dropped an exception. If it was ours, it is raised again."""
+    if _asked.number is None or not isinstance(unraisable.exc_value, KeyboardInterrupt):
+        hook(unraisable)
+        return
+    _asked.is_due = True
+    _raise_after(AGAIN_S)
+
+
+def _raise_after(seconds: float) -> None:
+    handler = signal.signal(signal.SIGALRM, _again)
+    timer = signal.setitimer(signal.ITIMER_REAL, seconds)
+    if _asked.alarm is None:
+        _asked.alarm = handler, timer
+
+
+def _again(number: int, frame: FrameType | None) -> None:
+    if _asked.is_due:
+        _raise()
+
+
+def _raise() -> None:
+    _asked.is_due = False
+    raise _asked.error()

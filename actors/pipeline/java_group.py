@@ -1,0 +1,103 @@
+"""The processes of one Java as a group, which can be ended as a whole and at any time.
+
+Spark starts Java through two shell scripts and another Java, which says with what. None of their
+numbers is known before Java runs, and who is interrupted until then cannot say whom to end: a Java
+that finds its starter's folder gone runs for ever. So they all join a group that is there before
+them, the listener's (`session.plain_words`). Who joins after its end is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from actors.pipeline.clock import pause
+
+END_S: Final = 10.0
+"""For Java to end in order: it stops Spark and removes its folders."""
+_PAUSE_S: Final = 0.01
+_PAUSES: Final = 5
+"""In which nobody is left, for one that was being started just now."""
+
+
+@attrs.define
+class JavaGroup:
+    """A group of processes.
+
+    Attributes:
+        listener: its first; None: there is no group, and nothing in it.
+        java: None: not started, or not known yet.
+        starter: the process whose children they are; its forks leave them alone.
+    """
+
+    listener: subprocess.Popen[bytes] | None
+    java: subprocess.Popen[bytes] | None = None
+    starter: int = attrs.field(factory=os.getpid)
+
+    def end(self) -> None:
+        """Ask Java to end, without another word, and see to it. Nothing is left after this."""
+        java, listener = self.java, self.listener
+        if listener is None:
+            return
+        listener.kill()
+        if java is not None:
+            if java.stdin is not None:
+                java.stdin.close()
+            java.terminate()
+            _wait(java)
+        self.kill()
+
+    def wait(self) -> None:
+        """Likewise, of a Java whose Spark is stopped: it says what it has to say."""
+        java, listener = self.java, self.listener
+        if java is None or listener is None or self.starter != os.getpid():
+            return
+        if java.stdin is not None:
+            java.stdin.close()  # at which it ends
+        _wait(java)
+        _wait(listener)
+        self.kill()
+
+    def kill(self) -> None:
+        """End all of them, those included that join meanwhile. Nothing is left after this."""
+        if self.listener is None:
+            return
+        group = self.listener.pid
+        quiet = 0
+        while quiet < _PAUSES:
+            quiet = 0 if _is_alive(group) else quiet + 1
+            with contextlib.suppress(ChildProcessError):
+                while os.waitpid(-group, os.WNOHANG)[0]:
+                    pass
+            try:
+                os.killpg(group, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                break  # nobody can join it any more
+            pause(_PAUSE_S)
+        self.listener.poll()
+        self.listener = None
+
+
+def _is_alive(group: int) -> bool:
+    """Whether somebody in it has not ended: children's children that have may stay in it."""
+    for each in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, its_group = each.read_text().rpartition(")")[2].split()[:3]
+        except (OSError, ValueError):  # it has gone
+            continue
+        if int(its_group) == group and state not in "ZX":
+            return True
+    return False
+
+
+def _wait(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()

@@ -1,0 +1,210 @@
+"""Ctrl-C and SIGTERM, at any time: one line, no Java, no folder, and the next run goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+from alarms_kit import publish
+from lines_kit import Boot
+
+from actors.events.node import NodeStopped
+from actors.pipeline.ending import Terminated, check_asked, deferred, ended_in_order
+from actors.pipeline.java_group import JavaGroup
+from actors.pipeline.session import plain_words
+
+LINE = "pipeline: interrupted; the next run goes on from here\n"
+CHEAPER = """
+import sys
+from actors.pipeline import command_line, steps
+from actors.pipeline.session import Profile, open_session
+command_line.open_session = lambda profile: open_session(Profile.TEST)
+def run_watch(spark, *_, **__):
+    print("runs", file=sys.stderr, flush=True)
+    spark._jvm.java.lang.Thread.sleep(1_000_000)
+steps.run_watch = run_watch
+sys.exit(command_line.run_command_line())
+"""
+"""The command, with a Java that starts fast, and of which a watch wants nothing."""
+HANGING = """\
+#!/bin/sh
+echo $$ >> "$STARTED"
+exec sleep 1000
+"""
+
+
+@attrs.define
+class Command:
+    """A step over one event, in a process of its own, with a temporary folder of its own."""
+
+    folder: Path
+    process: subprocess.Popen[str]
+
+    @classmethod
+    def start(cls, step: str, folder: Path, **variables: str) -> Command:
+        boot = Boot("n0")
+        boot.say(0, "", NodeStopped(reason="asked"))
+        publish(folder / "data", boot)
+        (folder / "tmp").mkdir()
+        words = [step, str(folder / "data"), "-o", str(folder / "out")]
+        marked = {"TMPDIR": str(folder / "tmp"), "MARK": str(folder), **variables}
+        process = subprocess.Popen(
+            [sys.executable, "-c", CHEAPER, *words],
+            env={**os.environ, **marked},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        return cls(folder, process)
+
+    def end(self, number: int) -> tuple[int, str]:
+        """Its exit code, and the rest of what it said on stderr."""
+        self.process.send_signal(number)
+        self.process.send_signal(number)  # as `timeout` does
+        _, said = self.process.communicate()
+        return self.process.returncode, said
+
+    def left(self) -> list[str]:
+        """What is left of it: programs, those that it started included, and temporary files."""
+        mark = f"MARK={self.folder}".encode()
+        found = [path.name for path in (self.folder / "tmp").iterdir()]
+        for each in Path("/proc").glob("[0-9]*"):
+            try:
+                if mark in (each / "environ").read_bytes().split(b"\0"):
+                    found.append((each / "cmdline").read_text())
+            except OSError:  # it has ended, or is somebody else's
+                continue
+        return found
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_java_is_ended_while_it_starts(number: int, tmp_path: Path) -> None:
+    """One that hangs, where Spark's scripts still ask another Java how to start it."""
+    home, started = tmp_path / "java", tmp_path / "started"
+    (home / "bin").mkdir(parents=True)
+    (home / "bin/java").write_text(HANGING)
+    (home / "bin/java").chmod(0o755)
+    command = Command.start("bronze", tmp_path, JAVA_HOME=str(home), STARTED=str(started))
+    while not started.exists():
+        assert command.process.poll() is None
+        time.sleep(0.01)
+    assert command.end(number) == (128 + number, LINE)
+    assert command.left() == []
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_java_and_what_it_wrote_go_at_sigterm_in_the_middle_of_a_call(tmp_path: Path) -> None:
+    command = Command.start("watch", tmp_path)
+    assert command.process.stderr is not None
+    assert command.process.stderr.readline() == "runs\n"
+    assert command.end(signal.SIGTERM) == (128 + signal.SIGTERM, LINE)
+    assert command.left() == []
+
+
+def test_who_joins_a_group_that_was_ended_is_refused() -> None:
+    with plain_words() as group:
+        assert group.listener is not None
+        number = group.listener.pid
+        member = subprocess.Popen(["sleep", "1000"], process_group=number)
+    group.kill()
+    member.wait()
+    with pytest.raises(OSError, match="No such process"):
+        os.killpg(number, 0)
+    with pytest.raises(OSError, match="not permitted"):
+        subprocess.Popen(["true"], process_group=number)
+    group.kill()
+    JavaGroup(None).kill()
+
+
+@pytest.fixture
+def unhandled() -> Iterator[None]:
+    """PySpark takes Ctrl-C for itself in the process of the tests."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_first_signal_is_raised_and_no_other(number: int, unhandled: None) -> None:
+    before = signal.getsignal(number)
+    with pytest.raises(KeyboardInterrupt) as caught, ended_in_order():
+        try:
+            signal.raise_signal(number)
+        finally:
+            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(number)
+    if number == signal.SIGINT:
+        assert type(caught.value) is KeyboardInterrupt
+    else:
+        assert isinstance(caught.value, Terminated)
+        assert caught.value.number == number
+    assert signal.getsignal(number) is before
+
+
+def test_what_is_deferred_comes_to_its_end(unhandled: None) -> None:
+    done = []
+    with pytest.raises(Terminated), ended_in_order():
+        with deferred():
+            with deferred():
+                signal.raise_signal(signal.SIGTERM)
+                done.append(1)
+            done.append(2)
+        done.append(3)
+    assert done == [1, 2]
+
+
+def test_what_is_deferred_for_too_long_is_interrupted(
+    unhandled: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("actors.pipeline.ending.DEFERRED_S", 0.01)
+    with pytest.raises(Terminated), ended_in_order(), deferred():
+        signal.raise_signal(signal.SIGTERM)
+        while True:
+            time.sleep(1)
+
+
+class Dropping:
+    """At its end a signal comes, where Python drops exceptions."""
+
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+
+def test_a_signal_where_python_drops_exceptions_is_not_lost(
+    unhandled: None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(Terminated), ended_in_order():
+        Dropping()
+        while True:
+            time.sleep(1)
+    assert capfd.readouterr().err == ""
+
+
+def test_what_fails_after_a_signal_is_its_doing(unhandled: None) -> None:
+    with pytest.raises(Terminated), ended_in_order():
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        finally:
+            raise OSError("Java has ended")
+    with pytest.raises(KeyboardInterrupt), ended_in_order(), deferred():
+        signal.raise_signal(signal.SIGINT)
+        check_asked()
+    check_asked()
+    with pytest.raises(OSError, match="by itself"), ended_in_order():
+        raise OSError("by itself")
+
+
+def test_who_handles_a_signal_goes_on_doing_so(unhandled: None) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with ended_in_order():
+        signal.raise_signal(signal.SIGINT)
