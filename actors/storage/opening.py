@@ -2,9 +2,10 @@
 
 And closing it again.
 
-Order: end an interrupted truncation; load the files; find the end (`recovery`); keep aside and cut
-what lies behind it, the synced mark first; sync what was found and raise the mark to it; say in
-`abort` that the store runs; on a master learn the next queue offsets.
+Order: find the end (`recovery`), on a master the next queue offsets, and whether the start is
+refused, changing nothing; end an interrupted truncation; load the files; keep aside and cut what
+lies behind the end, the synced mark first; sync what was found and raise the mark to it; say in
+`abort` that the store runs.
 
 Upstream: DefaultMessageStore.load and recover (5.3.3).
 """
@@ -21,15 +22,17 @@ from actors.env.protocols import Disk
 from actors.errors import CorruptLog
 from actors.events import store as events
 from actors.storage import recovery, truncation
-from actors.storage.commit_log import CommitLog
-from actors.storage.derived_files import adopt
+from actors.storage.commit_log import CommitLog, log_files, segment_bases, segment_path
+from actors.storage.cut_view import as_if_cut
+from actors.storage.derived_files import adopt, adopted
 from actors.storage.dispatch_state import DispatchState
 from actors.storage.found_bytes import sync_file, sync_found, write_again
 from actors.storage.given_up import GivenUp
 from actors.storage.layout import StoreLayout
+from actors.storage.path_kinds import check_kinds
 from actors.storage.queue_files import Queue, list_queues, scan_queue
 from actors.storage.queue_heads import NextOffsets, add_offsets
-from actors.storage.side_file import SideFile, SideFileDamaged
+from actors.storage.side_file import SideFile, SideFileDamaged, read_side_file
 from actors.storage.small_files import create_abort, read_checkpoint, remove_abort
 from wire.commitlog import Checkpoint
 
@@ -85,18 +88,72 @@ def open_store(
         owner: content of the abort file, for a person who finds it.
 
     Raises: ConfigError: the files have another size than configured. CorruptLog: damage below the
-        synced mark, a missing file. OSError.
+        synced mark, a missing file. Nothing was changed then. OSError.
     """
+    judged = yield from _judge(disk, layout, group, is_master)
     disk.mkdir(layout.root)
     truncation.finish_interrupted(disk, layout)
     log = CommitLog.load(disk, layout.commit_log, group.segment_bytes)
     with ExitStack() as files:
         files.callback(log.close, remove_spare=False)
-        mark, mark_bytes = _open_mark(disk, layout)
+        mark, _ = SideFile.open(disk, layout.synced, 1)
         files.callback(mark.close)
-        opened = yield from _open(disk, layout, group, log, mark, mark_bytes, is_master, owner)
+        opened = yield from _open(disk, layout, group, log, mark, owner, judged)
         files.pop_all()
     return opened
+
+
+@attrs.frozen(kw_only=True)
+class _Judged:
+    """A store that a start takes; nothing was changed yet.
+
+    Attributes:
+        mark_bytes: the synced mark; None: there is none.
+        is_adopted: another program stopped it in order, and its word on what it derived is taken.
+        next_offsets, first_offset: as of `OpenedStore`.
+    """
+
+    was_clean: bool
+    mark_bytes: int | None
+    checkpoint: Checkpoint
+    is_adopted: bool
+    found: recovery.Found
+    next_offsets: NextOffsets
+    first_offset: int
+
+
+def _judge(
+    disk: Disk, layout: StoreLayout, group: ClassicGroup, is_master: bool
+) -> Generator[None, None, _Judged]:
+    """Find all that refuses the start. Reads only. Raises: as `open_store`."""
+    folder = layout.commit_log
+    paths = [segment_path(folder, base) for base in segment_bases(disk, folder)]
+    check_kinds(disk, folders=(), files=paths)  # Of what is to be cut, too.
+    disk = as_if_cut(disk, layout, do=truncation.REMOVE)
+    bases = log_files(disk, folder, group.segment_bytes, key="segment_bytes")
+    log = CommitLog.look(disk, folder, group.segment_bytes, bases)
+    mark_bytes = _read_mark(disk, layout)
+    was_clean = not disk.exists(layout.abort)
+    checkpoint = read_checkpoint(disk, layout.checkpoint)
+    is_adopted = was_clean and not disk.exists(layout.dispatched)
+    if is_adopted:
+        state = yield from adopted(disk, layout, group.consume_queue_bytes, NO_LIMIT)
+    else:
+        state = DispatchState.read(disk, layout.dispatched)
+    found = yield from _find_end(disk, layout, log, group, was_clean, mark_bytes, checkpoint, state)
+    log.set_end(found.end_bytes)
+    offsets: NextOffsets = {}
+    if is_master:
+        offsets = yield from next_offsets(disk, layout, group, log, state)
+    return _Judged(
+        was_clean=was_clean,
+        mark_bytes=mark_bytes,
+        checkpoint=checkpoint,
+        is_adopted=is_adopted,
+        found=found,
+        next_offsets=offsets,
+        first_offset=0 if group.compat else GivenUp.read(disk, layout.given_up).next_offset,
+    )
 
 
 def _open(
@@ -105,37 +162,30 @@ def _open(
     group: ClassicGroup,
     log: CommitLog,
     mark: SideFile,
-    mark_bytes: int | None,
-    is_master: bool,
     owner: str,
+    judged: _Judged,
 ) -> Generator[None, None, OpenedStore]:
-    was_clean = not disk.exists(layout.abort)
-    checkpoint = read_checkpoint(disk, layout.checkpoint)
-    if was_clean and not disk.exists(layout.dispatched):
+    found, was_clean = judged.found, judged.was_clean
+    if judged.is_adopted:
         yield from adopt(disk, layout, group, NO_LIMIT)
-    state = DispatchState.read(disk, layout.dispatched)
-    found = yield from _find_end(disk, layout, log, group, was_clean, mark_bytes, checkpoint, state)
     end = found.end_bytes
     kept = yield from _cut(disk, layout, log, mark, end)
     log.set_end(end)
     if not was_clean:
-        yield from write_again(disk, log, max(mark_bytes or 0, found.scanned_from_bytes))
+        yield from write_again(disk, log, max(judged.mark_bytes or 0, found.scanned_from_bytes))
     yield from sync_found(disk, log, found.scanned_from_bytes)
     mark.write((end,))
     mark.sync()
     create_abort(disk, layout.abort, owner)
-    offsets: NextOffsets = {}
-    if is_master:
-        offsets = yield from next_offsets(disk, layout, group, log, state)
     return OpenedStore(
         log=log,
         mark=mark,
         was_clean=was_clean,
         found=found,
         kept_bytes=kept,
-        last_store_ts=found.last_store_ts or checkpoint.log_ts,
-        next_offsets=offsets,
-        first_offset=0 if group.compat else GivenUp.read(disk, layout.given_up).next_offset,
+        last_store_ts=found.last_store_ts or judged.checkpoint.log_ts,
+        next_offsets=judged.next_offsets,
+        first_offset=judged.first_offset,
     )
 
 
@@ -173,15 +223,15 @@ def close_store(
         remove_abort(disk, layout.abort)
 
 
-def _open_mark(disk: Disk, layout: StoreLayout) -> tuple[SideFile, int | None]:
+def _read_mark(disk: Disk, layout: StoreLayout) -> int | None:
     try:
-        mark, values = SideFile.open(disk, layout.synced, 1)
+        values = read_side_file(disk, layout.synced, 1)
     except SideFileDamaged:
         raise CorruptLog(
             f"{layout.synced}: the synced mark cannot be read; without it nobody knows what may be "
             "cut. Remove the file to have the log cut at its first bad record"
         ) from None
-    return mark, None if values is None else values[0]
+    return None if values is None else values[0]
 
 
 def _find_end(

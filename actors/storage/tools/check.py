@@ -9,10 +9,12 @@ from __future__ import annotations
 import attrs
 
 from actors.env.protocols import Disk
-from actors.errors import ConfigError
+from actors.errors import ConfigError, CorruptLog
 from actors.storage.commit_log import segment_path
+from actors.storage.cut_view import as_if_cut
 from actors.storage.dispatch_state import DispatchState
 from actors.storage.file_sizes import short_alone
+from actors.storage.given_up import GivenUp
 from actors.storage.side_file import SideFileDamaged, read_side_file
 from actors.storage.small_files import read_checkpoint
 from actors.storage.tools.check_end import EndCheck
@@ -22,6 +24,7 @@ from actors.storage.tools.findings import Findings, StoreReport
 from actors.storage.tools.steps import Step, Work, labelled
 from actors.storage.tools.target import GroupStore, log_bases, odd_files, size_of
 from actors.storage.tools.walk import FileEnd, Piece, read_file
+from actors.storage.truncation import REMOVE
 from wire.commitlog import scan_heads
 from wire.index_file import index_file_bytes
 
@@ -140,6 +143,11 @@ class _Check:
             report.mark_bytes = None if values is None else values[0]
         except SideFileDamaged:
             findings.hurt(f"{layout.synced}: the synced mark cannot be read: a start is refused")
+        if not self._store.is_compat:
+            try:
+                GivenUp.read(self._disk, layout.given_up)
+            except CorruptLog as error:
+                findings.hurt(str(error))
         state = DispatchState.read(self._disk, layout.dispatched)
         report.dispatched_bytes = None if state is None else state.dispatched_bytes
         try:
@@ -149,6 +157,7 @@ class _Check:
             cutting = None
         if cutting is not None and cutting[0] != NOTHING and not self._options.is_running:
             findings.note(f"a truncation to {cutting[0]} was interrupted: the next start ends it")
+            self._disk = as_if_cut(self._disk, layout, do=REMOVE)
 
     def _bases(self) -> list[int]:
         """The log's files; holes between them are damage."""
