@@ -12,9 +12,7 @@ from interop_logs import (
     index_difference,
     queue_difference,
 )
-from interop_processes import PeerFailed, wait_for
-
-CATCH_UP_S = 60.0
+from interop_processes import PEER_S, PeerFailed, wait_for
 
 
 def sizes(count: int, most: int) -> list[int]:
@@ -51,6 +49,6 @@ def wait_for_equal_index(left: Path, right: Path) -> None:
 
 def _wait_for_none(difference: Callable[[], str | None]) -> None:
     try:
-        wait_for(lambda: difference() is None, "equal files", timeout_s=CATCH_UP_S)
+        wait_for(lambda: difference() is None, "equal files", timeout_s=PEER_S)
     except PeerFailed as error:
         raise PeerFailed(f"{error}: {difference()}") from None

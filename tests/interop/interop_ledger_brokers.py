@@ -21,11 +21,10 @@ from interop_ledger_files import LedgerFiles
 from interop_ledger_wire import ADDRESSES, GROUP
 from interop_links import Link
 from interop_nodes import ROOT
-from interop_processes import Process, Processes, free_ports, port_answers, wait_for
+from interop_processes import PEER_S, Process, Processes, free_ports, port_answers, wait_for
 from interop_remoting import UPDATE_BROKER_CONFIG, call
 from interop_rocketmq import JAVA_OPTIONS, SEGMENT_BYTES, Broker, NameServer
 
-SETTLE_S = 90.0
 MASTER = "0"
 OPENS = tuple(option for option in OPENED if option.startswith("--add-opens"))
 
@@ -70,7 +69,7 @@ class BrokerGroup:
         wait_for(
             lambda: port_answers(ADDRESSES[OURS], self.port),
             "ours at its port",
-            timeout_s=SETTLE_S,
+            timeout_s=PEER_S,
             alive=[self.ours],
         )
 
@@ -116,7 +115,7 @@ class BrokerGroup:
             return None
 
         alive = [broker.process for broker in self.brokers.values() if broker.process is not None]
-        return wait_for(found, "a master", timeout_s=SETTLE_S, alive=alive, poll_s=0.5)
+        return wait_for(found, "a master", timeout_s=PEER_S, alive=alive, poll_s=0.5)
 
     def kill(self, name: str) -> None:
         self.brokers.pop(name).kill()
@@ -157,7 +156,7 @@ class BrokerGroup:
             enough = len(bodies_of(first, topic)) >= count and first.indexed == len(first.bodies)
             return first if enough and all(each == first for each in others) else None
 
-        return wait_for(same, "equal logs", timeout_s=SETTLE_S)
+        return wait_for(same, "equal logs", timeout_s=PEER_S)
 
     def our_events(self) -> Iterator[dict[str, Any]]:
         """All that ours has decided; it has to be stopped."""

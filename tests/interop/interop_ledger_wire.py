@@ -239,7 +239,7 @@ class GroupClient(ABC):
         """All that was acknowledged, from the leader."""
         for index, body in self.acknowledged.items():
             request = GetEntriesRequest(group=GROUP, remote_id=leader, begin_index=index)
-            answer = self.ask(leader, request)
+            answer = self.ask(leader, request, timeout_s=SETTLE_S)
             assert isinstance(answer, GetEntriesResponse)
             assert [entry.body for entry in answer.entries] == [body], f"entry {index}"
 

@@ -17,7 +17,15 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from interop_processes import PeerFailed, Process, Processes, free_ports, port_answers, wait_for
+from interop_processes import (
+    PEER_S,
+    PeerFailed,
+    Process,
+    Processes,
+    free_ports,
+    port_answers,
+    wait_for,
+)
 from interop_remoting import (
     GET_BROKER_CLUSTER_INFO,
     GET_BROKER_HA_STATUS,
@@ -30,8 +38,6 @@ VERSION = "5.3.3"
 ROCKETMQ_5_3_3 = JAVA / "pom.xml"
 DLEDGER_0_2_7 = JAVA / "dledger-0.2.7" / "pom.xml"
 DOWNLOAD_TIMEOUT_S = 600.0
-START_TIMEOUT_S = 60.0
-REGISTER_TIMEOUT_S = 60.0
 JAVA_OPTIONS = (
     "-Xms256m",
     "-Xmx256m",
@@ -132,7 +138,7 @@ class NameServer:
         wait_for(
             lambda: port_answers("127.0.0.1", port),
             f"the name server on port {port}",
-            timeout_s=START_TIMEOUT_S,
+            timeout_s=PEER_S,
             alive=[process],
         )
         return cls(port, process)
@@ -202,7 +208,7 @@ class Broker:
         wait_for(
             lambda: port_answers("127.0.0.1", self.listen_port),
             f"{self.folder.name} on port {self.listen_port}",
-            timeout_s=START_TIMEOUT_S,
+            timeout_s=PEER_S,
             alive=[self.process],
         )
         return self.process
@@ -225,7 +231,7 @@ class Broker:
             return known()
 
         what = f"{self.folder.name} registered"
-        wait_for(nudge, what, timeout_s=REGISTER_TIMEOUT_S, alive=[self.process], poll_s=0.5)
+        wait_for(nudge, what, timeout_s=PEER_S, alive=[self.process], poll_s=0.5)
 
     def ha_status(self) -> dict[str, Any]:
         """RocketMQ's HARuntimeInfo; empty while it does not answer."""

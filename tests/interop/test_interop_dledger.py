@@ -14,9 +14,9 @@ import pytest
 from interop_java_dledger import JavaDLedger
 from interop_ledger import EQUAL, JAVAS, OURS, PAIR, PATIENT, MixedGroup, other
 from interop_ledger_wire import ADDRESSES, SETTLE_S
-from interop_processes import PeerFailed, Processes, wait_for
+from interop_processes import TEST_S, PeerFailed, Processes, wait_for
 
-pytestmark = [pytest.mark.interop, pytest.mark.real_io, pytest.mark.timeout(240, func_only=True)]
+pytestmark = [pytest.mark.interop, pytest.mark.real_io, pytest.mark.timeout(TEST_S, func_only=True)]
 T = TypeVar("T")
 
 TRIES_MAX = 5
@@ -144,7 +144,6 @@ def test_leadership_is_handed_over_both_ways(
 
 
 @pytest.mark.checklist(37, of="dledger")
-@pytest.mark.timeout(1200, func_only=True)
 @BATCH
 def test_far_behind_and_far_apart(
     batch: bool, java: JavaDLedger, tmp_path: Path, processes: Processes

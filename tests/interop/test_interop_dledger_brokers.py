@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 from interop_checks import sizes
 from interop_ledger_brokers import BrokerGroup, bodies_of
-from interop_processes import Processes
+from interop_processes import PEER_S, TEST_S, Processes
 from interop_rocketmq import Driver, NameServer
 
-pytestmark = [pytest.mark.interop, pytest.mark.real_io, pytest.mark.timeout(240, func_only=True)]
+pytestmark = [pytest.mark.interop, pytest.mark.real_io, pytest.mark.timeout(TEST_S, func_only=True)]
 
 FIRST, MORE = 60, 40
 SIZES = sizes(FIRST + MORE, 30_000)
-READ_S = 60
+READ_S = int(PEER_S)
 
 
 def sha256(number: int) -> str:

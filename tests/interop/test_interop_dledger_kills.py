@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from interop_java_dledger import JavaDLedger
 from interop_ledger_kills import kill_again_and_again, mixed
-from interop_processes import Processes
+from interop_processes import TEST_S, Processes
 
-pytestmark = [pytest.mark.interop, pytest.mark.real_io, pytest.mark.timeout(240, func_only=True)]
+pytestmark = [pytest.mark.interop, pytest.mark.real_io, pytest.mark.timeout(TEST_S, func_only=True)]
 SECONDS = 15.0
 
 

@@ -12,9 +12,9 @@ import pytest
 from interop_java_dledger import JavaDLedger
 from interop_ledger import EQUAL, JAVAS, OURS, MixedGroup, other
 from interop_ledger_wire import ADDRESSES, SETTLE_S
-from interop_processes import Processes, wait_for
+from interop_processes import TEST_S, Processes, wait_for
 
-pytestmark = [pytest.mark.interop, pytest.mark.real_io, pytest.mark.timeout(240, func_only=True)]
+pytestmark = [pytest.mark.interop, pytest.mark.real_io, pytest.mark.timeout(TEST_S, func_only=True)]
 
 
 @pytest.mark.checklist(37, of="dledger")

@@ -12,9 +12,9 @@ import pytest
 from interop_java_dledger import JavaDLedger
 from interop_ledger import EQUAL, JAVAS, OURS, MixedGroup
 from interop_ledger_wire import ADDRESSES
-from interop_processes import Processes
+from interop_processes import TEST_S, Processes
 
-pytestmark = [pytest.mark.interop, pytest.mark.real_io, pytest.mark.timeout(240, func_only=True)]
+pytestmark = [pytest.mark.interop, pytest.mark.real_io, pytest.mark.timeout(TEST_S, func_only=True)]
 
 
 @pytest.mark.checklist(32, 37, of="dledger")

@@ -12,17 +12,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from interop_checks import CATCH_UP_S, sizes, wait_for_equal_index, wait_for_equal_stores
+from interop_checks import sizes, wait_for_equal_index, wait_for_equal_stores
 from interop_logs import LogFiles
 from interop_nodes import GROUP, JAVA_ADDRESS, Feed, Node, message, write_cluster
-from interop_processes import Processes, free_ports, wait_for
+from interop_processes import PEER_S, TEST_S, Processes, free_ports, wait_for
 from interop_remoting import MasterOfSlave
 from interop_rocketmq import Broker, Driver
 
 from actors.errors import OutcomeUnknown
 from actors.log_types import Message
 
-pytestmark = [pytest.mark.interop, pytest.mark.real_io, pytest.mark.timeout(240, func_only=True)]
+pytestmark = [pytest.mark.interop, pytest.mark.real_io, pytest.mark.timeout(TEST_S, func_only=True)]
+
+SLAVE_TIMEOUT_S = 10.0
+"""Waited for in full where no slave is there; and a Java slave has megabytes within it, also beside
+other work.
+"""
 
 MASTER_ADDRESS = "127.0.0.2"
 TOPIC = "interop-topic"
@@ -78,7 +83,7 @@ def wait_until_equal(master: Node, slave: Broker) -> None:
     wait_for(
         lambda: slave.end_bytes() == LogFiles.read(master.commitlog).end_bytes > 0,
         "a slave that has everything",
-        timeout_s=CATCH_UP_S,
+        timeout_s=PEER_S,
         alive=[master.process, slave.process],
     )
     wait_for_equal_stores(master.store, slave.store)
@@ -147,7 +152,7 @@ def test_a_written_copy_is_acknowledged_by_a_java_slave(
     tmp_path: Path,
     processes: Processes,
 ) -> None:
-    group = {"copies": 2, "durability": '"written"', "slave_timeout_s": 1.0}
+    group = {"copies": 2, "durability": '"written"', "slave_timeout_s": SLAVE_TIMEOUT_S}
     master = master_with(tmp_path, processes, port=ha_port, **group)
     master.start()
     with pytest.raises(OutcomeUnknown) as alone:

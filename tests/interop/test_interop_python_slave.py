@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from interop_checks import (
-    CATCH_UP_S,
     sizes,
     wait_for_equal_index,
     wait_for_equal_queues,
@@ -20,10 +19,15 @@ from interop_checks import (
 )
 from interop_logs import LogFiles, common_difference, first_difference
 from interop_nodes import JAVA_ADDRESS, Node, write_cluster
-from interop_processes import Process, Processes, wait_for
+from interop_processes import PEER_S, TEST_S, Process, Processes, wait_for
 from interop_rocketmq import SEGMENT_BYTES, Broker, Driver, NameServer
 
-pytestmark = [pytest.mark.interop, pytest.mark.real_io, pytest.mark.timeout(240, func_only=True)]
+pytestmark = [pytest.mark.interop, pytest.mark.real_io, pytest.mark.timeout(TEST_S, func_only=True)]
+
+SLAVE_TIMEOUT_MS = 5_000
+"""Waited for in full where no slave is there; and ours has one message within it, also beside other
+work. Less than the driver waits for an answer.
+"""
 
 
 @pytest.fixture
@@ -63,7 +67,7 @@ def wait_for_slave(master: Broker, slave: Process | None, reached: Callable[[int
     wait_for(
         lambda: reached(master.acknowledged_bytes()),
         "a slave that is far enough",
-        timeout_s=CATCH_UP_S,
+        timeout_s=PEER_S,
         alive=[master.process, slave],
     )
 
@@ -140,7 +144,7 @@ def test_a_sync_master_counts_our_slave(
     topic = f"{master.name}-topic"
     slave = slave_of(master, tmp_path, processes)
     master.settings.update(brokerRole="SYNC_MASTER", totalReplicas=2, inSyncReplicas=2)
-    master.settings.update(slaveTimeout=1_000)
+    master.settings.update(slaveTimeout=SLAVE_TIMEOUT_MS)
     start(master, name_server)
     alone = driver.run("once", topic, 0, "100,2000")
     assert [answer["status"] for answer in alone] == ["FLUSH_SLAVE_TIMEOUT"] * 2
@@ -151,6 +155,6 @@ def test_a_sync_master_counts_our_slave(
     assert first_difference(master.commitlog, slave.commitlog) is None
 
     slave.kill()
-    wait_for(lambda: master.acknowledged_bytes() < 0, "the slave gone", timeout_s=CATCH_UP_S)
+    wait_for(lambda: master.acknowledged_bytes() < 0, "the slave gone", timeout_s=PEER_S)
     again = driver.run("once", topic, 102, "100")
     assert [answer["status"] for answer in again] == ["FLUSH_SLAVE_TIMEOUT"]
