@@ -48,7 +48,8 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
         "ends with the event that shows it, or with which it began, NODE/BOOT/SEQ: the one with "
         'that "boot" and "seq" in DATA_DIR/NODE/events. '
         "Exit codes: 0 done; 1 an audit found a broken promise, or Spark or the disk failed; 2 a "
-        "mistake in what was asked for, or no Java; 130 or 143 ended by Ctrl-C or SIGTERM.",
+        "mistake in what was asked for, or no Java; 130, 143 or 129 interrupted by Ctrl-C, SIGTERM "
+        "or the terminal's end; Ctrl-C ends a running watch with 0.",
     )
     parser.add_argument("step", choices=STEPS)
     parser.add_argument("data", metavar="DATA_DIR", help="with NODE/events/ in it")
