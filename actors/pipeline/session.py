@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Final
 
 from actors.pipeline import java_words
 from actors.pipeline.errors import PipelineError
+from actors.pipeline.failures import quiet_py4j
 from actors.pipeline.java import cache_folder, java_home
 from actors.pipeline.java_group import JavaGroup
 
@@ -161,8 +162,8 @@ def close_session(session: SparkSession, *, at_once: bool = False) -> None:
             session.stop()
     if group is None:
         return
+    _hush()
     if at_once:
-        _hush()
         group.end()
     else:
         group.wait()
@@ -179,8 +180,10 @@ def _leave(group: JavaGroup) -> None:
 
 
 def _hush() -> None:
-    """Let PySpark's server for accumulators not tell of the end of its Java with a traceback."""
+    """Let PySpark's server for accumulators, and py4j, not tell of Java's end with a traceback."""
     from pyspark import SparkContext
+
+    quiet_py4j()
 
     server = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
     if server is not None:
