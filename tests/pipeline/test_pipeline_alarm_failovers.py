@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 from alarms_kit import LIMITS, Story, brief, facts_of, found, lost, role, rose, verified
-from lines_kit import START_US
+from lines_kit import START_US, Boot
 
 from actors.events.node import GroupConfigured, NodeStarted, NodeStopped
 from actors.events.roles import GroupOpened, MasterFenced
@@ -53,6 +53,15 @@ def test_what_lasts_is_told_while_it_lasts_and_ends_with_the_boot() -> None:
     (finding,) = found(story.facts(), 12.5)
     assert brief([finding]) == [("failover", "n2", "n0", 2_500_000)]
     assert not finding.is_over
+    state = GroupState()
+    told = [*state.take(story.facts(), LIMITS), *state.pass_time("g", START_US + 13 * US, LIMITS)]
+    assert brief(told) == [("failover", "n2", "n0", 3_000_000)]
+    again = Story({"n2": Boot("n2", seq=3)})
+    again.say("n2", 14, verified("n1"))
+    (over,) = state.take(again.facts(), LIMITS)
+    assert (over.alarm, over.node, over.lasted_us) == ("failover_over", "n2", 4_000_000)
+    assert sentence(over).endswith("n2 has a leader again, after 4.0 s without (n2/1/3)")
+    assert list(state.take(again.facts(), LIMITS)) == []
     before = story.restart("n2")
     story.say("n2", 100, NodeStarted(cluster="c", version="1", groups=("g",)), "")
     assert found([*facts_of(before), *story.facts()], 200) == []

@@ -61,7 +61,11 @@ def test_a_timer_tells_what_nobody_answered_and_only_once() -> None:
     assert spark.setWatermark(START_MS + 60_000) == []
     story = Story()
     story.say("n1", 61, role(7, "n2"))
-    assert spark.test("g", rows(story.facts(), 61)) == []
+    (over,) = findings(spark.test("g", rows(story.facts(), 61)))
+    assert brief([over]) == [("failover_over", "n1", "n0", 51_000_000)]
+    story = Story()
+    story.say("n1", 62, role(7, "n2"))
+    assert spark.test("g", rows(story.facts(), 62)) == []
 
 
 def test_two_leaders_are_told_at_once_and_groups_do_not_mix() -> None:
@@ -88,7 +92,9 @@ def test_batch_by_batch_the_same_is_found_as_in_one_piece() -> None:
     story.say("n1", 70, role(6, ""))
     story.say("n1", 72.001, role(6, "n2"))
     expected = brief(found(story.facts(), 80))
-    assert [alarm for alarm, *_ in expected] == ["failover", *["stalled"] * 6]
+    assert [alarm for alarm, *_ in expected] == [
+        "failover", *["stalled"] * 6, *["stalled_over"] * 5
+    ]  # fmt: skip
     spark, told = operator(), []
     time_ms = 1
     spark.setWatermark(time_ms)

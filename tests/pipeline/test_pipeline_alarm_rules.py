@@ -29,6 +29,7 @@ from actors.events.roles import GroupOpened, MasterFenced
 from actors.pipeline.alarms import event_logs, source
 from actors.pipeline.alarms import facts as facts_module
 from actors.pipeline.alarms.facts import Fact
+from actors.pipeline.alarms.findings import sentence
 from actors.pipeline.alarms.leaders import TERMS_MAX, Leaders
 from actors.pipeline.alarms.limits import Limits, add_options, given_options, limits_of
 from actors.pipeline.event_files import MOMENT_MAX_US, NUMBER_MAX, Kind
@@ -172,10 +173,19 @@ def test_a_lag_is_told_once_and_again_when_it_was_half_gone() -> None:
     for at, end, got in steps:
         story.say("n0", at, wrote(end))
         story.say("n0", at + 0.5, acked("n1", got))
-    assert brief(found(story.facts(), 9)) == [
+    told_ = found(story.facts(), 9)
+    assert brief(told_) == [
         ("lag", "n0", "n1", 1001),
         ("lag", "n0", "n1", 1100),
+        ("lag_over", "n0", "n1", 1400),
     ]
+    assert [(each.alarm, each.seq, each.lasted_us) for each in told_] == [
+        ("lag", 4, 0), ("lag_over", 9, 2_500_000), ("lag", 10, 0)
+    ]  # fmt: skip
+    assert sentence(told_[1]) == (
+        "2027-01-15T08:00:04.500Z g: lag_over: n1 is no longer behind, after 2.5 s and up to "
+        "1,400 bytes (n0/1/9)"
+    )
 
 
 def test_a_slave_that_stands_is_told_by_its_masters_log_alone() -> None:
@@ -190,6 +200,13 @@ def test_a_slave_that_stands_is_told_by_its_masters_log_alone() -> None:
     (finding,) = found(story.facts(), 1000)
     assert brief([finding]) == [("stalled", "n0", "n2", 140)]
     assert (finding.at_us, finding.seq) == (START_US + 2 * US, 3)
+    story.say("n0", 8, acked("n2", 60))
+    assert found(story.facts(), 1000) == [finding]
+    story.say("n0", 9, acked("n2", 70))
+    _, over = found(story.facts(), 1000)
+    assert brief([over]) == [("stalled_over", "n0", "n2", 130)]
+    assert (over.seq, over.lasted_us) == (8, 7_000_000)
+    assert sentence(over).endswith("n2 moves again after 7.0 s, 130 bytes behind (n0/1/8)")
 
 
 def test_a_master_that_is_none_any_more_has_no_slaves() -> None:
@@ -285,7 +302,7 @@ def test_the_order_in_which_rows_come_changes_nothing() -> None:
             story.say("n0", at, acked(rng.choice(("n1", "n2")), number * 90))
     facts = story.facts()
     expected = found(facts, 40)
-    assert {each.alarm for each in expected} == {"failover", "lag", "stalled"}
+    assert {each.alarm for each in expected} == {"failover", "lag", "lag_over", "stalled"}
     for _ in range(5):
         rng.shuffle(facts)
         assert brief(found(facts, 40)) == brief(expected)

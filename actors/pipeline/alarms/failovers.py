@@ -4,7 +4,7 @@ By the node's own log and clock: from the event in which it knew none, having kn
 start, to the one in which it knows one again. A master knows itself once it takes appends. While it
 lasts it is told when the common time is past the limit; a boot's end is the end of it, for then the
 node is not without a leader but gone. What was too long by then is told all the same: when it is
-read decides nothing.
+read decides nothing. Who was told to be without a leader and has one again is told so, too.
 
 Not seen: a master that is fenced after it took appends, for there is no event of a fence that goes
 and the same reign goes on; and the start of a node in a classic group with Java members, for there
@@ -79,6 +79,8 @@ class Failovers:
             del self.nodes[fact.node]
         elif fact.what == "knows" and fact.who:
             yield from _ended(known, fact, fact.ts_us, limits, is_over=True)
+            if known.told and known.since_us is not None:
+                yield _again(known, fact, known.since_us)
             known.leader, known.since_us, known.told = fact.who, None, False
         elif fact.what == "knows" and known.leader and known.since_us is None:
             known.since_us, known.seq = fact.ts_us, fact.seq
@@ -107,6 +109,24 @@ def _ended(
     took_us = at_us - known.since_us
     if took_us > known.limit_us(limits):
         yield _finding(fact.group, fact.node, known, took_us, is_over=is_over)
+
+
+def _again(known: Knowledge, fact: Fact, since_us: int) -> Finding:
+    lasted_us = max(0, fact.ts_us - since_us)
+    return Finding(
+        alarm="failover_over" if known.leader else "leaderless_over",
+        group=fact.group,
+        subject=known.leader,
+        node=fact.node,
+        boot=fact.boot,
+        seq=fact.seq,
+        at_us=fact.ts_us,
+        value=lasted_us,
+        unit="us",
+        is_over=True,
+        lacked=known.lacked,
+        lasted_us=lasted_us,
+    )
 
 
 def _finding(group: str, node: str, known: Knowledge, took_us: int, *, is_over: bool) -> Finding:

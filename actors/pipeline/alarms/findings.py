@@ -20,17 +20,21 @@ class Finding:
     """One alarm.
 
     Attributes:
-        alarm: two_leaders, failover, leaderless, lag, stalled or begun_anew.
+        alarm: two_leaders, failover, leaderless, lag, stalled or begun_anew; with _over behind it,
+            the end of a failover, leaderless, lag or stalled that was told while it lasted.
         group: that it is about.
         subject: two_leaders: who led already; failover: who was lost; leaderless: ""; begun_anew:
             the node; else the follower.
-        node, boot, seq: the event that shows it, or with which it began.
+        node, boot, seq: the event that shows it, or with which it began; its end, the event that
+            shows that.
         at_us: when it came to be, by that node's clock.
         value: two_leaders: the term or promotion; failover, leaderless: microseconds so far;
-            begun_anew: the boot's number; else how far behind the follower is.
+            begun_anew: the boot's number; else how far behind the follower is; lag_over: how far
+            it was at the most; stalled_over: how far it still is.
         unit: of value: "term", "promotion", "us", "boot", "bytes", "entries".
         is_over: of a failover, and leaderless: somebody leads again.
         lacked: likewise: what the node was without, "leader", or "master" in a classic group.
+        lasted_us: of an end: for how long it was so, in microseconds.
     """
 
     alarm: str
@@ -44,6 +48,7 @@ class Finding:
     unit: str
     is_over: bool = False
     lacked: str = "leader"
+    lasted_us: int = 0
 
 
 _TYPES: Final = {str: "string", int: "bigint", bool: "boolean"}
@@ -67,12 +72,28 @@ def _leaderless(it: Finding) -> str:
     return f"{it.node} has had no {it.lacked} since it started, for {took}"
 
 
+def _leads_again(it: Finding) -> str:
+    return f"{it.node} has a {it.lacked} again, after {_seconds(it)} without"
+
+
+def _seconds(it: Finding) -> str:
+    return f"{it.lasted_us / _US:.1f} s"
+
+
 _SAYS: Final[dict[str, Callable[[Finding], str]]] = {
     "two_leaders": lambda it: f"{it.node} leads in {it.unit} {it.value}, and so does {it.subject}",
     "failover": _failover,
     "leaderless": _leaderless,
     "lag": lambda it: f"{it.subject} is {it.value:,} {it.unit} behind",
     "stalled": lambda it: f"{it.subject} does not move, {it.value:,} {it.unit} behind",
+    "failover_over": _leads_again,
+    "leaderless_over": _leads_again,
+    "lag_over": lambda it: (
+        f"{it.subject} is no longer behind, after {_seconds(it)} and up to {it.value:,} {it.unit}"
+    ),
+    "stalled_over": lambda it: (
+        f"{it.subject} moves again after {_seconds(it)}, {it.value:,} {it.unit} behind"
+    ),
     "begun_anew": lambda it: f"{it.node} begins anew: its directory was emptied, or put back",
 }
 

@@ -10,8 +10,10 @@ to see is nobody's fault. In a DLedger group members' events are put in the orde
 and looked at when all are read up to there; so a lag is as exact as the clocks are.
 
 A follower is told once when it is too far behind, and again only after it was less than half as
-far; once when it stands, and again only after a step. One whose node was stopped in order is left
-alone until that starts again; when, is by its own clock. A node that gave up was not.
+far; once when it stands, and again only after a step. The end of either is told, too: at less than
+half the limit, and at the step. One whose node was stopped in order is left alone until that starts
+again; when, is by its own clock. A node that gave up was not. Where the view ends, so does all that
+was told of it, without a word.
 """
 
 from __future__ import annotations
@@ -40,6 +42,8 @@ class Follower:
         event: node, boot and seq of the event that says so.
         behind_us: since when it is behind and has not moved; None: it lacks nothing.
         lags, stands: that was told.
+        lags_us, stands_us: since when, of what was told; 0: an older version told it.
+        lag_max: the largest lag since then.
     """
 
     place: int
@@ -47,6 +51,9 @@ class Follower:
     behind_us: int | None = None
     lags: bool = False
     stands: bool = False
+    lags_us: int = 0
+    stands_us: int = 0
+    lag_max: int = 0
 
 
 @attrs.define
@@ -118,7 +125,7 @@ class Followers:
             return
         view = self.views.setdefault(name, View())
         yield from self._standing(fact.group, view, unit, turn, limits)
-        _move(view, turn, fact)
+        yield from _move(view, unit, turn, fact)
         yield from self._lagging(view, unit, fact, limit)
 
     def _come_or_go(self, turn: int, fact: Fact) -> None:
@@ -144,8 +151,10 @@ class Followers:
     def _lagging(self, view: View, unit: str, fact: Fact, limit: int) -> Iterator[Finding]:
         for name, each in view.followers.items():
             lag = view.target - each.place
+            if each.lags:
+                each.lag_max = max(each.lag_max, lag)
             if lag > limit and not each.lags and name not in self.gone:
-                each.lags = True
+                each.lags, each.lags_us, each.lag_max = True, fact.ts_us, lag
                 yield Finding(
                     alarm="lag",
                     group=fact.group,
@@ -157,8 +166,10 @@ class Followers:
                     value=lag,
                     unit=unit,
                 )
-            elif 2 * lag < limit:
+            elif 2 * lag < limit and each.lags:
                 each.lags = False
+                lasted_us = fact.ts_us - (each.lags_us or fact.ts_us)
+                yield _over("lag_over", fact, name, each.lag_max, unit, lasted_us)
 
     def _standing(
         self, group: str, view: View, unit: str, now_us: int, limits: Limits
@@ -168,7 +179,7 @@ class Followers:
                 continue
             if each.behind_us + limits.stall_us > now_us:
                 continue
-            each.stands = True
+            each.stands, each.stands_us = True, each.behind_us
             node, boot, seq = each.event
             yield Finding(
                 alarm="stalled",
@@ -188,8 +199,25 @@ def _order(waiting: tuple[int, Fact]) -> tuple[int, str, int, int]:
     return turn, fact.node, fact.boot, fact.seq
 
 
-def _move(view: View, turn: int, fact: Fact) -> None:
+def _over(alarm: str, fact: Fact, follower: str, value: int, unit: str, lasted_us: int) -> Finding:
+    return Finding(
+        alarm=alarm,
+        group=fact.group,
+        subject=follower,
+        node=fact.node,
+        boot=fact.boot,
+        seq=fact.seq,
+        at_us=fact.ts_us,
+        value=value,
+        unit=unit,
+        is_over=True,
+        lasted_us=max(0, lasted_us),
+    )
+
+
+def _move(view: View, unit: str, turn: int, fact: Fact) -> Iterator[Finding]:
     """Put the target and the follower where the fact says that they are."""
+    stood = [name for name, each in view.followers.items() if each.stands]
     if fact.what == "wrote":
         view.target = fact.number
     elif fact.what != "reached":
@@ -204,3 +232,8 @@ def _move(view: View, turn: int, fact: Fact) -> None:
             each.behind_us, each.stands = None, False
         elif each.behind_us is None:
             each.behind_us = turn
+    for name in stood:
+        each = view.followers[name]
+        if not each.stands:
+            lag = max(0, view.target - each.place)
+            yield _over("stalled_over", fact, name, lag, unit, turn - (each.stands_us or turn))
