@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.util
 import json
 import os
 import signal
@@ -319,6 +320,8 @@ def main() -> int:
     parser.add_argument("--data", type=Path, help="a data directory (a simulated day)")
     parser.add_argument("--on", nargs="*", choices=KINDS[1:], default=list(KINDS[1:]))
     asked = parser.parse_args()
+    if "connect" in asked.on and importlib.util.find_spec("grpc") is None:  # before minutes of work
+        parser.error("connect needs more: pip install -e '.[pipeline,connect]', or --on standalone")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         machine = Machine(Path(name))
         data = asked.data
