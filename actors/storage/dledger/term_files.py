@@ -119,6 +119,14 @@ def _decode(data: bytes) -> TermVote:
     return TermVote(max(value.term, 0), (value.vote_leader or "") if value.term >= 0 else "")
 
 
+def _left_in(disk: Disk, path: str) -> TermVote | None:
+    """What a replacement that was broken off has left; None: not the whole text."""
+    try:
+        return _decode(_read(disk, path))
+    except RemoteProtocolError:
+        return None
+
+
 def read_term(disk: Disk, path: str, *, unsynced: bool = False) -> TermVote | None:
     """What the file says; None if nothing was ever written.
 
@@ -136,13 +144,8 @@ def read_term(disk: Disk, path: str, *, unsynced: bool = False) -> TermVote | No
             raise LostVote(path, f"the term and the vote cannot be read: {error}") from None
     if unsynced:
         return None
-    left = []
-    for other in (f"{path}.bak", f"{path}.tmp"):
-        if disk.exists(other):
-            try:
-                left.append(_decode(_read(disk, other)))
-            except RemoteProtocolError:
-                continue
+    others = [other for other in (f"{path}.bak", f"{path}.tmp") if disk.exists(other)]
+    left = [vote for vote in (_left_in(disk, other) for other in others) if vote is not None]
     return max(left, key=lambda vote: (vote.term, vote.voted_for != ""), default=None)
 
 
@@ -164,10 +167,16 @@ def write_term(disk: Disk, path: str, vote: TermVote, *, unsynced: bool = False)
 
 def settle_term(disk: Disk, path: str, vote: TermVote) -> None:
     """Have on the disk what was just read, wherever it stood. Raises: as `write_term`."""
-    if not disk.exists(path):
+    temporary = f"{path}.tmp"
+    if disk.exists(path):
+        sync_file(disk, path)
+    elif disk.exists(temporary) and _left_in(disk, temporary) == vote:
+        # Often the only copy: to write it anew would begin with a file that says nothing.
+        sync_file(disk, temporary)
+        disk.rename(temporary, path)
+    else:
         write_term(disk, path, vote)
         return
-    sync_file(disk, path)
     disk.sync_dir(path.rpartition("/")[0])
 
 

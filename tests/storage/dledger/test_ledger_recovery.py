@@ -7,7 +7,19 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ledger_kit import FILE, LAYOUT, chain, entries_of, finish, fresh, model, opened, sim_disk, sync
+from ledger_kit import (
+    FILE,
+    LAYOUT,
+    chain,
+    dying_after,
+    entries_of,
+    finish,
+    fresh,
+    model,
+    opened,
+    sim_disk,
+    sync,
+)
 
 from actors.errors import CorruptLog, StorageError
 from actors.sim.disk import SimDisk
@@ -345,6 +357,29 @@ def test_a_vote_that_is_believed_is_on_the_disk() -> None:
         disk.power_loss()
         assert opened(disk).vote == TermVote(9, "n2")
         assert ledger.vote == TermVote(1, "n0")
+
+
+@pytest.mark.parametrize("steps", range(24))
+def test_a_vote_in_a_temporary_file_outlives_a_start_that_dies(
+    steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Java's writer leaves it when it is killed between its deletion and its rename."""
+    disk = sim_disk(steps)
+    fresh(disk).close(ordered=True)
+    disk.unlink(LAYOUT.term)
+    for name, text in (
+        ("bak", b"voteLeader=n0\ncurrTerm=1\n"),
+        ("tmp", b"voteLeader=n2\ncurrTerm=9\n"),
+    ):
+        file = disk.open(f"{LAYOUT.term}.{name}", "x")
+        file.pwrite(text, 0)
+        file.sync()
+        file.close()
+    disk.sync_dir(LAYOUT.root)
+    with dying_after(monkeypatch, steps):
+        opened(disk)
+    disk.power_loss()
+    assert opened(disk).vote == TermVote(9, "n2")
 
 
 def test_the_mark_of_a_stop_spares_the_look_behind_the_end() -> None:
