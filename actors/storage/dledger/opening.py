@@ -177,6 +177,8 @@ class _Opening:
         elif not self._settings.vote_unsynced:
             # Who votes for nobody in its first term, and follows, has a log all the same.
             write_term(disk, self._layout.term, TermVote(max(found.end_term, 0)))
+        if was is None:  # A mark, even that of a cut, would say that the checksums are ours.
+            self._sums.restart_at(max(found.first_index, 0))
         is_clean = was is not None and was.is_clean and was.end_bytes == found.end_bytes
         kept = yield from self._cut(found)
         is_clean = is_clean and not kept  # Behind a clean mark another program has written.
@@ -257,14 +259,12 @@ class _Opening:
         assert index.next_index == end
 
     def _mend_sums(self, found: Found, is_clean: bool) -> Generator[None, None, None]:
-        """What disagreed was cut. Missing ones are made of the entries that were scanned; without a
-        mark nobody knows whose they are, and all of these are.
-        """
+        """What disagreed was cut. Missing ones are made of the entries that were scanned."""
         sums, end = self._sums, found.end_index + 1
         if end == 0:
             return
         first, count = found.first_index, found.entry_count
-        whole = self._mark.values is not None and sums.covers(first) and sums.covers(end - 1)
+        whole = sums.covers(first) and sums.covers(end - 1)
         if whole and is_clean:
             sums.set_next(end)
             return
