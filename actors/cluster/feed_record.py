@@ -45,6 +45,18 @@ def digest(lines: Iterable[bytes]) -> int:
     return zlib.crc32(b"\n".join(lines))
 
 
+class RecordTaken(ConfigError):
+    """Another run has the record.
+
+    Attributes:
+        path: the record's.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path}: expected a free feed record, found one that another run writes")
+        self.path = path
+
+
 @attrs.define
 class Prefix:
     """How many lines from the start on are acknowledged without a gap.
@@ -66,7 +78,8 @@ class FeedRecord:
     """One group's record, locked. `note` and `end` sync on a thread, one at a time.
 
     Raises:
-        ConfigError: another run has it; something else lies where it has to be.
+        RecordTaken: another run has it.
+        ConfigError: something else lies where it has to be.
         OSError: the disk's fault.
     """
 
@@ -83,9 +96,7 @@ class FeedRecord:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(self._descriptor)
-            raise ConfigError(
-                f"{self._path}: expected a free feed record, found one that another run writes"
-            ) from None
+            raise RecordTaken(self._path) from None
 
     def open(self, source: str, *, resumable: bool) -> int:
         """Begin or go on with a source.

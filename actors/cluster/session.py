@@ -20,7 +20,7 @@ from actors.cluster import summary as summaries
 from actors.cluster.arguments import Arguments
 from actors.cluster.explain import EXIT_DAMAGED, EXIT_FAILED, EXIT_OK
 from actors.cluster.feed import Feed
-from actors.cluster.feed_record import FeedRecord
+from actors.cluster.feed_record import FeedRecord, RecordTaken
 from actors.cluster.links import Connect, Links
 from actors.cluster.master_finder import MasterFinder
 from actors.cluster.painter import Painter
@@ -38,6 +38,8 @@ from actors.storage.identity import read_identity
 LIVE_LOOK_S = 0.5
 PLAIN_LOOK_S = 2.0
 FEED_FOLDER = "feed"
+
+_LOGGER = logging.getLogger("triolog.cluster")
 
 
 def run_session(
@@ -198,7 +200,9 @@ def feeding_of(
     descriptors = tuple(
         open_source(source, where) for _ in (groups[:1] if source == STDIN else groups)
     )
-    plan = _FeedPlan(config, groups, source, rate, repeat, descriptors, links, places | present)
+    yields = arguments.feed is None and bool(arguments.nodes)
+    first = places | present
+    plan = _FeedPlan(config, groups, source, rate, repeat, descriptors, links, first, yields)
     return Feeding(tuple(dict.fromkeys(places.values())), plan.open)
 
 
@@ -239,7 +243,11 @@ class _FeedPlan:
     """The feeds to open once the masters answer.
 
     Attributes:
+        descriptors: one for each group, or one that all share.
         first: by group, whom its feed talks to first.
+        yields: a group that another run feeds is left to it; it is the user's mistake otherwise.
+            After a promotion two nodes may take themselves for who feeds, and no example's feed is
+            worth a node.
     """
 
     config: ClusterConfig
@@ -250,12 +258,13 @@ class _FeedPlan:
     descriptors: tuple[int, ...]
     links: Links
     first: Mapping[str, str]
+    yields: bool
 
     def open(self) -> tuple[tuple[Feed, ...], tuple[Reader, ...]]:
         feeds, targets, lines = [], [], []
         source = self.source if self.source == STDIN else os.path.abspath(self.source)
-        for group in self.groups:
-            record = FeedRecord(os.path.join(self.config.data_dir, FEED_FOLDER), group.name)
+        groups, descriptors, records = self._free()
+        for group, record in zip(groups, records, strict=True):
             line = record.open(source, resumable=self.source != STDIN)
             finder = self._finder(group)
             send, receive = trio.open_memory_channel[Chunk](CHUNKS_WAITING_MAX)
@@ -275,9 +284,9 @@ class _FeedPlan:
             )
             targets.append(send)
             lines.append(line)
-        shared = len(self.descriptors) < len(targets)
+        shared = len(descriptors) < len(targets)
         sharing = [targets] if shared else [[target] for target in targets]
-        empty = [shared or _takes_empty(group) for group in self.groups]
+        empty = [shared or _takes_empty(group) for group in groups]
         longest = min(group.body_bytes_max for group in self.groups)
         readers: list[Reader] = [
             partial(
@@ -289,9 +298,30 @@ class _FeedPlan:
                 repeat=self.repeat,
                 empty=empty[number],
             )
-            for number, (descriptor, to) in enumerate(zip(self.descriptors, sharing, strict=True))
+            for number, (descriptor, to) in enumerate(zip(descriptors, sharing, strict=True))
         ]
         return tuple(feeds), tuple(readers)
+
+    def _free(self) -> tuple[list[Group], list[int], list[FeedRecord]]:
+        """The groups that are fed from here, what they are fed with, and their records, locked.
+
+        Raises: RecordTaken, unless it `yields`.
+        """
+        groups, descriptors, records = [], list(self.descriptors), []
+        folder = os.path.join(self.config.data_dir, FEED_FOLDER)
+        for place, group in enumerate(self.groups):
+            try:
+                records.append(FeedRecord(folder, group.name))
+                groups.append(group)
+            except RecordTaken as taken:
+                if not self.yields:
+                    raise
+                _LOGGER.warning(
+                    "%s: not fed from here: another run writes %s", group.name, taken.path
+                )
+                os.close(self.descriptors[place])
+                descriptors.remove(self.descriptors[place])
+        return groups, descriptors, records
 
     def _finder(self, group: Group) -> MasterFinder:
         members = tuple(node for node in group.members if node in self.config.python_nodes)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 import trio
-from cluster_kit import make_cluster
+from cluster_kit import WAIT_S, Cluster, make_cluster, unready
 
 from actors.cluster.arguments import parse
+from actors.cluster.feed_record import FeedRecord
 from actors.cluster.links import Links
 from actors.cluster.session import feeding_of, present_masters
 from actors.config import ClusterConfig, load
@@ -75,3 +78,56 @@ def test_an_identity_that_is_none_is_named(config: ClusterConfig) -> None:
     shutil.rmtree(config.node_dir("n1"))
     Path(config.node_dir("n1")).write_text("no folder")
     assert present_masters(config, ("n1",), LocalDisk()) == {"orders": "n0"}
+
+
+@pytest.fixture
+def fed(tmp_path: Path) -> Cluster:
+    """A cluster whose file has a feed of its own."""
+    (tmp_path / "lines").write_text("a\n")
+    cluster = make_cluster(tmp_path)
+    cluster.text += '[demo.feed]\nfile = "lines"\n'
+    return cluster
+
+
+TAKEN = "orders: not fed from here: another run writes "
+
+
+@pytest.mark.parametrize(
+    ("words", "yields"),
+    [(("--node", "n0"), True), (("--node", "n0", "--feed", "FILE"), False), ((), False)],
+    ids=["one node", "a feed that was asked for", "the whole cluster"],
+)
+def test_the_files_feed_yields_to_one_of_another_run(
+    fed: Cluster, words: tuple[str, ...], yields: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = load(fed.write())
+    words = tuple(str(fed.folder / "lines") if word == "FILE" else word for word in words)
+    arguments = parse([fed.file, *words])
+    nodes = arguments.nodes or config.python_nodes
+    links = Links(names=nodes, connect=lambda name: trio.open_nursery())  # type: ignore[arg-type, return-value]
+    other = FeedRecord(str(fed.folder / "var" / "feed"), "orders")
+    open_before = len(os.listdir("/proc/self/fd"))
+    feeding = feeding_of(arguments, config, nodes, links)
+    assert feeding is not None
+    if not yields:
+        with pytest.raises(ConfigError, match="expected a free feed record"):
+            feeding.open()
+    else:
+        assert feeding.open() == ((), ())
+        assert len(os.listdir("/proc/self/fd")) == open_before, "the source is closed"
+        [record] = caplog.records
+        assert record.getMessage().startswith(TAKEN)
+        assert record.getMessage().endswith("var/feed/orders.jsonl")
+    other.close()
+
+
+def test_a_node_runs_though_another_run_feeds(fed: Cluster) -> None:
+    fed.write()
+    other = FeedRecord(str(fed.folder / "var" / "feed"), "orders")
+    with fed.start("--node", "n0", "--json", "--for", "1s") as process:
+        out, err = process.communicate(timeout=WAIT_S)
+    other.close()
+    assert process.returncode == 0, err
+    assert unready(err).startswith(TAKEN)
+    assert unready(err).count("\n") == 1
+    assert json.loads(out)["groups"]["orders"]["appended"] == 0
