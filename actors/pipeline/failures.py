@@ -44,10 +44,14 @@ def line_of_failure(error: BaseException) -> str:
 def quiet_py4j() -> None:
     """Let py4j not tell of calls that an interrupt or Java's end cut off.
 
-    It does so with a traceback to the root logger, which has the terminal; who called says it in a
-    line. Effects: a filter on the root logger, of this process.
+    It does so with tracebacks, some to the root logger, which has the terminal, and some to its
+    own; who called says it in a line. Effects, on this process: a filter on the root logger, and
+    what py4j's loggers tell goes no further than handlers of theirs.
     """
     logging.getLogger().addFilter(_is_not_of_py4j)
+    py4j = logging.getLogger("py4j")  # Loggers below pass by the root's filter, to its handlers.
+    py4j.addHandler(logging.NullHandler())
+    py4j.propagate = False
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:

@@ -88,3 +88,16 @@ def test_only_py4j_tells_the_root_logger_nothing(monkeypatch: pytest.MonkeyPatch
         for path in ("/v/site-packages/py4j/java_gateway.py", "/v/actors/pipeline/alarms/watch.py")
     ]
     assert told == [False, True]
+
+
+def test_nor_does_a_logger_of_py4js_tell_the_roots_handlers(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As where Java's end is in the way of the end of a call."""
+    monkeypatch.setattr(logging.getLogger(), "filters", [])
+    monkeypatch.setattr(logging.getLogger("py4j"), "propagate", True)
+    monkeypatch.setattr(logging.getLogger("py4j"), "handlers", [])
+    quiet_py4j()
+    logging.getLogger("py4j.clientserver").error("Exception occurred while shutting down")
+    logging.getLogger("triolog.pipeline").error("ours")
+    assert [each.message for each in caplog.records] == ["ours"]
