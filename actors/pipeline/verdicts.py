@@ -188,9 +188,11 @@ def looked_at(verdict: Verdict) -> str:
 
 
 def line_of_all(verdicts: Verdicts) -> str:
-    """One line for people: which promises, those of severity error, held; and which none can say.
+    """One line for people: which promises, those of severity error, held, and which none can say;
+    and what else was found.
 
-    `all 12 promises held`; `1 of 12 promises is broken: NAME; 2 could not be judged: ...`.
+    `all 12 promises held`; `1 of 12 promises is broken: NAME; 2 could not be judged: ...; 1
+    warning: NAME`.
     """
     promises = [each for each in verdicts.audits if each.severity == "error"]
     unjudged = sum(each.verdict == "not_applicable" for each in promises)
@@ -200,11 +202,14 @@ def line_of_all(verdicts: Verdicts) -> str:
         names = ", ".join(each.name for each in broken)
         said = f"{len(broken)} {of} {'is' if len(broken) == 1 else 'are'} broken: {names}"
     elif not unjudged:
-        return f"all {counted(len(promises), 'promise')} held"
+        said = f"all {counted(len(promises), 'promise')} held"
     else:
         said = f"{len(promises) - unjudged} {of} held"
     if unjudged:
         said += f"; {unjudged} could not be judged: nothing here tells of them"
+    warned = [e.name for e in verdicts.audits if e.verdict == "violated" and not e.is_failure]
+    if warned:
+        said += f"; {counted(len(warned), 'warning')}: {', '.join(warned)}"
     return said
 
 

@@ -154,8 +154,10 @@ WARNINGS = (attrs.evolve(BARE, severity="warning"), attrs.evolve(BROKEN, severit
     ],
 )
 def test_the_last_line_says_what_came_out(audits: tuple[Verdict, ...], said: str) -> None:
-    """Warnings are no promises, whatever they say."""
-    assert verdicts.line_of_all(attrs.evolve(ALL, audits=(*audits, *WARNINGS))) == said
+    """Warnings are no promises, and are named."""
+    assert verdicts.line_of_all(attrs.evolve(ALL, audits=audits)) == said
+    both = attrs.evolve(ALL, audits=(*audits, *WARNINGS))
+    assert verdicts.line_of_all(both) == f"{said}; 1 warning: other"
 
 
 def test_a_file_is_synced_before_it_has_its_name_and_the_name_after(
