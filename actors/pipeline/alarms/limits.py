@@ -17,7 +17,8 @@ class Limits:
     """All above zero.
 
     Attributes:
-        failover_s: without a leader or master, by the clock of the node that has none.
+        failover_s: without a leader or master, by the clock of the node that has none, from when it
+            knew that.
         start_s: likewise, from a start on: a first election waits for a majority to be started.
         lag_bytes: what a slave lacks of its master's log.
         lag_entries: by how much a member's committed index is lower than the highest.
@@ -51,7 +52,8 @@ class Limits:
 
 
 _HELP = {
-    "failover_s": "without a leader or master, having had one",
+    "failover_s": "without a leader or master, having had one: from when a node missed it, 6 s "
+    "after a DLedger leader's end (heartbeat_interval_s * heartbeat_leaks)",
     "start_s": "without one since it started",
     "lag_bytes": "behind the master",
     "lag_entries": "behind the highest committed index",
