@@ -26,7 +26,7 @@ from actors.pipeline.ending import Terminated, check_asked, deferred, ended_in_o
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.failures import line_of_failure, quiet_py4j
 from actors.pipeline.readable import readable
-from actors.pipeline.session import Profile, close_session, open_session
+from actors.pipeline.session import CLOSING_S, Profile, close_session, open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -165,7 +165,7 @@ def _with_spark(data: Place, out: Place, asked: argparse.Namespace) -> int:
         return 1
     finally:
         if spark is not None:
-            with deferred():
+            with deferred(CLOSING_S):
                 close_session(spark, at_once=is_cut_off)
 
 

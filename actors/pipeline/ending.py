@@ -2,7 +2,8 @@
 
 Ctrl-C is Python's KeyboardInterrupt, the others are a kind of it. It may come between any two
 lines, but where a call to Java waits it would leave Java's answer to the next call: what has to go
-on after it stands in `deferred`.
+on after it stands in `deferred`. What cleans up after it may ask Java, too, and wait for the call
+that was interrupted: it is interrupted again.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, Final
 import attrs
 
 DEFERRED_S: Final = 5.0
-"""At the longest: a Java that does not answer may never do."""
+"""At the longest: a Java that does not answer may never do. What cleans up has as long."""
 AGAIN_S: Final = 0.02
 """After which an end is asked for again that came where Python drops exceptions."""
 _UNHANDLED: Final = {
@@ -92,24 +93,30 @@ def ended_in_order() -> Iterator[None]:
         check_asked(error)
         raise
     finally:
+        if _asked.alarm is not None:
+            signal.setitimer(signal.ITIMER_REAL, 0)
         for number, was in wanted.items():
             signal.signal(number, was)
         sys.unraisablehook = hook
         _asked.number = None
         if _asked.alarm is not None:
             handler, timer = _asked.alarm
-            signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, handler)
             signal.setitimer(signal.ITIMER_REAL, *timer)
             _asked.alarm = None
 
 
 @contextmanager
-def deferred() -> Iterator[None]:
+def deferred(after_s: float | None = None) -> Iterator[None]:
     """What stands in it is not interrupted, but for DEFERRED_S after the signal; its end is.
+
+    Args:
+        after_s: how long it may take if the signal was heard before; None: DEFERRED_S.
 
     Raises: KeyboardInterrupt.
     """
+    if _asked.number is not None and not _asked.is_due:
+        _raise_after(DEFERRED_S if after_s is None else after_s)
     _asked.deferring += 1
     try:
         yield
@@ -152,10 +159,11 @@ def _raise_after(seconds: float) -> None:
 
 
 def _again(number: int, frame: FrameType | None) -> None:
-    if _asked.is_due:
+    if _asked.number is not None:
         _raise()
 
 
 def _raise() -> None:
     _asked.is_due = False
+    _raise_after(DEFERRED_S)
     raise _asked.error()

@@ -73,6 +73,8 @@ _TEST: Final = {
 """Little data: a second of optimising Java code is a second lost (measured: 13 s -> 10.5 s)."""
 
 
+CLOSING_S: Final = 30.0
+"""For `close_session` with a Java that answers: it and the listener have END_S each to end."""
 LAST_WORDS_S: Final = 5.0
 """To wait for what a Java that did not start has said: it has ended, so nothing more comes."""
 _listeners: Final[list[subprocess.Popen[bytes]]] = []
@@ -191,10 +193,12 @@ def _hush() -> None:
 
 
 def _forget_java() -> None:
-    """The next session of this process starts another one."""
+    """The next session of this process starts another one, and is none of this one's."""
     from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
-    SparkContext._gateway = SparkContext._jvm = None
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
 
 
 @contextlib.contextmanager
@@ -203,7 +207,9 @@ def _whole_or_none(group: JavaGroup) -> Iterator[None]:
 
     PySpark takes Ctrl-C for itself.
     """
-    handler = signal.getsignal(signal.SIGINT)
+    from pyspark import SparkContext
+
+    handler, had_java = signal.getsignal(signal.SIGINT), SparkContext._gateway is not None
     is_interrupted = True
     try:
         yield
@@ -215,7 +221,8 @@ def _whole_or_none(group: JavaGroup) -> Iterator[None]:
         if is_interrupted:
             _hush()
             group.kill()
-            _forget_java()
+            if not had_java:  # or it is somebody else's
+                _forget_java()
         is_pyspark = signal.getsignal(signal.SIGINT) is not handler
         if is_pyspark and handler is not signal.default_int_handler:
             signal.signal(signal.SIGINT, handler)

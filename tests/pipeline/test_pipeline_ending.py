@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import attrs
@@ -18,7 +19,7 @@ from lines_kit import Boot
 from actors.events.node import NodeStopped
 from actors.pipeline.ending import Terminated, check_asked, deferred, ended_in_order
 from actors.pipeline.java_group import JavaGroup
-from actors.pipeline.session import plain_words
+from actors.pipeline.session import _whole_or_none, plain_words
 
 LINE = "pipeline: interrupted; the next run goes on from here\n"
 CHEAPER = """
@@ -33,6 +34,13 @@ steps.run_watch = run_watch
 sys.exit(command_line.run_command_line())
 """
 """The command, with a Java that starts fast, and of which a watch wants nothing."""
+TWICE = """
+from actors.pipeline.session import Profile, close_session, open_session
+for _ in range(2):
+    spark = open_session(Profile.TEST)
+    print(spark.range(3).count(), flush=True)
+    close_session(spark, at_once=True)
+"""
 HANGING = """\
 #!/bin/sh
 echo $$ >> "$STARTED"
@@ -111,6 +119,24 @@ def test_java_and_what_it_wrote_go_at_sigterm_in_the_middle_of_a_call(tmp_path: 
     assert command.left() == []
 
 
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_a_process_whose_java_was_ended_gets_another_one(tmp_path: Path) -> None:
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", TWICE], env=env, capture_output=True, text=True)
+    assert (done.stdout, done.returncode) == ("3\n3\n", 0), done.stderr
+
+
+def test_an_interrupt_leaves_somebody_elses_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyspark import SparkContext
+
+    theirs = object()
+    monkeypatch.setattr(SparkContext, "_gateway", theirs)
+    with pytest.raises(KeyboardInterrupt), _whole_or_none(JavaGroup(None)):
+        raise KeyboardInterrupt
+    assert SparkContext._gateway is theirs
+
+
 def test_who_joins_a_group_that_was_ended_is_refused() -> None:
     with plain_words() as group:
         assert group.listener is not None
@@ -171,6 +197,39 @@ def test_what_is_deferred_for_too_long_is_interrupted(
         signal.raise_signal(signal.SIGTERM)
         while True:
             time.sleep(1)
+
+
+@pytest.mark.parametrize("is_deferred", [False, True])
+def test_what_cleans_up_and_hangs_is_interrupted(
+    is_deferred: bool, unhandled: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a call to Java does that waits for the one that was interrupted."""
+    monkeypatch.setattr("actors.pipeline.ending.DEFERRED_S", 0.01)
+    with pytest.raises(Terminated), ended_in_order():
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        finally:
+            with deferred() if is_deferred else nullcontext():
+                hang()
+
+
+def test_what_cleans_up_has_its_time(unhandled: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.pipeline.ending.DEFERRED_S", 0.01)
+    done = []
+    with pytest.raises(Terminated), ended_in_order():
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        finally:
+            with deferred(60.0):
+                time.sleep(0.05)
+                done.append(1)
+    assert done == [1]
+
+
+def hang() -> None:
+    """Ends itself, or a test that fails would take for ever."""
+    time.sleep(20)
+    pytest.fail("it was not interrupted")
 
 
 class Dropping:
