@@ -52,10 +52,12 @@ class GroupSummary:
     """One classic group's run.
 
     Attributes:
+        master: as the nodes say it last; the cluster file's where none has said anything.
         refused: slaves whose log does not fit the master's, with the reason.
         promotion: number of the promotion that made the master, 0 for the cluster file's word.
         fenced: masters that take no appends until somebody does something, with the reason.
         without_room: slaves that stopped copying as their disk has no room, with the reason.
+        elsewhere: the master is no node of this run.
     """
 
     run: GroupRun
@@ -65,6 +67,7 @@ class GroupSummary:
     promotion: int = 0
     fenced: tuple[tuple[str, str], ...] = ()
     without_room: tuple[tuple[str, str], ...] = ()
+    elsewhere: bool = False
 
     @property
     def group(self) -> str:
@@ -114,6 +117,7 @@ def group_summary(
     """
     found = {node.node: node for node in view.nodes}
     current = view.master_of(group)
+    named, promotion = _master(view, group) or (master, 0)
     end_bytes = current[1].written_bytes if current else 0
     nodes = []
     for name in members:
@@ -137,13 +141,22 @@ def group_summary(
         )
     return GroupSummary(
         run=group_run(view, group, members, {node.node for node in nodes}, seconds),
-        master=current[0] if current else master,
+        master=named,
         nodes=tuple(nodes),
         refused=tuple(refusals(view, group).items()),
-        promotion=current[1].promotion if current else 0,
+        promotion=promotion,
         fenced=tuple(fenced(view, group).items()),
         without_room=tuple(without_room(view, group).items()),
+        elsewhere=named not in members,
     )
+
+
+def _master(view: ClusterView, group: str) -> tuple[str, int] | None:
+    """Who is master, by which promotion: a slave knows it too, also of who runs elsewhere."""
+    current, named = view.master_of(group), view.named_master_of(group)
+    if current is not None and (named is None or named.reign <= current[1].promotion):
+        return current[0], current[1].promotion
+    return None if named is None else (named.leader, named.reign)
 
 
 def refusals(view: ClusterView, group: str) -> dict[str, str]:
@@ -265,7 +278,9 @@ def _lines(group: GroupSummary) -> list[str]:
     usual_s = usual_age(node.age_s for node in group.nodes)
     when = "" if math.isinf(usual_s) else f", {before_end(usual_s)}"
     if group.promotion or when:
-        led = any(node.node == group.master and node.role == "master" for node in group.nodes)
+        led = group.elsewhere or any(
+            node.node == group.master and node.role == "master" for node in group.nodes
+        )
         by = f" by promotion {group.promotion}" if group.promotion else ""
         lines.append(f"    {f'{group.master} is' if led else 'no'} master{by}{when}")
     for node in group.nodes:

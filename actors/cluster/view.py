@@ -190,6 +190,22 @@ class ClusterView:
         node = newest_leading(self.nodes, group)
         return (node.node, node.groups[group]) if node and group in node.groups else None
 
+    def named_master_of(self, group: str) -> Claim | None:
+        """Whom the nodes name by the newest promotion that one knows of, also if it is none of
+        ours.
+        """
+        nodes = _up_to_date(self.nodes, group)
+        said = [(node, node.groups[group]) for node in nodes if group in node.groups]
+        return newest(
+            Claim(
+                leader=own.master,
+                reign=own.promotion,
+                answers=not is_gone(node),
+                is_open=own.role == MASTER and own.part == "open",
+            )
+            for node, own in said
+        )
+
     def leader_of(self, group: str) -> tuple[str, LedgerView] | None:
         """The node that says it leads the group in the newest term, with its answer."""
         node = newest_leading(self.nodes, group)

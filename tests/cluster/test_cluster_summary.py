@@ -124,6 +124,32 @@ def test_another_master_than_the_file_has() -> None:
     assert as_text(summary(groups=(found,))).split("\n")[2] == "    n1 is master by promotion 2"
 
 
+def test_a_master_that_another_machine_runs() -> None:
+    """As a run of one node knows it, by its own slave."""
+    view = cluster(nodes=(node("n0", slave_group(master="n2", promotion=4)),))
+    found = group_summary(view, "orders", ("n0",), "n0", 2.0)
+    assert (found.master, found.promotion) == ("n2", 4)
+    assert as_text(summary(groups=(found,))).split("\n")[2] == "    n2 is master by promotion 4"
+    timed = attrs.evolve(view, nodes=(attrs.evolve(view.nodes[0], heard_s=99.0),))
+    found = group_summary(timed, "orders", ("n0",), "n0", 2.0, 100.0)
+    line = as_text(summary(groups=(found,))).split("\n")[2]
+    assert line == "    n2 is master by promotion 4, as of 1.0 s before the end"
+
+
+def test_who_was_master_is_not_once_a_slave_knows_of_another() -> None:
+    old = attrs.evolve(node("n1", master(master="n1", promotion=1)), state="away")
+    knows = node("n0", slave_group(master="n2", promotion=2))
+    found = group_summary(cluster(nodes=(knows, old)), "orders", ("n0", "n1"), "n0", 2.0)
+    assert (found.master, found.promotion) == ("n2", 2)
+
+
+def test_a_slave_may_know_of_a_later_promotion_than_the_master() -> None:
+    late = node("n0", master(master="n0", promotion=1))
+    knows = node("n1", slave_group(master="n2", promotion=2))
+    found = group_summary(cluster(nodes=(late, knows)), "orders", ("n0", "n1"), "n0", 2.0)
+    assert (found.master, found.promotion) == ("n2", 2)
+
+
 def test_a_slave_that_has_parted_is_refused() -> None:
     parted = slave_group(part="diverged", reason="equal up to 70 only")
     view = cluster(nodes=(node("n0", master()), node("n1", parted)))
