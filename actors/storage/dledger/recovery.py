@@ -31,7 +31,7 @@ from actors.storage.dledger.batches import may_be_torn
 from actors.storage.dledger.mark import UNKNOWN, MarkValues
 from actors.storage.dledger.per_index import PerIndexFiles
 from actors.storage.dledger.sums import SUM_BYTES, all_known, stored_sums, sums_of
-from actors.storage.dledger.term_files import read_checkpoint
+from actors.storage.dledger.term_files import TERM_MAX, read_checkpoint
 from actors.storage.dledger.walk import FileEnd, Piece, read_file
 from wire.dledger_entry import (
     BLANK_BYTES,
@@ -194,6 +194,11 @@ def find_at_start(
     its_own = was is not None and was.end_bytes and not was.is_clean
     if its_own and not cuts_committed:
         refuse_lost(log, found, checkpoint, read_checkpoint(disk, checkpoint).committed_index)
+    if found.end_term > TERM_MAX:
+        raise CorruptLog(
+            f"{log.folder}: entry {found.end_index} is of term {found.end_term}, above {TERM_MAX}"
+            " (2^62), in which no member can be; nothing was changed"
+        )
     return found
 
 

@@ -21,6 +21,7 @@ from actors.storage.path_kinds import kind_of
 from actors.storage.side_file import SideFile
 from actors.storage.tools.check import CheckOptions
 from actors.storage.tools.ledger_check import check_ledger
+from wire.dledger_entry import encode_entry, new_entry
 from wire.dledger_files import LedgerCheckpoint, encode_ledger_checkpoint
 
 DATA, INDEX, SUMS = LAYOUT.commit_log, LAYOUT.index, LAYOUT.sums
@@ -275,6 +276,26 @@ def test_a_refused_start_changes_nothing(store: str, spoilt: str) -> None:
     assert (refused is None) == (store in TAKEN.get(spoilt, ()))
     if refused is None:
         assert not found.findings.damage or store == "unmarked"
+
+
+@pytest.mark.parametrize("has_vote", [True, False])
+def test_an_entry_of_a_term_that_no_member_can_be_in_refuses_the_start(has_vote: bool) -> None:
+    """No checksum of upstream's covers it, and without a mark nothing else does."""
+    disk = copy.deepcopy(STORES["filled"])
+    disk.unlink(LAYOUT.synced)
+    end = checked(disk).end_bytes
+    entry = new_entry(index=COUNT, term=(1 << 62) + 1, pos=end, body=b"x")
+    file = disk.open(f"{DATA}/{end - end % FILE:020d}", "w")
+    file.pwrite(encode_entry(entry), end % FILE)
+    file.close()
+    if not has_vote:
+        no_vote(disk)
+    before = picture(disk)
+    (damage,) = checked(disk).findings.damage
+    refused = str(why_refused(disk))
+    for line in (damage, refused):
+        assert "is of term 4611686018427387905, above 4611686018427387904 (2^62)" in line
+    assert picture(disk) == before
 
 
 def why_refused(disk: SimDisk) -> Exception | None:
