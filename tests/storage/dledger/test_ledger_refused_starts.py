@@ -291,7 +291,7 @@ def test_an_entry_of_a_term_that_no_member_can_be_in_refuses_the_start(has_vote:
     if not has_vote:
         no_vote(disk)
     before = picture(disk)
-    (damage,) = checked(disk).findings.damage
+    damage = checked(disk).findings.damage[0]
     refused = str(why_refused(disk))
     for line in (damage, refused):
         assert "is of term 4611686018427387905, above 4611686018427387904 (2^62)" in line
