@@ -242,7 +242,7 @@ class GroupTransfer(Actor[_Inbox]):
             kind, what = ReplicationTimeout, f"stored, but not on {self._wait.copies} nodes"
             if copied_bytes >= wait.next_bytes > held_bytes:
                 kind, what = SyncTimeout, "stored, but not synced on the master"
-            text = f"they hold up to {held_bytes}, {wait.next_bytes} is needed"
+            text = self._wait.shortage(wait.next_bytes)
             wait.reply_to.fail(
                 kind(f"{what} before the deadline ({text})", wait.first_bytes, wait.last_bytes)
             )

@@ -108,6 +108,7 @@ async def test_a_slave_down_is_flush_slave_timeout_in_time_and_readable_later(
         assert isinstance(error, ReplicationTimeout)
         assert (error.status, error.first, error.last) == ("FLUSH_SLAVE_TIMEOUT", 0, 0)
         assert "not on 2 nodes" in str(error)
+        assert str(error).endswith("(no other node is connected)")
         assert kit.shown == []  # not readable yet
         assert kit.of(events.AppendsTimedOut) == [
             events.AppendsTimedOut(first_bytes=0, next_bytes=10, appends=1, held_bytes=0)
@@ -229,7 +230,43 @@ async def test_the_loss_of_all_slaves_is_felt_at_once(autojump_clock: object) ->
         await kit.became(waits=(again,))
         await until(lambda: len(answers) == 2)
         assert isinstance(answers[1], ReplicationTimeout)
+        assert str(answers[1]).endswith("(no other node is connected)")
         assert kit.shown == [10]  # what readers have seen stays
+
+
+@pytest.mark.parametrize(
+    ("slaves", "report", "words"),
+    [
+        (("n1",), 10, "other nodes that count: 1 connected, 2 needed"),
+        (("n1", "n2"), 5, "they hold up to 5, 10 is needed"),
+    ],
+)
+async def test_what_an_append_lacked_at_its_deadline(
+    autojump_clock: object, slaves: tuple[str, ...], report: int, words: str
+) -> None:
+    async with node("n0", cluster("copies = 3")) as kit:
+        for name in slaves:
+            await slave(kit, name, 0)
+        answers: list[Any] = []
+        await put(kit, answers, timeout_s=1.0)
+        for name in slaves:
+            await slave(kit, name, report)
+        await until(lambda: bool(answers))
+        assert isinstance(answers[0], ReplicationTimeout)
+        assert str(answers[0]).endswith(f"({words})")
+
+
+async def test_a_connected_slave_that_is_no_copy_is_not_called_away(
+    autojump_clock: object,
+) -> None:
+    config = cluster("copies = 2", slaves='["n1", { node = "n2", kind = "java" }]')
+    async with node("n0", config) as kit:
+        answers: list[Any] = []
+        java = await slave(kit, "n2")
+        await put(kit, answers, timeout_s=1.0)
+        await java.report(10)
+        await until(lambda: bool(answers))
+        assert str(answers[0]).endswith("(other nodes that count: 0 connected, 1 needed)")
 
 
 @pytest.mark.checklist(61)

@@ -240,6 +240,17 @@ class TransferWait(Generic[W]):
         offsets = self._counted_offsets()
         return self._copied_bytes(self._need(offsets), offsets)
 
+    def shortage(self, next_bytes: int) -> str:
+        """What an append up to `next_bytes` lacks now, for people."""
+        offsets = self._counted_offsets()
+        need = self._need(offsets)
+        others = self.policy.needed(need, self._extent.written_bytes, offsets) - 1
+        if len(offsets) >= others:
+            return f"they hold up to {self._held_bytes(need, offsets)}, {next_bytes} is needed"
+        if not any(known.live for known in self._slaves.values()):
+            return "no other node is connected"
+        return f"other nodes that count: {len(offsets)} connected, {others} needed"
+
     def refusal(self) -> str:
         """Why nothing may be written now; "" if it may."""
         return self.policy.refusal(self._extent.written_bytes, self._counted_offsets())
