@@ -129,6 +129,7 @@ def test_what_a_member_holds_keeps_a_master_closed(
         (told,) = effects.events
         assert isinstance(told, events.MasterFenced)
         assert told.reason == expected.name
+        assert one.view().reason.endswith(": `promote orders` makes the furthest node master")
         assert one.heard("n1", said("n1", their_end, *theirs), 1.1).events == (), "told once"
 
 
@@ -163,6 +164,7 @@ def test_what_a_lagging_member_knows_of_our_log_keeps_a_master_closed(
     if expected is not None:
         assert fenced(one) is Fence.SHORTER_THAN_MARK
         assert expected in one.view().reason
+        assert "`promote orders`" in one.view().reason
 
 
 def test_a_log_shorter_than_its_mark_stays_closed() -> None:

@@ -296,7 +296,11 @@ class RoleRules(RolePart):
             return Fence.SLAVE_AHEAD, ahead
         if self._opened or self._is_forced:
             return None
-        return why_not_open(self.record, self._extent.written_bytes, self._counted())
+        found = why_not_open(self.record, self._extent.written_bytes, self._counted())
+        if found is None or not self.members:
+            return found
+        fence, detail = found
+        return fence, f"{detail}: `promote {self.group}` makes the furthest node master"
 
     def _open(self) -> Effects:
         """Begin a reign: remembered first, then the gate."""
