@@ -18,6 +18,9 @@ from actors.errors import ConfigError, TriologError
 AGAIN_S: Final = 0.25
 """When one that did not open is tried again, or asked again."""
 
+HANGS: Final = (TimeoutError, trio.TooSlowError)
+"""One try's end. The words of it name the time that one try took, and it is tried again."""
+
 T = TypeVar("T")
 
 
@@ -37,11 +40,15 @@ async def first_of(
     async with race as members:
         found = await first_within(members, config.answer_timeout_s)
         if found is None:
+            silent = f"does not answer within {config.answer_timeout_s:g} s"
             words = {name: members.words.get(name, TimeoutError()) for name in members.names}
             if all(map(_is_not_there, words.values())):
                 text = f"{config.path}: expected a running member of {group}, found none"
                 raise ConfigError(text)
-            said = [str(word) or f"{name} does not answer" for name, word in words.items()]
+            said = [
+                f"{name} {silent}" if isinstance(word, HANGS) else str(word)
+                for name, word in words.items()
+            ]
             raise NoAnswer(f"{group}: {'; '.join(said)}; nothing was done")
         yield found
 
@@ -65,5 +72,4 @@ async def first_within(race: Race[T], timeout_s: float) -> T | None:
 
 def _is_not_there(word: Exception | str) -> bool:
     """It said nothing, and not because it is slow, hangs, or has no place."""
-    there = (TimeoutError, trio.TooSlowError, NoPlace)
-    return isinstance(word, Exception) and not isinstance(word, there)
+    return isinstance(word, Exception) and not isinstance(word, (*HANGS, NoPlace))

@@ -16,7 +16,7 @@ from actors.client.places import NoPlace, with_place
 from actors.cluster.commands import Answer
 from actors.cluster.explain import EXIT_FAILED, EXIT_OK
 from actors.cluster.links import LOST, Connect, NodeApi
-from actors.cluster.reaching import first_of, open_members
+from actors.cluster.reaching import AGAIN_S, HANGS, NoAnswer, first_of, open_members
 from actors.cluster.view import groups_view
 from actors.config import ClusterConfig
 from actors.errors import ConfigError, NodeStopped, OutcomeUnknown
@@ -70,6 +70,7 @@ async def resync(
 
     Raises:
         ConfigError: the node does not run.
+        NoAnswer: it hangs.
         NoPlace: it takes no more clients now.
         TriologError: what it refuses.
     """
@@ -99,14 +100,27 @@ async def _seen(api: NodeApi, group: str) -> tuple[str, str]:
 
 
 async def _runs(config: ClusterConfig, node: str, connect: Connect) -> bool:
-    """Whether it answers; also that it has no place now."""
-    runs = False
+    """Whether it answers; also that it has no place now. Raises: NoAnswer: it hangs."""
+    wait_s = config.answer_timeout_s
+    with trio.move_on_after(wait_s):
+        runs = await _looks_alive(node, connect)
+        while runs is None:
+            await trio.sleep(AGAIN_S)
+            runs = await _looks_alive(node, connect)
+        return runs
+    raise NoAnswer(f"{node} does not answer within {wait_s:g} s; nothing was done")
+
+
+async def _looks_alive(node: str, connect: Connect) -> bool | None:
+    """Asked once; None: it has not answered in time."""
+    runs: bool | None = False
     try:
-        with trio.fail_after(config.answer_timeout_s):
-            async with connect(node):
-                return True
+        async with connect(node):
+            runs = True
     except* NoPlace:
         runs = True
+    except* HANGS:
+        runs = None
     except* LOST:
         pass
     return runs

@@ -211,7 +211,7 @@ async def test_members_that_hang_are_waited_for_at_once(
     assert trio.current_time() - begun_s < 1
     nodes = Nodes(slow={"n0": 99, "n1": 99, "n2": 99})
     begun_s = trio.current_time()
-    with pytest.raises(NoAnswer, match=r"^ledger: cannot reach n0: no answer within 5 s; "):
+    with pytest.raises(NoAnswer, match=r"^ledger: n0 does not answer within 10 s; .*done$"):
         await moved(file, nodes)
     assert trio.current_time() - begun_s <= load(file).answer_timeout_s
 
