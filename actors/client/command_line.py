@@ -232,6 +232,12 @@ async def _tail(door: GroupDoor, command: Tail) -> int:
 
 async def _bench(door: GroupDoor, connect: Connect, command: Bench) -> int:
     members = door.leading.members
+    if not command.size_bytes:
+        rules = Rules.of(await door.leading.ask(lambda client: client.status()), members.group)
+        if not rules.takes_empty:
+            raise ConfigError(
+                f"--size: expected 1 or more, as {members.group} takes no empty records, found 0"
+            )
     found: list[Figures] = []
     async with trio.open_nursery() as nursery:
         end = nursery.cancel_scope.cancel
