@@ -210,7 +210,8 @@ async def _first_of(
                 raise NoPlace(text if who in found else f"{who}: {text}", told=told)
             hangs = any(isinstance(race.words[door], TimeoutError) for door in found)
             kind = TimeoutError if hangs else ConnectionError
-            raise kind(f"cannot reach {who}: {'; '.join(failures) or NO_DOOR}")
+            text = "; ".join(failures).removeprefix(f"{who}: ") or NO_DOOR  # it may be the door
+            raise kind(f"cannot reach {who}: {text}")
         yield client
 
 
