@@ -311,7 +311,8 @@ def node_lines(node: NodeView, *, trees: bool = False) -> list[str]:
         offsets = f"{group.min_bytes} to {group.written_bytes}, synced to {group.synced_bytes}"
         own = f", {group.state.lower()}" if group.role == "slave" else ""
         lost = group.last_error and group.state != CONNECTED
-        why = f" ({group.last_error})" if lost else ""
+        said = group.reason and group.reason in group.last_error  # what a diverged slave is told
+        why = f" ({group.last_error})" if lost and not said else ""
         acknowledged = f", acknowledged to {group.acknowledged_bytes}"
         if group.role == "master" and group.ack_policy != "copies":
             acknowledged += f" by the policy of {group.ack_policy}"

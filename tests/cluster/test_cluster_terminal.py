@@ -234,6 +234,11 @@ def test_what_became_of_a_promotion() -> None:
     parted = slave_group(part="diverged", reason="equal up to 70 only")
     [_, line] = node_lines(attrs.evolve(node("n1", parted), tree=None))
     assert line.startswith("  orders: slave, diverged: equal up to 70 only, 0 to ")
+    refused = f"the log does not fit: {parted['reason']}"
+    both = parted | {"client": {"state": "READY", "last_error": refused}}
+    [_, line] = node_lines(attrs.evolve(node("n1", both), tree=None))
+    assert line.count(str(parted["reason"])) == 1
+    assert line.endswith(", ready")
     alone = cluster(nodes=(node("n1", parted),))
     assert "diverged: equal up to 70 only" in picture(alone)
     empty = slave_group(part="connecting", reason="it began empty, and has not heard n2")
