@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -154,10 +155,15 @@ def test_who_joins_a_group_that_was_ended_is_refused() -> None:
 
 @pytest.fixture
 def unhandled() -> Iterator[None]:
-    """PySpark takes Ctrl-C for itself in the process of the tests."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    """PySpark takes Ctrl-C for itself in the process of the tests, which may have been started to
+    ignore signals (nohup).
+    """
+    usual: dict[int, Any] = dict.fromkeys((signal.SIGTERM, signal.SIGHUP), signal.SIG_DFL)
+    usual[signal.SIGINT] = signal.default_int_handler
+    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
     yield
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
