@@ -7,32 +7,20 @@ from typing import Any
 
 import pytest
 import trio
+from service_kit import GROUP, ledger_alone
 
-from actors.config import ClusterConfig, DLedgerGroup, validate
+from actors.config import ClusterConfig
 from actors.dledger.strangers import LATELY_S
-from actors.sim.cluster import SimCluster, classic_config
+from actors.sim.cluster import SimCluster
 
 pytest_plugins = ["actors.sim.plugin"]
-GROUP = "ledger"
 SOON_S = 5.0
 """Two of the heartbeats by which a leader hears of its peers."""
 
 
 @pytest.fixture
 def cluster_config() -> ClusterConfig:
-    classic = classic_config()
-    ledger = DLedgerGroup(
-        name=GROUP, members=("n0", "n1", "n2"), data_file_bytes=64 << 10, index_file_bytes=64 << 10
-    )
-    config = ClusterConfig(
-        name=classic.name,
-        data_dir=classic.data_dir,
-        nodes=classic.nodes,
-        groups={GROUP: ledger},
-        api_port=classic.api_port,
-    )
-    validate(config)
-    return config
+    return ledger_alone()
 
 
 async def said_by(cluster: SimCluster, node: str) -> dict[str, Any]:

@@ -8,35 +8,23 @@ from typing import Any
 import attrs
 import pytest
 import trio
+from service_kit import GROUP, ledger_alone
 
 from actors.api.durability_watch import FIRST_LOOK_S, LOOK_S, REPEAT_S, is_watched
 from actors.cluster.ledger_terminal import ledger_lines
 from actors.cluster.ledger_view import ledger_view
-from actors.config import ClusterConfig, DLedgerGroup, validate
+from actors.config import ClusterConfig
 from actors.dledger.weaker import weaker_settings, weaker_words
 from actors.events.dledger import MemberWeaker
-from actors.sim.cluster import SimCluster, classic_config
+from actors.sim.cluster import SimCluster
 
 pytest_plugins = ["actors.sim.plugin"]
-GROUP = "ledger"
 SAID = 'durability = "written"'
 
 
 @pytest.fixture
 def cluster_config() -> ClusterConfig:
-    classic = classic_config()
-    ledger = DLedgerGroup(
-        name=GROUP, members=("n0", "n1", "n2"), data_file_bytes=64 << 10, index_file_bytes=64 << 10
-    )
-    config = ClusterConfig(
-        name=classic.name,
-        data_dir=classic.data_dir,
-        nodes=classic.nodes,
-        groups={GROUP: ledger},
-        api_port=classic.api_port,
-    )
-    validate(config)
-    return config
+    return ledger_alone()
 
 
 async def started_with(cluster: SimCluster, node: str, **changes: Any) -> None:

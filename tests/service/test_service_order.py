@@ -7,37 +7,21 @@ from typing import Any
 
 import pytest
 import trio
+from service_kit import GROUP, ledger_alone
 
 import actors
-from actors.config import ClusterConfig, DLedgerGroup, validate
+from actors.config import ClusterConfig
 from actors.errors import NotStored, OutcomeUnknown
 from actors.log_types import Chain, Receipt
-from actors.sim.cluster import SimCluster, classic_config
+from actors.sim.cluster import SimCluster
 
 pytest_plugins = ["actors.sim.plugin"]
-GROUP = "ledger"
 
 
 @pytest.fixture
 def cluster_config() -> ClusterConfig:
     """Appends wait long enough for a member that comes back."""
-    classic = classic_config()
-    ledger = DLedgerGroup(
-        name=GROUP,
-        members=("n0", "n1", "n2"),
-        append_timeout_s=30.0,
-        data_file_bytes=64 << 10,
-        index_file_bytes=64 << 10,
-    )
-    config = ClusterConfig(
-        name=classic.name,
-        data_dir=classic.data_dir,
-        nodes=classic.nodes,
-        groups={GROUP: ledger},
-        api_port=classic.api_port,
-    )
-    validate(config)
-    return config
+    return ledger_alone(append_timeout_s=30.0)
 
 
 async def until(condition: Callable[[], bool]) -> None:
