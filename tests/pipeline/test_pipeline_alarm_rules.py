@@ -32,6 +32,7 @@ from actors.pipeline.alarms.facts import Fact
 from actors.pipeline.alarms.findings import sentence
 from actors.pipeline.alarms.leaders import TERMS_MAX, Leaders
 from actors.pipeline.alarms.limits import Limits, add_options, given_options, limits_of
+from actors.pipeline.alarms.processor import GroupState
 from actors.pipeline.event_files import MOMENT_MAX_US, NUMBER_MAX, Kind
 
 US = 1_000_000
@@ -243,6 +244,29 @@ def test_a_member_that_says_nothing_while_others_go_on_stands() -> None:
     assert brief(found(story.facts(), 6)) == [("stalled", "n1", "n1", 1)]
     story.say("n1", 5, NodeStopped(reason="ordered"), "")
     assert found(story.facts(), 60) == []
+
+
+def test_who_stood_still_and_goes_on_is_told_once_for_that() -> None:
+    """What it did last before it stood is read when it goes on, long after it was told."""
+    story = Story()
+    for number in range(1, 60):
+        story.say("n0", number, rose(number * 10))
+        if number <= 13 or number >= 50:
+            story.say("n1", number + 0.1, rose(number * 10))
+    kept = [fact for fact in story.facts() if fact.node == "n1" and fact.what == "committed"][5:]
+    others = [fact for fact in story.facts() if fact not in kept]
+    state = GroupState()
+    told_ = [*state.take([fact for fact in others if fact.ts_us < START_US + 35 * US], LIMITS)]
+    told_ += state.pass_time("g", START_US + 17 * US, LIMITS)
+    assert brief(told_) == [("lag", "n0", "n1", 110), ("stalled", "n1", "n1", 50)]
+    late = [fact for fact in kept if fact.ts_us < START_US + 35 * US]
+    over = [*state.take(late, LIMITS), *state.pass_time("g", START_US + 17 * US, LIMITS)]
+    assert over == [], "before it was told it had moved, and then it stood"
+    rest = [fact for fact in others + kept if fact.ts_us >= START_US + 35 * US]
+    over = [*state.take(rest, LIMITS), *state.pass_time("g", START_US + 59 * US, LIMITS)]
+    assert brief(over) == [("lag_over", "n1", "n1", 370), ("stalled_over", "n1", "n1", 0)]
+    (moves,) = (each for each in over if each.alarm == "stalled_over")
+    assert (moves.at_us, moves.lasted_us) == (START_US + 50_100_000, 37_000_000)
 
 
 def slave_that_ends(end: object) -> Story:

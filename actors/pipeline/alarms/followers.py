@@ -14,6 +14,10 @@ far; once when it stands, and again only after a step. The end of either is told
 half the limit, and at the step. One whose node was stopped in order is left alone until that starts
 again; when, is by its own clock. A node that gave up was not. Where the view ends, so does all that
 was told of it, without a word.
+
+A node that stands still (SIGSTOP, a machine that sleeps) is not waited for, and is told. What it
+had done last before, and not published, comes when it goes on: late, from before the time up to
+which all is read. That is no step, for who was told stood after it, and no end of a lag.
 """
 
 from __future__ import annotations
@@ -55,6 +59,16 @@ class Follower:
     stands_us: int = 0
     lag_max: int = 0
 
+    def go(self, place: int, turn: int, *, is_late: bool) -> None:
+        """It is said to be there; see the module about what is late."""
+        if self.place == place:
+            return
+        self.place = place
+        if self.stands and is_late:
+            self.stands_us = turn
+        else:
+            self.behind_us, self.stands = None, False
+
 
 @attrs.define
 class View:
@@ -75,6 +89,7 @@ class Followers:
         turns: the last turn of each node.
         boots: the last that each node began.
         gone: nodes that were stopped in order and have not started again.
+        read_us: up to when all was read, before what is read now; what lies before it is late.
     """
 
     views: dict[str, View] = attrs.field(factory=dict)
@@ -82,6 +97,7 @@ class Followers:
     turns: dict[str, int] = attrs.field(factory=dict)
     boots: dict[str, int] = attrs.field(factory=dict)
     gone: set[str] = attrs.field(factory=set)
+    read_us: int = 0
 
     def take(self, fact: Fact) -> None:
         """A fact; those of one node in the order of its log."""
@@ -100,6 +116,7 @@ class Followers:
         members = self.views.get(MEMBERS)
         if members is not None:
             yield from self._standing(group, members, "entries", now_us, limits)
+        self.read_us = max(self.read_us, now_us)
 
     def due_us(self, limits: Limits) -> int | None:
         """When time alone has something to do."""
@@ -125,8 +142,9 @@ class Followers:
             return
         view = self.views.setdefault(name, View())
         yield from self._standing(fact.group, view, unit, turn, limits)
-        yield from _move(view, unit, turn, fact)
-        yield from self._lagging(view, unit, fact, limit)
+        is_late = turn < self.read_us
+        yield from _move(view, unit, turn, fact, is_late=is_late)
+        yield from self._lagging(view, unit, fact, limit, is_late=is_late)
 
     def _come_or_go(self, turn: int, fact: Fact) -> None:
         """A node starts, or stops in order: whoever's follower it is. It begins to be late anew."""
@@ -148,7 +166,9 @@ class Followers:
         if fact.what == "stopped" and not fact.who and is_its_last:
             self.gone.add(fact.node)
 
-    def _lagging(self, view: View, unit: str, fact: Fact, limit: int) -> Iterator[Finding]:
+    def _lagging(
+        self, view: View, unit: str, fact: Fact, limit: int, *, is_late: bool
+    ) -> Iterator[Finding]:
         for name, each in view.followers.items():
             lag = view.target - each.place
             if each.lags:
@@ -166,7 +186,7 @@ class Followers:
                     value=lag,
                     unit=unit,
                 )
-            elif 2 * lag < limit and each.lags:
+            elif 2 * lag < limit and each.lags and not is_late:
                 each.lags = False
                 lasted_us = fact.ts_us - (each.lags_us or fact.ts_us)
                 yield _over("lag_over", fact, name, each.lag_max, unit, lasted_us)
@@ -215,25 +235,24 @@ def _over(alarm: str, fact: Fact, follower: str, value: int, unit: str, lasted_u
     )
 
 
-def _move(view: View, unit: str, turn: int, fact: Fact) -> Iterator[Finding]:
+def _move(view: View, unit: str, turn: int, fact: Fact, *, is_late: bool) -> Iterator[Finding]:
     """Put the target and the follower where the fact says that they are."""
-    stood = [name for name, each in view.followers.items() if each.stands]
+    stood = {name: each.stands_us for name, each in view.followers.items() if each.stands}
     if fact.what == "wrote":
         view.target = fact.number
     elif fact.what != "reached":
         view.target = max(view.target, fact.number) if fact.what == "committed" else view.target
         event = (fact.node, fact.boot, fact.seq)
         own = view.followers.setdefault(fact.who, Follower(fact.number, event))
-        if own.place != fact.number:
-            own.place, own.behind_us, own.stands = fact.number, None, False
+        own.go(fact.number, turn, is_late=is_late)
         own.event = event
     for each in view.followers.values():
         if each.place >= view.target:
             each.behind_us, each.stands = None, False
         elif each.behind_us is None:
             each.behind_us = turn
-    for name in stood:
+    for name, since_us in stood.items():
         each = view.followers[name]
         if not each.stands:
             lag = max(0, view.target - each.place)
-            yield _over("stalled_over", fact, name, lag, unit, turn - (each.stands_us or turn))
+            yield _over("stalled_over", fact, name, lag, unit, turn - (since_us or turn))
