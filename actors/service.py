@@ -275,7 +275,7 @@ def new_node(
         name,
         boot,
         partial(_now_us, env),
-        NodeStarted(cluster=config.name, version=VERSION, groups=groups),
+        NodeStarted(cluster=config.name, version=VERSION, groups=groups, process=env.process),
         policy=config.events.policy,
         pending_max=config.events.pending_max_count,
     )

@@ -138,11 +138,13 @@ def _ask(arguments: Arguments, config: ClusterConfig, nodes: tuple[str, ...]) ->
         from actors.cluster.endings import ended_how
         from actors.cluster.in_use import data_holder
         from actors.cluster.links import connect_own
+        from actors.cluster.starts import starts_how
     connect, holder = partial(connect_own, config), partial(data_holder, config)
+    starts = partial(starts_how, config)
     if arguments.command == "stop":
-        return trio.run(commands.stop, config, nodes, connect, holder)
+        return trio.run(commands.stop, config, nodes, connect, holder, starts)
     ended = partial(ended_how, config)
-    ask = partial(commands.status, config, nodes, connect, holder, ended)
+    ask = partial(commands.status, config, nodes, connect, holder, ended, starts)
     return trio.run(partial(ask, as_json=arguments.json, trees=arguments.trees))
 
 

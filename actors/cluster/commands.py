@@ -32,6 +32,13 @@ Holder: TypeAlias = Callable[[str], int | None]
 stops or hangs does not answer, and runs all the same."""
 Ended: TypeAlias = Callable[[str], str]
 """node -> how one that does not run has ended, for people; "": nothing is to be said of it."""
+Starts: TypeAlias = Callable[[str, int], str]
+"""node, the process that has its data open -> how far its start is, for people; "": none goes on,
+as far as is known."""
+
+
+def _no_start(node: str, process: int) -> str:
+    return ""
 
 
 @attrs.frozen
@@ -99,13 +106,15 @@ async def status(
     connect: Connect,
     holder: Holder,
     ended: Ended = lambda node: "",
+    starts: Starts = _no_start,
     *,
     as_json: bool,
     trees: bool = False,
 ) -> Answer:
     """What the nodes say of themselves. Exit code 1 if one of them does not answer: it is named,
-    with how it has ended if it did that itself, and delays the others by no more than `REST_S`. So
-    if the cluster files differ in what keeps nodes apart: those run, and never join.
+    with how it has ended if it did that itself, or how far its start is, and delays the others by
+    no more than `REST_S`. So if the cluster files differ in what keeps nodes apart: those run, and
+    never join.
 
     Args:
         trees: for people, their trees whole; JSON always has them.
@@ -124,19 +133,18 @@ async def status(
             node: None if node in failed else {"status": answer[0], "tree": answer[1]}
             for node, answer in found.items()
         }
-        ends = {node: how for node in failed if holder(node) is None and (how := ended(node))}
-        said = {"cluster": config.name, "nodes": plain, "differences": differ, "ended": ends}
-        return Answer(json.dumps(said), code)
+        said = {"cluster": config.name, "nodes": plain, "differences": differ}
+        held = {node: holder(node) for node in failed}
+        ends = {node: how for node in failed if held[node] is None and (how := ended(node))}
+        begun = {node: how for node, pid in held.items() if pid and (how := starts(node, pid))}
+        return Answer(json.dumps(said | {"ended": ends, "starting": begun}), code)
     lines = [f"cluster {config.name}", *(f"  {line}" for line in differ)]
     for node, answer in found.items():
         if _has_no_place(answer):
             lines.append(f"  {node}: runs, but cannot be asked ({answer})")
             continue
         if node in failed:
-            pid = holder(node)
-            has = "not running" if pid is None else f"no answer, but process {pid} has its data"
-            how = ended(node) if pid is None else ""
-            lines.append(f"  {node}: {has}, {how}" if how else f"  {node}: {has} ({answer})")
+            lines.append(f"  {node}: {_away(node, answer, holder(node), ended, starts)}")
             continue
         state = str(answer[0].get("state", "running"))
         view = NodeView(
@@ -150,8 +158,26 @@ async def status(
     return Answer("\n".join(lines), code)
 
 
+def _away(node: str, answer: Any, pid: int | None, ended: Ended, starts: Starts) -> str:
+    """What is known of one that did not answer."""
+    if pid is None:
+        how = ended(node)
+        return f"not running, {how}" if how else f"not running ({answer})"
+    silent = f"no answer, but process {pid} has its data ({answer})"
+    return _start_words(node, pid, starts) or silent
+
+
+def _start_words(node: str, pid: int, starts: Starts) -> str:
+    how = starts(node, pid)
+    return f"{how} (process {pid})" if how else ""
+
+
 async def stop(
-    config: ClusterConfig, nodes: tuple[str, ...], connect: Connect, holder: Holder
+    config: ClusterConfig,
+    nodes: tuple[str, ...],
+    connect: Connect,
+    holder: Holder,
+    starts: Starts = _no_start,
 ) -> Answer:
     """Ask the running nodes to stop, present masters and leaders first, and wait until they have.
 
@@ -178,7 +204,9 @@ async def stop(
             lines.append(f"{node}: not stopped: {greeted[node]}")
             code = EXIT_FAILED
         elif isinstance(greeted[node], BaseException) and node in held:
-            lines.append(f"{node}: not stopped: process {held[node]} has its data, but no answer")
+            pid = held[node]
+            how = _start_words(node, pid, starts) or f"process {pid} has its data, but no answer"
+            lines.append(f"{node}: not stopped: {how}")
             code = EXIT_FAILED
         elif isinstance(greeted[node], BaseException):
             lines.append(f"{node}: was not running")

@@ -278,6 +278,7 @@ class Env:
             events.
         events: where emitted events go.
         tell_hook: awaited before each tell; only simulation has one, to make tells yield.
+        process: the number of the process that the node is in; 0: none, in simulation.
     """
 
     network: Network
@@ -286,3 +287,4 @@ class Env:
     wall_clock_ms: Callable[[], int]
     events: EventSink
     tell_hook: Callable[[], Awaitable[None]] | None = None
+    process: int = 0

@@ -5,6 +5,7 @@ The one place where the wall clock and the system's entropy are read.
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Callable
@@ -32,6 +33,11 @@ def anchored_wall_clock(epoch_ms: int, skew_ms: int = 0) -> Callable[[], int]:
     return lambda: base_ms + int((trio.current_time() - start_s) * 1000)
 
 
+def now_ms() -> int:
+    """Milliseconds since 1970 by this machine's clock, for what runs no node."""
+    return time.time_ns() // 1_000_000
+
+
 def _no_events(_path: str, _incarnation: int, _event: Any) -> None:
     """Drop the event: for programs that keep no log of them."""
 
@@ -47,6 +53,7 @@ def real_env(*, events: EventSink | None = None, rng: random.Random | None = Non
         network=TcpNetwork(),
         disk=LocalDisk(),
         rng=rng or random.Random(random.SystemRandom().getrandbits(256)),
-        wall_clock_ms=anchored_wall_clock(time.time_ns() // 1_000_000),
+        wall_clock_ms=anchored_wall_clock(now_ms()),
         events=events or _no_events,
+        process=os.getpid(),
     )

@@ -15,11 +15,14 @@ class NodeStarted:
         cluster: the cluster's name.
         version: of triolog.
         groups: the groups this node is a member of.
+        process: the number of its process, by which `status` tells that it starts; 0 by older
+            versions, and in simulation.
     """
 
     cluster: str
     version: str
     groups: tuple[str, ...]
+    process: int = 0
 
 
 @attrs.frozen(kw_only=True)

@@ -71,6 +71,28 @@ def last_stop(disk: Disk, root: str, node: str) -> NodeStopped | None:
     return event if isinstance(event, NodeStopped) else None
 
 
+def newest_boot(disk: Disk, root: str, node: str) -> Iterator[LoggedEvent]:
+    """The events of a node's newest boot as far as they are there, the oldest first.
+
+    A node that runs publishes meanwhile: a file is gone from one place before it is read.
+
+    Raises: EventFormatError: a file is damaged. OSError.
+    """
+    whole = event_files.published(disk, root, node)
+    known = {(file.boot, file.start_seq) for file in whole}
+    live = [
+        file
+        for file in event_files.live(disk, root, node)
+        if (file.boot, file.start_seq) not in known
+    ]
+    newest = max((file.boot for file in (*whole, *live)), default=0)
+    torn = {(file.boot, file.start_seq) for file in live}
+    for file in sorted((*whole, *live)):
+        if file.boot == newest:
+            is_live = (file.boot, file.start_seq) in torn
+            yield from _read_file(disk, file.part_path if is_live else file.path, is_live)
+
+
 def nodes(disk: Disk, root: str) -> list[str]:
     """The nodes that have event files under `root`, sorted."""
     version = f"{root}/{event_files.FORMAT}"
