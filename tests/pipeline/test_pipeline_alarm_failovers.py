@@ -145,7 +145,7 @@ def test_who_never_had_a_leader_since_its_start_is_told(story: Story) -> None:
     (finding,) = found(story.facts(), 120.1, SOON)
     assert brief([finding]) == [("leaderless", "n1", "", 20_100_000)]
     assert (finding.seq, finding.at_us, finding.is_over) == (1, START_US + 100 * US, False)
-    assert sentence(finding).endswith(
+    assert sentence(attrs.evolve(finding, doubt="")).endswith(
         "leaderless: n1 has had no leader since it started, for 20.1 s (n1/1/1)"
     )
 

@@ -146,7 +146,9 @@ def test_an_ending_tells_of_stops_and_starts_and_passes_over_what_is_torn() -> N
     boot = Boot("n0")
     boot.say(0, "", STARTED)
     boot.say(1, "g/x", rose(1))
-    assert ending([*boot.lines, "torn"]) == Ending(last_us=START_US + 1_000_000, groups=("g",))
+    assert ending([*boot.lines, "torn"]) == Ending(
+        last_us=START_US + 1_000_000, last=(1, 2), groups=("g",)
+    )
     boot.say(2, "", NodeStopped(reason="ordered"))
     assert ending(boot.lines[1:]).stopped
     assert ending(["", "x"]) == Ending()

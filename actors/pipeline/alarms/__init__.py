@@ -7,6 +7,7 @@
 | facts | events -> the few facts that a rule wants, thinned |
 | source | the three above as a streaming data source |
 | leaders, failovers, followers, lives | the rules, without Spark |
+| doubts | what may explain an alarm instead: missing events, clocks that were set |
 | processor | the rules as one stateful operator for each group, with timers |
 | findings | what a rule finds |
 | sink | where findings are kept, each once |

@@ -50,11 +50,13 @@ class Ending:
 
     Attributes:
         last_us: the time of its last event, by the node's clock; None: it has none that is whole.
+        last: that event's boot and seq; likewise.
         stopped: that event is NodeStopped.
         groups: of the node, if a boot begins in it.
     """
 
     last_us: int | None = None
+    last: tuple[int, int] | None = None
     stopped: bool = False
     groups: tuple[str, ...] | None = None
 
@@ -181,6 +183,7 @@ def ending(lines: list[str]) -> Ending:
         return Ending()
     return Ending(
         last_us=last.ts_us,
+        last=(last.boot, last.seq),
         stopped=last.kind == "NodeStopped",
         groups=groups_of(lines[0]),
     )

@@ -15,6 +15,8 @@
 | started | NodeStarted; likewise | | |
 | stopped | NodeStopped; likewise | why, "" if in order | |
 | reached | the last event of a file; for each group of the node | | |
+| missing | the first that is not there, when the one before it was; likewise | | the last's seq |
+| clock | one far behind the event before it, or before it; likewise | | microseconds after that |
 
 Of `wrote`, `acked` and `committed` ten a second are left, the last of each tenth: a second of load
 has thousands.
@@ -32,6 +34,12 @@ from actors.pipeline.alarms.event_logs import Head, gave_up, groups_of, head_of
 from actors.pipeline.event_files import NUMBER_MAX
 
 SLOT_US: Final = 100_000
+SILENCE_US: Final = 15_000_000
+"""Within a boot a node that says nothing for longer had nothing to say, stood, or had its clock set
+ahead: nobody can tell which. As `limits.Limits.silent_s` is, unless told otherwise."""
+BACK_US: Final = 1_000_000
+"""A clock that goes back by less is being adjusted, and no alarm's limit is so short."""
+DOUBTS: Final = frozenset({"missing", "clock"})
 NUMBERS: Final = frozenset({"wrote", "acked", "committed"})
 
 _Told: TypeAlias = tuple[str, str, int]
@@ -101,10 +109,12 @@ class FactReader:
     Attributes:
         groups: of the node, as far as it is known.
         is_anew: with the next event the log begins anew.
+        before: boot, seq and ts_us of the last event that was read; None: there was none.
     """
 
     groups: tuple[str, ...] = ()
     is_anew: bool = False
+    before: tuple[int, int, int] | None = None
     _kept: dict[tuple[str, str, str], Fact] = attrs.field(factory=dict)
 
     def read(self, lines: Iterable[str]) -> Iterator[Fact]:
@@ -118,8 +128,11 @@ class FactReader:
             if head.kind in OF_THE_NODE:
                 self.groups = groups_of(line) or self.groups
             if self.is_anew:
-                self.is_anew = False
+                self.is_anew, self.before = False, None
                 yield from self._for_groups(head, "anew")
+            if self.before is not None:
+                yield from self._doubts(head, *self.before)
+            self.before = (head.boot, head.seq, head.ts_us)
             if head.kind in OF_THE_NODE:
                 yield from self._for_groups(head, OF_THE_NODE[head.kind], gave_up(line))
             elif head.kind in TOLD:
@@ -128,6 +141,19 @@ class FactReader:
         self._kept.clear()
         if last is not None:
             yield from self._for_groups(last, "reached")
+
+    def _doubts(self, head: Head, boot: int, seq: int, ts_us: int) -> Iterator[Fact]:
+        """What lies between the event with these numbers and the next one that was read."""
+        is_same = head.boot == boot
+        first = seq + 1 if is_same else 1
+        if head.boot >= boot and head.seq > first:
+            yield from (
+                Fact(group, head.node, head.boot, first, ts_us, "missing", "", head.seq - 1)
+                for group in self.groups
+            )
+        after_us = head.ts_us - ts_us
+        if after_us <= -BACK_US or (is_same and after_us > SILENCE_US):
+            yield from self._for_groups(head, "clock", number=after_us)
 
     def _told(self, head: Head, line: str) -> list[Fact]:
         try:
@@ -152,9 +178,9 @@ class FactReader:
                 yield before
             self._kept[key] = fact
 
-    def _for_groups(self, head: Head, what: str, who: str = "") -> Iterator[Fact]:
+    def _for_groups(self, head: Head, what: str, who: str = "", number: int = 0) -> Iterator[Fact]:
         for group in self.groups:
-            yield Fact(group, head.node, head.boot, head.seq, head.ts_us, what, who)
+            yield Fact(group, head.node, head.boot, head.seq, head.ts_us, what, who, number)
 
 
 def group_of(path: str) -> str:

@@ -35,6 +35,8 @@ class Finding:
         is_over: of a failover, and leaderless: somebody leads again.
         lacked: likewise: what the node was without, "leader", or "master" in a classic group.
         lasted_us: of an end: for how long it was so, in microseconds.
+        doubt: for people: which events are missing that could deny it, or which clock was set; see
+            `doubts`.
     """
 
     alarm: str
@@ -49,6 +51,7 @@ class Finding:
     is_over: bool = False
     lacked: str = "leader"
     lasted_us: int = 0
+    doubt: str = ""
 
 
 _TYPES: Final = {str: "string", int: "bigint", bool: "boolean"}
@@ -59,14 +62,14 @@ SCHEMA: Final = ", ".join(f"`{name}` {_TYPES[_HINTS[name]]}" for name in NAMES)
 
 
 def _failover(it: Finding) -> str:
-    took = f"{it.value / _US:.1f} s"
+    took = seconds(it.value)
     if it.is_over:
         return f"{it.node} had no {it.lacked} for {took} after {it.subject}"
     return f"{it.node} has had no {it.lacked} for {took}, since it lost {it.subject}"
 
 
 def _leaderless(it: Finding) -> str:
-    took = f"{it.value / _US:.1f} s"
+    took = seconds(it.value)
     if it.is_over:
         return f"{it.node} had no {it.lacked} for {took} after it started"
     return f"{it.node} has had no {it.lacked} since it started, for {took}"
@@ -77,7 +80,12 @@ def _leads_again(it: Finding) -> str:
 
 
 def _seconds(it: Finding) -> str:
-    return f"{it.lasted_us / _US:.1f} s"
+    return seconds(it.lasted_us)
+
+
+def seconds(us: int) -> str:
+    """A time for people."""
+    return f"{us / _US:.1f} s"
 
 
 _SAYS: Final[dict[str, Callable[[Finding], str]]] = {
@@ -111,13 +119,14 @@ def of_dict(found: object) -> Finding:
 
 
 def sentence(finding: Finding) -> str:
-    """One line for people, with the event to look at: NODE/BOOT/SEQ."""
+    """One line for people, with the event to look at, NODE/BOOT/SEQ, and what is in doubt."""
     event = f"{finding.node}/{finding.boot}/{finding.seq}"
     says = f"{finding.alarm}: {_SAYS[finding.alarm](finding)}"
-    return readable(f"{_moment(finding.at_us)} {finding.group}: {says} ({event})")
+    but = f"; but {finding.doubt}" if finding.doubt else ""
+    return readable(f"{moment(finding.at_us)} {finding.group}: {says} ({event}){but}")
 
 
-def _moment(us: int) -> str:
+def moment(us: int) -> str:
     """UTC; one that no calendar has, as older versions may have found, as its number."""
     try:
         at = datetime.datetime.fromtimestamp(us // _US, tz=datetime.UTC)

@@ -129,6 +129,12 @@ class Followers:
         ]
         return min(times, default=None)
 
+    def last_event(self, finding: Finding) -> tuple[str, int, int] | None:
+        """Of one that was found just now: the event that tells where the follower is."""
+        view = self.views.get(finding.node if finding.unit == "bytes" else MEMBERS, View())
+        follower = view.followers.get(finding.subject)
+        return None if follower is None else follower.event
+
     def _apply(self, turn: int, fact: Fact, limits: Limits) -> Iterator[Finding]:
         if fact.what in _BEGINS or fact.what in _ENDS:
             self.views.pop(fact.node, None)

@@ -15,6 +15,7 @@ import msgspec
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from actors.pipeline.alarms.doubts import Doubts
 from actors.pipeline.alarms.facts import Fact
 from actors.pipeline.alarms.failovers import Failovers
 from actors.pipeline.alarms.findings import Finding, as_dict
@@ -38,20 +39,30 @@ class GroupState:
     leaders: Leaders = attrs.field(factory=Leaders)
     failovers: Failovers = attrs.field(factory=Failovers)
     followers: Followers = attrs.field(factory=Followers)
+    doubts: Doubts = attrs.field(factory=Doubts)
     timer_ms: int | None = None
 
     def take(self, facts: Iterable[Fact], limits: Limits) -> Iterator[Finding]:
         """Facts in any order."""
         for fact in sorted(facts, key=_order):
+            self.doubts.take(fact)
             yield from begun_anew(fact)
             yield from self.leaders.take(fact)
-            yield from self.failovers.take(fact, limits)
+            for each in self.failovers.take(fact, limits):
+                yield self._doubted(each, limits, is_by_time=False)
             self.followers.take(fact)
 
     def pass_time(self, group: str, now_us: int, limits: Limits) -> Iterator[Finding]:
         """All logs are read up to `now_us`."""
-        yield from self.failovers.pass_time(group, now_us, limits)
-        yield from self.followers.pass_time(group, now_us, limits)
+        for each in self.failovers.pass_time(group, now_us, limits):
+            yield self._doubted(each, limits, is_by_time=True)
+        for each in self.followers.pass_time(group, now_us, limits):
+            yield self._doubted(each, limits, is_by_time=True)
+
+    def _doubted(self, finding: Finding, limits: Limits, *, is_by_time: bool) -> Finding:
+        last = self.followers.last_event(finding) if finding.alarm == "lag" else None
+        event = last or (finding.node, finding.boot, finding.seq)
+        return self.doubts.added(finding, event, limits, is_by_time=is_by_time)
 
     def due_us(self, limits: Limits) -> int | None:
         times = (self.failovers.due_us(limits), self.followers.due_us(limits))

@@ -38,6 +38,7 @@ class LogRead:
     Attributes:
         boot, first_seq: of the last file that was taken.
         reached_us: its last event's time; None: no file had an event.
+        last: that event's boot and seq; None: likewise, or an older version read it.
         stopped: that event is NodeStopped.
         groups: of the node, as its last boot named them.
         lives: how often the log has begun anew.
@@ -49,6 +50,7 @@ class LogRead:
     stopped: bool = False
     groups: tuple[str, ...] = ()
     lives: int = 0
+    last: tuple[int, int] | None = None
 
     @property
     def key(self) -> tuple[int, int]:
@@ -139,6 +141,7 @@ def _after(before: LogRead | None, file: Published, end: Ending, *, is_anew: boo
         stopped=end.stopped,
         groups=known if end.groups is None else end.groups,
         lives=(before.lives if before is not None else 0) + is_anew,
+        last=end.last if end.last is not None or before is None else before.last,
     )
 
 

@@ -29,7 +29,7 @@ from pyspark.sql.streaming.datasource import (
 from actors.pipeline import event_files
 from actors.pipeline.alarms.event_logs import Ending, Listing, Published, ending
 from actors.pipeline.alarms.facts import Fact, FactReader
-from actors.pipeline.alarms.reading import Position, left, next_position
+from actors.pipeline.alarms.reading import LogRead, Position, left, next_position
 from actors.pipeline.places import Place, event_folders
 
 if TYPE_CHECKING:
@@ -69,12 +69,14 @@ class LogPart(InputPartition):
         paths: of its files, in order.
         groups: of the node, as files before these named them.
         is_anew: with these the log begins anew.
+        before: see `FactReader`.
         time_ms: the batch's.
     """
 
     paths: tuple[str, ...]
     groups: tuple[str, ...]
     is_anew: bool
+    before: tuple[int, int, int] | None
     time_ms: int
 
 
@@ -148,6 +150,7 @@ class FactStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 paths=tuple(file.path for file in new if file.key <= read.key),
                 groups=known.groups if known is not None else (),
                 is_anew=is_anew,
+                before=_before(known),
                 time_ms=after.time_ms,
             )
             if part.paths:
@@ -156,7 +159,7 @@ class FactStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, LogPart)
-        reader = FactReader(partition.groups, partition.is_anew)
+        reader = FactReader(partition.groups, partition.is_anew, partition.before)
         for path in partition.paths:
             lines, _ = event_files.lines_of(event_files.read_bytes(path))
             yield from batches(reader.read(lines), partition.time_ms)
@@ -174,6 +177,12 @@ class FactStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 @functools.lru_cache(maxsize=ENDINGS_MAX)
 def _look(file: Published) -> Ending:
     return ending(event_files.lines_of(event_files.read_bytes(file.path))[0])
+
+
+def _before(known: LogRead | None) -> tuple[int, int, int] | None:
+    if known is None or known.last is None or known.reached_us is None:
+        return None
+    return (*known.last, known.reached_us)
 
 
 def _offset(position: Position) -> dict[str, Any]:
