@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import attrs
+import trio
 
 from actors.api.socket_file import read_pointer
 from actors.client.arguments import TARGETS
@@ -27,6 +28,8 @@ from actors.errors import ConfigError
 PORT_MAX = 65_535
 NO_DOOR = "no socket of it here, and the cluster file has no api_port"
 EXPECTED = f"expected {TARGETS}"
+TRY_S = 1.0
+"""A node that was named has at least so long to answer, however short the wait."""
 
 
 @attrs.frozen(kw_only=True)
@@ -163,7 +166,8 @@ async def connect_target(
     """Connect to the node that the user meant, or to the first that answers of a cluster file's.
 
     Args:
-        wait_s: as for `connect`.
+        wait_s: how long its answer is waited for, and it is tried again while all its places are
+            taken; None: `CONNECT_TIMEOUT_S`. A try that has begun has `TRY_S`.
 
     Raises: OSError, naming every door that was tried; RequestRefused.
     """
@@ -178,10 +182,13 @@ async def connect_target(
         addresses = tuple(door for node in nodes for door in doors(config, node, disk))
         who = " or ".join(nodes)
 
-    def enter() -> AbstractAsyncContextManager[Client]:
-        return _first_of(addresses, who, name, network, CONNECT_TIMEOUT_S)
-
     wait_s = CONNECT_TIMEOUT_S if wait_s is None else wait_s
+    until_s = trio.current_time() + wait_s
+
+    def enter() -> AbstractAsyncContextManager[Client]:
+        left_s = round(until_s - trio.current_time(), 1)  # it is told
+        return _first_of(addresses, who, name, network, max(left_s, TRY_S))
+
     async with with_place(enter, wait_s, name, who) as client:
         yield client
 

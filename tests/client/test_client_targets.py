@@ -18,6 +18,7 @@ from actors.api.socket_file import POINTER_NAME
 from actors.client import connect_node
 from actors.client.race import STAGGER_S
 from actors.client.targets import (
+    TRY_S,
     Target,
     connect_target,
     doors,
@@ -225,6 +226,12 @@ async def test_a_node_that_hangs_delays_no_other(
         with pytest.raises(TimeoutError, match=r"cannot reach n1: .*no answer within 5 s"):
             async with connect_target(alone, name="it", network=served.member):
                 raise AssertionError("not reached")
+        for wait_s, most_s in ((30.0, 30.0), (1.5, 1.5), (0.0, TRY_S)):
+            begun_s = trio.current_time()
+            with pytest.raises(TimeoutError, match=rf"n1: .*no answer within {most_s:g} s"):
+                async with connect_target(alone, name="it", network=served.member, wait_s=wait_s):
+                    raise AssertionError("not reached")
+            assert trio.current_time() - begun_s == pytest.approx(most_s, abs=2 * STAGGER_S)
         await listener.aclose()
 
 
