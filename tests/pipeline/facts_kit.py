@@ -92,9 +92,9 @@ def facts(**changed: Any) -> Facts:
             attrs.evolve(outage("ledger", 10, 10.2), witnessed=False),
         ),
         all_outages={
-            "": OutageCount(witnessed=1, silences=1, worst_us=4 * US),
+            "": OutageCount(outages=1, silences=1, worst_us=4 * US),
             "ledger": OutageCount(silences=1),
-            "orders": OutageCount(witnessed=1, worst_us=4 * US),
+            "orders": OutageCount(outages=1, worst_us=4 * US),
         },
         waits=(waits("orders", 1.0), waits("books", 3.0)),
         waits_by_time=(),

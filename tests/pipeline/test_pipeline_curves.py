@@ -84,7 +84,7 @@ def test_spark_tells_the_worst_and_the_last_of_a_bucket(spark: SparkSession) -> 
 def test_spark_keeps_the_outages_that_somebody_minded(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The longest of those without a witness fill what room is left."""
+    """The longest of those without a witness fill what room is left; a short one is a pause."""
     monkeypatch.setattr(gather, "OUTAGES_MAX", 2)
     told = [(10, 9, False), (30, 8, False), (50, 0.5, True), (70, 7, False)]
     rows = [
@@ -98,10 +98,10 @@ def test_spark_keeps_the_outages_that_somebody_minded(
         "until_node string, timed_out bigint, witnessed boolean",
     )
     orders = table.where("`group` = 'orders'")
-    assert [each.from_us for each in gather.outages(orders)] == [at(10), at(50)]
+    assert [each.from_us for each in gather.outages(orders)] == [at(50), at(10)]
     assert gather.outage_counts(table, ["orders", "idle"]) == {
-        "": OutageCount(witnessed=2, silences=3, worst_us=US),
-        "orders": OutageCount(witnessed=1, silences=3, worst_us=500_000),
+        "": OutageCount(outages=1, pauses=1, silences=3, worst_us=US),
+        "orders": OutageCount(pauses=1, silences=3, worst_us=500_000),
     }
 
 

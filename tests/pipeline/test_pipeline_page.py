@@ -296,23 +296,39 @@ def test_what_is_cut_is_said_to_programs_too() -> None:
     assert "The lag of 3 more followers of orders is missing." in page(cut)
 
 
-def test_an_outage_is_listed_before_silences_that_nobody_minded() -> None:
+def test_a_real_outage_is_not_lost_among_pauses_and_silences() -> None:
     """However many and long these are; and what is cut says so, on the page and in JSON."""
     silences = [attrs.evolve(outage("orders", n, n + 9), witnessed=False) for n in range(60)]
-    short = attrs.evolve(outage("orders", 30, 30.5), from_node="here")
-    found = facts(
-        outages=(*silences[:30], short, *silences[30:]),
-        all_outages={
-            "": OutageCount(witnessed=1, silences=3600, worst_us=500_000),
-            "orders": OutageCount(witnessed=1, silences=3000, worst_us=500_000),
-        },
-    )
+    pauses = [outage("orders", n, n + 0.1 + n / 100) for n in range(70)]
+    real = [
+        attrs.evolve(outage("orders", begin, begin + took), from_node=name)
+        for begin, took, name in ((20, 1, "second"), (65, 30, "first"))
+    ]
+    counts = OutageCount(outages=2, pauses=700, silences=3600, worst_us=30_000_000)
+    found = facts(outages=(*silences, *pauses, *real), all_outages={"": counts, "orders": counts})
     made = page(found)
-    assert "<td>here</td>" in made
-    assert "1 of 1 in which somebody waited" in made
-    assert "49 of 3,600 in which nobody is known to have waited" in made
+    title = "Outages: somebody waited for 1 s or longer; 2 of 2, the longest first"
+    table = made[made.index(title) :]
+    assert 0 < table.index("<td>first</td>") < table.index("<td>second</td>")
+    for title in (
+        "Short pauses: somebody waited for 0.1 s to 1 s; 50 of 700, the longest first; 650 more, "
+        "none of them longer",
+        "Silences: for more than 0.1 s no answer, and nobody is known to have waited; 50 of 3,600, "
+        "the longest first; 3,550 more, none of them longer",
+    ):
+        assert f"<summary>{title}</summary>" in made
+    assert ">0.790</td>" in made
+    assert ">0.200</td>" not in made, "of pauses the longest"
     orders = summary(found, "r")["summary"]["groups"]["orders"]
-    assert (orders["outages"], orders["outage_worst_s"], orders["silences"]) == (1, 0.5, 3000)
+    shown = [orders[name] for name in ("outages", "pauses", "outage_worst_s", "silences")]
+    assert shown == [2, 700, 30, 3600]
+
+
+def test_a_page_without_an_outage_says_from_when_on_it_would_be_one() -> None:
+    made = page(facts(outages=(), all_outages={}))
+    rest = made[made.index("Outages: somebody waited for 1 s or longer<") :]
+    assert rest.index("None.") < rest.index("</section>")
+    assert "Short pauses" not in made
 
 
 @pytest.mark.parametrize(

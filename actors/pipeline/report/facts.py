@@ -113,9 +113,14 @@ class Line:
         return self.points[-1][1] if self.points else None
 
 
+Wait: TypeAlias = Literal["outage", "pause", "silence"]
+"""Of a time without an answer: somebody waited, OUTAGE_US or longer; likewise, and shorter; nobody
+is known to have waited."""
+
+
 @attrs.frozen(kw_only=True)
 class Outage:
-    """See `gold.outages`."""
+    """A time without an answer: see `gold.outages`."""
 
     group: str
     from_us: int
@@ -129,24 +134,29 @@ class Outage:
     def took_s(self) -> float:
         return (self.until_us - self.from_us) / 1e6
 
+    @property
+    def kind(self) -> Wait:
+        if not self.witnessed:
+            return "silence"
+        return "outage" if self.until_us - self.from_us >= OUTAGE_US else "pause"
+
 
 @attrs.frozen(kw_only=True)
 class OutageCount:
-    """Of all outages that there are, listed or not.
+    """Of all times without an answer that there are, listed or not, by `Wait`.
 
     Attributes:
-        witnessed: in which somebody waited.
-        silences: in which nobody is known to have.
-        worst_us: the longest of the witnessed ones; 0 without any.
+        worst_us: the longest in which somebody waited; 0 without any.
     """
 
-    witnessed: int = 0
+    outages: int = 0
+    pauses: int = 0
     silences: int = 0
     worst_us: int = 0
 
     @property
     def total(self) -> int:
-        return self.witnessed + self.silences
+        return self.outages + self.pauses + self.silences
 
 
 @attrs.frozen(kw_only=True)
@@ -246,6 +256,8 @@ BOOTS_MAX = 400
 """Lives of processes, the newest."""
 OUTAGES_MAX = 200
 """Those in which somebody waited before those in which nobody did, the longest first."""
+OUTAGE_US = 1_000_000
+"""From here on it is an outage: a disk's sync, or a collection of garbage, makes shorter pauses."""
 ROWS_MAX = 50
 """Of a table on the page, the most telling; the tables on the disk have all."""
 HOURS_MAX = 20_000

@@ -22,6 +22,7 @@ from actors.pipeline.report.facts import (
     GROUPS_MAX,
     HOURS_MAX,
     NODES_MAX,
+    OUTAGE_US,
     OUTAGES_MAX,
     ROWS_MAX,
     SPANS_MAX,
@@ -270,22 +271,22 @@ def role_spans(roles: DataFrame, groups: Sequence[str]) -> tuple[RoleSpan, ...]:
 
 
 def outages(found: DataFrame) -> tuple[Outage, ...]:
-    """Those that matter most, by time; see OUTAGES_MAX."""
+    """Those that matter most, the worst first; see OUTAGES_MAX."""
     worst_first = found.orderBy(fn.desc("witnessed"), fn.desc("took_us"), "group", "from_us")
     rows = worst_first.limit(OUTAGES_MAX).collect()
     names = [field.name for field in attrs.fields(Outage)]
-    kept = [Outage(**{name: row[name] for name in names}) for row in rows]
-    return tuple(sorted(kept, key=lambda each: (each.from_us, each.group)))
+    return tuple(Outage(**{name: row[name] for name in names}) for row in rows)
 
 
 def outage_counts(found: DataFrame, groups: Sequence[str]) -> dict[str, OutageCount]:
     """Of all, by group; "" are all groups together, also those that are not among `groups`."""
-    witnessed = fn.col("witnessed")
+    witnessed, is_long = fn.col("witnessed"), fn.col("took_us") >= OUTAGE_US
     known = fn.when(fn.col("group").isin(*groups), fn.col("group"))
     rows = (
         found.groupBy(known.alias("group"))
         .agg(
-            fn.count_if(witnessed).alias("witnessed"),
+            fn.count_if(witnessed & is_long).alias("outages"),
+            fn.count_if(witnessed & ~is_long).alias("pauses"),
             fn.count_if(~witnessed).alias("silences"),
             fn.coalesce(fn.max(fn.when(witnessed, fn.col("took_us"))), fn.lit(0)).alias("worst_us"),
         )
@@ -296,7 +297,8 @@ def outage_counts(found: DataFrame, groups: Sequence[str]) -> dict[str, OutageCo
     for group, row in counts:
         before = total.get(group, OutageCount())
         total[group] = OutageCount(
-            witnessed=before.witnessed + row["witnessed"],
+            outages=before.outages + row["outages"],
+            pauses=before.pauses + row["pauses"],
             silences=before.silences + row["silences"],
             worst_us=max(before.worst_us, row["worst_us"]),
         )

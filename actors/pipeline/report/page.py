@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
-from typing import Any
+from typing import Any, get_args
 
 from actors.pipeline.readable import counted
 from actors.pipeline.report import words
 from actors.pipeline.report.drawing import Picture
-from actors.pipeline.report.facts import ROWS_MAX, Facts, OutageCount, Table
+from actors.pipeline.report.facts import ROWS_MAX, Facts, OutageCount, Table, Wait
 from actors.pipeline.report.html import Html, element, joined
 from actors.pipeline.report.pictures import pictures
 from actors.pipeline.report.time_axis import shown
@@ -180,10 +180,19 @@ def _latency(facts: Facts) -> Html:
 
 
 def _outages(facts: Facts) -> Html:
-    worst = sorted(facts.outages, key=lambda each: (not each.witnessed, -each.took_s))[:ROWS_MAX]
-    rows = words.outages(sorted(worst, key=lambda each: each.from_us))
-    title = words.outages_shown(worst, facts.all_outages.get("", OutageCount())) if rows else ""
-    return joined([element("h3", "Times without an answer"), _rows(title, rows, words.cell)])
+    """Each kind by itself, the longest first: a second is not to drown in pauses of a disk."""
+    counts = facts.all_outages.get("", OutageCount())
+    parts = [element("h3", "Times without an answer")]
+    for kind in get_args(Wait):
+        found = [each for each in facts.outages if each.kind == kind]
+        rows = words.outages(sorted(found, key=lambda each: -each.took_s)[:ROWS_MAX])
+        title = words.outages_shown(kind, len(rows), counts)
+        if kind == "outage":
+            parts.append(element("p", title, class_="title"))
+            parts.append(_rows(title, rows, words.cell, is_titled=True))
+        elif rows:
+            parts.append(_folded(title, _rows(title, rows, words.cell, is_titled=True)))
+    return joined(parts)
 
 
 def _processes(facts: Facts) -> Html:

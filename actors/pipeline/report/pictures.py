@@ -14,7 +14,7 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 
 from actors.pipeline.report import drawing
 from actors.pipeline.report.drawing import Picture, Sheet, picture, short
-from actors.pipeline.report.facts import Facts, Line, Outage, Waits
+from actors.pipeline.report.facts import OUTAGE_US, Facts, Line, Outage, Waits
 from actors.pipeline.report.html import readable
 from actors.pipeline.report.time_axis import TimeAxis
 from actors.pipeline.report.timeline import timeline
@@ -54,6 +54,7 @@ def throughput(facts: Facts) -> Picture | None:
 
 _OUTAGE_KEYS = (
     Patch(facecolor=drawing.BAD, alpha=0.3, label="outage"),
+    Patch(facecolor=drawing.BAD, alpha=0.12, label=f"pause below {OUTAGE_US / 1e6:g} s"),
     Patch(
         fill=False, edgecolor=drawing.FAINT, hatch="////", label="nobody is known to have waited"
     ),
@@ -62,7 +63,11 @@ _OUTAGE_KEYS = (
 
 def _shade(sheet: Sheet, panel: Axes, axis: TimeAxis, outage: Outage) -> None:
     looks: dict[str, Any] = (
-        {"facecolor": drawing.BAD, "alpha": 0.3, "linewidth": 0}
+        {
+            "facecolor": drawing.BAD,
+            "alpha": 0.3 if outage.kind == "outage" else 0.12,
+            "linewidth": 0,
+        }
         if outage.witnessed
         else {"fill": False, "edgecolor": drawing.FAINT, "hatch": "////", "linewidth": 0}
     )

@@ -55,8 +55,9 @@ def _group(facts: Facts, group: str) -> dict[str, Any]:
 
     acknowledged (records or entries, see unit), mean_per_s, highest_per_s (of some seconds, as a
     curve has them); writes and records whose answers were timed, null of a DLedger group, and
-    waits_ms until these by percentile and at worst; lag_worst by follower; outages (in which
-    somebody waited), outage_worst_s, silences (in which nobody is known to have).
+    waits_ms until these by percentile and at worst; lag_worst by follower; of times
+    without an answer outages (somebody waited, a second or longer), pauses (likewise, shorter),
+    outage_worst_s (the longest of both) and silences (nobody is known to have waited).
     """
     rates = [row for row in words.rates(facts) if row["group"] == group]
     waits = {row["group"]: dict(row) for row in words.waits(facts.waits)}.get(group, {})
@@ -68,7 +69,8 @@ def _group(facts: Facts, group: str) -> dict[str, Any]:
         "records": counted["records"],
         "waits_ms": waits,
         "lag_worst": {each.name: each.worst for each in facts.lag if each.group == group},
-        "outages": minded.witnessed,
+        "outages": minded.outages,
+        "pauses": minded.pauses,
         "outage_worst_s": minded.worst_us / 1e6,
         "silences": minded.silences,
     }

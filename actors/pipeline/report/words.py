@@ -8,8 +8,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from actors.pipeline.gold.latency import RANK_ERROR
+from actors.pipeline.gold.outages import LIMIT_US
 from actors.pipeline.readable import counted
-from actors.pipeline.report.facts import Boot, Facts, Line, Outage, OutageCount, RoleSpan, Waits
+from actors.pipeline.report.facts import (
+    OUTAGE_US,
+    Boot,
+    Facts,
+    Line,
+    Outage,
+    OutageCount,
+    RoleSpan,
+    Wait,
+    Waits,
+)
 from actors.pipeline.report.html import readable
 from actors.pipeline.report.time_axis import shown
 from actors.pipeline.verdicts import Verdict, Verdicts
@@ -187,24 +198,28 @@ def outages(found: Iterable[Outage]) -> list[Row]:
             "last answer by": each.from_node,
             "next answer by": each.until_node,
             "timed_out": each.timed_out,
-            "somebody waited": "yes" if each.witnessed else "nobody is known to",
         }
         for each in found
     ]
 
 
-def outages_shown(listed: Sequence[Outage], counts: OutageCount) -> str:
-    """Which of all outages are in a table."""
-    minded = sum(each.witnessed for each in listed)
-    parts = [
-        f"{some:,} of {all_of_them:,} {which}"
-        for some, all_of_them, which in (
-            (minded, counts.witnessed, "in which somebody waited"),
-            (len(listed) - minded, counts.silences, "in which nobody is known to have waited"),
-        )
-        if all_of_them
-    ]
-    return ", ".join(parts)
+def outages_shown(kind: Wait, listed: int, counts: OutageCount) -> str:
+    """Which times without an answer are in a table, how long they are, and how many more there are.
+
+    Only what is longer than `gold.outages.LIMIT_US` is known at all.
+    """
+    longest = f"{OUTAGE_US / 1e6:g} s"
+    least = f"{LIMIT_US / 1e6:g} s"
+    what, count = {
+        "outage": (f"Outages: somebody waited for {longest} or longer", counts.outages),
+        "pause": (f"Short pauses: somebody waited for {least} to {longest}", counts.pauses),
+        "silence": (
+            f"Silences: for more than {least} no answer, and nobody is known to have waited",
+            counts.silences,
+        ),
+    }[kind]
+    more = f"; {count - listed:,} more, none of them longer" if count > listed else ""
+    return f"{what}; {listed:,} of {count:,}, the longest first{more}" if count else what
 
 
 def processes(boots: Iterable[Boot]) -> list[Row]:
