@@ -125,24 +125,30 @@ def _broken(pieces: list[bytes], at: int, raw: bytes, why: str) -> Unpacked:
 def lines_of(raw: bytes) -> tuple[list[str], str]:
     """The lines of a file, without newlines, and what is wrong with it.
 
-    A last line without its newline is half written: it is a line too, for it can be read, or it
-    will be counted as one that cannot. Bytes that are no UTF-8 become U+FFFD.
+    A last line without its newline is half written: it is a line too, for it may be readable. Bytes
+    that are no UTF-8 become U+FFFD.
     """
+    return _content_of(raw)[:2]
+
+
+def _content_of(raw: bytes) -> tuple[list[str], str, bool]:
+    """As `lines_of`, and whether the last line is half written."""
     unpacked = unpack(raw)
     text = unpacked.data.decode(errors="replace")
     problem = unpacked.problem
-    if text and not text.endswith("\n"):
+    is_cut = bool(text) and not text.endswith("\n")
+    if is_cut:
         problem = problem or "the last line has no end"
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()
-    return lines, problem
+    return lines, problem, is_cut
 
 
 def read_files(paths: Iterable[str]) -> Iterator[pa.RecordBatch]:
     """The lines of files, as Spark names them: batches of `ROWS`. Raises: OSError."""
     for path in paths:
-        yield from rows_of(path, *lines_of(read_bytes(path)))
+        yield from rows_of(path, *_content_of(read_bytes(path)))
 
 
 def read_bytes(path: str) -> bytes:
@@ -165,11 +171,20 @@ def system_of(path: str) -> tuple[pyarrow.fs.FileSystem, str]:
     return found
 
 
-def rows_of(path: str, lines: list[str], problem: str = "") -> Iterator[pa.RecordBatch]:
-    """The lines of the file `path`, and what is wrong with it, as batches of `ROWS`."""
+def rows_of(
+    path: str, lines: list[str], problem: str = "", is_cut: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """The lines of the file `path`, and what is wrong with it, as batches of `ROWS`.
+
+    Args:
+        is_cut: the last line is half written. If that is why it is no event, the file's problem is
+            that line's: they are one.
+    """
     for start in range(0, len(lines), ROWS_MAX):
         part = lines[start : start + ROWS_MAX]
-        heads, problems = zip(*map(_head, part), strict=True)
+        heads, problems = map(list, zip(*map(_head, part), strict=True))
+        if is_cut and start + len(part) == len(lines) and problems[-1] is not None:
+            problems[-1], problem = problem, ""
         numbers = range(start + 1, start + len(part) + 1)
         yield _batch(path, heads, part, problems, numbers)
     if problem:

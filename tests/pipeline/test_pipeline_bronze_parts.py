@@ -53,20 +53,21 @@ def test_a_task_writes_each_line_once_and_counts(
 ) -> None:
     monkeypatch.setattr(bronze_parts, "GROUP_ROWS", 3)
     known = "".join(LINE % (seq, "Known") for seq in range(4))
-    tasks = tasks_of(tmp_path / "out", known, "", LINE % (9, "Sneezed") + "{half")
+    more = LINE % (9, "Sneezed") + "{half"
+    tasks = tasks_of(tmp_path / "out", known, "", more, LINE % (10, "Known"))
     (told,) = done(tasks)
     (file,) = (tmp_path / "out").iterdir()
-    assert told == {"name": file.name, "events": 5, "problems": 3, "unknown": 1}
+    assert told == {"name": file.name, "events": 6, "problems": 2, "unknown": 1}
     found = pq.ParquetFile(file)
     assert found.schema_arrow == event_files.ROWS
     assert found.metadata.num_row_groups == 3
-    assert found.read()["seq"].to_pylist() == [0, 1, 2, 3, None, 9, None, None]
+    assert found.read()["seq"].to_pylist() == [0, 1, 2, 3, None, 9, None, 10]
     assert found.read()["problem"].to_pylist() == [
         *[None] * 4,
         "the file is empty",
         None,
-        event_files.NO_JSON,
         "the last line has no end",
+        None,
     ]
 
 

@@ -62,6 +62,51 @@ def test_a_half_written_last_line_is_kept_and_told() -> None:
     assert lines_of(b'{"a":1}\n{"b"') == (['{"a":1}', '{"b"'], "the last line has no end")
 
 
+ENVELOPE = '{"node":"n","boot":1,"seq":1,"path":"/n","incarnation":0,"ts_us":5,"kind":"K"}'
+
+
+@pytest.mark.parametrize("rows_max", [1, 20_000])
+@pytest.mark.parametrize(
+    ("raw", "problems"),
+    [
+        (f"{ENVELOPE}\nhalf", [None, "the last line has no end"]),
+        (f"half\n{ENVELOPE}\n[", [event_files.NO_JSON, None, "the last line has no end"]),
+        (ENVELOPE, [None, "the last line has no end"]),
+        (f"{ENVELOPE}\n", [None]),
+    ],
+    ids=["half", "behind another", "whole but for its end", "whole"],
+)
+def test_a_half_written_last_line_is_one_problem(
+    raw: str,
+    problems: list[str | None],
+    rows_max: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """That it is no event and that it has no end are the same."""
+    monkeypatch.setattr(event_files, "ROWS_MAX", rows_max)
+    (tmp_path / "x").write_text(raw)
+    rows = [row for batch in read_files([f"{tmp_path}/x"]) for row in batch.to_pylist()]
+    assert [row["problem"] for row in rows] == problems
+    assert [row["line_number"] for row in rows if row["problem"] is not None] == [
+        number for number, problem in enumerate(problems, 1) if problem is not None
+    ]
+
+
+def test_what_breaks_off_within_a_line_is_one_problem(tmp_path: Path) -> None:
+    """A file that is damaged behind a whole line has one too: a row of its own."""
+    lines = [f"{ENVELOPE}\n" for _ in range(400)]
+    raw = gzip.compress("".join(lines).encode(), 0)
+    (tmp_path / "x").write_bytes(raw[: len(raw) // 2])
+    (tmp_path / "y").write_bytes(raw + b"junk")
+    for name, broken in (("x", ENVELOPE[:-1]), ("y", "")):
+        rows = [row for batch in read_files([f"{tmp_path}/{name}"]) for row in batch.to_pylist()]
+        (bad,) = [row for row in rows if row["problem"] is not None]
+        assert bad == rows[-1]
+        assert bad["problem"].startswith("damaged in the gzip member at byte ")
+        assert broken.startswith(bad["line"] or "")
+
+
 def test_an_empty_file_is_told() -> None:
     assert lines_of(b"") == ([], "the file is empty")
 
