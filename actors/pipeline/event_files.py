@@ -28,6 +28,7 @@ UNPACKED_MAX = 1 << 30
 NO_JSON = "not a line of JSON"
 NO_EVENT = "not an event"
 EMPTY = "the file is empty"
+NO_FILE = "a folder, or what else is no file, in the place of an event file"
 
 ROWS = pa.schema(
     [

@@ -12,7 +12,7 @@ from pyspark.sql import functions as fn
 from actors.events.codec import KINDS
 from actors.pipeline import bronze, layers, silver, verdicts
 from actors.pipeline.alarms import findings
-from actors.pipeline.alarms.event_logs import empty_files
+from actors.pipeline.alarms.event_logs import passed_over
 from actors.pipeline.alarms.limits import Limits
 from actors.pipeline.alarms.watch import LAYER, watch
 from actors.pipeline.audits import judging
@@ -20,7 +20,6 @@ from actors.pipeline.audits.registry import AUDITS
 from actors.pipeline.clock import stopwatch_s
 from actors.pipeline.compaction import compact
 from actors.pipeline.ending import Terminated
-from actors.pipeline.event_files import EMPTY
 from actors.pipeline.gold.tables import TABLES
 from actors.pipeline.places import Place, event_folders, other_formats
 from actors.pipeline.readable import counted
@@ -36,11 +35,11 @@ def run_bronze(spark: SparkSession, data: Place, out: Place, tell: Tell) -> None
     """Read the new files. Raises: PipelineError."""
     for folder in other_formats(event_folders(data)):
         tell(f"bronze: {folder} is of another format and is left alone")
-    empty = empty_files(data)
-    for path in empty[:PROBLEMS_SHOWN_MAX]:
-        tell(f"bronze: {path.removeprefix('file:')}: {EMPTY}")
-    if len(empty) > PROBLEMS_SHOWN_MAX:
-        tell(f"bronze: {counted(len(empty), 'file is', 'files are')} empty")
+    unread = passed_over(data)
+    for path, problem in unread[:PROBLEMS_SHOWN_MAX]:
+        tell(f"bronze: {path.removeprefix('file:')}: {problem}")
+    if len(unread) > PROBLEMS_SHOWN_MAX:
+        tell(f"bronze: {counted(len(unread), 'file has', 'files have')} nothing to read")
     read: list[bronze.BatchRead] = []
 
     def tell_batch(batch: bronze.BatchRead) -> None:

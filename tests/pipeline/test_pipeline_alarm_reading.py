@@ -24,8 +24,8 @@ from actors.pipeline.alarms.event_logs import (
     Ending,
     Listing,
     Published,
-    empty_files,
     ending,
+    passed_over,
     published,
 )
 from actors.pipeline.alarms.findings import Finding, as_dict, sentence
@@ -33,6 +33,7 @@ from actors.pipeline.alarms.reading import LogRead, Position, next_position
 from actors.pipeline.alarms.sink import FindingsWriter
 from actors.pipeline.alarms.source import FactStream
 from actors.pipeline.errors import PipelineError
+from actors.pipeline.event_files import EMPTY, NO_FILE
 from actors.pipeline.places import Place
 
 SILENT_MS = 15_000
@@ -167,22 +168,29 @@ def test_files_are_those_that_a_node_has_published_in_its_order(tmp_path: Path) 
     assert published(Place(str(tmp_path / "nothing"))) == []
 
 
-def test_files_without_a_byte_are_found_wherever_a_node_has_them(tmp_path: Path) -> None:
-    """As a copy that was cut off has them. Those that a node has not published are not meant."""
+def test_what_spark_passes_over_is_found_wherever_a_node_has_it(tmp_path: Path) -> None:
+    """A file without a byte, as a copy that was cut off has it, and a folder or pipe in the place
+    of one. Those that a node has not published are not meant."""
     with pytest.raises(PipelineError, match="no event logs"):
-        empty_files(Place(str(tmp_path)))
+        passed_over(Place(str(tmp_path)))
     days = [tmp_path / f"n{number}/events/v=1/dt=2027-01-02/node=n{number}" for number in range(2)]
     for folder in days:
         folder.mkdir(parents=True)
         (folder / "000001-000000000001.jsonl.gz").write_text("x")
         (folder / ".000001-000000000009.jsonl.gz.part").touch()
         (folder / "notes.txt").touch()
-    assert empty_files(Place(str(tmp_path))) == []
+    assert passed_over(Place(str(tmp_path))) == []
     for folder in days:
         (folder / "000001-000000000005.jsonl.gz").touch()
-    found = [f"{folder}/000001-000000000005.jsonl.gz" for folder in days]
-    assert empty_files(Place(str(tmp_path))) == found
-    assert empty_files(Place(str(tmp_path / "n1"))) == found[1:]
+        (folder / "000001-000000000007.jsonl.gz").mkdir()
+        os.mkfifo(folder / "000001-000000000009.jsonl.gz")
+    found = [
+        (f"{folder}/000001-{seq:012d}.jsonl.gz", problem)
+        for folder in days
+        for seq, problem in ((5, EMPTY), (7, NO_FILE), (9, NO_FILE))
+    ]
+    assert passed_over(Place(str(tmp_path))) == found
+    assert passed_over(Place(str(tmp_path / "n1"))) == found[3:]
 
 
 def test_a_look_reads_no_folder_in_which_nothing_changed(

@@ -260,16 +260,22 @@ def test_a_broken_promise_is_an_exit_code(
 def test_logs_without_an_event_are_approved_by_no_audit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nor is a file without a byte, which Spark does not even look at."""
+    """Nor is a file without a byte, or a folder in its place, at which Spark does not even look."""
     folder = tmp_path / "empty/n0/events/v=1"
     folder.mkdir(parents=True)
     (folder / "x.jsonl").write_text("half a line")
     cut = folder / "000001-000000000001.jsonl.gz"
     cut.touch()
+    instead = folder / "000001-000000000501.jsonl.gz"
+    instead.mkdir()
     assert main(["audit", str(tmp_path / "empty"), "-o", str(tmp_path / "out")]) == 0
-    assert f"bronze: {cut}: the file is empty" in capsys.readouterr().out.splitlines()
+    said = capsys.readouterr().out.splitlines()
+    assert f"bronze: {cut}: the file is empty" in said
+    is_none = "a folder, or what else is no file, in the place of an event file"
+    assert said.count(f"bronze: {instead}: {is_none}") == 1
     found = {each.name: each for each in verdicts.read(Place(str(tmp_path / "out"))).audits}
     unread = found.pop("every_line_is_an_event")
-    assert (unread.verdict, unread.findings) == ("violated", 2)  # half a line, nothing
+    assert (unread.verdict, unread.findings) == ("violated", 3)  # half a line, nothing, none
     assert {"file": str(cut), "problem": "the file is empty"} in unread.witnesses
+    assert {"file": str(instead), "problem": is_none} in unread.witnesses
     assert {each.verdict for each in found.values()} == {"not_applicable"}

@@ -94,12 +94,14 @@ class _Folder:
         mtime_ns: its time of change before it was read; None: the store has none.
         settled: it had that time at the look before, too.
         files, inner: a node's files in it; the paths of its folders.
+        instead: paths of what has the name of a file and is none.
     """
 
     mtime_ns: int | None
     settled: bool
     files: tuple[Published, ...]
     inner: tuple[str, ...]
+    instead: tuple[str, ...]
 
 
 @attrs.define
@@ -134,6 +136,10 @@ class Listing:
         found = [file for folder in self._folders.values() for file in folder.files]
         return sorted(found, key=lambda file: file.key)
 
+    def instead(self) -> list[str]:
+        """What had, at the last look, a file's name and was none, such as a folder."""
+        return [path for folder in self._folders.values() for path in folder.instead]
+
     def _folder(self, info: FileInfo, known: _Folder | None) -> _Folder:
         same = known is not None and known.mtime_ns == info.mtime_ns is not None
         if known is not None and same and known.settled:
@@ -141,7 +147,12 @@ class Listing:
         infos = entries(self.log, info.path)
         files = [file for each in infos if (file := _file(self.log, each)) is not None]
         inner = [each.path for each in infos if each.type is FileType.Directory]
-        return _Folder(info.mtime_ns, same, tuple(files), tuple(inner))
+        instead = [
+            _place(self.log, each)
+            for each in infos
+            if each.type is not FileType.File and _NAME.fullmatch(each.base_name)
+        ]
+        return _Folder(info.mtime_ns, same, tuple(files), tuple(inner), tuple(instead))
 
 
 def entries(log: Place, folder: str) -> list[FileInfo]:
@@ -155,10 +166,13 @@ def _file(log: Place, info: FileInfo) -> Published | None:
     name = _NAME.fullmatch(info.base_name)
     if name is None or info.type is not FileType.File:
         return None
-    _, path = log.system()
-    place = str(log / info.path[len(path) + 1 :])
     stamp = info.size or 0, info.mtime_ns or 0
-    return Published(int(name[1]), int(name[2]), place, stamp)
+    return Published(int(name[1]), int(name[2]), _place(log, info), stamp)
+
+
+def _place(log: Place, info: FileInfo) -> str:
+    _, path = log.system()
+    return str(log / info.path[len(path) + 1 :])
 
 
 def published(log: Place) -> list[Published]:
@@ -166,14 +180,21 @@ def published(log: Place) -> list[Published]:
     return Listing(log).look()
 
 
-def empty_files(data: Place) -> list[str]:
-    """The paths of a data directory's files that have no byte: no node publishes one, but a copy
-    may have been cut off. Spark passes over them without a word.
+def passed_over(data: Place) -> list[tuple[str, str]]:
+    """What Spark passes over without a word, sorted: the paths, and what is wrong there.
+
+    A file that has no byte: no node publishes one, but a copy may have been cut off; or what has
+    the name of a file and is none.
 
     Raises: PipelineError: no event logs.
     """
-    files = (file for folder in event_folders(data) for file in published(folder))
-    return sorted(file.path for file in files if file.stamp[0] == 0)
+    found: list[tuple[str, str]] = []
+    for folder in event_folders(data):
+        listing = Listing(folder)
+        empty = [file.path for file in listing.look() if file.stamp[0] == 0]
+        found += [(path, event_files.EMPTY) for path in empty]
+        found += [(path, event_files.NO_FILE) for path in listing.instead()]
+    return sorted(found)
 
 
 def ending(lines: list[str]) -> Ending:

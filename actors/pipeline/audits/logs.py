@@ -7,9 +7,8 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
 from actors.pipeline import bronze, silver
-from actors.pipeline.alarms.event_logs import empty_files
+from actors.pipeline.alarms.event_logs import passed_over
 from actors.pipeline.audits.audit import EventAudit, Evidence, Judged, collect
-from actors.pipeline.event_files import EMPTY
 from actors.pipeline.silver import view
 from actors.pipeline.verdicts import WITNESSES_MAX, Severity
 
@@ -109,10 +108,12 @@ class LinesAudit:
             )
         )
         findings, witnesses = collect(found)
-        empty = empty_files(evidence.data)
-        witnesses += tuple({"file": path.removeprefix("file:"), "problem": EMPTY} for path in empty)
+        unread = passed_over(evidence.data)
+        witnesses += tuple(
+            {"file": path.removeprefix("file:"), "problem": problem} for path, problem in unread
+        )
         return Judged(
-            findings=findings + len(empty),
+            findings=findings + len(unread),
             witnesses=witnesses[:WITNESSES_MAX],
             checked=evidence.checked(),
         )
