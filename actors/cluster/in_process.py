@@ -43,6 +43,10 @@ class _InProcess:
     async def wait_failed(self) -> None:
         await trio.sleep_forever()
 
+    def end_appends(self) -> None:
+        for node in self._nodes:
+            node.end_appends()
+
     def hurry(self) -> None:
         for node in self._nodes:
             node.hurry()

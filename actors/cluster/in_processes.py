@@ -50,6 +50,9 @@ class _Processes:
     async def wait_failed(self) -> None:
         await self._watcher.one_failed.wait()
 
+    def end_appends(self) -> None:
+        pass
+
     def hurry(self) -> None:
         self._watcher.hurry.set()
 

@@ -1,7 +1,8 @@
 """`run`: nodes up, feed on, view on, until a reason to stop; then down in order, with a summary.
 
-Order of a stop: no more appends from the feed, its last answers, the slaves' rest (at most
-`drain_timeout_s`), a last look for the summary, then the nodes, masters first.
+Order of a stop: no more appends from the feed, its last answers, no more appends from anybody, what
+slaves and followers lack (at most `drain_timeout_s`), a last look for the summary, then the nodes,
+masters first.
 """
 
 from __future__ import annotations
@@ -71,6 +72,11 @@ class Backend(Protocol):
 
     async def wait_failed(self) -> None:
         """Return when one more node has."""
+
+    def end_appends(self) -> None:
+        """Nodes take no more, and wait for others `drain_timeout_s` from now on: these are not to
+        be waited for twice. Where each has its own process it does so when it is stopped.
+        """
 
     def hurry(self) -> None:
         """Wait for nobody any more."""
@@ -305,6 +311,7 @@ class Run:
         append_s = max(group.append_timeout_s for group in self.config.groups.values())
         with trio.move_on_after(append_s + ANSWERS_EXTRA_S):
             await self._fed.wait()
+        backend.end_appends()
         with trio.move_on_after(self.config.drain_timeout_s):
             await self.links.look_again(LAST_LOOK_S)
             while not caught_up(self.links.views(), groups, backend.expected):

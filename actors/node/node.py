@@ -167,24 +167,28 @@ class Node(NodeRoles):
     def hurry(self) -> None:
         """Stop without waiting for anybody."""
         self._stop_requested.set()
-        self._end_appends()
+        self.end_appends()
         self._drain_scope.cancel()
         if self._system is not None:
             self._system.hurry()
 
+    def end_appends(self) -> None:
+        """Refuse further appends as Closed; from now on peers have `drain_timeout_s` to get what
+        they lack. Harmless when they have ended.
+        """
+        if not self._stopping:
+            self._drain_scope.deadline = trio.current_time() + self.config.drain_timeout_s
+        self._stopping = True
+        for part in self._parts.values():
+            part.end_appends()
+
     async def drain(self) -> None:
         """End appends, then wait until every connected peer has what it lacks."""
-        self._end_appends()
-        self._drain_scope.deadline = trio.current_time() + self.config.drain_timeout_s
+        self.end_appends()
         with self._drain_scope:
             for part in self._parts.values():
                 while not await part.all_sent():  # noqa: ASYNC110
                     await trio.sleep(DRAIN_LOOK_S)
-
-    def _end_appends(self) -> None:
-        self._stopping = True
-        for part in self._parts.values():
-            part.end_appends()
 
     # ---- for `actors.service` ----
 

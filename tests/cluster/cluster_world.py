@@ -124,6 +124,9 @@ class World:
         one_gone, self.one_gone = self.one_gone, trio.Event()
         one_gone.set()
 
+    def end_appends(self) -> None:
+        self.log.append("end appends")
+
     def hurry(self) -> None:
         self.log.append("hurry")
 

@@ -29,7 +29,7 @@ async def test_runs_for_a_time(autojump_clock: trio.abc.Clock, world: World) -> 
     summary = await run.run(world.open)
     assert summary.reason == "stopped by --for 30s"
     assert summary.seconds == pytest.approx(30, abs=1)
-    assert world.log == ["closing", "closed"]
+    assert world.log == ["end appends", "closing", "closed"]
     assert views[0].phase == "starting"
     assert views[-2].phase == "running"
     assert views[-1].notes == ("opened",)
@@ -56,7 +56,7 @@ async def test_signal_stops_in_order(
         await trio.sleep(5)
         signal.raise_signal(number)
     assert found[0].reason == reason
-    assert world.log == ["closing", "closed"]
+    assert world.log == ["end appends", "closing", "closed"]
 
 
 async def test_second_signal_hurries(autojump_clock: trio.abc.Clock, world: World) -> None:
@@ -68,7 +68,7 @@ async def test_second_signal_hurries(autojump_clock: trio.abc.Clock, world: Worl
         await trio.sleep(1)
         assert found == []  # it drains
         signal.raise_signal(signal.SIGTERM)
-    assert world.log == ["hurry", "closing", "closed"]
+    assert world.log == ["end appends", "hurry", "closing", "closed"]
     assert found[0].reason == "terminated"
     assert found[0].seconds < 3
 
@@ -226,7 +226,7 @@ async def test_feed_that_fails_stops_in_order(autojump_clock: trio.abc.Clock, wo
     summary = await run.run(world.open)
     assert summary.reason == "the feed failed"
     assert summary.failures == ("triolog: OSError: [Errno 28] No space left on device",)
-    assert world.log == ["closing", "closed"]
+    assert world.log == ["end appends", "closing", "closed"]
 
 
 async def test_feed_that_is_a_mistake_is_raised(
