@@ -8,8 +8,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import attrs
 import trio
 
+from actors.cluster.backend import Backend
 from actors.cluster.in_use import refuse_what_is_in_use, start_order
-from actors.cluster.run import Backend
 from actors.config import ClusterConfig
 from actors.node.node import Node
 from actors.service import open_node
@@ -46,6 +46,9 @@ class _InProcess:
     def end_appends(self) -> None:
         for node in self._nodes:
             node.end_appends()
+
+    def waits_for(self) -> str:
+        return ", ".join(node.drains_for for node in self._nodes if node.drains_for)
 
     def hurry(self) -> None:
         for node in self._nodes:

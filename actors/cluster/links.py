@@ -5,7 +5,7 @@ A node that does not answer is "away"; its last answer stays visible until it is
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol, TypeAlias
 
@@ -14,7 +14,6 @@ import trio
 
 from actors.client import Client, connect_node
 from actors.cluster.feed import AppendDoor
-from actors.cluster.leads import end_of, newest_lead
 from actors.cluster.view import NodeView, groups_view, ledgers_view, tree_view
 from actors.config import ClusterConfig
 from actors.errors import TriologError
@@ -168,39 +167,3 @@ class Links:
         self._views[name] = view
         seen, self._seen = self._seen, trio.Event()
         seen.set()
-
-
-def caught_up(
-    views: tuple[NodeView, ...],
-    groups: Mapping[str, tuple[str, ...]],
-    expected: Callable[[str], bool],
-) -> bool:
-    """Whether every slave, or follower, that can be waited for has all that its master has written.
-
-    Args:
-        groups: with the members of each.
-        expected: whether a node of this run runs or is being started. It is waited for until it
-            has caught up, unless its log has diverged; others only while they are connected.
-    """
-    for name, members in groups.items():
-        found = {view.node: view for view in views}
-        newest = newest_lead(views, name)
-        if newest is None or found[newest[0]].state not in ANSWERING:
-            continue
-        first, lead = newest
-        master = found[first].groups.get(name)
-        slaves = master.slaves if master is not None else ()
-        if any(slave.acked_bytes is not None and slave.lag_bytes for slave in slaves):
-            return False
-        for node in members:
-            if node not in found or not expected(node) or _has_diverged(found[node], name):
-                continue
-            end = end_of(found[node], name)
-            if end is None or found[node].state not in ANSWERING or end < lead.end:
-                return False
-    return True
-
-
-def _has_diverged(node: NodeView, group: str) -> bool:
-    """A slave's log that no master's is like; a follower's is made like its leader's."""
-    return group in node.groups and node.groups[group].diverged

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable
 from signal import SIGINT
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import attrs
 import trio
 
+from actors.cluster.backend import Backend, OpenBackend
 from actors.cluster.explain import EXIT_USAGE, explain
 from actors.cluster.feed import Feed
 from actors.cluster.ledger_summary import LedgerSummary, ledger_summary
-from actors.cluster.links import Links, caught_up
+from actors.cluster.links import Links
 from actors.cluster.summary import GroupSummary, Summary, fenced, group_summary, refusals
 from actors.cluster.view import ClusterView
+from actors.cluster.waits import lacking
 from actors.config import ClusterConfig, DLedgerGroup
 from actors.config.command_line import stop_signals
 
@@ -32,6 +33,8 @@ START_WAIT_S = 30.0
 """How long a run with an end in time waits for nodes that have never answered; who has not after
 that is not called a node that starts.
 """
+WAIT_TOLD_S = 1.0
+"""When an ordered stop that somebody asked for says whom it waits for."""
 LAST_LOOK_S = 2.0
 DRAIN_LOOK_S = 0.05
 NOTES_MAX = 100
@@ -55,37 +58,6 @@ class Feeding:
     open: Callable[[], tuple[tuple[Feed, ...], tuple[Reader, ...]]]
 
 
-class Backend(Protocol):
-    """The nodes of a run, however they run."""
-
-    def restarts(self, node: str) -> int:
-        """How often its process was started again."""
-
-    def expected(self, node: str) -> bool:
-        """Whether it runs, or is being started again."""
-
-    async def wait_ended(self) -> str:
-        """Return why, when the nodes have ended, or want to, without having been asked."""
-
-    def failed(self) -> Mapping[str, str]:
-        """The nodes that ended and are not started again, and why."""
-
-    async def wait_failed(self) -> None:
-        """Return when one more node has."""
-
-    def end_appends(self) -> None:
-        """Nodes take no more, and wait for others `drain_timeout_s` from now on: these are not to
-        be waited for twice. Where each has its own process it does so when it is stopped.
-        """
-
-    def hurry(self) -> None:
-        """Wait for nobody any more."""
-
-
-OpenBackend: TypeAlias = Callable[[Callable[[str], None]], AbstractAsyncContextManager[Backend]]
-"""Takes where notes for people go; running between entry and exit, stopped in order at exit."""
-
-
 @attrs.define(kw_only=True)
 class Run:
     """One run, from start to summary.
@@ -101,6 +73,7 @@ class Run:
         look: shows a view; called every `look_s`.
         on_note: takes each note as it comes.
         on_ready: takes each node's name when it has answered for the first time.
+        say_wait: takes whom an ordered stop waits for, and how long at most; None: it is a note.
         judges: slaves that are refused at the end are failures. Not for a node of a larger run,
             which judges all of its nodes itself.
     """
@@ -115,11 +88,14 @@ class Run:
     look_s: float = 0.5
     on_note: Callable[[str], None] = lambda line: None
     on_ready: Callable[[str], None] = lambda node: None
+    say_wait: Callable[[str], None] | None = None
     judges: bool = True
     _feeds: tuple[Feed, ...] = ()
     _backend: Backend | None = None
     _phase: str = "starting"
     _reason: str = ""
+    _asked: bool = False
+    _waits_until_s: float = 0.0
     _damaged: bool = False
     _failures: list[str] = attrs.field(factory=list)
     _notes: deque[str] = attrs.field(factory=lambda: deque(maxlen=NOTES_MAX))
@@ -137,8 +113,16 @@ class Run:
         self._notes.append(line)
         self.on_note(line)
 
-    def stop(self, reason: str) -> None:
-        """Begin the ordered stop; the first reason is told."""
+    def stop(self, reason: str, *, asked: bool = False) -> None:
+        """Begin the ordered stop; the first reason is told.
+
+        Args:
+            asked: somebody waits for it.
+        """
+        if not self._stop.is_set():
+            self._asked = asked
+            wait_s = self._feed_wait_s() + self.config.drain_timeout_s
+            self._waits_until_s = trio.current_time() + wait_s
         if reason in BY_SIGNAL and not self._stop.is_set() and self._may_still_start():
             self._starting = self.links.silent()
         self._reason = self._reason or reason
@@ -180,6 +164,7 @@ class Run:
         async with trio.open_nursery() as nursery:
             await nursery.start(self._obey_signals)
             nursery.start_soon(self._show)
+            nursery.start_soon(self._tell_wait)
             try:
                 with self._opening:
                     async with open_backend(self.note) as backend:
@@ -203,12 +188,33 @@ class Run:
                 if self._stop.is_set():
                     self.hurry()
                 else:
-                    self.stop(INTERRUPTED if number == SIGINT else TERMINATED)
+                    self.stop(INTERRUPTED if number == SIGINT else TERMINATED, asked=True)
 
     async def _show(self) -> None:
         while True:
             self.look(self.view())
             await trio.sleep(self.look_s)
+
+    async def _tell_wait(self) -> None:
+        """Say once whom a stop waits for, if it takes long and somebody waits for it."""
+        await self._stop.wait()
+        await trio.sleep(WAIT_TOLD_S if self._asked else math.inf)
+        # Two kinds of waiting, one behind the other, and the second has no event.
+        while not (waits := self._waits_for()):  # noqa: ASYNC110
+            await trio.sleep(DRAIN_LOOK_S)
+        most_s = max(1, math.ceil(self._waits_until_s - trio.current_time()))
+        signal = "a second signal" if self._reason in BY_SIGNAL else "a signal"
+        text = f"stopping: {waits}; waits {most_s} s more at most, {signal} ends it now"
+        (self.say_wait or self.note)(text)
+
+    def _waits_for(self) -> str:
+        if self._backend is None or self._hurry_scope.cancel_called:
+            return ""
+        if self._last_view is not None:  # the nodes are stopped
+            return self._backend.waits_for()
+        if not self._fed.is_set():
+            return "the feed's last answers have not come"
+        return ", ".join(lacking(self.links.views(), self._members(), self._backend.expected))
 
     async def _drive(self, backend: Backend) -> None:
         async with trio.open_nursery() as nursery:
@@ -251,7 +257,7 @@ class Run:
             await self.links.wait_changed()
 
     async def _heed(self, backend: Backend) -> None:
-        self.stop(await backend.wait_ended())
+        self.stop(await backend.wait_ended(), asked=True)
 
     async def _heed_failures(self, backend: Backend) -> None:
         """A node that cannot even start ends the run; the others go on without one that ran."""
@@ -307,17 +313,24 @@ class Run:
     async def _finish(self, backend: Backend) -> None:
         for feed in self._feeds:
             feed.stop()
-        groups = {name: group.members for name, group in self.config.groups.items()}
-        append_s = max(group.append_timeout_s for group in self.config.groups.values())
-        with trio.move_on_after(append_s + ANSWERS_EXTRA_S):
+        with trio.move_on_after(self._feed_wait_s()):
             await self._fed.wait()
         backend.end_appends()
-        with trio.move_on_after(self.config.drain_timeout_s):
+        self._waits_until_s = trio.current_time() + self.config.drain_timeout_s
+        with trio.move_on_at(self._waits_until_s):
             await self.links.look_again(LAST_LOOK_S)
-            while not caught_up(self.links.views(), groups, backend.expected):
+            while lacking(self.links.views(), self._members(), backend.expected):
                 await trio.sleep(DRAIN_LOOK_S)
                 await self.links.look_again(LAST_LOOK_S)
         await self.links.look_again(LAST_LOOK_S)
+
+    def _members(self) -> dict[str, tuple[str, ...]]:
+        return {name: group.members for name, group in self.config.groups.items()}
+
+    def _feed_wait_s(self) -> float:
+        """How long the feed's last answers are waited for."""
+        groups = self.config.groups.values()
+        return max(group.append_timeout_s for group in groups) + ANSWERS_EXTRA_S
 
     def _summary(self) -> Summary:
         view = self._last_view or self.view()

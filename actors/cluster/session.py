@@ -18,13 +18,14 @@ from actors.api.socket_file import api_socket_path
 from actors.client.lines import CHUNKS_WAITING_MAX, STDIN, Chunk, open_source, read_lines
 from actors.cluster import summary as summaries
 from actors.cluster.arguments import Arguments
+from actors.cluster.backend import OpenBackend
 from actors.cluster.explain import EXIT_DAMAGED, EXIT_FAILED, EXIT_OK
 from actors.cluster.feed import Feed
 from actors.cluster.feed_record import FeedRecord, RecordTaken
 from actors.cluster.links import Connect, Links
 from actors.cluster.master_finder import MasterFinder
 from actors.cluster.painter import Painter
-from actors.cluster.run import Feeding, OpenBackend, Reader, Run
+from actors.cluster.run import Feeding, Reader, Run
 from actors.cluster.terminal import frame, plain_lines
 from actors.cluster.view import ClusterView, RateMeter, Rates
 from actors.config import ClusterConfig, DLedgerGroup, Group
@@ -101,6 +102,7 @@ class _Display:
             if arguments.json and endless:  # the views show it otherwise
                 run.on_ready = lambda node: run.note(ready_line(config, node))
             if not quiet:
+                run.say_wait = complain
                 run.look, run.look_s = self._plain, PLAIN_LOOK_S
 
     def __enter__(self) -> None:

@@ -284,10 +284,10 @@ class ClassicPart:
             timeout_s=STATUS_TIMEOUT_S,
         )
 
-    async def all_sent(self) -> bool:
-        """Whether every connected slave has what this master holds; a slave waits for nobody."""
+    async def unsent(self) -> str:
+        """Until every connected slave has what this master holds; a slave waits for nobody."""
         if not (self.is_master and self.state.alive and self.pull.alive):
-            return True
+            return ""
         try:
             # The store's answer comes behind all appends that it was given.
             held = await self.store.ask(
@@ -297,9 +297,12 @@ class ClassicPart:
             )
             ha = await self._ha_status()
         except ActorError:
-            return True  # it fails: there is nobody to wait for
-        return all(
-            slave.ack_bytes is not None and slave.ack_bytes >= held.written_bytes
+            return ""  # it fails: there is nobody to wait for
+        lags = {
+            slave.node: held.written_bytes - (slave.ack_bytes or 0)
             for slave in ha.slaves
             if slave.state is HAConnectionState.TRANSFER
+        }
+        return ", ".join(
+            f"{node} lacks {lag} bytes of {self.name}" for node, lag in lags.items() if lag > 0
         )

@@ -359,9 +359,10 @@ class LedgerPart:
             "counts": attrs.asdict(self.counts),
         }
 
-    async def all_sent(self) -> bool:
-        """Whether all that this leader wrote is committed; a follower waits for nobody."""
+    async def unsent(self) -> str:
+        """Until all that this leader wrote is committed; a follower waits for nobody."""
         if not (self.board.is_open and self.reader.alive):
-            return True
+            return ""
         offsets = await self.wait_offsets(None)
-        return offsets.acknowledged >= offsets.written
+        left = offsets.written - offsets.acknowledged
+        return f"a majority lacks {left} entries of {self.group.name}" if left > 0 else ""

@@ -47,6 +47,7 @@ class Node(NodeRoles):
         roles: what each classic group's role keeper is made of.
         votes: by DLedger group, where it is noted that its member has had a vote.
         boards: what this node is in each DLedger group.
+        drains_for: whom its ordered stop waits for at the moment, for people; "": for nobody.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Node(NodeRoles):
         self._settings = {group.name: stated(group) for group in groups}
         self._system: System | None = None
         self._stopping = False
+        self.drains_for = ""
         self._stop_requested = trio.Event()
         self._drain_scope = trio.CancelScope()
 
@@ -187,8 +189,10 @@ class Node(NodeRoles):
         self.end_appends()
         with self._drain_scope:
             for part in self._parts.values():
-                while not await part.all_sent():  # noqa: ASYNC110
+                while waits := await part.unsent():
+                    self.drains_for = waits
                     await trio.sleep(DRAIN_LOOK_S)
+        self.drains_for = ""
 
     # ---- for `actors.service` ----
 

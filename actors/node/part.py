@@ -55,8 +55,8 @@ class Part(Protocol):
     async def wait_acknowledged(self, above: int) -> Offsets: ...
     async def wait_offsets(self, known: Offsets | None) -> Offsets: ...
     async def status(self) -> dict[str, Any]: ...
-    async def all_sent(self) -> bool:
-        """Whether an ordered stop need not wait for this group."""
+    async def unsent(self) -> str:
+        """Whom an ordered stop waits for in this group, for people; "": for nobody."""
 
     def end_appends(self) -> None:
         """The node is stopping: further appends are refused as Closed."""

@@ -96,9 +96,12 @@ port = {port}
 
 
 def unready(err: str) -> str:
-    """Standard error without the lines that say that a node runs."""
+    """Standard error without the lines that say that a node runs, or, where the machine is busy,
+    whom its stop waits for.
+    """
     lines = err.splitlines(keepends=True)
-    return "".join(line for line in lines if ": runs on 127.0.0." not in line)
+    usual = (": runs on 127.0.0.", "stopping: ")
+    return "".join(line for line in lines if not any(words in line for words in usual))
 
 
 def bodies_of(cluster: Cluster, node: str) -> list[bytes]:

@@ -89,6 +89,8 @@ class World:
     fails_at_s: float | None = None
     error: Exception = attrs.field(factory=lambda: CorruptLog("damage"))
     again: int = 0
+    closing_s: float = 0.0
+    drains_for: str = ""
     gone: dict[str, str] = attrs.field(factory=dict)
     one_gone: trio.Event = attrs.field(factory=trio.Event)
 
@@ -127,6 +129,9 @@ class World:
     def end_appends(self) -> None:
         self.log.append("end appends")
 
+    def waits_for(self) -> str:
+        return self.drains_for
+
     def hurry(self) -> None:
         self.log.append("hurry")
 
@@ -139,6 +144,7 @@ class World:
                 nursery.start_soon(self._fail)
                 yield self
                 self.log.append("closing")
+                await trio.sleep(self.closing_s)
                 nursery.cancel_scope.cancel()
         finally:
             self.log.append("closed")

@@ -14,11 +14,11 @@ from ledger_samples import LEDGER_FEED, follower, leader, member, members
 from actors.cluster.leads import newest_lead, said_by
 from actors.cluster.ledger_summary import ledger_summary
 from actors.cluster.ledger_view import ledger_view
-from actors.cluster.links import caught_up
 from actors.cluster.master_finder import MasterFinder
 from actors.cluster.summary import Summary, as_json, as_text
 from actors.cluster.terminal import frame, node_lines, plain_lines
 from actors.cluster.view import NodeView, RateMeter, Rates
+from actors.cluster.waits import lacking
 from actors.errors import NotMaster, OutcomeUnknown
 
 NAMES = ("n0", "n1", "n2")
@@ -82,7 +82,7 @@ def test_a_feed_goes_to_whoever_leads() -> None:
 
 def test_followers_are_waited_for_until_they_have_all() -> None:
     def done(*nodes: NodeView) -> bool:
-        return caught_up(nodes, {"ledger": NAMES[:2]}, lambda name: True)
+        return not lacking(nodes, {"ledger": NAMES[:2]}, lambda name: True)
 
     first = member("n0", leader())
     assert not done(first, member("n1", follower(written_index=899)))

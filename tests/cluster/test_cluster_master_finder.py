@@ -13,9 +13,9 @@ from cluster_samples import master, node, slave_group
 from test_cluster_feed import Door, Record, lines
 
 from actors.cluster.feed import Feed
-from actors.cluster.links import caught_up
 from actors.cluster.master_finder import MasterFinder
 from actors.cluster.view import NodeView, groups_view, newest_leading
+from actors.cluster.waits import lacking
 from actors.errors import NotEnoughReplicas, NotMaster, OutcomeUnknown
 
 MEMBERS = ("n0", "n1", "n2")
@@ -103,7 +103,7 @@ def test_the_newest_master_of_several() -> None:
 
 def test_whoever_follows_the_newest_master_is_waited_for() -> None:
     def done(*views: NodeView) -> bool:
-        return caught_up(views, {"orders": MEMBERS[:2]}, lambda name: True)
+        return not lacking(views, {"orders": MEMBERS[:2]}, lambda name: True)
 
     new = node("n1", master(promotion=1, part="open", written_bytes=80_000_000, slaves=[]))
     assert not done(node("n0", slave_group()), new)

@@ -11,10 +11,11 @@ import trio
 from cluster_samples import master, slave, slave_group
 from cluster_world import CONFIG, NODES, MemoryRecord, World, feeding, make, started, three_nodes
 
-from actors.cluster.links import Links, caught_up
+from actors.cluster.links import Links
 from actors.cluster.run import START_WAIT_S, Feeding
 from actors.cluster.summary import as_text
 from actors.cluster.view import ClusterView, NodeView, groups_view
+from actors.cluster.waits import lacking
 from actors.errors import ConfigError
 
 
@@ -71,6 +72,52 @@ async def test_second_signal_hurries(autojump_clock: trio.abc.Clock, world: Worl
     assert world.log == ["end appends", "hurry", "closing", "closed"]
     assert found[0].reason == "terminated"
     assert found[0].seconds < 3
+
+
+async def test_an_ordered_stop_says_whom_it_waits_for(
+    autojump_clock: trio.abc.Clock, world: World
+) -> None:
+    world.nodes["n0"].group = master(slaves=[slave("n1", lag_bytes=5)])  # never catches up
+    notes: list[str] = []
+    run = make(world, on_note=notes.append)
+    async with trio.open_nursery() as nursery:
+        found = await started(nursery, run, world)
+        signal.raise_signal(signal.SIGTERM)
+        await trio.sleep(0.9)
+        assert notes == ["opened"]
+        await trio.sleep(0.2)
+        waits = "stopping: n1 lacks 5 bytes of orders; waits 9 s more at most"
+        assert notes[1:] == [f"{waits}, a second signal ends it now"]
+    assert found[0].seconds == pytest.approx(0.5 + CONFIG.drain_timeout_s, abs=0.1)
+    assert len(notes) == 2
+
+
+async def test_what_a_node_waits_for_is_said_where_it_is_asked_to_stop(
+    autojump_clock: trio.abc.Clock, world: World
+) -> None:
+    world.closing_s, world.drains_for = 5.0, "a majority lacks 7 entries of ledger"
+    said: list[str] = []
+    async with trio.open_nursery() as nursery:
+        await started(nursery, make(world, say_wait=said.append), world)
+        world.ended.set()
+    waits = "stopping: a majority lacks 7 entries of ledger; waits 9 s more at most"
+    assert said == [f"{waits}, a signal ends it now"]
+
+
+@pytest.mark.parametrize("for_s", [1.0, None])
+async def test_a_stop_that_is_short_or_that_nobody_waits_for_says_nothing(
+    autojump_clock: trio.abc.Clock, world: World, for_s: float | None
+) -> None:
+    if for_s is not None:
+        world.closing_s, world.drains_for = 5.0, "a majority lacks 7 entries of ledger"
+    else:
+        world.closing_s, world.drains_for = 0.9, "a majority lacks 7 entries of ledger"
+    said: list[str] = []
+    async with trio.open_nursery() as nursery:
+        await started(nursery, make(world, for_s=for_s, say_wait=said.append), world)
+        if for_s is None:
+            signal.raise_signal(signal.SIGTERM)
+    assert said == []
 
 
 async def test_signal_while_nodes_start(autojump_clock: trio.abc.Clock, world: World) -> None:
@@ -316,10 +363,10 @@ GROUPS = {"orders": ("n0", "n1")}
     ],
 )
 def test_caught_up(seen: tuple[NodeView, ...], done: bool) -> None:
-    assert caught_up(seen, GROUPS, lambda node: True) is done
+    assert (not lacking(seen, GROUPS, lambda node: True)) is done
 
 
 def test_caught_up_without_nodes_that_have_gone_for_good() -> None:
     seen = views(own=own_view("away", written_bytes=0))
-    assert caught_up(seen, GROUPS, lambda node: node != "n1")
-    assert caught_up(views(lag_bytes=1), {}, lambda node: True)
+    assert not lacking(seen, GROUPS, lambda node: node != "n1")
+    assert not lacking(views(lag_bytes=1), {}, lambda node: True)

@@ -5,19 +5,22 @@ from __future__ import annotations
 import attrs
 import pytest
 import trio
+from service_kit import ledger_alone
 
 from actors.config import ClusterConfig
 from actors.errors import Closed
 from actors.sim.cluster import SimCluster, classic_config
 
 pytest_plugins = ["actors.sim.plugin"]
-GROUP = "orders"
+GROUP, LEDGER = "orders", "ledger"
 DRAIN_S = 2.0
 
 
 @pytest.fixture
 def cluster_config() -> ClusterConfig:
-    return attrs.evolve(classic_config(), drain_timeout_s=DRAIN_S)
+    classic = classic_config()
+    groups = {**classic.groups, **ledger_alone().groups}
+    return attrs.evolve(classic, groups=groups, drain_timeout_s=DRAIN_S)
 
 
 async def test_who_is_behind_is_waited_for_once(cluster: SimCluster) -> None:
@@ -31,5 +34,25 @@ async def test_who_is_behind_is_waited_for_once(cluster: SimCluster) -> None:
     begun_s = trio.current_time()
     await trio.sleep(DRAIN_S / 2)
     node.end_appends()
-    await node.drain()
+    offsets = await cluster.log(GROUP, "n1").offsets()
+    lag = (await cluster.log(GROUP, "n0").offsets()).written - offsets.written
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(node.drain)
+        await trio.sleep(DRAIN_S / 4)
+        assert node.drains_for == f"n1 lacks {lag} bytes of {GROUP}"
+    assert node.drains_for == ""
     assert trio.current_time() - begun_s == pytest.approx(DRAIN_S, abs=0.1)
+
+
+async def test_who_leads_says_that_a_majority_lacks_something(cluster: SimCluster) -> None:
+    leader = cluster.master_of(LEDGER)
+    node = cluster.node(leader)
+    for name in cluster.names:
+        if name != leader:
+            cluster.world.network.cut_both(leader, name)
+    async with trio.open_nursery() as nursery:
+        await node.submit(LEDGER, (b"nobody gets it",), lambda outcome: None)
+        await trio.sleep(DRAIN_S / 4)
+        nursery.start_soon(node.drain)
+        await trio.sleep(DRAIN_S / 4)
+        assert node.drains_for == f"a majority lacks 1 entries of {LEDGER}"
