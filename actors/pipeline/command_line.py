@@ -211,7 +211,7 @@ def _check_page(page: Place, data: Place) -> None:
         raise PipelineError(f"{page}: the page cannot be in the data directory {data}")
     if page.is_folder():
         raise PipelineError(f"{page}: a folder; -o names the page, such as {page}/report.html")
-    page.make_parent()
+    page.check_parent()
 
 
 def _report(spark: SparkSession, data: Place, out: Place, asked: argparse.Namespace) -> int:

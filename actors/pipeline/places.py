@@ -7,6 +7,7 @@ so that a mistake is one line, and it keeps the small notes beside the tables.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -28,6 +29,19 @@ _Form = TypeVar("_Form", bound=msgspec.Struct)
 UNFINISHED = ".new"
 """Behind the name of a file that is being written beside its place."""
 CLAIM = "source.json"
+_NOT_ALLOWED = frozenset(
+    {
+        errno.EACCES,
+        errno.EPERM,
+        errno.EROFS,
+        errno.ENOTDIR,
+        errno.EISDIR,
+        errno.EEXIST,
+        errno.ENAMETOOLONG,
+    }
+)
+"""Where nobody may write, or nothing can be, whatever a disk has left: a mistake in what was asked
+for. All else is the disk's failure."""
 _FOR_SPARK = re.compile(r"([][{}*?\\])")
 """What Spark would take for a pattern in the name of a folder."""
 
@@ -103,7 +117,8 @@ class Place:
         """Replace a file, likewise; on a local disk even if the power fails.
 
         Raises:
-            OSError: names this place; the old file is as it was.
+            PipelineError: it cannot be there.
+            OSError: names this place. Both: the old file is as it was.
         """
         self.make_parent()
         system, path = self.system()
@@ -116,16 +131,26 @@ class Place:
         except OSError as error:
             with contextlib.suppress(OSError):
                 system.delete_file(f"{path}{UNFINISHED}")
-            raise OSError(error.errno or 0, _why(error), str(self)) from error
+            raise refusal(self, "it cannot be written", error) from error
 
     def make_parent(self) -> None:
-        """The folder that it is in. Raises: PipelineError if it cannot be."""
+        """The folder that it is in. Raises: PipelineError if it cannot be; OSError."""
         system, path = self.system()
         try:
             system.create_dir(posixpath.dirname(path), recursive=True)
         except OSError as error:
-            why = _why(error)
-            raise PipelineError(f"{self}: its folder cannot be made: {why}") from error
+            raise refusal(self, "its folder cannot be made", error) from error
+
+    def check_parent(self) -> None:
+        """As `make_parent`, and that files can be put there, as far as that can be known before.
+
+        Raises: PipelineError; OSError.
+        """
+        self.make_parent()
+        system, path = self.system()
+        folder = posixpath.dirname(path) or "."
+        if isinstance(system, pyarrow.fs.LocalFileSystem) and not os.access(folder, os.W_OK):
+            raise PipelineError(f"{self}: nobody here may write into its folder")
 
     def make(self) -> None:
         """A folder, those that it is in included."""
@@ -134,7 +159,10 @@ class Place:
     def rename(self, name: str) -> None:
         """A file, within its folder; what bore that name is replaced."""
         system, path = self.system()
-        system.move(path, posixpath.join(posixpath.dirname(path), name))
+        try:
+            system.move(path, posixpath.join(posixpath.dirname(path), name))
+        except OSError as error:
+            raise refusal(self, "it cannot be renamed", error) from error
 
     def remove(self) -> None:
         """A file, or a folder with all in it, for good; harmless if there is none."""
@@ -163,6 +191,17 @@ class Place:
             raise PipelineError(f"{self.name}: {error}") from error
 
 
+def refusal(place: Place, what: str, error: OSError) -> Exception:
+    """What to raise where a disk takes nothing: whose fault it is decides the exit code.
+
+    Args:
+        what: failed, for people.
+    """
+    if error.errno in _NOT_ALLOWED:
+        return PipelineError(f"{place}: {what}: {_why(error)}")
+    return OSError(error.errno or 0, _why(error), str(place))
+
+
 def _why(error: OSError) -> str:
     """pyarrow's words repeat the place and the number, and say twice what it means."""
     return os.strerror(error.errno) if error.errno else str(error)
@@ -175,10 +214,12 @@ def _sync_local(system: pyarrow.fs.FileSystem, path: str) -> None:
 
 
 def _sync(path: str) -> None:
-    """Of a local file or folder."""
+    """Of a local file or folder. Raises: OSError, which names it."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from error
     finally:
         os.close(handle)
 
@@ -193,14 +234,18 @@ def held(layer: Place, who: str) -> Iterator[None]:
         who: the others, for people: "another watch".
 
     Raises:
-        PipelineError: `who` has it.
+        PipelineError: `who` has it, or nobody may write there.
+        OSError: the disk takes no file; names the layer.
     """
     system, path = (layer / "lock").system()
     if not isinstance(system, pyarrow.fs.LocalFileSystem):
         yield
         return
     (layer / "lock").make_parent()
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as error:
+        raise refusal(layer, "nothing can be written there", error) from error
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -26,3 +26,11 @@ class Kept:
 @pytest.fixture
 def shared(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command_line, "open_session", lambda profile: Kept(spark))
+
+
+def no_session(profile: object) -> None:
+    raise AssertionError("Java was started for a mistake that can be seen without it")
+
+
+def failing(error: Exception, *_: object) -> None:
+    raise error

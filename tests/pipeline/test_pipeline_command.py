@@ -11,23 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kept_session import shared
+from kept_session import failing, no_session, shared
 from logs_kit import Day
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
-from actors.pipeline import command_line, layers, places, steps
+from actors.pipeline import command_line, layers, steps
 from actors.pipeline.__main__ import main
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.places import Place, held
 
 __all__ = ["shared"]
-
-
-def no_session(profile: object) -> None:
-    raise AssertionError("Java was started for a mistake that can be seen without it")
 
 
 def test_a_day_goes_through_all_steps_and_is_read_once(
@@ -196,39 +192,6 @@ def test_tables_of_something_else_are_refused_without_java(
     assert said in capsys.readouterr().err
 
 
-def test_what_the_disk_refuses_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "n0/events/v=1").mkdir(parents=True)
-    asked = ["bronze", str(tmp_path), "-o", f"{tmp_path}.out"]
-    for error, said in (
-        (PermissionError(errno.EACCES, "Permission denied", "/x"), "/x: Permission denied"),
-        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
-    ):
-        monkeypatch.setattr(command_line, "open_session", partial(failing, error))
-        assert main(asked) == 1
-        assert capfd.readouterr().err == f"pipeline: {said}\n"
-    monkeypatch.setattr(command_line, "open_session", partial(failing, BrokenPipeError()))
-    assert main(asked) == 1
-    print("nobody reads this")
-    assert capfd.readouterr().err == ""
-
-
-def test_a_file_that_cannot_be_written_is_named_and_stays_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As the page of a report on a full disk; pyarrow's words do not say which file it was."""
-    page = Place(str(tmp_path / "report.html"))
-    page.write_bytes(b"old")
-    monkeypatch.setattr(places, "_sync", partial(failing, OSError(errno.ENOSPC, "some words")))
-    with pytest.raises(OSError, match="No space left on device") as caught:
-        page.write_bytes(b"new")
-    assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(page))
-    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [
-        ("report.html", b"old")
-    ]
-
-
 @pytest.mark.parametrize("error", [PipelineError, PySparkException, OSError])
 def test_what_logs_have_for_names_is_shown_and_does_nothing_to_a_terminal(
     error: type[Exception],
@@ -258,10 +221,6 @@ class NoSpark:
 
     def stop(self) -> None:
         pass
-
-
-def failing(error: Exception, *_: object) -> None:
-    raise error
 
 
 def test_a_layer_that_somebody_damaged_is_named(
@@ -384,12 +343,12 @@ def test_what_fails_in_spark_is_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     def fail(*_: object) -> None:
-        raise PySparkException("No space left on device\n\tat java.io.Something(A.java:1)\n")
+        raise PySparkException("Something\n\tat java.io.Something(A.java:1)\n")
 
     monkeypatch.setattr(steps, "run_bronze", fail)
     (tmp_path / "n0/events/v=1").mkdir(parents=True)
     assert main(["bronze", str(tmp_path), "-o", f"{tmp_path}.out"]) == 1
-    assert capsys.readouterr().err == "pipeline: Spark failed: No space left on device\n"
+    assert capsys.readouterr().err == "pipeline: Spark failed: Something\n"
 
 
 def test_help_needs_no_spark(tmp_path: Path) -> None:
