@@ -17,6 +17,7 @@ import json
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING
 from actors.pipeline.alarms.limits import add_options, given_options, limits_of
 from actors.pipeline.ending import Terminated, check_asked, deferred, ended_in_order
 from actors.pipeline.errors import PipelineError
-from actors.pipeline.failures import line_of_failure, quiet_py4j
+from actors.pipeline.failures import line_of_failure, quiet_py4j, where_full
 from actors.pipeline.readable import readable
 from actors.pipeline.session import CLOSING_S, Profile, close_session, open_session
 
@@ -161,7 +162,9 @@ def _with_spark(data: Place, out: Place, asked: argparse.Namespace) -> int:
         raise
     except (PySparkException, Py4JError, ConnectionRefusedError, ConnectionResetError) as error:
         check_asked()
-        _tell_aside(f"pipeline: Spark failed: {line_of_failure(error)}")
+        line = line_of_failure(error)
+        full = where_full(line, [str(out), tempfile.gettempdir()])
+        _tell_aside(f"pipeline: Spark failed: {line}{full}")
         return 1
     finally:
         if spark is not None:
@@ -225,7 +228,7 @@ def _report(spark: SparkSession, data: Place, out: Place, asked: argparse.Namesp
     facts = run_report(spark, data, out, page, tell)
     tell(f"audit: {line_of_all(facts.verdicts)}")
     if asked.json:
-        print(json.dumps(summary(facts, str(page)), indent=2))
+        _print(json.dumps(summary(facts, str(page)), indent=2))
     return 1 if facts.verdicts.failures else 0
 
 
@@ -236,4 +239,14 @@ def _tell_aside(line: str) -> None:
 
 def _tell(line: str) -> None:
     """Names of nodes, groups, kinds and files come from logs: a line stays one, and is seen."""
-    print(readable(line), flush=True)
+    _print(readable(line))
+
+
+def _print(text: str) -> None:
+    """Raises: OSError, which says that it is the output's."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, "standard output") from error

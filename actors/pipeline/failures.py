@@ -8,7 +8,9 @@ that came first stands last, so the last line that names an exception is what pe
 from __future__ import annotations
 
 import logging
+import os
 import re
+from collections.abc import Sequence
 from typing import Final
 
 LINE_MAX: Final = 300
@@ -16,6 +18,9 @@ _NAMED: Final = re.compile(
     r"^(?:Caused by: |: )?(?:[A-Za-z_][\w$]*\.)*[A-Z]\w*(?:Error|Exception|Interrupt): \S.*$", re.M
 )
 """As Python and Java end a traceback: the exception's class, and what it says."""
+FULL_BYTES: Final = 1 << 20
+"""A disk with less is full: what Spark writes at once is larger."""
+_FULL: Final = re.compile("No space left on device|Disk quota exceeded")
 _CLASS: Final = re.compile(r"^(?:Caused by: |: )?(?:[A-Za-z_][\w$]*\.)+(?=[A-Z])")
 _QUERY: Final = re.compile(r"^\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: ")
 _STATE: Final = re.compile(r"(?: SQLSTATE: \w{5})+$")
@@ -39,6 +44,30 @@ def line_of_failure(error: BaseException) -> str:
     while named and said in named[-1]:  # who wraps it says the same, and where
         line = named.pop()
     return _short(line)
+
+
+def where_full(line: str, folders: Sequence[str]) -> str:
+    """Behind a line that says that a disk is full, and not which: ": FOLDER"; else "".
+
+    Args:
+        folders: into which was written. Those that are full are named; all, if none is any more,
+            as where what was half written has been removed.
+    """
+    if _FULL.search(line) is None:
+        return ""
+    full = [
+        each for each in folders if (left := left_bytes(each)) is not None and left < FULL_BYTES
+    ]
+    return f": {', or '.join(full or folders)}"
+
+
+def left_bytes(folder: str) -> int | None:
+    """That a user may still write there; None: it is not on this machine."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return None
+    return found.f_bavail * found.f_frsize
 
 
 def quiet_py4j() -> None:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import tempfile
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kept_session import failing, no_session
+from kept_session import failing, no_session, shared
+from pyspark.errors import PySparkException
 
-from actors.pipeline import command_line, places
+from actors.pipeline import command_line, failures, places, steps
 from actors.pipeline.__main__ import main
 from actors.pipeline.places import Place
+
+__all__ = ["shared"]
 
 
 def test_what_the_disk_refuses_is_one_line(
@@ -88,6 +93,20 @@ def test_a_page_that_cannot_be_put_there_is_no_work_of_hours(
     assert capsys.readouterr().err == f"pipeline: {page}: nobody here may write into its folder\n"
 
 
+def test_a_full_disk_behind_the_output_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As that of the file into which the lines of a run go."""
+    (tmp_path / "n0/events/v=1").mkdir(parents=True)
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr("sys.stdout", full)
+        assert main(["bronze", str(tmp_path), "-o", f"{tmp_path}.out"]) == 1
+        monkeypatch.undo()
+        with contextlib.suppress(OSError):
+            full.close()
+    assert capsys.readouterr().err == "pipeline: standard output: No space left on device\n"
+
+
 def test_a_folder_that_cannot_be_synced_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,3 +129,32 @@ def test_a_file_that_cannot_be_written_is_named_and_stays_as_it_was(
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [
         ("report.html", b"old")
     ]
+
+
+def test_a_full_disk_is_named_though_spark_does_not_say_where(
+    shared: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(*_: object) -> None:
+        raise PySparkException("No space left on device\n\tat java.io.Something(A.java:1)\n")
+
+    monkeypatch.setattr(steps, "run_bronze", fail)
+    data, out = tmp_path / "data", tmp_path / "out"
+    (data / "n0/events/v=1").mkdir(parents=True)
+    words = ["bronze", str(data), "-o", str(out)]
+    said = "pipeline: Spark failed: No space left on device: "
+    between = tempfile.gettempdir()
+    really = failures.left_bytes
+    assert really(str(tmp_path / "nowhere")) is None
+    assert (really(str(tmp_path)) or 0) > 0
+    for left, where in (
+        ({}, f"{out}, or {between}"),
+        ({str(out): 0}, str(out)),
+        ({between: failures.FULL_BYTES - 1}, between),
+        ({str(out): 0, between: 0}, f"{out}, or {between}"),
+    ):
+        monkeypatch.setattr(failures, "left_bytes", lambda at, left=left: left.get(at, 1 << 40))
+        assert main(words) == 1
+        assert capsys.readouterr().err == f"{said}{where}\n"
