@@ -26,6 +26,7 @@ from actors.dledger.contradiction import contradiction
 from actors.dledger.core.intake import Intake
 from actors.dledger.core.intake_effects import IntakeEffects, StoreChange
 from actors.dledger.core.refusals import refusal
+from actors.dledger.cut_log import CutLog
 from actors.dledger.machine_messages import MachineAt
 from actors.dledger.peer_messages import GetTaking, Taking
 from actors.dledger.pending_ledger import PendingLedger
@@ -136,6 +137,9 @@ class EntryHandler(Actor[_Inbox]):
         default=attrs.Factory(lambda part: RefusalLog(part.sender.group), takes_self=True),
         init=False,
     )
+    _cuts: CutLog = attrs.field(
+        default=attrs.Factory(lambda part: CutLog(part.sender), takes_self=True), init=False
+    )
     _catching_up: CatchingUp = attrs.field(factory=CatchingUp, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -241,6 +245,7 @@ class EntryHandler(Actor[_Inbox]):
     async def _grew(self, log: store.LedgerGrew) -> None:
         if log.session != self._session or log.session != self._followed or self._refused:
             return
+        self._cuts.grew(log)
         intake = self.intake
         if not self.ledger.pending and intake.begin < log.begin_index <= intake.end:
             await self._carry_out(intake.expired(log.begin_index))
@@ -377,7 +382,7 @@ class EntryHandler(Actor[_Inbox]):
             good = answer.code is not ResponseCode.UNEXPECTED_ARGUMENT
             reply_to.send(push_response(request, answer) if good else self._ill_formed(request))
         for event in effects.events:
-            self.ctx.emit(event)
+            self.ctx.emit(self._cuts.noted(event, self._leader, self.intake.term))
         if effects.deadline_s is not None:
             self.ctx.timers.start_by("tick", effects.deadline_s, _TickDue())
 

@@ -67,7 +67,8 @@ class DispatcherChanged:
 
 @attrs.frozen(kw_only=True)
 class LedgerTruncated:
-    """A follower took entries from its log because the leader's differ. By entry_handler.
+    """A follower took entries from its log because the leader's differ. By entry_handler; who led
+    says its RoleChanged of that session.
 
     Checkers: none of them was committed, unless it lies before the log's new beginning.
 
@@ -76,12 +77,15 @@ class LedgerTruncated:
         end: the last that left.
         next: the leader's entry that is written then: `index`, or where the log begins anew; -1:
             the event is of a version that did not tell.
+        synced: the last of them that was synced here; -1: none was, or the event is of a version
+            that did not tell.
     """
 
     session: int
     index: int
     end: int
     next: int = -1
+    synced: int = -1
 
 
 @attrs.frozen(kw_only=True)
