@@ -7,6 +7,7 @@ of entries for a DLedger group.
 
 from __future__ import annotations
 
+import enum
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeAlias
@@ -47,6 +48,18 @@ _TEXT = _of_type(str)
 def _each_text(message: Message, field: attrs.Attribute[Any], words: tuple[object, ...]) -> None:
     for word in words:
         _TEXT(message, field, word)
+
+
+class Membership(enum.StrEnum):
+    """What a DLedger member's vote is worth: whether it holds what it has vouched for.
+
+    FULL: it does. NEW: it has never held what a leader of its group had; on a new disk it may once
+    have. FORGOT: it did, and its log is lost.
+    """
+
+    FULL = "full"
+    NEW = "new"
+    FORGOT = "forgot"
 
 
 @attrs.frozen

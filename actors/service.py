@@ -48,7 +48,7 @@ from actors.runtime import (
 from actors.state_machine import Machines
 from actors.storage import event_log
 from actors.storage.identity import NEW_RECORD, NodeDirectory, events_path
-from actors.trees.ledger_places import vote_notes
+from actors.trees.ledger_places import member_notes
 from actors.trees.node import node_tree
 from actors.version import VERSION
 
@@ -285,8 +285,8 @@ def new_node(
         group.name: _role_parts(config, group, name, directory)
         for group in config.classic_groups_of(name)
     }
-    votes = {} if directory is None else vote_notes(config, name, directory)
-    return Node(config, identity, socket_path, sink, env.network, env.rng, roles, votes), sink
+    notes = {} if directory is None else member_notes(config, name, directory)
+    return Node(config, identity, socket_path, sink, env.network, env.rng, roles, notes), sink
 
 
 def _role_parts(
@@ -322,7 +322,7 @@ def build_tree(
         roles=node.roles,
         boards=node.boards,
         machines=machines,
-        votes=node.votes,
+        member_notes=node.member_notes,
         before=(events,),
         after=(api,),
     )

@@ -39,8 +39,7 @@ def troubles(name: str, group: Mapping[str, Any]) -> list[str]:
     lacks = without_majority(str(group.get("role")), len(group.get("members", ())), states)
     lines = [f"{name}: {lacks}"] if lacks else []
     lines += [f"{name}: {peer['node']}: {peer['reason']}" for peer in peers if peer.get("reason")]
-    if group.get("unsaved_vote"):
-        lines.append(f"{name}: {group['unsaved_vote']}")
+    lines += [f"{name}: {group[key]}" for key in ("unsaved_vote", "joining") if group.get(key)]
     if group.get("refusal"):
         lines.append(f"{name} takes no entries: {group['refusal']}")
     lines += [f"{name}: {weaker_words(*pair)}" for pair in group.get("weaker", {}).items()]

@@ -69,6 +69,7 @@ class LedgerView:
         refusal: why a follower cannot take its leader's entries; "": it can.
         strangers: addresses of no member that came lately, and were turned away.
         unsaved_vote: why the node takes no part in elections; "": it does.
+        joining: why the node's vote does not count alone; "": it does.
         weaker: members that acknowledge what is not on their disks, and should: name and settings.
     """
 
@@ -86,6 +87,7 @@ class LedgerView:
     refusal: str = ""
     strangers: tuple[str, ...] = ()
     unsaved_vote: str = ""
+    joining: str = ""
     weaker: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -107,7 +109,8 @@ class LedgerView:
         refuses = f", takes no entries: {self.refusal}" if self.refusal else ""
         lacks = f", {self.without_majority}" if self.without_majority else ""
         unsaved = f", {self.unsaved_vote}" if self.unsaved_vote else ""
-        return f"{self.role}{of}{term}{closed}{refuses}{unsaved}{lacks}"
+        joins = f", {self.joining}" if self.joining else ""
+        return f"{self.role}{of}{term}{closed}{refuses}{unsaved}{joins}{lacks}"
 
     @property
     def without_majority(self) -> str:
@@ -118,7 +121,7 @@ class LedgerView:
     @property
     def why_none_leads(self) -> str:
         """What keeps this member from electing anybody, for people; "" if nothing does."""
-        return self.unsaved_vote or self.without_majority
+        return self.unsaved_vote or self.without_majority or self.joining
 
     @property
     def extent(self) -> str:
@@ -179,6 +182,7 @@ def ledger_view(group: str, found: Mapping[str, Any]) -> LedgerView:
         refusal=str(found.get("refusal", "")),
         strangers=tuple(map(str, found.get("strangers", ()))),
         unsaved_vote=str(found.get("unsaved_vote", "")),
+        joining=str(found.get("joining", "")),
         weaker=tuple((str(name), str(said)) for name, said in found.get("weaker", {}).items()),
     )
 

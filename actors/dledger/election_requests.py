@@ -25,6 +25,7 @@ from actors.dledger.core.settings import TRANSFER_TIMEOUT_S, ElectionSettings
 from actors.dledger.core.transfer import TransferAsked
 from actors.dledger.core.votes import VoteAnswer, VoteAsked
 from actors.dledger.rpc_messages import Answered, Call
+from actors.log_types import Membership
 from actors.runtime import ActorRef
 from wire.dledger_codes import ResponseCode, VoteResult, response_code
 from wire.dledger_rpc import (
@@ -40,8 +41,12 @@ from wire.dledger_rpc import (
     VoteResponse,
 )
 
-FORGOT: Final = (ResponseCode.INCONSISTENT_STATE, VoteResult.REJECT_TAKING_LEADERSHIP)
-"""A vote with `VoteAnswer.forgot`: what members of upstream's take for none at all."""
+PARTIAL: Final = {
+    Membership.FORGOT: (ResponseCode.INCONSISTENT_STATE, VoteResult.REJECT_TAKING_LEADERSHIP),
+    Membership.NEW: (ResponseCode.FALL_BEHIND_TOO_MUCH, VoteResult.REJECT_TAKING_LEADERSHIP),
+}
+"""Votes of a member that is not FULL: what members of upstream's take for none at all."""
+_MEMBERSHIPS: Final = {words: membership for membership, words in PARTIAL.items()}
 
 
 @attrs.frozen
@@ -175,10 +180,10 @@ def answered(election: Election, now_s: float, answered: Answered) -> Effects:
 def vote_answer(response: VoteResponse) -> VoteAnswer:
     """What a voter says."""
     result = response.vote_result or VoteResult.UNKNOWN
-    forgot = (response.code, result) == FORGOT
-    return VoteAnswer(
-        result=VoteResult.ACCEPT if forgot else result, term=response.term, forgot=forgot
-    )
+    membership = _MEMBERSHIPS.get((response_code(response.code), result))
+    if membership is None:
+        return VoteAnswer(result=result, term=response.term)
+    return VoteAnswer(result=VoteResult.ACCEPT, term=response.term, membership=membership)
 
 
 # ---- what it is asked ----
@@ -202,7 +207,10 @@ def transfer_asked(request: Request, token: int) -> TransferAsked:
 
 def vote_response(request: Request, answer: VoteAnswer) -> VoteResponse:
     """It copies the request's base fields."""
-    code, result = FORGOT if answer.forgot else (ResponseCode.SUCCESS, answer.result)
+    told = (ResponseCode.SUCCESS, answer.result)
+    if answer.result is VoteResult.ACCEPT:
+        told = PARTIAL.get(answer.membership, told)
+    code, result = told
     return VoteResponse(
         code=code,
         group=request.group,

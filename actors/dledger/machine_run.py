@@ -84,9 +84,7 @@ class MachineRun:
             raise StorageError(
                 f"the state machine needs entry {first}, the log begins at {begin}, and no whole"
                 " snapshot covers what is between. To have this member begin anew, remove all but"
-                " currterm, its vote, from its folder of the group; only once all others run,"
-                " follow one leader and, while nothing is appended, show the same synced and"
-                " committed: it forgets what it vouched for"
+                " currterm, its vote, from its folder of the group"
             )
         self.window.end = committed
         try:

@@ -35,10 +35,12 @@ class Signs:
     Attributes:
         signs: of the peers that were asked for something, by name.
         unsaved_vote: why it stands still; "": it does not.
+        joining: why its vote does not count alone; "": it does.
     """
 
     signs: tuple[PeerSign, ...]
     unsaved_vote: str = ""
+    joining: str = ""
 
 
 @attrs.frozen(kw_only=True)

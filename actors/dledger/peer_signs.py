@@ -69,6 +69,7 @@ class PeerSigns:
         self._signs[peer] = PeerSign(peer=peer, silent=False, heard_s=now_s, refusal=refusal)
         self._log.say(peer, refusal and f"{peer} refuses {self._sender.self_id}: {refusal}")
 
-    def told(self) -> Signs:
-        """Of every peer that was asked for something."""
-        return Signs(signs=tuple(self._signs[peer] for peer in sorted(self._signs)))
+    def told(self, unsaved_vote: str = "", joining: str = "") -> Signs:
+        """Of every peer that was asked for something, and of this member itself."""
+        signs = tuple(self._signs[peer] for peer in sorted(self._signs))
+        return Signs(signs=signs, unsaved_vote=unsaved_vote, joining=joining)

@@ -19,6 +19,7 @@ begins a new session, as a candidate.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Final, TypeAlias, assert_never
 
 import attrs
@@ -32,6 +33,7 @@ from actors.dledger.core.member_state import TERM_NONE, LedgerEnd, MemberState, 
 from actors.dledger.core.settings import NUMBERS_OF_A_LIFE, CompatSettings, ElectionSettings
 from actors.dledger.election_clock import ElectionClock, TickDue
 from actors.dledger.held_effects import HeldEffects, Job
+from actors.dledger.joining import Joining
 from actors.dledger.leader_board import LeaderBoard
 from actors.dledger.maintainer_messages import (
     LeadAgainDue,
@@ -107,6 +109,7 @@ class StateMaintainer(Actor[_Inbox]):
         board: where refusals find the leader.
         parts: all that are told sessions, by path.
         peers: the connection to each peer that nothing large goes through.
+        joining: what is noted, and told, of this member's vote.
     """
 
     mailbox = MailboxSpec(
@@ -122,6 +125,7 @@ class StateMaintainer(Actor[_Inbox]):
     checker: ActorRef[HoldAppends | GetWatermarks]
     parts: dict[str, ActorRef[Told]]
     peers: dict[str, ActorRef[Call]]
+    joining: Joining
     _election: Election = attrs.field(init=False)
     _ends: StoredEnds = attrs.field(init=False)
     _telling: SessionTelling = attrs.field(init=False)
@@ -146,7 +150,7 @@ class StateMaintainer(Actor[_Inbox]):
             vote=SavedVote(term=record.vote.term, voted_for=record.vote.voted_for),
             session=max(record.session, 0),
             end=end,
-            forgot=record.forgot,
+            membership=record.membership,
         )
         self._election = Election(
             settings=self.settings,
@@ -161,11 +165,11 @@ class StateMaintainer(Actor[_Inbox]):
         self._signs = PeerSigns(self.sender)
         self._unsaved = UnsavedVote(self.sender)
         self._held = HeldEffects(waits=not self.compat.vote_unsynced)
-        me, name = self.ctx.self_ref, self.ctx.path
-        wanted = store.Subscribe(subscriber=me, name=name, within_s=IDLE_NEWS_WITHIN_S)
-        await self.store_ref.tell(wanted)
+        me, name, within_s = self.ctx.self_ref, self.ctx.path, IDLE_NEWS_WITHIN_S
+        await self.store_ref.tell(store.Subscribe(subscriber=me, name=name, within_s=within_s))
         if self.settings.preferred_leaders:
             self._look_later()
+        self._emit(self.joining.began(record.membership))
         await self._carry_out(self._election.started(self.ctx.now_s()))
         self._want_news()
 
@@ -217,8 +221,7 @@ class StateMaintainer(Actor[_Inbox]):
             case WatermarksSaid():
                 await self._watermarks_said(message)
             case GetSigns():
-                signs = attrs.evolve(self._signs.told(), unsaved_vote=self._unsaved.words)
-                message.reply_to.send(signs)
+                message.reply_to.send(self._signs.told(self._unsaved.words, self.joining.words))
             case LookForPreferred():
                 self._look_later()
                 self._ask_watermarks(None)
@@ -236,10 +239,8 @@ class StateMaintainer(Actor[_Inbox]):
                 vote = requests.vote_asked(request)
                 await self._carry_out(election.vote_requested(self.ctx.now_s(), vote), asked)
             case HeartBeatRequest():
-                effects = election.heartbeat(
-                    self.ctx.now_s(), request.leader_id or "", request.term
-                )
-                await self._carry_out(effects, asked)
+                leader, term = request.leader_id or "", request.term
+                await self._carry_out(election.heartbeat(self.ctx.now_s(), leader, term), asked)
             case MetadataRequest():
                 asked.reply_to.send(
                     requests.metadata(request, self._election.state.leader, self.addresses)
@@ -253,13 +254,14 @@ class StateMaintainer(Actor[_Inbox]):
 
     def _want_news(self) -> None:
         """At once while something waits for it; else whoever asks finds it in front of him."""
-        waits = self._telling.waits or self._election.taking is not None
+        waits = self._telling.waits or self._election.waits_for_log
         self.ctx.want_notes(NEWS_WITHIN_S if waits else math.inf)
 
     async def _grew(self, log: store.LedgerGrew) -> None:
         end = LedgerEnd(index=log.end_index, term=log.end_term)
         kept = self._ends.grew(end, log.synced_index)
-        await self._carry_out(self._election.grew(self.ctx.now_s(), log.session, kept))
+        committed = log.committed_index
+        await self._carry_out(self._election.grew(self.ctx.now_s(), log.session, kept, committed))
         await self._telling.grew(log)
         self.board.publish(self._telling.role, is_open=self._telling.leads)
 
@@ -300,8 +302,7 @@ class StateMaintainer(Actor[_Inbox]):
             return  # a late first answer, or the node ends
         outcome, term = saved.outcome, saved.vote.term
         failure = outcome if isinstance(outcome, Exception) else None
-        for event in self._unsaved.tried(term, failure):
-            self.ctx.emit(event)
+        self._emit(self._unsaved.tried(term, failure))
         if failure is not None:
             self.ctx.timers.start("save again", SAVE_AGAIN_S, SaveAgainDue())
             return
@@ -327,7 +328,12 @@ class StateMaintainer(Actor[_Inbox]):
         sent = requests.calls(sender, self.peers, effects, self.settings, self.ctx.self_ref)
         for peer, call in sent:
             await self.peers[peer].tell(call)
-        for event in effects.events:
+        if effects.joined:
+            self._emit(self.joining.joined())
+        self._emit(effects.events)
+
+    def _emit(self, events: Iterable[object]) -> None:
+        for event in events:
             self.ctx.emit(event)
 
     # ---- sessions ----

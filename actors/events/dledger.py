@@ -32,6 +32,15 @@ class VoteUnsaved:
 
 
 @attrs.frozen(kw_only=True)
+class MembershipChanged:
+    """What a member's vote is worth, see `Membership`: at a start where it is not "full", and when
+    it is. By state_maintainer.
+    """
+
+    membership: str
+
+
+@attrs.frozen(kw_only=True)
 class VoteForStranger:
     """A member's vote is for `voted_for`, who is no member: its file is another group's, or was
     changed. It is kept, for the member may have no other in that term. By storage, at each start.

@@ -82,17 +82,21 @@ class LedgerPeers:
         Returns:
             refusal: on a follower, why it cannot take its leader's entries; "": it can.
             unsaved_vote: why it takes no part in elections; "": it does.
+            joining: why its vote does not count alone; "": it does.
             peers: on a leader all others, on a candidate those that it has asked for votes; each
                 with `node`, `state` (a word of this module), `matched_index` (-1: none known),
                 `lag` (entries, null: not known), `heard_age_s` (null: not yet) and `reason` (of a
                 state that is not as it should be).
         """
         said = await _asked(self.maintainer, Signs, lambda reply: GetSigns(reply_to=reply))
-        unsaved = "" if said is None else said.unsaved_vote
+        own = {
+            "unsaved_vote": "" if said is None else said.unsaved_vote,
+            "joining": "" if said is None else said.joining,
+        }
         if role is not None and role.role is Role.FOLLOWER:
             taking = await _asked(self.handler, Taking, lambda reply: GetTaking(reply_to=reply))
             refusal = "" if taking is None else taking.refusal
-            return {"refusal": refusal, "unsaved_vote": unsaved, "peers": []}
+            return {"refusal": refusal, **own, "peers": []}
         found: dict[str, dict[str, Any]] = {}
         signs = {sign.peer: sign for sign in (said.signs if said is not None else ())}
         leads = role is not None and role.role is Role.LEADER
@@ -101,7 +105,7 @@ class LedgerPeers:
                 if leads or peer in signs:
                     nursery.start_soon(self._look, peer, signs.get(peer), leads, found)
         peers = [found[peer] for peer in self.dispatchers if peer in found]
-        return {"refusal": "", "unsaved_vote": unsaved, "peers": peers}
+        return {"refusal": "", **own, "peers": peers}
 
     async def _look(
         self, peer: str, sign: PeerSign | None, leads: bool, found: dict[str, dict[str, Any]]

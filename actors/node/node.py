@@ -27,7 +27,7 @@ from actors.node.roles import NodeRoles
 from actors.node.status import tree_json
 from actors.runtime import Registry
 from actors.runtime.system import System
-from actors.storage.dledger.member_opening import VoteNote
+from actors.storage.dledger.member_opening import MemberNote
 from wire import api
 
 R = TypeVar("R")
@@ -45,7 +45,7 @@ class Node(NodeRoles):
         identity: cluster, node, boot number, groups.
         api_path: the Unix socket that it serves its API on.
         roles: what each classic group's role keeper is made of.
-        votes: by DLedger group, where it is noted that its member has had a vote.
+        member_notes: by DLedger group, what the node knows of its member.
         boards: what this node is in each DLedger group.
         drains_for: whom its ordered stop waits for at the moment, for people; "": for nobody.
     """
@@ -59,14 +59,14 @@ class Node(NodeRoles):
         network: Network,
         rng: random.Random,
         roles: Mapping[str, RoleParts],
-        votes: Mapping[str, VoteNote],
+        member_notes: Mapping[str, MemberNote],
     ) -> None:
         super().__init__(config, network, rng)
         self.identity = identity
         self.api_path = api_path
         self._sink = sink
         self.roles = roles
-        self.votes = votes
+        self.member_notes = member_notes
         self.boards = {
             group.name: LeaderBoard() for group in config.ledger_groups_of(identity.node)
         }

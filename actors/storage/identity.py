@@ -11,6 +11,7 @@
 | settings | object | the settings of the last start, key path -> value as text |
 | records | object | group -> what it must remember, see `GroupRecord`; one that is missing is new |
 | votes | list of str | DLedger groups whose `currterm` was on the disk: one without is not new |
+| membership | object | DLedger group -> what the node's vote in it is worth, see `Membership` |
 | ledgers | object | DLedger group -> its members and store as it began, see `ledger_shape` |
 
 `DATA_DIR/NODE/lock` is held while the node runs, and `lock` in each store root too, as a Java
@@ -29,7 +30,7 @@ import attrs
 from actors.config import DLedgerGroup
 from actors.env.protocols import Disk, FileLock, LockedByOther, LockedByUs
 from actors.errors import ConfigError
-from actors.log_types import Forgot, GroupRecord, Reign
+from actors.log_types import Forgot, GroupRecord, Membership, Reign
 from actors.storage import event_files
 from actors.storage.layout import StoreLayout
 from actors.storage.ledger_shape import LedgerShape, next_shapes
@@ -73,6 +74,7 @@ class Identity:
     settings: Mapping[str, str]
     records: Mapping[str, GroupRecord] = attrs.Factory(dict)
     votes: tuple[str, ...] = ()
+    membership: Mapping[str, Membership] = attrs.Factory(dict)
     ledgers: Mapping[str, LedgerShape] = attrs.Factory(dict)
 
 
@@ -110,9 +112,18 @@ class NodeDirectory:
         """Whether term and vote of a DLedger group have been on the disk."""
         return group in self.identity.votes
 
-    def note_vote(self, group: str) -> None:
-        """They are now. It is synced when this returns. Raises: OSError, as `update`."""
-        self._replace(votes=tuple(dict.fromkeys((*self.identity.votes, group))))
+    def membership(self, group: str) -> Membership | None:
+        """What the node's vote in a DLedger group is worth, as noted last; None: not yet."""
+        return self.identity.membership.get(group)
+
+    def note_member(self, group: str, membership: Membership) -> None:
+        """Term and vote are on the disk now, and that is what the vote is worth. It is synced when
+        this returns. Raises: OSError, as `update`.
+        """
+        self._replace(
+            votes=tuple(dict.fromkeys((*self.identity.votes, group))),
+            membership={**self.identity.membership, group: membership},
+        )
 
     def _replace(self, **changes: Any) -> None:
         identity = attrs.evolve(self.identity, **changes)
@@ -176,6 +187,7 @@ def open_directory(
             settings=dict(settings),
             records=found.records if found is not None else {},
             votes=found.votes if found is not None else (),
+            membership=found.membership if found is not None else {},
             ledgers=next_shapes(
                 ledgers,
                 found.ledgers if found is not None else {},
@@ -240,6 +252,9 @@ def _parse(found: dict[str, Any]) -> Identity:
             str(group): _parse_record(record) for group, record in found.get("records", {}).items()
         },
         votes=tuple(str(group) for group in found.get("votes", ())),
+        membership={
+            str(group): Membership(each) for group, each in found.get("membership", {}).items()
+        },
         ledgers={
             str(group): LedgerShape.parse(_object(shape))
             for group, shape in found.get("ledgers", {}).items()

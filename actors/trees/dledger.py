@@ -35,6 +35,7 @@ from actors.dledger.core.settings import AckSettings
 from actors.dledger.entry_dispatcher import EntryDispatcher
 from actors.dledger.entry_handler import WAITING_MAX, EntryHandler
 from actors.dledger.entry_reader import EntryReader
+from actors.dledger.joining import Joining
 from actors.dledger.pending_ledger import PendingLedger
 from actors.dledger.quorum_ack_checker import QuorumAckChecker
 from actors.dledger.refusal_log import RefusalLog
@@ -110,9 +111,8 @@ def _ledger(
     place: LedgerPlace, emit: Callable[[object], None]
 ) -> Generator[None, None, LedgerStore]:
     group = place.group
-    # Upstream's way to save a vote may lose it by itself (B8).
-    note = None if place.compat.vote_unsynced else place.vote_note
-    had_vote = note is not None and note.known()
+    note = place.note
+    had_vote = note is not None and note.had_vote()
     ledger: LedgerStore
     if group.store == "memory":
         yield
@@ -321,6 +321,7 @@ def _state_maintainer(place: LedgerPlace) -> StateMaintainer:
         checker=registry.ref(paths.quorum_ack_checker),
         parts={path: registry.ref(path) for path in parts},
         peers={peer: registry.ref(paths.peer(peer, control=control)) for peer in place.peers},
+        joining=Joining(place.sender, place.note),
     )
 
 

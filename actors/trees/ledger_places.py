@@ -20,7 +20,7 @@ from actors.storage.dledger import reader
 from actors.storage.dledger.doubts import DoubtedSource
 from actors.storage.dledger.entry_window import AHEAD_BYTES, EntrySource
 from actors.storage.dledger.layout import LedgerLayout
-from actors.storage.dledger.member_opening import VoteNote
+from actors.storage.dledger.member_opening import MemberNote
 from actors.storage.dledger.memory_ledger import MemoryEntries, MemoryReader
 from actors.storage.dledger.recent import RecentEntries
 from actors.storage.dledger.settings import LedgerSettings
@@ -81,7 +81,8 @@ class LedgerPlace:
         board: where refusals find the leader.
         held: of a memory store: what it holds.
         recent: what this member has appended last.
-        vote_note: that this member has had a vote, kept beside its store; None: nobody keeps it.
+        member_note: what is known of this member beside its store; None: nothing that its
+            files do not say.
         machine: makes the group's state machine; None: it has none.
         connections: numbers that outlive restarts of the tree.
     """
@@ -94,7 +95,7 @@ class LedgerPlace:
     board: LeaderBoard = attrs.field(factory=LeaderBoard)
     held: MemoryEntries = attrs.field(factory=MemoryEntries)
     recent: RecentEntries = attrs.field(factory=RecentEntries)
-    vote_note: VoteNote | None = None
+    member_note: MemberNote | None = None
     machine: Callable[[], StateMachine] | None = None
     connections: Iterator[int] = attrs.field(factory=partial(itertools.count, 1))
 
@@ -110,6 +111,11 @@ class LedgerPlace:
     def compat(self) -> CompatSettings:
         """Of its group."""
         return compat_settings(self.group)
+
+    @property
+    def note(self) -> MemberNote | None:
+        """`member_note`, but where upstream's way to save a vote may lose it by itself (B8)."""
+        return None if self.compat.vote_unsynced else self.member_note
 
     @property
     def synced(self) -> bool:
@@ -140,12 +146,15 @@ class LedgerPlace:
         return DoubtedSource(files, doubt)
 
 
-def vote_notes(config: ClusterConfig, node: str, directory: NodeDirectory) -> dict[str, VoteNote]:
-    """By DLedger group, where a node notes that its member has had a vote."""
+def member_notes(
+    config: ClusterConfig, node: str, directory: NodeDirectory
+) -> dict[str, MemberNote]:
+    """By DLedger group, where a node notes what it knows of its member."""
     return {
-        group.name: VoteNote(
-            known=partial(directory.has_voted, group.name),
-            take=partial(directory.note_vote, group.name),
+        group.name: MemberNote(
+            had_vote=partial(directory.has_voted, group.name),
+            membership=partial(directory.membership, group.name),
+            take=partial(directory.note_member, group.name),
         )
         for group in config.ledger_groups_of(node)
     }

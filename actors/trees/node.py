@@ -24,7 +24,7 @@ from actors.runtime import (
     SupervisorSpec,
 )
 from actors.state_machine import Machines
-from actors.storage.dledger.member_opening import VoteNote
+from actors.storage.dledger.member_opening import MemberNote
 from actors.trees import classic
 from actors.trees.ledger_places import LedgerPlace
 from actors.trees.places import GroupPlace
@@ -39,7 +39,7 @@ def node_tree(
     roles: Mapping[str, RoleParts] | None = None,
     boards: Mapping[str, LeaderBoard] | None = None,
     machines: Machines | None = None,
-    votes: Mapping[str, VoteNote] | None = None,
+    member_notes: Mapping[str, MemberNote] | None = None,
     before: tuple[ChildSpec, ...] = (),
     after: tuple[ChildSpec, ...] = (),
 ) -> SupervisorSpec:
@@ -54,7 +54,7 @@ def node_tree(
             asked.
         boards: by DLedger group, where its member says its role; None: nobody reads them.
         machines: by DLedger group, where it has a state machine.
-        votes: by DLedger group, where it is noted that its member has had a vote; None: nowhere.
+        member_notes: by DLedger group, what the node knows of its member; None: nothing.
     """
     places = [
         GroupPlace(config=config, node=node, group=group, env=env, registry=registry)
@@ -70,7 +70,7 @@ def node_tree(
             registry=registry,
             board=LeaderBoard() if boards is None else boards[group.name],
             machine=None if machines is None else machines.get(group.name),
-            vote_note=None if votes is None else votes.get(group.name),
+            member_note=None if member_notes is None else member_notes.get(group.name),
         )
         for group in config.ledger_groups_of(node)
     ]

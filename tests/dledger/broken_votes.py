@@ -11,6 +11,7 @@ import pytest
 from actors.dledger.core import election, roles, votes
 from actors.dledger.core.member_state import LedgerEnd, SavedVote
 from actors.dledger.core.votes import ParseResult
+from actors.log_types import Membership
 
 Patch = pytest.MonkeyPatch
 Mutation = Callable[[Patch], None]
@@ -90,6 +91,22 @@ def next_term_at_a_minority_s_word(patch: Patch) -> None:
 def vote_without_the_log_check(patch: Patch) -> None:
     """Rows 3 and 4 are missing."""
     _judge_as(patch, end=LedgerEnd())
+
+
+def lost_logs_vote_like_others(patch: Patch) -> None:
+    """What a member has lost is taken for what it never had."""
+    _judge_as(patch, membership=Membership.FULL)
+
+
+def joined_before_it_holds_the_log(patch: Patch) -> None:
+    """A member's vote counts again as soon as it follows a leader."""
+    real = roles.Roles.to_follower
+
+    def to_follower(steps: roles.Roles, leader: str) -> None:
+        real(steps, leader)
+        steps.joins()
+
+    patch.setattr(roles.Roles, "to_follower", to_follower)
 
 
 def second_vote_in_a_term(patch: Patch) -> None:
@@ -181,6 +198,8 @@ OF_VOTES: tuple[Mutation, ...] = (
     votes_for_what_may_still_grow,
     next_term_at_a_minority_s_word,
     vote_without_the_log_check,
+    lost_logs_vote_like_others,
+    joined_before_it_holds_the_log,
     second_vote_in_a_term,
     same_term_again_after_a_restart,
     same_term_again_after_a_vote_for_another,

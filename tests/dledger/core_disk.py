@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from actors.dledger.core.member_state import LedgerEnd, SavedVote
+from actors.log_types import Membership
 from wire.dledger_entry import Entry
 
 ENTRY_BYTES = 100
@@ -28,12 +29,33 @@ class Disk:
     Attributes:
         log: by index; what is below `begin` has expired.
         synced: so many of them, expired ones counted, are on the disk.
+        noted: what the member's vote is worth, as it was told last; None: it has not lived.
+        lost: what it had vouched for is gone, and it has not got it again.
     """
 
     vote: SavedVote = attrs.field(factory=lambda: SavedVote(term=0))
     log: list[Entry] = attrs.field(factory=list)
     begin: int = 0
     synced: int = 0
+    noted: Membership | None = None
+    lost: bool = False
+
+    def begun(self) -> Membership:
+        """What the vote of a member that starts on it is worth, as `MemberNote` has it."""
+        noted = self.noted or Membership.FULL
+        if not self.log and noted is Membership.FULL:
+            lived = self.noted is not None or self.vote != SavedVote(term=0)
+            noted = Membership.FORGOT if lived else Membership.NEW
+        self.noted = noted
+        return noted
+
+    def lose(self, *, vote: bool) -> None:
+        """The log, or the vote and that there was one as well."""
+        self.log.clear()
+        self.begin = self.synced = 0
+        self.lost = True
+        if vote:
+            self.vote, self.noted = SavedVote(term=0), None
 
     def holds(self, entry: Entry) -> bool:
         log = self.log

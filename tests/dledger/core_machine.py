@@ -89,6 +89,19 @@ class GroupMachine(RuleBasedStateMachine):
         if self.world.leader is not None:
             self.world.leader.stop()
 
+    @rule(number=NUMBERS, disk=st.booleans())
+    def lose(self, number: int, disk: bool) -> None:
+        """A log, or all that a disk holds; a lost disk takes longer to come back than a leader that
+        nobody answers takes to end.
+        """
+        member = self.member(number)
+        if self.world.may_lose(member):
+            if member.up:
+                member.stop()
+            member.disk.lose(vote=disk)
+            if disk:
+                self.world.run(self.world.now_s + self.world.election.leak_s + 1.0)
+
     @rule(number=NUMBERS)
     def start(self, number: int) -> None:
         if not self.member(number).up:

@@ -7,10 +7,12 @@ from functools import partial
 from random import Random
 
 import attrs
+from core_calls import ask_vote, beat, send_transfer
 from core_changes import Changes
 from core_disk import ENTRY_BYTES, Append
 from core_life import Life
 
+from actors.dledger.catching_up import CatchingUp
 from actors.dledger.core import quorum
 from actors.dledger.core.dispatch import Dispatch
 from actors.dledger.core.election import Election
@@ -22,7 +24,9 @@ from actors.dledger.core.push_effects import DispatchEffects, Push, PushAnswer
 from actors.dledger.core.settings import AckSettings
 from actors.dledger.core.transfer import TransferAsked
 from actors.dledger.core.votes import VoteAsked
+from actors.log_types import Membership
 from wire.dledger_entry import new_entry
+from wire.dledger_rpc import PushEntryRequest
 
 
 @attrs.define(eq=False)
@@ -34,6 +38,7 @@ class Member(Life):
     quorum: quorum.Quorum[Append] = attrs.field(init=False)
     dispatches: dict[str, Dispatch] = attrs.field(factory=dict, init=False)
     changes: Changes = attrs.field(init=False)
+    catching_up: CatchingUp = attrs.field(init=False)
     session: int = 0
     holding: bool = False
     committed: int = -1  # as far as this life knows
@@ -46,13 +51,17 @@ class Member(Life):
         self.up, self.session, self.holding = True, 0, False
         self.ticks.clear()
         state = MemberState(
-            self_id=self.name, members=world.names, vote=self.disk.vote, end=self.disk.end
+            self_id=self.name,
+            members=world.names,
+            vote=self.disk.vote,
+            end=self.disk.end,
+            membership=self.disk.begun(),
         )
         rng = Random(world.rng.getrandbits(32))
         compat = world.compat
         votes = attrs.evolve(world.election, raft_votes=self.name in world.raft_votes)
         self.election = Election(settings=votes, state=state, rng=rng, compat=compat)
-        self.changes = Changes(self.disk)
+        self.changes, self.catching_up = Changes(self.disk), CatchingUp()
         self.intake = Intake(
             settings=world.push, ledger=self.changes, waiting_max=1024, compat=compat
         )
@@ -80,6 +89,8 @@ class Member(Life):
         world, now = self.world, self.world.now_s
         if effects.persist is not None:
             self.disk.vote = effects.persist
+        if effects.joined:
+            self.disk.noted, self.disk.lost = Membership.FULL, False
         if effects.role is not None:
             self._role(effects.role)
         if effects.hold_appends is not None:
@@ -96,14 +107,15 @@ class Member(Life):
             ask = effects.ask_votes
             asked = VoteAsked(candidate=self.name, term=ask.term, end=ask.end)
             for peer in self.election.state.peers:
-                self._ask_vote(peer, ask.number, asked)
+                ask_vote(self, peer, ask.number, asked)
         if effects.send_heartbeats is not None:
             beats = effects.send_heartbeats
             for peer in self.election.state.peers:
-                self._beat(peer, beats.number, beats.term)
+                beat(self, peer, beats.number, beats.term)
         if effects.send_transfer is not None:
             send = effects.send_transfer
-            self._send_transfer(
+            send_transfer(
+                self,
                 send.number,
                 TransferAsked(
                     token=0,
@@ -138,6 +150,7 @@ class Member(Life):
         session = role.session
         if role.role is Role.FOLLOWER:
             self.disk.synced = len(self.disk.log)
+            self.catching_up.follow(role.leader, role.term)
             self.intake_effects(
                 self.intake.follow(
                     session=session,
@@ -172,48 +185,6 @@ class Member(Life):
         self.later(
             0.001, lambda: self.role_effects(self.election.fenced(self.world.now_s, session, end))
         )
-
-    def _ask_vote(self, peer: str, number: int, asked: VoteAsked) -> None:
-        def ask(there: Member) -> None:
-            effects = there.election.vote_requested(self.world.now_s, asked)
-            there.role_effects(effects)
-            answer = effects.vote
-            there.send(
-                self.name,
-                lambda here: here.role_effects(
-                    here.election.vote_answered(self.world.now_s, number, there.name, answer)
-                ),
-            )
-
-        self.send(peer, ask)
-
-    def _beat(self, peer: str, number: int, term: int) -> None:
-        def beat(there: Member) -> None:
-            effects = there.election.heartbeat(self.world.now_s, self.name, term)
-            there.role_effects(effects)
-            answer = effects.heartbeat
-            assert answer is not None
-            there.send(
-                self.name,
-                lambda here: here.role_effects(
-                    here.election.heartbeat_answered(
-                        self.world.now_s, number, there.name, answer.code, answer.term
-                    )
-                ),
-            )
-
-        self.send(peer, beat)
-
-    def _send_transfer(self, number: int, asked: TransferAsked) -> None:
-        def ask(there: Member) -> None:
-            token = self.world.take_over_token(self.name, number)
-            there.role_effects(
-                there.election.transfer_requested(
-                    self.world.now_s, attrs.evolve(asked, token=token)
-                )
-            )
-
-        self.send(asked.transferee, ask)
 
     # ---- the log ----
 
@@ -261,8 +232,7 @@ class Member(Life):
         def known(synced: int) -> None:
             if session == self.session:
                 then(synced)
-                end = self.disk.end_of(min(synced, len(self.disk.log)))
-                self.role_effects(self.election.grew(world.now_s, session, end))
+                self._tell_end(synced)
 
         def done() -> None:
             if session == self.session:
@@ -274,6 +244,11 @@ class Member(Life):
         if compat.ack_unsynced:
             self.later(0.0, lambda: known(until))
 
+    def _tell_end(self, synced: int) -> None:
+        end = self.disk.end_of(min(synced, len(self.disk.log)))
+        grew = self.election.grew(self.world.now_s, self.session, end, self.committed)
+        self.role_effects(grew)
+
     def quorum_effects(self, effects: quorum.QuorumEffects[Append]) -> None:
         world = self.world
         if effects.committed is not None:
@@ -282,6 +257,7 @@ class Member(Life):
                 self.dispatch_effects(
                     peer, self.session, dispatch.committed(world.now_s, effects.committed)
                 )
+            self._tell_end(self.disk.synced)
         for wait in effects.done:
             world.answered(wait, "done")
         for wait in (*effects.timed_out, *effects.lost):
@@ -314,8 +290,13 @@ class Member(Life):
         entries = () if push.first < 0 else tuple(self.disk.log[push.first : push.last + 1])
         term = self.election.state.term
 
+        request = PushEntryRequest(
+            type=push.type, leader_id=self.name, term=term, batch_entry=entries
+        )
+
         def arrive(there: Member) -> None:
             token = self.world.push_token(self.name, session, push)
+            there.catching_up.saw(request)
             there.intake_effects(
                 there.intake.pushed(
                     self.world.now_s,
@@ -351,6 +332,8 @@ class Member(Life):
             self.send(leader, self._push_answer(session, push, answer))
         if effects.larger_term is not None:
             self.role_effects(self.election.saw_term(world.now_s, effects.larger_term))
+        if self.catching_up.has(self.intake):
+            self.role_effects(self.election.caught_up(world.now_s, self.session))
         self.timer(
             "intake", effects.deadline_s, lambda: self.intake_effects(self.intake.tick(world.now_s))
         )

@@ -86,6 +86,20 @@ class Run:
             pause_s = rng.choice((0.1, 2.0, 10.0))
             world.at(world.now_s + pause_s, lambda: None if member.up else member.start())
 
+    def lose(self) -> None:
+        """A member's log is lost, or its whole disk; it is away for longer than a leader stays one
+        that nobody answers.
+        """
+        world = self.world
+        member = world.members[self.rng.choice(world.names)]
+        if member.up and world.may_lose(member):
+            member.stop()
+            disk = self.rng.random() < 0.5
+            member.disk.lose(vote=disk)
+            world.count("disks lost" if disk else "logs lost")
+            away_s = world.election.leak_s + self.rng.uniform(1.0, 5.0) if disk else 0.1
+            world.at(world.now_s + away_s, lambda: None if member.up else member.start())
+
     def cut(self) -> None:
         """One way or both ways between two members."""
         world, rng = self.world, self.rng
@@ -148,6 +162,8 @@ class Run:
             self.expire()
         elif what < 0.11:
             self.prefer()
+        elif what < 0.12:
+            self.lose()
 
 
 def converge(world: World) -> None:

@@ -24,6 +24,7 @@ from actors.dledger.core.settings import (
     ElectionSettings,
     PushSettings,
 )
+from actors.log_types import Membership
 from wire.dledger_codes import ResponseCode
 from wire.dledger_entry import Entry
 
@@ -195,7 +196,9 @@ class World:
             held = sum(
                 m.disk.begin <= index < m.disk.synced and m.disk.log[index] == entry
                 for m in self.members.values()
+                if not m.disk.lost
             )
+            held += sum(m.disk.lost for m in self.members.values())  # they may have had it
             self.promise(held > self.size // 2, f"CommittedIsOnQuorum: {index} on {held}")
 
     def answered(self, wait: Append, outcome: str) -> None:
@@ -214,6 +217,12 @@ class World:
             m for m in self.members.values() if m.up and m.election.state.role is Role.LEADER
         ]
         return max(leading, key=lambda m: m.election.state.term, default=None)
+
+    def may_lose(self, member: Member) -> bool:
+        """Whether fewer than a quorum lack what they have vouched for, when that one does."""
+        members = self.members.values()
+        lacking = {m.name for m in members if m.disk.lost or m.disk.noted is not Membership.FULL}
+        return len(lacking | {member.name}) <= (self.size - 1) // 2
 
     def start_all(self) -> None:
         for member in self.members.values():

@@ -9,6 +9,7 @@ from actors.dledger.core.election_effects import Effects
 from actors.dledger.core.member_state import LedgerEnd, MemberState, Role, SavedVote
 from actors.dledger.core.settings import ElectionSettings
 from actors.dledger.core.votes import VoteAnswer, VoteAsked
+from actors.log_types import Membership
 from wire.dledger_codes import ResponseCode, VoteResult
 
 END = LedgerEnd(index=7, term=3)
@@ -28,12 +29,14 @@ class Kit:
         vote: SavedVote | None = None,
         end: LedgerEnd = END,
         settings: ElectionSettings | None = None,
+        membership: Membership = Membership.FULL,
     ) -> None:
         state = MemberState(
             self_id="n0",
             members=tuple(f"n{i}" for i in range(members)),
             vote=vote or SavedVote(term=5),
             end=end,
+            membership=membership,
         )
         self.election = Election(
             settings=settings or ElectionSettings(), state=state, rng=Random(1)
@@ -65,10 +68,18 @@ class Kit:
                 return asked.number
         raise AssertionError("no campaign")
 
-    def answers(self, number: int, *results: VoteResult | None, term: int = 5) -> Effects:
+    def answers(
+        self,
+        number: int,
+        *results: VoteResult | None,
+        term: int = 5,
+        membership: Membership = Membership.FULL,
+    ) -> Effects:
         """Of n1, n2 and so on."""
         for i, result in enumerate(results, 1):
-            answer = None if result is None else VoteAnswer(result=result, term=term)
+            answer = None
+            if result is not None:
+                answer = VoteAnswer(result=result, term=term, membership=membership)
             self.last = self.election.vote_answered(self.now_s, number, f"n{i}", answer)
         return self.last
 

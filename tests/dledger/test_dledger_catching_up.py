@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import errno
+
 import attrs
+import pytest
 from dispatch_kit import Kit as Leader
+from election_kit import Kit as Member
 from intake_kit import Kit as Follower
 from intake_kit import entries
 
+from actors.dledger.base_fields import Sender
 from actors.dledger.catching_up import CatchingUp
+from actors.dledger.core.election_effects import Effects
+from actors.dledger.core.member_state import LedgerEnd, Role
 from actors.dledger.core.push_effects import Push
+from actors.dledger.joining import Joining
+from actors.events.dledger import MembershipChanged
+from actors.log_types import Membership
+from actors.storage.dledger.member_opening import MemberNote
 from wire.dledger_codes import PushType as P
+from wire.dledger_codes import VoteResult as V
 from wire.dledger_entry import Entry
 from wire.dledger_rpc import PushEntryRequest
 
@@ -106,3 +118,82 @@ def test_it_is_said_once_in_a_session() -> None:
     assert not pair.catching_up.has(pair.follower.intake)
     pair.catching_up.follow("n1", 5)
     assert pair.catching_up.has(pair.follower.intake), "who hears of it may have been elsewhere"
+
+
+# ---- what its vote is worth ----
+
+
+def member(membership: Membership) -> Member:
+    """n0, which has missed its leader, with an empty log."""
+    return Member(end=LedgerEnd(), membership=membership)
+
+
+PARTIAL = pytest.mark.parametrize("membership", [Membership.NEW, Membership.FORGOT])
+
+
+def grown(n0: Member, index: int, committed: int = -1) -> Effects:
+    """As the store says it."""
+    end = LedgerEnd(index=index, term=5) if index >= 0 else LedgerEnd()
+    return n0.election.grew(n0.now_s, n0.state.session, end, committed)
+
+
+@PARTIAL
+def test_a_follower_counts_once_it_holds_all_and_that_is_something(membership: Membership) -> None:
+    n0 = member(membership)
+    n0.hear("n1", 5)
+    assert not grown(n0, 3).joined, "a part of it"
+    assert not grown(n0, -1).joined
+    assert not n0.election.caught_up(n0.now_s, n0.state.session).joined, "a log without entries"
+    assert n0.state.membership is membership
+    assert grown(n0, 0).joined
+    assert n0.state.membership is Membership.FULL
+    assert not grown(n0, 1).joined, "it is said once"
+
+
+@PARTIAL
+def test_what_it_held_in_another_session_says_nothing(membership: Membership) -> None:
+    n0 = member(membership)
+    n0.hear("n1", 5)
+    before = n0.state.session
+    n0.hear("n2", 6)
+    n0.fence()
+    n0.hear("n2", 6)
+    assert not n0.election.caught_up(n0.now_s, before).joined
+    assert not grown(n0, 7).joined
+    assert n0.election.caught_up(n0.now_s, n0.state.session).joined
+
+
+def test_a_new_leader_counts_once_a_quorum_has_an_entry_of_its_log() -> None:
+    """Until then it, and those that are new like it, may begin the group again."""
+    n0 = member(Membership.NEW)
+    n0.answers(n0.campaign(), V.ACCEPT, membership=Membership.NEW)
+    assert n0.state.role is Role.LEADER
+    assert not grown(n0, 0).joined
+    assert grown(n0, 0, committed=0).joined
+
+
+def test_who_leads_by_the_votes_of_all_lacks_nothing() -> None:
+    n0 = member(Membership.FORGOT)
+    number = n0.campaign()
+    assert not n0.answers(number, V.ACCEPT).joined
+    assert n0.answers(number, V.ACCEPT, V.ACCEPT).joined
+    assert n0.state.role is Role.LEADER
+
+
+def test_what_cannot_be_noted_is_begun_again_after_a_restart(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    taken: list[Membership] = []
+
+    def take(membership: Membership) -> None:
+        taken.append(membership)
+        raise OSError(errno.ENOSPC, "no space")
+
+    note = MemberNote(had_vote=lambda: True, membership=lambda: Membership.NEW, take=take)
+    joining = Joining(Sender(group="ledger", self_id="n0"), note)
+    assert joining.began(Membership.NEW) == (MembershipChanged(membership="new"),)
+    assert joining.words.startswith("is new: ")
+    assert joining.joined() == (MembershipChanged(membership="full"),)
+    assert (joining.words, taken) == ("", [Membership.FULL])
+    (line,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert line.startswith("ledger: n0 cannot note that it holds its leader's log: ")

@@ -7,7 +7,7 @@ from broken_core import MUTATIONS, Mutation
 from core_mutations import RULES, breaks, hunt, main
 
 SEEDS_MAX = 60
-LATE = {"nothing_is_sent_again": 9}
+LATE = {"nothing_is_sent_again": 9, "joined_before_it_holds_the_log": 140}
 """The first seed that shows it, of a break that none of the seeds before does."""
 BY_SEED = [mutation for mutation in MUTATIONS if mutation.__name__ not in RULES]
 BY_RULE = [mutation for mutation in MUTATIONS if mutation.__name__ in RULES]

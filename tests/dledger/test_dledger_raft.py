@@ -15,7 +15,7 @@ from actors.dledger.core.settings import STRICT, CompatSettings
 from actors.dledger.core.votes import Pause
 from wire.dledger_codes import PushType
 
-SEEDS = 5
+SEEDS = 10
 
 
 def test_pauses_between_campaigns_are_drawn_from_the_interval() -> None:

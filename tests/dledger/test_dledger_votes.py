@@ -16,6 +16,7 @@ from actors.dledger.core.votes import (
     VoteRound,
     judge,
 )
+from actors.log_types import Membership
 from wire.dledger_codes import VoteResult as V
 
 OWN = LedgerEnd(index=7, term=3)
@@ -268,42 +269,63 @@ def test_the_first_answer_of_a_voter_counts() -> None:
     assert not votes.over(0.0)
 
 
-def forgetful(*forgot: bool, rest: tuple[V | None, ...] = (), members: int = 3) -> VoteRound:
-    """The first accept; of them some have lost their log."""
+FULL, NEW, FORGOT = Membership.FULL, Membership.NEW, Membership.FORGOT
+
+
+def given(*worth: Membership, rest: tuple[V | None, ...] = (), members: int = 3) -> VoteRound:
+    """The first accept; of them some are new, or have lost their log."""
     votes = after(members=members)
-    for i, each in enumerate(forgot):
-        votes.answered(f"n{i}", VoteAnswer(result=A, term=5, forgot=each))
-    for i, result in enumerate(rest, len(forgot)):
+    for i, each in enumerate(worth):
+        votes.answered(f"n{i}", VoteAnswer(result=A, term=5, membership=each))
+    for i, result in enumerate(rest, len(worth)):
         answer = None if result is None else VoteAnswer(result=result, term=5)
         votes.answered(f"n{i}", answer)
     return votes
 
 
-def test_row_11_one_that_has_lost_its_log_says_so() -> None:
-    assert said(voter(forgot=True)).answer == VoteAnswer(result=V.ACCEPT, term=5, forgot=True)
+@pytest.mark.parametrize("worth", Membership)
+def test_row_11_a_voter_says_what_its_vote_is_worth(worth: Membership) -> None:
+    answer = VoteAnswer(result=V.ACCEPT, term=5, membership=worth)
+    assert said(voter(membership=worth)).answer == answer
 
 
 @pytest.mark.parametrize(
     ("votes", "expected"),
     [
-        (forgetful(False, False), ParseResult.PASSED),
-        (forgetful(True, False, rest=(A,)), ParseResult.PASSED),
-        (forgetful(True, True, True), ParseResult.PASSED),
-        (forgetful(True, False, rest=(None,)), ParseResult.WAIT_TO_REVOTE),
-        (forgetful(True, True, rest=(None,)), ParseResult.WAIT_TO_REVOTE),
-        (forgetful(True, True, rest=(N,)), ParseResult.REVOTE_IMMEDIATELY),
-        (forgetful(True, True, rest=(VOTED,)), ParseResult.WAIT_TO_VOTE_NEXT),
-        (forgetful(True, True, rest=(OLD,)), ParseResult.WAIT_TO_REVOTE),
-        (forgetful(True, False, False, rest=(N, None), members=5), ParseResult.REVOTE_IMMEDIATELY),
-        (forgetful(True, False, False, rest=(A, None), members=5), ParseResult.PASSED),
+        (given(FULL, FULL), ParseResult.PASSED),
+        (given(FORGOT, FULL, rest=(A,)), ParseResult.PASSED),
+        (given(FORGOT, FORGOT, FORGOT), ParseResult.PASSED),
+        (given(FORGOT, FULL, rest=(None,)), ParseResult.WAIT_TO_REVOTE),
+        (given(FORGOT, FORGOT, rest=(None,)), ParseResult.WAIT_TO_REVOTE),
+        (given(FORGOT, FORGOT, rest=(N,)), ParseResult.REVOTE_IMMEDIATELY),
+        (given(FORGOT, FORGOT, rest=(VOTED,)), ParseResult.WAIT_TO_VOTE_NEXT),
+        (given(FORGOT, FORGOT, rest=(OLD,)), ParseResult.WAIT_TO_REVOTE),
+        (given(FORGOT, FULL, FULL, rest=(N, None), members=5), ParseResult.REVOTE_IMMEDIATELY),
+        (given(FORGOT, FULL, FULL, rest=(A, None), members=5), ParseResult.PASSED),
+        (given(NEW, NEW), ParseResult.PASSED),
+        (given(NEW, FULL, rest=(None,)), ParseResult.WAIT_TO_REVOTE),
+        (given(FULL, NEW, rest=(None,)), ParseResult.WAIT_TO_REVOTE),
+        (given(NEW, FORGOT, rest=(None,)), ParseResult.WAIT_TO_REVOTE),
+        (given(NEW, FULL, FORGOT), ParseResult.PASSED),
+        (given(NEW, FULL, rest=(N,)), ParseResult.REVOTE_IMMEDIATELY),
+        (given(NEW, FULL, rest=(VOTED,)), ParseResult.WAIT_TO_VOTE_NEXT),
+        (given(NEW, FULL, rest=(OLD,)), ParseResult.WAIT_TO_REVOTE),
+        (given(FULL, FULL, NEW, NEW, rest=(None,), members=5), ParseResult.WAIT_TO_REVOTE),
+        (given(FULL, NEW, NEW, NEW, rest=(None,), members=5), ParseResult.PASSED),
+        (given(FORGOT, FORGOT, NEW, NEW, rest=(None,), members=5), ParseResult.WAIT_TO_REVOTE),
+        (given(FULL, FULL, NEW, NEW, rest=(A,), members=5), ParseResult.PASSED),
     ],
 )
-def test_lost_logs_count_only_with_everybodys_vote(votes: VoteRound, expected: ParseResult) -> None:
+def test_new_ones_and_lost_logs_count_only_with_everybodys_vote(
+    votes: VoteRound, expected: ParseResult
+) -> None:
     assert votes.over(9.0)
     assert votes.result(0.0).parse_result is expected
 
 
 def test_a_round_waits_for_the_rest_while_lost_logs_alone_have_accepted() -> None:
-    assert not forgetful(True, True).over(0.0)
-    assert forgetful(False, False).over(0.0)
-    assert not forgetful(False, True).over(0.0)
+    assert not given(FORGOT, FORGOT).over(0.0)
+    assert given(FULL, FULL).over(0.0)
+    assert not given(FULL, FORGOT).over(0.0)
+    assert not given(FULL, NEW).over(0.0)
+    assert given(NEW, NEW).over(0.0)

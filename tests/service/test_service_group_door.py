@@ -79,6 +79,7 @@ async def test_appends_go_on_with_the_next_leader(cluster: SimCluster) -> None:
 async def test_what_was_under_way_is_in_doubt_and_never_sent_again(cluster: SimCluster) -> None:
     async with opened(cluster) as (_, log):
         await log.append([b"one"])
+        await cluster.converged(GROUP)
         old, held = cluster.master_of(GROUP), list(MEMBERS)
         for name in held:
             if name != old:

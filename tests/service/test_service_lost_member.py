@@ -7,6 +7,7 @@ from typing import Literal
 import attrs
 import pytest
 import trio
+from test_service_ledger import bodies
 
 from actors.config import ClusterConfig, DLedgerGroup, validate
 from actors.env.protocols import Disk
@@ -62,6 +63,55 @@ async def test_an_emptied_member_elects_nobody_who_lacks_what_it_had(cluster: Si
     await trio.sleep(30)
     with pytest.raises(NotMaster):
         await cluster.log(GROUP, lacks).append([b"without it"])
+
+
+async def said(cluster: SimCluster, name: str) -> str:
+    """Why a node's vote does not count alone."""
+    status = await cluster.node(name).status()
+    words: str = status["groups"][GROUP]["joining"]
+    return words
+
+
+@pytest.mark.parametrize("lost", ["disk", "log"])
+async def test_one_with_a_new_disk_elects_nobody_who_lacks_what_it_had(
+    cluster: SimCluster, store: str, lost: str
+) -> None:
+    leader = cluster.master_of(GROUP)
+    held, lacks = (name for name in cluster.names if name != leader)
+    await cluster.converged(GROUP)
+    cluster.cut(lacks)
+    await cluster.log(GROUP).append(BODIES)
+    await cluster.kill(leader)
+    await cluster.kill(held)
+    cluster.heal()
+    if lost == "disk":
+        remove(cluster, held, "identity.json", "groups", "events")
+    elif store == "file":
+        remove(cluster, held, f"groups/{GROUP}/data", f"groups/{GROUP}/index")
+        remove(cluster, held, f"groups/{GROUP}/sums")
+        cluster.world.node(held).disk.unlink(
+            f"{cluster.config.node_dir(held)}/groups/{GROUP}/synced"
+        )
+    new = "is new" if lost == "disk" else "has lost its log"
+    for _ in range(2):
+        await cluster.start(held)
+        await trio.sleep(30)
+        with pytest.raises(NotMaster):
+            await cluster.log(GROUP, lacks).append([b"without it"])
+        assert new in await said(cluster, held)
+        await cluster.kill(held)
+    await cluster.start(leader)
+    await cluster.start(held)
+    if store == "memory":
+        return  # whose leader has lost it all, too
+    await cluster.log(GROUP).append([b"all are here"])
+    await trio.sleep(1)
+    assert await said(cluster, held) == ""
+    for name in cluster.names:
+        assert await bodies(cluster.log(GROUP, name)) == [*BODIES, b"all are here"]
+    await cluster.kill(lacks)
+    await trio.sleep(30)
+    await cluster.log(GROUP).append([b"its vote counts"])
 
 
 async def test_a_new_identity_replaces_no_events(cluster: SimCluster) -> None:

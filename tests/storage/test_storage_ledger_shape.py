@@ -11,6 +11,7 @@ import pytest
 from actors.config import DLedgerGroup
 from actors.config.members import MemberNode
 from actors.errors import ConfigError
+from actors.log_types import Membership
 from actors.sim.disk import SimDisk
 from actors.storage.identity import NodeDirectory, identity_path, open_directory, read_identity
 from actors.storage.ledger_shape import LedgerShape
@@ -44,7 +45,7 @@ def group(members: tuple[str | MemberNode, ...] = THREE, **keys: Any) -> DLedger
 def begun(disk: SimDisk, began_with: DLedgerGroup) -> None:
     """A first start, as far as the group's own files."""
     directory = opened(disk, began_with)
-    directory.note_vote("ledger")
+    directory.note_member("ledger", Membership.FULL)
     directory.close()
 
 

@@ -81,12 +81,13 @@ class Election(Roles):
             self.look_at_take_over()
         return self.effects()
 
-    def grew(self, now_s: float, session: int, end: LedgerEnd) -> Effects:
+    def grew(self, now_s: float, session: int, end: LedgerEnd, committed: int = -1) -> Effects:
         """The log's end as of some time in `session`: on the disk, if the group's are synced."""
         self.now_s = now_s
         state = self.state
         if session == state.session and state.role is not Role.CANDIDATE:
             state.end, state.end_final = end, False
+            self.look_at_membership(committed)
         self.look_at_take_over()
         return self.effects()
 
@@ -176,7 +177,8 @@ class Election(Roles):
         """As follower, this member holds the whole log that its leader had when they compared."""
         self.now_s = now_s
         if session == self.state.session and self.state.role is Role.FOLLOWER:
-            self.state.forgot = False
+            self.whole_session = session
+            self.look_at_membership()
         return self.effects()
 
     def saw_term(self, now_s: float, term: int) -> Effects:

@@ -84,6 +84,7 @@ class Effects:
         transfers: answers to transfer requests.
         proven: answers to `Election.proof_requested`.
         ask_votes, send_heartbeats, send_transfer: requests.
+        joined: this member is FULL from now on; to be noted for its next life.
         events: to emit.
         deadline_s: when to call `tick`; never later than any earlier one that is still due.
     """
@@ -98,6 +99,7 @@ class Effects:
     ask_votes: AskVotes | None = None
     send_heartbeats: SendHeartbeats | None = None
     send_transfer: SendTransfer | None = None
+    joined: bool = False
     events: tuple[object, ...] = ()
     deadline_s: float | None = None
 

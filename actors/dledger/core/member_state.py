@@ -16,6 +16,8 @@ from typing import Final
 
 import attrs
 
+from actors.log_types import Membership
+
 TERM_NONE = -1
 TERM_MAX: Final = 1 << 62
 """A message of a larger term is refused: terms are written as 64 bits, and rise by one from
@@ -68,8 +70,8 @@ class MemberState:
             one is stale.
         end: of the own log.
         end_final: no write of an earlier session can follow it.
-        forgot: the log of an earlier life is lost (a store in memory), and not yet replaced by that
-            of a leader: what this member acknowledged then it may not hold.
+        membership: what its vote is worth. FULL again, or for the first time, once it has the log
+            of a leader; until then it may not hold what it has acknowledged in an earlier life.
     """
 
     self_id: str
@@ -80,7 +82,7 @@ class MemberState:
     session: int = 0
     end: LedgerEnd = LedgerEnd()
     end_final: bool = False
-    forgot: bool = False
+    membership: Membership = Membership.FULL
 
     def __attrs_post_init__(self) -> None:
         assert self.self_id in self.members

@@ -10,17 +10,16 @@ from random import Random
 
 import attrs
 
+from actors.dledger.core.draft import Draft
 from actors.dledger.core.election_effects import (
     AskVotes,
     Effects,
-    HeartbeatAnswer,
     RoleChanged,
     SendHeartbeats,
-    SendTransfer,
     TransferAnswer,
 )
 from actors.dledger.core.heartbeats import HeartbeatRound
-from actors.dledger.core.leader_proof import LeaderProof, Proven
+from actors.dledger.core.leader_proof import LeaderProof
 from actors.dledger.core.member_state import TERM_MAX, MemberState, Role, SavedVote
 from actors.dledger.core.preferred import PreferredPauses
 from actors.dledger.core.settings import (
@@ -34,26 +33,10 @@ from actors.dledger.core.settings import (
     ElectionSettings,
 )
 from actors.dledger.core.transfer import TakeOver, TransferOut, reached, take_over_code
-from actors.dledger.core.votes import ParseResult, Pause, VoteAnswer, VoteAsked, VoteRound, judge
+from actors.dledger.core.votes import ParseResult, Pause, VoteAsked, VoteRound, judge
 from actors.events import dledger as events
+from actors.log_types import Membership
 from wire.dledger_codes import ResponseCode, VoteResult
-
-
-@attrs.define(kw_only=True)
-class Draft:
-    """The effects of one input while it is worked on."""
-
-    persist: SavedVote | None = None
-    role: RoleChanged | None = None
-    hold_appends: bool | None = None
-    vote: VoteAnswer | None = None
-    heartbeat: HeartbeatAnswer | None = None
-    transfers: list[TransferAnswer] = attrs.field(factory=list)
-    proven: list[Proven] = attrs.field(factory=list)
-    ask_votes: AskVotes | None = None
-    send_heartbeats: SendHeartbeats | None = None
-    send_transfer: SendTransfer | None = None
-    events: list[object] = attrs.field(factory=list)
 
 
 @attrs.define(kw_only=True)
@@ -69,6 +52,7 @@ class Roles:
         lost_term: this member followed a leader of that term, and missed it; -1 if there is none.
         barred_term: this member may have led it before it was restarted, and lost what it gave
             out then: it campaigns to be heard, but leads in a later one; -1 if there is none.
+        whole_session: in which this member, as follower, has caught up; -1 if in none.
         campaign_s: when a candidate's next campaign is due.
         number: of the last request; a member's later life begins above all that it ever sent.
         round: the votes that a candidate waits for.
@@ -91,6 +75,7 @@ class Roles:
     raise_term: bool = attrs.field(default=False, init=False)
     lost_term: int = attrs.field(default=-1, init=False)
     barred_term: int = attrs.field(default=-1, init=False)
+    whole_session: int = attrs.field(default=-1, init=False)
     campaign_s: float = attrs.field(default=0.0, init=False)
     round: VoteRound | None = attrs.field(default=None, init=False)
     beats: HeartbeatRound | None = attrs.field(default=None, init=False)
@@ -151,13 +136,20 @@ class Roles:
         assert state.role is Role.CANDIDATE
         assert state.end_final
         self.round, self.raise_term, self.dead = None, False, set()
-        state.forgot = False  # nobody has more
+        if state.membership is Membership.FORGOT:
+            self.joins()  # nobody has more
         self.sign_s = self.beat_s = self.now_s
         self._enter(Role.LEADER, state.self_id)
         state.end_final = False
         if self.out is not None:  # of an earlier leadership
             self.answer_out(ResponseCode.TAKE_LEADERSHIP_FAILED)
         self.send_heartbeats()
+
+    def joins(self) -> None:
+        """This member holds what it has vouched for: its vote counts as any other's."""
+        if self.state.membership is not Membership.FULL:
+            self.state.membership = Membership.FULL
+            self.draft.joined = True
 
     def _enter(self, role: Role, leader: str) -> None:
         state = self.state
@@ -189,6 +181,22 @@ class Roles:
         if vote != old:
             self.state.vote = vote
             self.draft.persist = vote
+
+    @property
+    def waits_for_log(self) -> bool:
+        """How far its log has grown decides something soon."""
+        return self.taking is not None or self.state.membership is not Membership.FULL
+
+    def look_at_membership(self, committed: int = -1) -> None:
+        """A log without entries vouches for nothing: all of a group that is new stay so until it
+        has one, and may begin it again. A leader's counts once a quorum has it.
+        """
+        state = self.state
+        holds = state.role is Role.LEADER and committed >= 0
+        if state.role is Role.FOLLOWER:
+            holds = self.whole_session == state.session and state.end.index >= 0
+        if holds:
+            self.joins()
 
     # ---- by the clock ----
 
@@ -384,17 +392,4 @@ class Roles:
     def effects(self) -> Effects:
         """What the input asks for."""
         draft, self.draft = self.draft, Draft()
-        return Effects(
-            persist=draft.persist,
-            role=draft.role,
-            hold_appends=draft.hold_appends if draft.role is None else None,
-            vote=draft.vote,
-            heartbeat=draft.heartbeat,
-            transfers=tuple(draft.transfers),
-            proven=tuple(draft.proven),
-            ask_votes=draft.ask_votes,
-            send_heartbeats=draft.send_heartbeats,
-            send_transfer=draft.send_transfer,
-            events=tuple(draft.events),
-            deadline_s=self._deadline_s(),
-        )
+        return draft.effects(self._deadline_s())

@@ -20,8 +20,12 @@ Differs from upstream:
   somebody sees a leader, until a quorum cannot deny it any more: one that still hears a leader
   without a quorum would prolong the outage by up to `leak_s` and a pause. Of the deniers no vote is
   one then, for it may be such a follower's.
-- The vote of a member that has lost its log (`MemberState.forgot`) counts only together with those
-  of all others: what it acknowledged is then in the candidate's log, or no member has it.
+- The vote of a member that has lost its log, or is new (`MemberState.membership`), counts only
+  together with those of all others: what it acknowledged is then in the candidate's log, or no
+  member has it. A quorum of new ones begins the group: it has not met yet, or a quorum has lost its
+  disks. Left is one that lost its vote too and finds, within the `leak_s` of a leader that a later
+  term has replaced, nobody but that one: by its answers the old leader goes on, and may commit
+  beside the later one. Nothing on the wire tells the two apart.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ import enum
 import attrs
 
 from actors.dledger.core.member_state import LedgerEnd, MemberState, Role, SavedVote
+from actors.log_types import Membership
 from wire.dledger_codes import VoteResult
 
 
@@ -54,12 +59,12 @@ class VoteAnswer:
     """`term` is the voter's own, in row 9 that of its log's end.
 
     Attributes:
-        forgot: of ACCEPT: the voter has lost the log of its last life (`MemberState.forgot`).
+        membership: of ACCEPT: what the vote is worth.
     """
 
     result: VoteResult
     term: int
-    forgot: bool = False
+    membership: Membership = Membership.FULL
 
 
 @attrs.frozen(kw_only=True)
@@ -126,7 +131,7 @@ def judge(
         answer = VoteAnswer(result=VoteResult.REJECT_TERM_NOT_READY, term=term)
         return Judgement(answer=answer, raise_to=fence)
     return Judgement(  # row 11
-        answer=VoteAnswer(result=VoteResult.ACCEPT, term=term, forgot=state.forgot),
+        answer=VoteAnswer(result=VoteResult.ACCEPT, term=term, membership=state.membership),
         vote=SavedVote(term=term, voted_for=asked.candidate),
     )
 
@@ -190,27 +195,33 @@ class VoteRound:
     def _count(self, *results: VoteResult) -> int:
         return sum(a is not None and a.result in results for a in self._answers.values())
 
-    @property
-    def _forgot(self) -> int:
-        return sum(a is not None and a.forgot for a in self._answers.values())
+    def _votes(self, membership: Membership) -> int:
+        accept = VoteResult.ACCEPT
+        found = [a for a in self._answers.values() if a is not None and a.result is accept]
+        return sum(a.membership is membership for a in found)
+
+    def _enough(self, words: int) -> bool:
+        """So many would do: all votes are among them, and words that may yet become votes."""
+        full, new = self._votes(Membership.FULL), self._votes(Membership.NEW)
+        known = words - self._votes(Membership.FORGOT)
+        enough = known - new >= self.quorum or known - full >= self.quorum
+        return enough or words == len(self.voters)
 
     @property
     def _passed(self) -> bool:
-        accepts = self._count(VoteResult.ACCEPT)
-        return accepts - self._forgot >= self.quorum or accepts == len(self.voters)
+        return self._enough(self._count(VoteResult.ACCEPT))
 
     @property
     def _nearly(self) -> bool:
         """Once those that are not ready are."""
-        accepts = self._count(VoteResult.ACCEPT, VoteResult.REJECT_TERM_NOT_READY)
-        return accepts - self._forgot >= self.quorum or accepts == len(self.voters)
+        return self._enough(self._count(VoteResult.ACCEPT, VoteResult.REJECT_TERM_NOT_READY))
 
     @property
     def _lacks_the_rest(self) -> bool:
         """More votes would do without another term: nobody has given his to another."""
         accepts = self._count(VoteResult.ACCEPT, VoteResult.REJECT_TERM_NOT_READY)
         elsewhere = self._count(VoteResult.REJECT_ALREADY_VOTED)
-        return self._forgot > 0 and accepts >= self.quorum and not elsewhere
+        return accepts >= self.quorum and not self._passed and not elsewhere
 
     @property
     def _leader_seen(self) -> bool:
@@ -261,8 +272,9 @@ class VoteRound:
         """
         if self.probe_until_s is None or now_s >= self.probe_until_s:
             return False
-        free, forgot = self._denials, 0 if self._leader_seen else self._forgot
-        return free - forgot >= self.quorum or free == len(self.voters)
+        if self._leader_seen:  # no vote is among the words
+            return self._denials >= self.quorum
+        return self._enough(self._denials)
 
     def gives_way(self, state: MemberState, asked: VoteAsked, answer: VoteAnswer) -> bool:
         """Another probes meanwhile, and comes first: by its log, else by its name.

@@ -17,6 +17,7 @@ from contextlib import suppress
 
 from actors.env import Env
 from actors.errors import LogFull
+from actors.log_types import Membership
 from actors.storage import truncation
 from actors.storage.commit_log import NO_ROOM, CommitLog, NoRoom
 from actors.storage.dledger import batches
@@ -75,9 +76,8 @@ class FileLedger:
 
     Attributes:
         opened: what the start found.
+        membership: see `LedgerStore.membership`.
     """
-
-    forgot = False
 
     def __init__(
         self,
@@ -88,6 +88,7 @@ class FileLedger:
         cleaner: Cleaner,
     ) -> None:
         self.opened = opened
+        self.membership = Membership.FULL
         self._disk = env.disk
         self._layout = layout
         self._settings = settings

@@ -20,6 +20,7 @@ from typing import Protocol
 import attrs
 
 from actors.errors import LogFull, StorageError, TooLarge, TriologError
+from actors.log_types import Membership
 from actors.storage.dledger.term_files import TermVote
 from wire.dledger_entry import Entry
 
@@ -139,7 +140,14 @@ def check_vote(was: TermVote, now: TermVote) -> None:
 
 
 class LedgerStore(Protocol):
-    """One member's log of entries, its term and vote, and its committed index."""
+    """One member's log of entries, its term and vote, and its committed index.
+
+    Attributes:
+        membership: whether it held, when it was opened, what this member has vouched for: whoever
+            knows more than its files say sets it then.
+    """
+
+    membership: Membership
 
     @property
     def begin_index(self) -> int:
@@ -176,10 +184,6 @@ class LedgerStore(Protocol):
     @property
     def vote(self) -> TermVote:
         """As last saved."""
-
-    @property
-    def forgot(self) -> bool:
-        """The entries of an earlier life are lost; term and vote are not."""
 
     def opening_events(self) -> tuple[object, ...]:
         """What to emit about what the start found."""

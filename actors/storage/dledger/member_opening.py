@@ -5,8 +5,9 @@ the file says.
 
 Differs: a vote from before the last entry's term is refused. A member saves a term before it takes
 an entry of it, so the file is an older copy: what it has voted since is lost. And a store that has
-lost all, its vote among it, is told from a new one by a note that is kept elsewhere (`VoteNote`):
-upstream's begins in term 0, and may elect with others what lacks an answered entry.
+lost all, its vote among it, is told from a new one by a note that is kept elsewhere (`MemberNote`):
+upstream's begins in term 0, and may elect with others what lacks an answered entry. One that has
+lost its log alone, or the note too, is told from one that holds what it has vouched for.
 """
 
 from __future__ import annotations
@@ -18,38 +19,53 @@ import attrs
 
 from actors.env import Env
 from actors.events.dledger import VoteForStranger
+from actors.log_types import Membership
 from actors.storage.dledger.file_ledger import FileLedger, open_ledger
 from actors.storage.dledger.layout import LedgerLayout
 from actors.storage.dledger.ledger import LedgerStore
 from actors.storage.dledger.settings import LedgerSettings
-from actors.storage.dledger.term_files import STRANGER
+from actors.storage.dledger.term_files import STRANGER, TermVote
 
 _LOGGER = logging.getLogger("triolog.storage")
 
 
 @attrs.frozen
-class VoteNote:
-    """That a member's term and vote were once on the disk, kept where its store is not.
+class MemberNote:
+    """What a node knows of its member of a group, kept where the member's store is not.
 
     Attributes:
-        known: whether that was noted.
-        take: has it noted, durably, when it returns; raises OSError.
+        had_vote: whether its term and vote were once on the disk.
+        membership: as noted last; None: not yet.
+        take: has this noted instead, and that there is a vote, durably, when it returns; raises
+            OSError.
     """
 
-    known: Callable[[], bool]
-    take: Callable[[], None]
+    had_vote: Callable[[], bool]
+    membership: Callable[[], Membership | None]
+    take: Callable[[Membership], None]
 
     def opened(self, ledger: LedgerStore) -> None:
         """Its term and vote are on the disk now, whatever was found; nobody has heard of them yet.
 
+        A member whose log is empty is new, or has lost it; that is so until it has `joined`.
         Raises: OSError; the store is closed.
         """
-        if not self.known():
+        noted, had_vote = self.membership(), self.had_vote()
+        found = noted or Membership.FULL
+        if ledger.end_index < 0 and found is Membership.FULL:
+            lived = had_vote or ledger.vote != TermVote()
+            found = Membership.FORGOT if lived else Membership.NEW
+        ledger.membership = found
+        if found is not noted or not had_vote:
             try:
-                self.take()
+                self.take(found)
             except OSError:
                 ledger.close(ordered=False)
                 raise
+
+    def joined(self) -> None:
+        """It holds what it has vouched for. Raises: OSError: that is not noted."""
+        self.take(Membership.FULL)
 
 
 def open_member(

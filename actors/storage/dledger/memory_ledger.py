@@ -17,6 +17,7 @@ import attrs
 
 from actors.env.protocols import Disk
 from actors.errors import LogFull
+from actors.log_types import Membership
 from actors.storage.dledger import batches
 from actors.storage.dledger.batches import Batch
 from actors.storage.dledger.layout import LedgerLayout
@@ -152,7 +153,7 @@ class MemoryLedger:
         self._held_bytes = 0
         self._end_bytes = 0
         self._committed = NONE
-        self.forgot = vote is not None
+        self.membership = Membership.FULL if vote is None else Membership.FORGOT
         self._vote = vote or TermVote()
         self._keep = keep
 

@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from actors.errors import NotStored
+from actors.log_types import Membership
 from actors.runtime import ActorRef, ReplyTo
 from actors.storage.dledger.ledger import AppendedEntries, LedgerStore
 from actors.storage.dledger.term_files import TermVote
@@ -57,7 +58,7 @@ class MemberRecord:
         begin, end, end_term: of the log, -1 if it is empty.
         stored: all up to here is on the disk.
         committed: as last said, -1: not known.
-        forgot: see `LedgerStore.forgot`.
+        membership: see `LedgerStore.membership`.
     """
 
     vote: TermVote
@@ -67,7 +68,7 @@ class MemberRecord:
     end_term: int
     stored: int
     committed: int
-    forgot: bool = False
+    membership: Membership = Membership.FULL
 
     @classmethod
     def of(cls, ledger: LedgerStore, session: int) -> MemberRecord:
@@ -80,7 +81,7 @@ class MemberRecord:
             end_term=ledger.end_term,
             stored=ledger.synced_index,
             committed=ledger.committed_index,
-            forgot=ledger.forgot,
+            membership=ledger.membership,
         )
 
 

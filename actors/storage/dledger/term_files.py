@@ -38,15 +38,9 @@ FILE_BYTES_MAX = 4096
 """A longer one is none of these."""
 TERM_MAX = 1 << 62
 """As the core's: no member hears another in a later one, and the next must be a long of Java's."""
-OTHERS_HAVE_ALL = (
-    "once all other members run, follow one leader and, while nothing is appended, show the same"
-    " synced and committed (status)"
-)
-"""By then they hold whatever this member may have acknowledged, and need it for none of that."""
-REMOVE_THEN = (
-    f"{OTHERS_HAVE_ALL}, remove all but currterm, its vote, from this folder and start; sooner,"
-    " that may lose entries"
-)
+UNTIL_THEN = "until it holds its leader's log its vote counts only with all others'"
+"""By then it holds whatever it may have acknowledged; sooner it elects nobody who lacks that."""
+REMOVE_THEN = f"remove all but currterm, its vote, from this folder and start: {UNTIL_THEN}"
 """What is to be done about a log that a start refuses, or that cannot be read."""
 NEW_VOTE = (
     "never guess a vote: write `voteLeader=` and `currTerm=N`, a line each, N above the term of"
@@ -58,16 +52,15 @@ README = "(README, Running it: a DLedger member's data is lost or damaged)"
 NO_VOTE = "there is none, but the log holds entries"
 NO_VOTE_DO = (
     f"if this file alone was lost, {NEW_VOTE}; if the folder is a backup's, or has lost more, do"
-    f" so {OTHERS_HAVE_ALL}, and with all else removed from it: sooner, or with its entries, that"
-    " may lose some; a whole group begins anew on backups without their `synced`, on every member"
-    f" {README}"
+    f" so with all else removed from it, for with its entries that may lose some: {UNTIL_THEN}; a"
+    f" whole group begins anew on backups without their `synced`, on every member {README}"
 )
 """Nobody can tell these cases apart by what is there."""
 NOTHING_LEFT = "there is none, but identity.json says that this member has had one"
 NOTHING_LEFT_DO = (
-    f"{OTHERS_HAVE_ALL}, write `voteLeader=` and `currTerm=N`, a line each, N above the term of"
-    " each of them, and start; sooner, that may lose entries. For a whole group that begins anew,"
-    f" N is 0 on every member {README}"
+    "write `voteLeader=` and `currTerm=N`, a line each, N above the term of every other member"
+    f" (status), all of which have to run, and start: {UNTIL_THEN}. For a whole group that begins"
+    f" anew, N is 0 on every member {README}"
 )
 STRANGER = (
     "the cluster file names no such member, now or before a change: the file is another group's, or"

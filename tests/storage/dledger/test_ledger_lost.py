@@ -13,13 +13,14 @@ import pytest
 from ledger_kit import FILE, INDEX_FILE, LAYOUT, chain, dying_after, env_of, finish, sim_disk
 
 from actors.config import ClusterConfig, DLedgerGroup
-from actors.log_types import GroupRecord
+from actors.errors import ConfigError
+from actors.log_types import GroupRecord, Membership
 from actors.sim.disk import SimDisk
 from actors.storage.dledger.ledger import LedgerStore, TermVote
 from actors.storage.dledger.term_files import LostVote
 from actors.storage.identity import NodeDirectory, open_directory
 from actors.trees.dledger import _ledger
-from actors.trees.ledger_places import LedgerPlace, vote_notes
+from actors.trees.ledger_places import LedgerPlace, member_notes
 
 BOTH = pytest.mark.parametrize("store", ["file", "memory"])
 GROUP = DLedgerGroup(
@@ -45,7 +46,7 @@ def start(disk: SimDisk, store: str, compat: Literal["upstream"] | None = None) 
         group=attrs.evolve(GROUP, store=store, compat=compat),
         env=env_of(disk),
         registry=None,  # type: ignore[arg-type]
-        vote_note=vote_notes(CONFIG, "n0", directory)["ledger"],
+        member_note=member_notes(CONFIG, "n0", directory)["ledger"],
     )
     try:
         return finish(_ledger(place, lambda event: None))
@@ -80,7 +81,11 @@ def test_a_member_whose_folder_is_gone_does_not_start(store: str) -> None:
     line = str(refused.value)
     assert "\n" not in line
     assert line.startswith(f"{LAYOUT.term}: there is none, but ")
-    for words in ("show the same synced and committed", "N above the term", "may lose entries"):
+    for words in (
+        "its vote counts only with all others'",
+        "N above the term",
+        "all of which have to run",
+    ):
         assert words in line
     write_vote(disk, b"voteLeader=\ncurrTerm=4\n")
     ledger = start(disk, store)
@@ -188,7 +193,7 @@ def test_what_was_noted_stays_also_of_a_group_that_is_away_for_a_while() -> None
     directory = taken("orders", "ledger")
     assert not directory.has_voted("ledger")
     for _ in range(2):
-        directory.note_vote("ledger")
+        directory.note_member("ledger", Membership.FULL)
     record = GroupRecord(promotion_number=3, promotion_master="n2")
     directory.update("orders", record)
     disk.power_loss(random.Random(4))
@@ -196,3 +201,102 @@ def test_what_was_noted_stays_also_of_a_group_that_is_away_for_a_while() -> None
     later = taken("orders", "ledger")
     assert [later.has_voted(name) for name in ("ledger", "orders", "other")] == [True, False, False]
     assert later.record("orders") == record
+
+
+# ---- what a vote is worth ----
+
+
+def worth(disk: SimDisk, store: str = "file") -> Membership:
+    """Of the member as it starts; it is killed then."""
+    found = start(disk, store).membership
+    disk.kill()
+    return found
+
+
+def joined(disk: SimDisk) -> None:
+    """It holds its leader's log, as the member notes it."""
+    directory = open_directory(
+        disk, "/data/n0", cluster="demo", node="n0", groups=("ledger",), settings={}
+    )
+    member_notes(CONFIG, "n0", directory)["ledger"].joined()
+    directory.close()
+
+
+@BOTH
+def test_a_member_is_new_until_it_has_joined_whatever_its_log_holds(store: str) -> None:
+    disk = sim_disk()
+    for _ in range(2):
+        assert worth(disk, store) is Membership.NEW
+    ledger = start(disk, store)
+    ledger.save_vote(TermVote(3, "n2"))
+    ledger.append_as_follower(chain([b"a"], term=3))
+    ledger.close(ordered=True)
+    assert worth(disk, store) is Membership.NEW
+    joined(disk)
+    assert worth(disk, store) is (Membership.FULL if store == "file" else Membership.FORGOT)
+
+
+def test_one_whose_log_is_gone_has_forgotten_it_until_it_has_joined() -> None:
+    disk = stopped("file")
+    joined(disk)
+    disk.rmtree(LAYOUT.root)
+    disk.mkdir(LAYOUT.root)
+    write_vote(disk, b"voteLeader=\ncurrTerm=4\n")
+    for _ in range(2):
+        assert worth(disk) is Membership.FORGOT
+    ledger = start(disk, "file")
+    ledger.append_as_follower(chain([b"a"], term=3))
+    ledger.close(ordered=True)
+    assert worth(disk) is Membership.FORGOT, "part of what it held is not all"
+    joined(disk)
+    assert worth(disk) is Membership.FULL
+
+
+def test_one_whose_disk_is_gone_is_new() -> None:
+    disk = stopped("file")
+    joined(disk)
+    disk.rmtree("/data/n0")
+    assert worth(disk) is Membership.NEW
+
+
+def test_a_log_that_came_without_a_note_is_believed() -> None:
+    """Of an older version, of Java's, or put back whole."""
+    disk = stopped("file")
+    disk.unlink("/data/n0/identity.json")
+    disk.unlink("/data/n0/lock")
+    root = LAYOUT.root
+    assert worth_without_identity(disk, root) is Membership.FULL
+
+
+def worth_without_identity(disk: SimDisk, root: str) -> Membership:
+    """A folder that is put into the place of a new node's."""
+    path = "/data/n0/identity.json"
+    file = disk.open(path, "x")
+    file.pwrite(
+        b'{"format_version": 1, "cluster": "demo", "node": "n0", "groups": [], "boot": 0,'
+        b' "settings": {}, "records": {}}',
+        0,
+    )
+    file.close()
+    assert disk.exists(root)
+    return worth(disk)
+
+
+def test_upstreams_way_knows_nothing_of_it() -> None:
+    disk = sim_disk()
+    assert start(disk, "file", "upstream").membership is Membership.FULL
+
+
+@pytest.mark.parametrize("found", ['"newer"', "1", "[]"])
+def test_a_worth_that_is_none_is_refused(found: str) -> None:
+    disk = stopped("file")
+    path = "/data/n0/identity.json"
+    file = disk.open(path, "w")
+    data = file.pread(0, 1 << 16)
+    broken = data.replace(b'"ledger": "new"', b'"ledger": ' + found.encode())
+    assert broken != data
+    file.resize(0)
+    file.pwrite(broken, 0)
+    file.close()
+    with pytest.raises(ConfigError, match="expected a node's identity"):
+        start(disk, "file")

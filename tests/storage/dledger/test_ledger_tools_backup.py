@@ -132,10 +132,9 @@ def test_no_member_starts_on_a_copy() -> None:
         opened(disk, COPY)
     _, _, told = str(refused.value).partition("if the folder is a backup's")
     for words in (
-        "all other members run, follow one leader",
-        "while nothing is appended, show the same synced and committed",
         "with all else removed from it",
         "may lose some",
+        "its vote counts only with all others'",
         "a whole group begins anew on backups without their `synced`, on every member",
         "README, Running it: a DLedger member's data is lost or damaged",
     ):

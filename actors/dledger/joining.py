@@ -1,0 +1,68 @@
+"""A member whose vote does not count alone: it is new, or has lost its log; until it has caught up.
+
+Upstream's votes whatever it has lost: with others it may elect what lacks an answered entry.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import attrs
+
+from actors.dledger.base_fields import Sender
+from actors.events.dledger import MembershipChanged
+from actors.log_types import Membership
+from actors.storage.dledger.member_opening import MemberNote
+
+_LOGGER = logging.getLogger("triolog.dledger")
+_TOLD = {
+    Membership.FULL: "",
+    Membership.NEW: (
+        "is new: its vote counts only with all others', or with those of a majority that is new as"
+        " well, until it holds its leader's log"
+    ),
+    Membership.FORGOT: (
+        "has lost its log: its vote counts only with all others', until it holds its leader's log"
+    ),
+}
+
+
+@attrs.define
+class Joining:
+    """See the module's text. One owner: the state maintainer.
+
+    Attributes:
+        words: for people; "": its vote counts.
+    """
+
+    _sender: Sender
+    _note: MemberNote | None = None
+    words: str = attrs.field(default="", init=False)
+
+    def began(self, membership: Membership) -> tuple[MembershipChanged, ...]:
+        """What a life of the maintainer begins as. Returns: what to emit."""
+        self.words = _TOLD[membership]
+        if membership is Membership.FULL:
+            return ()
+        level = logging.INFO if membership is Membership.NEW else logging.WARNING
+        _LOGGER.log(level, "%s: %s %s", self._sender.group, self._sender.self_id, self.words)
+        return (MembershipChanged(membership=membership.value),)
+
+    def joined(self) -> tuple[MembershipChanged, ...]:
+        """It holds its leader's log. Returns: what to emit.
+
+        Where that cannot be noted it counts all the same, and joins again after a restart.
+        """
+        if self.words:
+            what = "holds its leader's log now: its vote counts"
+            _LOGGER.info("%s: %s %s", self._sender.group, self._sender.self_id, what)
+        self.words = ""
+        if self._note is not None:
+            try:
+                self._note.joined()
+            except OSError as error:
+                text = (
+                    "%s: %s cannot note that it holds its leader's log: %s; it begins by that again"
+                )
+                _LOGGER.warning(text, self._sender.group, self._sender.self_id, error)
+        return (MembershipChanged(membership=Membership.FULL.value),)
