@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import attrs
 
@@ -93,6 +93,11 @@ class OffsetsSeen:
     group: str = ""
 
 
+LOST_DISK: Final = "lost disk"
+LOST_LOGS: Final = "lost logs"
+LOST: Final = (LOST_DISK, LOST_LOGS)
+
+
 @attrs.frozen(kw_only=True)
 class FaultInjected:
     """Something was broken or mended on purpose, or what was broken took effect.
@@ -105,7 +110,8 @@ class FaultInjected:
             "transferred" (NODE from NODE: leadership was handed over); "ended" (NODE while WHAT: a
             process was killed while a snapshot was taken, came or was loaded); "lost" (NODE, from:
             a forced promotion opened the log here, and what was acknowledged behind that place
-            before is given up).
+            before is given up); LOST_DISK and LOST_LOGS (NODE: what it held, and in the first case
+            all that it knew of itself, is gone, and may have been vouched for).
         where: to whom, the node's name first.
     """
 

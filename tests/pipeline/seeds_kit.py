@@ -33,7 +33,13 @@ from actors.node.promises import configured
 from actors.sim import simulation, validations
 from actors.sim.disk import SimDisk
 from actors.sim.dledger import simulation as ledger_simulation
-from actors.sim.history import AppendAnswered, AppendAsked, FaultInjected, History
+from actors.sim.history import (
+    LOST,
+    AppendAnswered,
+    AppendAsked,
+    FaultInjected,
+    History,
+)
 from actors.sim.machines import SimMachines
 from actors.sim.plan import Outcome, Plan
 from actors.sim.running import run_plan
@@ -98,7 +104,7 @@ class Export:
                 self._told(world.events, config, node, folder, over)
         self._receipts(history, config)
         for seen in history.observations:
-            if isinstance(seen, FaultInjected) and seen.kind == "wiped":
+            if isinstance(seen, FaultInjected) and seen.kind in ("wiped", *LOST):
                 self.emptied.add(f"{self.tag}{seen.where.split()[0]}")
 
     def named(self, value: Any, groups: Iterable[str]) -> Any:

@@ -6,6 +6,7 @@ All breaks, over drawn seeds: `python tests/sim/sim_mutations.py --mode dledger`
 from __future__ import annotations
 
 import attrs
+import broken_votes
 import pytest
 from sim_mutations import OF_MODE, SCRIPTED, SCRIPTS, hunt_in_script, objects
 from test_sim_ledger_world import short_plan
@@ -119,6 +120,25 @@ def test_a_break_is_caught(name: str, checker: str) -> None:
 def test_a_break_is_caught_in_its_script(name: str) -> None:
     """What drawn runs cannot be relied on to show."""
     assert hunt_in_script(MUTATIONS[name], "dledger").checker
+
+
+LOST_DISK = (
+    "at 0.6 new_disk n1 for 3.0 in disk",
+    "at 1.6 cut n0 n2 for 16.0",
+    "at 4.0 cut n0 n1 for 14.0",
+)
+"""n0 leads; n2 lacks what n1 had, which comes back with nothing, and hears n2 alone."""
+
+
+@pytest.mark.parametrize("lost", ["disk", "logs"])
+def test_a_vote_of_who_lost_its_disk_is_caught(lost: str) -> None:
+    script = (LOST_DISK[0].replace("in disk", f"in {lost}"), *LOST_DISK[1:])
+    faults = tuple(map(parse_fault, script))
+    plan = attrs.evolve(short_plan(), load=BUSY, duration_s=20.0, script=faults)
+    outcome = run_plan(plan)
+    assert outcome.violations == ()
+    assert outcome.counts["fault new_disk"] == 1
+    assert objects("LeaderCompleteness", broken_votes.lost_logs_vote_like_others, plan)
 
 
 def test_a_group_that_does_not_come_together_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,6 +37,7 @@ from actors.sim.dledger.transfers import Depose, TransferLeader
 from actors.sim.runner import Runner
 from actors.sim.script import Fault
 from actors.storage.dledger.store import CLEAN_S
+from actors.trees.ledger_places import election_settings
 
 OUTGROW_S: Final = 20.0
 """So long clients append more than usual, for what a member lacks to leave the logs of the others.
@@ -122,6 +123,40 @@ class LoseDisk(Action[LedgerRunner]):
         await runner.all_well()
 
 
+class NewDisk(Action[LedgerRunner]):
+    """A machine gets a new disk, or has its logs removed, votes kept, while everything else goes
+    on. What it held counts as lost until it has caught up, and the promise is for a minority: so
+    one at a time, some time after all were well. A whole disk takes longer to replace than a leader
+    that nobody answers takes to end (`core.votes`).
+    """
+
+    name = "new_disk"
+    chance = 0.5
+    most = 2
+    restarts = True
+
+    def nodes(self, ground: Ground) -> tuple[str, ...]:
+        return ground.names if len(ground.names) > 2 else ()
+
+    def where(self, rng: random.Random, ground: Ground) -> str:
+        return rng.choice(("disk", "logs"))
+
+    async def act(self, runner: LedgerRunner, fault: Fault) -> None:
+        whole = fault.where == "disk"
+        ends_s = [election_settings(group, fault.node).leak_s for group in runner.ledgers]
+        async with runner.one_forgets:
+            well = await runner.all_well()  # from now on every vote counts
+            await trio.sleep(fault.for_s)  # and others may fall behind
+            if not well or runner.atlas.damaged or not runner.is_on(fault.node):
+                return
+            runner.began(fault)
+            await runner.cluster.kill(fault.node)
+            runner.lose(fault.node, whole=whole)
+            await trio.sleep(max(ends_s) if whole else fault.for_s)
+            await runner.up(fault.node)
+            await runner.all_well()
+
+
 class Forget(Action[LedgerRunner]):
     """A member of groups in memory is killed, and starts with nothing but its terms and votes. What
     it held counts as lost until it has caught up, and the promise is for a minority: so one at a
@@ -162,7 +197,7 @@ _NETWORK: Final[tuple[Action[Any], ...]] = (
 _SEVERAL: Final[tuple[Action[Any], ...]] = (KillInCut(), PowerLossInCut())
 
 LEDGER_ACTIONS: Final = _table(
-    *_NETWORK, *_ANY_NODE, *_SEVERAL, PowerLossAll(), BitRot(), OldSector(), LoseDisk()
+    *_NETWORK, *_ANY_NODE, *_SEVERAL, PowerLossAll(), BitRot(), OldSector(), LoseDisk(), NewDisk()
 )
 """Everything a script can do to DLedger groups, by name."""
 ONE_NODE_ACTIONS: Final = _table(*_ANY_NODE)

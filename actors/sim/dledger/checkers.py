@@ -15,10 +15,11 @@ import attrs
 
 from actors.config import DLedgerGroup
 from actors.events import store
-from actors.events.dledger import CommittedRose, LedgerTruncated, RoleChanged
+from actors.events.dledger import CommittedRose, LedgerTruncated, MembershipChanged, RoleChanged
 from actors.sim.dledger.election_checkers import ElectionSafety, LeaderIsElected, VoteOnce
 from actors.sim.dledger.ledger_bytes import LedgerBytes, body_of, index_of, term_of
 from actors.sim.history import (
+    LOST,
     AppendAnswered,
     AppendAsked,
     FaultInjected,
@@ -31,7 +32,8 @@ from actors.sim.history import (
 from actors.sim.survival import is_of
 from actors.sim.world import SimEvent
 
-LOOKED_AT = ("kill", "power_loss", "power_loss_all", "power_loss_in_sync", "lose_disk", "heal")
+_POWER = ("power_loss", "power_loss_all", "power_loss_in_sync")
+LOOKED_AT = ("kill", *_POWER, "lose_disk", "new_disk", "heal")
 """Faults at which every committed entry is counted again."""
 WRITTEN_S: Final = 15.0
 """So long after it called an entry committed a follower has it on its disk: syncs take some seconds
@@ -183,14 +185,19 @@ class Holders:
 
     chosen: Chosen
     _below: dict[str, int] = attrs.field(factory=dict, init=False)  # the member holds all that
+    _lost: set[str] = attrs.field(factory=set, init=False)  # what it held has yet to come back
 
     def learn(self, seen: Observation) -> None:
         """Forget what was known of a member whose log may have lost something."""
         match seen:
             case SimEvent(event=store.RecoveryFinished() | LedgerTruncated()):
                 self._below.pop(seen.node, None)
-            case FaultInjected(kind=kind) if kind not in ("felt", "start"):
+            case SimEvent(event=MembershipChanged(membership="full")):
+                if is_of(self.chosen.group, seen):
+                    self._lost.discard(seen.node)
+            case FaultInjected(kind=kind, where=where) if kind not in ("felt", "start"):
                 self._below.clear()
+                self._lost |= {where} if kind in LOST else set()
 
     def held(self, node: str, end: int) -> bool:
         """Whether the member holds every committed entry below `end`."""
@@ -202,8 +209,9 @@ class Holders:
         return at >= end
 
     def holding(self, end: int) -> list[str]:
-        """Who does."""
-        return [node for node in self.chosen.group.members if self.held(node, end)]
+        """Who does, or did: one that has lost its logs elects nobody until it holds them again."""
+        members = self.chosen.group.members
+        return [node for node in members if node in self._lost or self.held(node, end)]
 
 
 @attrs.define(kw_only=True)

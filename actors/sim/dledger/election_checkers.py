@@ -9,7 +9,7 @@ import attrs
 from actors.config import DLedgerGroup
 from actors.events.dledger import RoleChanged
 from actors.sim.dledger.ledger_bytes import LedgerBytes
-from actors.sim.history import FaultInjected, NodeLooked, Observation
+from actors.sim.history import LOST_DISK, FaultInjected, NodeLooked, Observation
 from actors.sim.survival import is_of
 from actors.sim.world import SimEvent
 from actors.storage.dledger.term_files import TermVote
@@ -42,7 +42,7 @@ class VoteOnce:
 
     def see(self, seen: Observation) -> Iterator[str]:
         match seen:
-            case FaultInjected(kind="wiped", where=node):
+            case FaultInjected(kind=kind, where=node) if kind in ("wiped", LOST_DISK):
                 self._votes.pop(node, None)
             case SimEvent(event=RoleChanged(term=term)) if is_of(self.group, seen):
                 yield from self._look(seen.node, term)

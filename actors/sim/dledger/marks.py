@@ -37,7 +37,7 @@ from actors.sim.world import SimEvent
 from actors.storage.dledger.snapshots import CHUNK_BYTES
 
 RARE: Final = (
-    *("power_loss_all", "lose_disk", "eio_read", "old_sector", "bit_rot"),
+    *("power_loss_all", "lose_disk", "new_disk", "eio_read", "old_sector", "bit_rot"),
     *("depose", "kill_in_cut", "power_loss_in_cut"),
 )
 ENDED: Final = {

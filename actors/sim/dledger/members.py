@@ -24,7 +24,9 @@ from actors.sim.history import MachineDid
 from actors.sim.machines import DATA_DIR, SimMachines
 from actors.sim.world import World
 from actors.storage.dledger import store
+from actors.storage.identity import NodeDirectory, open_directory
 from actors.trees.dledger import LedgerPlace, group_tree
+from actors.trees.ledger_places import member_notes
 
 R = TypeVar("R")
 
@@ -189,6 +191,8 @@ class SimGroups(SimMachines[SimMember]):
             places: dict[str, LedgerPlace] = {}
             parts: dict[str, LedgerPart] = {}
             machines: dict[str, SimRegisters] = {}
+            directory = self._directory(env, name)
+            notes = member_notes(self.config, name, directory)
 
             def build(registry: Registry) -> SupervisorSpec:
                 for group in self.config.ledger_groups_of(name):
@@ -198,6 +202,7 @@ class SimGroups(SimMachines[SimMember]):
                         group=group,
                         env=env,
                         registry=registry,
+                        member_note=notes[group.name],
                         machine=self._maker(name, group.name, machines),
                     )
                     parts[group.name] = LedgerPart.of(
@@ -220,9 +225,23 @@ class SimGroups(SimMachines[SimMember]):
                     task_status.started(system)
                     await system.wait_ended()
             finally:
+                directory.close()
                 self.ended(name)
 
         return main
+
+    def _directory(self, env: Env, name: str) -> NodeDirectory:
+        """What a node knows of itself, beside its groups."""
+        config, groups = self.config, self.config.ledger_groups_of(name)
+        return open_directory(
+            env.disk,
+            config.node_dir(name),
+            cluster=config.name,
+            node=name,
+            groups=[group.name for group in groups],
+            settings={},
+            ledgers=groups,
+        )
 
     def _maker(
         self, name: str, group: str, machines: dict[str, SimRegisters]

@@ -20,11 +20,12 @@ from actors.sim.dledger.checkers import Chosen
 from actors.sim.dledger.ledger_bytes import SimLedgers
 from actors.sim.dledger.members import SimGroups, committed_everywhere
 from actors.sim.dledger.workload import LedgerWorkload
-from actors.sim.history import MachineDid
+from actors.sim.history import LOST_DISK, LOST_LOGS, MachineDid
 from actors.sim.runner import LOOK_S, Runner
 from actors.sim.world import SimEvent
 from actors.storage.dledger.snapshots import INSTALLED, TAKEN
-from actors.storage.dledger.term_files import TermVote, write_term
+from actors.storage.dledger.term_files import TermVote, read_term, write_term
+from actors.storage.identity import identity_path
 
 LAST_WORDS: Final = b"last words %d"
 WHOLE_WAIT_S: Final = 40.0
@@ -95,6 +96,25 @@ class LedgerRunner(Runner):
             vote = TermVote(self.terms.get(log.group.name, 0) + 1, name)
             write_term(disk, layout.term, vote)
         self.note("wiped", name)
+
+    def lose(self, name: str, *, whole: bool) -> None:
+        """A machine that is off loses the logs of its groups, or all but its events."""
+        disk, root = self.cluster.world.node(name).disk, self.cluster.config.node_dir(name)
+        layouts = [log.layout(name) for log in self.logs]
+        votes = [read_term(disk, layout.term) for layout in layouts]
+        for layout in layouts:  # what is looked at meanwhile is gone from the disk, too
+            disk.rmtree(layout.root)
+            disk.mkdir(layout.root)
+            disk.operator_sync_dir(layout.root)
+        disk.rmtree(f"{root}/groups")
+        if whole:
+            disk.unlink(identity_path(root))
+        else:
+            for layout, vote in zip(layouts, votes, strict=True):
+                disk.mkdir(layout.root)
+                write_term(disk, layout.term, vote or TermVote())
+        disk.operator_sync_dir(root)
+        self.note(LOST_DISK if whole else LOST_LOGS, name)
 
     def holds_nothing(self, name: str) -> bool:
         """Whether no log of the member has a committed entry: it vouches for none."""
