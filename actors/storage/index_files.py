@@ -22,6 +22,7 @@ from actors.errors import ConfigError
 from actors.storage.dispatch_state import DispatchState
 from actors.storage.index_file import IndexDamaged as IndexDamaged
 from actors.storage.index_file import IndexFile
+from actors.storage.path_kinds import check_kinds
 from actors.storage.small_files import create_sized
 from wire.commitlog import RecordHead
 from wire.errors import RemoteProtocolError
@@ -85,13 +86,14 @@ class IndexFiles:
         """Load all files and cut the newest back to what the last flush covers.
 
         Returns: whether a file is missing, so that the whole log has to be dispatched again.
-        Raises: ConfigError: the files have other numbers of slots and units; IndexDamaged. Yields
-        every 4 MiB.
+        Raises: ConfigError: the files have other numbers of slots and units, or one is a folder;
+        IndexDamaged. Yields every 4 MiB.
         """
         self._disk.mkdir(self.folder)
-        for name in self._disk.listdir(self.folder):
-            if is_index_name(name):
-                self._load(int(name))
+        names = [name for name in self._disk.listdir(self.folder) if is_index_name(name)]
+        check_kinds(self._disk, folders=(), files=(f"{self.folder}/{name}" for name in names))
+        for name in names:
+            self._load(int(name))
         while self._files and self._files[-1].name > state.index_name:
             self._remove(self._files.pop())
         if not state.index_name:

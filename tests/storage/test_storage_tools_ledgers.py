@@ -122,6 +122,54 @@ def test_a_start_refused_for_its_file_sizes_makes_nothing_of_it_damage(
     assert (code, "damage" in out.lower()) == (0, False), out
 
 
+@pytest.mark.parametrize(
+    ("known", "sums"), [("ledgers", False), ("votes", False), ("", True), ("", False)]
+)
+def test_a_member_that_lost_log_and_vote_is_one_all_the_same(
+    known: str, sums: bool, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It was taken for a classic group, whose synced mark could not be read."""
+    node = node_of(tmp_path, CLUSTER.format(free_port()))
+    fill(node)
+    root, file = node / "groups" / "ledger", node / "identity.json"
+    shutil.rmtree(root / "data")
+    (root / "currterm").unlink()
+    if not sums:
+        shutil.rmtree(root / "sums")
+    identity = json.loads(file.read_text())
+    for key in {"ledgers", "votes"} - {known}:
+        identity[key] = type(identity[key])()
+    file.write_text(json.dumps(identity))
+    for path in (node, root):
+        code, out, err = run(capfd, "check", path)
+        tells = f"ledger: damage: {root / 'data'}: no files, but all below " in out
+        assert (code, err, tells) == (1, "", bool(known or sums))
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        f"ledger/data/{65536:020d}",
+        f"ledger/index/{3200 * 40:020d}",
+        f"ledger/sums/{1 << 20:020d}",
+        f"orders/commitlog/{65536:020d}",
+        f"orders/index/{20260131120000000}",
+    ],
+)
+def test_a_folder_in_the_place_of_a_file_is_what_the_start_says(
+    place: str, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The next start was said to mend some."""
+    node = node_of(tmp_path, (CLUSTER + CLASSIC).format(free_port(), free_port()))
+    fill(node)
+    (node / "groups" / place).mkdir(parents=True)
+    line = f"{node / 'groups' / place}: expected a file, found a folder"
+    with pytest.raises(ConfigError, match=re.escape(line)):
+        fill(node)
+    code, out, err = run(capfd, "check", node)
+    assert (code, out, err) == (2, "", f"triolog: {line}\n")
+
+
 def test_damage_has_exit_code_1(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
     node = node_of(tmp_path, CLUSTER.format(free_port()))
     fill(node)

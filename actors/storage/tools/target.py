@@ -23,8 +23,9 @@ from actors.storage.commit_log import segment_bases, segment_path
 from actors.storage.dledger.layout import LedgerLayout
 from actors.storage.identity import FORMAT_VERSION, LOCK_CONTENT, Identity, read_identity
 from actors.storage.layout import StoreLayout
-from actors.storage.path_kinds import check_kinds, is_file, is_folder
+from actors.storage.path_kinds import is_folder
 from actors.storage.tools.manifest import Manifest, is_incomplete, read_manifest
+from actors.storage.tools.roots import check_paths, is_ledger, is_member
 from wire.message_record import RECORD_BYTES_MAX, RECORD_OVERHEAD_MAX
 
 EXPECTED = "expected a node's data directory, a store root (commitlog/ or data/) or a backup"
@@ -152,7 +153,7 @@ def find_target(disk: Disk, path: str, group: str | None = None) -> Target:
         )
     manifest = read_manifest(disk, top)
     identity = None if manifest is not None else _identity(disk, top)
-    is_store = disk.exists(f"{path}/commitlog") or _is_member(disk, path, top)
+    is_store = disk.exists(f"{path}/commitlog") or is_member(disk, path, top, identity)
     if manifest is None and identity is None and not is_store:
         raise ConfigError(f"{path}: {EXPECTED}, found {_found(disk, path)}")
     kind = Kind.STORE if identity is None else Kind.NODE
@@ -162,7 +163,7 @@ def find_target(disk: Disk, path: str, group: str | None = None) -> Target:
     if top == path and kind is not Kind.STORE:
         roots = [f"{path}/groups/{name}" for name in disk.listdir(f"{path}/groups")]
     whose = identity if kind is Kind.NODE else None
-    classic = [root for root in roots if not _is_ledger(disk, root)]
+    classic = [root for root in roots if not is_ledger(disk, root, identity)]
     stores = tuple(_store(disk, root, whose) for root in classic)
     ledgers = tuple(_ledger(disk, root, whose) for root in roots if root not in classic)
     if group is not None:
@@ -180,7 +181,7 @@ def find_target(disk: Disk, path: str, group: str | None = None) -> Target:
         ledgers=ledgers,
     )
     for one in target.every:
-        check_kinds(disk, folders=one.layout.folders, files=one.layout.files)
+        check_paths(disk, one.layout)
     return target
 
 
@@ -205,30 +206,6 @@ def _only(target: Target, found: Sequence[T]) -> T:
         return found[0]
     known = ", ".join(one.name for one in found) or "none"
     raise ConfigError(f"--group: expected one of the groups of {target.path}: {known}")
-
-
-def _is_ledger(disk: Disk, root: str) -> bool:
-    """Whether a folder is the store of a DLedger group, whatever else was tried with it.
-
-    A member without entries may have nothing but its term and vote.
-    """
-    if disk.exists(f"{root}/commitlog"):
-        return False
-    layout = LedgerLayout(root)
-    return is_folder(disk, layout.commit_log) or is_file(disk, layout.term)
-
-
-def _is_member(disk: Disk, path: str, top: str) -> bool:
-    """Whether a folder that is named is a DLedger member's. Many a folder of other programs has
-    a `data/`: where no node or backup is around it, something else must be a member's too.
-    """
-    layout = LedgerLayout(path)
-    return _is_ledger(disk, path) and (
-        top != path
-        or is_file(disk, layout.term)
-        or is_folder(disk, layout.index)
-        or bool(segment_bases(disk, layout.commit_log))
-    )
 
 
 def _top_of(disk: Disk, path: str) -> str:
