@@ -107,6 +107,11 @@ class AppendsAcknowledged:
 class AppendsTimedOut:
     """Appends were answered with FLUSH_SLAVE_TIMEOUT. By group_transfer, one event per batch. They
     are in the log.
+
+    Attributes:
+        held_bytes: what as many nodes as an append needs held then, the master among them; -1:
+            fewer that count were connected, and what others hold was not known (0 by older
+            versions).
     """
 
     first_bytes: int

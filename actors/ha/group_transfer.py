@@ -251,7 +251,7 @@ class GroupTransfer(Actor[_Inbox]):
                 first_bytes=min(wait.first_bytes for wait in timed_out),
                 next_bytes=max(wait.next_bytes for wait in timed_out),
                 appends=len(timed_out),
-                held_bytes=held_bytes,
+                held_bytes=self._wait.known_bytes(),
             )
         )
 

@@ -111,7 +111,7 @@ async def test_a_slave_down_is_flush_slave_timeout_in_time_and_readable_later(
         assert str(error).endswith("(no other node is connected)")
         assert kit.shown == []  # not readable yet
         assert kit.of(events.AppendsTimedOut) == [
-            events.AppendsTimedOut(first_bytes=0, next_bytes=10, appends=1, held_bytes=0)
+            events.AppendsTimedOut(first_bytes=0, next_bytes=10, appends=1, held_bytes=-1)
         ]
         peer = await slave(kit, "n1")
         assert await peer.body(10) == LOG[:10]  # it is stored
@@ -235,14 +235,14 @@ async def test_the_loss_of_all_slaves_is_felt_at_once(autojump_clock: object) ->
 
 
 @pytest.mark.parametrize(
-    ("slaves", "report", "words"),
+    ("slaves", "report", "words", "held_bytes"),
     [
-        (("n1",), 10, "other nodes that count: 1 connected, 2 needed"),
-        (("n1", "n2"), 5, "they hold up to 5, 10 is needed"),
+        (("n1",), 10, "other nodes that count: 1 connected, 2 needed", -1),
+        (("n1", "n2"), 5, "they hold up to 5, 10 is needed", 5),
     ],
 )
 async def test_what_an_append_lacked_at_its_deadline(
-    autojump_clock: object, slaves: tuple[str, ...], report: int, words: str
+    autojump_clock: object, slaves: tuple[str, ...], report: int, words: str, held_bytes: int
 ) -> None:
     async with node("n0", cluster("copies = 3")) as kit:
         for name in slaves:
@@ -254,6 +254,7 @@ async def test_what_an_append_lacked_at_its_deadline(
         await until(lambda: bool(answers))
         assert isinstance(answers[0], ReplicationTimeout)
         assert str(answers[0]).endswith(f"({words})")
+        assert [event.held_bytes for event in kit.of(events.AppendsTimedOut)] == [held_bytes]
 
 
 async def test_a_connected_slave_that_is_no_copy_is_not_called_away(

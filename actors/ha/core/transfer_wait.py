@@ -240,13 +240,19 @@ class TransferWait(Generic[W]):
         offsets = self._counted_offsets()
         return self._copied_bytes(self._need(offsets), offsets)
 
+    def known_bytes(self) -> int:
+        """As `held_bytes`; -1: fewer nodes are connected than an append needs, and what those that
+        have gone hold is not known.
+        """
+        offsets = self._counted_offsets()
+        return self.held_bytes() if len(offsets) >= self._others(offsets) else -1
+
     def shortage(self, next_bytes: int) -> str:
         """What an append up to `next_bytes` lacks now, for people."""
-        offsets = self._counted_offsets()
-        need = self._need(offsets)
-        others = self.policy.needed(need, self._extent.written_bytes, offsets) - 1
-        if len(offsets) >= others:
-            return f"they hold up to {self._held_bytes(need, offsets)}, {next_bytes} is needed"
+        offsets, held_bytes = self._counted_offsets(), self.known_bytes()
+        others = self._others(offsets)
+        if held_bytes >= 0:
+            return f"they hold up to {held_bytes}, {next_bytes} is needed"
         if not any(known.live for known in self._slaves.values()):
             return "no other node is connected"
         return f"other nodes that count: {len(offsets)} connected, {others} needed"
@@ -257,6 +263,10 @@ class TransferWait(Generic[W]):
 
     def _need(self, offsets: list[int]) -> int:
         return self.policy.need(self._extent.written_bytes, offsets)
+
+    def _others(self, offsets: list[int]) -> int:
+        """Nodes beside the master that an append needs now."""
+        return self.policy.needed(self._need(offsets), self._extent.written_bytes, offsets) - 1
 
     def _held_bytes(self, need: int, offsets: list[int]) -> int:
         own_bytes = self._extent.durable_bytes(synced=self.synced)
