@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from types import FrameType
@@ -50,12 +50,17 @@ class _Asked:
         is_due: it has not been raised yet, or not been heard.
         deferring: how many `deferred` there are.
         alarm: handler and timer of the process's, which are lent for the end.
+        is_open: within `ended_in_order`, all signals are ours. Else nothing is raised: between two
+            of them that are taken or given back an exception would leave the rest as they are.
+        late: the signal that came then; None: none.
     """
 
     number: int | None = None
     is_due: bool = False
     deferring: int = 0
     alarm: tuple[Any, tuple[float, float]] | None = None
+    is_open: bool = False
+    late: int | None = None
 
     def error(self) -> KeyboardInterrupt:
         number = self.number
@@ -78,32 +83,53 @@ def ended_in_order() -> Iterator[None]:
             ended do.
     """
     wanted = {number: was for number, was in _UNHANDLED.items() if signal.getsignal(number) is was}
-    _asked.number, _asked.is_due, _asked.deferring = None, False, 0
+    if not _may_change(wanted):
+        yield
+        return
+    _asked.number, _asked.is_due, _asked.deferring, _asked.late = None, False, 0, None
     hook = sys.unraisablehook
     try:
         for number in wanted:
             signal.signal(number, _ask)
-    except ValueError:  # not the main thread: signals are none of its business
-        yield
-        return
-    sys.unraisablehook = partial(_hear, hook)
-    try:
+        sys.unraisablehook = partial(_hear, hook)
+        _asked.is_open = True
+        if _asked.late is not None:
+            _ask(_asked.late, None)
         yield
     except Exception as error:
         check_asked(error)
         raise
     finally:
-        if _asked.alarm is not None:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-        for number, was in wanted.items():
-            signal.signal(number, was)
+        _asked.is_open = False  # first, and no call: Python looks for signals at calls
+        _give_back(wanted)
         sys.unraisablehook = hook
+        if _asked.late is not None and _asked.number is None:
+            signal.raise_signal(_asked.late)  # for whoever handles it now
         _asked.number = None
-        if _asked.alarm is not None:
-            handler, timer = _asked.alarm
-            signal.signal(signal.SIGALRM, handler)
-            signal.setitimer(signal.ITIMER_REAL, *timer)
-            _asked.alarm = None
+
+
+def _may_change(wanted: Mapping[signal.Signals, Any]) -> bool:
+    """Whether there is anything to change, and this is the main thread, whose business it is."""
+    if not wanted:
+        return False
+    number = next(iter(wanted))
+    try:
+        signal.signal(number, wanted[number])
+    except ValueError:
+        return False
+    return True
+
+
+def _give_back(wanted: Mapping[signal.Signals, Any]) -> None:
+    if _asked.alarm is not None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    for number, was in wanted.items():
+        signal.signal(number, was)
+    if _asked.alarm is not None:
+        handler, timer = _asked.alarm
+        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, *timer)
+        _asked.alarm = None
 
 
 @contextmanager
@@ -135,6 +161,9 @@ def check_asked(cause: Exception | None = None) -> None:
 def _ask(number: int, frame: FrameType | None) -> None:
     if _asked.number is not None:
         return
+    if not _asked.is_open:
+        _asked.late = _asked.late or number
+        return
     _asked.number, _asked.is_due = number, True
     if _asked.deferring:
         _raise_after(DEFERRED_S)
@@ -159,7 +188,7 @@ def _raise_after(seconds: float) -> None:
 
 
 def _again(number: int, frame: FrameType | None) -> None:
-    if _asked.number is not None:
+    if _asked.number is not None and _asked.is_open:
         _raise()
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -18,6 +19,7 @@ from alarms_kit import publish
 from lines_kit import Boot
 
 from actors.events.node import NodeStopped
+from actors.pipeline import ending
 from actors.pipeline.ending import Terminated, check_asked, deferred, ended_in_order
 from actors.pipeline.java_group import JavaGroup
 from actors.pipeline.session import _whole_or_none, plain_words
@@ -267,6 +269,66 @@ def test_what_fails_after_a_signal_is_its_doing(unhandled: None) -> None:
     check_asked()
     with pytest.raises(OSError, match="by itself"), ended_in_order():
         raise OSError("by itself")
+
+
+@pytest.mark.parametrize("at", ["begins", "ends"])
+def test_a_signal_while_handlers_are_changed_is_not_the_last_one_that_is_heard(
+    at: str, unhandled: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It came between two of them, some stayed ours, and ours hear only the first one."""
+    really, came = signal.signal, []
+
+    def change(number: int, handler: Any) -> Any:
+        if (handler is ending._ask) == (at == "begins") and number == signal.SIGTERM:
+            came.append(number)
+            really(signal.SIGINT, ending._ask)  # as it is still, or by now
+            signal.raise_signal(signal.SIGINT)
+            if at == "ends":
+                really(signal.SIGINT, signal.default_int_handler)
+        return really(number, handler)
+
+    before = {number: signal.getsignal(number) for number in ending._UNHANDLED}
+    with monkeypatch.context() as patch:
+        patch.setattr(signal, "signal", change)
+        with pytest.raises(KeyboardInterrupt), ended_in_order():
+            assert at == "ends"
+    assert len(came) == 1
+    assert {number: signal.getsignal(number) for number in ending._UNHANDLED} == before
+    check_asked()
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_a_second_signal_while_handlers_are_given_back_is_ignored(
+    unhandled: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really = signal.signal
+
+    def change(number: int, handler: Any) -> Any:
+        if number == signal.SIGTERM and handler is signal.SIG_DFL:
+            signal.raise_signal(number)
+        return really(number, handler)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(signal, "signal", change)
+        with pytest.raises(Terminated), ended_in_order():
+            signal.raise_signal(signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_another_thread_and_one_within_another_change_no_handler(unhandled: None) -> None:
+    def within() -> None:
+        with ended_in_order():
+            seen.append(signal.getsignal(signal.SIGTERM))
+
+    seen: list[Any] = []
+    thread = threading.Thread(target=within)
+    thread.start()
+    thread.join()
+    assert seen == [signal.SIG_DFL]
+    with pytest.raises(Terminated), ended_in_order():
+        within()
+        signal.raise_signal(signal.SIGTERM)
 
 
 def test_who_handles_a_signal_goes_on_doing_so(unhandled: None) -> None:
