@@ -9,6 +9,7 @@ them, the listener's (`session.plain_words`). Who joins after its end is refused
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import subprocess
@@ -17,10 +18,15 @@ from typing import Final
 
 import attrs
 
-from actors.pipeline.clock import pause
+from actors.pipeline.clock import pause, stopwatch_s
+
+logger = logging.getLogger("triolog.pipeline")
 
 END_S: Final = 10.0
 """For Java to end in order: it stops Spark and removes its folders."""
+KILL_S: Final = 10.0
+"""For a group that is killed to be gone: a process that waits for a disk or another machine (state
+D) does not hear of it before, which may be never."""
 _PAUSE_S: Final = 0.01
 _PAUSES: Final = 5
 """In which nobody is left, for one that was being started just now."""
@@ -65,13 +71,24 @@ class JavaGroup:
         self.kill()
 
     def kill(self) -> None:
-        """End all of them, those included that join meanwhile. Nothing is left after this."""
+        """End all of them, those included that join meanwhile.
+
+        Nothing is left after this, but for what does not end within KILL_S: a line names it.
+        """
         if self.listener is None:
             return
         group = self.listener.pid
-        quiet = 0
+        quiet, until_s = 0, stopwatch_s() + KILL_S
         while quiet < _PAUSES:
-            quiet = 0 if _is_alive(group) else quiet + 1
+            alive = _alive(group)
+            quiet = 0 if alive else quiet + 1
+            if alive and stopwatch_s() >= until_s:
+                logger.warning(
+                    "pipeline: killed, not gone after %g s, left to the system: Java's process %s",
+                    KILL_S,
+                    ", ".join(map(str, alive)),
+                )
+                break
             with contextlib.suppress(ChildProcessError):
                 while os.waitpid(-group, os.WNOHANG)[0]:
                     pass
@@ -84,16 +101,17 @@ class JavaGroup:
         self.listener = None
 
 
-def _is_alive(group: int) -> bool:
-    """Whether somebody in it has not ended: children's children that have may stay in it."""
+def _alive(group: int) -> list[int]:
+    """Who in it has not ended: children's children that have may stay in it."""
+    found = []
     for each in Path("/proc").glob("[0-9]*/stat"):
         try:
             state, _, its_group = each.read_text().rpartition(")")[2].split()[:3]
         except (OSError, ValueError):  # it has gone
             continue
         if int(its_group) == group and state not in "ZX":
-            return True
-    return False
+            found.append(int(each.parent.name))
+    return sorted(found)
 
 
 def _wait(process: subprocess.Popen[bytes]) -> None:

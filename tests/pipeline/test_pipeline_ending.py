@@ -19,7 +19,7 @@ from alarms_kit import publish
 from lines_kit import Boot
 
 from actors.events.node import NodeStopped
-from actors.pipeline import ending
+from actors.pipeline import ending, java_group
 from actors.pipeline.ending import Terminated, check_asked, deferred, ended_in_order
 from actors.pipeline.java_group import JavaGroup
 from actors.pipeline.session import _whole_or_none, plain_words
@@ -153,6 +153,29 @@ def test_who_joins_a_group_that_was_ended_is_refused() -> None:
         subprocess.Popen(["true"], process_group=number)
     group.kill()
     JavaGroup(None).kill()
+
+
+def test_who_hears_of_no_kill_is_waited_for_so_long_and_named(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As a process whose disk does not answer. It is played by one that nobody kills."""
+    with plain_words() as group:
+        assert group.listener is not None
+        listener = group.listener
+        member = subprocess.Popen(["sleep", "1000"], process_group=listener.pid)
+    with monkeypatch.context() as patch:
+        patch.setattr(java_group, "KILL_S", 0.05)
+        patch.setattr(os, "killpg", lambda *_: None)
+        group.kill()
+    assert [each.message for each in caplog.records] == [
+        "pipeline: killed, not gone after 0.05 s, left to the system: Java's process "
+        f"{listener.pid}, {member.pid}"
+    ]
+    assert group.listener is None
+    group.kill()
+    member.kill()
+    member.wait()
+    listener.wait()
 
 
 @pytest.fixture
