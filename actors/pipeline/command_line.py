@@ -150,22 +150,23 @@ def _with_spark(data: Place, out: Place, asked: argparse.Namespace) -> int:
     spark: SparkSession | None = None
     is_cut_off = False
     try:
-        (_tell_aside if asked.json else _tell)(f"{asked.step}: starting Spark")
-        spark = open_session(Profile(asked.profile))
-        if asked.step == "report":
-            return _report(spark, data, out, asked)
-        if asked.step == "watch":
-            return _watch(spark, data, out, asked)
-        return _tables_only(spark, data, out, asked.step)
-    except KeyboardInterrupt:
+        try:
+            (_tell_aside if asked.json else _tell)(f"{asked.step}: starting Spark")
+            spark = open_session(Profile(asked.profile))
+            if asked.step == "report":
+                return _report(spark, data, out, asked)
+            if asked.step == "watch":
+                return _watch(spark, data, out, asked)
+            return _tables_only(spark, data, out, asked.step)
+        except (PySparkException, Py4JError, ConnectionRefusedError, ConnectionResetError) as error:
+            check_asked(error)
+            line = line_of_failure(error)
+            full = where_full(line, [str(out), tempfile.gettempdir()])
+            _tell_aside(f"pipeline: Spark failed: {line}{full}")
+            return 1
+    except KeyboardInterrupt:  # also in place of what failed because of it
         is_cut_off = True
         raise
-    except (PySparkException, Py4JError, ConnectionRefusedError, ConnectionResetError) as error:
-        check_asked()
-        line = line_of_failure(error)
-        full = where_full(line, [str(out), tempfile.gettempdir()])
-        _tell_aside(f"pipeline: Spark failed: {line}{full}")
-        return 1
     finally:
         if spark is not None:
             with deferred(CLOSING_S):

@@ -17,9 +17,10 @@ import attrs
 import pytest
 from alarms_kit import publish
 from lines_kit import Boot
+from py4j.protocol import Py4JNetworkError
 
 from actors.events.node import NodeStopped
-from actors.pipeline import ending, java_group
+from actors.pipeline import command_line, ending, java_group, steps
 from actors.pipeline.ending import Terminated, check_asked, deferred, ended_in_order
 from actors.pipeline.java_group import JavaGroup
 from actors.pipeline.session import _whole_or_none, plain_words
@@ -352,6 +353,31 @@ def test_another_thread_and_one_within_another_change_no_handler(unhandled: None
     with pytest.raises(Terminated), ended_in_order():
         within()
         signal.raise_signal(signal.SIGTERM)
+
+
+def test_a_spark_that_fails_because_of_a_signal_is_ended_at_once(
+    unhandled: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It waits for no call that was cut off, whatever py4j made of the interrupt."""
+
+    def cut_off(*_: object) -> None:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        except KeyboardInterrupt as error:
+            raise Py4JNetworkError("cut off") from error
+
+    closed: list[bool] = []
+    monkeypatch.setattr(steps, "run_bronze", cut_off)
+    monkeypatch.setattr(command_line, "open_session", lambda _: object())
+    monkeypatch.setattr(command_line, "close_session", lambda _, at_once: closed.append(at_once))
+    (tmp_path / "n0/events/v=1").mkdir(parents=True)
+    words = ["bronze", str(tmp_path), "-o", f"{tmp_path}.out"]
+    assert command_line.run_command_line(words) == 128 + signal.SIGTERM
+    assert capsys.readouterr().err == LINE
+    assert closed == [True]
 
 
 def test_who_handles_a_signal_goes_on_doing_so(unhandled: None) -> None:
