@@ -171,9 +171,13 @@ def test_logs_that_may_differ(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_logs_that_must_not_differ(spark: SparkSession, tmp_path: Path) -> None:
-    """A byte outside of the body; a body; a record that stands elsewhere; a whole file."""
+    """A byte outside of the body, where there are three and two; a body; a record that stands
+    elsewhere; a whole file.
+    """
     log = classic(tmp_path, "flag")
     overwrite(tmp_path, "n1", "flag", log.offsets[7] + 19, b"\1")
+    two = classic(tmp_path, "two", nodes=["n0", "n1"])
+    overwrite(tmp_path, "n1", "two", two.offsets[7] + 19, b"\1")
     classic(tmp_path, "body")
     overwrite(tmp_path, "n2", "body", log.offsets[3] + 100, b"else")
     classic(tmp_path, "file")
@@ -183,7 +187,8 @@ def test_logs_that_must_not_differ(spark: SparkSession, tmp_path: Path) -> None:
     verdict = judged(spark, REPLICAS_EQUAL, tmp_path)
     assert verdict.verdict == "violated"
     found = by_group(verdict.witnesses)
-    assert found["flag"] == [(log.offsets[7], "the records differ", list(NODES))]
+    assert found["flag"] == [(log.offsets[7], "not the record that n0 n2 have", ["n1"])]
+    assert found["two"] == [(two.offsets[7], "the records differ", ["n0", "n1"])]
     assert (log.offsets[3], "body CRC is wrong", ["n2"]) in found["body"]
     assert (log.offsets[3], "no such record", ["n2"]) in found["body"]
     lost = [at for at in log.offsets if starts[1] <= at < starts[2]]
@@ -192,7 +197,7 @@ def test_logs_that_must_not_differ(spark: SparkSession, tmp_path: Path) -> None:
         at for at, what, nodes in found["file"] if (what, nodes) == ("no such record", ["n0"])
     ]
     assert missing == lost
-    assert verdict.findings == 1 + 2 + 1 + len(lost)
+    assert verdict.findings == 2 + 2 + 1 + len(lost)
 
 
 def test_members_agree_on_what_they_called_committed(spark: SparkSession, tmp_path: Path) -> None:
@@ -219,7 +224,7 @@ def test_members_agree_on_what_they_called_committed(spark: SparkSession, tmp_pa
         two.say(1, f"{group}/entry_pusher", dledger.CommittedRose(session=1, index=last))
     verdict = judged(spark, REPLICAS_EQUAL, tmp_path, events_of(spark, boot, two))
     assert by_group(verdict.witnesses) == {
-        "bytes": [(29, "the records differ", list(NODES))],
+        "bytes": [(29, "not the record that n0 n1 have", ["n2"])],
         "committed": [(29, "committed in two terms", ["n0", "n2"])],
     }
     assert verdict.checked.rows == 5 * 90

@@ -38,6 +38,7 @@ from actors.pipeline.verdicts import WITNESSES_MAX, Checked, CheckedLog, Severit
 TORN_SHOWN_MAX: Final = 10
 NOWHERE: Final = 2**63 - 1
 _ENDS: Final = "the log ends here: "
+_DIFFER: Final = "the records differ"
 _BEHIND: Final = "a whole record lies behind it"
 
 
@@ -148,7 +149,7 @@ def differences(
     lacking = due.bitwiseAND(fn.bitwise_not("nodes"))
     some = fn.col("nodes") != 0
     whats = [
-        fn.when(fn.col("differ"), _what("the records differ", fn.col("nodes"), nodes)),
+        fn.when(fn.col("differ"), _what(_DIFFER, fn.col("nodes"), nodes)),
         fn.when(fn.col("terms"), _what("committed in two terms", fn.col("sure"), nodes)),
         fn.when(some & (lacking != 0), _what("no such record", lacking, nodes)),
     ]
@@ -158,6 +159,49 @@ def differences(
     )
     every = damages if is_loose else fn.concat(fn.array_compact(fn.array(*whats)), damages)
     return found.select("place", fn.explode(every).alias("one")).select("place", "one.*")
+
+
+def told_apart(
+    rows: DataFrame, group: GroupStores, witnesses: Sequence[Witness]
+) -> tuple[Witness, ...]:
+    """The same witnesses; where more than half of the nodes have one record, others are named.
+
+    Those that differ are read once more, and alone: to remember who has which of all records would
+    make the comparison of those that are equal, which are all but a few, twice as dear.
+
+    Args:
+        rows: as `places` takes them.
+    """
+    at = [each["place"] for each in witnesses if each["what"] == _DIFFER]
+    if not at:
+        return tuple(witnesses)
+    place = fn.coalesce("index", "offset") if group.is_ledger else fn.col("offset")
+    term = fn.col("term") if group.is_ledger else fn.lit(0)
+    told = (
+        rows.where(fn.col("damage").isNull() & place.isin(at))
+        .groupBy(place.alias("place"), term.alias("term"), "size", "record_crc")
+        .agg(fn.sort_array(fn.collect_set("node")).alias("nodes"))
+        .collect()
+    )
+    have: dict[int, dict[int, list[list[str]]]] = {}
+    for row in told:
+        have.setdefault(row["place"], {}).setdefault(row["term"], []).append(row["nodes"])
+    return tuple(
+        _without_most(each, have.get(each["place"], {})) if each["what"] == _DIFFER else each
+        for each in witnesses
+    )
+
+
+def _without_most(witness: Witness, have: Mapping[int, Sequence[Sequence[str]]]) -> Witness:
+    """Args: have: by term, the nodes with each record that there is."""
+    for records in have.values():
+        compared = [[node for node in nodes if node in witness["nodes"]] for nodes in records]
+        most = max(compared, key=len)
+        others = sorted(node for nodes in compared if nodes is not most for node in nodes)
+        if others and len(most) > len(others):
+            what = f"not the record that {' '.join(most)} have"
+            return {**witness, "what": what, "nodes": others}
+    return witness
 
 
 def torn(found: DataFrame, nodes: Sequence[str]) -> list[str]:
@@ -246,10 +290,12 @@ def _judge_group(spark: SparkSession, group: GroupStores, sure: Mapping[str, int
     columns = ["node", "offset", "size", "damage", "record_crc"]
     columns += ["index", "term"] if group.is_ledger else []
     try:
-        found = places(read_logs(spark, group, columns), group, sure).persist()
+        rows = read_logs(spark, group, columns)
+        found = places(rows, group, sure).persist()
         try:
             logs = extents(found, group.nodes, group.name)
             findings, witnesses = collect(differences(found, group.nodes, logs, group.is_loose))
+            witnesses = told_apart(rows, group, witnesses)
             notes += [f"{group.name}: torn end: {text}" for text in torn(found, group.nodes)]
         finally:
             found.unpersist()
