@@ -39,6 +39,16 @@ class Joining:
     _note: MemberNote | None = None
     words: str = attrs.field(default="", init=False)
 
+    def worth(self, found: Membership) -> Membership:
+        """What the vote is worth as a life of the maintainer begins. The process may have lived for
+        longer, and the member joined in between.
+
+        Args:
+            found: when the store was opened.
+        """
+        noted = None if self._note is None else self._note.membership()
+        return noted or found
+
     def began(self, membership: Membership) -> tuple[MembershipChanged, ...]:
         """What a life of the maintainer begins as. Returns: what to emit."""
         self.words = _TOLD[membership]

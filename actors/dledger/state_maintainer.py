@@ -150,7 +150,7 @@ class StateMaintainer(Actor[_Inbox]):
             vote=SavedVote(term=record.vote.term, voted_for=record.vote.voted_for),
             session=max(record.session, 0),
             end=end,
-            membership=record.membership,
+            membership=self.joining.worth(record.membership),
         )
         self._election = Election(
             settings=self.settings,
@@ -169,7 +169,7 @@ class StateMaintainer(Actor[_Inbox]):
         await self.store_ref.tell(store.Subscribe(subscriber=me, name=name, within_s=within_s))
         if self.settings.preferred_leaders:
             self._look_later()
-        self._emit(self.joining.began(record.membership))
+        self._emit(self.joining.began(state.membership))
         await self._carry_out(self._election.started(self.ctx.now_s()))
         self._want_news()
 

@@ -114,6 +114,45 @@ async def test_one_with_a_new_disk_elects_nobody_who_lacks_what_it_had(
     await cluster.log(GROUP).append([b"its vote counts"])
 
 
+async def begin_again(cluster: SimCluster, name: str) -> None:
+    """The member's state maintainer fails, and lives anew in its process."""
+    node = cluster.node(name)
+    assert node._system is not None
+    await node._system.ref(f"/{name}/{GROUP}/state_maintainer").tell(object())  # takes none such
+
+
+async def test_who_has_joined_counts_whatever_its_process_began_as(cluster: SimCluster) -> None:
+    await cluster.log(GROUP).append(BODIES)
+    await cluster.converged(GROUP)
+    leader = cluster.master_of(GROUP)
+    _, away = (name for name in cluster.names if name != leader)
+    await cluster.kill(away)
+    await begin_again(cluster, leader)
+    await trio.sleep(60)
+    assert await said(cluster, leader) == ""
+    await cluster.log(GROUP).append([b"a majority holds all"])
+
+
+async def test_who_has_joined_begins_no_group_whatever_its_process_began_as(
+    cluster: SimCluster,
+) -> None:
+    leader = cluster.master_of(GROUP)
+    held, lacks = (name for name in cluster.names if name != leader)
+    await cluster.converged(GROUP)
+    cluster.cut(lacks)
+    await cluster.log(GROUP).append(BODIES)
+    await cluster.kill(leader)
+    await cluster.kill(held)
+    cluster.heal()
+    remove(cluster, held, "identity.json", "groups", "events")
+    await begin_again(cluster, lacks)
+    await cluster.start(held)
+    await trio.sleep(60)
+    assert cluster.master_of(GROUP) == leader, "nobody was elected since"
+    with pytest.raises(NotMaster):
+        await cluster.log(GROUP, lacks).append([b"without it"])
+
+
 async def test_a_new_identity_replaces_no_events(cluster: SimCluster) -> None:
     name = next(each for each in cluster.names if each != cluster.master_of(GROUP))
     disk, root = cluster.world.node(name).disk, f"{cluster.config.node_dir(name)}/events"
