@@ -203,6 +203,7 @@ LEDGER_MUTATIONS: tuple[Mutation, ...] = (
     broken_core.commit_capped_by_the_end,
     broken_core.minority_commits,
     broken_votes.vote_without_the_log_check,
+    broken_votes.lost_logs_vote_like_others,
     broken_votes.second_vote_in_a_term,
     broken_votes.one_vote_less_is_enough,
     broken_core.acknowledge_before_the_sync,

@@ -6,7 +6,6 @@ All breaks, over drawn seeds: `python tests/sim/sim_mutations.py --mode dledger`
 from __future__ import annotations
 
 import attrs
-import broken_votes
 import pytest
 from sim_mutations import OF_MODE, SCRIPTED, SCRIPTS, hunt_in_script, objects
 from test_sim_ledger_world import short_plan
@@ -138,7 +137,7 @@ def test_a_vote_of_who_lost_its_disk_is_caught(lost: str) -> None:
     outcome = run_plan(plan)
     assert outcome.violations == ()
     assert outcome.counts["fault new_disk"] == 1
-    assert objects("LeaderCompleteness", broken_votes.lost_logs_vote_like_others, plan)
+    assert objects("LeaderCompleteness", MUTATIONS["lost_logs_vote_like_others"], plan)
 
 
 def test_a_group_that_does_not_come_together_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
