@@ -109,6 +109,19 @@ def joined_before_it_holds_the_log(patch: Patch) -> None:
     patch.setattr(roles.Roles, "to_follower", to_follower)
 
 
+def joined_with_a_vote_left(patch: Patch) -> None:
+    """A member that lost its vote in the term may give another once it has caught up."""
+    real = roles.Roles.joins
+
+    def joins(steps: roles.Roles) -> None:
+        vote = steps.state.vote
+        real(steps)
+        if steps.state.vote != vote:
+            steps.state.vote, steps.draft.persist = vote, None
+
+    patch.setattr(roles.Roles, "joins", joins)
+
+
 def second_vote_in_a_term(patch: Patch) -> None:
     """Rows 6 and 7 are missing."""
     real = votes.judge
@@ -200,6 +213,7 @@ OF_VOTES: tuple[Mutation, ...] = (
     vote_without_the_log_check,
     lost_logs_vote_like_others,
     joined_before_it_holds_the_log,
+    joined_with_a_vote_left,
     second_vote_in_a_term,
     same_term_again_after_a_restart,
     same_term_again_after_a_vote_for_another,

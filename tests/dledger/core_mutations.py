@@ -16,6 +16,7 @@ from functools import partial
 
 import attrs
 import pytest
+import test_dledger_catching_up as of_catching_up
 import test_dledger_compare as of_compare
 import test_dledger_dispatch as of_dispatch
 import test_dledger_election as of_election
@@ -25,6 +26,7 @@ import test_dledger_raft_votes as of_raft_votes
 from broken_core import MUTATIONS, Mutation
 from core_run import run_seed
 
+from actors.log_types import Membership
 from wire.dledger_codes import PushType
 
 Rule = Callable[[], None]
@@ -37,6 +39,9 @@ RULES: dict[str, Rule] = {
     "next_term_at_a_minority_s_word": of_raft_votes.test_the_word_of_a_minority_is_not_enough,
     "same_term_again_after_a_vote_for_another": (
         of_election.test_who_voted_for_another_before_a_restart_never_leads_in_that_term
+    ),
+    "joined_with_a_vote_left": partial(
+        of_catching_up.test_it_may_have_voted_in_the_term_that_it_joins_in, Membership.NEW
     ),
     "stale_vote_counts": of_election.test_answers_to_an_older_round_are_not_counted,
     "raise_without_a_quorum": of_election.test_a_silent_group_leaves_the_term_alone,

@@ -14,7 +14,7 @@ from intake_kit import entries
 from actors.dledger.base_fields import Sender
 from actors.dledger.catching_up import CatchingUp
 from actors.dledger.core.election_effects import Effects
-from actors.dledger.core.member_state import LedgerEnd, Role
+from actors.dledger.core.member_state import LedgerEnd, Role, SavedVote
 from actors.dledger.core.push_effects import Push
 from actors.dledger.joining import Joining
 from actors.events.dledger import MembershipChanged
@@ -161,6 +161,31 @@ def test_what_it_held_in_another_session_says_nothing(membership: Membership) ->
     assert not n0.election.caught_up(n0.now_s, before).joined
     assert not grown(n0, 7).joined
     assert n0.election.caught_up(n0.now_s, n0.state.session).joined
+
+
+@PARTIAL
+def test_it_may_have_voted_in_the_term_that_it_joins_in(membership: Membership) -> None:
+    """With the vote that was lost its leader leads: a second one is for nobody else."""
+    n0 = member(membership)
+    n0.hear("n1", 5)
+    n0.election.caught_up(n0.now_s, n0.state.session)
+    effects = grown(n0, 0)
+    assert effects.joined
+    assert effects.persist == SavedVote(term=5, voted_for="n1")
+    again = Member(vote=effects.persist, end=n0.state.end)
+    said = again.asked_by("n2", 5, again.state.end).vote
+    assert said is not None
+    assert said.result is V.REJECT_ALREADY_VOTED
+
+
+def test_a_vote_of_its_own_in_the_term_stays_what_it_is() -> None:
+    n0 = member(Membership.NEW)
+    n0.campaign()
+    n0.hear("n1", 5)
+    n0.election.caught_up(n0.now_s, n0.state.session)
+    effects = grown(n0, 0)
+    assert (effects.joined, effects.persist) == (True, None)
+    assert n0.state.vote == SavedVote(term=5, voted_for="n0")
 
 
 def test_a_new_leader_counts_once_a_quorum_has_an_entry_of_its_log() -> None:

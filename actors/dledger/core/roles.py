@@ -146,10 +146,15 @@ class Roles:
         self.send_heartbeats()
 
     def joins(self) -> None:
-        """This member holds what it has vouched for: its vote counts as any other's."""
-        if self.state.membership is not Membership.FULL:
-            self.state.membership = Membership.FULL
-            self.draft.joined = True
+        """This member holds what it has vouched for: its vote counts as any other's.
+
+        But in this term, in which it may have lost one: a second could elect a second leader.
+        """
+        state = self.state
+        if state.membership is not Membership.FULL:
+            state.membership, self.draft.joined = Membership.FULL, True
+            if not state.vote.voted_for:
+                self.save(SavedVote(term=state.term, voted_for=state.leader))
 
     def _enter(self, role: Role, leader: str) -> None:
         state = self.state
