@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Literal
 
 import attrs
@@ -13,6 +14,7 @@ from actors.config import ClusterConfig, DLedgerGroup, validate
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog, NotMaster
 from actors.sim.cluster import SimCluster, classic_config
+from actors.storage.identity import IDENTITY_BYTES_MAX
 
 pytest_plugins = ["actors.sim.plugin"]
 GROUP = "ledger"
@@ -182,3 +184,37 @@ def files(disk: Disk, path: str) -> dict[str, bytes]:
             found[each] = file.pread(0, file.size_bytes)
             file.close()
     return found
+
+
+async def test_a_majority_that_is_told_to_be_new_begins_with_what_the_rest_has(
+    cluster: SimCluster, store: str
+) -> None:
+    """The README's remedy for the loss of two members' disks."""
+    if store == "memory":
+        return  # nothing is left of it
+    await cluster.log(GROUP).append(BODIES)
+    await cluster.converged(GROUP)
+    for name in cluster.names:
+        await cluster.kill(name)
+    lost, emptied, rest = cluster.names
+    for name in (lost, emptied):
+        remove(cluster, name, "identity.json", "groups", "events")
+    await cluster.start(emptied)
+    await cluster.start(rest)
+    await trio.sleep(30)
+    with pytest.raises(NotMaster):
+        await cluster.log(GROUP, rest).append([b"it has lost too much"])
+    await cluster.kill(rest)
+    disk = cluster.world.node(rest).disk
+    path = f"{cluster.config.node_dir(rest)}/identity.json"
+    with closing(disk.open(path, "w")) as file:
+        text = file.pread(0, IDENTITY_BYTES_MAX)
+        assert text.count(b'"ledger": "full"') == 1
+        file.pwrite(text.replace(b'"ledger": "full"', b'"ledger": "new" '), 0)
+    await cluster.start(rest)
+    await trio.sleep(30)
+    await cluster.log(GROUP, rest).append([b"on"])
+    await cluster.start(lost)
+    await trio.sleep(10)
+    for name in cluster.names:
+        assert await bodies(cluster.log(GROUP, name)) == [*BODIES, b"on"]
