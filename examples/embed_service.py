@@ -54,6 +54,7 @@ async def count(log: actors.Log, orders: int) -> None:
 
 
 async def main(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
     file = folder / "cluster.toml"
     file.write_text(CLUSTER)
     # Each is ready on entry and stops in order on exit: first the master, which drains its slaves.
