@@ -54,7 +54,7 @@ class Membership(enum.StrEnum):
     """What a DLedger member's vote is worth: whether it holds what it has vouched for.
 
     FULL: it does. NEW: it has never held what a leader of its group had; on a new disk it may once
-    have. FORGOT: it did, and its log is lost.
+    have. FORGOT: it did, and its log is lost; or it never did, and knows that its group has begun.
     """
 
     FULL = "full"

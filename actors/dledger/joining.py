@@ -1,4 +1,4 @@
-"""A member whose vote does not count alone: it is new, or has lost its log; until it has caught up.
+"""A member whose vote does not count alone: it is new, or lacks its log; until it has caught up.
 
 Upstream's votes whatever it has lost: with others it may elect what lacks an answered entry.
 """
@@ -22,7 +22,7 @@ _TOLD = {
         " well, until it holds its leader's log"
     ),
     Membership.FORGOT: (
-        "has lost its log: its vote counts only with all others', until it holds its leader's log"
+        "lacks its group's log: its vote counts only with all others', until it holds its leader's"
     ),
 }
 
@@ -58,21 +58,18 @@ class Joining:
         _LOGGER.log(level, "%s: %s %s", self._sender.group, self._sender.self_id, self.words)
         return (MembershipChanged(membership=membership.value),)
 
-    def joined(self) -> tuple[MembershipChanged, ...]:
-        """It holds its leader's log. Returns: what to emit.
+    def became(self, membership: Membership) -> tuple[MembershipChanged, ...]:
+        """Its vote is worth that from now on. Returns: what to emit.
 
-        Where that cannot be noted it counts all the same, and joins again after a restart.
+        Where that cannot be noted it is so all the same, until a restart.
         """
-        if self.words:
-            what = "holds its leader's log now: its vote counts"
-            _LOGGER.info("%s: %s %s", self._sender.group, self._sender.self_id, what)
-        self.words = ""
+        self.words = _TOLD[membership]
+        what = self.words or "holds its leader's log now: its vote counts"
+        _LOGGER.info("%s: %s %s", self._sender.group, self._sender.self_id, what)
         if self._note is not None:
             try:
-                self._note.joined()
+                self._note.take(membership)
             except OSError as error:
-                text = (
-                    "%s: %s cannot note that it holds its leader's log: %s; it begins by that again"
-                )
+                text = "%s: %s cannot note what its vote is worth: %s; it begins as before again"
                 _LOGGER.warning(text, self._sender.group, self._sender.self_id, error)
-        return (MembershipChanged(membership=Membership.FULL.value),)
+        return (MembershipChanged(membership=membership.value),)

@@ -328,8 +328,8 @@ class StateMaintainer(Actor[_Inbox]):
         sent = requests.calls(sender, self.peers, effects, self.settings, self.ctx.self_ref)
         for peer, call in sent:
             await self.peers[peer].tell(call)
-        if effects.joined:
-            self._emit(self.joining.joined())
+        if effects.membership is not None:
+            self._emit(self.joining.became(effects.membership))
         self._emit(effects.events)
 
     def _emit(self, events: Iterable[object]) -> None:

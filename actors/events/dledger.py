@@ -34,7 +34,7 @@ class VoteUnsaved:
 @attrs.frozen(kw_only=True)
 class MembershipChanged:
     """What a member's vote is worth, see `Membership`: at a start where it is not "full", and when
-    it is. By state_maintainer.
+    that changes. By state_maintainer.
     """
 
     membership: str

@@ -104,7 +104,7 @@ def joined_before_it_holds_the_log(patch: Patch) -> None:
 
     def to_follower(steps: roles.Roles, leader: str) -> None:
         real(steps, leader)
-        steps.joins()
+        steps.becomes(Membership.FULL)
 
     patch.setattr(roles.Roles, "to_follower", to_follower)
 

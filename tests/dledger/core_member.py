@@ -89,8 +89,9 @@ class Member(Life):
         world, now = self.world, self.world.now_s
         if effects.persist is not None:
             self.disk.vote = effects.persist
-        if effects.joined:
-            self.disk.noted, self.disk.lost = Membership.FULL, False
+        if effects.membership is not None:
+            self.disk.noted = effects.membership
+            self.disk.lost = self.disk.lost and effects.membership is not Membership.FULL
         if effects.role is not None:
             self._role(effects.role)
         if effects.hold_appends is not None:

@@ -141,13 +141,15 @@ def grown(n0: Member, index: int, committed: int = -1) -> Effects:
 def test_a_follower_counts_once_it_holds_all_and_that_is_something(membership: Membership) -> None:
     n0 = member(membership)
     n0.hear("n1", 5)
-    assert not grown(n0, 3).joined, "a part of it"
-    assert not grown(n0, -1).joined
-    assert not n0.election.caught_up(n0.now_s, n0.state.session).joined, "a log without entries"
+    assert grown(n0, 3).membership is None, "a part of it"
+    assert grown(n0, -1).membership is None
+    assert n0.election.caught_up(n0.now_s, n0.state.session).membership is None, (
+        "a log without entries"
+    )
     assert n0.state.membership is membership
-    assert grown(n0, 0).joined
+    assert grown(n0, 0).membership is Membership.FULL
     assert n0.state.membership is Membership.FULL
-    assert not grown(n0, 1).joined, "it is said once"
+    assert grown(n0, 1).membership is None, "it is said once"
 
 
 @PARTIAL
@@ -158,9 +160,21 @@ def test_what_it_held_in_another_session_says_nothing(membership: Membership) ->
     n0.hear("n2", 6)
     n0.fence()
     n0.hear("n2", 6)
-    assert not n0.election.caught_up(n0.now_s, before).joined
-    assert not grown(n0, 7).joined
-    assert n0.election.caught_up(n0.now_s, n0.state.session).joined
+    assert n0.election.caught_up(n0.now_s, before).membership is None
+    assert grown(n0, 7).membership is None
+    assert n0.election.caught_up(n0.now_s, n0.state.session).membership is Membership.FULL
+
+
+def test_a_new_one_that_knows_of_an_acknowledged_entry_begins_no_group() -> None:
+    """Before it holds all it may lack that one, and another that has it may lose its disk."""
+    n0 = member(Membership.NEW)
+    n0.hear("n1", 5)
+    assert grown(n0, 3).membership is None
+    assert grown(n0, 4, committed=2).membership is Membership.FORGOT
+    assert grown(n0, 5, committed=3).membership is None, "it is said once"
+    n0.hear("n1", 5)
+    caught_up = n0.election.caught_up(n0.now_s, n0.state.session)
+    assert caught_up.membership is Membership.FULL
 
 
 @PARTIAL
@@ -193,15 +207,15 @@ def test_a_new_leader_counts_once_a_quorum_has_an_entry_of_its_log() -> None:
     n0 = member(Membership.NEW)
     n0.answers(n0.campaign(), V.ACCEPT, membership=Membership.NEW)
     assert n0.state.role is Role.LEADER
-    assert not grown(n0, 0).joined
-    assert grown(n0, 0, committed=0).joined
+    assert grown(n0, 0).membership is None
+    assert grown(n0, 0, committed=0).membership is Membership.FULL
 
 
 def test_who_leads_by_the_votes_of_all_lacks_nothing() -> None:
     n0 = member(Membership.FORGOT)
     number = n0.campaign()
-    assert not n0.answers(number, V.ACCEPT).joined
-    assert n0.answers(number, V.ACCEPT, V.ACCEPT).joined
+    assert n0.answers(number, V.ACCEPT).membership is None
+    assert n0.answers(number, V.ACCEPT, V.ACCEPT).membership is Membership.FULL
     assert n0.state.role is Role.LEADER
 
 
@@ -218,7 +232,7 @@ def test_what_cannot_be_noted_is_begun_again_after_a_restart(
     joining = Joining(Sender(group="ledger", self_id="n0"), note)
     assert joining.began(Membership.NEW) == (MembershipChanged(membership="new"),)
     assert joining.words.startswith("is new: ")
-    assert joining.joined() == (MembershipChanged(membership="full"),)
+    assert joining.became(Membership.FULL) == (MembershipChanged(membership="full"),)
     assert (joining.words, taken) == ("", [Membership.FULL])
     (line,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
-    assert line.startswith("ledger: n0 cannot note that it holds its leader's log: ")
+    assert line.startswith("ledger: n0 cannot note what its vote is worth: ")

@@ -94,7 +94,7 @@ async def test_one_with_a_new_disk_elects_nobody_who_lacks_what_it_had(
         cluster.world.node(held).disk.unlink(
             f"{cluster.config.node_dir(held)}/groups/{GROUP}/synced"
         )
-    new = "is new" if lost == "disk" else "has lost its log"
+    new = "is new" if lost == "disk" else "lacks its group's log"
     for _ in range(2):
         await cluster.start(held)
         await trio.sleep(30)

@@ -16,6 +16,7 @@ from actors.dledger.core.election_effects import (
 from actors.dledger.core.leader_proof import Proven
 from actors.dledger.core.member_state import SavedVote
 from actors.dledger.core.votes import VoteAnswer
+from actors.log_types import Membership
 
 
 @attrs.define(kw_only=True)
@@ -32,7 +33,7 @@ class Draft:
     ask_votes: AskVotes | None = None
     send_heartbeats: SendHeartbeats | None = None
     send_transfer: SendTransfer | None = None
-    joined: bool = False
+    membership: Membership | None = None
     events: list[object] = attrs.field(factory=list)
 
     def effects(self, deadline_s: float | None) -> Effects:
@@ -48,7 +49,7 @@ class Draft:
             ask_votes=self.ask_votes,
             send_heartbeats=self.send_heartbeats,
             send_transfer=self.send_transfer,
-            joined=self.joined,
+            membership=self.membership,
             events=tuple(self.events),
             deadline_s=deadline_s,
         )

@@ -137,7 +137,7 @@ class Roles:
         assert state.end_final
         self.round, self.raise_term, self.dead = None, False, set()
         if state.membership is Membership.FORGOT:
-            self.joins()  # nobody has more
+            self.becomes(Membership.FULL)  # nobody has more
         self.sign_s = self.beat_s = self.now_s
         self._enter(Role.LEADER, state.self_id)
         state.end_final = False
@@ -145,15 +145,14 @@ class Roles:
             self.answer_out(ResponseCode.TAKE_LEADERSHIP_FAILED)
         self.send_heartbeats()
 
-    def joins(self) -> None:
-        """This member holds what it has vouched for: its vote counts as any other's.
-
-        But in this term, in which it may have lost one: a second could elect a second leader.
+    def becomes(self, membership: Membership) -> None:
+        """What its vote is worth. FULL: this member holds what it has vouched for; but in this term
+        it may have lost a vote: a second one could elect a second leader.
         """
         state = self.state
-        if state.membership is not Membership.FULL:
-            state.membership, self.draft.joined = Membership.FULL, True
-            if not state.vote.voted_for:
+        if state.membership is not membership:
+            state.membership = self.draft.membership = membership
+            if membership is Membership.FULL and not state.vote.voted_for:
                 self.save(SavedVote(term=state.term, voted_for=state.leader))
 
     def _enter(self, role: Role, leader: str) -> None:
@@ -194,14 +193,17 @@ class Roles:
 
     def look_at_membership(self, committed: int = -1) -> None:
         """A log without entries vouches for nothing: all of a group that is new stay so until it
-        has one, and may begin it again. A leader's counts once a quorum has it.
+        has one, and may begin it again. A leader's counts once a quorum has it; who hears that a
+        quorum has some, before it has caught up, may lack that: it begins no group any more.
         """
         state = self.state
         holds = state.role is Role.LEADER and committed >= 0
         if state.role is Role.FOLLOWER:
             holds = self.whole_session == state.session and state.end.index >= 0
         if holds:
-            self.joins()
+            self.becomes(Membership.FULL)
+        elif committed >= 0 and state.membership is Membership.NEW:
+            self.becomes(Membership.FORGOT)
 
     # ---- by the clock ----
 

@@ -23,9 +23,10 @@ Differs from upstream:
 - The vote of a member that has lost its log, or is new (`MemberState.membership`), counts only
   together with those of all others: what it acknowledged is then in the candidate's log, or no
   member has it. A quorum of new ones begins the group: it has not met yet, or a quorum has lost its
-  disks. Left is one that lost its vote too and finds, within the `leak_s` of a leader that a later
-  term has replaced, nobody but that one: by its answers the old leader goes on, and may commit
-  beside the later one. Nothing on the wire tells the two apart.
+  disks, those counted that never heard of an acknowledged entry. Left is, besides, one that lost
+  its vote too and finds, within the `leak_s` of a leader that a later term has replaced, nobody but
+  that one: by its answers the old leader goes on, and may commit beside the later one. Nothing on
+  the wire tells the two apart.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class MemberNote:
     def opened(self, ledger: LedgerStore) -> None:
         """Its term and vote are on the disk now, whatever was found; nobody has heard of them yet.
 
-        A member whose log is empty is new, or has lost it; that is so until it has `joined`.
+        A member whose log is empty is new, or has lost it; so it is until something else is noted.
         Raises: OSError; the store is closed.
         """
         noted, had_vote = self.membership(), self.had_vote()
@@ -62,10 +62,6 @@ class MemberNote:
             except OSError:
                 ledger.close(ordered=False)
                 raise
-
-    def joined(self) -> None:
-        """It holds what it has vouched for. Raises: OSError: that is not noted."""
-        self.take(Membership.FULL)
 
 
 def open_member(

@@ -218,7 +218,7 @@ def joined(disk: SimDisk) -> None:
     directory = open_directory(
         disk, "/data/n0", cluster="demo", node="n0", groups=("ledger",), settings={}
     )
-    member_notes(CONFIG, "n0", directory)["ledger"].joined()
+    member_notes(CONFIG, "n0", directory)["ledger"].take(Membership.FULL)
     directory.close()
 
 
