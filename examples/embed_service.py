@@ -54,7 +54,6 @@ async def count(log: actors.Log, orders: int) -> None:
 
 
 async def main(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     file = folder / "cluster.toml"
     file.write_text(CLUSTER)
     # Each is ready on entry and stops in order on exit: first the master, which drains its slaves.
@@ -70,6 +69,7 @@ async def main(folder: Path) -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
+        Path(sys.argv[1]).mkdir(parents=True, exist_ok=True)
         trio.run(main, Path(sys.argv[1]))
     else:
         with tempfile.TemporaryDirectory() as folder:

@@ -111,15 +111,15 @@ def joined_before_it_holds_the_log(patch: Patch) -> None:
 
 def joined_with_a_vote_left(patch: Patch) -> None:
     """A member that lost its vote in the term may give another once it has caught up."""
-    real = roles.Roles.joins
+    real = roles.Roles.becomes
 
-    def joins(steps: roles.Roles) -> None:
+    def becomes(steps: roles.Roles, membership: Membership) -> None:
         vote = steps.state.vote
-        real(steps)
+        real(steps, membership)
         if steps.state.vote != vote:
             steps.state.vote, steps.draft.persist = vote, None
 
-    patch.setattr(roles.Roles, "joins", joins)
+    patch.setattr(roles.Roles, "becomes", becomes)
 
 
 def second_vote_in_a_term(patch: Patch) -> None:

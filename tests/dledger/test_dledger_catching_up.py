@@ -184,7 +184,7 @@ def test_it_may_have_voted_in_the_term_that_it_joins_in(membership: Membership) 
     n0.hear("n1", 5)
     n0.election.caught_up(n0.now_s, n0.state.session)
     effects = grown(n0, 0)
-    assert effects.joined
+    assert effects.membership is Membership.FULL
     assert effects.persist == SavedVote(term=5, voted_for="n1")
     again = Member(vote=effects.persist, end=n0.state.end)
     said = again.asked_by("n2", 5, again.state.end).vote
@@ -198,7 +198,7 @@ def test_a_vote_of_its_own_in_the_term_stays_what_it_is() -> None:
     n0.hear("n1", 5)
     n0.election.caught_up(n0.now_s, n0.state.session)
     effects = grown(n0, 0)
-    assert (effects.joined, effects.persist) == (True, None)
+    assert (effects.membership, effects.persist) == (Membership.FULL, None)
     assert n0.state.vote == SavedVote(term=5, voted_for="n0")
 
 

@@ -146,9 +146,7 @@ class Roles:
         self.send_heartbeats()
 
     def becomes(self, membership: Membership) -> None:
-        """What its vote is worth. FULL: this member holds what it has vouched for; but in this term
-        it may have lost a vote: a second one could elect a second leader.
-        """
+        """What its vote is worth. A vote lost in this term could elect a second leader."""
         state = self.state
         if state.membership is not membership:
             state.membership = self.draft.membership = membership
