@@ -36,7 +36,63 @@ SAID_BY_JAVA: Final = re.compile(
 """DataSketches' word at its first use; what Spark does with it is on the heap."""
 
 
+_TRACEBACK: Final = b"Traceback (most recent call last):\n"
+_CHAINED: Final = (b"During handling of the above", b"The above exception was the direct")
+_WAYS_IN: Final = (b"python_streaming_source_runner.py", b"<frozen runpy>", b"worker_util.py")
+_READER: Final = b"python_streaming_source_runner.py"
+_GONE: Final = (b"BrokenPipeError", b"ConnectionResetError", b"EOFError")
+
+
 def telling(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Lines that tell something: see `_chosen`, and `_Orphan`."""
+    orphan = _Orphan()
+    for line in _chosen(lines):
+        yield from orphan.passes(line)
+    yield from orphan.ends()
+
+
+class _Orphan:
+    """Leaves out what the Python process behind a stream's source says when its Java has gone, as
+    at each Ctrl-C that meets it in an answer: tracebacks, chained, that end with a lost connection.
+
+    Only tracebacks that begin as its own are held back, until the line behind them.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[bytes] = []
+
+    def passes(self, line: bytes) -> Iterator[bytes]:
+        """What is to be told now that this line has come."""
+        held = self._held
+        if held and self._goes_on(line):
+            held.append(line)
+            return
+        yield from self.ends()
+        if line == _TRACEBACK:
+            self._held = [line]
+        else:
+            yield line
+
+    def ends(self) -> Iterator[bytes]:
+        """What is held and tells something."""
+        held, self._held = self._held, []
+        said = [line for line in held if not line.startswith(b" ")]
+        last = next((line for line in reversed(said) if line != b"\n"), b"")
+        if not (last.startswith(_GONE) and any(_READER in line for line in held)):
+            yield from held
+
+    def _goes_on(self, line: bytes) -> bool:
+        before = self._held[-1]
+        if before == _TRACEBACK:
+            return line.startswith(b"  File ") and any(way in line for way in _WAYS_IN)
+        if before.startswith(b" "):
+            return True  # its frames, and what it says
+        if before == b"\n":
+            return line.startswith(_CHAINED) or line == _TRACEBACK
+        return line == b"\n"
+
+
+def _chosen(lines: Iterable[bytes]) -> Iterator[bytes]:
     """Lines without those of the two lists, and without the empty line behind a worker's.
 
     Whole lines: one that only begins as they do, or has a user's words behind theirs, is a user's.

@@ -49,6 +49,61 @@ Warning: Java versions before 17 are too old
 """
 
 
+ORPHAN = b"""\
+Traceback (most recent call last):
+  File "/v/pyspark.zip/pyspark/sql/streaming/python_streaming_source_runner.py", line 265, in main
+  File "/v/pyspark.zip/pyspark/serializers.py", line 604, in read_int
+EOFError
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/v/pyspark.zip/pyspark/worker_util.py", line 253, in get_sock_file_to_executor
+  File "/v/pyspark.zip/pyspark/sql/streaming/python_streaming_source_runner.py", line 299, in main
+  File "/v/socket.py", line 724, in write
+    return self._sock.send(b)
+           ^^^^^^^^^^^^^^^^^^
+BrokenPipeError: [Errno 32] Broken pipe
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "<frozen runpy>", line 198, in _run_module_as_main
+  File "/v/pyspark.zip/pyspark/sql/streaming/python_streaming_source_runner.py", line 313, in <m>
+  File "/v/socket.py", line 724, in write
+    return self._sock.send(b)
+BrokenPipeError: [Errno 32] Broken pipe
+"""
+"""Of the process behind a stream's source, whose Java had gone in the middle of an answer."""
+
+
+@pytest.mark.parametrize("behind", [b"", b"a user's line\n", b"\n", ERRORS, b"no newline"])
+def test_a_source_whose_java_has_gone_says_nothing(behind: bytes) -> None:
+    said = (ERRORS + ORPHAN + behind).splitlines(keepends=True)
+    left = b"".join(telling(said))
+    assert left.replace(b"\n", b"") == (ERRORS + behind).replace(b"\n", b"")
+    assert left.startswith(ERRORS)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        ORPHAN.replace(b"BrokenPipeError: [Errno 32] Broken pipe", b"ValueError: of mine"),
+        ORPHAN.replace(b"python_streaming_source_runner.py", b"mine.py"),
+        ORPHAN.partition(b"BrokenPipeError")[0],
+    ],
+)
+def test_other_tracebacks_of_a_source_are_told(changed: bytes) -> None:
+    assert b"".join(telling(changed.splitlines(keepends=True))) == changed
+
+
+def test_a_users_traceback_does_not_wait_for_the_next_line() -> None:
+    orphans = telling(
+        iter([b"Traceback (most recent call last):\n", b'  File "mine.py", line 1\n'])
+    )
+    assert next(orphans) == b"Traceback (most recent call last):\n"
+
+
 def test_only_the_known_lines_are_left_out() -> None:
     said = (CHATTER + ERRORS + CHATTER + ERRORS).splitlines(keepends=True)
     assert b"".join(telling(said)) == ERRORS + ERRORS
