@@ -51,10 +51,10 @@ def _each_text(message: Message, field: attrs.Attribute[Any], words: tuple[objec
 
 
 class Membership(enum.StrEnum):
-    """What a DLedger member's vote is worth: whether it holds what it has vouched for.
+    """Whether a DLedger member holds what it has vouched for, so that its vote counts.
 
-    FULL: it does. NEW: it has never held what a leader of its group had; on a new disk it may once
-    have. FORGOT: it did, and its log is lost; or it never did, and knows that its group has begun.
+    FULL: it does. Those of the others count with the votes of all members only. NEW: it has never
+    held what a leader of its group had, or its whole disk is lost. FORGOT: its log alone is.
     """
 
     FULL = "full"

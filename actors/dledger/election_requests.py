@@ -25,7 +25,6 @@ from actors.dledger.core.settings import TRANSFER_TIMEOUT_S, ElectionSettings
 from actors.dledger.core.transfer import TransferAsked
 from actors.dledger.core.votes import VoteAnswer, VoteAsked
 from actors.dledger.rpc_messages import Answered, Call
-from actors.log_types import Membership
 from actors.runtime import ActorRef
 from wire.dledger_codes import ResponseCode, VoteResult, response_code
 from wire.dledger_rpc import (
@@ -41,12 +40,8 @@ from wire.dledger_rpc import (
     VoteResponse,
 )
 
-PARTIAL: Final = {
-    Membership.FORGOT: (ResponseCode.INCONSISTENT_STATE, VoteResult.REJECT_TAKING_LEADERSHIP),
-    Membership.NEW: (ResponseCode.FALL_BEHIND_TOO_MUCH, VoteResult.REJECT_TAKING_LEADERSHIP),
-}
-"""Votes of a member that is not FULL: what members of upstream's take for none at all."""
-_MEMBERSHIPS: Final = {words: membership for membership, words in PARTIAL.items()}
+PARTIAL: Final = (ResponseCode.INCONSISTENT_STATE, VoteResult.REJECT_TAKING_LEADERSHIP)
+"""A partial vote: what members of upstream's take for none at all."""
 
 
 @attrs.frozen
@@ -180,10 +175,9 @@ def answered(election: Election, now_s: float, answered: Answered) -> Effects:
 def vote_answer(response: VoteResponse) -> VoteAnswer:
     """What a voter says."""
     result = response.vote_result or VoteResult.UNKNOWN
-    membership = _MEMBERSHIPS.get((response_code(response.code), result))
-    if membership is None:
-        return VoteAnswer(result=result, term=response.term)
-    return VoteAnswer(result=VoteResult.ACCEPT, term=response.term, membership=membership)
+    if (response_code(response.code), result) == PARTIAL:
+        return VoteAnswer(result=VoteResult.ACCEPT, term=response.term, is_partial=True)
+    return VoteAnswer(result=result, term=response.term)
 
 
 # ---- what it is asked ----
@@ -207,10 +201,7 @@ def transfer_asked(request: Request, token: int) -> TransferAsked:
 
 def vote_response(request: Request, answer: VoteAnswer) -> VoteResponse:
     """It copies the request's base fields."""
-    told = (ResponseCode.SUCCESS, answer.result)
-    if answer.result is VoteResult.ACCEPT:
-        told = PARTIAL.get(answer.membership, told)
-    code, result = told
+    code, result = PARTIAL if answer.is_partial else (ResponseCode.SUCCESS, answer.result)
     return VoteResponse(
         code=code,
         group=request.group,

@@ -17,12 +17,9 @@ from actors.storage.dledger.member_opening import MemberNote
 _LOGGER = logging.getLogger("triolog.dledger")
 _TOLD = {
     Membership.FULL: "",
-    Membership.NEW: (
-        "is new: its vote counts only with all others', or with those of a majority that is new as"
-        " well, until it holds its leader's log"
-    ),
+    Membership.NEW: "is new: its vote counts only with all others', until it holds a leader's log",
     Membership.FORGOT: (
-        "lacks its group's log: its vote counts only with all others', until it holds its leader's"
+        "lacks its group's log: its vote counts only with all others', until it holds a leader's"
     ),
 }
 
@@ -39,8 +36,8 @@ class Joining:
     _note: MemberNote | None = None
     words: str = attrs.field(default="", init=False)
 
-    def worth(self, found: Membership) -> Membership:
-        """What the vote is worth as a life of the maintainer begins. The process may have lived for
+    def present(self, found: Membership) -> Membership:
+        """What the member is as a life of the maintainer begins. The process may have lived for
         longer, and the member joined in between.
 
         Args:
@@ -58,18 +55,18 @@ class Joining:
         _LOGGER.log(level, "%s: %s %s", self._sender.group, self._sender.self_id, self.words)
         return (MembershipChanged(membership=membership.value),)
 
-    def became(self, membership: Membership) -> tuple[MembershipChanged, ...]:
-        """Its vote is worth that from now on. Returns: what to emit.
+    def joined(self) -> tuple[MembershipChanged, ...]:
+        """Its vote counts from now on. Returns: what to emit.
 
         Where that cannot be noted it is so all the same, until a restart.
         """
-        self.words = _TOLD[membership]
-        what = self.words or "holds its leader's log now: its vote counts"
-        _LOGGER.info("%s: %s %s", self._sender.group, self._sender.self_id, what)
+        self.words = ""
+        group, self_id = self._sender.group, self._sender.self_id
+        _LOGGER.info("%s: %s holds its leader's log now: its vote counts", group, self_id)
         if self._note is not None:
             try:
-                self._note.take(membership)
+                self._note.take(Membership.FULL)
             except OSError as error:
-                text = "%s: %s cannot note what its vote is worth: %s; it begins as before again"
-                _LOGGER.warning(text, self._sender.group, self._sender.self_id, error)
-        return (MembershipChanged(membership=membership.value),)
+                text = "%s: %s cannot note that its vote counts: %s; it begins as before again"
+                _LOGGER.warning(text, group, self_id, error)
+        return (MembershipChanged(membership=Membership.FULL.value),)

@@ -150,7 +150,7 @@ class StateMaintainer(Actor[_Inbox]):
             vote=SavedVote(term=record.vote.term, voted_for=record.vote.voted_for),
             session=max(record.session, 0),
             end=end,
-            membership=self.joining.worth(record.membership),
+            membership=self.joining.present(record.membership),
         )
         self._election = Election(
             settings=self.settings,
@@ -260,8 +260,7 @@ class StateMaintainer(Actor[_Inbox]):
     async def _grew(self, log: store.LedgerGrew) -> None:
         end = LedgerEnd(index=log.end_index, term=log.end_term)
         kept = self._ends.grew(end, log.synced_index)
-        committed = log.committed_index
-        await self._carry_out(self._election.grew(self.ctx.now_s(), log.session, kept, committed))
+        await self._carry_out(self._election.grew(self.ctx.now_s(), log.session, kept))
         await self._telling.grew(log)
         self.board.publish(self._telling.role, is_open=self._telling.leads)
 
@@ -328,8 +327,8 @@ class StateMaintainer(Actor[_Inbox]):
         sent = requests.calls(sender, self.peers, effects, self.settings, self.ctx.self_ref)
         for peer, call in sent:
             await self.peers[peer].tell(call)
-        if effects.membership is not None:
-            self._emit(self.joining.became(effects.membership))
+        if effects.joined:
+            self._emit(self.joining.joined())
         self._emit(effects.events)
 
     def _emit(self, events: Iterable[object]) -> None:

@@ -155,7 +155,6 @@ def member_notes(
             had_vote=partial(directory.has_voted, group.name),
             membership=partial(directory.membership, group.name),
             take=partial(directory.note_member, group.name),
-            begins=not group.members_before or node in group.members_before,
         )
         for group in config.ledger_groups_of(node)
     }

@@ -104,22 +104,22 @@ def joined_before_it_holds_the_log(patch: Patch) -> None:
 
     def to_follower(steps: roles.Roles, leader: str) -> None:
         real(steps, leader)
-        steps.becomes(Membership.FULL)
+        steps.counts_from_now()
 
     patch.setattr(roles.Roles, "to_follower", to_follower)
 
 
 def joined_with_a_vote_left(patch: Patch) -> None:
     """A member that lost its vote in the term may give another once it has caught up."""
-    real = roles.Roles.becomes
+    real = roles.Roles.counts_from_now
 
-    def becomes(steps: roles.Roles, membership: Membership) -> None:
+    def counts_from_now(steps: roles.Roles) -> None:
         vote = steps.state.vote
-        real(steps, membership)
+        real(steps)
         if steps.state.vote != vote:
             steps.state.vote, steps.draft.persist = vote, None
 
-    patch.setattr(roles.Roles, "becomes", becomes)
+    patch.setattr(roles.Roles, "counts_from_now", counts_from_now)
 
 
 def second_vote_in_a_term(patch: Patch) -> None:

@@ -89,9 +89,8 @@ class Member(Life):
         world, now = self.world, self.world.now_s
         if effects.persist is not None:
             self.disk.vote = effects.persist
-        if effects.membership is not None:
-            self.disk.noted = effects.membership
-            self.disk.lost = self.disk.lost and effects.membership is not Membership.FULL
+        if effects.joined:
+            self.disk.noted, self.disk.lost = Membership.FULL, False
         if effects.role is not None:
             self._role(effects.role)
         if effects.hold_appends is not None:
@@ -247,7 +246,7 @@ class Member(Life):
 
     def _tell_end(self, synced: int) -> None:
         end = self.disk.end_of(min(synced, len(self.disk.log)))
-        grew = self.election.grew(self.world.now_s, self.session, end, self.committed)
+        grew = self.election.grew(self.world.now_s, self.session, end)
         self.role_effects(grew)
 
     def quorum_effects(self, effects: quorum.QuorumEffects[Append]) -> None:

@@ -24,7 +24,6 @@ from actors.dledger.core.settings import (
     ElectionSettings,
     PushSettings,
 )
-from actors.log_types import Membership
 from wire.dledger_codes import ResponseCode
 from wire.dledger_entry import Entry
 
@@ -219,9 +218,10 @@ class World:
         return max(leading, key=lambda m: m.election.state.term, default=None)
 
     def may_lose(self, member: Member) -> bool:
-        """Whether fewer than a quorum lack what they have vouched for, when that one does."""
-        members = self.members.values()
-        lacking = {m.name for m in members if m.disk.lost or m.disk.noted is not Membership.FULL}
+        """Whether fewer than a quorum lack what they have vouched for, when that one does. Who
+        never held anything is none of them.
+        """
+        lacking = {each.name for each in self.members.values() if each.disk.lost}
         return len(lacking | {member.name}) <= (self.size - 1) // 2
 
     def start_all(self) -> None:

@@ -73,13 +73,13 @@ class Kit:
         number: int,
         *results: VoteResult | None,
         term: int = 5,
-        membership: Membership = Membership.FULL,
+        is_partial: bool = False,
     ) -> Effects:
         """Of n1, n2 and so on."""
         for i, result in enumerate(results, 1):
             answer = None
             if result is not None:
-                answer = VoteAnswer(result=result, term=term, membership=membership)
+                answer = VoteAnswer(result=result, term=term, is_partial=is_partial)
             self.last = self.election.vote_answered(self.now_s, number, f"n{i}", answer)
         return self.last
 

@@ -131,25 +131,23 @@ def member(membership: Membership) -> Member:
 PARTIAL = pytest.mark.parametrize("membership", [Membership.NEW, Membership.FORGOT])
 
 
-def grown(n0: Member, index: int, committed: int = -1) -> Effects:
+def grown(n0: Member, index: int) -> Effects:
     """As the store says it."""
     end = LedgerEnd(index=index, term=5) if index >= 0 else LedgerEnd()
-    return n0.election.grew(n0.now_s, n0.state.session, end, committed)
+    return n0.election.grew(n0.now_s, n0.state.session, end)
 
 
 @PARTIAL
 def test_a_follower_counts_once_it_holds_all_and_that_is_something(membership: Membership) -> None:
     n0 = member(membership)
     n0.hear("n1", 5)
-    assert grown(n0, 3).membership is None, "a part of it"
-    assert grown(n0, -1).membership is None
-    assert n0.election.caught_up(n0.now_s, n0.state.session).membership is None, (
-        "a log without entries"
-    )
+    assert not grown(n0, 3).joined, "a part of it"
+    assert not grown(n0, -1).joined
+    assert not n0.election.caught_up(n0.now_s, n0.state.session).joined, "a log without entries"
     assert n0.state.membership is membership
-    assert grown(n0, 0).membership is Membership.FULL
+    assert grown(n0, 0).joined
     assert n0.state.membership is Membership.FULL
-    assert grown(n0, 1).membership is None, "it is said once"
+    assert not grown(n0, 1).joined, "it is said once"
 
 
 @PARTIAL
@@ -160,21 +158,9 @@ def test_what_it_held_in_another_session_says_nothing(membership: Membership) ->
     n0.hear("n2", 6)
     n0.fence()
     n0.hear("n2", 6)
-    assert n0.election.caught_up(n0.now_s, before).membership is None
-    assert grown(n0, 7).membership is None
-    assert n0.election.caught_up(n0.now_s, n0.state.session).membership is Membership.FULL
-
-
-def test_a_new_one_that_knows_of_an_acknowledged_entry_begins_no_group() -> None:
-    """Before it holds all it may lack that one, and another that has it may lose its disk."""
-    n0 = member(Membership.NEW)
-    n0.hear("n1", 5)
-    assert grown(n0, 3).membership is None
-    assert grown(n0, 4, committed=2).membership is Membership.FORGOT
-    assert grown(n0, 5, committed=3).membership is None, "it is said once"
-    n0.hear("n1", 5)
-    caught_up = n0.election.caught_up(n0.now_s, n0.state.session)
-    assert caught_up.membership is Membership.FULL
+    assert not n0.election.caught_up(n0.now_s, before).joined
+    assert not grown(n0, 7).joined
+    assert n0.election.caught_up(n0.now_s, n0.state.session).joined
 
 
 @PARTIAL
@@ -184,7 +170,7 @@ def test_it_may_have_voted_in_the_term_that_it_joins_in(membership: Membership) 
     n0.hear("n1", 5)
     n0.election.caught_up(n0.now_s, n0.state.session)
     effects = grown(n0, 0)
-    assert effects.membership is Membership.FULL
+    assert effects.joined
     assert effects.persist == SavedVote(term=5, voted_for="n1")
     again = Member(vote=effects.persist, end=n0.state.end)
     said = again.asked_by("n2", 5, again.state.end).vote
@@ -198,24 +184,17 @@ def test_a_vote_of_its_own_in_the_term_stays_what_it_is() -> None:
     n0.hear("n1", 5)
     n0.election.caught_up(n0.now_s, n0.state.session)
     effects = grown(n0, 0)
-    assert (effects.membership, effects.persist) == (Membership.FULL, None)
+    assert (effects.joined, effects.persist) == (True, None)
     assert n0.state.vote == SavedVote(term=5, voted_for="n0")
 
 
-def test_a_new_leader_counts_once_a_quorum_has_an_entry_of_its_log() -> None:
-    """Until then it, and those that are new like it, may begin the group again."""
-    n0 = member(Membership.NEW)
-    n0.answers(n0.campaign(), V.ACCEPT, membership=Membership.NEW)
-    assert n0.state.role is Role.LEADER
-    assert grown(n0, 0).membership is None
-    assert grown(n0, 0, committed=0).membership is Membership.FULL
-
-
-def test_who_leads_by_the_votes_of_all_lacks_nothing() -> None:
-    n0 = member(Membership.FORGOT)
+@PARTIAL
+def test_who_leads_by_the_votes_of_all_lacks_nothing(membership: Membership) -> None:
+    n0 = member(membership)
     number = n0.campaign()
-    assert n0.answers(number, V.ACCEPT).membership is None
-    assert n0.answers(number, V.ACCEPT, V.ACCEPT).membership is Membership.FULL
+    assert not n0.answers(number, V.ACCEPT, is_partial=True).joined
+    assert not n0.answers(number, V.ACCEPT).joined
+    assert n0.answers(number, None, V.ACCEPT).joined
     assert n0.state.role is Role.LEADER
 
 
@@ -232,7 +211,7 @@ def test_what_cannot_be_noted_is_begun_again_after_a_restart(
     joining = Joining(Sender(group="ledger", self_id="n0"), note)
     assert joining.began(Membership.NEW) == (MembershipChanged(membership="new"),)
     assert joining.words.startswith("is new: ")
-    assert joining.became(Membership.FULL) == (MembershipChanged(membership="full"),)
+    assert joining.joined() == (MembershipChanged(membership="full"),)
     assert (joining.words, taken) == ("", [Membership.FULL])
     (line,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
-    assert line.startswith("ledger: n0 cannot note what its vote is worth: ")
+    assert line.startswith("ledger: n0 cannot note that its vote counts: ")

@@ -11,7 +11,6 @@ from actors.config import DLedgerGroup
 from actors.dledger.core.member_state import LedgerEnd, Role, SavedVote
 from actors.dledger.core.settings import ElectionSettings
 from actors.dledger.core.votes import VoteAnswer, VoteAsked, VoteRound
-from actors.log_types import Membership
 from actors.trees.ledger_places import election_settings
 from wire.dledger_codes import VoteResult as V
 
@@ -301,7 +300,7 @@ def test_a_probe_counts_a_vote_that_needs_all_others_like_such_a_vote() -> None:
         probe_until_s=2.0,
     )
     votes.answered("n0", VoteAnswer(result=V.REJECT_ALREADY_VOTED, term=5))
-    votes.answered("n1", VoteAnswer(result=V.ACCEPT, term=5, membership=Membership.FORGOT))
+    votes.answered("n1", VoteAnswer(result=V.ACCEPT, term=5, is_partial=True))
     assert not votes.leaderless(1.0)
     votes.answered("n2", VoteAnswer(result=V.REJECT_ALREADY_VOTED, term=5))
     assert votes.leaderless(1.0)

@@ -269,51 +269,47 @@ def test_the_first_answer_of_a_voter_counts() -> None:
     assert not votes.over(0.0)
 
 
-FULL, NEW, FORGOT = Membership.FULL, Membership.NEW, Membership.FORGOT
+FULL, PARTIAL = False, True
 
 
-def given(*worth: Membership, rest: tuple[V | None, ...] = (), members: int = 3) -> VoteRound:
-    """The first accept; of them some are new, or have lost their log."""
+def given(*partial: bool, rest: tuple[V | None, ...] = (), members: int = 3) -> VoteRound:
+    """The first accept; some of those are new, or have lost their log."""
     votes = after(members=members)
-    for i, each in enumerate(worth):
-        votes.answered(f"n{i}", VoteAnswer(result=A, term=5, membership=each))
-    for i, result in enumerate(rest, len(worth)):
+    for i, each in enumerate(partial):
+        votes.answered(f"n{i}", VoteAnswer(result=A, term=5, is_partial=each))
+    for i, result in enumerate(rest, len(partial)):
         answer = None if result is None else VoteAnswer(result=result, term=5)
         votes.answered(f"n{i}", answer)
     return votes
 
 
-@pytest.mark.parametrize("worth", Membership)
-def test_row_11_a_voter_says_what_its_vote_is_worth(worth: Membership) -> None:
-    answer = VoteAnswer(result=V.ACCEPT, term=5, membership=worth)
-    assert said(voter(membership=worth)).answer == answer
+@pytest.mark.parametrize("membership", Membership)
+def test_row_11_a_voter_says_whether_its_vote_counts_alone(membership: Membership) -> None:
+    is_partial = membership is not Membership.FULL
+    answer = VoteAnswer(result=V.ACCEPT, term=5, is_partial=is_partial)
+    assert said(voter(membership=membership)).answer == answer
 
 
 @pytest.mark.parametrize(
     ("votes", "expected"),
     [
         (given(FULL, FULL), ParseResult.PASSED),
-        (given(FORGOT, FULL, rest=(A,)), ParseResult.PASSED),
-        (given(FORGOT, FORGOT, FORGOT), ParseResult.PASSED),
-        (given(FORGOT, FULL, rest=(None,)), ParseResult.WAIT_TO_REVOTE),
-        (given(FORGOT, FORGOT, rest=(None,)), ParseResult.WAIT_TO_REVOTE),
-        (given(FORGOT, FORGOT, rest=(N,)), ParseResult.REVOTE_IMMEDIATELY),
-        (given(FORGOT, FORGOT, rest=(VOTED,)), ParseResult.WAIT_TO_VOTE_NEXT),
-        (given(FORGOT, FORGOT, rest=(OLD,)), ParseResult.WAIT_TO_REVOTE),
-        (given(FORGOT, FULL, FULL, rest=(N, None), members=5), ParseResult.REVOTE_IMMEDIATELY),
-        (given(FORGOT, FULL, FULL, rest=(A, None), members=5), ParseResult.PASSED),
-        (given(NEW, NEW), ParseResult.PASSED),
-        (given(NEW, FULL, rest=(None,)), ParseResult.WAIT_TO_REVOTE),
-        (given(FULL, NEW, rest=(None,)), ParseResult.WAIT_TO_REVOTE),
-        (given(NEW, FORGOT, rest=(None,)), ParseResult.WAIT_TO_REVOTE),
-        (given(NEW, FULL, FORGOT), ParseResult.PASSED),
-        (given(NEW, FULL, rest=(N,)), ParseResult.REVOTE_IMMEDIATELY),
-        (given(NEW, FULL, rest=(VOTED,)), ParseResult.WAIT_TO_VOTE_NEXT),
-        (given(NEW, FULL, rest=(OLD,)), ParseResult.WAIT_TO_REVOTE),
-        (given(FULL, FULL, NEW, NEW, rest=(None,), members=5), ParseResult.WAIT_TO_REVOTE),
-        (given(FULL, NEW, NEW, NEW, rest=(None,), members=5), ParseResult.PASSED),
-        (given(FORGOT, FORGOT, NEW, NEW, rest=(None,), members=5), ParseResult.WAIT_TO_REVOTE),
-        (given(FULL, FULL, NEW, NEW, rest=(A,), members=5), ParseResult.PASSED),
+        (given(PARTIAL, FULL, rest=(A,)), ParseResult.PASSED),
+        (given(PARTIAL, PARTIAL, PARTIAL), ParseResult.PASSED),
+        (given(PARTIAL, PARTIAL, FULL), ParseResult.PASSED),
+        (given(PARTIAL, FULL, rest=(None,)), ParseResult.WAIT_TO_REVOTE),
+        (given(FULL, PARTIAL, rest=(None,)), ParseResult.WAIT_TO_REVOTE),
+        (given(PARTIAL, PARTIAL, rest=(None,)), ParseResult.WAIT_TO_REVOTE),
+        (given(PARTIAL, PARTIAL, rest=(N,)), ParseResult.REVOTE_IMMEDIATELY),
+        (given(PARTIAL, FULL, rest=(N,)), ParseResult.REVOTE_IMMEDIATELY),
+        (given(PARTIAL, PARTIAL, rest=(VOTED,)), ParseResult.WAIT_TO_VOTE_NEXT),
+        (given(PARTIAL, PARTIAL, rest=(OLD,)), ParseResult.WAIT_TO_REVOTE),
+        (given(PARTIAL, FULL, FULL, rest=(N, None), members=5), ParseResult.REVOTE_IMMEDIATELY),
+        (given(PARTIAL, FULL, FULL, rest=(A, None), members=5), ParseResult.PASSED),
+        (given(FULL, FULL, PARTIAL, PARTIAL, rest=(None,), members=5), ParseResult.WAIT_TO_REVOTE),
+        (given(*[PARTIAL] * 4, rest=(None,), members=5), ParseResult.WAIT_TO_REVOTE),
+        (given(*[PARTIAL] * 5, members=5), ParseResult.PASSED),
+        (given(FULL, FULL, PARTIAL, PARTIAL, rest=(A,), members=5), ParseResult.PASSED),
     ],
 )
 def test_new_ones_and_lost_logs_count_only_with_everybodys_vote(
@@ -323,9 +319,7 @@ def test_new_ones_and_lost_logs_count_only_with_everybodys_vote(
     assert votes.result(0.0).parse_result is expected
 
 
-def test_a_round_waits_for_the_rest_while_lost_logs_alone_have_accepted() -> None:
-    assert not given(FORGOT, FORGOT).over(0.0)
+def test_a_round_waits_for_the_rest_while_partial_votes_are_needed() -> None:
+    assert not given(PARTIAL, PARTIAL).over(0.0)
     assert given(FULL, FULL).over(0.0)
-    assert not given(FULL, FORGOT).over(0.0)
-    assert not given(FULL, NEW).over(0.0)
-    assert given(NEW, NEW).over(0.0)
+    assert not given(FULL, PARTIAL).over(0.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import Literal
 
 import attrs
@@ -14,7 +13,6 @@ from actors.config import ClusterConfig, DLedgerGroup, validate
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog, NotMaster
 from actors.sim.cluster import SimCluster, classic_config
-from actors.storage.identity import IDENTITY_BYTES_MAX
 
 pytest_plugins = ["actors.sim.plugin"]
 GROUP = "ledger"
@@ -190,10 +188,8 @@ def files(disk: Disk, path: str) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("store", ["file"], indirect=True)  # of one in memory nothing is left
-async def test_a_majority_that_is_told_to_be_new_begins_with_what_the_rest_has(
-    cluster: SimCluster,
-) -> None:
-    """The README's remedy for the loss of two members' disks."""
+async def test_a_majority_that_was_lost_begins_with_what_the_rest_has(cluster: SimCluster) -> None:
+    """The README's remedy: all members, on new disks."""
     await cluster.log(GROUP).append(BODIES)
     await cluster.converged(GROUP)
     for name in cluster.names:
@@ -206,17 +202,29 @@ async def test_a_majority_that_is_told_to_be_new_begins_with_what_the_rest_has(
     await trio.sleep(30)
     with pytest.raises(NotMaster):
         await cluster.log(GROUP, rest).append([b"it has lost too much"])
-    await cluster.kill(rest)
-    disk = cluster.world.node(rest).disk
-    path = f"{cluster.config.node_dir(rest)}/identity.json"
-    with closing(disk.open(path, "w")) as file:
-        text = file.pread(0, IDENTITY_BYTES_MAX)
-        assert text.count(b'"ledger": "full"') == 1
-        file.pwrite(text.replace(b'"ledger": "full"', b'"ledger": "new" '), 0)
-    await cluster.start(rest)
+    await cluster.start(lost)
     await trio.sleep(30)
     await cluster.log(GROUP, rest).append([b"on"])
-    await cluster.start(lost)
-    await trio.sleep(10)
+    await trio.sleep(1)
     for name in cluster.names:
         assert await bodies(cluster.log(GROUP, name)) == [*BODIES, b"on"]
+
+
+async def test_one_that_never_ran_begins_no_group_with_one_on_a_new_disk(
+    cluster: SimCluster,
+) -> None:
+    """Those that hold what was acknowledged are down: nobody else knows that there was any."""
+    leader = cluster.master_of(GROUP)
+    held, away = (name for name in cluster.names if name != leader)
+    await cluster.kill(away)
+    remove(cluster, away, "identity.json", "groups", "events")
+    await cluster.log(GROUP).append(BODIES)
+    await cluster.kill(leader)
+    await cluster.kill(held)
+    remove(cluster, held, "identity.json", "groups", "events")
+    await cluster.start(away)
+    await cluster.start(held)
+    await trio.sleep(60)
+    assert cluster.master_of(GROUP) == leader, "nobody was elected since"
+    with pytest.raises(NotMaster):
+        await cluster.log(GROUP, held).append([b"without it"])

@@ -16,7 +16,6 @@ from actors.dledger.core.election_effects import (
 from actors.dledger.core.leader_proof import Proven
 from actors.dledger.core.member_state import SavedVote
 from actors.dledger.core.votes import VoteAnswer
-from actors.log_types import Membership
 
 
 @attrs.define(kw_only=True)
@@ -33,7 +32,7 @@ class Draft:
     ask_votes: AskVotes | None = None
     send_heartbeats: SendHeartbeats | None = None
     send_transfer: SendTransfer | None = None
-    membership: Membership | None = None
+    joined: bool = False
     events: list[object] = attrs.field(factory=list)
 
     def effects(self, deadline_s: float | None) -> Effects:
@@ -49,7 +48,7 @@ class Draft:
             ask_votes=self.ask_votes,
             send_heartbeats=self.send_heartbeats,
             send_transfer=self.send_transfer,
-            membership=self.membership,
+            joined=self.joined,
             events=tuple(self.events),
             deadline_s=deadline_s,
         )

@@ -81,13 +81,13 @@ class Election(Roles):
             self.look_at_take_over()
         return self.effects()
 
-    def grew(self, now_s: float, session: int, end: LedgerEnd, committed: int = -1) -> Effects:
+    def grew(self, now_s: float, session: int, end: LedgerEnd) -> Effects:
         """The log's end as of some time in `session`: on the disk, if the group's are synced."""
         self.now_s = now_s
         state = self.state
         if session == state.session and state.role is not Role.CANDIDATE:
             state.end, state.end_final = end, False
-            self.look_at_membership(committed)
+            self.look_at_membership()
         self.look_at_take_over()
         return self.effects()
 

@@ -7,7 +7,6 @@ import attrs
 from actors.dledger.core.leader_proof import Proven
 from actors.dledger.core.member_state import LedgerEnd, Role, SavedVote
 from actors.dledger.core.votes import VoteAnswer
-from actors.log_types import Membership
 from wire.dledger_codes import ResponseCode
 
 
@@ -85,7 +84,7 @@ class Effects:
         transfers: answers to transfer requests.
         proven: answers to `Election.proof_requested`.
         ask_votes, send_heartbeats, send_transfer: requests.
-        membership: what its vote is worth from now on; to be noted for its next life.
+        joined: its vote counts from now on; to be noted for its next life.
         events: to emit.
         deadline_s: when to call `tick`; never later than any earlier one that is still due.
     """
@@ -100,7 +99,7 @@ class Effects:
     ask_votes: AskVotes | None = None
     send_heartbeats: SendHeartbeats | None = None
     send_transfer: SendTransfer | None = None
-    membership: Membership | None = None
+    joined: bool = False
     events: tuple[object, ...] = ()
     deadline_s: float | None = None
 

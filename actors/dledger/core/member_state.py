@@ -70,7 +70,7 @@ class MemberState:
             one is stale.
         end: of the own log.
         end_final: no write of an earlier session can follow it.
-        membership: what its vote is worth. FULL again, or for the first time, once it has the log
+        membership: whether its vote counts. FULL again, or for the first time, once it has the log
             of a leader; until then it may not hold what it has acknowledged in an earlier life.
     """
 
@@ -87,6 +87,11 @@ class MemberState:
     def __attrs_post_init__(self) -> None:
         assert self.self_id in self.members
         assert len(set(self.members)) == len(self.members)
+
+    @property
+    def is_partial(self) -> bool:
+        """Its vote counts only with those of all others."""
+        return self.membership is not Membership.FULL
 
     @property
     def term(self) -> int:

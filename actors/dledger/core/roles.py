@@ -136,8 +136,7 @@ class Roles:
         assert state.role is Role.CANDIDATE
         assert state.end_final
         self.round, self.raise_term, self.dead = None, False, set()
-        if state.membership is Membership.FORGOT:
-            self.becomes(Membership.FULL)  # nobody has more
+        self.counts_from_now()  # nobody has more
         self.sign_s = self.beat_s = self.now_s
         self._enter(Role.LEADER, state.self_id)
         state.end_final = False
@@ -145,12 +144,12 @@ class Roles:
             self.answer_out(ResponseCode.TAKE_LEADERSHIP_FAILED)
         self.send_heartbeats()
 
-    def becomes(self, membership: Membership) -> None:
-        """What its vote is worth. A vote lost in this term could elect a second leader."""
+    def counts_from_now(self) -> None:
+        """Its vote does. A vote lost in this term could elect a second leader."""
         state = self.state
-        if state.membership is not membership:
-            state.membership = self.draft.membership = membership
-            if membership is Membership.FULL and not state.vote.voted_for:
+        if state.is_partial:
+            state.membership, self.draft.joined = Membership.FULL, True
+            if not state.vote.voted_for:
                 self.save(SavedVote(term=state.term, voted_for=state.leader))
 
     def _enter(self, role: Role, leader: str) -> None:
@@ -187,21 +186,16 @@ class Roles:
     @property
     def waits_for_log(self) -> bool:
         """How far its log has grown decides something soon."""
-        return self.taking is not None or self.state.membership is not Membership.FULL
+        return self.taking is not None or self.state.is_partial
 
-    def look_at_membership(self, committed: int = -1) -> None:
-        """A log without entries vouches for nothing: all of a group that is new stay so until it
-        has one, and may begin it again. A leader's counts once a quorum has it; who hears that a
-        quorum has some, before it has caught up, may lack that: it begins no group any more.
+    def look_at_membership(self) -> None:
+        """A follower's vote counts once it holds its leader's log; one without entries is not told
+        from a lost one when it starts again.
         """
         state = self.state
-        holds = state.role is Role.LEADER and committed >= 0
-        if state.role is Role.FOLLOWER:
-            holds = self.whole_session == state.session and state.end.index >= 0
-        if holds:
-            self.becomes(Membership.FULL)
-        elif committed >= 0 and state.membership is Membership.NEW:
-            self.becomes(Membership.FORGOT)
+        is_whole = self.whole_session == state.session and state.end.index >= 0
+        if state.role is Role.FOLLOWER and is_whole:
+            self.counts_from_now()
 
     # ---- by the clock ----
 

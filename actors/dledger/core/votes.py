@@ -22,11 +22,10 @@ Differs from upstream:
   one then, for it may be such a follower's.
 - The vote of a member that has lost its log, or is new (`MemberState.membership`), counts only
   together with those of all others: what it acknowledged is then in the candidate's log, or no
-  member has it. A quorum of new ones begins the group: it has not met yet, or a quorum has lost its
-  disks, those counted that never heard of an acknowledged entry. Left is, besides, one that lost
-  its vote too and finds, within the `leak_s` of a leader that a later term has replaced, nobody but
-  that one: by its answers the old leader goes on, and may commit beside the later one. Nothing on
-  the wire tells the two apart.
+  member has it. So a new group begins once all its members are there: that none of them has ever
+  held anything is what nobody else can say. Left is one that lost its vote too and finds, within
+  the `leak_s` of a leader that a later term has replaced, nobody but that one: by its answers the
+  old leader goes on, and may commit beside the later one. Nothing on the wire tells the two apart.
 """
 
 from __future__ import annotations
@@ -36,7 +35,6 @@ import enum
 import attrs
 
 from actors.dledger.core.member_state import LedgerEnd, MemberState, Role, SavedVote
-from actors.log_types import Membership
 from wire.dledger_codes import VoteResult
 
 
@@ -60,12 +58,12 @@ class VoteAnswer:
     """`term` is the voter's own, in row 9 that of its log's end.
 
     Attributes:
-        membership: of ACCEPT: what the vote is worth.
+        is_partial: of ACCEPT: it counts only with the votes of all others.
     """
 
     result: VoteResult
     term: int
-    membership: Membership = Membership.FULL
+    is_partial: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -132,7 +130,7 @@ def judge(
         answer = VoteAnswer(result=VoteResult.REJECT_TERM_NOT_READY, term=term)
         return Judgement(answer=answer, raise_to=fence)
     return Judgement(  # row 11
-        answer=VoteAnswer(result=VoteResult.ACCEPT, term=term, membership=state.membership),
+        answer=VoteAnswer(result=VoteResult.ACCEPT, term=term, is_partial=state.is_partial),
         vote=SavedVote(term=term, voted_for=asked.candidate),
     )
 
@@ -196,17 +194,10 @@ class VoteRound:
     def _count(self, *results: VoteResult) -> int:
         return sum(a is not None and a.result in results for a in self._answers.values())
 
-    def _votes(self, membership: Membership) -> int:
-        accept = VoteResult.ACCEPT
-        found = [a for a in self._answers.values() if a is not None and a.result is accept]
-        return sum(a.membership is membership for a in found)
-
     def _enough(self, words: int) -> bool:
         """So many would do: all votes are among them, and words that may yet become votes."""
-        full, new = self._votes(Membership.FULL), self._votes(Membership.NEW)
-        known = words - self._votes(Membership.FORGOT)
-        enough = known - new >= self.quorum or known - full >= self.quorum
-        return enough or words == len(self.voters)
+        partial = sum(a is not None and a.is_partial for a in self._answers.values())
+        return words - partial >= self.quorum or words == len(self.voters)
 
     @property
     def _passed(self) -> bool:

@@ -36,7 +36,6 @@ class MemberNote:
     Attributes:
         had_vote: whether its term and vote were once on the disk.
         membership: as noted last; None: not yet.
-        begins: this member may be one of those that begin the group: it is none that was added.
         take: has this noted instead, and that there is a vote, durably, when it returns; raises
             OSError.
     """
@@ -44,7 +43,6 @@ class MemberNote:
     had_vote: Callable[[], bool]
     membership: Callable[[], Membership | None]
     take: Callable[[Membership], None]
-    begins: bool = True
 
     def opened(self, ledger: LedgerStore) -> None:
         """Its term and vote are on the disk now, whatever was found; nobody has heard of them yet.
@@ -55,7 +53,7 @@ class MemberNote:
         noted, had_vote = self.membership(), self.had_vote()
         found = noted or Membership.FULL
         if ledger.end_index < 0 and found is Membership.FULL:
-            lived = had_vote or ledger.vote != TermVote() or not self.begins
+            lived = had_vote or ledger.vote != TermVote()
             found = Membership.FORGOT if lived else Membership.NEW
         ledger.membership = found
         if found is not noted or not had_vote:

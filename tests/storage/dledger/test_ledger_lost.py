@@ -259,29 +259,6 @@ def test_one_whose_disk_is_gone_is_new() -> None:
     assert worth(disk) is Membership.NEW
 
 
-@pytest.mark.parametrize(
-    ("before", "expected"),
-    [((), Membership.NEW), (("n0", "n1"), Membership.NEW), (("n1", "n2"), Membership.FORGOT)],
-)
-def test_one_that_is_added_begins_no_group(before: tuple[str, ...], expected: Membership) -> None:
-    """The group has begun: who was before may have acknowledged something."""
-    disk = sim_disk()
-    directory = open_directory(
-        disk, "/data/n0", cluster="demo", node="n0", groups=("ledger",), settings={}
-    )
-    group = attrs.evolve(GROUP, members_before=before)
-    config = attrs.evolve(CONFIG, groups={"ledger": group})
-    place = LedgerPlace(
-        config=config,
-        node="n0",
-        group=group,
-        env=env_of(disk),
-        registry=None,  # type: ignore[arg-type]
-        member_note=member_notes(config, "n0", directory)["ledger"],
-    )
-    assert finish(_ledger(place, lambda event: None)).membership is expected
-
-
 def test_a_log_that_came_without_a_note_is_believed() -> None:
     """Of an older version, of Java's, or put back whole."""
     disk = stopped("file")
