@@ -167,7 +167,9 @@ class Members:
             if own.leader == node and own.reign >= known.reign:
                 return own.reign
             whom = (known if own.leader == node else own).leader or "nobody that it knows"
-            race.say(node, f"{node} runs, but {whom} leads {self.group}", preferred=known.leader)
+            lacks = f" ({own.lacks})" if own.lacks else ""
+            words = f"{node} runs, but {whom} leads {self.group}{lacks}"
+            race.say(node, words, preferred=known.leader)
             await trio.sleep(RETRY_S)
 
     # ---- losing ----

@@ -11,6 +11,8 @@ from typing import Any
 
 import attrs
 
+from actors.client.ledger_words import keeps_from_electing
+
 
 @attrs.frozen(kw_only=True)
 class Claim:
@@ -21,12 +23,14 @@ class Claim:
         reign: since which term, or by which promotion; -1 before the first.
         answers: who says so can be heard now.
         is_open: who leads takes appends, as far as is known.
+        lacks: what keeps that node from electing anybody, for people; "": nothing that it knows.
     """
 
     leader: str
     reign: int
     answers: bool = True
     is_open: bool = False
+    lacks: str = ""
 
 
 def newest(claims: Iterable[Claim]) -> Claim | None:
@@ -41,4 +45,8 @@ def claim_of(status: Mapping[str, Any], group: str) -> Claim:
     """Whom a node of this status answer names."""
     said = status.get("groups", {}).get(group, {})
     leader, reign = said.get("leader", said.get("master")), said.get("term", said.get("promotion"))
-    return Claim(leader=str(leader or ""), reign=-1 if reign is None else int(reign))
+    return Claim(
+        leader=str(leader or ""),
+        reign=-1 if reign is None else int(reign),
+        lacks="" if leader else keeps_from_electing(said),
+    )

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from actors.client.ledger_words import without_majority
+from actors.client.ledger_words import why_none_leads, without_majority
 
 LEADER = "leader"
 APPENDING = "appending"
@@ -116,12 +116,13 @@ class LedgerView:
     def without_majority(self) -> str:
         """How many others answer a candidate that no majority does, for people; else ""."""
         states = (peer.state for peer in self.peers)
-        return without_majority(self.role, self.members_count, states)
+        joins = bool(self.joining)
+        return without_majority(self.role, self.members_count, states, joins=joins)
 
     @property
     def why_none_leads(self) -> str:
         """What keeps this member from electing anybody, for people; "" if nothing does."""
-        return self.unsaved_vote or self.without_majority or self.joining
+        return why_none_leads(self.unsaved_vote, self.without_majority, self.joining)
 
     @property
     def extent(self) -> str:

@@ -20,12 +20,14 @@ class PeerSign:
         silent: the last one had no answer.
         heard_s: when the peer answered last, of Trio's time; None: never, in the maintainer's life.
         refusal: why it refuses this member, for its own configuration; "": it does not.
+        joins: it gave its last vote as one that counts only with those of all others.
     """
 
     peer: str
     silent: bool
     heard_s: float | None
     refusal: str
+    joins: bool = False
 
 
 @attrs.frozen(kw_only=True)

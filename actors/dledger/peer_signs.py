@@ -11,7 +11,7 @@ from typing import Final
 import attrs
 
 from actors.dledger.base_fields import Sender
-from actors.dledger.election_requests import round_of
+from actors.dledger.election_requests import round_of, vote_answer
 from actors.dledger.peer_messages import PeerSign, Signs
 from actors.dledger.refusal_log import RefusalLog
 from actors.dledger.rpc_messages import Answered
@@ -63,10 +63,17 @@ class PeerSigns:
                 silent=True,
                 heard_s=None if before is None else before.heard_s,
                 refusal="" if before is None else before.refusal,
+                joins=before is not None and before.joins,
             )
             return
         refusal = refusal_of(answered.response)
-        self._signs[peer] = PeerSign(peer=peer, silent=False, heard_s=now_s, refusal=refusal)
+        joins = before is not None and before.joins
+        if isinstance(answered.response, VoteResponse):
+            answer = vote_answer(answered.response)
+            joins = answer.is_partial or (joins and answer.result is not VoteResult.ACCEPT)
+        self._signs[peer] = PeerSign(
+            peer=peer, silent=False, heard_s=now_s, refusal=refusal, joins=joins
+        )
         self._log.say(peer, refusal and f"{peer} refuses {self._sender.self_id}: {refusal}")
 
     def told(self, unsaved_vote: str = "", joining: str = "") -> Signs:

@@ -43,7 +43,8 @@ STATES: Final = {
 SILENT: Final = "silent"
 REFUSED: Final = "refused"
 ANSWERS: Final = "answers"
-"""Of a peer of a member that does not lead."""
+JOINS: Final = "joins"
+"""Of a peer of a member that does not lead; of one whose vote counts only with all others'."""
 RESTARTING: Final = "restarting"
 """What sends the log to the peer is being started again."""
 
@@ -140,7 +141,7 @@ def _state(
     if sign is not None and sign.refusal:
         return REFUSED, sign.refusal
     if not leads:
-        return ANSWERS, ""
+        return JOINS if sign is not None and sign.joins else ANSWERS, ""
     if progress is None:
         return RESTARTING, ""
     return (REFUSED, progress.refusal) if progress.refusal else (STATES[progress.state], "")

@@ -79,7 +79,8 @@ class Says:
             raise ConnectionError(f"lost {self.node}")
         word = self.said[self.node]
         assert word is not None
-        return {"groups": {"a": {"master": word[0], "promotion": word[1]}}}
+        lacks = {} if word[0] else {"unsaved_vote": "disk full"}
+        return {"groups": {"a": {"master": word[0], "promotion": word[1], **lacks}}}
 
 
 NAMED: dict[str, tuple[dict[str, str | None], list[str], str]] = {
@@ -100,7 +101,7 @@ NAMED: dict[str, tuple[dict[str, str | None], list[str], str]] = {
     "without a majority": (
         {"n0": None},
         ["n0", "n1", "n2"],
-        "n0 runs, but nobody that it knows leads a; cannot reach n1; cannot reach n2",
+        "n0 runs, but nobody that it knows leads a (disk full); cannot reach n1; cannot reach n2",
     ),
     "all dead": ({}, ["n0", "n1", "n2"], "cannot reach n0; cannot reach n1; cannot reach n2"),
     "a Java node": (
@@ -148,7 +149,8 @@ async def test_a_leader_is_waited_for(autojump_clock: trio.testing.MockClock) ->
     assert members.heed("n1", NotMaster("n1 follows n0", "n0"))
     said.update(n1=("n0", 2), n0=(None, 2))
     begun_s = trio.current_time()
-    with pytest.raises(ConnectionError, match="n0 runs, but nobody that it knows leads a; n1 "):
+    nobody = r"n0 runs, but nobody that it knows leads a \(disk full\); n1 "
+    with pytest.raises(ConnectionError, match=nobody):
         async with members.leader():
             raise AssertionError("not reached")
     assert trio.current_time() - begun_s == pytest.approx(5.0)

@@ -30,6 +30,14 @@ def test_the_newest_reign_counts_then_who_answers_then_who_takes_appends() -> No
 SAID: dict[str, tuple[dict[str, Any], Claim]] = {
     "leads": ({"role": "leader", "leader": "n0", "term": 4}, Claim(leader="n0", reign=4)),
     "campaigns": ({"role": "candidate", "leader": "", "term": 5}, Claim(leader="", reign=5)),
+    "campaigns alone": (
+        {"role": "candidate", "term": 5, "members": ["n0", "n1"], "peers": [{"state": "silent"}]},
+        Claim(leader="", reign=5, lacks="0 of 1 others answer, 1 is needed"),
+    ),
+    "cannot vote": (
+        {"role": "candidate", "term": 5, "unsaved_vote": "disk full"},
+        Claim(leader="", reign=5, lacks="disk full"),
+    ),
     "is a slave": ({"role": "slave", "master": "n1", "promotion": 2}, Claim(leader="n1", reign=2)),
     "has heard nothing": (
         {"role": "slave", "master": None, "promotion": 0},

@@ -13,7 +13,7 @@ from api_kit import record_of
 from actors.client import bench, report
 from actors.client.appending import Summary, summary_lines
 from actors.client.bench import Figures
-from actors.client.ledger_words import ANSWERS
+from actors.client.ledger_words import ANSWERS, JOINS
 from actors.errors import (
     ConfigError,
     NotMaster,
@@ -312,7 +312,7 @@ def test_a_candidate_says_how_many_answer_and_who_was_turned_away() -> None:
         "ledger: n1: gone",
         "ledger: turned away 10.9.9.9: the cluster file names no member at that address",
     ]
-    assert ANSWERS == ledger_peers.ANSWERS, "what the node says"
+    assert (ANSWERS, JOINS) == (ledger_peers.ANSWERS, ledger_peers.JOINS), "what the node says"
 
 
 def test_an_older_node_says_less_of_its_peers() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import attrs
 import pytest
@@ -210,41 +209,6 @@ def test_plain_lines() -> None:
     ]
     nobody = members(member("n1", follower(role="candidate", leader="")))
     assert plain_lines(nobody, {}) == ["0:00:12 ledger: nobody leads; 0 records/s"]
-
-
-def lone(*states: str) -> dict[str, Any]:
-    """A candidate of five that has asked peers, which are so."""
-    peers = [
-        {"node": f"n{number}", "matched_index": -1, "state": state, "reason": ""}
-        for number, state in enumerate(states, 1)
-    ]
-    names = [f"n{number}" for number in range(5)]
-    return follower(role="candidate", leader="", term=0, members=names, peers=peers)
-
-
-LACKS = "1 of 4 others answers, 2 are needed"
-
-
-@pytest.mark.parametrize(
-    ("states", "words"),
-    [
-        (("silent",) * 4, "0 of 4 others answer, 2 are needed"),
-        (("answers", "silent", "refused", "silent"), LACKS),
-        (("answers", "silent", "answers", "silent"), ""),
-        ((), ""),
-    ],
-)
-def test_a_candidate_says_how_many_answer(states: tuple[str, ...], words: str) -> None:
-    view = member("n0", lone(*states)).ledgers["ledger"]
-    assert view.words == ", ".join(filter(None, ["candidate in term 0", words]))
-    assert attrs.evolve(view, role="leader").without_majority == ""
-
-
-def test_nobody_leads_without_a_majority() -> None:
-    alone = members(member("n0", lone("answers", "silent", "silent", "silent")))
-    (line,) = plain_lines(alone, {})
-    assert line == f"0:00:12 ledger: nobody leads; n0: {LACKS}; 0 records/s"
-    assert LACKS in frame(alone, {}, (), width=160, height=40, colour=False)
 
 
 def test_who_came_from_another_address_is_in_the_status() -> None:

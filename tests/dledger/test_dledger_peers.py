@@ -15,7 +15,8 @@ from rpc_kit import Client, answer_frame, calling, request
 from actors.config import ClusterConfig
 from actors.dledger.base_fields import Sender
 from actors.dledger.core.dispatch import TAKES_NO_MORE
-from actors.dledger.election_requests import _Beat, _Transfer, _Vote
+from actors.dledger.core.votes import VoteAnswer
+from actors.dledger.election_requests import _Beat, _Transfer, _Vote, vote_response
 from actors.dledger.peer_messages import (
     GetLink,
     GetProgress,
@@ -32,7 +33,13 @@ from actors.dledger.rpc_messages import Answered
 from actors.events.dledger import DispatcherChanged
 from actors.trees.dledger import LedgerPaths
 from wire.dledger_codes import VoteResult
-from wire.dledger_rpc import HeartBeatRequest, HeartBeatResponse, Response, VoteResponse
+from wire.dledger_rpc import (
+    HeartBeatRequest,
+    HeartBeatResponse,
+    Response,
+    VoteRequest,
+    VoteResponse,
+)
 
 R = TypeVar("R")
 
@@ -89,6 +96,20 @@ def test_a_peer_is_silent_from_its_first_missing_answer_to_its_next_one() -> Non
     assert not sign.silent, "a transfer takes its time"
     sign = heard(found, 4.0, _Beat(3, "n1"), None)
     assert (sign.silent, sign.heard_s) == (True, 2.0)
+
+
+def test_a_peer_joins_until_it_votes_like_others() -> None:
+    found = signs()
+    accept = VoteAnswer(result=VoteResult.ACCEPT, term=1)
+    refusal = VoteAnswer(result=VoteResult.REJECT_ALREADY_VOTED, term=1)
+    answers = ((accept, False), (attrs.evolve(accept, is_partial=True), True), (refusal, True))
+    said: list[tuple[Response | None, bool]] = [
+        (vote_response(VoteRequest(), answer), joins) for answer, joins in answers
+    ]
+    said += [(None, True), (vote_response(VoteRequest(), accept), False)]
+    for number, (response, joins) in enumerate(said):
+        assert heard(found, 1.0, _Vote(number, "n1"), response).joins is joins
+        assert heard(found, 1.0, _Beat(number, "n1"), HeartBeatResponse(code=200)).joins is joins
 
 
 def test_a_refusal_is_told_once_and_again_when_it_was_over(

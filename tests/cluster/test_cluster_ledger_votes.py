@@ -1,0 +1,73 @@
+"""Why a DLedger member elects nobody, as people read it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+from ledger_samples import follower, member, members
+
+from actors.client.reigns import claim_of
+from actors.cluster.terminal import frame, plain_lines
+
+
+def lone(*states: str) -> dict[str, Any]:
+    """A candidate of five that has asked peers, which are so."""
+    peers = [
+        {"node": f"n{number}", "matched_index": -1, "state": state, "reason": ""}
+        for number, state in enumerate(states, 1)
+    ]
+    names = [f"n{number}" for number in range(5)]
+    return follower(role="candidate", leader="", term=0, members=names, peers=peers)
+
+
+LACKS = "1 of 4 others answers, 2 are needed"
+
+
+@pytest.mark.parametrize(
+    ("states", "words"),
+    [
+        (("silent",) * 4, "0 of 4 others answer, 2 are needed"),
+        (("answers", "silent", "refused", "silent"), LACKS),
+        (("answers", "silent", "answers", "silent"), ""),
+        ((), ""),
+        (("joins", "answers", "silent", "answers"), ""),
+        (("joins", "joins", "joins", "joins"), ""),
+        (
+            ("joins", "answers", "silent", "silent"),
+            "2 of 4 others answer, 3 are needed, as 1 of them is new or lacks its log",
+        ),
+        (
+            ("joins", "joins", "silent", "joins"),
+            "3 of 4 others answer, 4 are needed, as 3 of them are new or lack their logs",
+        ),
+    ],
+)
+def test_a_candidate_says_how_many_answer(states: tuple[str, ...], words: str) -> None:
+    view = member("n0", lone(*states)).ledgers["ledger"]
+    assert view.words == ", ".join(filter(None, ["candidate in term 0", words]))
+    assert attrs.evolve(view, role="leader").without_majority == ""
+
+
+@pytest.mark.parametrize(
+    ("states", "words"),
+    [
+        (("answers", "silent", "answers", "silent"), "2 of 4 others answer, 3 are needed"),
+        (("answers", "answers", "answers", "silent"), ""),
+        (("answers", "joins", "answers", "answers"), ""),
+    ],
+)
+def test_who_is_new_needs_one_more(states: tuple[str, ...], words: str) -> None:
+    found = lone(*states) | {"joining": "is new"}
+    view = member("n0", found).ledgers["ledger"]
+    assert view.without_majority == words
+    assert view.why_none_leads == "; ".join(filter(None, [words, "is new"]))
+    assert claim_of({"groups": {"ledger": found}}, "ledger").lacks == view.why_none_leads
+
+
+def test_nobody_leads_without_a_majority() -> None:
+    alone = members(member("n0", lone("answers", "silent", "silent", "silent")))
+    (line,) = plain_lines(alone, {})
+    assert line == f"0:00:12 ledger: nobody leads; n0: {LACKS}; 0 records/s"
+    assert LACKS in frame(alone, {}, (), width=160, height=40, colour=False)
