@@ -58,3 +58,7 @@ def recovered(end: int) -> store.RecoveryFinished:
 
 def removed(index: int, end: int, following: int) -> dledger.LedgerTruncated:
     return dledger.LedgerTruncated(session=1, index=index, end=end, next=following)
+
+
+def follows(term: int) -> dledger.RoleChanged:
+    return dledger.RoleChanged(session=1, term=term, role="FOLLOWER", leader="")

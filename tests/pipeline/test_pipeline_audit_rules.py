@@ -8,12 +8,22 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from audit_events_kit import VERIFIED, acked, answered, heard, opening, promise, recovered, removed
+from audit_events_kit import (
+    VERIFIED,
+    acked,
+    answered,
+    follows,
+    heard,
+    opening,
+    promise,
+    recovered,
+    removed,
+)
 from lines_kit import Boot, events_of
 from pyspark.sql import DataFrame, SparkSession
 
 from actors.events import dledger, ha
-from actors.pipeline.audits import commits, copies, kept, logs
+from actors.pipeline.audits import commits, copies, kept, leaders, logs
 
 
 def copies_of(boot: Boot) -> None:
@@ -97,6 +107,33 @@ def removals_of(boot: Boot) -> None:
         boot.say(4, handler, removed(0, 9, -1))  # of a version that does not tell
 
 
+def lost_logs_of(first: Boot, second: Boot) -> None:
+    """A member that had committed eight entries finds its log empty, and removes what is new."""
+    place = "anew_log/entry_pusher/entry_handler"
+    for boot, index, end in ((first, 7, 900), (second, 2, 0)):
+        boot.say(0, "anew_log", promise("dledger"))
+        boot.say(0, "anew_log/storage", recovered(end))
+        boot.say(1, place, dledger.CommittedRose(session=1, index=index))
+    second.say(2, place, removed(3, 6, 3))
+    second.say(3, place, removed(1, 6, 2))
+
+
+def terms_of(first: Boot, second: Boot) -> None:
+    """Members that lead term 4 and then begin below; what the new life says of its vote."""
+    lives = (
+        *(("emptied", "new", (0, 1)), ("rebuilt", "forgot", (0, 1)), ("unsaid", "", (0, 1))),
+        *(("older", "new", (3,)), ("again", "forgot", (0, 5, 0)), ("full", "full", (0,))),
+    )
+    for name, membership, terms in lives:
+        group = f"terms_{name}"
+        for boot, its in ((first, (4,)), (second, terms)):
+            boot.say(0, group, promise("dledger"))
+            if boot is second and membership:
+                boot.say(0, f"{group}/state", dledger.MembershipChanged(membership=membership))
+            for term in its:
+                boot.say(1, f"{group}/state", follows(term))
+
+
 @pytest.fixture(scope="module")
 def events(spark: SparkSession) -> DataFrame:
     n0, n1 = Boot("n0"), Boot("n1")
@@ -107,6 +144,8 @@ def events(spark: SparkSession) -> DataFrame:
     cuts_of(n0, again)
     shortened_slaves(n0, n1, n1_again)
     removals_of(n1)
+    lost_logs_of(n0, again)
+    terms_of(n0, again)
     return events_of(spark, n0, n1, again, n1_again).cache()
 
 
@@ -139,11 +178,39 @@ def test_a_log_may_come_back_shorter_only_where_nothing_was_promised(events: Dat
 
 def test_only_what_was_committed_and_replaced_was_lost(events: DataFrame) -> None:
     broken = found(commits.committed_removed(events), "group", "next", "end", "committed")
-    assert broken == [("kept", 7, 9, 7)]
+    assert [each for each in broken if each[0] in ("gone", "kept")] == [("kept", 7, 9, 7)]
+
+
+def test_a_log_that_was_found_empty_had_nothing_to_remove(events: DataFrame) -> None:
+    broken = found(commits.committed_removed(events), "group", "next", "committed")
+    assert [each for each in broken if each[0] == "anew_log"] == [("anew_log", 2, 2)]
+
+
+def test_a_term_falls_to_0_only_with_a_vote_that_counts_for_less(events: DataFrame) -> None:
+    """And only as the first of a boot: what falls later was not lost with a disk."""
+    broken = found(leaders.falling_terms(events), "group", "boot", "term", "before")
+    assert broken == [
+        ("terms_again", 2, 0, 5),
+        ("terms_full", 2, 0, 4),
+        ("terms_older", 2, 3, 4),
+        ("terms_unsaid", 2, 0, 4),
+    ]
 
 
 def test_a_member_that_is_a_java_node_has_no_log_to_miss(events: DataFrame) -> None:
     """n2 is missed all the same: other groups have it as one of ours."""
-    missing = found(logs.absent_nodes(events), "node", "groups")
-    others = ["anew", "begun", "emptied", "gone", "kept", "loose_cut", "older", "short", "sure"]
-    assert missing == [("n2", others)]
+    ((node, groups),) = found(logs.absent_nodes(events), "node", "groups")
+    others = [
+        "anew",
+        "anew_log",
+        "begun",
+        "emptied",
+        "gone",
+        "kept",
+        "loose_cut",
+        "older",
+        "short",
+        "sure",
+    ]
+    assert node == "n2"
+    assert [each for each in groups if not each.startswith("terms_")] == others

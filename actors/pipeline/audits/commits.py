@@ -55,17 +55,22 @@ def told_by_leaders(events: DataFrame) -> DataFrame:
 def committed_removed(events: DataFrame) -> DataFrame:
     """Entries that a member removed after it had said that they are committed.
 
-    What lies before a log's new beginning is not concerned: the leader had let go of it.
+    What lies before a log's new beginning is not concerned: the leader had let go of it. Nor is
+    what was in a log that a later start found empty: it was lost before.
     """
     cut = view(events, "LedgerTruncated").where("next >= 0 and next <= end")
     columns = ("group", "node", "boot", "seq", "next", "end")
-    told = told_for_good(events).join(
-        fn.broadcast(cut.select("group", "node").distinct()), ["group", "node"], "left_semi"
-    )
-    so_far = Window.partitionBy("group", "node").orderBy("boot", "seq")
+    own = fn.broadcast(cut.select("group", "node").distinct())
+    told = told_for_good(events).join(own, ["group", "node"], "left_semi")
+    empty = view(events, "RecoveryFinished").where("end_bytes = 0")
+    emptied = empty.join(own, ["group", "node"], "left_semi").withColumn("is_empty", fn.lit(1))
+    in_order = Window.partitionBy("group", "node").orderBy("boot", "seq")
+    so_far = Window.partitionBy("group", "node", "life").orderBy("boot", "seq")
     return (
         told.select(*_PLACE, "seq", "index")
         .unionByName(cut.select(*columns), allowMissingColumns=True)
+        .unionByName(emptied.select(*_PLACE, "seq", "is_empty"), allowMissingColumns=True)
+        .withColumn("life", fn.sum(fn.coalesce("is_empty", fn.lit(0))).over(in_order))
         .withColumn("committed", fn.max("index").over(so_far))
         .where("next is not null and committed >= next")
         .select(*columns, "committed")

@@ -8,6 +8,8 @@ from pyspark.sql import functions as fn
 from actors.pipeline.audits.audit import EventAudit
 from actors.pipeline.silver import view
 
+_PLACE = ("group", "node", "boot")
+
 
 def two_leaders(events: DataFrame) -> DataFrame:
     """Terms for which members name two leaders: group, term, leaders, told_by.
@@ -34,24 +36,23 @@ def ruled_openings(events: DataFrame) -> DataFrame:
     So is one of which a node's first opening, which tells that, is not in the log of the boot that
     heard of it.
     """
-    place = ("group", "node", "boot")
     files = (
         view(events, "GroupConfigured")
         .where("mode = 'classic'")
-        .select(*place, fn.get("members", fn.lit(0)).alias("first"))
+        .select(*_PLACE, fn.get("members", fn.lit(0)).alias("first"))
         .distinct()
     )
-    known = view(events, "PromotionRecorded").select(*place, "number").distinct()
+    known = view(events, "PromotionRecorded").select(*_PLACE, "number").distinct()
     of_node = Window.partitionBy("group", "number", "node")
     by_force = (fn.col("number") > 0) & (fn.coalesce("forced", fn.lit(False)) | ~fn.col("told"))
     named = fn.when(fn.col("number") == 0, fn.col("first")).otherwise("")
     return (
         view(events, "GroupOpened")
-        .join(fn.broadcast(known.withColumn("known", fn.lit(True))), [*place, "number"], "left")
+        .join(fn.broadcast(known.withColumn("known", fn.lit(True))), [*_PLACE, "number"], "left")
         .withColumn("told", fn.max(fn.coalesce("known", fn.lit(False))).over(of_node))
         .withColumn("by_force", fn.max(by_force).over(Window.partitionBy("group", "number")))
         .where(~fn.col("by_force"))
-        .join(fn.broadcast(files), list(place), "left")
+        .join(fn.broadcast(files), list(_PLACE), "left")
         .withColumn("named", named)
         .where("named is not null")
     )
@@ -64,12 +65,32 @@ def _owners(rows: DataFrame, what: str, owners: str, *by: str) -> DataFrame:
 
 
 def falling_terms(events: DataFrame) -> DataFrame:
-    """Roles of a lower term than that member's before: group, node, boot, seq, term, before."""
-    before = fn.lag("term").over(Window.partitionBy("group", "node").orderBy("boot", "seq"))
+    """Roles of a lower term than that member's before: group, node, boot, seq, term, before.
+
+    A boot begins in term 0, too, on a disk that lost all; that is no finding where the member says
+    that its vote counts for less until it has caught up.
+    """
+    in_order = Window.partitionBy("group", "node").orderBy("boot", "seq")
+    in_boot = Window.partitionBy(*_PLACE).orderBy("seq")
+    anew = (fn.col("number") == 1) & (fn.col("term") == 0) & fn.col("doubted").isNotNull()
     return (
         view(events, "RoleChanged")
-        .select("group", "node", "boot", "seq", "term", before.alias("before"))
+        .withColumn("before", fn.lag("term").over(in_order))
+        .withColumn("number", fn.row_number().over(in_boot))
         .where(fn.col("term") < fn.col("before"))
+        .join(fn.broadcast(begun_in_doubt(events)), list(_PLACE), "left")
+        .where(~anew)
+        .select(*_PLACE, "seq", "term", "before")
+    )
+
+
+def begun_in_doubt(events: DataFrame) -> DataFrame:
+    """Boots of members whose votes counted for less at the start: group, node, boot, doubted."""
+    return (
+        view(events, "MembershipChanged")
+        .groupBy(*_PLACE)
+        .agg(fn.min_by("membership", "seq").alias("doubted"))
+        .where("doubted <> 'full'")
     )
 
 
@@ -88,6 +109,7 @@ TERMS_RISE = EventAudit(
     kinds=("RoleChanged",),
     strict=True,
     query=falling_terms,
+    note="A member on an empty disk begins in term 0. It says that its vote counts for less.",
 )
 ONE_MASTER = EventAudit(
     name="one_master_per_promotion",
