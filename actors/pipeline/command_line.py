@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import math
 import os
 import signal
 import sys
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
     from actors.pipeline.places import Place
 
+EVENTS_LOOK_S = 0.5
+"""Between looks for the first events."""
 STEPS = ("bronze", "silver", "gold", "audit", "report", "compact", "watch")
 
 
@@ -122,6 +125,8 @@ def _run(asked: argparse.Namespace) -> int:
     from actors.pipeline.places import Place, check_claimed, event_folders, held, is_claimed
 
     data, out = Place(asked.data).absolute(), Place(_tables(asked)).absolute()
+    if asked.step == "watch" and asked.seconds != 0:
+        _wait_for_events(data, math.inf if asked.seconds is None else asked.seconds)
     event_folders(data)  # before Java is started, which takes seconds
     if f"{out}/".startswith(f"{data}/"):
         raise PipelineError(f"{out}: the tables cannot be in the data directory {data}")
@@ -190,6 +195,18 @@ def _tables_only(spark: SparkSession, data: Place, out: Place, step: str) -> int
     found = steps.run_audit(spark, data, out, _tell)
     _tell(f"audit: {line_of_all(found)}")
     return 1 if found.failures else 0
+
+
+def _wait_for_events(data: Place, seconds: float) -> None:
+    """Nodes that have just begun publish their first files after some seconds."""
+    from actors.pipeline.clock import pause, stopwatch_s
+    from actors.pipeline.places import has_begun, is_logged
+
+    if has_begun(data) and not is_logged(data):
+        _tell_aside(f"watch: no node has published events in {data} yet; waits for the first ones")
+        end_s = stopwatch_s() + seconds
+        while has_begun(data) and not is_logged(data) and stopwatch_s() < end_s:
+            pause(EVENTS_LOOK_S)
 
 
 def _watch(spark: SparkSession, data: Place, out: Place, asked: argparse.Namespace) -> int:

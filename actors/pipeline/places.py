@@ -266,9 +266,9 @@ def event_folders(data: Place) -> list[Place]:
         raise PipelineError(f"{data}: no such folder")
     if not data.is_folder():
         raise PipelineError(f"{data}: a file; expected a data directory with NODE/events/")
-    alone = [each for each in (data, data / "events") if _formats(each)]
-    nodes = [data / name / "events" for name in data.children()]
-    found = alone or [each for each in nodes if _formats(each)]
+    own, of_node, *of_nodes = _may_have_events(data)
+    alone = [each for each in (own, of_node) if _formats(each)]
+    found = alone or [each for each in of_nodes if _formats(each)]
     if not found:
         what = "no NODE/events/v=1/ in it" if data.children() else "it is empty"
         raise PipelineError(f"{data}: no event logs here, {what}")
@@ -279,6 +279,22 @@ def event_folders(data: Place) -> list[Place]:
             f"this version reads {event_files.FORMAT}"
         )
     return found
+
+
+def is_logged(data: Place) -> bool:
+    """Whether there is any event log."""
+    return any(_formats(each) for each in _may_have_events(data))
+
+
+def has_begun(data: Place) -> bool:
+    """Whether there is a node's directory."""
+    nodes = (data, *(data / name for name in data.children())) if data.is_folder() else ()
+    return any((each / "identity.json").exists() for each in nodes)
+
+
+def _may_have_events(data: Place) -> list[Place]:
+    """The folder itself, a node's, those of all nodes."""
+    return [data, data / "events", *(data / name / "events" for name in data.children())]
 
 
 def event_pattern(data: Place) -> str:

@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
-from actors.pipeline import command_line, layers, steps
+from actors.pipeline import clock, command_line, layers, steps
 from actors.pipeline.__main__ import main
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.places import Place, held
@@ -122,6 +122,37 @@ def test_mistakes_are_one_line_without_java(
     assert printed.err.startswith(f"pipeline: {data}: ")
     assert words in printed.err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("comes", [True, False])
+def test_a_watch_waits_for_the_first_events_of_nodes_that_begin(
+    comes: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Before it starts Java; not where no node is, and for no longer than it was asked to run."""
+    data = tmp_path / "data"
+    (data / "n0").mkdir(parents=True)
+    (data / "n0/identity.json").write_text("{}")
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if comes and len(slept) == 3:
+            (data / "n0/events/v=3").mkdir(parents=True)
+
+    monkeypatch.setattr(command_line, "open_session", no_session)
+    monkeypatch.setattr(clock, "pause", sleep)
+    monkeypatch.setattr(clock, "stopwatch_s", lambda: sum(slept))
+    asked = ["--seconds", "2"] if not comes else []
+    assert main(["watch", str(data), "-o", str(tmp_path / "out"), *asked]) == 2
+    waits, ends = capsys.readouterr().err.splitlines()
+    assert waits == f"watch: no node has published events in {data} yet; waits for the first ones"
+    assert ("event logs of format v=3" if comes else "no event logs here") in ends
+    assert len(slept) == (3 if comes else 4)
+    assert main(["watch", str(data), "-o", str(tmp_path / "out"), "--seconds", "0"]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 def test_tables_do_not_go_into_the_data_directory(
