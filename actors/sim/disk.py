@@ -283,10 +283,6 @@ class SimDisk:
         self.faults.check("sync", path)
         self._names.sync_dir(path)
 
-    def operator_sync_dir(self, path: str) -> None:
-        """As `sync_dir`, by somebody who tries until it succeeds: faults are for the nodes."""
-        self._names.sync_dir(path)
-
     def usage(self, path: str) -> float:
         return min(self._reserved_pages * PAGE_BYTES / self.options.capacity_bytes, 1.0)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Literal, TypeAlias
 
 import attrs
@@ -82,6 +83,18 @@ class DiskFaults:
         """Forget all rules, have room, and be fast again."""
         self._rules.clear()
         self._slow_s = self._slow_until_s = self._full_until_s = 0.0
+
+    @contextmanager
+    def spared(self) -> Iterator[None]:
+        """An operator's work, who tries until it succeeds, and makes room: faults are for the
+        nodes.
+        """
+        rules, self._rules = self._rules, []
+        full_until_s, self._full_until_s = self._full_until_s, 0.0
+        try:
+            yield
+        finally:
+            self._rules, self._full_until_s = rules, full_until_s
 
     # For the disk.
 

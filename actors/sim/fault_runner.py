@@ -91,7 +91,8 @@ class FaultRunner(Runner):
         root = StoreLayout(self.cluster.config.group_dir(name, self.group.name)).root
         if disk.exists(root):
             disk.rmtree(root)
-            disk.operator_sync_dir(root.rpartition("/")[0])
+            with disk.faults.spared():
+                disk.sync_dir(root.rpartition("/")[0])
         self.atlas.forget(name)
         self.cluster.expired.forget(name)
         self.note("wiped", name)

@@ -45,7 +45,7 @@ def remove(cluster: SimCluster, name: str, *paths: str) -> None:
     disk, root = cluster.world.node(name).disk, cluster.config.node_dir(name)
     for path in paths:
         (disk.unlink if path.endswith(".json") else disk.rmtree)(f"{root}/{path}")
-        disk.operator_sync_dir(f"{root}/{path}".rpartition("/")[0])
+        disk.sync_dir(f"{root}/{path}".rpartition("/")[0])
 
 
 async def test_an_emptied_member_elects_nobody_who_lacks_what_it_had(cluster: SimCluster) -> None:

@@ -60,7 +60,8 @@ async def lose_disk(cluster: SimCluster, name: str) -> None:
     await cluster.kill(name)
     disk, path = cluster.world.node(name).disk, cluster.config.node_dir(name)
     disk.rmtree(path)
-    disk.operator_sync_dir(path.rpartition("/")[0])
+    with disk.faults.spared():
+        disk.sync_dir(path.rpartition("/")[0])
 
 
 def emitted(world: World, kind: type[Any]) -> list[Any]:

@@ -247,3 +247,12 @@ def test_a_member_that_lost_its_disk_begins_in_a_term_without_votes() -> None:
                 wiped, begun = False, begun + 1
             highest = max(highest, each.event.term)
     assert begun == 2
+
+
+def test_who_replaces_a_log_makes_room_first() -> None:
+    """A full disk is the nodes' trouble, not the operator's."""
+    lines = ("at 4.0 new_disk n0 for 3.0 in logs", "at 6.0 disk_full n0 for 3.0")
+    plan = attrs.evolve(short_plan(), script=tuple(map(parse_fault, lines)), duration_s=9.0)
+    outcome = run_plan(plan)
+    assert outcome.violations == ()
+    assert outcome.counts["fault new_disk"] == outcome.counts["fault disk_full"] == 1

@@ -15,6 +15,7 @@ from actors.errors import TriologError
 from actors.events.dledger import CommittedRose, RoleChanged, SnapshotSaved
 from actors.events.store import RecoveryFinished
 from actors.sim.cluster import NotConverged
+from actors.sim.disk import SimDisk
 from actors.sim.dledger.atlas import LedgerAtlas
 from actors.sim.dledger.checkers import Chosen
 from actors.sim.dledger.ledger_bytes import SimLedgers
@@ -87,25 +88,31 @@ class LedgerRunner(Runner):
         down a term after the group's: in that one nobody has voted but, perhaps, the member itself.
         """
         disk = self.cluster.world.node(name).disk
-        for log in self.logs:
-            layout = log.layout(name)
-            if disk.exists(layout.root):
-                disk.rmtree(layout.root)
-            disk.mkdir(layout.root)
-            disk.sync_dir(layout.root.rpartition("/")[0])
-            vote = TermVote(self.terms.get(log.group.name, 0) + 1, name)
-            write_term(disk, layout.term, vote)
+        with disk.faults.spared():
+            for log in self.logs:
+                layout = log.layout(name)
+                if disk.exists(layout.root):
+                    disk.rmtree(layout.root)
+                disk.mkdir(layout.root)
+                disk.sync_dir(layout.root.rpartition("/")[0])
+                vote = TermVote(self.terms.get(log.group.name, 0) + 1, name)
+                write_term(disk, layout.term, vote)
         self.note("wiped", name)
 
     def lose(self, name: str, *, whole: bool) -> None:
         """A machine that is off loses the logs of its groups, or all but its events."""
-        disk, root = self.cluster.world.node(name).disk, self.cluster.config.node_dir(name)
-        layouts = [log.layout(name) for log in self.logs]
+        disk = self.cluster.world.node(name).disk
+        with disk.faults.spared():
+            self._lose(disk, name, whole=whole)
+        self.note(LOST_DISK if whole else LOST_LOGS, name)
+
+    def _lose(self, disk: SimDisk, name: str, *, whole: bool) -> None:
+        root, layouts = self.cluster.config.node_dir(name), [log.layout(name) for log in self.logs]
         votes = [read_term(disk, layout.term) for layout in layouts]
         for layout in layouts:  # what is looked at meanwhile is gone from the disk, too
             disk.rmtree(layout.root)
             disk.mkdir(layout.root)
-            disk.operator_sync_dir(layout.root)
+            disk.sync_dir(layout.root)
         disk.rmtree(f"{root}/groups")
         if whole:
             disk.unlink(identity_path(root))
@@ -113,8 +120,7 @@ class LedgerRunner(Runner):
             for layout, vote in zip(layouts, votes, strict=True):
                 disk.mkdir(layout.root)
                 write_term(disk, layout.term, vote or TermVote())
-        disk.operator_sync_dir(root)
-        self.note(LOST_DISK if whole else LOST_LOGS, name)
+        disk.sync_dir(root)
 
     def holds_nothing(self, name: str) -> bool:
         """Whether no log of the member has a committed entry: it vouches for none."""
