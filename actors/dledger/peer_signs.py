@@ -11,7 +11,9 @@ from typing import Final
 import attrs
 
 from actors.dledger.base_fields import Sender
+from actors.dledger.core.election_effects import RoleChanged
 from actors.dledger.election_requests import round_of, vote_answer
+from actors.dledger.leaderless import Leaderless
 from actors.dledger.peer_messages import PeerSign, Signs
 from actors.dledger.refusal_log import RefusalLog
 from actors.dledger.rpc_messages import Answered
@@ -49,9 +51,24 @@ class PeerSigns:
         default=attrs.Factory(lambda signs: RefusalLog(signs._sender.group), takes_self=True),
         init=False,
     )
+    _leaderless: Leaderless = attrs.field(
+        default=attrs.Factory(lambda signs: Leaderless(signs._sender), takes_self=True), init=False
+    )
 
-    def heard(self, now_s: float, answered: Answered) -> None:
-        """A call to a peer has ended. Warns of a refusal that is news."""
+    def took(self, now_s: float, role: RoleChanged) -> None:
+        """A role of this member's."""
+        self._leaderless.took(now_s, role)
+
+    def heard(self, now_s: float, answered: Answered, *, joins: bool = False) -> None:
+        """A call to a peer has ended. Warns of a refusal that is news, and of a long election.
+
+        Args:
+            joins: this member's vote counts only with all others'.
+        """
+        self._hear(now_s, answered)
+        self._leaderless.look(now_s, self._signs.values(), joins=joins)
+
+    def _hear(self, now_s: float, answered: Answered) -> None:
         number, peer = round_of(answered.token), answered.peer
         if number is None or number < self._rounds.get(peer, 0):
             return  # an earlier one that was given up says nothing of now

@@ -185,7 +185,7 @@ class StateMaintainer(Actor[_Inbox]):
             case Asked():
                 await self._asked(message)
             case Answered():
-                self._signs.heard(now_s, message)
+                self._signs.heard(now_s, message, joins=bool(self.joining.words))
                 await self._carry_out(requests.answered(election, now_s, message))
             case store.LedgerGrew():
                 await self._grew(message)
@@ -314,6 +314,7 @@ class StateMaintainer(Actor[_Inbox]):
         effects, asked, sender = job.effects, job.asked, self.sender
         if effects.role is not None:
             self.board.publish(effects.role)
+            self._signs.took(self.ctx.now_s(), effects.role)
             await self._telling.rest(effects.role)
             self._open(effects.role)
         role = self._telling.role
