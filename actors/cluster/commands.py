@@ -137,7 +137,13 @@ async def status(
         held = {node: holder(node) for node in failed}
         ends = {node: how for node in failed if held[node] is None and (how := ended(node))}
         begun = {node: how for node, pid in held.items() if pid and (how := starts(node, pid))}
-        return Answer(json.dumps(said | {"ended": ends, "starting": begun}), code)
+        away = {
+            node: f"runs, but cannot be asked ({found[node]})"
+            if _has_no_place(found[node])
+            else _away(node, found[node], held[node], ended, starts)
+            for node in failed
+        }
+        return Answer(json.dumps(said | {"away": away, "ended": ends, "starting": begun}), code)
     lines = [f"cluster {config.name}", *(f"  {line}" for line in differ)]
     for node, answer in found.items():
         if _has_no_place(answer):

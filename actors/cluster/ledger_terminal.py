@@ -47,7 +47,8 @@ def ledger_table(
                 "committed": cell(own.committed_index),
                 **_known(peer),
             }
-            speed = f"{rates.get(group, Rates()).records_per_s:.0f}" if own.is_open else ""
+            takes = own.is_open and node.state != "away"  # it may have been replaced since
+            speed = f"{rates.get(group, Rates()).records_per_s:.0f}" if takes else ""
             state = line(_state(node, own, peer), STYLES.get(node.state, ""))
             table.add_row(*(cells[name] for name in shown), speed, state)
         for peer in peers.values():

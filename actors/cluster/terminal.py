@@ -153,6 +153,8 @@ def _cells(view: ClusterView, group: str, node: NodeView, rates: Rates) -> _Cell
     if found.role == "master":
         offsets["acked"] = found.acknowledged_bytes
         speed = (f"{rates.records_per_s:.0f}", f"{rates.bytes_per_s / 1e6:.2f}")
+        if node.state == "away":  # it may have been replaced since
+            speed = ("", "")
         if node.state == "running" and found.part in ("asking", "fenced"):
             return _Cells(offsets, speed, line(f"{found.part}: {found.reason}", "yellow"))
         return _Cells(offsets, speed, line(node.state, STYLES.get(node.state, "")))

@@ -93,7 +93,9 @@ async def test_status_says_it(config: ClusterConfig, autojump_clock: trio.abc.Cl
     answer = await status(None, as_json=False)
     assert answer.exit_code == 1
     assert f"  n1: not running, {how}" in answer.text.split("\n")
-    assert json.loads((await status(None, as_json=True)).text)["ended"] == {"n1": how}
+    found = json.loads((await status(None, as_json=True)).text)
+    assert found["ended"] == {"n1": how}
+    assert found["away"] == {"n1": f"not running, {how}"}
     starts = (await status(7, as_json=False)).text
     assert how not in starts
     assert "  n1: no answer, but process 7 has its data (" in starts

@@ -126,6 +126,10 @@ def test_states_of_members() -> None:
     )
     assert lines[2].endswith("takes no appends yet")
     assert lines[3].endswith("885   15         away")
+    lines = picture(member("n0", leader(), "away"), member("n1", leader(term=4)))[2:4]
+    hung, replaced = sorted(lines, key=lambda line: " n1 " in line)
+    assert "2000" not in hung, "the group's rate is not that of one that does not answer"
+    assert "2000" in replaced
 
 
 SILENT = {"node": "n1", "state": "silent", "matched_index": 900, "lag": 0, "reason": "no route"}

@@ -98,6 +98,12 @@ def test_trouble() -> None:
     assert picture(trouble()) == TROUBLE
 
 
+def test_a_master_that_does_not_answer_has_no_rate() -> None:
+    hung = picture(cluster(nodes=(node("n0", master(), "away"), node("n1", slave_group()))))
+    assert "2000" not in hung.split("\n")[3]
+    assert "2000" in STEADY.split("\n")[3]
+
+
 def test_narrow_and_low() -> None:
     assert picture(trouble(), width=80, height=15) == NARROW
     assert max(map(len, picture(trouble(), width=80).split("\n"))) <= 80
