@@ -179,6 +179,7 @@ class Election(Roles):
         if session == self.state.session and self.state.role is Role.FOLLOWER:
             self.whole_session = session
             self.look_at_membership()
+            self.look_at_take_over()
         return self.effects()
 
     def saw_term(self, now_s: float, term: int) -> Effects:

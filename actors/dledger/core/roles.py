@@ -349,9 +349,11 @@ class Roles:
         self.draft.transfers.append(TransferAnswer(token=token, code=code, term=self.state.term))
 
     def look_at_take_over(self) -> None:
-        """As transferee: campaign in the next term once the log is long enough."""
+        """As transferee: campaign in the next term once the log is long enough. While its vote
+        counts only with all others' it would end a leadership, and win none if one is down.
+        """
         taking = self.taking
-        if taking is None or taking.index is None:
+        if taking is None or taking.index is None or self.state.is_partial:
             return
         if reached(self.state.end, taking.index):
             taking.index = None
