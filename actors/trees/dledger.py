@@ -112,7 +112,6 @@ def _ledger(
 ) -> Generator[None, None, LedgerStore]:
     group = place.group
     note = place.note
-    had_vote = note is not None and note.had_vote()
     ledger: LedgerStore
     if group.store == "memory":
         yield
@@ -122,12 +121,12 @@ def _ledger(
             place.held,
             file_bytes=group.data_file_bytes,
             unsynced=place.compat.vote_unsynced,
-            had_vote=had_vote,
+            had_vote=note is not None and note.had_vote(),
         )
     else:
         owner, settings = f"{place.node}: {group.name}", ledger_settings(group)
         ledger = yield from open_member(
-            place.env, place.layout, settings, had_vote=had_vote, owner=owner, emit=emit
+            place.env, place.layout, settings, note=note, owner=owner, emit=emit
         )
     if note is not None:
         note.opened(ledger)

@@ -53,18 +53,19 @@ def open_ledger(
     *,
     had_vote: bool = False,
     needs_vote: bool = False,
+    lacks: Callable[[], None] | None = None,
     owner: str = "",
     emit: Callable[[object], None] | None = None,
 ) -> Generator[None, None, FileLedger]:
     """Open or create a store on disk; see `opening.open_files`. Yields every 4 MiB of work.
 
     Args:
-        had_vote, needs_vote: see `opening.open_files`.
+        had_vote, needs_vote, lacks: see `opening.open_files`.
         owner, emit: who hears, and how, that there is no room, and that there is again; see
             `Cleaner`.
     """
     opened = yield from open_files(
-        env.disk, layout, settings, had_vote=had_vote, needs_vote=needs_vote
+        env.disk, layout, settings, had_vote=had_vote, needs_vote=needs_vote, lacks=lacks
     )
     rules, root = settings.expiry(), layout.root
     cleaner = Cleaner(env=env, log=opened.log, rules=rules, root=root, owner=owner, emit=emit)

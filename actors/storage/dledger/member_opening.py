@@ -7,7 +7,8 @@ Differs: a vote from before the last entry's term is refused. A member saves a t
 an entry of it, so the file is an older copy: what it has voted since is lost. And a store that has
 lost all, its vote among it, is told from a new one by a note that is kept elsewhere (`MemberNote`):
 upstream's begins in term 0, and may elect with others what lacks an answered entry. One that has
-lost its log alone, or the note too, is told from one that holds what it has vouched for.
+lost its log alone, a part of it that was committed, or the note too, is told from one that holds
+what it has vouched for.
 """
 
 from __future__ import annotations
@@ -44,6 +45,10 @@ class MemberNote:
     membership: Callable[[], Membership | None]
     take: Callable[[Membership], None]
 
+    def lacks(self) -> None:
+        """Its log ends below what was committed there. Raises: OSError."""
+        self.take(Membership.FORGOT)
+
     def opened(self, ledger: LedgerStore) -> None:
         """Its term and vote are on the disk now, whatever was found; nobody has heard of them yet.
 
@@ -69,7 +74,7 @@ def open_member(
     layout: LedgerLayout,
     settings: LedgerSettings,
     *,
-    had_vote: bool = False,
+    note: MemberNote | None = None,
     owner: str = "",
     emit: Callable[[object], None] | None = None,
 ) -> Generator[None, None, FileLedger]:
@@ -81,7 +86,8 @@ def open_member(
             env,
             layout,
             settings,
-            had_vote=had_vote,
+            had_vote=note is not None and note.had_vote(),
+            lacks=None if note is None else note.lacks,
             needs_vote=not settings.vote_unsynced,
             owner=owner,
             emit=emit,

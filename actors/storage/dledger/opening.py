@@ -12,7 +12,7 @@ loadTerm (0.3.1.2).
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack
 
 import attrs
@@ -111,12 +111,15 @@ def open_files(
     *,
     had_vote: bool = False,
     needs_vote: bool = False,
+    lacks: Callable[[], None] | None = None,
 ) -> Generator[None, None, OpenedLedger]:
     """Open or create the store. Yields at least every 4 MiB of work.
 
     Args:
         had_vote: term and vote were once on the disk: a store without them is not a new one.
         needs_vote: one from before the last entry's term is refused.
+        lacks: called where the log ends below what was committed, before anything is changed that
+            could make it look whole; raises OSError.
 
     Raises: ConfigError: the files have another size than configured. CorruptLog: damage below the
         synced mark, a missing file. LostVote: a term file that cannot be read, is lost, or is
@@ -124,6 +127,11 @@ def open_files(
     """
     try:
         judged = yield from judge(disk, layout, settings, had_vote=had_vote, needs_vote=needs_vote)
+        found = judged.found
+        said = read_checkpoint(disk, layout.checkpoint).committed_index
+        is_short = said > found.end_index and not recovery.is_surely_whole(found, judged.was)
+        if is_short and lacks is not None:
+            lacks()
         return (yield from _open(disk, layout, settings, judged))
     except LostVote:
         raise  # It says itself what is to be done.
@@ -313,7 +321,7 @@ class _Opening:
         elif said.committed_index > end:
             _LOGGER.warning(
                 "%s: says that entries up to %d are committed, but the log ends with entry %d (%s):"
-                " this member goes on without %d to %d, and may vote for who lacks them, too %s",
+                " this member goes on without %d to %d, and votes as one that has lost its log %s",
                 path,
                 said.committed_index,
                 end,

@@ -5,6 +5,7 @@ Such a member would elect, with others like it, one that lacks an answered entry
 
 from __future__ import annotations
 
+import errno
 import random
 from typing import Literal
 
@@ -250,6 +251,56 @@ def test_one_whose_log_is_gone_has_forgotten_it_until_it_has_joined() -> None:
     assert worth(disk) is Membership.FORGOT, "part of what it held is not all"
     joined(disk)
     assert worth(disk) is Membership.FULL
+
+
+def without_its_last_files() -> SimDisk:
+    """A member that holds its leader's log, of which an end that was committed is gone."""
+    disk = sim_disk()
+    ledger = start(disk, "file")
+    ledger.save_vote(TermVote(1, "n2"))
+    ledger.append_as_follower(chain([b"a" * 1000] * 12))
+    ledger.commit(11)
+    ledger.save_checkpoint()
+    ledger.close(ordered=True)
+    joined(disk)
+    for name in sorted(disk.listdir(LAYOUT.commit_log))[-2:]:
+        disk.unlink(f"{LAYOUT.commit_log}/{name}")
+    disk.unlink(LAYOUT.synced)
+    return disk
+
+
+def test_one_that_lacks_the_end_of_what_was_committed_has_forgotten_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = without_its_last_files()
+    ledger = start(disk, "file")
+    assert (ledger.membership, ledger.committed_index) == (Membership.FORGOT, ledger.end_index)
+    assert 0 <= ledger.end_index < 11
+    (told,) = (each for each in caplog.messages if "goes on without" in each)
+    assert "votes as one that has lost its log" in told
+    ledger.close(ordered=True)
+    assert worth(disk) is Membership.FORGOT, "though its log looks whole now"
+    joined(disk)
+    assert worth(disk) is Membership.FULL
+
+
+def test_that_is_noted_before_the_log_looks_whole() -> None:
+    """The node may end in between."""
+    for skip in range(4):
+        disk = without_its_last_files()
+        disk.faults.fail("create", errno.EIO, path_part="identity.json", skip=skip)
+        failed = False
+        try:
+            start(disk, "file")
+        except OSError:
+            failed = True
+        disk.kill()
+        disk.faults.clear()
+        assert worth(disk) is Membership.FORGOT
+        if not failed:
+            break
+    assert skip > 0
+    assert not failed
 
 
 def test_one_whose_disk_is_gone_is_new() -> None:

@@ -143,7 +143,7 @@ def harmed(how: str) -> SimDisk:
 def test_a_log_that_ends_below_what_was_committed_is_damage(
     how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A start takes it and says so; one that starts may vote for who lacks those entries, too."""
+    """A start takes it and says so; its vote counts for less (`test_ledger_lost.py`)."""
     disk = harmed(how)
     found, after = verdict(disk)
     end = found.end_index

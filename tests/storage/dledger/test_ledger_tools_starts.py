@@ -10,7 +10,7 @@ from ledger_tools_kit import all_bytes, filled, ledger_at, write_file
 from actors.dledger.core import member_state
 from actors.errors import ConfigError, CorruptLog
 from actors.sim.disk import SimDisk
-from actors.storage.dledger.member_opening import open_member
+from actors.storage.dledger.member_opening import MemberNote, open_member
 from actors.storage.dledger.term_files import NEW_VOTE, REMOVE_THEN, TERM_MAX
 from actors.storage.tools.check import CheckOptions
 from actors.storage.tools.ledger_check import check_ledger
@@ -19,8 +19,9 @@ from actors.storage.tools.ledger_check import check_ledger
 def refused(disk: SimDisk, *, had_vote: bool = False) -> str:
     """Why a start is; nothing is another afterwards."""
     before = all_bytes(disk)
+    note = MemberNote(had_vote=lambda: had_vote, membership=lambda: None, take=pytest.fail)
     with pytest.raises(CorruptLog) as caught:
-        finish(open_member(env_of(disk), LAYOUT, small(), had_vote=had_vote))
+        finish(open_member(env_of(disk), LAYOUT, small(), note=note))
     assert all_bytes(disk) == before
     return str(caught.value)
 
