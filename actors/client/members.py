@@ -19,7 +19,7 @@ from actors.api.failures import RequestRefused
 from actors.client.connection import CONNECT_TIMEOUT_S, Client
 from actors.client.places import NoPlace, Pauses, pauses_of
 from actors.client.race import Race, open_race
-from actors.client.reigns import Claim, claim_of, newest
+from actors.client.reigns import Claim, claim_of, newest, not_led
 from actors.client.silence import ConnectTo, Silence
 from actors.client.targets import connect_node, node_order
 from actors.config import ClusterConfig, DLedgerGroup
@@ -166,10 +166,7 @@ class Members:
             known = newest(claims.values()) or own
             if own.leader == node and own.reign >= known.reign:
                 return own.reign
-            whom = (known if own.leader == node else own).leader or "nobody that it knows"
-            lacks = f" ({own.lacks})" if own.lacks else ""
-            words = f"{node} runs, but {whom} leads {self.group}{lacks}"
-            race.say(node, words, preferred=known.leader)
+            race.say(node, not_led(node, self.group, own, known), preferred=known.leader)
             await trio.sleep(RETRY_S)
 
     # ---- losing ----

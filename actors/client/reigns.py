@@ -50,3 +50,14 @@ def claim_of(status: Mapping[str, Any], group: str) -> Claim:
         reign=-1 if reign is None else int(reign),
         lacks="" if leader else keeps_from_electing(said),
     )
+
+
+def not_led(node: str, group: str, own: Claim, known: Claim) -> str:
+    """For people, of a node that was asked for who leads: whom it names, and what it lacks.
+
+    Args:
+        own, known: what that node says, and the newest that anybody does.
+    """
+    whom = (known if own.leader == node else own).leader or "nobody that it knows"
+    lacks = f" ({own.lacks})" if own.lacks else ""
+    return f"{node} runs, but {whom} leads {group}{lacks}"

@@ -16,7 +16,7 @@ import trio
 
 from actors.api.failures import RequestRefused
 from actors.client.race import Race
-from actors.client.reigns import Claim, claim_of, newest
+from actors.client.reigns import Claim, claim_of, newest, not_led
 from actors.cluster.commands import Answer
 from actors.cluster.explain import EXIT_OK
 from actors.cluster.links import LOST, Connect, NodeApi
@@ -84,8 +84,7 @@ class _Members:
             known = self.known or own
             if own.leader == name and own.reign >= known.reign and own.reign > self.above:
                 return _Leading(name, own.reign, node)
-            whom = (known if own.leader == name else own).leader or "nobody that it knows"
-            race.say(name, f"{name} runs, but {whom} leads {self.group}", preferred=known.leader)
+            race.say(name, not_led(name, self.group, own, known), preferred=known.leader)
             if asked_before and self.known is None:
                 self._say_nobody()
             asked_before = True
@@ -107,6 +106,8 @@ class _Members:
         """With what to do, where members answer and none names a leader."""
         if not self._claims or self.known is not None:
             return error
+        if any(claim.lacks for claim in self._claims.values()):  # it says itself what is needed
+            return NoAnswer(f"{error}: `status` tells, then type it again")
         count = len(self.config.groups[self.group].members)
         return NoAnswer(
             f"{error}; a leader is elected once {count // 2 + 1} of the {count} members run and"

@@ -45,6 +45,7 @@ class Nodes:
         slow: attempts to connect that still come to nothing, as on a machine with too much to do.
         error: what a leader that is asked to hand over answers.
         then: what has happened by then.
+        joining: what all of them say of their own votes.
     """
 
     up: tuple[str, ...] = ("n0", "n1", "n2")
@@ -53,6 +54,7 @@ class Nodes:
     slow: dict[str, int] = attrs.field(factory=dict)
     error: Exception | None = None
     then: Callable[[], None] = lambda: None
+    joining: str = ""
     asked: list[tuple[str, str, str | None]] = attrs.field(factory=list)
 
     @asynccontextmanager
@@ -79,7 +81,7 @@ class Api:
     async def status(self) -> dict[str, Any]:
         await trio.lowlevel.checkpoint()
         own = {"mode": "dledger", "leader": self.nodes.leader or "", "term": self.nodes.term}
-        return {"groups": {"ledger": own}}
+        return {"groups": {"ledger": own | {"joining": self.nodes.joining}}}
 
     async def transfer_leader(self, group: str, node: str | None) -> dict[str, Any]:
         await trio.lowlevel.checkpoint()
@@ -138,6 +140,8 @@ async def test_where_nobody_leads(file: str, autojump_clock: trio.abc.Clock) -> 
         " `status` tells, then type it again"
     )
     assert nodes.asked == []
+    with pytest.raises(NoAnswer, match=r"leads ledger \(is new\); .*done: `status` tells, then"):
+        await moved(file, Nodes(up=("n0", "n2"), leader=None, joining="is new"))
     with pytest.raises(ConfigError, match="expected a running member of ledger, found none"):
         await moved(file, Nodes(up=()))
 
