@@ -392,8 +392,7 @@ class StateMaintainer(Actor[_Inbox]):
             return
         token = self._questions.transfer(said.asked)
         asked = requests.transfer_asked(said.asked.request, token)
-        watermark = known.get(asked.transferee, -1)
-        await self._carry_out(self._election.transfer_requested(now_s, asked, watermark))
+        await self._carry_out(self._election.transfer_requested(now_s, asked, known))
 
     def _look_later(self) -> None:
         self.ctx.timers.start("preferred", self.settings.preferred_check_s, LookForPreferred())

@@ -118,7 +118,8 @@ def _refusal(part: LedgerPart, node: str, code: ResponseCode) -> Exception:
             text = f"{node} is no member of {name}"
             return RequestRefused(api.ERROR_BAD_REQUEST, text)
         case ResponseCode.FALL_BEHIND_TOO_MUCH:
-            text = f"{node} is {part.group.transfer_lag_max} entries of {name} behind, or more"
+            lag = part.group.transfer_lag_max
+            text = f"{node}, or too many of the others, are {lag} entries of {name} behind, or more"
         case ResponseCode.LEADER_TRANSFERRING:
             text = f"{part.node} is handing {name} over already"
         case ResponseCode.NETWORK_ERROR:

@@ -56,6 +56,6 @@ def send_transfer(leader: Member, number: int, asked: TransferAsked) -> None:
     def ask(there: Member) -> None:
         token = world.take_over_token(leader.name, number)
         taken = attrs.evolve(asked, token=token)
-        there.role_effects(there.election.transfer_requested(world.now_s, taken))
+        there.role_effects(there.election.transfer_requested(world.now_s, taken, {}))
 
     leader.send(asked.transferee, ask)

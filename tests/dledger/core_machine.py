@@ -128,8 +128,8 @@ class GroupMachine(RuleBasedStateMachine):
             return
         term = leader.election.state.term
         asked = TransferAsked(token=-1, transferer=leader.name, transferee=peer, term=term)
-        mark = leader.quorum.watermarks[peer]
-        leader.role_effects(leader.election.transfer_requested(self.world.now_s, asked, mark))
+        marks = leader.quorum.watermarks
+        leader.role_effects(leader.election.transfer_requested(self.world.now_s, asked, marks))
 
     @rule(number=NUMBERS)
     def expire(self, number: int) -> None:

@@ -130,8 +130,8 @@ class Run:
             transferee=peer,
             term=leader.election.state.term,
         )
-        watermark = leader.quorum.watermarks[peer]
-        effects = leader.election.transfer_requested(self.world.now_s, asked, watermark)
+        marks = leader.quorum.watermarks
+        effects = leader.election.transfer_requested(self.world.now_s, asked, marks)
         leader.role_effects(effects)
 
     def expire(self) -> None:

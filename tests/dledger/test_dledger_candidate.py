@@ -39,7 +39,7 @@ def test_it_takes_nothing_over() -> None:
     kit = Kit(settings=ElectionSettings(candidate=False))
     kit.hear("n1", 5)
     asked = TransferAsked(token=8, transferer="n1", transferee="n0", term=5, index=0)
-    [answer] = kit.election.transfer_requested(kit.now_s, asked).transfers
+    [answer] = kit.election.transfer_requested(kit.now_s, asked, {}).transfers
     assert (answer.token, answer.code) == (8, C.TAKE_LEADERSHIP_FAILED)
     assert kit.state.role is Role.FOLLOWER
     assert kit.election.taking is None

@@ -79,7 +79,7 @@ def test_nobody_takes_leadership_over_into_a_later_one() -> None:
     kit = Kit(vote=SavedVote(term=TERM_MAX))
     kit.hear("n1", TERM_MAX)
     asked = TransferAsked(token=1, transferer="n1", transferee="n0", term=TERM_MAX)
-    effects = kit.election.transfer_requested(kit.now_s, asked)
+    effects = kit.election.transfer_requested(kit.now_s, asked, {})
     assert [each.code for each in effects.transfers] == [ResponseCode.TAKE_LEADERSHIP_FAILED]
     assert (kit.state.term, kit.state.role) == (TERM_MAX, Role.FOLLOWER)
 
@@ -89,6 +89,6 @@ def test_nobody_hands_leadership_over_into_a_later_one() -> None:
     kit = Kit(vote=SavedVote(term=TERM_MAX), settings=settings)
     kit.lead()
     asked = TransferAsked(token=1, transferer="n0", transferee="n1", term=TERM_MAX)
-    effects = kit.election.transfer_requested(kit.now_s, asked, watermark=7)
+    effects = kit.election.transfer_requested(kit.now_s, asked, {"n1": 7})
     assert [each.code for each in effects.transfers] == [ResponseCode.TAKE_LEADERSHIP_FAILED]
     assert kit.election.look_for_preferred(kit.now_s, {"n1": 7}).hold_appends is None

@@ -121,8 +121,8 @@ class Group:
         asked = TransferAsked(
             token=-self.transfers, transferer=leader.name, transferee=name, term=term
         )
-        mark = leader.quorum.watermarks[name]
-        leader.role_effects(leader.election.transfer_requested(world.now_s, asked, mark))
+        marks = leader.quorum.watermarks
+        leader.role_effects(leader.election.transfer_requested(world.now_s, asked, marks))
         world.run(world.now_s + 5.0)
         code = world.transfers.get(-self.transfers)
         return [f"transfer: {code.name if code else 'no answer'}", *self.do_leader()]

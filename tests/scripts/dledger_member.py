@@ -177,7 +177,8 @@ class Member:
             transferee=transferee,
             **{"term": self.election.state.term, **options},
         )
-        return self.did(self.election.transfer_requested(self.now_s, asked, watermark))
+        marks = {transferee: watermark}
+        return self.did(self.election.transfer_requested(self.now_s, asked, marks))
 
     def do_held(self, end: str) -> list[str]:
         session = self.election.state.session

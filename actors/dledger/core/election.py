@@ -240,18 +240,23 @@ class Election(Roles):
                 return False
 
     def transfer_requested(
-        self, now_s: float, asked: TransferAsked, watermark: int = -1
+        self, now_s: float, asked: TransferAsked, watermarks: Mapping[str, int]
     ) -> Effects:
         """As leader: hand over. As transferee: take over. Answered by `Effects.transfers`.
 
         Args:
-            watermark: of the transferee in the present term, if this member leads.
+            watermarks: of the peers in the present term, if this member leads.
         """
         self.now_s = now_s
         if asked.transferer == self.state.self_id:
             running = self.out is not None
             code = refuse_transfer(
-                self.state, self.settings, asked, watermark=watermark, running=running
+                self.state,
+                self.settings,
+                asked,
+                watermarks=watermarks,
+                alive=set(self.state.peers) - self.dead,
+                running=running,
             )
             if code is None:
                 self.hand_over(asked.transferee, asked.token)
@@ -305,8 +310,8 @@ class Election(Roles):
     def look_for_preferred(self, now_s: float, watermarks: Mapping[str, int]) -> Effects:
         """Each `preferred_check_s`: hand over to a preferred leader if one is near enough."""
         self.now_s = now_s
-        alive = set(self.state.peers) - self.dead - self.preferred_pauses.waiting(now_s)
-        best = preferred(self.state, self.settings, watermarks, alive)
+        alive, waiting = set(self.state.peers) - self.dead, self.preferred_pauses.waiting(now_s)
+        best = preferred(self.state, self.settings, watermarks, alive, waiting)
         if best is not None and self.out is None:
             self.hand_over(best, None)
         return self.effects()

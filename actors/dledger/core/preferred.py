@@ -10,12 +10,13 @@ whatever `CompatSettings` says. Upstream asks each second, and holds appends eac
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 
 import attrs
 
 from actors.dledger.core.member_state import INDEX_NONE, MemberState, Role
 from actors.dledger.core.settings import PREFERRED_PAUSE_MAX_S, ElectionSettings
-from actors.dledger.core.transfer import without_a_next_term
+from actors.dledger.core.transfer import may_be_elected, peers_near, without_a_next_term
 
 
 @attrs.define
@@ -47,17 +48,23 @@ class PreferredPauses:
 
 
 def preferred(
-    state: MemberState, settings: ElectionSettings, watermarks: Mapping[str, int], alive: set[str]
+    state: MemberState,
+    settings: ElectionSettings,
+    watermarks: Mapping[str, int],
+    alive: AbstractSet[str],
+    waiting: AbstractSet[str],
 ) -> str | None:
-    """The preferred leader to hand over to: alive, of the smallest lag, and not too far behind."""
+    """The preferred leader to hand over to: alive, of the smallest lag, and not too far behind.
+
+    Args:
+        alive: the peers that answer.
+        waiting: who was asked in vain lately.
+    """
     if state.role is not Role.LEADER or state.self_id in settings.preferred_leaders:
         return None
     if without_a_next_term(state) is not None:
         return None
-    lags = {
-        name: state.end.index - watermarks.get(name, INDEX_NONE)
-        for name in settings.preferred_leaders
-        if name in alive and name in state.members
-    }
-    best = min(lags, key=lambda name: (lags[name], name), default=None)
-    return best if best is not None and lags[best] < settings.transfer_lag_max else None
+    near = peers_near(state, settings, watermarks) & alive
+    found = near & set(settings.preferred_leaders) - waiting
+    best = min(found, key=lambda name: (-watermarks.get(name, INDEX_NONE), name), default=None)
+    return best if best is not None and may_be_elected(state, best, near) else None

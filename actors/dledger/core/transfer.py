@@ -10,13 +10,18 @@ Differs from upstream:
 - The leader stops taking appends first and names the log's end after that, so that nothing is
   appended which the transferee need not have.
 - A leader refuses to hand over to itself, as to one that is no member.
+- So it does where the transferee could not be elected, while too many others are down or far
+  behind.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+
 import attrs
 
-from actors.dledger.core.member_state import TERM_MAX, LedgerEnd, MemberState, Role
+from actors.dledger.core.member_state import INDEX_NONE, TERM_MAX, LedgerEnd, MemberState, Role
 from actors.dledger.core.settings import ElectionSettings
 from wire.dledger_codes import ResponseCode
 
@@ -77,13 +82,15 @@ def refuse_transfer(
     settings: ElectionSettings,
     asked: TransferAsked,
     *,
-    watermark: int,
+    watermarks: Mapping[str, int],
+    alive: AbstractSet[str],
     running: bool,
 ) -> ResponseCode | None:
     """Why a leader does not hand over; None if it does.
 
     Args:
-        watermark: the highest index that the transferee acknowledged in this term, -1: none.
+        watermarks: the highest index that each peer acknowledged in this term; missing: none.
+        alive: the peers that answer.
     """
     if asked.transferee not in state.members or asked.transferee == state.self_id:
         return ResponseCode.UNKNOWN_MEMBER
@@ -91,11 +98,31 @@ def refuse_transfer(
         return ResponseCode.INCONSISTENT_TERM
     if state.role is not Role.LEADER:
         return ResponseCode.NOT_LEADER
-    if state.end.index - watermark >= settings.transfer_lag_max:
+    near = peers_near(state, settings, watermarks)
+    may = may_be_elected(state, asked.transferee, near & alive)
+    if asked.transferee not in near or not may:
         return ResponseCode.FALL_BEHIND_TOO_MUCH
     if running:
         return ResponseCode.LEADER_TRANSFERRING
     return without_a_next_term(state)
+
+
+def peers_near(
+    state: MemberState, settings: ElectionSettings, watermarks: Mapping[str, int]
+) -> frozenset[str]:
+    """The peers that are so few entries behind that leadership may go over."""
+    last, lag_max = state.end.index, settings.transfer_lag_max
+    lags = {name: last - watermarks.get(name, INDEX_NONE) for name in state.peers}
+    return frozenset(name for name, lag in lags.items() if lag < lag_max)
+
+
+def may_be_elected(state: MemberState, transferee: str, near: AbstractSet[str]) -> bool:
+    """Whether the votes for the transferee suffice without those who are far behind.
+
+    One of them may be a member that joins, whose vote counts for less until it has caught up: with
+    the others down nobody would be elected, and nobody lead it to the end of the log.
+    """
+    return len(near | {state.self_id, transferee}) >= state.quorum
 
 
 def refuse_take_over(state: MemberState, asked: TransferAsked) -> ResponseCode | None:
