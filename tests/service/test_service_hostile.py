@@ -214,8 +214,9 @@ def test_a_slave_stopped_by_a_signal_delays_nobody(
     pids = {node: wait_for(lambda node=node: pid_of(command, node)) for node in ("n0", "n2")}
     command.stdin.write("".join(lines[:1000]))
     command.stdin.flush()
-    wait_for((tmp_path / "data/n2/groups/orders/commitlog").exists)
-    wait_for(lambda: b"line 999 " in log_bytes(tmp_path, "n2"))
+    for node in ("n1", "n2"):  # an empty slave waits until it has heard the other one
+        wait_for((tmp_path / f"data/{node}/groups/orders/commitlog").exists)
+        wait_for(lambda node=node: b"line 999 " in log_bytes(tmp_path, node))
     before_bytes = resident_bytes(pids["n0"])
     os.kill(pids["n2"], signal.SIGSTOP)
     try:
