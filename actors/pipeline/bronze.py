@@ -29,7 +29,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from actors.events.codec import KINDS
-from actors.pipeline import bronze_parts, lives
+from actors.pipeline import bronze_parts, checkpoints, lives
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.event_schema import ENVELOPE
 from actors.pipeline.places import Place, claim, event_pattern
@@ -142,6 +142,7 @@ def ingest(
         .select("path", "length")
     )
 
+    checkpoints.clear_unbegun(out / LAYER / CHECKPOINT)
     run, first = _next_run(out), _first_open(out)
 
     def write(files: DataFrame, batch: int) -> None:

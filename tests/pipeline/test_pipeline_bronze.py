@@ -9,6 +9,7 @@ from pathlib import Path
 import attrs
 import pyarrow.parquet as pq
 import pytest
+from checkpoints_kit import leave_first_note
 from logs_kit import Day
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
@@ -127,6 +128,24 @@ def test_a_killed_batch_is_written_anew_and_read_once(run: Run, day: Day) -> Non
     (again,) = run.ingest()
     assert again.events == len(day.keys)
     assert run.keys() == day.keys
+
+
+def test_a_run_killed_as_it_noted_its_first_batch_keeps_no_other_from_starting(
+    run: Run, day: Day
+) -> None:
+    """The source's own note of its files was whole by then, and more files came."""
+    late = sorted(Path(run.data.name).rglob("*.gz"))[-1]
+    kept = late.rename(Path(run.data.name).parent / "kept")
+    run.ingest()
+    layer = Path(run.out.name) / "bronze"
+    for name in ("events", "notes", "checkpoint/offsets", "checkpoint/commits"):
+        shutil.rmtree(layer / name)
+    (layer / "boots.json").unlink(missing_ok=True)
+    leave_first_note(layer / "checkpoint")
+    kept.rename(late)
+    assert sum(each.events for each in run.ingest()) == len(day.keys)
+    assert run.keys() == day.keys
+    assert run.ingest() == []
 
 
 def test_compaction_changes_no_row_and_what_comes_later_is_read_beside_it(

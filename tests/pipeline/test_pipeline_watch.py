@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 import pytest
+from checkpoints_kit import leave_first_note
 from lines_kit import START_US
 from logs_kit import Day
 from pyspark.errors import StreamingQueryException
@@ -26,7 +27,7 @@ from actors.pipeline.alarms.processor import GroupState
 from actors.pipeline.alarms.sink import FindingsWriter, batches_after, findings_of
 from actors.pipeline.ending import Terminated
 from actors.pipeline.errors import PipelineError
-from actors.pipeline.places import Place, event_folders
+from actors.pipeline.places import Place, claim, event_folders
 
 LOW = Limits(failover_s=0.05, lag_bytes=300, lag_entries=3, stall_s=0.7)
 """Which the simulated day is above: a slave is cut off for 1.5 s, a leader is killed."""
@@ -128,6 +129,15 @@ def test_each_finding_of_a_hard_day_is_told_once_over_restarts_and_kills(
         (path.parent / f".{path.name}.crc").unlink(missing_ok=True)
     assert watched.run() == []
     assert shown(watched.kept()) == shown(told)
+
+
+def test_a_watch_killed_as_it_noted_its_first_batch_keeps_no_other_from_starting(
+    spark: SparkSession, day: Day, tmp_path: Path
+) -> None:
+    watched = Watch(spark, Path(day.folder), tmp_path / "out")
+    claim(Place(str(watched.out)) / watch.LAYER, Place(str(watched.data)))
+    leave_first_note(watched.stream / "checkpoint")
+    assert shown(watched.run()) == shown(expected(watched.data, LOW))
 
 
 def test_a_finding_that_a_killed_run_could_not_tell_is_told_by_the_next(tmp_path: Path) -> None:

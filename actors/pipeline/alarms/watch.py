@@ -29,6 +29,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from actors.pipeline import checkpoints
 from actors.pipeline.alarms import findings, sink, source
 from actors.pipeline.alarms.findings import Finding
 from actors.pipeline.alarms.limits import Limits
@@ -173,11 +174,13 @@ def _follow(
 
 
 def _start(spark: SparkSession, found: DataFrame, stream: Place, is_short: bool) -> StreamingQuery:
+    checkpoint = stream / "checkpoint"
+    checkpoints.clear_unbegun(checkpoint)
     spark.dataSource.register(sink.Findings)
     writer = (
         found.writeStream.format(sink.NAME)
         .option("path", str(stream / "findings"))
-        .option("checkpointLocation", str(stream / "checkpoint"))
+        .option("checkpointLocation", str(checkpoint))
         .outputMode("append")
     )
     every = writer.trigger(processingTime=f"{LOOK_S} seconds")
