@@ -9,11 +9,18 @@ one, perhaps nobody had anything to append.
 The answers of two nodes are set in the order of their clocks: an outage over a failover is as exact
 as these are.
 
+Of a DLedger leader whose own word that it leads the term is not here (its disk is lost, or it is
+a Java member), an answer is each CommittedRose of its followers above all that anybody in the group
+had told by then: a follower that only catches up hears of nothing new. Who heard these may have
+been away when more came. So beside such an answer, another node's is no witness unless a member
+lost its leader meanwhile.
+
 | Column | Type | Meaning |
 |---|---|---|
 | group | string | |
 | from_us, until_us, took_us | bigint | the last answer before, the first one after |
 | from_node, until_node | string | who gave them: not the same after a failover |
+| heard | boolean | one of the two is known from followers only |
 | writes | bigint | written meanwhile, that with the first answer among them; 0 for DLedger |
 | waited_us | bigint | how long the first of these had waited for it; null without any |
 | timed_out | bigint | appends whose deadline came meanwhile |
@@ -28,6 +35,7 @@ from pyspark.sql import functions as fn
 from actors.pipeline.silver import view
 
 LIMIT_US = 100_000
+_PLACE = ("group", "node", "boot")
 
 
 def outages(events: DataFrame, limit_us: int = LIMIT_US) -> DataFrame:
@@ -35,6 +43,8 @@ def outages(events: DataFrame, limit_us: int = LIMIT_US) -> DataFrame:
     told = (
         _rows(view(events, "AppendsAcknowledged"), answers=fn.lit(1))
         .unionByName(_rows(_leaders_commits(events), answers=fn.lit(1)))
+        .unionByName(_rows(_heard_commits(events), answers=fn.lit(1), heard=fn.lit(1)))
+        .unionByName(_rows(_losses(events), losses=fn.lit(1)))
         .unionByName(_rows(view(events, "RecordsAppended"), writes=fn.lit(1)))
         .unionByName(_rows(view(events, "AppendsTimedOut"), timed_out=fn.col("appends")))
     )
@@ -46,6 +56,8 @@ def outages(events: DataFrame, limit_us: int = LIMIT_US) -> DataFrame:
         fn.max(fn.when(answer, fn.col("ts_us"))).alias("until_us"),
         fn.max(fn.when(answer, fn.col("node"))).alias("until_node"),
         fn.max(fn.when(answer, fn.col("boot"))).alias("boot"),
+        fn.sum("heard").alias("until_heard"),
+        fn.sum("losses").alias("losses"),
         fn.sum("writes").alias("writes"),
         fn.min(fn.when(fn.col("writes") > 0, fn.col("ts_us"))).alias("first_us"),
         fn.sum("timed_out").alias("timed_out"),
@@ -53,11 +65,16 @@ def outages(events: DataFrame, limit_us: int = LIMIT_US) -> DataFrame:
     waited = fn.col("until_us") - fn.col("first_us")
     by_gap = Window.partitionBy("group").orderBy("gap")
     took = fn.col("until_us") - fn.col("from_us")
-    moved = (fn.col("from_node") != fn.col("until_node")) | (fn.col("from_boot") != fn.col("boot"))
+    again = fn.coalesce(fn.col("from_boot") != fn.col("boot"), fn.lit(False))
+    moved = (fn.col("from_node") != fn.col("until_node")) | again
+    heard = (fn.col("from_heard") + fn.col("until_heard")) > 0
+    waited_long = fn.coalesce(waited > limit_us, fn.lit(False))
+    seen_to_move = moved & (~heard | (fn.col("losses") > 0))
     return (
         gaps.withColumn("from_us", fn.lag("until_us").over(by_gap))
         .withColumn("from_node", fn.lag("until_node").over(by_gap))
         .withColumn("from_boot", fn.lag("boot").over(by_gap))
+        .withColumn("from_heard", fn.lag("until_heard").over(by_gap))
         .where(took > limit_us)
         .select(
             "group",
@@ -66,12 +83,11 @@ def outages(events: DataFrame, limit_us: int = LIMIT_US) -> DataFrame:
             took.alias("took_us"),
             "from_node",
             "until_node",
+            heard.alias("heard"),
             "writes",
             waited.alias("waited_us"),
             "timed_out",
-            (
-                fn.coalesce(waited > limit_us, fn.lit(False)) | (fn.col("timed_out") > 0) | moved
-            ).alias("witnessed"),
+            (waited_long | (fn.col("timed_out") > 0) | seen_to_move).alias("witnessed"),
         )
     )
 
@@ -82,8 +98,35 @@ def _leaders_commits(events: DataFrame) -> DataFrame:
     return rose.where(fn.col("path").endswith("/quorum_ack_checker"))
 
 
+def _heard_commits(events: DataFrame) -> DataFrame:
+    """What followers heard of leaders that do not speak here, as if these had told it."""
+    roles = view(events, "RoleChanged")
+    led = roles.where("role = 'LEADER'").select("group", "term", fn.col("node").alias("leader"))
+    silent = (
+        roles.where("role = 'FOLLOWER' and leader != ''")
+        .select(*_PLACE, "session", "term", "leader")
+        .join(led, ["group", "term", "leader"], "left_anti")
+    )
+    so_far = Window.partitionBy("group").orderBy("ts_us", "node", "seq")
+    before = so_far.rowsBetween(Window.unboundedPreceding, -1)
+    return (
+        view(events, "CommittedRose")
+        .join(fn.broadcast(silent.select("group").distinct()), "group", "left_semi")
+        .withColumn("known", fn.max("index").over(before))
+        .where("known is null or index > known")
+        .join(fn.broadcast(silent.drop("term")), [*_PLACE, "session"], "inner")
+        .withColumn("node", fn.col("leader"))
+        .withColumn("boot", fn.lit(None).cast("bigint"))
+    )
+
+
+def _losses(events: DataFrame) -> DataFrame:
+    """Members that saw no leader any more; one that has just started never saw one."""
+    return view(events, "RoleChanged").where("role = 'CANDIDATE' and session > 1")
+
+
 def _rows(events: DataFrame, **counts: Column) -> DataFrame:
-    columns = ("answers", "writes", "timed_out")
+    columns = ("answers", "heard", "losses", "writes", "timed_out")
     return events.select(
         "group",
         "node",

@@ -1,0 +1,81 @@
+"""Outages of DLedger groups, where the events of one who led are lost."""
+
+from __future__ import annotations
+
+from lines_kit import SECOND, START_US, Boot, events_of, rows
+from pyspark.sql import SparkSession
+
+from actors.events import dledger
+from actors.pipeline.gold.outages import outages
+
+COLUMNS = ("from_us", "took_us", "from_node", "until_node", "heard", "witnessed")
+
+
+def at(seconds: float) -> int:
+    return START_US + round(seconds * SECOND)
+
+
+def takes(boot: Boot, at_s: float, session: int, role: str, term: int, leader: str) -> None:
+    event = dledger.RoleChanged(session=session, role=role, term=term, leader=leader)
+    boot.say(at_s, "ledger/state_maintainer", event)
+
+
+def leads(boot: Boot, session: int, *told: tuple[float, int]) -> None:
+    for at_s, index in told:
+        rose = dledger.CommittedRose(session=session, index=index, holders=("n0", "n2"))
+        boot.say(at_s, "ledger/entry_pusher/quorum_ack_checker", rose)
+
+
+def hears(boot: Boot, session: int, *told: tuple[float, int]) -> None:
+    for at_s, index in told:
+        rose = dledger.CommittedRose(session=session, index=index)
+        boot.say(at_s, "ledger/entry_pusher/entry_handler", rose)
+
+
+def test_what_followers_hear_of_a_lost_leader_is_its_answers(spark: SparkSession) -> None:
+    """n2 leads, then n1, whose disk is lost later, then n0. n2 catches up in between and at the
+    end, with nothing that is new.
+    """
+    n0, n2, n2_again = Boot("n0"), Boot("n2"), Boot("n2", boot=2)
+    takes(n2, 0.1, 1, "CANDIDATE", 0, "")
+    takes(n2, 0.2, 2, "LEADER", 0, "n2")
+    leads(n2, 2, (0.9, 5), (0.95, 10))
+    takes(n0, 0.3, 1, "FOLLOWER", 0, "n2")
+    hears(n0, 1, (0.96, 10))
+    takes(n0, 2.5, 2, "CANDIDATE", 0, "")
+    takes(n0, 3.0, 3, "FOLLOWER", 1, "n1")
+    hears(n0, 3, *((3.1 + step / 20, 11 + step) for step in range(100)))  # up to 8.05
+    takes(n2_again, 5.0, 1, "CANDIDATE", 0, "")
+    takes(n2_again, 5.1, 2, "FOLLOWER", 1, "n1")
+    hears(n2_again, 2, (5.12, 20), (8.4, 90), (8.41, 110))
+    takes(n2_again, 8.5, 3, "CANDIDATE", 1, "")
+    takes(n0, 8.9, 4, "LEADER", 2, "n0")
+    leads(n0, 4, (9.05, 111), (9.1, 112))
+    found = outages(events_of(spark, n0, n2, n2_again))
+    assert rows(found, *COLUMNS) == [
+        (at(0.95), 2_150_000, "n2", "n1", True, True),
+        (at(8.05), 1_000_000, "n1", "n0", True, True),
+    ]
+
+
+def test_whoever_was_away_is_no_witness_of_what_lost_leaders_did(spark: SparkSession) -> None:
+    """n0 was down for a minute; nobody else has a log here."""
+    first, second = Boot("n0"), Boot("n0", boot=2)
+    takes(first, 0.1, 1, "FOLLOWER", 1, "n1")
+    hears(first, 1, (1.0, 10), (1.05, 20))
+    takes(second, 61.0, 1, "CANDIDATE", 1, "")
+    takes(second, 61.1, 2, "FOLLOWER", 3, "n2")
+    hears(second, 2, (61.2, 4000))
+    found = outages(events_of(spark, first, second))
+    assert rows(found, *COLUMNS) == [(at(1.05), 60_150_000, "n1", "n2", True, False)]
+
+
+def test_a_leader_that_speaks_for_itself_needs_no_follower(spark: SparkSession) -> None:
+    """Whose clock is ahead of its leader's."""
+    n0, n1 = Boot("n0"), Boot("n1")
+    takes(n0, 0.1, 1, "LEADER", 1, "n0")
+    leads(n0, 1, (1.0, 10), (9.0, 20))
+    takes(n1, 0.1, 1, "FOLLOWER", 1, "n0")
+    hears(n1, 1, (5.0, 20))
+    found = outages(events_of(spark, n0, n1))
+    assert rows(found, *COLUMNS) == [(at(1), 8_000_000, "n0", "n0", False, False)]
