@@ -62,11 +62,14 @@ def run_bronze(spark: SparkSession, data: Place, out: Place, tell: Tell) -> None
     if unknown:
         are = counted(unknown, "event is", "events are")
         tell(f"bronze: {are} of kinds that this version does not know")
-    if any(batch.problems for batch in read):
-        _tell_problems(spark, out, [batch.batch for batch in read], tell)
+    if unread or any(batch.problems for batch in read):
+        _tell_problems(spark, out, [batch.batch for batch in read], len(unread), tell)
 
 
-def _tell_problems(spark: SparkSession, out: Place, batches: list[int], tell: Tell) -> None:
+def _tell_problems(
+    spark: SparkSession, out: Place, batches: list[int], unread: int, tell: Tell
+) -> None:
+    """Args: unread: files that Spark did not look at, which were named; each is a problem more."""
     found = (
         bronze.read_batches(spark, out, batches)
         .where(fn.col("problem").isNotNull())
@@ -78,8 +81,9 @@ def _tell_problems(spark: SparkSession, out: Place, batches: list[int], tell: Te
     for row in found[:PROBLEMS_SHOWN_MAX]:
         place = f"{row['file'].removeprefix('file:')}: line {row['first']}"
         tell(f"bronze: {place}: {row['problem']} ({row['count']:,} such)")
-    problems = counted(sum(row["count"] for row in found), "problem")
-    tell(f"bronze: {problems} in {counted(len({row['file'] for row in found}), 'file')}")
+    problems = counted(sum(row["count"] for row in found) + unread, "problem")
+    files = counted(len({row["file"] for row in found}) + unread, "file")
+    tell(f"bronze: {problems} in {files}")
 
 
 def run_silver(spark: SparkSession, out: Place, tell: Tell) -> None:

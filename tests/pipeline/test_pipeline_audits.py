@@ -273,6 +273,7 @@ def test_logs_without_an_event_are_approved_by_no_audit(
     assert f"bronze: {cut}: the file is empty" in said
     is_none = "a folder, or what else is no file, in the place of an event file"
     assert said.count(f"bronze: {instead}: {is_none}") == 1
+    assert "bronze: 3 problems in 3 files" in said
     found = {each.name: each for each in verdicts.read(Place(str(tmp_path / "out"))).audits}
     unread = found.pop("every_line_is_an_event")
     assert (unread.verdict, unread.findings) == ("violated", 3)  # half a line, nothing, none
