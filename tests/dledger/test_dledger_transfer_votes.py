@@ -39,6 +39,14 @@ def test_a_transferee_that_lacks_its_log_campaigns_once_its_vote_counts() -> Non
     assert kit.state.role is Role.LEADER
 
 
+def test_where_there_is_no_entry_there_is_nothing_to_wait_for() -> None:
+    """A Java leader opens its term without one: nobody would ever take over from it."""
+    kit = Kit(membership=Membership.NEW, end=LedgerEnd(index=-1, term=-1))
+    kit.hear("n1", 5)
+    ask(kit, -1)
+    assert (kit.state.role, kit.state.term) == (Role.CANDIDATE, 6)
+
+
 def test_a_transferee_that_lacks_its_log_for_too_long_leaves_the_leader_alone() -> None:
     kit = Kit(membership=Membership.NEW)
     kit.hear("n1", 5)

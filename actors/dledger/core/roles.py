@@ -350,10 +350,13 @@ class Roles:
 
     def look_at_take_over(self) -> None:
         """As transferee: campaign in the next term once the log is long enough. While its vote
-        counts only with all others' it would end a leadership, and win none if one is down.
+        counts only with all others' it would end a leadership, and win none if one is down; so it
+        waits until it has joined, unless there is nothing to hold (a Java leader of no entry yet).
         """
         taking = self.taking
-        if taking is None or taking.index is None or self.state.is_partial:
+        if taking is None or taking.index is None:
+            return
+        if self.state.is_partial and taking.index >= 0:
             return
         if reached(self.state.end, taking.index):
             taking.index = None
