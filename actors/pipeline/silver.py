@@ -147,6 +147,19 @@ def holes(events: DataFrame, told: DataFrame | None = None) -> DataFrame:
     )
 
 
+def followed_unseen(events: DataFrame) -> DataFrame:
+    """Who followed a DLedger leader whose own word that it leads that term is not here: its events
+    are lost, or it is a Java member. Columns: group, node, boot, session, term, leader.
+    """
+    roles = view(events, "RoleChanged")
+    led = roles.where("role = 'LEADER'").select("group", "term", fn.col("node").alias("leader"))
+    return (
+        roles.where("role = 'FOLLOWER' and leader != ''")
+        .select("group", "node", "boot", "session", "term", "leader")
+        .join(led, ["group", "term", "leader"], "left_anti")
+    )
+
+
 def boots(events: DataFrame) -> DataFrame:
     """One row for each boot of each node, in which nothing is compared between nodes.
 

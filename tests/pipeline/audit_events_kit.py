@@ -60,5 +60,5 @@ def removed(index: int, end: int, following: int) -> dledger.LedgerTruncated:
     return dledger.LedgerTruncated(session=1, index=index, end=end, next=following)
 
 
-def follows(term: int) -> dledger.RoleChanged:
-    return dledger.RoleChanged(session=1, term=term, role="FOLLOWER", leader="")
+def follows(term: int, leader: str = "") -> dledger.RoleChanged:
+    return dledger.RoleChanged(session=term, term=term, role="FOLLOWER", leader=leader)

@@ -7,6 +7,7 @@ from typing import cast
 
 import attrs
 import pytest
+from audit_events_kit import follows, promise
 from kept_session import shared
 from lines_kit import Boot, events_of
 from logs_kit import Day
@@ -20,6 +21,7 @@ from actors.pipeline import steps, verdicts
 from actors.pipeline.__main__ import main
 from actors.pipeline.audits import judging
 from actors.pipeline.audits.audit import EventAudit, Evidence, Judged
+from actors.pipeline.audits.commits import COMMITTED_ON_QUORUM
 from actors.pipeline.audits.data_replicas import REPLICAS_EQUAL
 from actors.pipeline.audits.leaders import ONE_LEADER, TERMS_RISE
 from actors.pipeline.audits.registry import AUDITS
@@ -125,6 +127,26 @@ def test_what_lacks_events_is_not_judged_by_what_is_missing(spark: SparkSession)
     verdict = judging.judge(old, evidence)
     assert (verdict.verdict, verdict.checked.rows) == ("not_applicable", 0)
     assert verdict.note == "Why. There are no events GroupConfigured."
+
+
+def test_a_leader_whose_events_are_lost_is_said_not_to_be_judged(spark: SparkSession) -> None:
+    """Its disk is gone, and its followers tell of the term; a Java member never logs any."""
+    n0, n1 = Boot("n0"), Boot("n1")
+    for group, java in (("ledger", ""), ("among", "n2")):
+        maintainer, checker = f"{group}/state_maintainer", f"{group}/quorum_ack_checker"
+        for boot in (n0, n1):
+            boot.say(0, group, promise("dledger", java=java))
+            boot.say(1, maintainer, follows(1, "n2"))
+        n0.say(2, maintainer, leads(2, 2, "n0"))
+        n0.say(3, checker, dledger.CommittedRose(session=2, index=7, holders=("n0", "n1")))
+        n1.say(3, maintainer, follows(2, "n0"))
+    verdict = judging.judge(COMMITTED_ON_QUORUM, evidence_of(spark, n0, n1))
+    assert (verdict.verdict, verdict.checked.rows) == ("held", 2)
+    assert verdict.note.endswith(
+        "Not judged, as no events of it are here: n2 led ledger in term 1."
+    )
+    verdict = judging.judge(COMMITTED_ON_QUORUM, evidence_of(spark, *quarrel()))
+    assert "Not judged" not in verdict.note
 
 
 def test_whose_rules_are_looser_stands_in_the_settings_too(

@@ -190,6 +190,7 @@ class EventAudit:
         whole: a missing event would look as if the claim were broken: torn logs are left out.
         strict: groups with upstream's looser rules promise nothing of the kind: they are left out.
         note: what the events cannot tell, if that is something.
+        unseen: what the claim is about of which no event is here, in words: one column, `what`.
     """
 
     name: str
@@ -202,6 +203,7 @@ class EventAudit:
     whole: bool = False
     strict: bool = False
     note: str = ""
+    unseen: Callable[[DataFrame], DataFrame] | None = None
 
     def judge(self, evidence: Evidence) -> Judged:
         """Look at the events. Raises: PySparkException."""
@@ -214,6 +216,11 @@ class EventAudit:
         seen = evidence.whole if self.whole else evidence
         seen = seen.strict if self.strict else seen
         checked = self._checked(seen)
+        if self.unseen is not None and checked.rows:
+            rows = self.unseen(seen.events).orderBy("what").limit(_NAMES_MAX + 1).collect()
+            if rows:
+                names = [row["what"] for row in rows]
+                notes.append(f"Not judged, as no events of it are here: {_some(names)}.")
         missing = [kind for kind in self.needs if not seen.checked((kind,)).rows]
         if checked.rows and missing:
             notes.append(f"There are no events {', '.join(missing)}.")

@@ -7,7 +7,7 @@ from pyspark.sql import functions as fn
 
 from actors.pipeline.audits.audit import EventAudit
 from actors.pipeline.audits.endings import without_power
-from actors.pipeline.silver import view
+from actors.pipeline.silver import followed_unseen, view
 
 _PLACE = ("group", "node", "boot")
 
@@ -49,6 +49,20 @@ def told_by_leaders(events: DataFrame) -> DataFrame:
         .where(fn.col("path").endswith("/quorum_ack_checker"))
         .join(fn.broadcast(led), [*_PLACE, "session"], "inner")
         .join(fn.broadcast(group), list(_PLACE), "inner")
+    )
+
+
+def leaders_unseen(events: DataFrame) -> DataFrame:
+    """The leaders, Java members left aside, of whose commits there is no event: what."""
+    java = view(events, "GroupConfigured").select(
+        "group", fn.explode("java_members").alias("leader")
+    )
+    what = fn.concat("leader", fn.lit(" led "), "group", fn.lit(" in term "), "term")
+    return (
+        followed_unseen(events)
+        .join(fn.broadcast(java.distinct()), ["group", "leader"], "left_anti")
+        .select(what.alias("what"))
+        .distinct()
     )
 
 
@@ -101,6 +115,7 @@ COMMITTED_ON_QUORUM = EventAudit(
     subject=told_by_leaders,
     strict=True,
     query=without_quorum,
+    unseen=leaders_unseen,
     note="Who acknowledged is the leader's word: members log no event for entries that they store.",
 )
 COMMITTED_STAYS = EventAudit(

@@ -32,7 +32,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
-from actors.pipeline.silver import view
+from actors.pipeline.silver import followed_unseen, view
 
 LIMIT_US = 100_000
 _PLACE = ("group", "node", "boot")
@@ -100,13 +100,7 @@ def _leaders_commits(events: DataFrame) -> DataFrame:
 
 def _heard_commits(events: DataFrame) -> DataFrame:
     """What followers heard of leaders that do not speak here, as if these had told it."""
-    roles = view(events, "RoleChanged")
-    led = roles.where("role = 'LEADER'").select("group", "term", fn.col("node").alias("leader"))
-    silent = (
-        roles.where("role = 'FOLLOWER' and leader != ''")
-        .select(*_PLACE, "session", "term", "leader")
-        .join(led, ["group", "term", "leader"], "left_anti")
-    )
+    silent = followed_unseen(events)
     so_far = Window.partitionBy("group").orderBy("ts_us", "node", "seq")
     before = so_far.rowsBetween(Window.unboundedPreceding, -1)
     return (
