@@ -31,6 +31,7 @@ class Disk:
         synced: so many of them, expired ones counted, are on the disk.
         noted: what the member's vote is worth, as it was told last; None: it has not lived.
         lost: what it had vouched for is gone, and it has not got it again.
+        forgot: its vote was lost once, too.
     """
 
     vote: SavedVote = attrs.field(factory=lambda: SavedVote(term=0))
@@ -39,6 +40,7 @@ class Disk:
     synced: int = 0
     noted: Membership | None = None
     lost: bool = False
+    forgot: bool = False
 
     def begun(self) -> Membership:
         """What the vote of a member that starts on it is worth, as `MemberNote` has it."""
@@ -49,11 +51,16 @@ class Disk:
         self.noted = noted
         return noted
 
+    def has(self, index: int, term: int) -> bool:
+        """Written, whether synced or not, and not expired."""
+        return self.begin <= index < len(self.log) and self.log[index].term == term
+
     def lose(self, *, vote: bool) -> None:
         """The log, or the vote and that there was one as well."""
         self.log.clear()
         self.begin = self.synced = 0
         self.lost = True
+        self.forgot = self.forgot or vote
         if vote:
             self.vote, self.noted = SavedVote(term=0), None
 

@@ -165,9 +165,12 @@ class World:
             self.promise(holds, f"LeaderCompleteness: {name} in {role.term}")
 
     def made(self, leader: Member, entry: Entry) -> None:
-        """A leader appends it."""
+        """A leader appends it. One that forgot that it had led the term may be elected in it once
+        more, by all; then nobody has what it made before, or they would not.
+        """
         key = entry.index, entry.term
-        self.promise(key not in self.entries, f"LogMatching: two entries {key}")
+        again = leader.disk.forgot and not any(m.disk.has(*key) for m in self.members.values())
+        self.promise(again or key not in self.entries, f"LogMatching: two entries {key}")
         log = leader.disk.log
         self.entries[key] = entry, log[-1].term if log else -1
 

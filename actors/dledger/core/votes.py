@@ -26,6 +26,8 @@ Differs from upstream:
   held anything is what nobody else can say. Left is one that lost its vote too and finds, within
   the `leak_s` of a leader that a later term has replaced, nobody but that one: by its answers the
   old leader goes on, and may commit beside the later one. Nothing on the wire tells the two apart.
+  And one that led the term may be elected in it once more, by all: then nobody has what it appended
+  before, for who does refuses the empty log.
 """
 
 from __future__ import annotations
