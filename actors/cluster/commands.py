@@ -137,18 +137,10 @@ async def status(
         held = {node: holder(node) for node in failed}
         ends = {node: how for node in failed if held[node] is None and (how := ended(node))}
         begun = {node: how for node, pid in held.items() if pid and (how := starts(node, pid))}
-        away = {
-            node: f"runs, but cannot be asked ({found[node]})"
-            if _has_no_place(found[node])
-            else _away(node, found[node], held[node], ended, starts)
-            for node in failed
-        }
+        away = {node: _away(node, found[node], held[node], ended, starts) for node in failed}
         return Answer(json.dumps(said | {"away": away, "ended": ends, "starting": begun}), code)
     lines = [f"cluster {config.name}", *(f"  {line}" for line in differ)]
     for node, answer in found.items():
-        if _has_no_place(answer):
-            lines.append(f"  {node}: runs, but cannot be asked ({answer})")
-            continue
         if node in failed:
             lines.append(f"  {node}: {_away(node, answer, holder(node), ended, starts)}")
             continue
@@ -166,6 +158,8 @@ async def status(
 
 def _away(node: str, answer: Any, pid: int | None, ended: Ended, starts: Starts) -> str:
     """What is known of one that did not answer."""
+    if _has_no_place(answer):
+        return f"runs, but cannot be asked ({answer})"
     if pid is None:
         how = ended(node)
         return f"not running, {how}" if how else f"not running ({answer})"
