@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.pipeline.report import words
-from actors.pipeline.report.drawing import VARIABLES
+from actors.pipeline.report.drawing import VARIABLES, waited
 from actors.pipeline.report.facts import Lives, OutageCount
 from actors.pipeline.report.html import element, readable, text
 from actors.pipeline.report.page import POLICY, page
@@ -322,6 +322,26 @@ def test_a_real_outage_is_not_lost_among_pauses_and_silences() -> None:
     orders = summary(found, "r")["summary"]["groups"]["orders"]
     shown = [orders[name] for name in ("outages", "pauses", "outage_worst_s", "silences")]
     assert shown == [2, 700, 30, 3600]
+
+
+def test_the_course_of_a_run_is_said_before_any_picture() -> None:
+    counts = OutageCount(outages=2, pauses=1, silences=9, worst_us=6_240_000)
+    ends = Lives(nodes=("n0",), boots=1500, killed=1400, gave_up=1, unended=1402)
+    said = "1,400 of 1,500 processes killed, 1 gave up; 2 outages, 1 short pause, "
+    said += "the longest wait 6.2 s"
+    made = page(facts(lives=ends, all_outages={"": counts, "orders": OutageCount()}))
+    assert made.index(said) < made.index("<main>")
+    quiet = facts(lives=Lives(nodes=("n0",), boots=1), all_outages={})
+    assert words.course(quiet) == "none of 1 process killed; 0 outages, 0 short pauses"
+    assert words.course(facts(lives=Lives())) == "", "without a process there is nothing to say"
+
+
+@pytest.mark.parametrize(
+    ("ms", "said"),
+    [(0.25, "0.25 ms"), (999.4, "999 ms"), (999.6, "1 s"), (2184, "2.18 s"), (4e6, "4,000 s")],
+)
+def test_a_wait_is_said_in_the_unit_that_fits(ms: float, said: str) -> None:
+    assert waited(ms) == said
 
 
 def test_a_page_without_an_outage_says_from_when_on_it_would_be_one() -> None:

@@ -222,6 +222,13 @@ def short(value: float) -> str:
     return f"{value:.3g}"
 
 
+def waited(ms: float) -> str:
+    """0.25 -> "0.25 ms", 2180 -> "2.18 s": milliseconds in the unit that people say them in."""
+    if abs(ms) < 999.5:
+        return f"{short(ms)} ms"
+    return f"{short(ms / 1000)} s" if abs(ms) < 999_500 else f"{ms / 1000:,.0f} s"
+
+
 def name(text: str) -> str:
     """A name out of a log, short and harmless."""
     return readable(text, LABEL_MAX)

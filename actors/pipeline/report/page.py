@@ -74,6 +74,7 @@ def _header(facts: Facts, title: str, links: Sequence[tuple[str, str]]) -> Html:
         element(
             "p", words.outcome(facts.verdicts), class_=f"sum {words.worst(facts.verdicts)}".strip()
         ),
+        element("p", words.course(facts)),
         element("nav", element("ul", *items), aria_label="Sections"),
     )
 

@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from actors.pipeline.report import drawing
-from actors.pipeline.report.drawing import Picture, Sheet, picture, short
+from actors.pipeline.report.drawing import Picture, Sheet, picture, short, waited
 from actors.pipeline.report.facts import OUTAGE_US, Facts, Line, Outage, Waits
 from actors.pipeline.report.html import readable
 from actors.pipeline.report.time_axis import TimeAxis
@@ -109,17 +109,17 @@ def latency(facts: Facts) -> Picture | None:
         for number, waits in enumerate(facts.waits):
             _ranks(panel, waits, number)
         panel.set_yscale("log")
-        panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+        panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: waited(value)))
         panel.yaxis.set_minor_locator(NullLocator())
         keys = sheet.legend(panel, _keys(drawing.name(waits.group) for waits in facts.waits))
-        sheet.title(panel, "milliseconds", keys)
+        sheet.title(panel, "waited", keys)
         ranks = _RANKS_SHOWN[1:] if sheet.is_narrow else _RANKS_SHOWN
         panel.set_xticks([_nines(rank) for rank in ranks], [f"{100 * rank:g} %" for rank in ranks])
         panel.set_xlabel("so many writes waited no longer")
 
     says = "; ".join(
-        f"{waits.group}: half of the writes within {short(_at(waits, 0.5))} ms, "
-        f"99 % within {short(_at(waits, 0.99))} ms"
+        f"{waits.group}: half of the writes within {waited(_at(waits, 0.5))}, "
+        f"99 % within {waited(_at(waits, 0.99))}"
         for waits in facts.waits
     )
     return picture("latency", "How long writes waited for their answer", says, draw)
@@ -143,7 +143,7 @@ def latency_by_time(facts: Facts) -> Picture | None:
             sheet.over_time(panel, axis, labelled=panel is panels[-1])
 
     worst = max(lines, key=lambda each: each.worst)
-    says = f"at worst {short(worst.worst)} ms ({worst.name}) of {worst.group}"
+    says = f"at worst {waited(worst.worst)} ({worst.name}) of {worst.group}"
     return picture("latency-by-time", "The same by time", says, draw)
 
 

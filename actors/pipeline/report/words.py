@@ -72,6 +72,19 @@ def outcome(verdicts: Verdicts) -> str:
     return ", ".join(parts)
 
 
+def course(facts: Facts) -> str:
+    """What went wrong in one line: processes that ended badly, and what callers saw of it."""
+    lives, waits = facts.lives, facts.all_outages.get("", OutageCount())
+    if not lives.boots:
+        return ""
+    gave_up = f", {lives.gave_up:,} gave up" if lives.gave_up else ""
+    killed = f"{lives.killed:,}" if lives.killed else "none"
+    ends = f"{killed} of {counted(lives.boots, 'process', 'processes')} killed"
+    longest = f", the longest wait {waits.worst_us / 1e6:,.1f} s" if waits.worst_us else ""
+    calls = f"{counted(waits.outages, 'outage')}, {counted(waits.pauses, 'short pause')}"
+    return f"{ends}{gave_up}; {calls}{longest}"
+
+
 def worst(verdicts: Verdicts) -> str:
     """The kind of all verdicts together: held if something was judged, and all of that held."""
     return min((kind_of(each) for each in verdicts.audits), key=list(_SIGNS).index, default="")
