@@ -33,8 +33,20 @@ class HeartBeatRequest(BaseFields, frozen=True, kw_only=True):
     """The leader of `term` lives."""
 
 
-class HeartBeatResponse(BaseFields, frozen=True, kw_only=True):
-    """Java fills in `code` and, with 401, 402 and 403, its own `term`."""
+class HeartBeatResponse(Body, frozen=True, kw_only=True):
+    """Java fills in `code` and, with 401, 402 and 403, its own `term`.
+
+    `joins` is not upstream's, whose leader skips it: the sender's vote counts only together with
+    those of all others (`actors.dledger.core.votes`). It is written where it is true only.
+    """
+
+    code: Int = always(200)
+    group: str | None = None
+    joins: bool = False
+    leader_id: str | None = None
+    local_id: str | None = None
+    remote_id: str | None = None
+    term: Long = always(-1)
 
 
 class LeadershipTransferRequest(Body, frozen=True, kw_only=True):

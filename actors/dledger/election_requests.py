@@ -159,10 +159,10 @@ def answered(election: Election, now_s: float, answered: Answered) -> Effects:
                 answer = vote_answer(response)
             return election.vote_answered(now_s, number, peer, answer)
         case _Beat(number, peer):
-            code, term = ResponseCode.NETWORK_ERROR, -1
+            code, term, joins = ResponseCode.NETWORK_ERROR, -1, False
             if isinstance(response, HeartBeatResponse):
-                code, term = response_code(response.code), response.term
-            return election.heartbeat_answered(now_s, number, peer, code, term)
+                code, term, joins = response_code(response.code), response.term, response.joins
+            return election.heartbeat_answered(now_s, number, peer, code, term, joins=joins)
         case _Transfer(number):
             code = ResponseCode.NETWORK_ERROR
             if isinstance(response, LeadershipTransferResponse):
@@ -214,7 +214,7 @@ def vote_response(request: Request, answer: VoteAnswer) -> VoteResponse:
 
 
 def heartbeat_response(answer: HeartbeatAnswer) -> HeartBeatResponse:
-    return HeartBeatResponse(code=answer.code, term=answer.term)
+    return HeartBeatResponse(code=answer.code, term=answer.term, joins=answer.joins)
 
 
 def transfer_response(answer: TransferAnswer) -> LeadershipTransferResponse:

@@ -119,7 +119,10 @@ def _refusal(part: LedgerPart, node: str, code: ResponseCode) -> Exception:
             return RequestRefused(api.ERROR_BAD_REQUEST, text)
         case ResponseCode.FALL_BEHIND_TOO_MUCH:
             lag = part.group.transfer_lag_max
-            text = f"{node}, or too many of the others, are {lag} entries of {name} behind, or more"
+            text = (
+                f"{node} is {lag} entries of {name} behind, or more, or could not be elected: too"
+                " many of the others are down, or lack their logs"
+            )
         case ResponseCode.LEADER_TRANSFERRING:
             text = f"{part.node} is handing {name} over already"
         case ResponseCode.NETWORK_ERROR:

@@ -42,7 +42,7 @@ def beat(leader: Member, peer: str, number: int, term: int) -> None:
             leader.name,
             lambda here: here.role_effects(
                 here.election.heartbeat_answered(
-                    world.now_s, number, there.name, answer.code, answer.term
+                    world.now_s, number, there.name, answer.code, answer.term, joins=answer.joins
                 )
             ),
         )

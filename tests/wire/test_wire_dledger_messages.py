@@ -61,6 +61,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "total_crc": st.none() | longs,
     "entries": st.lists(entries, max_size=2).map(tuple),
     "entry": st.none() | entries,
+    "joins": st.booleans(),
     "index_list": st.none() | st.lists(longs, max_size=3).map(tuple),
     "max_size": ints,
     "peers": st.none() | st.dictionaries(st.text("n0123", max_size=3), st.text("a:1", max_size=4)),

@@ -38,10 +38,12 @@ from actors.dledger.core.leader_proof import Proven
 from actors.dledger.core.member_state import TERM_NONE, LedgerEnd, Role
 from actors.dledger.core.preferred import preferred
 from actors.dledger.core.roles import Roles
-from actors.dledger.core.settings import REVOTE_PAUSE_S
+from actors.dledger.core.settings import REVOTE_PAUSE_S, TRANSFER_TIMEOUT_S
 from actors.dledger.core.transfer import (
     TakeOver,
     TransferAsked,
+    TransferOut,
+    may_be_elected,
     refuse_take_over,
     refuse_transfer,
 )
@@ -141,18 +143,24 @@ class Election(Roles):
                 self.sign_s = now_s
             case Heard.NOTHING:
                 pass
-        self.draft.heartbeat = HeartbeatAnswer(code=verdict.code, term=verdict.term)
+        joins = verdict.code is ResponseCode.SUCCESS and self.state.is_partial
+        self.draft.heartbeat = HeartbeatAnswer(code=verdict.code, term=verdict.term, joins=joins)
         return self.effects()
 
     def heartbeat_answered(
-        self, now_s: float, number: int, peer: str, code: ResponseCode, term: int
+        self,
+        now_s: float,
+        number: int,
+        peer: str,
+        code: ResponseCode,
+        term: int,
+        *,
+        joins: bool = False,
     ) -> Effects:
         """An answer to `SendHeartbeats`; NETWORK_ERROR: there will be none."""
         self.now_s = now_s
-        if code is ResponseCode.NETWORK_ERROR:
-            self.dead.add(peer)
-        else:
-            self.dead.discard(peer)
+        self.heard.answered(peer, number, code, joins=joins)
+        self._look_at_hand_over()
         if code is ResponseCode.EXPIRED_TERM and not self.compat.quorum_hides_terms:
             self.larger_term(term)  # of whichever round: late, and true all the same
         if self.beats is None or self.beats.number != number:
@@ -255,11 +263,11 @@ class Election(Roles):
                 self.settings,
                 asked,
                 watermarks=watermarks,
-                alive=set(self.state.peers) - self.dead,
+                heard=self.heard,
                 running=running,
             )
             if code is None:
-                self.hand_over(asked.transferee, asked.token)
+                self._hand_over(asked.transferee, asked.token)
         elif asked.transferee == self.state.self_id:
             code = refuse_take_over(self.state, asked)
             if code is None and self.taking is not None:
@@ -281,17 +289,38 @@ class Election(Roles):
             self.answer_transfer(asked.token, code)
         return self.effects()
 
+    def _hand_over(self, transferee: str, token: int | None) -> None:
+        """As leader: take no appends, that the log has an end to reach, and see who follows."""
+        self.send_heartbeats()
+        self.out = TransferOut(
+            transferee=transferee,
+            token=token,
+            deadline_s=self.now_s + TRANSFER_TIMEOUT_S,
+            beats=self.number,
+        )
+        self.draft.hold_appends = True
+
     def held(self, now_s: float, session: int, end: LedgerEnd) -> Effects:
         """No append is taken since `Effects.hold_appends`; the log ends there."""
         self.now_s = now_s
         out, state = self.out, self.state
-        if session == state.session and out is not None and out.number is None:
-            state.end = end
+        if session == state.session and out is not None and out.end is None:
+            state.end = out.end = end
+            self._look_at_hand_over()
+        return self.effects()
+
+    def _look_at_hand_over(self) -> None:
+        """Tell the transferee once no append is taken, and who answers may elect it."""
+        out, state = self.out, self.state
+        if out is None or out.end is None or out.number is not None:
+            return
+        if state.role is Role.LEADER and may_be_elected(
+            state, out.transferee, self.heard, out.beats
+        ):
             out.number = self.next_number()
             self.draft.send_transfer = SendTransfer(
-                number=out.number, transferee=out.transferee, term=state.term, index=end.index
+                number=out.number, transferee=out.transferee, term=state.term, index=out.end.index
             )
-        return self.effects()
 
     def transfer_answered(self, now_s: float, number: int, code: ResponseCode) -> Effects:
         """The transferee's answer to `SendTransfer`."""
@@ -310,8 +339,8 @@ class Election(Roles):
     def look_for_preferred(self, now_s: float, watermarks: Mapping[str, int]) -> Effects:
         """Each `preferred_check_s`: hand over to a preferred leader if one is near enough."""
         self.now_s = now_s
-        alive, waiting = set(self.state.peers) - self.dead, self.preferred_pauses.waiting(now_s)
-        best = preferred(self.state, self.settings, watermarks, alive, waiting)
+        waiting = self.preferred_pauses.waiting(now_s)
+        best = preferred(self.state, self.settings, watermarks, self.heard, waiting)
         if best is not None and self.out is None:
-            self.hand_over(best, None)
+            self._hand_over(best, None)
         return self.effects()

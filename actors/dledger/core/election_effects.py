@@ -44,10 +44,15 @@ class SendHeartbeats:
 
 @attrs.frozen(kw_only=True)
 class HeartbeatAnswer:
-    """`term` is -1 unless the code makes it the answerer's own."""
+    """`term` is -1 unless the code makes it the answerer's own.
+
+    Attributes:
+        joins: the answerer follows, and its vote counts only with those of all others.
+    """
 
     code: ResponseCode
     term: int = -1
+    joins: bool = False
 
 
 @attrs.frozen(kw_only=True)

@@ -16,7 +16,12 @@ import attrs
 
 from actors.dledger.core.member_state import INDEX_NONE, MemberState, Role
 from actors.dledger.core.settings import PREFERRED_PAUSE_MAX_S, ElectionSettings
-from actors.dledger.core.transfer import may_be_elected, peers_near, without_a_next_term
+from actors.dledger.core.transfer import (
+    PeersHeard,
+    may_be_elected,
+    peers_near,
+    without_a_next_term,
+)
 
 
 @attrs.define
@@ -51,20 +56,19 @@ def preferred(
     state: MemberState,
     settings: ElectionSettings,
     watermarks: Mapping[str, int],
-    alive: AbstractSet[str],
+    heard: PeersHeard,
     waiting: AbstractSet[str],
 ) -> str | None:
     """The preferred leader to hand over to: alive, of the smallest lag, and not too far behind.
 
     Args:
-        alive: the peers that answer.
         waiting: who was asked in vain lately.
     """
     if state.role is not Role.LEADER or state.self_id in settings.preferred_leaders:
         return None
     if without_a_next_term(state) is not None:
         return None
-    near = peers_near(state, settings, watermarks) & alive
+    near = peers_near(state, settings, watermarks) & heard.alive(state.peers)
     found = near & set(settings.preferred_leaders) - waiting
     best = min(found, key=lambda name: (-watermarks.get(name, INDEX_NONE), name), default=None)
-    return best if best is not None and may_be_elected(state, best, near) else None
+    return best if best is not None and may_be_elected(state, best, heard) else None

@@ -32,7 +32,7 @@ from actors.dledger.core.settings import (
     CompatSettings,
     ElectionSettings,
 )
-from actors.dledger.core.transfer import TakeOver, TransferOut, reached, take_over_code
+from actors.dledger.core.transfer import PeersHeard, TakeOver, TransferOut, reached, take_over_code
 from actors.dledger.core.votes import ParseResult, Pause, VoteAsked, VoteRound, judge
 from actors.events import dledger as events
 from actors.log_types import Membership
@@ -59,7 +59,7 @@ class Roles:
         beats: a leader's newest round of heartbeats.
         beat_s: when the next one is due.
         sign_s: the last sign of life: of the leader, or, for a leader, of a quorum.
-        dead: peers whose last heartbeat failed.
+        heard: what the answers to a leader's heartbeats say of its peers.
         out: the transfer that this leader runs.
         preferred_pauses: preferred leaders that did not take over.
         taking: the transfer that this member is the transferee of.
@@ -82,7 +82,7 @@ class Roles:
     beat_s: float = attrs.field(default=0.0, init=False)
     sign_s: float = attrs.field(default=0.0, init=False)
     number: int = 0
-    dead: set[str] = attrs.field(factory=set, init=False)
+    heard: PeersHeard = attrs.field(factory=PeersHeard, init=False)
     out: TransferOut | None = attrs.field(default=None, init=False)
     preferred_pauses: PreferredPauses = attrs.field(factory=PreferredPauses, init=False)
     taking: TakeOver | None = attrs.field(default=None, init=False)
@@ -135,7 +135,7 @@ class Roles:
         state = self.state
         assert state.role is Role.CANDIDATE
         assert state.end_final
-        self.round, self.raise_term, self.dead = None, False, set()
+        self.round, self.raise_term, self.heard = None, False, PeersHeard()
         self.counts_from_now()  # nobody has more
         self.sign_s = self.beat_s = self.now_s
         self._enter(Role.LEADER, state.self_id)
@@ -318,12 +318,6 @@ class Roles:
         """This member campaigns as the transferee of a transfer."""
         taking = self.taking
         return taking is not None and taking.index is None and taking.term == self.state.term
-
-    def hand_over(self, transferee: str, token: int | None) -> None:
-        """As leader: take no appends, so that the log has an end to be reached."""
-        deadline_s = self.now_s + TRANSFER_TIMEOUT_S
-        self.out = TransferOut(transferee=transferee, token=token, deadline_s=deadline_s)
-        self.draft.hold_appends = True
 
     def end_out(self, code: ResponseCode) -> None:
         """The transfer failed; a leader goes on leading."""

@@ -10,14 +10,15 @@ Differs from upstream:
 - The leader stops taking appends first and names the log's end after that, so that nothing is
   appended which the transferee need not have.
 - A leader refuses to hand over to itself, as to one that is no member.
-- So it does where the transferee could not be elected, while too many others are down or far
-  behind.
+- So it does where the transferee could not be elected, for too many others are down, or have votes
+  that count only with all others'. Once no append is taken a round of heartbeats asks again, and
+  only then is the transferee told: what is left is who ends, or loses its disk, in the moment
+  between. Of a Java member nothing says that it has lost its log; its vote counts all the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Mapping
 
 import attrs
 
@@ -50,6 +51,8 @@ class TransferOut:
     """A leader's transfer that runs.
 
     Attributes:
+        beats: the round of heartbeats that is to show that the transferee may be elected.
+        end: of the log, once no append is taken.
         number: of the request to the transferee, once it is sent.
         deadline_s: it is given up then.
         token: None: nobody asked for it (a preferred leader).
@@ -58,6 +61,8 @@ class TransferOut:
     transferee: str
     token: int | None
     deadline_s: float
+    beats: int
+    end: LedgerEnd | None = None
     number: int | None = None
 
 
@@ -77,20 +82,52 @@ class TakeOver:
     deadline_s: float
 
 
+@attrs.define
+class PeersHeard:
+    """What the answers to a leader's heartbeats say of its peers, since it leads.
+
+    Attributes:
+        silent: whose last one failed.
+    """
+
+    silent: set[str] = attrs.field(factory=set, init=False)
+    _votes: dict[str, tuple[int, bool]] = attrs.field(factory=dict, init=False)
+
+    def answered(self, peer: str, number: int, code: ResponseCode, *, joins: bool) -> None:
+        """To a round of this number. `joins`: see `HeartbeatAnswer`."""
+        if code is ResponseCode.NETWORK_ERROR:
+            self.silent.add(peer)
+            self._votes.pop(peer, None)
+            return
+        self.silent.discard(peer)
+        if code is ResponseCode.SUCCESS:
+            last, _ = self._votes.get(peer, (number, joins))
+            self._votes[peer] = max(number, last), joins
+
+    def alive(self, peers: Iterable[str]) -> frozenset[str]:
+        """Those that are not known to be silent."""
+        return frozenset(peers) - self.silent
+
+    def voters(self, since: int) -> tuple[frozenset[str], frozenset[str]]:
+        """Who follows: with a vote that counts, and without. `since`: see `may_be_elected`."""
+        known = [(peer, joins) for peer, (number, joins) in self._votes.items() if number >= since]
+        full = frozenset(peer for peer, joins in known if not joins)
+        return full, frozenset(peer for peer, joins in known if joins)
+
+
 def refuse_transfer(
     state: MemberState,
     settings: ElectionSettings,
     asked: TransferAsked,
     *,
     watermarks: Mapping[str, int],
-    alive: AbstractSet[str],
+    heard: PeersHeard,
     running: bool,
 ) -> ResponseCode | None:
     """Why a leader does not hand over; None if it does.
 
     Args:
         watermarks: the highest index that each peer acknowledged in this term; missing: none.
-        alive: the peers that answer.
     """
     if asked.transferee not in state.members or asked.transferee == state.self_id:
         return ResponseCode.UNKNOWN_MEMBER
@@ -98,9 +135,8 @@ def refuse_transfer(
         return ResponseCode.INCONSISTENT_TERM
     if state.role is not Role.LEADER:
         return ResponseCode.NOT_LEADER
-    near = peers_near(state, settings, watermarks)
-    may = may_be_elected(state, asked.transferee, near & alive)
-    if asked.transferee not in near or not may:
+    near = asked.transferee in peers_near(state, settings, watermarks)
+    if not near or not may_be_elected(state, asked.transferee, heard):
         return ResponseCode.FALL_BEHIND_TOO_MUCH
     if running:
         return ResponseCode.LEADER_TRANSFERRING
@@ -116,13 +152,20 @@ def peers_near(
     return frozenset(name for name, lag in lags.items() if lag < lag_max)
 
 
-def may_be_elected(state: MemberState, transferee: str, near: AbstractSet[str]) -> bool:
-    """Whether the votes for the transferee suffice without those who are far behind.
+def may_be_elected(state: MemberState, transferee: str, heard: PeersHeard, since: int = 0) -> bool:
+    """Whether the votes for the transferee suffice, for all that is known.
 
-    One of them may be a member that joins, whose vote counts for less until it has caught up: with
-    the others down nobody would be elected, and nobody lead it to the end of the log.
+    With too few that count alone nobody would be elected, neither would the leader be once more,
+    and who joins catches up with a leader only.
+
+    Args:
+        since: only who has answered a round of heartbeats of that number or a later one counts.
     """
-    return len(near | {state.self_id, transferee}) >= state.quorum
+    full, joining = heard.voters(since)
+    everybody = full | joining | {state.self_id, transferee}
+    if transferee not in joining or state.end.index >= 0:  # it waits until its vote counts
+        full |= {transferee}
+    return len(full | {state.self_id}) >= state.quorum or len(everybody) == len(state.members)
 
 
 def refuse_take_over(state: MemberState, asked: TransferAsked) -> ResponseCode | None:
