@@ -1,7 +1,8 @@
-"""A member that finds no leader for a while says so, and what keeps the others from electing one.
+"""A candidate that finds no leader for a while says so, and what keeps others from electing one.
 
 Whoever reads only what a node writes sees nothing of an election otherwise. Upstream logs each of
-its rounds.
+its rounds. One that never stands for election (`candidate = false`) asks nobody, so it has nothing
+to say.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ class Leaderless:
     def _lacks(self, signs: list[PeerSign], *, joins: bool) -> str:
         silent = [each.peer for each in signs if each.silent]
         refusing = [each.peer for each in signs if not each.silent and each.refusal]
-        joining = [self._sender.self_id] * joins + [each.peer for each in signs if each.joins]
+        asked = [each.peer for each in signs if each.joins and not each.silent]
+        joining = [self._sender.self_id] * joins + asked
         parts = []
         if silent:
             parts.append(f"{', '.join(silent)} {_verb(silent, 'does', 'do')} not answer")

@@ -20,7 +20,7 @@ class PeerSign:
         silent: the last one had no answer.
         heard_s: when the peer answered last, of Trio's time; None: never, in the maintainer's life.
         refusal: why it refuses this member, for its own configuration; "": it does not.
-        joins: it gave its last vote as one that counts only with those of all others.
+        joins: by its last vote or heartbeat, its vote counts only with those of all others.
     """
 
     peer: str

@@ -12,13 +12,14 @@ import attrs
 
 from actors.dledger.base_fields import Sender
 from actors.dledger.core.election_effects import RoleChanged
+from actors.dledger.core.member_state import Role
 from actors.dledger.election_requests import round_of, vote_answer
 from actors.dledger.leaderless import Leaderless
 from actors.dledger.peer_messages import PeerSign, Signs
 from actors.dledger.refusal_log import RefusalLog
 from actors.dledger.rpc_messages import Answered
 from wire.dledger_codes import ResponseCode, VoteResult, response_code
-from wire.dledger_rpc import Response, VoteResponse
+from wire.dledger_rpc import HeartBeatResponse, Response, VoteResponse
 
 _MEANT: Final = {
     ResponseCode.UNKNOWN_GROUP: "its group has another name",
@@ -56,7 +57,10 @@ class PeerSigns:
     )
 
     def took(self, now_s: float, role: RoleChanged) -> None:
-        """A role of this member's."""
+        """A role of this member's. What its peers lacked before there was a leader is long past."""
+        if role.role is not Role.CANDIDATE:
+            signs = self._signs.items()
+            self._signs = {peer: attrs.evolve(sign, joins=False) for peer, sign in signs}
         self._leaderless.took(now_s, role)
 
     def heard(self, now_s: float, answered: Answered, *, joins: bool = False) -> None:
@@ -85,7 +89,9 @@ class PeerSigns:
             return
         refusal = refusal_of(answered.response)
         joins = before is not None and before.joins
-        if isinstance(answered.response, VoteResponse):
+        if isinstance(answered.response, HeartBeatResponse):
+            joins = answered.response.joins
+        elif isinstance(answered.response, VoteResponse):
             answer = vote_answer(answered.response)
             joins = answer.is_partial or (joins and answer.result is not VoteResult.ACCEPT)
         self._signs[peer] = PeerSign(

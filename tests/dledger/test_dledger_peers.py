@@ -15,6 +15,8 @@ from rpc_kit import Client, answer_frame, calling, request
 from actors.config import ClusterConfig
 from actors.dledger.base_fields import Sender
 from actors.dledger.core.dispatch import TAKES_NO_MORE
+from actors.dledger.core.election_effects import RoleChanged
+from actors.dledger.core.member_state import Role
 from actors.dledger.core.votes import VoteAnswer
 from actors.dledger.election_requests import _Beat, _Transfer, _Vote, vote_response
 from actors.dledger.peer_messages import (
@@ -109,7 +111,26 @@ def test_a_peer_joins_until_it_votes_like_others() -> None:
     said += [(None, True), (vote_response(VoteRequest(), accept), False)]
     for number, (response, joins) in enumerate(said):
         assert heard(found, 1.0, _Vote(number, "n1"), response).joins is joins
-        assert heard(found, 1.0, _Beat(number, "n1"), HeartBeatResponse(code=200)).joins is joins
+
+
+def test_a_peer_joins_for_as_long_as_its_heartbeats_say_so() -> None:
+    """A leader asks for no votes: what they were is long past while it leads."""
+    found = signs()
+    partial = VoteAnswer(result=VoteResult.ACCEPT, term=1, is_partial=True)
+    assert heard(found, 1.0, _Vote(1, "n1"), vote_response(VoteRequest(), partial)).joins
+    assert heard(found, 1.0, _Beat(2, "n1"), HeartBeatResponse(code=200, joins=True)).joins
+    assert heard(found, 1.0, _Beat(3, "n1"), None).joins
+    assert not heard(found, 1.0, _Beat(4, "n1"), HeartBeatResponse(code=200)).joins
+
+
+@pytest.mark.parametrize(("role", "joins"), [("CANDIDATE", True), ("FOLLOWER", False)])
+def test_who_finds_a_leader_knows_no_more_who_joins(role: str, joins: bool) -> None:
+    found = signs()
+    partial = VoteAnswer(result=VoteResult.ACCEPT, term=1, is_partial=True)
+    heard(found, 1.0, _Vote(1, "n1"), vote_response(VoteRequest(), partial))
+    found.took(2.0, RoleChanged(session=3, role=Role[role], term=1, leader="n2"))
+    (sign,) = found.told().signs
+    assert (sign.joins, sign.silent, sign.heard_s) == (joins, False, 1.0)
 
 
 def test_a_refusal_is_told_once_and_again_when_it_was_over(
