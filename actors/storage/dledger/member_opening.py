@@ -8,7 +8,7 @@ an entry of it, so the file is an older copy: what it has voted since is lost. A
 lost all, its vote among it, is told from a new one by a note that is kept elsewhere (`MemberNote`):
 upstream's begins in term 0, and may elect with others what lacks an answered entry. One that has
 lost its log alone, a part of it that was committed, or the note too, is told from one that holds
-what it has vouched for.
+what it has vouched for. So is one whose synced mark is gone: what else went with it nobody knows.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class MemberNote:
     take: Callable[[Membership], None]
 
     def lacks(self) -> None:
-        """Its log ends below what was committed there. Raises: OSError."""
+        """Its log ends below what was committed there, or may. Raises: OSError."""
         self.take(Membership.FORGOT)
 
     def opened(self, ledger: LedgerStore) -> None:

@@ -118,8 +118,8 @@ def open_files(
     Args:
         had_vote: term and vote were once on the disk: a store without them is not a new one.
         needs_vote: one from before the last entry's term is refused.
-        lacks: called where the log ends below what was committed, before anything is changed that
-            could make it look whole; raises OSError.
+        lacks: called where the log ends below what was committed, or its mark is gone, before
+            anything is changed that could make it look whole; raises OSError.
 
     Raises: ConfigError: the files have another size than configured. CorruptLog: damage below the
         synced mark, a missing file. LostVote: a term file that cannot be read, is lost, or is
@@ -130,7 +130,9 @@ def open_files(
         found = judged.found
         said = read_checkpoint(disk, layout.checkpoint).committed_index
         is_short = said > found.end_index and not recovery.is_surely_whole(found, judged.was)
-        if is_short and lacks is not None:
+        # The checkpoint is seconds old: without the mark entries that it lacks may be gone as well.
+        is_doubtful = had_vote and judged.was is None and not settings.cut_stays
+        if (is_short or is_doubtful) and lacks is not None:
             lacks()
         return (yield from _open(disk, layout, settings, judged))
     except LostVote:
@@ -321,7 +323,7 @@ class _Opening:
         elif said.committed_index > end:
             _LOGGER.warning(
                 "%s: says that entries up to %d are committed, but the log ends with entry %d (%s):"
-                " this member goes on without %d to %d, and votes as one that has lost its log %s",
+                " this member goes on without %d to %d %s",
                 path,
                 said.committed_index,
                 end,

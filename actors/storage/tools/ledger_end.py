@@ -142,8 +142,8 @@ class LedgerEnd:
             report.findings.hurt(f"{text}; {self.do}")
         elif not is_surely_whole(found, mark):
             report.findings.hurt(
-                f"{text}: the next start goes on without {end + 1} to {said}, and votes as one"
-                f" that has lost its log; {self.do}"
+                f"{text}: the next start goes on without {end + 1} to {said}, and counts as one"
+                f" that has lost its log (not with `compat`); {self.do}"
             )
         else:
             report.findings.mend(
