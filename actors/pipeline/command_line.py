@@ -232,6 +232,8 @@ def _check_page(page: Place, data: Place) -> None:
         raise PipelineError(f"{page}: the page cannot be in the data directory {data}")
     if page.is_folder():
         raise PipelineError(f"{page}: a folder; -o names the page, such as {page}/report.html")
+    if page.is_special():
+        raise PipelineError(f"{page}: a device, a pipe or a socket; -o names the page, a file")
     page.check_parent()
 
 

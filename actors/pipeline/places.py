@@ -77,6 +77,10 @@ class Place:
     def is_folder(self) -> bool:
         return self._type() is FileType.Directory
 
+    def is_special(self) -> bool:
+        """A device, a pipe, a socket: what a file must not be moved over."""
+        return self._type() is FileType.Unknown
+
     def exists(self) -> bool:
         return self._type() is not FileType.NotFound
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,7 @@ def test_a_quiet_last_hour_makes_nobody_killed(
     ("words", "expected"),
     [
         (["-o", "{folder}"], "a folder; -o names the page"),
+        (["-o", "{pipe}"], "pipe: a device, a pipe or a socket; -o names the page, a file"),
         (["-o", "{data}/report.html"], "cannot be in the data directory"),
         (["-o", "r.html", "--tables", "{data}/t"], "cannot be in the data directory"),
         (["-o", "{data}/report.html", "--tables", "{folder}/t"], "cannot be in the data directory"),
@@ -141,9 +143,11 @@ def test_mistakes_are_one_line_without_java(
     monkeypatch.setattr(command_line, "open_session", no_session)
     data, file, folder = tmp_path / "data", tmp_path / "file", tmp_path / "folder"
     (data / "n0/events/v=1").mkdir(parents=True)
+    pipe = tmp_path / "pipe"
     folder.mkdir()
     file.touch()
-    given = [word.format(data=data, file=file, folder=folder) for word in words]
+    os.mkfifo(pipe)
+    given = [word.format(data=data, file=file, folder=folder, pipe=pipe) for word in words]
     assert main(["report", str(data), *given]) == 2
     printed = capsys.readouterr()
     assert expected in printed.err
