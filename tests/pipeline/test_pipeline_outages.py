@@ -59,13 +59,17 @@ def test_what_followers_hear_of_a_lost_leader_is_its_answers(spark: SparkSession
 
 
 def test_whoever_was_away_is_no_witness_of_what_lost_leaders_did(spark: SparkSession) -> None:
-    """n0 was down for a minute; nobody else has a log here."""
+    """n0 was down for a minute, and stands again before it follows, as a heartbeat tells it of a
+    later term; nobody else has a log here.
+    """
     first, second = Boot("n0"), Boot("n0", boot=2)
-    takes(first, 0.1, 1, "FOLLOWER", 1, "n1")
-    hears(first, 1, (1.0, 10), (1.05, 20))
+    takes(first, 0.1, 1, "CANDIDATE", 1, "")
+    takes(first, 0.2, 2, "FOLLOWER", 1, "n1")
+    hears(first, 2, (1.0, 10), (1.05, 20))
     takes(second, 61.0, 1, "CANDIDATE", 1, "")
-    takes(second, 61.1, 2, "FOLLOWER", 3, "n2")
-    hears(second, 2, (61.2, 4000))
+    takes(second, 61.05, 2, "CANDIDATE", 3, "")
+    takes(second, 61.1, 3, "FOLLOWER", 3, "n2")
+    hears(second, 3, (61.2, 4000))
     found = outages(events_of(spark, first, second))
     assert rows(found, *COLUMNS) == [(at(1.05), 60_150_000, "n1", "n2", True, False)]
 

@@ -115,8 +115,17 @@ def _heard_commits(events: DataFrame) -> DataFrame:
 
 
 def _losses(events: DataFrame) -> DataFrame:
-    """Members that saw no leader any more; one that has just started never saw one."""
-    return view(events, "RoleChanged").where("role = 'CANDIDATE' and session > 1")
+    """Members that saw no leader any more.
+
+    One that has just started never saw one, nor does it before it first follows: it may stand in
+    its first session, and again in the next, as it is told of a later term.
+    """
+    before = fn.lag("role").over(Window.partitionBy(*_PLACE).orderBy("seq"))
+    return (
+        view(events, "RoleChanged")
+        .withColumn("before", before)
+        .where("role = 'CANDIDATE' and before in ('FOLLOWER', 'LEADER')")
+    )
 
 
 def _rows(events: DataFrame, **counts: Column) -> DataFrame:
