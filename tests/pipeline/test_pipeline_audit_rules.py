@@ -108,14 +108,20 @@ def removals_of(boot: Boot) -> None:
 
 
 def lost_logs_of(first: Boot, second: Boot) -> None:
-    """A member that had committed eight entries finds its log empty, and removes what is new."""
-    place = "anew_log/entry_pusher/entry_handler"
-    for boot, index, end in ((first, 7, 900), (second, 2, 0)):
-        boot.say(0, "anew_log", promise("dledger"))
-        boot.say(0, "anew_log/storage", recovered(end))
-        boot.say(1, place, dledger.CommittedRose(session=1, index=index))
-    second.say(2, place, removed(3, 6, 3))
-    second.say(3, place, removed(1, 6, 2))
+    """Members that had committed eight entries find their log empty, and remove what is new, then
+    what they have committed of it. One of them says that its vote counts for less.
+    """
+    for group, membership in (("anew_log", "forgot"), ("full_log", "")):
+        place = f"{group}/entry_pusher/entry_handler"
+        for boot, index, end in ((first, 7, 900), (second, 2, 0)):
+            boot.say(0, group, promise("dledger"))
+            boot.say(0, f"{group}/storage", recovered(end))
+            if boot is second and membership:
+                said = dledger.MembershipChanged(membership=membership)
+                boot.say(0, f"{group}/state_maintainer", said)
+            boot.say(1, place, dledger.CommittedRose(session=1, index=index))
+        second.say(2, place, removed(3, 6, 3))
+        second.say(3, place, removed(1, 6, 2))
 
 
 def terms_of(first: Boot, second: Boot) -> None:
@@ -182,8 +188,13 @@ def test_only_what_was_committed_and_replaced_was_lost(events: DataFrame) -> Non
 
 
 def test_a_log_that_was_found_empty_had_nothing_to_remove(events: DataFrame) -> None:
+    """Where its member says so. One that believes to have all has lost it by our fault."""
     broken = found(commits.committed_removed(events), "group", "next", "committed")
-    assert [each for each in broken if each[0] == "anew_log"] == [("anew_log", 2, 2)]
+    assert [each for each in broken if each[0].endswith("_log")] == [
+        ("anew_log", 2, 2),
+        ("full_log", 2, 7),
+        ("full_log", 3, 7),
+    ]
 
 
 def test_a_term_falls_to_0_only_with_a_vote_that_counts_for_less(events: DataFrame) -> None:
@@ -205,6 +216,7 @@ def test_a_member_that_is_a_java_node_has_no_log_to_miss(events: DataFrame) -> N
         "anew_log",
         "begun",
         "emptied",
+        "full_log",
         "gone",
         "kept",
         "loose_cut",

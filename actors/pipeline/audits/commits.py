@@ -7,6 +7,7 @@ from pyspark.sql import functions as fn
 
 from actors.pipeline.audits.audit import EventAudit
 from actors.pipeline.audits.endings import without_power
+from actors.pipeline.audits.leaders import begun_in_doubt
 from actors.pipeline.silver import followed_unseen, view
 
 _PLACE = ("group", "node", "boot")
@@ -70,14 +71,19 @@ def committed_removed(events: DataFrame) -> DataFrame:
     """Entries that a member removed after it had said that they are committed.
 
     What lies before a log's new beginning is not concerned: the leader had let go of it. Nor is
-    what was in a log that a later start found empty: it was lost before.
+    what was in a log that a later start found empty, where the member says that its vote counts
+    for less: it was lost before. A start that believes to have all has lost it itself.
     """
     cut = view(events, "LedgerTruncated").where("next >= 0 and next <= end")
     columns = ("group", "node", "boot", "seq", "next", "end")
     own = fn.broadcast(cut.select("group", "node").distinct())
     told = told_for_good(events).join(own, ["group", "node"], "left_semi")
     empty = view(events, "RecoveryFinished").where("end_bytes = 0")
-    emptied = empty.join(own, ["group", "node"], "left_semi").withColumn("is_empty", fn.lit(1))
+    emptied = (
+        empty.join(own, ["group", "node"], "left_semi")
+        .join(fn.broadcast(begun_in_doubt(events)), list(_PLACE), "left_semi")
+        .withColumn("is_empty", fn.lit(1))
+    )
     in_order = Window.partitionBy("group", "node").orderBy("boot", "seq")
     so_far = Window.partitionBy("group", "node", "life").orderBy("boot", "seq")
     return (
@@ -130,5 +136,6 @@ COMMITTED_STAYS = EventAudit(
     "member's word is not held against it. Groups in memory are left out, and truncations told by "
     "an older version, which did not say where the log goes on. So are groups that are written "
     "only, or have Java members, if one of their members came back after an end without an order, "
-    "or has no log here: a loss of power looks the same as a kill.",
+    "or has no log here: a loss of power looks the same as a kill. Nothing is held against a log "
+    "that begins anew on an empty disk, where its member says that its vote counts for less.",
 )
