@@ -125,11 +125,11 @@ def _run(asked: argparse.Namespace) -> int:
     from actors.pipeline.places import Place, check_claimed, event_folders, held, is_claimed
 
     data, out = Place(asked.data).absolute(), Place(_tables(asked)).absolute()
+    if f"{out}/".startswith(f"{data}/"):
+        raise PipelineError(f"{out}: the tables cannot be in the data directory {data}")
     if asked.step == "watch" and asked.seconds != 0:
         _wait_for_events(data, math.inf if asked.seconds is None else asked.seconds)
     event_folders(data)  # before Java is started, which takes seconds
-    if f"{out}/".startswith(f"{data}/"):
-        raise PipelineError(f"{out}: the tables cannot be in the data directory {data}")
     if asked.step == "compact":
         check_claimed(out / "bronze", data)
     elif asked.step != "watch":  # again when bronze is written: nobody had the lock yet

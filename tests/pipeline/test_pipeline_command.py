@@ -131,7 +131,9 @@ def test_a_watch_waits_for_the_first_events_of_nodes_that_begin(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Before it starts Java; not where no node is, and for no longer than it was asked to run."""
+    """Before it starts Java; not where no node is, for no longer than it was asked to run, and not
+    where its tables cannot be.
+    """
     data = tmp_path / "data"
     (data / "n0").mkdir(parents=True)
     (data / "n0/identity.json").write_text("{}")
@@ -153,6 +155,9 @@ def test_a_watch_waits_for_the_first_events_of_nodes_that_begin(
     assert len(slept) == (3 if comes else 4)
     assert main(["watch", str(data), "-o", str(tmp_path / "out"), "--seconds", "0"]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
+    assert main(["watch", str(data), "-o", str(data / "tables"), "--seconds", "9"]) == 2
+    (refused,) = capsys.readouterr().err.splitlines()
+    assert "the tables cannot be in the data directory" in refused
 
 
 def test_tables_do_not_go_into_the_data_directory(
