@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+from audit_events_kit import promise
 from lines_kit import SECOND, START_US, Boot, events_of, rows
 from pyspark.sql import SparkSession
 
-from actors.events import dledger
+from actors.events import dledger, node
+from actors.events.sink import ORDERED
 from actors.pipeline.gold.outages import outages
 
 COLUMNS = ("from_us", "took_us", "from_node", "until_node", "heard", "witnessed")
@@ -83,3 +86,30 @@ def test_a_leader_that_speaks_for_itself_needs_no_follower(spark: SparkSession) 
     hears(n1, 1, (5.0, 20))
     found = outages(events_of(spark, n0, n1))
     assert rows(found, *COLUMNS) == [(at(1), 8_000_000, "n0", "n0", False, False)]
+
+
+@pytest.mark.parametrize(
+    ("reasons", "witnessed"),
+    [
+        ((ORDERED, ORDERED), False),
+        ((None, ORDERED), False),  # killed before, and the rest was stopped then
+        ((ORDERED, None), True),
+        ((ORDERED, "the disk failed"), True),
+    ],
+)
+def test_a_night_in_which_all_were_stopped_is_no_outage(
+    spark: SparkSession, reasons: tuple[str | None, ...], witnessed: bool
+) -> None:
+    before, after = (Boot("n0"), Boot("n1")), (Boot("n0", boot=2), Boot("n1", boot=2))
+    for boot, at_s in zip((*before, *after), (0.0, 0.0, 600.0, 600.0), strict=True):
+        boot.say(at_s, "ledger", promise(members=("n0", "n1")))
+    for boot, at_s in ((before[0], 0.2), (after[1], 601.0)):
+        takes(boot, at_s, 1, "LEADER", 1, boot.node)
+        leads(boot, 1, (at_s + 0.1, 4), (at_s + 0.15, 5))
+    for boot, reason, at_s in zip(before, reasons, (2.0, 3.0), strict=True):
+        if reason is None:
+            takes(boot, at_s, 2, "CANDIDATE", 1, "")
+        else:
+            boot.say(at_s, "", node.NodeStopped(reason=reason))
+    found = outages(events_of(spark, *before, *after))
+    assert rows(found, "took_us", "witnessed") == [(600_750_000, witnessed)]

@@ -4,7 +4,8 @@ An answer is an AppendsAcknowledged of a classic master or a CommittedRose of a 
 answers of a group that are further apart than the limit enclose an outage, if somebody waited. Who
 asked where no master was, is in no event, so an outage has a witness only if a write stood there
 longer than the limit, or a deadline came, or another node (or its next boot) answers now; without
-one, perhaps nobody had anything to append.
+one, perhaps nobody had anything to append. Who answers next is no witness where meanwhile all nodes
+had ended, the last one in order: they were stopped, and nobody was to be answered.
 
 The answers of two nodes are set in the order of their clocks: an outage over a failover is as exact
 as these are.
@@ -32,6 +33,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
+from actors.events.sink import ORDERED
 from actors.pipeline.silver import followed_unseen, view
 
 LIMIT_US = 100_000
@@ -45,6 +47,7 @@ def outages(events: DataFrame, limit_us: int = LIMIT_US) -> DataFrame:
         .unionByName(_rows(_leaders_commits(events), answers=fn.lit(1)))
         .unionByName(_rows(_heard_commits(events), answers=fn.lit(1), heard=fn.lit(1)))
         .unionByName(_rows(_losses(events), losses=fn.lit(1)))
+        .unionByName(_rows(_stops(events), stops=fn.lit(1)))
         .unionByName(_rows(view(events, "RecordsAppended"), writes=fn.lit(1)))
         .unionByName(_rows(view(events, "AppendsTimedOut"), timed_out=fn.col("appends")))
     )
@@ -58,6 +61,7 @@ def outages(events: DataFrame, limit_us: int = LIMIT_US) -> DataFrame:
         fn.max(fn.when(answer, fn.col("boot"))).alias("boot"),
         fn.sum("heard").alias("until_heard"),
         fn.sum("losses").alias("losses"),
+        fn.sum("stops").alias("stops"),
         fn.sum("writes").alias("writes"),
         fn.min(fn.when(fn.col("writes") > 0, fn.col("ts_us"))).alias("first_us"),
         fn.sum("timed_out").alias("timed_out"),
@@ -69,7 +73,7 @@ def outages(events: DataFrame, limit_us: int = LIMIT_US) -> DataFrame:
     moved = (fn.col("from_node") != fn.col("until_node")) | again
     heard = (fn.col("from_heard") + fn.col("until_heard")) > 0
     waited_long = fn.coalesce(waited > limit_us, fn.lit(False))
-    seen_to_move = moved & (~heard | (fn.col("losses") > 0))
+    seen_to_move = moved & (~heard | (fn.col("losses") > 0)) & (fn.col("stops") == 0)
     return (
         gaps.withColumn("from_us", fn.lag("until_us").over(by_gap))
         .withColumn("from_node", fn.lag("until_node").over(by_gap))
@@ -128,8 +132,30 @@ def _losses(events: DataFrame) -> DataFrame:
     )
 
 
+def _stops(events: DataFrame) -> DataFrame:
+    """For each group the moments at which the last node that ran stopped in order."""
+    lives = events.groupBy("node", "boot").agg(
+        fn.max("seq").alias("seq"),
+        fn.min("ts_us").alias("first_us"),
+        fn.max("ts_us").alias("last_us"),
+        fn.max((fn.col("kind") == "NodeStopped") & (fn.col("reason") == ORDERED)).alias("ordered"),
+    )
+    place = ("node", "boot", "seq", "ordered")
+    begun = lives.select(*place, fn.col("first_us").alias("ts_us"), fn.lit(1).alias("runs"))
+    ended = lives.select(*place, fn.col("last_us").alias("ts_us"), fn.lit(-1).alias("runs"))
+    by_time = Window.partitionBy(fn.lit(0)).orderBy("ts_us", fn.desc("runs"), "node", "boot")
+    running = fn.sum("runs").over(by_time.rowsBetween(Window.unboundedPreceding, 0))
+    groups = view(events, "GroupConfigured").select("group").distinct()
+    return (
+        begun.unionByName(ended)
+        .withColumn("running", running)
+        .where("running = 0 and runs = -1 and ordered")
+        .crossJoin(fn.broadcast(groups))
+    )
+
+
 def _rows(events: DataFrame, **counts: Column) -> DataFrame:
-    columns = ("answers", "heard", "losses", "writes", "timed_out")
+    columns = ("answers", "heard", "losses", "stops", "writes", "timed_out")
     return events.select(
         "group",
         "node",
