@@ -47,20 +47,22 @@ def lacks_majority(group: Mapping[str, Any]) -> str:
     return without_majority(str(group.get("role")), members_count, states, joins=joins)
 
 
-def why_none_leads(unsaved_vote: str, lacks: str, joining: str) -> str:
-    """What keeps a member from electing anybody; "" if nothing does.
+def why_none_leads(unsaved_vote: str, refusal: str, lacks: str, joining: str) -> str:
+    """What keeps a member from leading, or electing anybody; "" if nothing does.
 
     Args:
-        unsaved_vote, joining: of its status answer.
+        unsaved_vote, refusal, joining: of its status answer.
         lacks: by `without_majority`.
     """
-    return unsaved_vote or "; ".join(filter(None, (lacks, joining)))
+    full = f"takes no entries: {refusal}" if refusal else ""
+    return unsaved_vote or "; ".join(filter(None, (full, lacks, joining)))
 
 
 def keeps_from_electing(group: Mapping[str, Any]) -> str:
     """`why_none_leads`, of a member's status answer."""
-    unsaved_vote, joining = (str(group.get(key, "")) for key in ("unsaved_vote", "joining"))
-    return why_none_leads(unsaved_vote, lacks_majority(group), joining)
+    keys = ("unsaved_vote", "refusal", "joining")
+    unsaved_vote, refusal, joining = (str(group.get(key, "")) for key in keys)
+    return why_none_leads(unsaved_vote, refusal, lacks_majority(group), joining)
 
 
 def troubles(name: str, group: Mapping[str, Any]) -> list[str]:

@@ -122,7 +122,7 @@ class LedgerView:
     @property
     def why_none_leads(self) -> str:
         """What keeps this member from electing anybody, for people; "" if nothing does."""
-        return why_none_leads(self.unsaved_vote, self.without_majority, self.joining)
+        return why_none_leads(self.unsaved_vote, self.refusal, self.without_majority, self.joining)
 
     @property
     def extent(self) -> str:

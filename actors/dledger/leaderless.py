@@ -44,25 +44,26 @@ class Leaderless:
             self._warn(f"{whom}, after {now_s - self._since_s:.0f} s without a leader")
         self._since_s, self._said = None, ""
 
-    def look(self, now_s: float, signs: Iterable[PeerSign], *, joins: bool) -> None:
+    def look(self, now_s: float, signs: Iterable[PeerSign], *, joins: bool, full: str = "") -> None:
         """At what the peers say to a candidate.
 
         Args:
             joins: its own vote counts only with all others'.
+            full: why its store takes no entries, so that it cannot lead.
         """
         if self._since_s is None or now_s - self._said_s < LEADERLESS_S:
             return
-        words = self._lacks(sorted(signs, key=lambda each: each.peer), joins=joins)
+        words = self._lacks(sorted(signs, key=lambda each: each.peer), joins=joins, full=full)
         if words != self._said:
             self._said, self._said_s = words, now_s
             self._warn(f"has found no leader for {now_s - self._since_s:.0f} s: {words}")
 
-    def _lacks(self, signs: list[PeerSign], *, joins: bool) -> str:
+    def _lacks(self, signs: list[PeerSign], *, joins: bool, full: str) -> str:
         silent = [each.peer for each in signs if each.silent]
         refusing = [each.peer for each in signs if not each.silent and each.refusal]
         asked = [each.peer for each in signs if each.joins and not each.silent]
         joining = [self._sender.self_id] * joins + asked
-        parts = []
+        parts = [f"it takes no entries ({full})"] if full else []
         if silent:
             parts.append(f"{', '.join(silent)} {_verb(silent, 'does', 'do')} not answer")
         if refusing:

@@ -38,11 +38,13 @@ class Signs:
         signs: of the peers that were asked for something, by name.
         unsaved_vote: why it stands still; "": it does not.
         joining: why its vote does not count alone; "": it does.
+        full: why its store took no entries when it was last asked to; "": it took them.
     """
 
     signs: tuple[PeerSign, ...]
     unsaved_vote: str = ""
     joining: str = ""
+    full: str = ""
 
 
 @attrs.frozen(kw_only=True)

@@ -43,9 +43,14 @@ def refusal_of(response: Response) -> str:
 
 @attrs.define
 class PeerSigns:
-    """See the module's text. One owner: the state maintainer."""
+    """See the module's text. One owner: the state maintainer.
+
+    Attributes:
+        full: why the own store took no entries when it was last asked to; "": it took them.
+    """
 
     _sender: Sender
+    full: str = attrs.field(default="", init=False)
     _signs: dict[str, PeerSign] = attrs.field(factory=dict, init=False)
     _rounds: dict[str, int] = attrs.field(factory=dict, init=False)  # the newest that has ended
     _log: RefusalLog = attrs.field(
@@ -57,8 +62,9 @@ class PeerSigns:
     )
 
     def took(self, now_s: float, role: RoleChanged) -> None:
-        """A role of this member's. What its peers lacked before there was a leader is long past."""
+        """A role of this member's. With a leader, what was in the way of one is past."""
         if role.role is not Role.CANDIDATE:
+            self.full = ""
             signs = self._signs.items()
             self._signs = {peer: attrs.evolve(sign, joins=False) for peer, sign in signs}
         self._leaderless.took(now_s, role)
@@ -70,7 +76,7 @@ class PeerSigns:
             joins: this member's vote counts only with all others'.
         """
         self._hear(now_s, answered)
-        self._leaderless.look(now_s, self._signs.values(), joins=joins)
+        self._leaderless.look(now_s, self._signs.values(), joins=joins, full=self.full)
 
     def _hear(self, now_s: float, answered: Answered) -> None:
         number, peer = round_of(answered.token), answered.peer
@@ -102,4 +108,4 @@ class PeerSigns:
     def told(self, unsaved_vote: str = "", joining: str = "") -> Signs:
         """Of every peer that was asked for something, and of this member itself."""
         signs = tuple(self._signs[peer] for peer in sorted(self._signs))
-        return Signs(signs=signs, unsaved_vote=unsaved_vote, joining=joining)
+        return Signs(signs=signs, unsaved_vote=unsaved_vote, joining=joining, full=self.full)

@@ -345,7 +345,8 @@ class QuorumAckChecker(Actor[_Inbox]):
         for wait in stored.group.waits:
             wait.answer_to.fail(outcomes.not_stored(outcome) or outcomes.store_silent(outcome))
         if isinstance(outcome, LogFull) and stored.session == self._session:
-            await self.maintainer.tell(StoreTakes(session=stored.session, takes=False))
+            refused = StoreTakes(session=stored.session, refusal=str(outcome))
+            await self.maintainer.tell(refused)
         if not stored.group.waits:  # what opens the term; twice in the log it does no harm
             self._open_term_later(stored.session)
         await self._tell_held()

@@ -100,10 +100,11 @@ class StoreTakes:
 
     Attributes:
         session: in which it did.
+        refusal: why not, for people; "": it takes them.
     """
 
     session: int
-    takes: bool
+    refusal: str = ""
 
 
 @attrs.frozen(kw_only=True)

@@ -265,11 +265,12 @@ class StateMaintainer(Actor[_Inbox]):
         self.board.publish(self._telling.role, is_open=self._telling.leads)
 
     async def _store_takes(self, message: StoreTakes) -> None:
-        if message.takes:
-            self.ctx.timers.cancel("lead again")
-        else:
+        self._signs.full = message.refusal
+        if message.refusal:
             self.ctx.timers.start("lead again", LEAD_AGAIN_S, LeadAgainDue())
-        await self._carry_out(self._election.lead_allowed(self.ctx.now_s(), message.takes))
+        else:
+            self.ctx.timers.cancel("lead again")
+        await self._carry_out(self._election.lead_allowed(self.ctx.now_s(), not message.refusal))
 
     # ---- effects ----
 

@@ -81,7 +81,8 @@ class LedgerPeers:
         """The keys of a group's status that this is about.
 
         Returns:
-            refusal: on a follower, why it cannot take its leader's entries; "": it can.
+            refusal: why its store takes no entries, on a follower its leader's; "": it does, as
+                far as is known: nobody asks it while nobody leads.
             unsaved_vote: why it takes no part in elections; "": it does.
             joining: why its vote does not count alone; "": it does.
             peers: on a leader all others, on a candidate those that it has asked for votes; each
@@ -106,7 +107,7 @@ class LedgerPeers:
                 if leads or peer in signs:
                     nursery.start_soon(self._look, peer, signs.get(peer), leads, found)
         peers = [found[peer] for peer in self.dispatchers if peer in found]
-        return {"refusal": "", **own, "peers": peers}
+        return {"refusal": "" if said is None else said.full, **own, "peers": peers}
 
     async def _look(
         self, peer: str, sign: PeerSign | None, leads: bool, found: dict[str, dict[str, Any]]

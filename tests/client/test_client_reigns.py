@@ -38,6 +38,10 @@ SAID: dict[str, tuple[dict[str, Any], Claim]] = {
         {"role": "candidate", "term": 5, "unsaved_vote": "disk full"},
         Claim(leader="", reign=5, lacks="disk full"),
     ),
+    "cannot lead": (
+        {"role": "candidate", "term": 5, "refusal": "no room", "joining": "is new"},
+        Claim(leader="", reign=5, lacks="takes no entries: no room; is new"),
+    ),
     "is a slave": ({"role": "slave", "master": "n1", "promotion": 2}, Claim(leader="n1", reign=2)),
     "has heard nothing": (
         {"role": "slave", "master": None, "promotion": 0},

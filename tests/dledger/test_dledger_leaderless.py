@@ -32,6 +32,13 @@ def candidate() -> Leaderless:
     return found
 
 
+def test_a_store_that_takes_nothing_is_said_first(caplog: pytest.LogCaptureFixture) -> None:
+    """All disks are full: the others answer, and elect nobody for long."""
+    candidate().look(5.0 + LEADERLESS_S, [WELL, SILENT], joins=False, full="no room: a.data")
+    (told,) = caplog.messages
+    assert told.endswith("10 s: it takes no entries (no room: a.data); n1 does not answer")
+
+
 @pytest.mark.parametrize(
     ("signs", "joins", "words"),
     [

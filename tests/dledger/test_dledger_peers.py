@@ -32,6 +32,7 @@ from actors.dledger.peer_messages import (
 )
 from actors.dledger.peer_signs import PeerSigns, refusal_of
 from actors.dledger.rpc_messages import Answered
+from actors.errors import LogFull
 from actors.events.dledger import DispatcherChanged
 from actors.trees.dledger import LedgerPaths
 from wire.dledger_codes import VoteResult
@@ -341,3 +342,22 @@ async def test_a_healthy_group_warns_of_nothing(
             await group.until_shown(done.last_index)
         words = ("refuses", "takes no", "ends each connection", "turned away")
         assert [each for each in caplog.messages if any(word in each for word in words)] == []
+
+
+async def test_a_member_whose_store_takes_no_entries_says_why_until_there_is_a_leader(
+    autojump_clock: object,
+) -> None:
+    """With every disk full nobody leads for long, and nothing else would tell why."""
+    async with opened(data_file_bytes=4096) as group:
+        leader = await group.leader()
+        path = LedgerPaths(f"/{leader}/ledger").state_maintainer
+        for name in group.names:
+            group.world.node(name).disk.faults.fill(30.0)
+        with pytest.raises(LogFull):
+            while True:
+                await group.append(leader, bytes(1000))
+        await trio.sleep(0.1)
+        assert "no room" in (await ask(group, path, Signs, GetSigns)).full
+        await trio.sleep(60.0)
+        assert await group.leader()
+        assert (await ask(group, path, Signs, GetSigns)).full == ""
