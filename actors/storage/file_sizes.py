@@ -59,9 +59,9 @@ def check_sizes(
     def path_of(base: int) -> str:
         return f"{folder}/{segment_name(base)}"
 
-    if len(sizes) == 1 and sizes[0] < segment_bytes:
+    if len(sizes) == 1 and 0 < sizes[0] < segment_bytes:
         raise ConfigError(short_text(path_of(bases[0]), sizes[0], segment_bytes, key))
-    if sizes and len(set(sizes)) == 1 and sizes[0] != segment_bytes:
+    if len(set(sizes)) == 1 and sizes[0] not in (0, segment_bytes):  # nobody configures 0
         raise ConfigError(
             f"{folder}: {key}: expected {sizes[0]}, the size of the files there, "
             f"found {segment_bytes}"

@@ -125,6 +125,10 @@ def test_load_refuses_what_does_not_fit(tmp_path: pathlib.Path) -> None:
     middle.touch()  # empty, but not the last one
     with pytest.raises(CorruptLog, match="found 0"):
         new_log(tmp_path)
+    for name in ("0".zfill(20), str(2 * S).zfill(20)):
+        (tmp_path / "commitlog" / name).write_bytes(b"")
+    with pytest.raises(CorruptLog, match="expected 4096 bytes, found 0"):  # no size that was meant
+        new_log(tmp_path)
 
 
 @pytest.mark.parametrize("base", [0, S, 2 * S])
