@@ -114,7 +114,8 @@ def _holds_after(group: DLedgerGroup, minority: int | None) -> str:
 
 def _notes(group: DLedgerGroup) -> tuple[str, ...]:
     notes = [
-        f"{node} is a Java member: it acknowledges and votes before it has synced"
+        f"{node} is a Java member: it acknowledges and votes before it has synced, and if it is"
+        " killed as it writes an entry it keeps the beginning, as an entry like others"
         for node in group.java_nodes
     ]
     notes += [

@@ -164,6 +164,7 @@ def test_a_file_with_ledgers_is_read_kept_and_explained() -> None:
     assert "member of ledger, member of other" in page
     assert "127.0.0.1:20911  members and clients of ledger, other" in page
     assert "n2 is a Java member: it acknowledges and votes before it has synced" in page
+    assert "killed as it writes an entry it keeps the beginning, as an entry like others" in page
     assert "2 of 3 members have it, each on its disk" in page
 
 

@@ -182,6 +182,10 @@ class MixedGroup(GroupClient):
         self.kill(name)
         shutil.rmtree(self.folder / f"dledger-{name}")
 
+    def output(self, name: str) -> Path:
+        """What a member has written to standard output and error, over all its lives."""
+        return self.folder / f"{name}-output" / "out"
+
     def log(self, name: str) -> LedgerFiles:
         ours = self.folder / "data" / name / "groups" / GROUP
         return LedgerFiles.read(ours if name in self.ours else self.folder / f"dledger-{name}")

@@ -11,7 +11,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol
 
@@ -95,11 +95,23 @@ class Clients:
             if isinstance(each.action, Append) and isinstance(each.result, int)
         }
 
-    def judge(self, bodies: Sequence[bytes]) -> list[Finding]:
+    @property
+    def in_doubt(self) -> list[bytes]:
+        """Bodies of appends without an answer."""
+        return [
+            each.action.payload
+            for each in self.operations
+            if isinstance(each.action, Append) and each.returned is None
+        ]
+
+    def judge(
+        self, bodies: Sequence[bytes], written_as: Mapping[bytes, bytes] | None = None
+    ) -> list[Finding]:
         """Why this is not the history of one log.
 
         Args:
             bodies: all that lies in the files after `stop`, which counts as one more read.
+            written_as: bodies in doubt that somebody made others of.
         """
         now_s = time.monotonic()
         files = Operation(
@@ -109,7 +121,7 @@ class Clients:
             returned=now_s,
             result=entries_shown(0, bodies),
         )
-        return judge_log([*self.operations, files])
+        return judge_log([*_renamed(self.operations, written_as or {}), files])
 
     # ---- a client ----
 
@@ -166,6 +178,18 @@ class Clients:
         with self._lock:
             self.operations.append(operation)
             self.reads += 1
+
+
+def _renamed(
+    operations: Sequence[Operation], written_as: Mapping[bytes, bytes]
+) -> Iterator[Operation]:
+    """With the bodies in doubt as they were written."""
+    for each in operations:
+        action = each.action
+        if isinstance(action, Append) and each.returned is None and action.payload in written_as:
+            yield attrs.evolve(each, action=Append(written_as[action.payload]))
+        else:
+            yield each
 
 
 def entries_shown(start: int, bodies: Sequence[bytes]) -> Shown:

@@ -13,7 +13,8 @@ A Java leader commits entries of earlier terms by counting copies (bug B1 of the
 a failure may be upstream's: the command prints who led when. And it looks at no larger term while a
 majority answers it (V1): a member that took the next term, on the word of a majority, just when the
 old leader was elected again in the old one, is shut out until that leader ends. It is ended then,
-and the report counts that.
+and the report counts that. So it does for entries that a killed Java leader wrote the beginning of
+(`interop_ledger_torn.py`): they are judged as what they are in the log.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ import attrs
 from interop_java_dledger import JavaDLedger, compiled
 from interop_ledger import EQUAL, OURS, PAIR, MixedGroup
 from interop_ledger_clients import Clients
+from interop_ledger_torn import Torn, as_in_the_log, terms_led, torn_entries
 from interop_ledger_wire import ADDRESSES, SETTLE_S
 from interop_processes import PeerFailed, Processes, wait_for
 from interop_rocketmq import fetch_jars
@@ -79,6 +81,7 @@ class Report:
         unknown: appends without an answer, most of them to members that were away.
         reads: that were judged, without the last one.
         shut_out: Java leaders that were ended since they saw no member of a larger term (V1).
+        torn: entries of which a killed Java leader wrote the beginning alone.
         entries, terms: of the log in the end.
     """
 
@@ -89,6 +92,7 @@ class Report:
     unknown: int = 0
     reads: int = 0
     shut_out: int = 0
+    torn: list[Torn] = attrs.field(factory=list)
     entries: int = 0
     terms: int = 0
 
@@ -106,7 +110,7 @@ class Report:
         lines += [f"appends without an answer: {self.unknown}; reads: {self.reads}"]
         if self.shut_out:
             lines += [f"ended for a member of a larger term that they shut out: {self.shut_out}"]
-        return "\n".join(lines)
+        return "\n".join([*lines, *map(str, self.torn)])
 
 
 def _told(counts: Counter[str]) -> str:
@@ -214,7 +218,11 @@ def _judge(group: MixedGroup, clients: Clients, report: Report) -> None:
     report.unknown = sum(each.returned is None for each in clients.operations)
     report.reads = clients.reads
     report.entries, report.terms = len(log.bodies), len(set(log.terms))
-    findings = clients.judge(log.bodies)
+    javas = [name for name in ADDRESSES if name not in group.ours]
+    led = set[int]().union(*(terms_led(group.output(name)) for name in javas))
+    report.torn = torn_entries(log, clients.in_doubt, led)
+    written_as = as_in_the_log(report.torn, dict(enumerate(log.bodies)))
+    findings = clients.judge(log.bodies, written_as)
     trace = [*report.stretches, report] if findings else []
     assert not findings, "\n".join(map(str, [*trace, *findings]))
 
