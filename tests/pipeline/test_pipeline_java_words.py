@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 
 import pytest
 
@@ -130,16 +129,15 @@ def test_what_outlives_the_start_is_still_listened_to(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     script = f"cat; echo 'an error' >&2; printf '%s' '{CHATTER.decode()}' >&2; printf last >&2"
-    with plain_words():
+    with plain_words() as group:
         process = subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE)
     os.write(2, CHATTER)  # of this process
     assert capfd.readouterr().err == CHATTER.decode()
     process.communicate()
-    read = ""
-    while "last" not in read:
-        time.sleep(0.01)
-        read += capfd.readouterr().err
-    assert read == "an error\nlast"
+    assert group.listener is not None
+    # Read once it has ended: `capfd` reads, then empties, and loses what is written in between.
+    assert group.listener.wait() == 0
+    assert capfd.readouterr().err == "an error\nlast"
 
 
 def test_what_a_java_says_that_does_not_start_stands_there_when_that_is_told(
