@@ -113,3 +113,32 @@ def test_a_night_in_which_all_were_stopped_is_no_outage(
             boot.say(at_s, "", node.NodeStopped(reason=reason))
     found = outages(events_of(spark, *before, *after))
     assert rows(found, "took_us", "witnessed") == [(600_750_000, witnessed)]
+
+
+@pytest.mark.parametrize(
+    ("lost_s", "elected_s", "witnessed"),
+    [
+        (2.0, 605.0, False),
+        (2.0, 700.0, True),  # they found no leader for long once they ran again
+        (300.0, 1205.0, True),  # stopped and started because nobody led
+        (580.0, 1205.0, False),
+    ],
+)
+def test_a_stop_excuses_no_outage_that_is_longer_than_itself(
+    spark: SparkSession, lost_s: float, elected_s: float, witnessed: bool
+) -> None:
+    """All stop at 3 s and run again at 600 s, or stop at 600 s and run again at 1,200 s."""
+    stopped_s, again_s = (3.0, 600.0) if lost_s == 2.0 else (600.0, 1200.0)
+    before, after = (Boot("n0"), Boot("n1")), (Boot("n0", boot=2), Boot("n1", boot=2))
+    for boot, at_s in zip((*before, *after), (0.0, 0.0, again_s, again_s), strict=True):
+        boot.say(at_s, "ledger", promise(members=("n0", "n1")))
+    takes(before[0], 0.2, 1, "LEADER", 1, "n0")
+    leads(before[0], 1, (0.3, 4), (0.35, 5))
+    takes(before[1], 0.2, 1, "FOLLOWER", 1, "n0")
+    takes(before[1], lost_s, 2, "CANDIDATE", 1, "")
+    for boot in before:
+        boot.say(stopped_s, "", node.NodeStopped(reason=ORDERED))
+    takes(after[1], elected_s, 1, "LEADER", 2, "n1")
+    leads(after[1], 1, (elected_s + 0.1, 6), (elected_s + 0.15, 7))
+    found = outages(events_of(spark, *before, *after))
+    assert rows(found, "from_us", "witnessed") == [(at(0.35), witnessed)]

@@ -5,7 +5,9 @@ answers of a group that are further apart than the limit enclose an outage, if s
 asked where no master was, is in no event, so an outage has a witness only if a write stood there
 longer than the limit, or a deadline came, or another node (or its next boot) answers now; without
 one, perhaps nobody had anything to append. Who answers next is no witness where meanwhile all nodes
-had ended, the last one in order: they were stopped, and nobody was to be answered.
+had ended, the last one in order: they were stopped, and nobody was to be answered. It stays one if
+that leaves more than AROUND_STOPS_US: from a member's loss of its leader until they were stopped,
+and from their start on.
 
 The answers of two nodes are set in the order of their clocks: an outage over a failover is as exact
 as these are.
@@ -37,6 +39,9 @@ from actors.events.sink import ORDERED
 from actors.pipeline.silver import followed_unseen, view
 
 LIMIT_US = 100_000
+AROUND_STOPS_US = 30_000_000
+"""For nodes that stop one after the other, and for a start with its election: 6 s at worst with
+usual timers, where none of the nodes hangs."""
 _PLACE = ("group", "node", "boot")
 
 
@@ -47,7 +52,7 @@ def outages(events: DataFrame, limit_us: int = LIMIT_US) -> DataFrame:
         .unionByName(_rows(_leaders_commits(events), answers=fn.lit(1)))
         .unionByName(_rows(_heard_commits(events), answers=fn.lit(1), heard=fn.lit(1)))
         .unionByName(_rows(_losses(events), losses=fn.lit(1)))
-        .unionByName(_rows(_stops(events), stops=fn.lit(1)))
+        .unionByName(_rows(_stops(events), stops=fn.lit(1), stopped_us=fn.col("stopped_us")))
         .unionByName(_rows(view(events, "RecordsAppended"), writes=fn.lit(1)))
         .unionByName(_rows(view(events, "AppendsTimedOut"), timed_out=fn.col("appends")))
     )
@@ -61,7 +66,9 @@ def outages(events: DataFrame, limit_us: int = LIMIT_US) -> DataFrame:
         fn.max(fn.when(answer, fn.col("boot"))).alias("boot"),
         fn.sum("heard").alias("until_heard"),
         fn.sum("losses").alias("losses"),
-        fn.sum("stops").alias("stops"),
+        fn.sum("stopped_us").alias("stopped_us"),
+        fn.min(fn.when(fn.col("stops") > 0, fn.col("ts_us"))).alias("stop_us"),
+        fn.min(fn.when(fn.col("losses") > 0, fn.col("ts_us"))).alias("loss_us"),
         fn.sum("writes").alias("writes"),
         fn.min(fn.when(fn.col("writes") > 0, fn.col("ts_us"))).alias("first_us"),
         fn.sum("timed_out").alias("timed_out"),
@@ -73,7 +80,9 @@ def outages(events: DataFrame, limit_us: int = LIMIT_US) -> DataFrame:
     moved = (fn.col("from_node") != fn.col("until_node")) | again
     heard = (fn.col("from_heard") + fn.col("until_heard")) > 0
     waited_long = fn.coalesce(waited > limit_us, fn.lit(False))
-    seen_to_move = moved & (~heard | (fn.col("losses") > 0)) & (fn.col("stops") == 0)
+    around = fn.col("until_us") - fn.least("stop_us", "loss_us") - fn.col("stopped_us")
+    excused = fn.col("stop_us").isNotNull() & (around <= AROUND_STOPS_US)
+    seen_to_move = moved & (~heard | (fn.col("losses") > 0)) & ~excused
     return (
         gaps.withColumn("from_us", fn.lag("until_us").over(by_gap))
         .withColumn("from_node", fn.lag("until_node").over(by_gap))
@@ -133,7 +142,8 @@ def _losses(events: DataFrame) -> DataFrame:
 
 
 def _stops(events: DataFrame) -> DataFrame:
-    """For each group the moments at which the last node that ran stopped in order."""
+    """For each group the moments at which the last node that ran stopped in order, and for how long
+    none ran (0: no node of these events did again)."""
     lives = events.groupBy("node", "boot").agg(
         fn.max("seq").alias("seq"),
         fn.min("ts_us").alias("first_us"),
@@ -145,17 +155,19 @@ def _stops(events: DataFrame) -> DataFrame:
     ended = lives.select(*place, fn.col("last_us").alias("ts_us"), fn.lit(-1).alias("runs"))
     by_time = Window.partitionBy(fn.lit(0)).orderBy("ts_us", fn.desc("runs"), "node", "boot")
     running = fn.sum("runs").over(by_time.rowsBetween(Window.unboundedPreceding, 0))
+    stopped_us = fn.lead("ts_us").over(by_time) - fn.col("ts_us")
     groups = view(events, "GroupConfigured").select("group").distinct()
     return (
         begun.unionByName(ended)
         .withColumn("running", running)
+        .withColumn("stopped_us", fn.coalesce(stopped_us, fn.lit(0)))
         .where("running = 0 and runs = -1 and ordered")
         .crossJoin(fn.broadcast(groups))
     )
 
 
 def _rows(events: DataFrame, **counts: Column) -> DataFrame:
-    columns = ("answers", "heard", "losses", "stops", "writes", "timed_out")
+    columns = ("answers", "heard", "losses", "stops", "stopped_us", "writes", "timed_out")
     return events.select(
         "group",
         "node",
