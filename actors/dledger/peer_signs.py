@@ -12,7 +12,7 @@ import attrs
 
 from actors.dledger.base_fields import Sender
 from actors.dledger.core.election_effects import RoleChanged
-from actors.dledger.core.member_state import Role
+from actors.dledger.core.member_state import INDEX_NONE, Role
 from actors.dledger.election_requests import round_of, vote_answer
 from actors.dledger.leaderless import Leaderless
 from actors.dledger.peer_messages import PeerSign, Signs
@@ -46,11 +46,13 @@ class PeerSigns:
     """See the module's text. One owner: the state maintainer.
 
     Attributes:
-        full: why the own store took no entries when it was last asked to; "": it took them.
+        full: why the own store took no entries when it was last asked to; "": it took them. To lead
+            or follow for a moment clears nothing: who is elected may have no more room.
     """
 
     _sender: Sender
     full: str = attrs.field(default="", init=False)
+    _end_index: int = attrs.field(default=INDEX_NONE, init=False)
     _signs: dict[str, PeerSign] = attrs.field(factory=dict, init=False)
     _rounds: dict[str, int] = attrs.field(factory=dict, init=False)  # the newest that has ended
     _log: RefusalLog = attrs.field(
@@ -64,10 +66,15 @@ class PeerSigns:
     def took(self, now_s: float, role: RoleChanged) -> None:
         """A role of this member's. With a leader, what was in the way of one is past."""
         if role.role is not Role.CANDIDATE:
-            self.full = ""
             signs = self._signs.items()
             self._signs = {peer: attrs.evolve(sign, joins=False) for peer, sign in signs}
         self._leaderless.took(now_s, role)
+
+    def grew(self, end_index: int) -> None:
+        """The log's end now. With entries that are new the store takes some again."""
+        if end_index > self._end_index:
+            self.full = ""
+        self._end_index = end_index
 
     def heard(self, now_s: float, answered: Answered, *, joins: bool = False) -> None:
         """A call to a peer has ended. Warns of a refusal that is news, and of a long election.

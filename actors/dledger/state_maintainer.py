@@ -260,6 +260,7 @@ class StateMaintainer(Actor[_Inbox]):
     async def _grew(self, log: store.LedgerGrew) -> None:
         end = LedgerEnd(index=log.end_index, term=log.end_term)
         kept = self._ends.grew(end, log.synced_index)
+        self._signs.grew(log.end_index)
         await self._carry_out(self._election.grew(self.ctx.now_s(), log.session, kept))
         await self._telling.grew(log)
         self.board.publish(self._telling.role, is_open=self._telling.leads)

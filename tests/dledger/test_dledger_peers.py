@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import itertools
 import logging
 from functools import partial
 from typing import Any, TypeVar
@@ -32,7 +35,7 @@ from actors.dledger.peer_messages import (
 )
 from actors.dledger.peer_signs import PeerSigns, refusal_of
 from actors.dledger.rpc_messages import Answered
-from actors.errors import LogFull
+from actors.errors import LogFull, TriologError
 from actors.events.dledger import DispatcherChanged
 from actors.trees.dledger import LedgerPaths
 from wire.dledger_codes import VoteResult
@@ -361,3 +364,26 @@ async def test_a_member_whose_store_takes_no_entries_says_why_until_there_is_a_l
         await trio.sleep(60.0)
         assert await group.leader()
         assert (await ask(group, path, Signs, GetSigns)).full == ""
+
+
+async def test_all_members_whose_disks_take_no_new_file_say_so(autojump_clock: object) -> None:
+    """Each is elected in turn, for votes can be saved: to lead or follow clears no sign."""
+    async with opened(data_file_bytes=4096) as group:
+        leader = await group.leader()
+        for name, operation in itertools.product(group.names, ("create", "prepare")):
+            faults = group.world.node(name).disk.faults
+            faults.fail(operation, errno.ENOSPC, path_part="/ledger/data/", times=10**6)
+        with pytest.raises(LogFull):
+            while True:
+                await group.append(leader, bytes(1000))
+        saying: set[str] = set()
+        until_s = trio.current_time() + 300.0
+        while saying != set(group.names):
+            assert trio.current_time() < until_s, saying
+            for name in group.names:
+                with contextlib.suppress(TriologError):
+                    await group.append(name, bytes(1000))
+                path = LedgerPaths(f"/{name}/ledger").state_maintainer
+                is_full = (await ask(group, path, Signs, GetSigns)).full
+                (saying.add if is_full else saying.discard)(name)
+            await trio.sleep(0.25)
