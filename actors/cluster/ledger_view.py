@@ -66,7 +66,8 @@ class LedgerView:
         committed_index: up to here the node may show entries.
         members_count: of the group, as configured.
         peers: on a leader all others, on a candidate those that it has asked.
-        refusal: why a follower cannot take its leader's entries; "": it can.
+        refusal: why the node's log takes no entries, its leader's or, of a leader or a candidate,
+            its own; "": it does.
         strangers: addresses of no member that came lately, and were turned away.
         unsaved_vote: why the node takes no part in elections; "": it does.
         joining: why the node's vote does not count alone; "": it does.

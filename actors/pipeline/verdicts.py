@@ -191,8 +191,8 @@ def line_of_all(verdicts: Verdicts) -> str:
     """One line for people: which promises, those of severity error, held, and which none can say;
     and what else was found.
 
-    `all 12 promises held`; `1 of 12 promises is broken: NAME; 2 could not be judged: ...; 1
-    warning: NAME`.
+    `all 12 promises held; of 8 audits that can only warn, none does`; `1 of 12 promises is broken:
+    NAME; 2 could not be judged: ...; of 8 audits that can only warn, 1 does: NAME`.
     """
     promises = [each for each in verdicts.audits if each.severity == "error"]
     unjudged = sum(each.verdict == "not_applicable" for each in promises)
@@ -208,8 +208,10 @@ def line_of_all(verdicts: Verdicts) -> str:
     if unjudged:
         said += f"; {unjudged} could not be judged: nothing here tells of them"
     warned = [e.name for e in verdicts.audits if e.verdict == "violated" and not e.is_failure]
-    if warned:
-        said += f"; {counted(len(warned), 'warning')}: {', '.join(warned)}"
+    if others := len(verdicts.audits) - len(promises):
+        who = "none does" if not warned else f"{len(warned)} {'does' if len(warned) == 1 else 'do'}"
+        said += f"; of {counted(others, 'audit')} that can only warn, {who}"
+        said += f": {', '.join(warned)}" * bool(warned)
     return said
 
 

@@ -157,7 +157,9 @@ def test_the_last_line_says_what_came_out(audits: tuple[Verdict, ...], said: str
     """Warnings are no promises, and are named."""
     assert verdicts.line_of_all(attrs.evolve(ALL, audits=audits)) == said
     both = attrs.evolve(ALL, audits=(*audits, *WARNINGS))
-    assert verdicts.line_of_all(both) == f"{said}; 1 warning: other"
+    assert verdicts.line_of_all(both) == f"{said}; of 2 audits that can only warn, 1 does: other"
+    calm = attrs.evolve(ALL, audits=(*audits, WARNINGS[0]))
+    assert verdicts.line_of_all(calm) == f"{said}; of 1 audit that can only warn, none does"
 
 
 def test_a_file_is_synced_before_it_has_its_name_and_the_name_after(
