@@ -22,6 +22,7 @@ LEVELS = {
     "actors.log_types": 0,
     "actors.version": 0,
     "actors.collector": 0,
+    "actors.inherited": 0,
     "actors.quiet_imports": 0,
     "actors.state_machine": 0,
     "actors.config": 1,
@@ -56,6 +57,7 @@ PIPELINE_MAY = (
     "wire",
     "actors.events",
     "actors.pipeline",
+    "actors.inherited",
     "actors.quiet_imports",
     "actors.version",
 )

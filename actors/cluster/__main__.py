@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from actors.inherited import reset_inherited
 from actors.quiet_imports import quiet_imports
 
 
@@ -20,4 +21,5 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    reset_inherited()
     sys.exit(main())

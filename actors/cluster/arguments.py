@@ -57,6 +57,7 @@ class Arguments:
         plain: lines instead of the live view.
         trees: show each node's supervision tree, not only what restarted or does not run.
         child_of: set by `--processes` for its children: the parent's process id.
+        tell_end: as child_of: the descriptor to say there how the child ends.
     """
 
     file: str
@@ -68,6 +69,7 @@ class Arguments:
     json: bool = False
     plain: bool = False
     child_of: int | None = None
+    tell_end: int | None = None
     group: str | None = None
     member: str | None = None
     force: bool = False
@@ -117,6 +119,7 @@ def parse(words: Sequence[str]) -> Arguments:
     add("--force", action="store_true", help="promote although something may be lost")
     add("--trees", action="store_true", help="status: each node's supervision tree, whole")
     add("--child-of", type=int, help=argparse.SUPPRESS)
+    add("--tell-end", type=int, help=argparse.SUPPRESS)
     found = parser.parse_intermixed_args(list(words))
     group, member = _names(found.command, found.names)
     arguments = Arguments(
@@ -129,6 +132,7 @@ def parse(words: Sequence[str]) -> Arguments:
         json=found.json,
         plain=found.plain,
         child_of=found.child_of,
+        tell_end=found.tell_end,
         group=group,
         member=member,
         force=found.force,

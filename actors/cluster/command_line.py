@@ -57,12 +57,12 @@ def _run(words: Sequence[str], is_own: bool) -> int:
         arguments = parse(words)
         if arguments.child_of is not None:
             with quiet_imports():
-                from actors.cluster.processes import die_with_parent
+                from actors.cluster.child import die_with_parent
             die_with_parent(arguments.child_of)
         config = load(arguments.file)
-        return _do(arguments, config, is_own)
+        exit_code = _do(arguments, config, is_own)
     except KeyboardInterrupt:
-        return INTERRUPTED
+        exit_code = INTERRUPTED
     except OutputFailed:
         raise
     except Exception as error:
@@ -71,7 +71,12 @@ def _run(words: Sequence[str], is_own: bool) -> int:
             logging.getLogger("triolog.cluster").error("failed", exc_info=error)
         for line in explained.lines:
             complain(_as_typed(line, arguments, config))
-        return explained.exit_code
+        exit_code = explained.exit_code
+    if arguments is not None and arguments.tell_end is not None:
+        from actors.cluster.child import tell_end
+
+        tell_end(arguments.tell_end, exit_code)
+    return exit_code
 
 
 def _is_answer(error: Exception, arguments: Arguments | None) -> bool:

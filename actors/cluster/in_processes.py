@@ -9,8 +9,9 @@ import attrs
 import trio
 
 from actors.cluster.backend import Backend
+from actors.cluster.child import child_command
 from actors.cluster.in_use import refuse_what_is_in_use, start_order
-from actors.cluster.processes import Watcher, child_command, tree
+from actors.cluster.processes import Watcher, tree
 from actors.config import ClusterConfig
 from actors.errors import ConfigError
 from actors.runtime import State, System, open_system

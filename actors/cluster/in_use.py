@@ -1,12 +1,16 @@
-"""Which nodes' directories and ports somebody has, and in which order nodes start."""
+"""Which nodes' directories and ports somebody has, and in which order nodes start.
+
+And whether the limits of this process allow the files that the nodes write.
+"""
 
 from __future__ import annotations
 
-from actors.config import ClusterConfig
+from actors.config import ClusterConfig, DLedgerGroup
 from actors.config.check import ports
 from actors.env.local_disk import lock_holder
 from actors.env.tcp import TcpNetwork
 from actors.errors import ConfigError
+from actors.inherited import file_size_limit_bytes
 
 
 def start_order(config: ClusterConfig, nodes: tuple[str, ...]) -> tuple[str, ...]:
@@ -26,8 +30,11 @@ async def refuse_what_is_in_use(config: ClusterConfig, nodes: tuple[str, ...]) -
     A slave that starts first would otherwise follow a foreign master on its own master's port, and
     the nodes of another run would be taken for those that this one starts.
 
-    Raises: ConfigError: a directory in use. OSError: a port in use, an address that is not ours.
+    Raises:
+        ConfigError: a directory in use; files that may not become as large as their keys say.
+        OSError: a port in use, an address that is not ours.
     """
+    _refuse_small_limit(config, nodes)
     for node in nodes:
         holder = data_holder(config, node)
         if holder is not None:
@@ -41,3 +48,23 @@ async def refuse_what_is_in_use(config: ClusterConfig, nodes: tuple[str, ...]) -
         if use.node in nodes:
             listener = await network.listen(use.address, use.port)
             await listener.aclose()
+
+
+def _refuse_small_limit(config: ClusterConfig, nodes: tuple[str, ...]) -> None:
+    limit = file_size_limit_bytes()
+    if limit is None:
+        return
+    problems = []
+    for group in config.groups.values():
+        if isinstance(group, DLedgerGroup):
+            kept = group.store != "memory"
+            key, wanted = "data_file_bytes", group.data_file_bytes if kept else 0
+        else:
+            key, wanted = "segment_bytes", group.segment_bytes
+        if wanted > limit and set(group.members) & set(nodes):
+            problems.append(
+                f"{config.path}: key groups.{group.name}.{key}: expected at most {limit}, the"
+                f" largest file that this process may write (ulimit -f), found {wanted}"
+            )
+    if problems:
+        raise ConfigError(tuple(problems))

@@ -3,19 +3,11 @@
 The parent is an ordinary actor system: a NodeProcess actor per node under a one_for_one supervisor
 with back-off, so that a killed node comes back by the same rules as a crashed actor. Children stop
 in reverse order of their start, so whoever orders them puts the masters last.
-
-A child must not outlive its parent, however that ends: the kernel sends it SIGTERM when the thread
-that started it dies (PR_SET_PDEATHSIG). That thread is therefore the parent's main thread, never a
-worker of Trio's cache, which would end after ten idle seconds and take the children along.
 """
 
 from __future__ import annotations
 
-import ctypes
-import os
 import signal
-import subprocess
-import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TypeAlias, assert_never
@@ -23,8 +15,9 @@ from typing import TypeAlias, assert_never
 import attrs
 import trio
 
-from actors.cluster.explain import EXIT_DAMAGED, EXIT_USAGE
-from actors.errors import ConfigError, TriologError
+from actors.cluster.child import Child, ended_how, start_child
+from actors.cluster.explain import EXIT_DAMAGED, EXIT_OK, EXIT_USAGE
+from actors.errors import TriologError
 from actors.runtime import (
     Actor,
     AutoShutdown,
@@ -49,9 +42,10 @@ KILL_EXTRA_S = 5.0
 OUTPUT_LINES_MAX = 20
 LAST_WORDS = "triolog: "
 """How a command begins the lines that say why it ended."""
-OUTPUT_LINE_BYTES_MAX = 4096
-REAP_S = 5.0
-PR_SET_PDEATHSIG = 1
+BY_OUR_SIGTERM = (-signal.SIGTERM, 128 + signal.SIGTERM)
+"""How a child ends that was stopped before it had begun: it heeds SIGTERM from the first moment at
+which there is anything to stop in order.
+"""
 
 
 class NodeProcessDied(TriologError):
@@ -61,8 +55,6 @@ class NodeProcessDied(TriologError):
 @attrs.frozen(kw_only=True)
 class _Exited:
     """The process has ended."""
-
-    returncode: int
 
 
 @attrs.frozen(kw_only=True)
@@ -121,69 +113,61 @@ class NodeProcess(Actor[_Inbox]):
     _node: str
     _command: tuple[str, ...]
     _watcher: Watcher
-    _process: subprocess.Popen[bytes] | None = None
-    _pidfd: int = -1
+    _child: Child | None = None
+    _judged: bool = False
     _last_words: deque[str] = attrs.field(factory=lambda: deque(maxlen=OUTPUT_LINES_MAX))
 
     async def on_start(self) -> None:
         """Start the process. Ready means started, not that the node serves already."""
-        process, self._pidfd = start_child(self._command)
-        self._process = process
-        self._watcher.pids[self._node] = process.pid
+        self._child = child = start_child(self._command)
+        self._watcher.pids[self._node] = child.pid
         if self.ctx.incarnation > 1:
-            self._watcher.note(f"{self._node}: started again as process {process.pid}")
-        self.ctx.spawn(self._watch)
+            self._watcher.note(f"{self._node}: started again as process {child.pid}")
+        self.ctx.spawn(self._watch, child)
 
-    async def _watch(self) -> None:
+    async def _watch(self, child: Child) -> None:
         """Feeder: the child's lines until it closes its output, then its end."""
-        assert self._process is not None
-        assert self._process.stdout is not None
-        rest = b""
-        async with trio.lowlevel.FdStream(os.dup(self._process.stdout.fileno())) as stream:
-            async for data in stream:
-                *lines, rest = (rest + data).split(b"\n")
-                for line in lines:
-                    await self._print(line)
-                if len(rest) > OUTPUT_LINE_BYTES_MAX:
-                    await self._print(rest)
-                    rest = b""
-        if rest:
-            await self._print(rest)
-        await trio.lowlevel.wait_readable(self._pidfd)
-        await self.ctx.self_ref.tell(_Exited(returncode=self._process.wait()))
-
-    async def _print(self, line: bytes) -> None:
-        text = line[:OUTPUT_LINE_BYTES_MAX].decode("utf-8", "replace").rstrip()
-        await self.ctx.self_ref.tell(_Printed(line=text))
+        while lines := await child.read_lines():
+            for line in lines:
+                await self.ctx.self_ref.tell(_Printed(line=line))
+        await child.wait()
+        await self.ctx.self_ref.tell(_Exited())
 
     async def handle(self, message: _Inbox) -> None:
         """A line is passed on; the end of the process is the end of this actor."""
         match message:
             case _Printed(line=line):
-                # Why it ends is said once: by the run if that refuses its configuration.
-                if line.startswith(LAST_WORDS):
-                    self._last_words.append(line)
-                else:
-                    self._watcher.note(f"{self._node}: {line}")
-            case _Exited(returncode=returncode):
-                self._ended(returncode)
+                self._heed_line(line)
+            case _Exited():
+                self._ended()
             case _:
                 assert_never(message)
 
-    def _ended(self, returncode: int) -> None:
-        if returncode == 0:  # it was asked to stop, over its API
+    def _heed_line(self, line: str) -> None:
+        # Why it ends is said once: by the run if that refuses its configuration.
+        if line.startswith(LAST_WORDS):
+            self._last_words.append(line)
+        else:
+            self._watcher.note(f"{self._node}: {line}")
+
+    def _ended(self) -> None:
+        """It ended without having been stopped from here."""
+        assert self._child is not None
+        self._judged = True
+        said, returncode = self._child.said(), self._child.reap()
+        gave_up = said is not None or (returncode is not None and returncode >= 0)
+        if said == EXIT_OK:  # it was asked to stop, over its API
             self._watcher.note(f"{self._node}: stopped in order")
             self.ctx.stop()
-        elif returncode == EXIT_USAGE:  # starting it again would not help
+        elif said == EXIT_USAGE:  # starting it again would not help
             words = self._last_words or [f"{self._node}: refused its configuration"]
             self._watcher.refused += words
             self._watcher.something_refused.set()
             self.ctx.stop()
-        elif returncode == EXIT_DAMAGED or (
-            returncode > 0 and self._watcher.fails_too_often(self._node, self.ctx.now_s())
+        elif said == EXIT_DAMAGED or (
+            gave_up and self._watcher.fails_too_often(self._node, self.ctx.now_s())
         ):
-            words = [line.removeprefix(LAST_WORDS) for line in self._last_words]
-            self._watcher.give_up(self._node, "; ".join(words) or ended_how(returncode))
+            self._watcher.give_up(self._node, self._why(returncode))
             self.ctx.stop()
         else:
             for line in self._last_words:
@@ -192,60 +176,38 @@ class NodeProcess(Actor[_Inbox]):
             self._watcher.note(f"{self._node}: {how}, starting it again")
             raise NodeProcessDied(f"the process of node {self._node} {how}")
 
+    def _why(self, returncode: int | None) -> str:
+        words = [line.removeprefix(LAST_WORDS) for line in self._last_words]
+        return "; ".join(words) or ended_how(returncode)
+
     async def on_stop(self, reason: StopReason) -> None:
         """End the process in order; whatever happens, it has ended afterwards."""
-        process = self._process
-        assert process is not None
+        child = self._child
+        assert child is not None
+        in_time = False
         try:
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self._pass_hurry_on, process)
-                    await trio.lowlevel.wait_readable(self._pidfd)
-                    nursery.cancel_scope.cancel()
+            child.signal(signal.SIGTERM)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._pass_hurry_on, child)
+                while lines := await child.read_lines():  # else a full pipe would hold it up
+                    for line in lines:
+                        self._heed_line(line)
+                await child.wait()
+                nursery.cancel_scope.cancel()
+            in_time = True
         finally:
-            if process.poll() is None:
-                process.kill()
-            process.wait(REAP_S)
-            assert process.stdout is not None
-            process.stdout.close()
-            os.close(self._pidfd)
+            if not in_time:
+                child.signal(signal.SIGKILL)
+            said, returncode = child.said(), child.reap()
+            child.close()
             self._watcher.pids.pop(self._node, None)
+            if not self._judged and said != EXIT_OK and returncode not in BY_OUR_SIGTERM:
+                how = self._why(returncode) if in_time else "did not stop in time, was killed"
+                self._watcher.give_up(self._node, f"not stopped in order: {how}")
 
-    async def _pass_hurry_on(self, process: subprocess.Popen[bytes]) -> None:
+    async def _pass_hurry_on(self, child: Child) -> None:
         await self._watcher.hurry.wait()
-        process.send_signal(signal.SIGTERM)
-
-
-def start_child(command: Sequence[str]) -> tuple[subprocess.Popen[bytes], int]:
-    """Start a process from this thread; returns it and a descriptor that is readable at its end.
-
-    Raises: OSError; no process is left then.
-    """
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        process_group=0,  # Ctrl-C reaches the parent only, which stops its children in order
-    )
-    try:
-        return process, os.pidfd_open(process.pid)
-    except OSError:
-        with process:  # closes its pipe and waits for it
-            process.kill()
-        raise
-
-
-def ended_how(returncode: int) -> str:
-    """`was killed by SIGKILL`, `ended with exit code 1`."""
-    if returncode >= 0:
-        return f"ended with exit code {returncode}"
-    try:
-        name = signal.Signals(-returncode).name
-    except ValueError:
-        name = f"signal {-returncode}"
-    return f"was killed by {name}"
+        child.signal(signal.SIGTERM)
 
 
 def tree(
@@ -280,24 +242,3 @@ def _child(
         shutdown_s=stop_timeout_s + KILL_EXTRA_S,
         backoff=RESTART_BACKOFF,
     )
-
-
-def child_command(file: str, node: str) -> tuple[str, ...]:
-    """How this program runs one node as its child."""
-    words = (file, "run", "--node", node, "--child-of", str(os.getpid()))
-    return (sys.executable, "-m", "actors.cluster", *words)
-
-
-def die_with_parent(parent_pid: int) -> None:
-    """In a child, before anything else: have SIGTERM sent when the parent ends.
-
-    Raises:
-        ConfigError: the parent has ended already, or is another process.
-        OSError: the kernel refused.
-    """
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-    if os.getppid() != parent_pid:
-        raise ConfigError(f"--child-of: expected the parent's process id, found {parent_pid}")

@@ -179,6 +179,9 @@ class Run:
                 self._reason = self._reason or "failed"
                 self._damaged = explained.damaged
             nursery.cancel_scope.cancel()
+        if self._backend is not None:  # now that they are stopped: a stop may fail as well
+            failed = self._backend.failed().items()
+            self._failures += [f"triolog: {node}: {why}" for node, why in failed]
         return self._summary()
 
     async def _obey_signals(self, task_status: trio.TaskStatus[None]) -> None:
@@ -231,7 +234,6 @@ class Run:
             self._phase = "stopping"
             with self._hurry_scope:
                 await self._finish(backend)
-            self._failures += [f"triolog: {node}: {why}" for node, why in backend.failed().items()]
             self._last_view = self.view()
             nursery.cancel_scope.cancel()
 

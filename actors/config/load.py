@@ -7,6 +7,7 @@ relative to the file.
 from __future__ import annotations
 
 import os
+import sys
 import tomllib
 from collections.abc import Mapping
 from typing import Any
@@ -55,7 +56,7 @@ def loads(text: str, path: str) -> ClusterConfig:
         found = strict.problems_of(error)
         found += _semantic_problems_of_the_rest(table, found)
     else:
-        found = semantics.problems(config)
+        found = semantics.problems(config) + _names_in_another_encoding(config)
     if found:
         raise ConfigError(tuple(problem.line(path) for problem in found))
     return _absolute(config, path)
@@ -93,6 +94,24 @@ def _read(file: str) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError(f"{file}: expected UTF-8, found other bytes at {error.start}") from None
+
+
+def _names_in_another_encoding(config: ClusterConfig) -> list[Problem]:
+    """Names of files that this process would write as other bytes than the file has, or not at all.
+
+    Its locale says how. Found by one locale and not by the next, a node's data would be taken for
+    lost.
+    """
+    encoding = sys.getfilesystemencoding()
+    names: dict[KeyPath, str] = {("data_dir",): config.data_dir}
+    if config.demo.feed is not None:
+        names["demo", "feed", "file"] = config.demo.feed.file
+    expected = f"a name in ASCII while the locale's encoding is {encoding} (or set LC_ALL=C.UTF-8)"
+    return [
+        Problem(key, expected, strict.describe(name))
+        for key, name in names.items()
+        if encoding != "utf-8" and not name.isascii()
+    ]
 
 
 def _printable(file: str) -> str:

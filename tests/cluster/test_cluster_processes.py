@@ -13,23 +13,24 @@ import pytest
 import trio
 from cluster_kit import WAIT_S
 
-from actors.cluster import processes
+from actors.cluster import child, processes
 from actors.cluster.processes import Watcher
 from actors.runtime import open_system
 
 pytestmark = pytest.mark.real_io
 
 ORDERLY = """
-    import signal, sys
+    import os, signal, sys
     stop = []
     signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
     print("ready", flush=True)
     while not stop:
         signal.pause()
     print("stopped", flush=True)
+    os.write(int(sys.argv[-1]), b"ended 0\\n")
 """
 STUBBORN = """
-    import signal
+    import os, signal, sys
     count = []
     def on_term(*_):
         count.append(1)
@@ -38,6 +39,13 @@ STUBBORN = """
     print("ready", flush=True)
     while len(count) < 2:
         signal.pause()
+    os.write(int(sys.argv[-1]), b"ended 0\\n")
+"""
+FAILS = """
+    import os, sys
+    print("triolog: {words}", flush=True)
+    os.write(int(sys.argv[-1]), b"ended {code}\\n")
+    sys.exit({code})
 """
 
 
@@ -129,7 +137,7 @@ async def test_exit_code_1_is_a_crash(watcher: Watcher, notes: Notes, tmp_path: 
         await notes.having("n0: ready")
 
 
-async def test_exit_code_0_ends_the_system_when_all_have(watcher: Watcher, notes: Notes) -> None:
+async def test_an_ordered_stop_of_all_ends_the_system(watcher: Watcher, notes: Notes) -> None:
     async with open_system("c", spec(watcher, n0=ORDERLY, n1=ORDERLY)) as system:
         await notes.having("ready", 2)
         os.kill(watcher.pids["n0"], signal.SIGTERM)
@@ -140,8 +148,8 @@ async def test_exit_code_0_ends_the_system_when_all_have(watcher: Watcher, notes
             await system.wait_ended()
 
 
-async def test_exit_code_2_is_not_tried_again(watcher: Watcher, notes: Notes) -> None:
-    code = "import sys; print('triolog: f.toml: key x'); sys.exit(2)"
+async def test_a_refusal_is_not_tried_again(watcher: Watcher, notes: Notes) -> None:
+    code = FAILS.format(words="f.toml: key x", code=2)
     async with open_system("c", spec(watcher, n0=code, n1=ORDERLY)):
         with trio.fail_after(WAIT_S):
             await watcher.something_refused.wait()
@@ -149,15 +157,16 @@ async def test_exit_code_2_is_not_tried_again(watcher: Watcher, notes: Notes) ->
     assert not any("key x" in note for note in notes)  # the run says it, once
 
 
-async def test_exit_code_2_without_words(watcher: Watcher) -> None:
-    async with open_system("c", spec(watcher, n0="import sys; sys.exit(2)", n1=ORDERLY)):
+async def test_a_refusal_without_words(watcher: Watcher) -> None:
+    code = "import os, sys; os.write(int(sys.argv[-1]), b'ended 2\\n')"
+    async with open_system("c", spec(watcher, n0=code, n1=ORDERLY)):
         with trio.fail_after(WAIT_S):
             await watcher.something_refused.wait()
     assert watcher.refused == ["n0: refused its configuration"]
 
 
 async def test_damage_is_not_tried_again(watcher: Watcher, notes: Notes) -> None:
-    code = "import sys; print('triolog: d/0: bad record'); sys.exit(3)"
+    code = FAILS.format(words="d/0: bad record", code=3)
     one_failed = watcher.one_failed  # which may come before n1 is ready
     async with open_system("c", spec(watcher, n0=code, n1=ORDERLY)) as system:
         await notes.having("n1: ready")
@@ -180,6 +189,74 @@ async def test_a_node_that_fails_again_and_again_is_given_up(
             await one_failed.wait()
     assert watcher.failed == {"n0": "ended with exit code 1"}
     assert sum("starting it again" in note for note in notes) == 1
+
+
+@pytest.mark.parametrize("code", [0, 2, 3])
+async def test_an_exit_code_alone_is_a_crash(watcher: Watcher, notes: Notes, code: int) -> None:
+    """Python itself ends with 2 where it cannot open a program, and with 0 after PYTHONINSPECT."""
+    once = f"import sys; sys.exit({code})"
+    async with open_system("c", spec(watcher, n0=once, n1=ORDERLY)):
+        await notes.having(f"n0: ended with exit code {code}")
+        await notes.having("n0: started again")
+    assert watcher.refused == []
+
+
+@pytest.mark.parametrize("said", ["ended", "ended 0", "ended x\\n", "bye 0\\n", "ended -1\\n"])
+async def test_half_a_word_is_none(watcher: Watcher, notes: Notes, said: str) -> None:
+    code = f"import os, sys; os.write(int(sys.argv[-1]), b'{said}')"
+    async with open_system("c", spec(watcher, n0=code, n1=ORDERLY)):
+        await notes.having("n0: ended with exit code 0, but has not said that it stopped")
+        await notes.having("n0: started again")
+
+
+async def test_a_child_that_the_kernel_forgets_is_started_again(
+    watcher: Watcher, notes: Notes
+) -> None:
+    """Where SIGCHLD is ignored nobody can wait for a child: Popen takes its end for exit code 0."""
+    was = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        async with open_system("c", spec(watcher, n0=ORDERLY, n1=ORDERLY)):
+            await notes.having("ready", 2)
+            os.kill(watcher.pids["n0"], signal.SIGKILL)
+            await notes.having("n0: ended without a word, starting it again")
+            await notes.having("n0: ready", 2)
+            os.kill(watcher.pids["n0"], signal.SIGTERM)
+            await notes.having("n0: stopped in order")
+    finally:
+        signal.signal(signal.SIGCHLD, was)
+    assert watcher.failed == {}  # n1 said that it stopped
+
+
+async def test_a_stop_that_fails_is_told(watcher: Watcher, notes: Notes) -> None:
+    dies = ORDERLY.replace(
+        '    print("stopped"', '    os.kill(os.getpid(), 9)\n    print("stopped"'
+    )
+    fails = ORDERLY.replace("ended 0", "ended 1").replace('"stopped"', '"triolog: no room"')
+    async with open_system("c", spec(watcher, n0=dies, n1=fails, n2=ORDERLY)):
+        await notes.having("ready", 3)
+    assert watcher.failed == {
+        "n0": "not stopped in order: was killed by SIGKILL",
+        "n1": "not stopped in order: no room",
+    }
+
+
+async def test_a_child_that_was_stopped_before_it_began_has_not_failed(watcher: Watcher) -> None:
+    unprepared = "import signal; print('x', flush=True); signal.pause()"
+    note = Notes()
+    watcher.note = note.append
+    async with open_system("c", spec(watcher, n0=unprepared)):
+        await note.having("n0: x")
+    assert watcher.failed == {}
+
+
+async def test_what_a_child_says_as_it_stops_is_passed_on(watcher: Watcher, notes: Notes) -> None:
+    """More than its pipe holds, too: it would wait for its reader for ever."""
+    much = ORDERLY.replace('print("stopped"', 'print("line\\n" * 100_000 + "stopped"')
+    async with open_system("c", spec(watcher, n0=much)):
+        await notes.having("ready")
+    assert notes[-1] == "n0: stopped"
+    assert notes.count("n0: line") == 100_000
+    assert watcher.failed == {}
 
 
 def test_failures_long_ago_do_not_count(watcher: Watcher) -> None:
@@ -210,13 +287,14 @@ async def test_child_that_does_not_stop_is_killed(
         pid = watcher.pids["n0"]
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+    assert watcher.failed == {"n0": "not stopped in order: did not stop in time, was killed"}
 
 
 async def test_output_without_newlines_is_bounded(watcher: Watcher, notes: Notes) -> None:
     code = "import sys; sys.stdout.write('x' * 100_000 + '\\nend'); sys.stdout.flush()"
     async with open_system("c", spec(watcher, n0=code)):
         await notes.having("n0: end")
-    assert max(map(len, notes)) <= processes.OUTPUT_LINE_BYTES_MAX + 10
+    assert max(map(len, notes)) <= child.OUTPUT_LINE_BYTES_MAX + 10
     assert sum("xxx" in note for note in notes) >= 1
 
 
@@ -229,7 +307,7 @@ async def test_missing_program_fails_the_system(watcher: Watcher) -> None:
 
 CHILD = """
     import os, signal, sys
-    from actors.cluster.processes import die_with_parent
+    from actors.cluster.child import die_with_parent
     die_with_parent(int(sys.argv[1]))
     print("ready", os.getpid(), flush=True)
     signal.pause()
@@ -254,7 +332,7 @@ def test_a_killed_parent_leaves_no_child() -> None:
 
 def test_child_of_somebody_else_refuses() -> None:
     code = """
-        from actors.cluster.processes import die_with_parent
+        from actors.cluster.child import die_with_parent
         from actors.errors import ConfigError
         try:
             die_with_parent(1 << 22)
@@ -266,9 +344,9 @@ def test_child_of_somebody_else_refuses() -> None:
 
 
 def test_prctl_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "PR_SET_PDEATHSIG", -1)
+    monkeypatch.setattr(child, "PR_SET_PDEATHSIG", -1)
     with pytest.raises(OSError, match="Invalid argument"):
-        processes.die_with_parent(os.getppid())
+        child.die_with_parent(os.getppid())
 
 
 def test_no_child_is_left_when_it_cannot_be_watched(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,7 +358,7 @@ def test_no_child_is_left_when_it_cannot_be_watched(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(os, "pidfd_open", refuse)
     with pytest.raises(OSError, match="Too many"):
-        processes.start_child(python("import signal; signal.pause()"))
+        child.start_child(python("import signal; signal.pause()"))
     with pytest.raises(ProcessLookupError):
         os.kill(started[0], 0)
 
@@ -291,13 +369,15 @@ def test_no_child_is_left_when_it_cannot_be_watched(monkeypatch: pytest.MonkeyPa
         (-9, "was killed by SIGKILL"),
         (3, "ended with exit code 3"),
         (-200, "was killed by signal 200"),
+        (0, "ended with exit code 0, but has not said that it stopped"),
+        (None, "ended without a word"),
     ],
 )
-def test_ended_how(code: int, words: str) -> None:
-    assert processes.ended_how(code) == words
+def test_ended_how(code: int | None, words: str) -> None:
+    assert child.ended_how(code) == words
 
 
 def test_command_of_a_child() -> None:
-    command = processes.child_command("f.toml", "n1")
+    command = child.child_command("f.toml", "n1")
     assert command[:3] == (sys.executable, "-m", "actors.cluster")
     assert command[3:] == ("f.toml", "run", "--node", "n1", "--child-of", str(os.getpid()))

@@ -1,0 +1,195 @@
+"""A node's process as its parent has it: its start, its lines, its end; and the child's side.
+
+A child must not outlive its parent, however that ends: the kernel sends it SIGTERM when the thread
+that started it dies (PR_SET_PDEATHSIG). That thread is therefore the parent's main thread, never a
+worker of Trio's cache, which would end after ten idle seconds and take the children along.
+
+How a child ended is what it says itself, as the last thing that it does, through a pipe that this
+incarnation alone was given (`tell_end`). An exit code is no proof: Python takes a child that the
+kernel forgot (SIGCHLD ignored) for one that ended with 0, and ends with 0 after an error too if it
+was told to be interactive (PYTHONINSPECT).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+
+import attrs
+import trio
+
+from actors.cluster.explain import EXIT_OK
+from actors.errors import ConfigError
+
+OUTPUT_LINE_BYTES_MAX = 4096
+OUTPUT_READ_BYTES = 64 << 10
+REAP_S = 5.0
+PR_SET_PDEATHSIG = 1
+TELLS_END = "--tell-end"
+"""The option that a child gets in addition: the descriptor for what it says at its end."""
+ENDED = b"ended"
+END_BYTES_MAX = 16
+"""Of what it says there, `ended 0`, with room."""
+
+
+@attrs.define
+class Child:
+    """A started process, and our ends of its pipes.
+
+    Attributes:
+        pid: its process id.
+    """
+
+    _process: subprocess.Popen[bytes]
+    _pidfd: int
+    _end: int
+    _rest: bytes = b""
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def read_lines(self) -> list[str]:
+        """What it printed next, at least one line; none once it has closed its output."""
+        assert self._process.stdout is not None
+        descriptor = self._process.stdout.fileno()
+        lines: list[bytes] = []
+        data = b"\n"
+        while data and not lines:
+            await trio.lowlevel.wait_readable(descriptor)
+            data = os.read(descriptor, OUTPUT_READ_BYTES)
+            *lines, self._rest = (self._rest + data).split(b"\n")
+            if len(self._rest) > OUTPUT_LINE_BYTES_MAX or (self._rest and not data):
+                lines.append(self._rest)
+                self._rest = b""
+        return [line[:OUTPUT_LINE_BYTES_MAX].decode("utf-8", "replace").rstrip() for line in lines]
+
+    async def wait(self) -> None:
+        """Return when it has ended."""
+        await trio.lowlevel.wait_readable(self._pidfd)
+
+    def signal(self, number: signal.Signals) -> None:
+        """SIGTERM: the first is an ordered stop, the second hurries. Nothing if it has ended."""
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._pidfd, number)
+
+    def said(self) -> int | None:
+        """The exit code that it ends with, as it said itself; None: it said nothing.
+
+        To be asked once, when it has ended.
+        """
+        word, _, code = os.read(self._end, END_BYTES_MAX).partition(b" ")
+        whole = word == ENDED and code.endswith(b"\n") and code.strip().isdigit()
+        return int(code) if whole else None
+
+    def reap(self) -> int | None:
+        """Wait at most REAP_S for its end.
+
+        Returns: what the system says of it, as Popen.returncode; None: the system forgot it.
+        """
+        ended = select.poll()
+        ended.register(self._pidfd, select.POLLIN)
+        if not ended.poll(REAP_S * 1000):
+            raise subprocess.TimeoutExpired(self._process.args, REAP_S)
+        try:
+            os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED | os.WNOWAIT)
+        except ChildProcessError:
+            return self._process.returncode  # of an earlier call
+        return self._process.wait()
+
+    def close(self) -> None:
+        """Our ends of its pipes. It has ended."""
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        for descriptor in (self._pidfd, self._end):
+            os.close(descriptor)
+        self._process.poll()  # who the system forgot counts as waited for
+
+
+def start_child(command: Sequence[str]) -> Child:
+    """Start a process from this thread; it gets the option TELLS_END in addition.
+
+    Raises: OSError; no process is left then.
+    """
+    end, tells = os.pipe()
+    try:
+        process = subprocess.Popen(
+            (*command, TELLS_END, str(tells)),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=(tells,),
+            env=_environment(),
+            process_group=0,  # Ctrl-C reaches the parent only, which stops its children in order
+        )
+    except OSError:
+        os.close(end)
+        raise
+    finally:
+        os.close(tells)
+    try:
+        return Child(process, os.pidfd_open(process.pid), end)
+    except OSError:
+        os.close(end)
+        with process:  # closes its pipe and waits for it
+            process.kill()
+        raise
+
+
+def _environment() -> dict[str, str]:
+    """A child prints what we read, and leaves the interpreter at its end."""
+    found = {**os.environ, "PYTHONIOENCODING": "utf-8:replace"}
+    found.pop("PYTHONINSPECT", None)
+    return found
+
+
+def tell_end(descriptor: int, exit_code: int) -> None:
+    """In a child, after everything else: say how it ends. Nobody may be left to hear it."""
+    with suppress(OSError):
+        os.write(descriptor, b"%s %d\n" % (ENDED, exit_code))
+
+
+def ended_how(returncode: int | None) -> str:
+    """`was killed by SIGKILL`, `ended with exit code 1`.
+
+    Args:
+        returncode: as Popen's; None: the system forgot it.
+    """
+    if returncode is None:
+        return "ended without a word"
+    if returncode == EXIT_OK:
+        return "ended with exit code 0, but has not said that it stopped"
+    if returncode >= 0:
+        return f"ended with exit code {returncode}"
+    try:
+        name = signal.Signals(-returncode).name
+    except ValueError:
+        name = f"signal {-returncode}"
+    return f"was killed by {name}"
+
+
+def child_command(file: str, node: str) -> tuple[str, ...]:
+    """How this program runs one node as its child."""
+    words = (file, "run", "--node", node, "--child-of", str(os.getpid()))
+    return (sys.executable, "-m", "actors.cluster", *words)
+
+
+def die_with_parent(parent_pid: int) -> None:
+    """In a child, before anything else: have SIGTERM sent when the parent ends.
+
+    Raises:
+        ConfigError: the parent has ended already, or is another process.
+        OSError: the kernel refused.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    if os.getppid() != parent_pid:
+        raise ConfigError(f"--child-of: expected the parent's process id, found {parent_pid}")
