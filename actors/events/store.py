@@ -155,6 +155,18 @@ class DispatchStarted:
 
 
 @attrs.frozen(kw_only=True)
+class DerivedAnew:
+    """All consume queues and the index are built anew from the whole log. By dispatcher, at a start
+    that finds something else than it left.
+
+    Attributes:
+        reason: what it found.
+    """
+
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
 class QueueRebuilt:
     """A consume queue lacked units and is built anew from the whole log. By dispatcher."""
 
@@ -165,6 +177,35 @@ class QueueRebuilt:
 @attrs.frozen(kw_only=True)
 class RecordsNotDispatched:
     """Records that no queue can take (a topic that is no file name). By dispatcher, per batch."""
+
+    first_bytes: int
+    count: int
+
+
+@attrs.frozen(kw_only=True)
+class QueuesBegunAnew:
+    """Consume queues began anew at a lower queue offset, for their topic was deleted and made again
+    on a RocketMQ master. By dispatcher, per batch.
+
+    Attributes:
+        topic, queue_id, first_bytes: of the first of the records that queues began anew with.
+        queue_count: how many queues.
+        unit_count: units of older records, which no queue leads to any more.
+    """
+
+    topic: str
+    queue_id: int
+    first_bytes: int
+    queue_count: int
+    unit_count: int
+
+
+@attrs.frozen(kw_only=True)
+class QueueOffsetsRepeated:
+    """Records without a unit, for an older record of the queue has their queue offset, as a
+    RocketMQ master gives it that was started before its queues were complete. By dispatcher, per
+    batch.
+    """
 
     first_bytes: int
     count: int

@@ -42,6 +42,7 @@ from actors.sim.actions_process import (
 )
 from actors.sim.actions_replace import NewDisk
 from actors.sim.actions_tools import CheckRunning
+from actors.sim.actions_topics import RemakeTopic
 from actors.sim.fault_runner import FaultRunner
 from actors.sim.script import Script
 
@@ -82,6 +83,7 @@ ACTIONS: Final[Mapping[str, Action[FaultRunner]]] = {
         NewDisk(),
         Expire(),
         FailOver(),
+        RemakeTopic(),
     )
 }
 """Everything a script can do, by name."""

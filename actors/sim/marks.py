@@ -154,6 +154,8 @@ class _Tally:
                 yield "mark dispatch went on behind the end", start < end
             case store.QueueRebuilt():
                 yield "mark queue rebuilt", 1
+            case store.QueuesBegunAnew():
+                yield "mark queues begun anew", 1
             case store.WriteFailed():
                 yield "mark write failed", 1
             case store.SyncFailed():

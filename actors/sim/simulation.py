@@ -19,6 +19,7 @@ from actors.sim import workload
 from actors.sim.action import Ground
 from actors.sim.actions_network import STRANGER, STRANGER_ADDRESS
 from actors.sim.actions_operator import keep_tending
+from actors.sim.actions_topics import watched_encoders
 from actors.sim.checkers import invariants
 from actors.sim.cluster import NotConverged, SimCluster, classic_config
 from actors.sim.disk import DiskOptions
@@ -195,6 +196,11 @@ def make_policy(name: str) -> Policy:
 
 async def simulate(plan: ClassicPlan, tell: Callable[[Observation], None] | None = None) -> Outcome:
     """Run a plan. Needs a Trio run with an autojump clock; `run_plan` brings one along."""
+    with watched_encoders():
+        return await _simulate(plan, tell)
+
+
+async def _simulate(plan: ClassicPlan, tell: Callable[[Observation], None] | None) -> Outcome:
     world_opened = open_world(
         plan.seed,
         network=plan.network,

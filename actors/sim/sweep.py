@@ -76,6 +76,7 @@ MARKS: Final = (
     "mark slave needs what expired",
     "mark catch-up from what had not expired",
     "mark dispatch went on behind the end",
+    "mark queues begun anew",
     "mark write failed",
     "mark sync failed",
     "mark slave could not write",

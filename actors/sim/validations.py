@@ -328,12 +328,15 @@ def logs_equal(logs: Mapping[str, bytes]) -> Iterator[str]:
 
 
 def queues_fit(stored: StoredLog, queues: Units, begin: int = 0, lacks: int = 0) -> Iterator[str]:
-    """Each queue has exactly the units of its records, at their queue offsets. Files with those of
-    records below `begin` alone may have gone; any below `lacks` may be missing.
+    """Each queue has exactly the units of its records, at their queue offsets, from that record on
+    that it began anew with last. Files with those of records below `begin` alone may have gone; any
+    below `lacks` may be missing.
     """
     expected: dict[tuple[str, int], list[tuple[int, int, int]]] = {}
     for head in stored.heads:
         units = expected.setdefault((head.topic, head.queue_id), [])
+        if not head.queue_offset:
+            units.clear()  # its topic was made again
         if head.queue_offset != len(units):
             yield (
                 f"the record at {head.physical_offset} is number {head.queue_offset} of"

@@ -7,6 +7,8 @@ Differs:
 - A unit's place is 20 times its queue offset. A gap before it means that units were lost: the queue
   is reported (`QueueGap`) and built anew. Upstream logs a bug and appends at the wrong place.
 - Behind the last unit everything is zero after recovery.
+- A record with queue offset 0 behind others, as it follows from a topic that was deleted and made
+  again, begins its queue anew. A slave of upstream drops it and those that follow.
 - Files of a wrong size are dropped and rebuilt; upstream refuses the start.
 - A file where a queue has its folder refuses the start, in one line.
 """
@@ -66,11 +68,13 @@ class ConsumeQueues:
     Attributes:
         folder: absolute path of `consumequeue/`.
         file_bytes: size of every file, a multiple of 20.
+        log_min_bytes: where the log begins: units of records below it lead nowhere.
     """
 
     _disk: Disk
     folder: str
     file_bytes: int
+    log_min_bytes: int = attrs.field(default=0, init=False)
     _queues: dict[tuple[str, int], Queue] = attrs.field(factory=dict, init=False)
     _handles: OrderedDict[str, File] = attrs.field(factory=OrderedDict, init=False)
     _dirty: dict[str, None] = attrs.field(factory=dict, init=False)
@@ -111,14 +115,25 @@ class ConsumeQueues:
 
     def drop(self, topic: str, queue_id: int) -> None:
         """Forget a queue whose units are incomplete. Dispatching the log again rebuilds it."""
+        self.remove(topic, queue_id)
+        self._filled.add((topic, queue_id))
+
+    def remove(self, topic: str, queue_id: int) -> int:
+        """Delete a queue, which begins anew. Gives how many units it had."""
         queue = self._queues.pop((topic, queue_id))
         for base in queue.bases:
             self._forget(queue_path(queue.folder, base))
         self._disk.rmtree(queue.folder)
-        self._filled.add((topic, queue_id))
+        return (queue.next_bytes - queue.bases[0]) // UNIT_BYTES if queue.bases else 0
 
-    def put(self, topic: str, queue_id: int, heads: Sequence[RecordHead]) -> None:
+    def put(
+        self, topic: str, queue_id: int, heads: Sequence[RecordHead]
+    ) -> tuple[int, list[RecordHead]]:
         """Add the units of records of one queue, in log order; repeats are left out.
+
+        Returns: how many it took: it stops before one that its queue has to begin anew for
+        (`remove`); and which of these have a queue offset that an older record has: no unit can
+        lead to them.
 
         Raises: QueueGap (what came before the gap is there); OSError.
         """
@@ -128,10 +143,16 @@ class ConsumeQueues:
             queue = self._create(key, heads[0].queue_offset)
         out = bytearray()
         expected = queue.next_bytes
+        repeated: list[RecordHead] = []
         try:
-            for head in heads:
+            for number, head in enumerate(heads):
                 at = head.queue_offset * UNIT_BYTES
                 if at < expected:
+                    if head.physical_offset < queue.end_bytes:
+                        continue
+                    if at == 0 or queue.end_bytes <= self.log_min_bytes:
+                        return number, repeated
+                    repeated.append(head)
                     continue
                 if at > expected:
                     self._write(queue, out)
@@ -143,6 +164,7 @@ class ConsumeQueues:
                 expected = at + UNIT_BYTES
         finally:
             self._write(queue, out)
+        return len(heads), repeated
 
     def next_offset(self, topic: str, queue_id: int) -> int:
         """How many records the queue has had; 0 for a queue that does not exist."""

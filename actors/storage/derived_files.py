@@ -15,6 +15,7 @@ import attrs
 from actors.config import ClassicGroup
 from actors.env import Env
 from actors.env.protocols import Disk
+from actors.storage.begun_anew import NEVER, read_begun_anew, write_begun_anew
 from actors.storage.commit_log import NO_ROOM
 from actors.storage.consume_queue import ConsumeQueues, QueueGap, is_safe_topic
 from actors.storage.dispatch_state import UNKNOWN_COUNT, DispatchState, count_units
@@ -47,12 +48,30 @@ class Flush:
     checkpoint: Checkpoint
 
 
+@attrs.define
+class Put:
+    """What became of records that were put.
+
+    Attributes:
+        refused: no queue can take them.
+        repeated: an older record has their queue offset, so no unit leads to them.
+        begun: records that their queue began anew with.
+        units_count: units of older records that were dropped for these.
+    """
+
+    refused: list[RecordHead] = attrs.field(factory=list)
+    repeated: list[RecordHead] = attrs.field(factory=list)
+    begun: list[RecordHead] = attrs.field(factory=list)
+    units_count: int = 0
+
+
 @attrs.define(kw_only=True)
 class DerivedFiles:
     """Owned by the dispatcher.
 
     Attributes:
         flushed_bytes: `dispatched_bytes` of the last flush.
+        anew: why the start derives everything anew; "": it does not, or it is the first.
         durable_bytes: the same as it surely outlasts a crash: behind it units may be cut then, so
             the log has to keep its records.
     """
@@ -62,6 +81,7 @@ class DerivedFiles:
     group: ClassicGroup
     flushed_bytes: int = attrs.field(default=0, init=False)
     durable_bytes: int = attrs.field(default=0, init=False)
+    anew: str = attrs.field(default="", init=False)
     queues: ConsumeQueues = attrs.field(init=False)
     index: IndexFiles = attrs.field(init=False)
     _side: SideFile = attrs.field(init=False)
@@ -69,6 +89,7 @@ class DerivedFiles:
     _checkpoint: Checkpoint = attrs.field(factory=Checkpoint, init=False)
     _checkpoint_due: bool = attrs.field(default=False, init=False)
     _last_ts: int = attrs.field(default=0, init=False)
+    _begun_anew_bytes: int = attrs.field(default=NEVER, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._make_empty()
@@ -105,10 +126,22 @@ class DerivedFiles:
     ) -> Generator[None, None, int]:
         disk = self.env.disk
         found = len(list_queues(disk, self.layout.consume_queue))
+        self.queues.log_min_bytes = log_min_bytes
+        self._begun_anew_bytes = read_begun_anew(disk, self.layout.begun_anew)
         if state is None or found < state.queue_count:
+            if state is not None:
+                lost = state.queue_count - found
+                self.anew = f"{lost} of {state.queue_count} queues are not there, and come back"
+                self.anew += " with their records"
+            elif found:
+                self.anew = "nothing says how far they reach"
             self._start_over(log_min_bytes)
             return log_min_bytes
         trusted = min(state.dispatched_bytes, limit_bytes)
+        if trusted <= self._begun_anew_bytes:  # what was dropped for a later record is missing
+            self.anew = "the log ends where a queue had not begun anew yet"
+            self._start_over(log_min_bytes)
+            return log_min_bytes
         # Before anything is cut: a later start must not trust what is going to be missing.
         self._note(state.up_to(trusted))
         dropped = yield from self.queues.recover(trusted)
@@ -120,6 +153,7 @@ class DerivedFiles:
         except IndexDamaged:
             dropped = True
         if dropped:
+            self.anew = "units or entries are missing or damaged"
             self.queues.close()
             self.index.close()
             self._make_empty()
@@ -131,6 +165,10 @@ class DerivedFiles:
     def _start_over(self, at_bytes: int) -> None:
         """Remove all derived files; everything from `at_bytes` on is to be derived."""
         self._note(DispatchState(dispatched_bytes=at_bytes, seen_bytes=at_bytes, queue_count=0))
+        if self._begun_anew_bytes != NEVER:
+            write_begun_anew(self.env.disk, self.layout.begun_anew, NEVER)
+            self._begun_anew_bytes = NEVER
+        self.queues.log_min_bytes = at_bytes
         for folder in (self.layout.consume_queue, self.layout.index):
             if self.env.disk.exists(folder):
                 self.env.disk.rmtree(folder)
@@ -155,12 +193,12 @@ class DerivedFiles:
     def queue_count(self) -> int:
         return len(self.queues)
 
-    def put(self, heads: Sequence[RecordHead]) -> list[RecordHead]:
-        """Derive from records in log order. Gives those that no queue can take.
+    def put(self, heads: Sequence[RecordHead], put: Put | None = None) -> None:
+        """Derive from records in log order, and say in `put` what became of them.
 
         Raises: QueueGap: units were lost: `rebuild_queue`. OSError.
         """
-        refused = []
+        put = Put() if put is None else put
         by_queue: dict[tuple[str, int], list[RecordHead]] = {}
         topic, queue_id, is_safe = "", -1, False
         group: list[RecordHead] = []
@@ -170,16 +208,31 @@ class DerivedFiles:
                 is_safe = queue_id >= 0 and is_safe_topic(topic)
                 group = by_queue.setdefault((topic, queue_id), [])
             if not is_safe or not 0 <= head.queue_offset < QUEUE_OFFSET_MAX:
-                refused.append(head)
+                put.refused.append(head)
             elif has_queue_unit(head.sys_flag):
                 group.append(head)
         for key in sorted(by_queue):
             if by_queue[key]:
-                self.queues.put(*key, by_queue[key])
+                self._put_queue(key, by_queue[key], heads[-1].physical_offset, put)
         self.index.put(heads)
         if heads:
             self._last_ts = heads[-1].store_ts
-        return refused
+
+    def _put_queue(
+        self, key: tuple[str, int], heads: Sequence[RecordHead], last_bytes: int, put: Put
+    ) -> None:
+        """The records of one queue, of a batch whose last one begins at `last_bytes`."""
+        while True:
+            count, repeated = self.queues.put(*key, heads)
+            put.repeated += repeated
+            heads = heads[count:]
+            if not heads:
+                return
+            if self._begun_anew_bytes < last_bytes:
+                write_begun_anew(self.env.disk, self.layout.begun_anew, last_bytes)
+                self._begun_anew_bytes = last_bytes
+            put.units_count += self.queues.remove(*key)
+            put.begun.append(heads[0])
 
     def begin_flush(self, at_bytes: int, seen_bytes: int, synced_bytes: int) -> Flush | None:
         """What to sync now; None if nothing has changed.
@@ -226,6 +279,7 @@ class DerivedFiles:
 
     def trim(self, log_min_bytes: int) -> None:
         """Delete the files whose last record is gone from the log."""
+        self.queues.log_min_bytes = log_min_bytes
         self.queues.trim(log_min_bytes)
         self.index.trim(log_min_bytes)
 

@@ -31,7 +31,7 @@ from actors.events import store as events
 from actors.runtime import Actor, ActorDown, ActorRef, AskTimeout, MailboxSpec, StopReason
 from actors.storage.commit_log import NO_ROOM
 from actors.storage.consume_queue import QueueGap
-from actors.storage.derived_files import DerivedFiles, Flush
+from actors.storage.derived_files import DerivedFiles, Flush, Put
 from actors.storage.dispatcher_messages import Dispatched as Dispatched
 from actors.storage.dispatcher_messages import GetDispatched as GetDispatched
 from actors.storage.dispatcher_messages import KeyMatches as KeyMatches
@@ -107,6 +107,8 @@ class Dispatcher(Actor[_Inbox]):
         self._at_bytes = await stepped(self._files.recover(held.min_bytes, limit))
         self._reader = LogReader(disk, held.folder, held.segment_bytes)
         self._syncer = disk.syncer()
+        if self._files.anew:
+            self.ctx.emit(events.DerivedAnew(reason=self._files.anew))
         self.ctx.emit(
             events.DispatchStarted(
                 from_bytes=self._at_bytes, end_bytes=limit, queue_count=self._files.queue_count
@@ -257,8 +259,9 @@ class Dispatcher(Actor[_Inbox]):
         """False: a queue lacks units, and the whole log is dispatched again for it; or there is no
         room, and the same records are tried again in a while.
         """
+        put = Put()
         try:
-            refused = self._files.put(heads)
+            self._files.put(heads, put)
         except OSError as error:
             if error.errno not in NO_ROOM:
                 raise
@@ -271,10 +274,28 @@ class Dispatcher(Actor[_Inbox]):
             self._at_bytes, self._wanted_bytes = self._min_bytes, 0
             self.ctx.emit(events.QueueRebuilt(topic=gap.topic, queue_id=gap.queue_id))
             return False
-        if refused:
-            first = refused[0].physical_offset
-            self.ctx.emit(events.RecordsNotDispatched(first_bytes=first, count=len(refused)))
+        finally:
+            self._tell_begun(put)
+        if put.refused:
+            first = put.refused[0].physical_offset
+            self.ctx.emit(events.RecordsNotDispatched(first_bytes=first, count=len(put.refused)))
+        if put.repeated:
+            first = put.repeated[0].physical_offset
+            self.ctx.emit(events.QueueOffsetsRepeated(first_bytes=first, count=len(put.repeated)))
         return True
+
+    def _tell_begun(self, put: Put) -> None:
+        if put.begun:
+            self._syncer.forget(self._files.take_gone())
+            self.ctx.emit(
+                events.QueuesBegunAnew(
+                    topic=put.begun[0].topic,
+                    queue_id=put.begun[0].queue_id,
+                    first_bytes=put.begun[0].physical_offset,
+                    queue_count=len(put.begun),
+                    unit_count=put.units_count,
+                )
+            )
 
     # ---- flushing ----
 

@@ -61,6 +61,11 @@ class StoreLayout:
         return f"{self.root}/given_up"
 
     @property
+    def begun_anew(self) -> str:
+        """Side file: where queues began anew. See `begun_anew`."""
+        return f"{self.root}/begun_anew"
+
+    @property
     def truncating(self) -> str:
         """Side file: a truncation that has begun."""
         return f"{self.root}/truncating"
@@ -83,5 +88,5 @@ class StoreLayout:
     @property
     def files(self) -> tuple[str, ...]:
         """All that are files."""
-        ours = (self.synced, self.dispatched, self.given_up, self.truncating)
+        ours = (self.synced, self.dispatched, self.given_up, self.begun_anew, self.truncating)
         return (self.checkpoint, self.abort, self.lock, *ours)

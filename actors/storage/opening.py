@@ -22,6 +22,7 @@ from actors.env.protocols import Disk
 from actors.errors import CorruptLog
 from actors.events import store as events
 from actors.storage import recovery, truncation
+from actors.storage.begun_anew import read_begun_anew
 from actors.storage.commit_log import CommitLog, log_files, segment_bases, segment_path
 from actors.storage.cut_view import as_if_cut
 from actors.storage.derived_files import adopt, adopted
@@ -329,8 +330,11 @@ def next_offsets(
         offsets[topic, queue_id] = queue.next_offset
         if queue.end_bytes <= given_up.end_bytes:
             unsure[topic, queue_id] = max(queue.next_offset, given_up.next_offset)
-    if state.lacks_units(found, trusted):
+    if state.lacks_units(found, trusted) or trusted <= read_begun_anew(disk, layout.begun_anew):
         start = log.min_bytes
-    yield from add_offsets(disk, log, start, log.written_bytes, behind)
-    known = {key: max(offset, offsets.get(key, 0)) for key, offset in behind.items()}
+    begun = yield from add_offsets(disk, log, start, log.written_bytes, behind)
+    known = {
+        key: offset if key in begun else max(offset, offsets.get(key, 0))
+        for key, offset in behind.items()
+    }
     return {**offsets, **unsure, **known}

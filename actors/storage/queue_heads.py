@@ -14,27 +14,35 @@ from wire.message_record import has_queue_unit
 
 READ_BYTES = 4 << 20
 
-NextOffsets: TypeAlias = dict[tuple[str, int], int]
-"""Next queue offset by topic and queue id."""
+QueueKey: TypeAlias = tuple[str, int]
+"""Topic and queue id."""
+NextOffsets: TypeAlias = dict[QueueKey, int]
+"""Next queue offset of each queue."""
 
 
 def add_offsets(
     disk: Disk, log: CommitLog, start: int, end: int, offsets: NextOffsets
-) -> Generator[None, None, None]:
-    """Raise `offsets` above those of the records from `start` to `end`, where records begin.
+) -> Generator[None, None, set[QueueKey]]:
+    """Raise `offsets` above those of the records from `start` to `end`, where records begin. A
+    record with queue offset 0 begins its queue anew (`begun_anew`).
+
+    Returns: the queues that such a record is of.
 
     Raises: CorruptLog. Yields at least every 4 MiB, or record.
     """
     reader = LogReader(disk, log.folder, log.segment_bytes)
     at, size = start, READ_BYTES
+    begun: set[QueueKey] = set()
     try:
         while at < end:
             data = reader.read(at, size, end)
             heads, stopped = scan_heads(data, physical_offset=at)
             for head in heads:
                 if has_queue_unit(head.sys_flag):
-                    key = (head.topic, head.queue_id)
-                    offsets[key] = max(offsets.get(key, 0), head.queue_offset + 1)
+                    key, offset = (head.topic, head.queue_id), head.queue_offset
+                    if not offset:
+                        begun.add(key)
+                    offsets[key] = max(offsets.get(key, 0), offset + 1) if offset else 1
             yield
             at += stopped.end + stopped.blank_bytes
             if stopped.stop in (Stop.CORRUPT, Stop.UNWRITTEN):
@@ -43,3 +51,4 @@ def add_offsets(
             size = len(data) + stopped.missing_bytes if short else READ_BYTES
     finally:
         reader.close()
+    return begun

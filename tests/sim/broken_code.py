@@ -20,6 +20,7 @@ from broken_store import (
     checkpoint_ahead,
     dispatcher_ahead_of_log,
     failed_sync_at_a_stop,
+    made_again_is_dropped,
     mark_before_sync,
     names_are_not_synced,
     no_page_seal,
@@ -243,6 +244,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     young_files_expire,
     checkpoint_ahead,
     dispatcher_ahead_of_log,
+    made_again_is_dropped,
     conflation_in_place,
     show_what_is_not_acknowledged,
 )

@@ -177,6 +177,24 @@ def dispatcher_ahead_of_log(patch: Patch) -> None:
     patch.setattr(Dispatcher, "_allowed", lambda actor, written, synced: written)
 
 
+def made_again_is_dropped(patch: Patch) -> None:
+    """Records of a topic that was made again get no units, for older ones have their numbers."""
+    real = ConsumeQueues.put
+
+    def put(queues: Any, topic: str, queue_id: int, heads: Any) -> Any:
+        queue, kept = queues._queues.get((topic, queue_id)), []
+        least = 0 if queue is None else queue.next_offset
+        for head in heads:
+            if head.queue_offset >= least:
+                least = head.queue_offset + 1
+                kept.append(head)
+        if kept:
+            real(queues, topic, queue_id, kept)
+        return len(heads), []
+
+    patch.setattr(ConsumeQueues, "put", put)
+
+
 def show_what_is_not_acknowledged(patch: Patch) -> None:
     """Readers see all that is written."""
     patch.setattr(

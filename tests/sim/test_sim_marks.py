@@ -162,6 +162,12 @@ def test_what_happened_is_counted(seen: list[Observation], expected: dict[str, i
             ["mark slave could not write"],
         ),
         (store.QueueRebuilt(topic="t", queue_id=0), ["mark queue rebuilt"]),
+        (
+            store.QueuesBegunAnew(
+                topic="t", queue_id=0, first_bytes=9, queue_count=2, unit_count=7
+            ),
+            ["mark queues begun anew"],
+        ),
         (store.WriteFailed(error="x", offset_bytes=0), ["mark write failed"]),
         (store.SyncFailed(error="x", paths=()), ["mark sync failed"]),
         (store.PageSealed(offset_bytes=4096), ["mark page sealed"]),

@@ -196,12 +196,17 @@ async def test_a_gap_in_the_log_itself_is_filled_after_one_rebuild(autojump_cloc
 
 async def test_repeated_queue_offsets_keep_the_first(autojump_clock: Any) -> None:
     """A promoted broker whose queues are behind writes such (T22): the first counts."""
-    first = record(0, b"x")
-    second = record(len(first), b"y")
+    data = b""
+    for offset in (0, 1, 2, 1, 2, 3):
+        data += record(len(data), b"x", queue_offset=offset)
     async with running(sim_disk(), is_master=False) as kit:
         await kit.open_session(1)
-        await received(kit, first + second, 0)
-        assert [unit[0] for unit in (await kit.units("t")).units] == [0]
+        await received(kit, data, 0)
+        found = [unit[0] for unit in (await kit.units("t")).units]
+        assert found == [0, 93, 186, 465]
+        (event,) = kit.of(events.QueueOffsetsRepeated)
+        assert (event.first_bytes, event.count) == (279, 2)
+        assert kit.of(events.QueuesBegunAnew) == []
 
 
 async def damaged_log(disk: SimDisk, damage: bytes) -> Kit:

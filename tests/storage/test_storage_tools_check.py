@@ -186,10 +186,6 @@ DAMAGES: dict[str, tuple[Callable[[SimDisk], None], str]] = {
         ),
         "v/0: unit 0: points at 5000",
     ),
-    "missing queue": (
-        lambda disk: disk.rmtree(f"{LAYOUT.consume_queue}/u/1"),
-        "u/1: unit 0: missing",
-    ),
     "queue file of a wrong size": (
         lambda disk: resize(disk, queue_path(disk), 1980),
         "expected 2000",
@@ -362,7 +358,8 @@ async def test_a_file_that_cannot_be_read_is_damage(autojump_clock: Any) -> None
 
 async def test_findings_are_bounded(autojump_clock: Any) -> None:
     disk = await node_disk(400)
-    disk.rmtree(LAYOUT.consume_queue)
+    for queue in (f"{topic}/{number}" for topic in "tu" for number in range(3)):
+        write_at(disk, f"{LAYOUT.consume_queue}/{queue}/{0:020d}", 0, bytes(2000))
     found = checked(disk)
     assert len(found.findings.damage) == FINDINGS_MAX
     assert found.findings.damage_count == 400

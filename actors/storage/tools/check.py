@@ -10,6 +10,7 @@ import attrs
 
 from actors.env.protocols import Disk
 from actors.errors import ConfigError, CorruptLog
+from actors.storage.begun_anew import read_begun_anew
 from actors.storage.commit_log import segment_path
 from actors.storage.cut_view import as_if_cut
 from actors.storage.dispatch_state import DispatchState
@@ -225,6 +226,8 @@ class _Check:
         """Derived from records that end at or below it, everything has to be there."""
         dispatched, mark = self._report.dispatched_bytes, self._report.mark_bytes
         if dispatched is not None:
+            if dispatched <= read_begun_anew(self._disk, self._store.layout.begun_anew):
+                return NOTHING  # the next start derives all anew
             # Behind its mark a running node's records are not looked at.
             return min(dispatched, mark or 0) if self._options.is_running else dispatched
         return EVERYTHING if self._was_clean and not self._options.is_running else NOTHING

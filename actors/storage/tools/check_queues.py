@@ -3,6 +3,10 @@ has its record.
 
 The log is walked once; of each queue only its range of queue offsets is kept, so memory grows with
 the number of queues and not of records.
+
+What is no damage, for RocketMQ leaves it so: a queue that is not there, as its topic was deleted or
+its units are kept elsewhere; a queue that began anew at 0, as its topic was made again, with the
+units of the older records (on a slave) or without; queue offsets that were given twice.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from actors.env.protocols import Disk, File
 from actors.storage.consume_queue import is_safe_topic
 from actors.storage.derived_files import QUEUE_OFFSET_MAX
 from actors.storage.queue_files import list_queues
-from actors.storage.tools.findings import Findings
+from actors.storage.tools.findings import FINDINGS_MAX, Findings
 from actors.storage.tools.target import GroupStore, size_of
 from wire.commitlog import RecordHead, has_queue_unit, segment_name, segment_offset
 from wire.consume_queue import UNIT_BYTES, decode_unit, decode_units, encode_unit, is_filler
@@ -26,15 +30,52 @@ from wire.properties import SCHEDULE_TOPIC
 HANDLES_MAX = 64
 READ_BYTES = UNIT_BYTES * 200_000
 UNUSED = bytes(UNIT_BYTES)
+DIFFERENCES_MAX = 10_000
+"""Lines kept of all queues until the log's end says whether they matter; more are counted."""
+NEVER = -1
 
 
 @attrs.define
 class _Range:
-    """What the log says of one queue: first and next queue offset, and how many it leaves out."""
+    """What the log says of one queue.
 
+    Attributes:
+        is_there: the queue has files.
+        first, next: its first and next queue offset.
+        gaps: how many queue offsets it leaves out.
+        records: how many it has.
+        begun_bytes: offset of the record with which it began anew; NEVER.
+        differences: what is wrong, as long as it does not begin anew.
+        more: differences that were not kept.
+    """
+
+    is_there: bool
     first: int
     next: int
     gaps: int = 0
+    records: int = 0
+    begun_bytes: int = NEVER
+    differences: list[str] = attrs.field(factory=list)
+    more: int = 0
+
+    def begin_anew(self, offset_bytes: int) -> int:
+        """Older records need no units. Gives how many differences are kept no longer."""
+        dropped = len(self.differences)
+        self.first, self.next, self.gaps = 0, 1, 0
+        self.begun_bytes, self.differences, self.more = offset_bytes, [], 0
+        return dropped
+
+
+@attrs.define
+class _Summed:
+    """Of many places: the first, and how many there are."""
+
+    count: int = 0
+    first: str = ""
+
+    def add(self, place: str, count: int = 1) -> None:
+        self.first = self.first or place
+        self.count += count
 
 
 @attrs.define
@@ -59,6 +100,9 @@ class QueueCheck:
     units: int = attrs.field(default=0, init=False)
     _log_end: int = attrs.field(default=0, init=False)
     _behind: int = attrs.field(default=0, init=False)
+    _kept: int = attrs.field(default=0, init=False)
+    _repeated: _Summed = attrs.field(factory=_Summed, init=False)
+    _older: _Summed = attrs.field(factory=_Summed, init=False)
     _ranges: dict[tuple[str, int], _Range] = attrs.field(factory=dict, init=False)
     _handles: OrderedDict[str, File | None] = attrs.field(factory=OrderedDict, init=False)
 
@@ -69,11 +113,13 @@ class QueueCheck:
         for key, group in groupby(by_queue, key=_queue_key):
             run: list[RecordHead] = []
             for head in group:
-                if self._advance(key, head):
-                    if run and run[-1].queue_offset + 1 != head.queue_offset:
+                if not self._advance(key, head):
+                    continue
+                if run and run[-1].queue_offset + 1 != head.queue_offset:
+                    if head.queue_offset:  # else it begins the queue anew
                         self._compare(key, run)
-                        run = []
-                    run.append(head)
+                    run = []
+                run.append(head)
             if run:
                 self._compare(key, run)
 
@@ -82,18 +128,26 @@ class QueueCheck:
         at = head.queue_offset
         known = self._ranges.get(key)
         if known is None:
-            self._ranges[key] = _Range(at, at + 1)
-            return True
+            known = self._ranges[key] = _Range(self._is_there(key), at, at)
+        known.records += 1
         if at < known.next:
-            self._findings.note(
-                f"{_name(key)}: offset {head.physical_offset}: queue offset {at} a second time"
-            )
-            return False
+            if at:
+                self._repeated.add(f"{_name(key)}, offset {head.physical_offset}")
+                return False
+            self._kept -= known.begin_anew(head.physical_offset)
+            return True
         known.gaps += at - known.next
         known.next = at + 1
         return True
 
+    def _is_there(self, key: tuple[str, int]) -> bool:
+        folder = f"{self.folder}/{key[0]}/{key[1]}"
+        names = self._disk.listdir(folder) if self._disk.exists(folder) else []
+        return any(segment_offset(name) is not None for name in names)
+
     def _compare(self, key: tuple[str, int], run: list[RecordHead]) -> None:
+        if not self._ranges[key].is_there:
+            return
         self.units += len(run)
         start = run[0].queue_offset * UNIT_BYTES
         expected = b"".join(encode_unit(h.physical_offset, h.size, h.tags_code) for h in run)
@@ -110,18 +164,29 @@ class QueueCheck:
             return  # nobody said that it is there: the next start derives it
         if self.is_gone(head.physical_offset):
             return
-        what = f"{_name(key)}: unit {head.queue_offset}"
+        known, what = self._ranges[key], f"{_name(key)}: unit {head.queue_offset}"
         if unit == UNUSED:
-            self._findings.hurt(f"{what}: missing, for the record at {head.physical_offset}")
+            self._differ(known, f"{what}: missing, for the record at {head.physical_offset}")
             return
         offset, size, code = decode_unit(unit)
+        if 0 <= offset < known.begun_bytes:
+            self._older.add(f"{_name(key)}, unit {head.queue_offset}")
+            return
         if key[0] == SCHEDULE_TOPIC and (offset, size) == (head.physical_offset, head.size):
             self._findings.note(f"{what}: another delivery time than by the usual delay levels")
             return
         expected = (head.physical_offset, head.size, head.tags_code)
-        self._findings.hurt(
-            f"{what}: expected offset, size, tags code {expected}, found {(offset, size, code)}"
+        self._differ(
+            known,
+            f"{what}: expected offset, size, tags code {expected}, found {(offset, size, code)}",
         )
+
+    def _differ(self, known: _Range, line: str) -> None:
+        if len(known.differences) < FINDINGS_MAX and self._kept < DIFFERENCES_MAX:
+            known.differences.append(line)
+            self._kept += 1
+        else:
+            known.more += 1
 
     # ---- the other way ----
 
@@ -136,6 +201,7 @@ class QueueCheck:
         """
         self._close()
         self._log_end = log_end_bytes
+        self._tell_differences()
         queues = list_queues(self._disk, self.folder)
         for key in queues:
             known = self._ranges.get(key)
@@ -147,7 +213,38 @@ class QueueCheck:
                 f"consumequeue: {self._behind} units of records behind the log's end: the next "
                 "start cuts them"
             )
+        self._tell_sums()
         return len(queues)
+
+    def _tell_differences(self) -> None:
+        gone, records = _Summed(), 0
+        for key, known in self._ranges.items():
+            for line in known.differences:
+                self._findings.hurt(line)
+            self._findings.damage_count += known.more
+            if not known.is_there:
+                gone.add(_name(key))
+                records += known.records
+        # Below what is trusted only, for a node may not have come so far.
+        if gone.count and self.trusted_bytes >= self._log_end:
+            self._findings.note(
+                f"consumequeue: {gone.count} queues of {records} records are not there,"
+                f" {gone.first} first: their topics were deleted, or their units are kept"
+                " elsewhere; a start that derives all anew brings them back"
+            )
+
+    def _tell_sums(self) -> None:
+        if self._repeated.count:
+            self._findings.note(
+                f"consumequeue: {self._repeated.count} records have queue offsets that older ones"
+                f" have, {self._repeated.first} first: no unit leads to them"
+            )
+        if self._older.count:
+            self._findings.note(
+                f"consumequeue: {self._older.count} units lead to older records,"
+                f" {self._older.first} first, though their queues began anew: remove `consumequeue`"
+                " of the stopped node, and its next start derives what leads to the new ones"
+            )
 
     def _strays(
         self, key: tuple[str, int], known: _Range | None, log_min: int
@@ -206,6 +303,10 @@ class QueueCheck:
             return
         if offset >= self._log_end:
             self._behind += 1
+            return
+        known = self._ranges.get(key)
+        if known is not None and offset <= known.begun_bytes:
+            self._older.add(f"{_name(key)}, unit {number}")
             return
         self._findings.hurt(
             f"{_name(key)}: unit {number}: points at {offset}, where no record of this queue is"
