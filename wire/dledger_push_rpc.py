@@ -26,6 +26,7 @@ class PushEntryRequest(Body, frozen=True, kw_only=True):
         batch_entry: entries that follow each other; not empty: this is a batch.
         commit_index: up to here the leader's log is committed, -1: nothing.
         entry: the one entry of what is no batch.
+        pre_log_index, pre_log_term: dialect N's, None in this one: who sends them speaks that.
         type: None for a name that is no PushType of this dialect.
         batch, count, first_entry_index, last_entry_index, total_size: what Java writes of the
             entries, and ignores when it reads; here they are always made from the entries.
@@ -47,6 +48,8 @@ class PushEntryRequest(Body, frozen=True, kw_only=True):
     last_entry_index: Long = always(-1)
     leader_id: str | None = None
     local_id: str | None = None
+    pre_log_index: Long | None = None
+    pre_log_term: Long | None = None
     remote_id: str | None = None
     term: Long = always(-1)
     total_size: Long = always(0)
@@ -128,6 +131,7 @@ class PushEntryResponse(Body, frozen=True, kw_only=True):
             by an exception (411).
         count: entries answered for; versions up to 0.2.5 leave it out.
         index: the first of them; with versions up to 0.2.5 the last. None in answer to a COMMIT.
+        x_index, x_term: dialect N's, None in this one: who sends them speaks that.
     """
 
     begin_index: Long = always(0)
@@ -140,6 +144,8 @@ class PushEntryResponse(Body, frozen=True, kw_only=True):
     local_id: str | None = None
     remote_id: str | None = None
     term: Long = always(-1)
+    x_index: Long | None = None
+    x_term: Long | None = None
 
 
 class InstallSnapshotRequest(Body, frozen=True, kw_only=True):

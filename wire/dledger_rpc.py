@@ -27,7 +27,9 @@ and stores it.
 
 ## What dialect N (0.4.0) would change
 
-Of the requests above only PUSH differs. A group speaks one dialect; nothing on the wire says which.
+Of the requests above only PUSH differs. A group speaks one dialect. Which it is show only keys that
+the other one lacks and 0.4.0 always writes: `preLogIndex` and `preLogTerm` of a request, `xIndex`
+and `xTerm` of a response. They are read here to know whom not to believe.
 
 - PushEntryRequest: `entries` (list) instead of `entry` and `batchEntry`; `preLogIndex` and
   `preLogTerm` (-1); derived keys count, firstEntryIndex, lastEntryIndex, lastEntryTerm, totalSize,

@@ -164,10 +164,10 @@ def answered(election: Election, now_s: float, answered: Answered) -> Effects:
                 code, term, joins = response_code(response.code), response.term, response.joins
             return election.heartbeat_answered(now_s, number, peer, code, term, joins=joins)
         case _Transfer(number):
-            code = ResponseCode.NETWORK_ERROR
+            code, term = ResponseCode.NETWORK_ERROR, -1
             if isinstance(response, LeadershipTransferResponse):
-                code = response_code(response.code)
-            return election.transfer_answered(now_s, number, code)
+                code, term = response_code(response.code), response.term
+            return election.transfer_answered(now_s, number, code, term)
         case _:
             raise AssertionError(f"not a call of the maintainer: {answered.token!r}")
 
@@ -177,6 +177,8 @@ def vote_answer(response: VoteResponse) -> VoteAnswer:
     result = response.vote_result or VoteResult.UNKNOWN
     if (response_code(response.code), result) == PARTIAL:
         return VoteAnswer(result=VoteResult.ACCEPT, term=response.term, is_partial=True)
+    if result is VoteResult.ACCEPT and response_code(response.code) is not ResponseCode.SUCCESS:
+        result = VoteResult.UNKNOWN
     return VoteAnswer(result=result, term=response.term)
 
 

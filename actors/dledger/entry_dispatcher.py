@@ -347,6 +347,8 @@ class EntryDispatcher(Actor[_Inbox]):
         if response is not None and response.term > self._term:
             await self.maintainer.tell(SawTerm(term=response.term))
         code = ResponseCode.NETWORK_ERROR if response is None else response_code(response.code)
+        if response is not None and response.term != self._term:
+            code = ResponseCode.EXPIRED_TERM  # whatever it says is not of this term
         if code is ResponseCode.SUCCESS and not sending.is_all:
             await self._send_piece(sending)
         elif code in (ResponseCode.SUCCESS, ResponseCode.REPEATED_REQUEST):

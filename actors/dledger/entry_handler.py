@@ -25,12 +25,12 @@ from actors.dledger.catching_up import CatchingUp
 from actors.dledger.contradiction import contradiction
 from actors.dledger.core.intake import Intake
 from actors.dledger.core.intake_effects import IntakeEffects, StoreChange
-from actors.dledger.core.refusals import refusal
 from actors.dledger.cut_log import CutLog
+from actors.dledger.foreign_leader import ForeignLeader, ill_formed
 from actors.dledger.machine_messages import MachineAt
 from actors.dledger.peer_messages import GetTaking, Taking
 from actors.dledger.pending_ledger import PendingLedger
-from actors.dledger.push_bodies import entries_bytes, no_snapshots, push_response, pushed_of
+from actors.dledger.push_bodies import entries_bytes, no_snapshots, pushed_of
 from actors.dledger.refusal_log import RefusalLog
 from actors.dledger.rpc_messages import Asked
 from actors.dledger.session_messages import (
@@ -48,7 +48,6 @@ from actors.events.dledger import EntriesRefused
 from actors.runtime import Actor, ActorDown, ActorRef, MailboxSpec, ReplyTo, StopReason
 from actors.storage.dledger import store
 from actors.storage.dledger.ledger import EntryRefused, NotInSequence
-from wire.dledger_codes import ResponseCode
 from wire.dledger_rpc import InstallSnapshotRequest, PushEntryRequest, Response
 
 MAILBOX_CAPACITY: Final = 1024
@@ -140,6 +139,9 @@ class EntryHandler(Actor[_Inbox]):
     _cuts: CutLog = attrs.field(
         default=attrs.Factory(lambda part: CutLog(part.sender), takes_self=True), init=False
     )
+    _foreign: ForeignLeader = attrs.field(
+        default=attrs.Factory(lambda part: ForeignLeader(part.sender), takes_self=True), init=False
+    )
     _catching_up: CatchingUp = attrs.field(factory=CatchingUp, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -180,7 +182,8 @@ class EntryHandler(Actor[_Inbox]):
                 case _LogSaid():
                     await self._log_said(message)
                 case GetTaking():
-                    message.reply_to.send(Taking(refusal=self._refusal))
+                    why = self._foreign.refusal or self._refusal
+                    message.reply_to.send(Taking(refusal=why))
                 case _AskLogDue():
                     if message.session == self._session and self._refused:
                         self._ask_log()
@@ -199,6 +202,7 @@ class EntryHandler(Actor[_Inbox]):
             return
         if told.session > self._session:
             self._session, self._leader, self._refusal = told.session, "", ""
+            self._foreign.forget()
             self._changes, self._refused = [], False
             if self._followed >= 0 and not isinstance(told, Following):
                 await self.store_ref.tell(store.Unsubscribe(name=self.ctx.path))
@@ -231,16 +235,12 @@ class EntryHandler(Actor[_Inbox]):
         assert isinstance(request, PushEntryRequest)
         pushed = pushed_of(request, self._token + 1)
         if pushed is None:
-            asked.reply_to.send(self._ill_formed(request))
+            asked.reply_to.send(ill_formed(request, self._leader))
             return
         self._token = pushed.token
         self._asked[self._token] = request, asked.reply_to
         await self._carry_out(self.intake.pushed(self.ctx.now_s(), pushed))
         self._catching_up.saw(request)
-
-    def _ill_formed(self, request: PushEntryRequest) -> Response:
-        """As upstream's exception is answered: without the range."""
-        return refusal(request, ResponseCode.UNEXPECTED_ARGUMENT, self._leader)
 
     async def _grew(self, log: store.LedgerGrew) -> None:
         if log.session != self._session or log.session != self._followed or self._refused:
@@ -378,8 +378,8 @@ class EntryHandler(Actor[_Inbox]):
             await self.maintainer.tell(SawTerm(term=effects.larger_term))
         for token, answer in effects.answers:
             request, reply_to = self._asked.pop(token)
-            good = answer.code is not ResponseCode.UNEXPECTED_ARGUMENT
-            reply_to.send(push_response(request, answer) if good else self._ill_formed(request))
+            said = self._foreign.answer(request, answer, self._leader, self.ctx.emit)
+            reply_to.send(said)
         for event in effects.events:
             self.ctx.emit(self._cuts.noted(event, self._leader, self.intake.term))
         if effects.deadline_s is not None:

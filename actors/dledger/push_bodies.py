@@ -57,6 +57,7 @@ def push_answer(response: Response | None) -> PushAnswer | None:
         count=response.count,
         begin=response.begin_index,
         end=response.end_index,
+        foreign=response.x_index is not None or response.x_term is not None,
     )
 
 

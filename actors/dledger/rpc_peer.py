@@ -43,6 +43,7 @@ from wire.dledger_rpc import (
     AppendEntryRequest,
     InstallSnapshotRequest,
     PushEntryRequest,
+    Request,
     Response,
     decode_response,
     encode_body,
@@ -117,6 +118,20 @@ def _size_of(message: _Inbox) -> int:
         case _:
             data_bytes = 0
     return data_bytes + CALL_OVERHEAD_BYTES
+
+
+def _not_to(request: Request, response: Response) -> str:
+    """Why a response is none to that request, whatever it says; "": it may be one.
+
+    Upstream copies these fields from the request, where it says them at all.
+    """
+    if response.term > TERM_MAX:
+        return f"term {response.term}"
+    for name in ("group", "local_id", "remote_id"):
+        said = getattr(response, name)
+        if said is not None and said != getattr(request, name):
+            return f"{name} {said!r}, not {getattr(request, name)!r}"
+    return ""
 
 
 @attrs.define
@@ -287,8 +302,8 @@ class RPCPeer(Actor[_Inbox]):
                 self._refused(str(error))
             else:
                 self._failures = 0
-            if response is not None and response.term > TERM_MAX:
-                self._refused(f"{found.code.name}: term {response.term}")
+            if response is not None and (why := _not_to(found.call.request, response)):
+                self._refused(f"{found.code.name}: {why}")
                 response = None
         else:
             self._refused(f"remoting code {header.code} to {found.code.name}: {header.remark}")

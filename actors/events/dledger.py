@@ -175,6 +175,20 @@ class SnapshotRefused:
 
 
 @attrs.frozen(kw_only=True)
+class PeerNotUnderstood:
+    """What `peer` says of the log is no answer to what it was asked, or, of a leader, nothing that
+    a follower can read: it speaks another dialect. None of it counts. By entry_dispatcher, when the
+    reason is news, and entry_handler, once a session.
+
+    `said`: what came, for who looks for the reason.
+    """
+
+    peer: str
+    reason: str
+    said: str
+
+
+@attrs.frozen(kw_only=True)
 class RPCListening:
     """A node takes connections of members and clients. By rpc_server."""
 

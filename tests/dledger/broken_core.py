@@ -181,6 +181,11 @@ def append_without_compare(patch: Patch) -> None:
     patch.setattr(dispatch.Dispatch, "lead", lead)
 
 
+def code_is_believed(patch: Patch) -> None:
+    """SUCCESS is success, whatever it is about: upstream's rule, and DLedger 0.4.0's answers."""
+    patch.setattr(dispatch, "misfit", lambda push, answer, term: "")
+
+
 def nothing_is_sent_again(patch: Patch) -> None:
     """A lost push stays lost."""
 
@@ -231,6 +236,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     gap_is_appended,
     commits_what_has_yet_to_leave,
     append_without_compare,
+    code_is_believed,
     nothing_is_sent_again,
     refusal_ignored,
     steps_past_what_may_be_shared,

@@ -7,6 +7,7 @@ from functools import partial
 from random import Random
 
 import attrs
+import core_dialect
 from core_calls import ask_vote, beat, send_transfer
 from core_changes import Changes
 from core_disk import ENTRY_BYTES, Append
@@ -43,6 +44,11 @@ class Member(Life):
     holding: bool = False
     committed: int = -1  # as far as this life knows
 
+    @property
+    def foreign(self) -> bool:
+        """It speaks another dialect."""
+        return self.name in self.world.foreign
+
     # ---- life ----
 
     def start(self) -> None:
@@ -55,11 +61,12 @@ class Member(Life):
             members=world.names,
             vote=self.disk.vote,
             end=self.disk.end,
-            membership=self.disk.begun(),
+            membership=Membership.FULL if self.foreign else self.disk.begun(),
         )
         rng = Random(world.rng.getrandbits(32))
         compat = world.compat
-        votes = attrs.evolve(world.election, raft_votes=self.name in world.raft_votes)
+        raft, stands = self.name in world.raft_votes, not self.foreign
+        votes = attrs.evolve(world.election, raft_votes=raft, candidate=stands)
         self.election = Election(settings=votes, state=state, rng=rng, compat=compat)
         self.changes, self.catching_up = Changes(self.disk), CatchingUp()
         self.intake = Intake(
@@ -126,7 +133,7 @@ class Member(Life):
                 ),
             )
         for answer in effects.transfers:
-            world.transfer_answered(self.name, answer.token, answer.code)
+            world.transfer_answered(self.name, answer)
         self.timer(
             "election",
             effects.deadline_s,
@@ -295,6 +302,11 @@ class Member(Life):
         )
 
         def arrive(there: Member) -> None:
+            if there.foreign:
+                there.world.count("answers in another dialect")
+                answer = core_dialect.answer(push, term)
+                there.send(self.name, there._push_answer(session, push, answer))
+                return
             token = self.world.push_token(self.name, session, push)
             there.catching_up.saw(request)
             there.intake_effects(

@@ -6,6 +6,7 @@ import sys
 from random import Random
 
 import attrs
+from core_dialect import SHARE
 from core_member import Member
 from core_world import Faults, World
 
@@ -42,6 +43,10 @@ def draw_world(seed: int) -> World:
     faults = attrs.evolve(faults, change_max_s=rng.choice((0.0, 0.05, 0.5)))
     votes = Random(f"{seed}:votes")  # all members as Raft's, some of them, or none
     raft = votes.sample(names, votes.choice((0, size, size, votes.randint(1, size - 1))))
+    dialects = Random(f"{seed}:dialects")
+    foreign: list[str] = []
+    if size > 2 and dialects.random() < SHARE:
+        foreign = dialects.sample(names, dialects.randint(1, (size - 1) // 2))
     return World(
         seed=seed,
         size=size,
@@ -49,6 +54,7 @@ def draw_world(seed: int) -> World:
         push=push,
         election=election,
         raft_votes=frozenset(raft),
+        foreign=frozenset(foreign),
     )
 
 
@@ -167,7 +173,9 @@ class Run:
 
 
 def converge(world: World) -> None:
-    """Heal everything: a leader within HEAL_S, all equal LAST_S after an append."""
+    """Heal everything: a leader within HEAL_S, all equal LAST_S after an append, but for those that
+    speak another dialect, which hold nothing.
+    """
     world.heal()
     world.run(world.now_s + HEAL_S)
     leader = world.leader
@@ -178,6 +186,9 @@ def converge(world: World) -> None:
     assert world.outcomes.get("last") == "done", "Liveness: the last append"
     log = leader.disk.log
     for member in world.members.values():
+        if member.foreign:
+            assert not member.disk.log, f"{member.name} took an entry"
+            continue
         assert member.committed == len(log) - 1, f"Liveness: {member.name} lags"
         first = max(member.disk.begin, leader.disk.begin)
         assert member.disk.log[first:] == log[first:], f"{member.name} differs"

@@ -15,7 +15,7 @@ import attrs
 from core_disk import Append, Disk
 from core_member import Member
 
-from actors.dledger.core.election_effects import RoleChanged
+from actors.dledger.core.election_effects import RoleChanged, TransferAnswer
 from actors.dledger.core.member_state import Role
 from actors.dledger.core.push_effects import Push
 from actors.dledger.core.settings import (
@@ -51,6 +51,7 @@ class World:
 
     Attributes:
         raft_votes: the members with `ElectionSettings.raft_votes`.
+        foreign: the members that speak another dialect (`core_dialect`), a minority.
         broken: what did not hold is written down here; None: it is raised.
         steps: events so far.
     """
@@ -62,6 +63,7 @@ class World:
     push: PushSettings = attrs.field(factory=PushSettings)
     compat: CompatSettings = STRICT
     raft_votes: frozenset[str] = frozenset()
+    foreign: frozenset[str] = frozenset()
     broken: list[str] | None = None
     now_s: float = 0.0
     steps: int = attrs.field(default=0, init=False)
@@ -127,7 +129,8 @@ class World:
         self.takers[token] = (leader, number)
         return token
 
-    def transfer_answered(self, member: str, token: int, code: ResponseCode) -> None:
+    def transfer_answered(self, member: str, answer: TransferAnswer) -> None:
+        token, code = answer.token, answer.code
         taker = self.takers.pop(token, None)
         if taker is None:
             self.transfers[token] = code
@@ -137,7 +140,7 @@ class World:
         self.members[member].send(
             leader,
             lambda here: here.role_effects(
-                here.election.transfer_answered(self.now_s, number, code)
+                here.election.transfer_answered(self.now_s, number, code, answer.term)
             ),
         )
 

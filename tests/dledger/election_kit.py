@@ -72,14 +72,15 @@ class Kit:
         self,
         number: int,
         *results: VoteResult | None,
-        term: int = 5,
+        term: int | None = None,
         is_partial: bool = False,
     ) -> Effects:
-        """Of n1, n2 and so on."""
+        """Of n1, n2 and so on, in the term that was asked for if no other is said."""
+        said = self.state.term if term is None else term
         for i, result in enumerate(results, 1):
             answer = None
             if result is not None:
-                answer = VoteAnswer(result=result, term=term, is_partial=is_partial)
+                answer = VoteAnswer(result=result, term=said, is_partial=is_partial)
             self.last = self.election.vote_answered(self.now_s, number, f"n{i}", answer)
         return self.last
 

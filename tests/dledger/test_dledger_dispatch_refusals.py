@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import attrs
 import pytest
 from dispatch_kit import Kit
 
-from actors.dledger.core.dispatch import REFUSALS_TOLD, TAKES_NO_MORE, DispatcherState
+from actors.dledger.core.dispatch import DispatcherState
+from actors.dledger.core.patience import REFUSALS_TOLD, TAKES_NO_MORE
 from actors.events.dledger import DispatcherChanged
 from wire.dledger_codes import PushType, ResponseCode
 
@@ -82,7 +82,7 @@ def test_the_lag_is_what_the_peer_is_not_known_to_hold() -> None:
     assert kit.dispatch.lag == 3
     kit.answer(pushes[1])
     assert kit.dispatch.lag == 1
-    kit.answer(attrs.evolve(pushes[2], last=99))
+    kit.answer(pushes[2], count=97)
     assert kit.dispatch.lag == 1, "what was never sent cannot be acknowledged"
 
 

@@ -17,9 +17,9 @@ from rpc_kit import Client, answer_frame, calling, request
 
 from actors.config import ClusterConfig
 from actors.dledger.base_fields import Sender
-from actors.dledger.core.dispatch import TAKES_NO_MORE
 from actors.dledger.core.election_effects import RoleChanged
 from actors.dledger.core.member_state import Role
+from actors.dledger.core.patience import TAKES_NO_MORE
 from actors.dledger.core.votes import VoteAnswer
 from actors.dledger.election_requests import _Beat, _Transfer, _Vote, vote_response
 from actors.dledger.peer_messages import (

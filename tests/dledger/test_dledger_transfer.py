@@ -97,7 +97,7 @@ def test_appends_are_held_before_the_end_is_named() -> None:
 @pytest.mark.checklist(32, of="dledger")
 def test_success_makes_the_old_leader_a_candidate_of_the_next_term() -> None:
     kit, number = handing_over()
-    effects = kit.election.transfer_answered(kit.now_s, number, C.SUCCESS)
+    effects = kit.election.transfer_answered(kit.now_s, number, C.SUCCESS, 6)
     assert effects.transfers == (TransferAnswer(token=7, code=C.SUCCESS, term=5),)
     assert (kit.state.role, kit.state.term) == (Role.CANDIDATE, 6)
     assert effects.hold_appends is None, "a role's change says it"
@@ -109,8 +109,8 @@ def test_success_makes_the_old_leader_a_candidate_of_the_next_term() -> None:
 @pytest.mark.parametrize("said", [C.TAKE_LEADERSHIP_FAILED, C.NETWORK_ERROR, C.EXPIRED_TERM])
 def test_failure_lets_appends_in_again(said: C) -> None:
     kit, number = handing_over()
-    assert kit.election.transfer_answered(kit.now_s, number + 1, said).transfers == ()
-    effects = kit.election.transfer_answered(kit.now_s, number, said)
+    assert kit.election.transfer_answered(kit.now_s, number + 1, said, 6).transfers == ()
+    effects = kit.election.transfer_answered(kit.now_s, number, said, 6)
     assert code(effects) is said
     assert effects.hold_appends is False
     assert kit.state.role is Role.LEADER
@@ -127,14 +127,14 @@ def test_silence_of_the_transferee_ends_the_transfer() -> None:
     assert code(kit.last) is C.TIMEOUT
     assert kit.now_s == pytest.approx(begin_s + 3.0)
     assert kit.last.hold_appends is False
-    assert kit.election.transfer_answered(kit.now_s, number, C.SUCCESS).role is None
+    assert kit.election.transfer_answered(kit.now_s, number, C.SUCCESS, 6).role is None
 
 
 def test_a_leader_that_hears_of_the_next_term_first_still_answers() -> None:
     kit, number = handing_over()
     kit.asked_by("n1", 6, LedgerEnd(index=9, term=5))
     assert (kit.state.role, kit.state.term) == (Role.CANDIDATE, 6)
-    effects = kit.election.transfer_answered(kit.now_s, number, C.SUCCESS)
+    effects = kit.election.transfer_answered(kit.now_s, number, C.SUCCESS, 6)
     assert code(effects) is C.SUCCESS
     assert kit.state.term == 6
 
@@ -254,7 +254,7 @@ def test_leadership_goes_to_the_preferred_leader_that_lags_least() -> None:
     effects = kit.election.held(kit.now_s, kit.state.session, END)
     assert effects.send_transfer is not None
     assert effects.send_transfer.transferee == "n2"
-    effects = kit.election.transfer_answered(kit.now_s, effects.send_transfer.number, C.SUCCESS)
+    effects = kit.election.transfer_answered(kit.now_s, effects.send_transfer.number, C.SUCCESS, 6)
     assert effects.transfers == (), "nobody asked"
 
 
@@ -277,7 +277,7 @@ def asked_at_s(kit: Kit, marks: dict[str, int], name: str, until_s: int) -> list
             sent = kit.election.held(now_s, kit.state.session, END).send_transfer
             assert sent is not None
             assert sent.transferee == name
-            kit.election.transfer_answered(now_s, sent.number, C.TAKE_LEADERSHIP_FAILED)
+            kit.election.transfer_answered(now_s, sent.number, C.TAKE_LEADERSHIP_FAILED, 5)
             seconds.append(now_s)
     return seconds
 
@@ -303,7 +303,7 @@ def test_one_that_took_over_is_asked_at_once_the_next_time() -> None:
     assert kit.election.look_for_preferred(2.0, {"n1": 7}).hold_appends is True
     sent = kit.election.held(2.0, kit.state.session, END).send_transfer
     assert sent is not None
-    kit.election.transfer_answered(2.0, sent.number, C.SUCCESS)
+    kit.election.transfer_answered(2.0, sent.number, C.SUCCESS, 6)
     assert kit.election.preferred_pauses.waiting(2.0) == set()
 
 
@@ -322,14 +322,14 @@ def test_what_a_preferred_leader_did_long_ago_is_forgotten() -> None:
 def test_one_that_takes_over_when_a_caller_asks_is_let_alone_no_more() -> None:
     kit, number = handing_over()
     kit.election.preferred_pauses.failed("n1", kit.now_s, 1.0)
-    assert code(kit.election.transfer_answered(kit.now_s, number, C.SUCCESS)) is C.SUCCESS
+    assert code(kit.election.transfer_answered(kit.now_s, number, C.SUCCESS, 6)) is C.SUCCESS
     assert kit.election.preferred_pauses.waiting(kit.now_s) == set()
 
 
 def test_one_that_does_not_take_over_when_a_caller_asks_is_let_alone_as_before() -> None:
     kit, number = handing_over()
     pauses = kit.election.preferred_pauses
-    kit.election.transfer_answered(kit.now_s, number, C.TAKE_LEADERSHIP_FAILED)
+    kit.election.transfer_answered(kit.now_s, number, C.TAKE_LEADERSHIP_FAILED, 5)
     assert pauses.waiting(kit.now_s) == set()
     pauses.failed("n1", kit.now_s, 1.0)
     assert ask(kit, TO_N1).hold_appends is True

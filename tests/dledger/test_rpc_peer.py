@@ -155,6 +155,9 @@ NO_ANSWERS = {
     "junk": encode_frame(Header(code=200, opaque=1, flag=1), b'{"term":"x"}'),
     "20 digits": encode_frame(Header(code=200, opaque=1, flag=1), b'{"term":12345678901234567890}'),
     "null": encode_frame(Header(code=200, opaque=1, flag=1), b"null"),
+    "of another group": answer_frame(1, HeartBeatResponse(group="h")),
+    "to another's question": answer_frame(1, HeartBeatResponse(local_id="n2")),
+    "of another member": answer_frame(1, HeartBeatResponse(remote_id="n2")),
 }
 
 

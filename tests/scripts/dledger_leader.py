@@ -15,7 +15,7 @@ from dledger_words import TURNS_MAX, span
 from actors.dledger.core.dispatch import Dispatch
 from actors.dledger.core.push_effects import DispatchEffects, Push, PushAnswer
 from actors.dledger.core.settings import CompatSettings, PushSettings
-from actors.events.dledger import DispatcherChanged
+from actors.events.dledger import DispatcherChanged, PeerNotUnderstood
 from wire.dledger_codes import PushType, ResponseCode
 
 SHOWN_MAX = 6
@@ -67,8 +67,11 @@ class Leader:
         if effects.larger_term is not None:
             lines.append(f"n1 has term {effects.larger_term}")
         for event in effects.events:
-            assert isinstance(event, DispatcherChanged)
-            lines.append(f"{event.state}: {event.detail}")
+            if isinstance(event, PeerNotUnderstood):
+                lines.append(f"not understood: {event.said}")
+            else:
+                assert isinstance(event, DispatcherChanged)
+                lines.append(f"{event.state}: {event.detail}")
         self.pushes |= {push.number: push for push in effects.pushes}
         for run in _runs(effects.pushes):
             one, last = run[0], run[-1]

@@ -186,7 +186,8 @@ class Member:
 
     def do_taken(self, code: str) -> list[str]:
         known = ResponseCode[code]
-        return self.did(self.election.transfer_answered(self.now_s, self.taker, known))
+        term = self.election.state.term + 1
+        return self.did(self.election.transfer_answered(self.now_s, self.taker, known, term))
 
     def do_prefer(self, **watermarks: int) -> list[str]:
         return self.did(self.election.look_for_preferred(self.now_s, watermarks))

@@ -21,17 +21,19 @@ Differs from upstream:
 - What is refused once more after a comparison is sent again after a pause: the peer's files may
   have another size, and take it never.
 - An acknowledgement takes all pushes up to it from the pending ones at once.
-- An answer to a push from before the last COMPARE is not looked at.
+- An answer to a push from before the last COMPARE is not looked at, and one that is not about its
+  push (`core.push_answers`) counts for nothing: who gives it is compared again after a pause.
 """
 
 from __future__ import annotations
 
-from typing import Final, assert_never
+from typing import assert_never
 
 import attrs
 
 from actors.dledger.core.compare import Found, Search
-from actors.dledger.core.patience import Patience
+from actors.dledger.core.patience import TAKES_NO_SNAPSHOT, Patience
+from actors.dledger.core.push_answers import misfit, said
 from actors.dledger.core.push_effects import DispatchEffects, LedgerSizes, Push, PushAnswer
 from actors.dledger.core.push_effects import DispatcherState as DispatcherState
 from actors.dledger.core.push_window import PushWindow, UnderWay
@@ -39,10 +41,6 @@ from actors.dledger.core.quota import Quota
 from actors.dledger.core.settings import STRICT, CompatSettings, PushSettings
 from actors.events import dledger as events
 from wire.dledger_codes import PushType, ResponseCode
-
-REFUSALS_TOLD: Final = 3
-"""Of one entry, in a row: before that a peer may have begun a new session in between."""
-TAKES_NO_MORE: Final = "takes no more: files of another size, no room (see its status), slow link"
 
 
 @attrs.define(kw_only=True)
@@ -149,11 +147,14 @@ class Dispatch:
             return DispatchEffects()
         if answer is not None and answer.term > self._term:
             return attrs.evolve(self._effects(now_s, None), larger_term=answer.term)
-        before = self.matched
-        if self._probe is not None:
-            if self._probe.number == push.number:
-                self._probe_answered(now_s, push, answer)
-        elif answer is not None and push.number > self._phase:
+        before, probe = self.matched, self._probe
+        waited = push.number > self._phase if probe is None else push.number == probe.number
+        why = misfit(push, answer, self._term) if waited and answer is not None else ""
+        if answer is not None and why:
+            self._not_understood(now_s, answer, why)
+        elif waited and probe is not None:
+            self._probe_answered(now_s, push, answer)
+        elif waited and answer is not None:
             match push.type:
                 case PushType.APPEND:
                     self._append_answered(now_s, answer)
@@ -193,13 +194,19 @@ class Dispatch:
 
     # ---- answers ----
 
+    def _not_understood(self, now_s: float, answer: PushAnswer, why: str) -> None:
+        is_news, self.refusal = why != self.refusal, why
+        self._to_compare(why, told=is_news)
+        self._pause_s = now_s + self.settings.foreign_pause_s
+        told = events.PeerNotUnderstood(peer=self.peer, reason=why, said=said(answer))
+        self._events += [told] if is_news else []
+
     def _append_answered(self, now_s: float, answer: PushAnswer) -> None:
         if answer.code is ResponseCode.SUCCESS and answer.last > self.matched:
-            if answer.last < self._write:  # what was never sent cannot be acknowledged
-                self.matched = answer.last
-                self._resends = 0
-                self.refusal = ""
-                self._window.acknowledged(now_s, self.matched)
+            self.matched = answer.last
+            self._resends = 0
+            self.refusal = ""
+            self._window.acknowledged(now_s, self.matched)
         elif answer.code is ResponseCode.INCONSISTENT_STATE:
             self._to_compare("the peer refused an entry")
             self._refused(now_s)
@@ -209,8 +216,7 @@ class Dispatch:
         self._window.refused(now_s, refusals)
         if refusals > 1:  # a comparison did not help
             self._pause_s = now_s + self.settings.error_pause_s
-        if refusals >= REFUSALS_TOLD:
-            self.refusal = TAKES_NO_MORE
+        self.refusal = self._patience.refusal or self.refusal
 
     def _commit_answered(self, push: Push, answer: PushAnswer) -> None:
         if self.compat.commits_unread:
@@ -255,13 +261,8 @@ class Dispatch:
             return
         self._to_compare("the peer takes no snapshot")
         self._pause_s = now_s + self.settings.refusal_pause_s
-        self.refusal = (
-            f"the log begins at {begin}, and a Java member takes no snapshot: "
-            "give it a copy of a member's data folder"
-        )
-        self._events.append(
-            events.SnapshotRefused(peer=self.peer, index=begin, reason=self.refusal)
-        )
+        self.refusal = why = TAKES_NO_SNAPSHOT.format(begin)
+        self._events.append(events.SnapshotRefused(peer=self.peer, index=begin, reason=why))
 
     # ---- states ----
 

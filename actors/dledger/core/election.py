@@ -159,6 +159,8 @@ class Election(Roles):
     ) -> Effects:
         """An answer to `SendHeartbeats`; NETWORK_ERROR: there will be none."""
         self.now_s = now_s
+        if code is ResponseCode.SUCCESS and term not in (TERM_NONE, self.state.term):
+            code = ResponseCode.UNKNOWN  # it follows somebody, but not the leader of this term
         self.heard.answered(peer, number, code, joins=joins)
         self._look_at_hand_over()
         if code is ResponseCode.EXPIRED_TERM and not self.compat.quorum_hides_terms:
@@ -317,15 +319,19 @@ class Election(Roles):
         if state.role is Role.LEADER and may_be_elected(
             state, out.transferee, self.heard, out.beats
         ):
-            out.number = self.next_number()
+            out.number, out.term = self.next_number(), state.term
             self.draft.send_transfer = SendTransfer(
                 number=out.number, transferee=out.transferee, term=state.term, index=out.end.index
             )
 
-    def transfer_answered(self, now_s: float, number: int, code: ResponseCode) -> Effects:
-        """The transferee's answer to `SendTransfer`."""
+    def transfer_answered(
+        self, now_s: float, number: int, code: ResponseCode, term: int
+    ) -> Effects:
+        """The transferee's answer to `SendTransfer`, and the term in which it gives it."""
         self.now_s = now_s
         if self.out is not None and self.out.number == number:
+            if code is ResponseCode.SUCCESS and term <= self.out.term:
+                code = ResponseCode.UNKNOWN  # who leads now does so in a later term
             if code is ResponseCode.SUCCESS and self.state.role is Role.LEADER:
                 # It leads in the next term, of which this member hears by heartbeat or vote.
                 self.answer_out(ResponseCode.SUCCESS)

@@ -7,11 +7,21 @@ while it says nothing else: its disk may be full, or its log be opened for minut
 
 from __future__ import annotations
 
+from typing import Final
+
 import attrs
 
 from actors.dledger.core.push_effects import PushAnswer
 from actors.dledger.core.settings import PushSettings
 from wire.dledger_codes import ResponseCode
+
+REFUSALS_TOLD: Final = 3
+"""Of one entry, in a row: before that a peer may have begun a new session in between."""
+TAKES_NO_MORE: Final = "takes no more: files of another size, no room (see its status), slow link"
+TAKES_NO_SNAPSHOT: Final = (
+    "the log begins at {}, and a Java member takes no snapshot: "
+    "give it a copy of a member's data folder"
+)
 
 
 @attrs.define
@@ -33,6 +43,11 @@ class Patience:
         """A new session begins."""
         self.refused_at, self._refusals = None, 0
         self.follows()
+
+    @property
+    def refusal(self) -> str:
+        """What it does not take, for people; "": it may yet."""
+        return TAKES_NO_MORE if self._refusals >= REFUSALS_TOLD else ""
 
     def refused(self, matched: int) -> int:
         """The peer refused what follows on that entry. Gives how often, in a row."""

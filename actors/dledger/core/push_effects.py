@@ -60,6 +60,7 @@ class PushAnswer:
         count: of entries; 0 if not said, and then `index` is the last one's (0.2.5 and older).
         begin, end: of the follower's log, or up to where it is known to equal the leader's; -1 for
             an empty one.
+        foreign: it bears what only answers of another dialect do.
     """
 
     code: ResponseCode
@@ -68,6 +69,7 @@ class PushAnswer:
     count: int = 0
     begin: int = -1
     end: int = -1
+    foreign: bool = False
 
     @property
     def last(self) -> int:

@@ -185,6 +185,8 @@ class PushSettings:
             and the log from there on. "refuse": nothing, for it is a Java member of dialect L,
             which takes no snapshot.
         refusal_pause_s: between two looks at a peer that is refused: 60.
+        foreign_pause_s: the same at one whose answers are none: it may be another program by then.
+            5.0.
     """
 
     pending_max: int = 1000
@@ -205,6 +207,7 @@ class PushSettings:
     resends_max: int = 3
     snapshots: Literal["none", "install", "refuse"] = "none"
     refusal_pause_s: float = 60.0
+    foreign_pause_s: float = 5.0
 
 
 @attrs.frozen(kw_only=True)

@@ -22,7 +22,14 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from actors.dledger.core.member_state import INDEX_NONE, TERM_MAX, LedgerEnd, MemberState, Role
+from actors.dledger.core.member_state import (
+    INDEX_NONE,
+    TERM_MAX,
+    TERM_NONE,
+    LedgerEnd,
+    MemberState,
+    Role,
+)
 from actors.dledger.core.settings import ElectionSettings
 from wire.dledger_codes import ResponseCode
 
@@ -53,7 +60,7 @@ class TransferOut:
     Attributes:
         beats: the round of heartbeats that is to show that the transferee may be elected.
         end: of the log, once no append is taken.
-        number: of the request to the transferee, once it is sent.
+        number, term: of the request to the transferee, once it is sent.
         deadline_s: it is given up then.
         token: None: nobody asked for it (a preferred leader).
     """
@@ -64,6 +71,7 @@ class TransferOut:
     beats: int
     end: LedgerEnd | None = None
     number: int | None = None
+    term: int = TERM_NONE
 
 
 @attrs.define(kw_only=True)

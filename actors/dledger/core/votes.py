@@ -189,8 +189,14 @@ class VoteRound:
     _answers: dict[str, VoteAnswer | None] = attrs.field(factory=dict, init=False)
 
     def answered(self, voter: str, answer: VoteAnswer | None) -> None:
-        """`None`: no answer can be expected any more (upstream: UNKNOWN)."""
+        """`None`: no answer can be expected any more (upstream: UNKNOWN).
+
+        A vote in another term is none for this candidate, whatever it was asked for: all versions
+        give theirs in the term of the request.
+        """
         assert voter in self.voters
+        if answer is not None and answer.result is VoteResult.ACCEPT and answer.term != self.term:
+            answer = None
         self._answers.setdefault(voter, answer)
 
     def _count(self, *results: VoteResult) -> int:
