@@ -5,12 +5,11 @@ from __future__ import annotations
 import attrs
 
 from actors.api.frame_socket import STREAM_BYTES
+from actors.config.bounds import API_CLIENTS
 from actors.config.model import ClusterConfig
 from actors.runtime.accepting import UNOWNED_MAX
 from wire import api
 
-CLIENTS = 64
-"""Connections beside those that the cluster makes itself."""
 SILENT = 2 * UNOWNED_MAX
 """Connections that have not said who they are: as many as are accepted at once, and as many again
 that are about to end."""
@@ -41,7 +40,7 @@ class ApiLimits:
         read_bytes: what is read for all connections and not yet sent; above it reads wait.
     """
 
-    clients: int = CLIENTS
+    clients: int = API_CLIENTS
     members: int = 0
     silent: int = SILENT
     in_flight_requests: int = 256
@@ -70,7 +69,7 @@ class ApiLimits:
 
 
 def limits_of(config: ClusterConfig, node: str) -> ApiLimits:
-    """What this node allows: `CLIENTS`, and beside them what the cluster itself connects.
+    """What this node allows: `api_clients`, and beside them what the cluster itself connects.
 
     For each group these are a link from every other member of ours, and one that carries a
     promotion out; and one feed, a client as others (any member may become master). Without room of
@@ -78,4 +77,4 @@ def limits_of(config: ClusterConfig, node: str) -> ApiLimits:
     """
     groups = config.groups_of(node)
     members = sum(len(group.members) - len(group.java_nodes) for group in groups)
-    return ApiLimits(clients=CLIENTS + len(groups), members=members)
+    return ApiLimits(clients=config.api_clients + len(groups), members=members)

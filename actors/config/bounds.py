@@ -54,6 +54,9 @@ RECONNECT_FIRST_S = 0.2
 HOURS_MAX = 24 * 366 * 10
 RATIO_MIN, RATIO_MAX = 0.10, 0.99
 """Upstream clamps diskMaxUsedSpaceRatio to 10-95 %; ours refuses what is outside."""
+API_CLIENTS = 64
+"""Of one node, beside the connections that the cluster makes itself."""
+API_CLIENTS_MAX = 10_000
 EVENT_BYTES_MIN = 4096
 EVENT_BYTES_MAX = 1 << 50
 EVENTS_MAX = 10_000_000

@@ -89,6 +89,9 @@ class ClusterConfig:
         api_port: where every node serves its API to the members' addresses; None = only on its Unix
             socket. Nodes on different machines need it: a slave asks its master there how far the
             log is acknowledged, and shows no records until it knows.
+        api_clients: clients that may be connected to one node's API at a time, over its Unix socket
+            and `api_port` together; a further one is turned away. 1 to 10,000; each takes a
+            descriptor, and some 50 KiB while it is idle. The members have places of their own.
         answer_timeout_s: how long one node waits for another's answer, and `promote`, `resync`,
             `status` and `stop` for a node's, before it counts as silent. A promotion that replaces
             a hanging master waits for that.
@@ -108,6 +111,9 @@ class ClusterConfig:
     nodes: Mapping[str, str] = attrs.field(converter=_mapping)
     groups: Mapping[str, Group] = attrs.field(converter=_mapping)
     api_port: int | None = attrs.field(default=None, validator=attrs.validators.optional(PORT))
+    api_clients: int = attrs.field(
+        default=bounds.API_CLIENTS, validator=Within(1, bounds.API_CLIENTS_MAX)
+    )
     answer_timeout_s: float = attrs.field(default=10.0, validator=INTERVAL)
     stop_timeout_s: float = attrs.field(default=30.0, validator=INTERVAL)
     drain_timeout_s: float = attrs.field(default=10.0, validator=INTERVAL)

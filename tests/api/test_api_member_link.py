@@ -20,10 +20,10 @@ from member_kit import TCP, Reader, slave
 from trio.testing import MockClock
 
 from actors.api import frame_socket, socket_file
-from actors.api.limits import CLIENTS
 from actors.api.member_session import MasterDoor
 from actors.api.server import api_child
 from actors.config import ClassicGroup, ClusterConfig
+from actors.config.bounds import API_CLIENTS as CLIENTS
 from actors.config.members import SlaveNode
 from actors.env.protocols import Address, Env, Network
 from actors.errors import ConfigError
