@@ -1,4 +1,7 @@
-"""What one connection has to send: answers and pushes in order, as few messages as it takes.
+"""What one connection has to send, as few messages as it takes, from two lines in turn.
+
+Answers to requests are one line, pushes and what ends their subscriptions the other; each is in
+order. So an answer waits for one push at the most, which may be a thousand times as long.
 
 Any task puts in; the connection's actor sends. It is bounded by the unanswered
 requests and the subscriptions of the connection: each has at most one frame here.
@@ -41,10 +44,12 @@ class Outbox:
     _on_answered: Callable[[int], None]
     _on_sent: Callable[[int], None]
     gather: bool = False
-    _waiting: deque[_Waiting] = attrs.field(factory=deque)
+    _answers: deque[_Waiting] = attrs.field(factory=deque)
+    _others: deque[_Waiting] = attrs.field(factory=deque)
+    _others_turn: bool = False
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._answers) + len(self._others)
 
     def put(
         self,
@@ -54,7 +59,7 @@ class Outbox:
         room: int | None = None,
         sent: trio.Event | None = None,
     ) -> None:
-        """Have a frame sent after those that wait.
+        """Have a frame sent after those of its line that wait.
 
         Args:
             frame: an answer, or what is encoded already.
@@ -62,7 +67,8 @@ class Outbox:
             room: where it is counted until it is sent.
             sent: set when it is on its way.
         """
-        self._waiting.append(_Waiting(frame, request, room, sent))
+        line = self._others if request is None else self._answers
+        line.append(_Waiting(frame, request, room, sent))
 
     async def send(self, client: FrameSocket, timeout_s: float) -> str:
         """Send what waits now; what comes meanwhile has to wait its turn, so that requests are
@@ -73,7 +79,7 @@ class Outbox:
 
         Returns: why the connection has ended by it; "" if it has not.
         """
-        left = len(self._waiting)
+        left = len(self)
         while left > 0:
             taken, data = self._take()
             left -= len(taken)
@@ -95,18 +101,22 @@ class Outbox:
         return ""
 
     def _take(self) -> tuple[list[_Waiting], bytes | str]:
-        """The oldest frame and what may go with it, and their message."""
+        """The oldest frame of the line whose turn it is, what may go with it, and their message."""
         count_max = api_gather.FRAMES_PER_MESSAGE_MAX if self.gather else 1
+        lines = [self._answers, self._others]
+        if self._others and (self._others_turn or not self._answers):
+            lines.reverse()
+        self._others_turn = lines[0] is self._answers
         frames: list[bytes | str] = []
         taken: list[_Waiting] = []
         size = 0
-        while self._waiting and len(frames) < count_max:
-            first = self._waiting[0]
+        while (line := lines[0] or lines[1]) and len(frames) < count_max:
+            first = line[0]
             if not isinstance(first.frame, bytes | str):
                 first.frame = self._encode(first.frame)
             size += len(first.frame)
             if frames and size > api_gather.GATHERED_BYTES_MAX:
                 break
-            taken.append(self._waiting.popleft())
+            taken.append(line.popleft())
             frames.append(first.frame)
         return taken, api_gather.gathered(frames)
