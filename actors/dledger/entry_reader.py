@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import TypeAlias, assert_never
 
 import attrs
+import trio
 
 from actors.dledger.reader_messages import CommittedTo as CommittedTo
 from actors.dledger.rpc_messages import Asked
@@ -24,6 +25,7 @@ from actors.dledger.session_messages import CONTROL, Following, Leading, Rejoin,
 from actors.errors import Closed, StorageError
 from actors.log_types import Offsets
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
+from actors.runtime.loop_share import let_others_work
 from actors.storage.dledger import store
 from actors.storage.dledger.entry_window import EntrySource
 from actors.storage.dledger.ledger import IndexGone
@@ -95,7 +97,9 @@ class EntryReader(Actor[Message]):
     async def handle(self, message: Message) -> None:
         match message:
             case Read():
+                began_s = trio.current_time()
                 self._read(message)
+                await let_others_work(trio.current_time() - began_s)
             case WatchOffsets():
                 self._watches.add(message)
                 self._tell_watchers()

@@ -1,0 +1,45 @@
+"""Bulk work lets everybody else on the loop have several times the time that it took.
+
+Trio runs every task that is ready in each turn of its loop. What has to pass through many tasks one
+after the other (an append passes some twelve) waits one whole turn for each of them, so bulk work
+that has something to do in every turn slows it down out of all proportion. Whoever does bulk work
+therefore does a little of it and then stays away for as many turns as its share asks for. On a loop
+that nobody else needs it goes on at once.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import trio
+
+OTHERS: Final = 4.0
+"""How much time everybody else gets for each second of bulk work, if they have work: the bulk gets
+a fifth of a busy loop."""
+IDLE_S: Final = 50e-6
+"""A turn that takes less had nothing to do but look."""
+IDLE_TURNS: Final = 2
+"""So many in a row show that nobody has anything to do. Trio runs the tasks of a turn in any order:
+whoever came last in one and comes first in the next has seen nobody in between.
+"""
+TURNS_MAX: Final = 64
+"""For how many turns bulk work stays away at most, however busy the loop is."""
+
+
+async def let_others_work(took_s: float) -> None:
+    """Return when the others have had their share of the loop.
+
+    On a clock that stands still while tasks run, as in tests, these are two checkpoints.
+
+    Args:
+        took_s: how long the bulk work took, without a checkpoint in it.
+    """
+    owed_s, idle_turns = took_s * OTHERS, 0
+    for _ in range(TURNS_MAX):
+        began_s = trio.current_time()
+        await trio.lowlevel.checkpoint()
+        turn_s = trio.current_time() - began_s
+        owed_s -= turn_s
+        idle_turns = idle_turns + 1 if turn_s < IDLE_S else 0
+        if idle_turns == IDLE_TURNS or owed_s <= 0:
+            return
