@@ -13,7 +13,8 @@ from typing import Final, Protocol, TypeAlias
 import trio
 
 from actors.errors import Closed, NotStored, OutcomeUnknown, TriologError
-from actors.log_types import Batch, Chain, Left, Message, NewRecord, Offsets, Receipt
+from actors.log_types import Batch, Chain, Found, Left, Message, NewRecord, Offsets, Receipt
+from actors.storage.records import decoded
 
 AppendOutcome: TypeAlias = Receipt | Exception
 """A receipt, or the error of `actors.errors` that `append` would have raised."""
@@ -48,7 +49,7 @@ class LogBackend(TakesAppends, Protocol):
     """What `Log` needs. `actors.api.handle.NodeHandle` has all of it."""
 
     async def append(self, group: str, records: tuple[NewRecord, ...]) -> Receipt: ...
-    async def read(self, group: str, start: int, max_bytes: int, fresh: bool) -> Batch: ...
+    async def read(self, group: str, start: int, max_bytes: int, fresh: bool) -> Found: ...
     async def wait_acknowledged(self, group: str, above: int) -> Offsets: ...
     async def wait_offsets(self, group: str, known: Offsets | None) -> Offsets: ...
 
@@ -120,7 +121,7 @@ class Log:
             Overloaded: too many fresh reads wait already.
             Closed: the node has been stopped.
         """
-        return await self._backend.read(self.name, start, max_bytes, fresh)
+        return decoded(await self._backend.read(self.name, start, max_bytes, fresh))
 
     async def offsets(self) -> Offsets:
         """How far this node is with the group."""
@@ -317,8 +318,8 @@ class Reader(trio.abc.ReceiveChannel[Batch]):
         """
         known: Offsets | None = None
         while not self._closed:
-            batch = await self._backend.read(
-                self._group, self.position, self._batch_bytes, fresh=False
+            batch = decoded(
+                await self._backend.read(self._group, self.position, self._batch_bytes, fresh=False)
             )
             self.position = max(self.position, batch.next)
             if batch.records:

@@ -29,8 +29,8 @@ Requests, and what answers each (`failed` is possible for all):
 |---|---|---|
 | hello | version, name | welcome: the first frame of every connection, and only the first |
 | append | group, records, chain | appended; in order, none behind a failed one of its chain |
-| read | group, start, max_bytes, fresh | batch |
-| tail | group, start (null: the end), max_bytes, credit_bytes | batch, many; each costs credit |
+| read | group, start, max_bytes, fresh | batch, or stored: see `wire.api_batch` |
+| tail | group, start (null: end), max_bytes, credit_bytes | batch or stored, many, for credit |
 | grant | credit (more bytes or lines that may be sent); `id` of the subscription | none |
 | cancel | `id` of the subscription | ended |
 | get_offsets | group | offsets |
@@ -62,6 +62,10 @@ from wire.api_base import ID_MAX as ID_MAX
 from wire.api_base import NAME_CHARS_MAX as NAME_CHARS_MAX
 from wire.api_base import POSITION_MAX as POSITION_MAX
 from wire.api_base import Count, Frame, Id, Name, Pairs, Position
+from wire.api_batch import Batch as Batch
+from wire.api_batch import ReadAnswer as ReadAnswer
+from wire.api_batch import Stored as Stored
+from wire.api_batch import StoredRecord as StoredRecord
 from wire.api_group import Fence as Fence
 from wire.api_group import GetGroup as GetGroup
 from wire.api_group import Group as Group
@@ -74,7 +78,7 @@ from wire.api_group import Transferred as Transferred
 from wire.api_group import WatchGroup as WatchGroup
 from wire.errors import LocalProtocolError, RemoteProtocolError
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 VERSION_MIN = 1
 
 FRAME_BYTES_MAX = 6 << 20
@@ -112,22 +116,6 @@ class NewMessage(Struct, frozen=True, array_like=True):
     keys: tuple[str, ...] = ()
     properties: Pairs = ()
     queue_id: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
-
-
-class StoredRecord(Struct, frozen=True, array_like=True):
-    """A record as read: array in this order, see `actors.log_types.Record`."""
-
-    position: Position
-    next_position: Position
-    topic: str
-    queue_id: int
-    queue_offset: int
-    body: bytes
-    tags: str
-    keys: tuple[str, ...]
-    properties: Pairs
-    store_timestamp_ms: int
-    born_timestamp_ms: int
 
 
 # --- requests ---
@@ -241,18 +229,6 @@ class Appended(Frame, frozen=True, kw_only=True, tag="appended"):
     durability: str
 
 
-class Batch(Frame, frozen=True, kw_only=True, tag="batch"):
-    """`cost_bytes`: what it takes from a tail's credit; 0 in the answer to a read."""
-
-    id: Id
-    records: tuple[StoredRecord, ...]
-    next: Position
-    acknowledged: Position
-    end: Position
-    lag_bytes: Count
-    cost_bytes: Count = 0
-
-
 class Offsets(Frame, frozen=True, kw_only=True, tag="offsets"):
     id: Id
     min: Position
@@ -333,6 +309,7 @@ Answer: TypeAlias = (
     Welcome
     | Appended
     | Batch
+    | Stored
     | Offsets
     | Status
     | Tree

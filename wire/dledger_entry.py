@@ -341,3 +341,14 @@ def file_name(start: int) -> str:
     """Name of the data or index file whose first byte is at `start`."""
     assert start >= 0
     return f"{start:0{FILE_NAME_DIGITS}d}"
+
+
+def has_body(buf: bytes) -> bool:
+    """Whether one of the whole entries that lie one after the other has a body."""
+    at = 0
+    while at + ENTRY_HEAD_BYTES <= len(buf):
+        size = max(ENTRY_HEAD_BYTES, ENTRY_HEAD.unpack_from(buf, at)[1])
+        if size > ENTRY_HEAD_BYTES:
+            return True
+        at += size
+    return False

@@ -81,6 +81,7 @@ class RecordHead(NamedTuple):
 _HEAD_BYTES: Final = 88
 _SCAN = struct.Struct(">iI20xqi44xi")
 _HEADS = struct.Struct(">iI4xi4xqqi16xq20xi")
+_WALK = struct.Struct(">iI20xq")
 _SIZE_MAGIC = struct.Struct(">iI")
 _PLAIN_TAIL_MAX: Final = 1 + TOPIC_BYTES_MAX_V1 + 2
 _INT = struct.Struct(">i")
@@ -145,6 +146,29 @@ def scan(
         found.append((pos, size))
         pos = record_end
     return found, _why(buf, pos, limit, shift, check_crc, check_property_crc, size_max)
+
+
+def walk(buf: Buffer, *, physical_offset: int, size_max: int = RECORD_BYTES_MAX) -> Scanned:
+    """Where the records end that lie one after the other from the first byte on, and why there.
+
+    For who passes them on to somebody that decodes them: only the size, the magic and the place of
+    each are looked at, a tenth of the work of `scan`.
+
+    Args:
+        physical_offset: the offset in the log of the first byte.
+        size_max: as for `scan`.
+
+    Never raises for what the bytes are.
+    """
+    limit, unpack, pos = len(buf), _WALK.unpack_from, 0
+    while limit - pos >= RECORD_BYTES_MIN:
+        size, magic, physical = unpack(buf, pos)
+        if physical != physical_offset + pos or (magic != MAGIC_V1 and magic != MAGIC_V2):
+            break
+        if not RECORD_BYTES_MIN <= size <= size_max or size > limit - pos:
+            break
+        pos += size
+    return _why(buf, pos, limit, physical_offset, False, False, size_max)
 
 
 def scan_heads(

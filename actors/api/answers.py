@@ -40,14 +40,16 @@ def welcome(request: api.Hello, identity: NodeIdentity, limits: ApiLimits) -> ap
     )
 
 
-async def answer(handle: NodeHandle, request: Slow, *, text: bool) -> api.Answer | bytes | str:
+async def answer(
+    handle: NodeHandle, request: Slow, form: convert.BatchForm
+) -> api.Answer | bytes | str:
     """The answer as a frame, or already encoded. Raises: what the node's handle does."""
     match request:
         case api.Read():
             batch = await handle.read(
                 request.group, request.start, request.max_bytes, request.fresh
             )
-            data, _ = convert.encode_batch(request.id, batch, text=text, costs=False)
+            data, _ = convert.encode_batch(request.id, batch, form, costs=False)
             return data
         case api.GetOffsets():
             offsets = await handle.wait_offsets(request.group, None)

@@ -21,6 +21,7 @@ from actors.api import answers, convert, failures, frame_socket, subscription
 from actors.api.answers import Slow
 from actors.api.budget import Answering, Budget, Reading
 from actors.api.chains import Chains
+from actors.api.convert import BatchForm
 from actors.api.failures import RequestRefused
 from actors.api.frame_socket import FrameSocket, SocketClosed
 from actors.api.handle import AppendOutcome, NodeHandle
@@ -34,7 +35,7 @@ from actors.events import client as events
 from actors.log_types import Receipt
 from actors.runtime import Actor, MailboxSpec, StopReason
 from actors.runtime.accepting import FULL
-from wire import api, api_gather
+from wire import api, api_batch, api_gather
 from wire.errors import RemoteProtocolError
 
 NO_HELLO = "no hello"
@@ -110,7 +111,7 @@ class Connection(Actor[_Inbox]):
     _answering: Answering = attrs.field(init=False)
     _socket: FrameSocket | None = None
     _client: str | None = None
-    _text: bool = False
+    _form: BatchForm = attrs.field(default=BatchForm(text=False, stored=False), init=False)
     _reason: str = ""
     _requests: int = 0
     _in_flight: InFlight = attrs.field(init=False)
@@ -207,7 +208,7 @@ class Connection(Actor[_Inbox]):
         self._in_flight.make_room()
 
     async def _hello(self, request: api.Request, text: bool) -> None:
-        self._text = text
+        self._form = BatchForm(text=text, stored=False)
         if not isinstance(request, api.Hello):
             await self._refuse(
                 request.id, api.ERROR_BAD_REQUEST, "the first request must be hello", NO_HELLO
@@ -229,6 +230,7 @@ class Connection(Actor[_Inbox]):
         )
         await self._send(answers.welcome(request, self._handle.identity, self._limits))
         self._outbox.gather = request.version >= api_gather.VERSION_GATHERED
+        self._form = BatchForm(text=text, stored=request.version >= api_batch.VERSION_STORED)
 
     async def _dispatch(self, request: api.Request, size_bytes: int) -> None:
         match request:
@@ -284,7 +286,7 @@ class Connection(Actor[_Inbox]):
     async def _answer(self, request: Slow) -> None:
         room = await self._answering.begin() if isinstance(request, api.Read) else None
         try:
-            answer = await answers.answer(self._handle, request, text=self._text)
+            answer = await answers.answer(self._handle, request, self._form)
             if room is not None and isinstance(answer, bytes | str):
                 self._answering.found(room, len(answer))
         except Exception as error:  # noqa: BLE001 - told to the client, and logged if not ours
@@ -318,14 +320,8 @@ class Connection(Actor[_Inbox]):
         error: Exception | None = None
         with running.scope:
             try:
-                await subscription.follow(
-                    self._handle,
-                    request,
-                    running.credit,
-                    self._push,
-                    self._answering,
-                    text=self._text,
-                )
+                push, room, form = self._push, self._answering, self._form
+                await subscription.follow(self._handle, request, running.credit, push, room, form)
             except Exception as failure:  # noqa: BLE001 - told to the client
                 error = failure
         await self.ctx.self_ref.tell(_SubscriptionEnded(request=request.id, error=error))
@@ -376,7 +372,7 @@ class Connection(Actor[_Inbox]):
             self._tell_filled()
 
     def _encoded(self, answer: api.Answer) -> bytes | str:
-        return failures.encoded(answer, text=self._text)
+        return failures.encoded(answer, text=self._form.text)
 
     async def _refuse(self, request: int | None, error: str, text: str, reason: str) -> None:
         """Answer a request that ends its connection, and end it."""

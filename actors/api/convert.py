@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import attrs
+
 from actors import log_types
-from actors.errors import TooLarge
+from actors.api.failures import RequestRefused
+from actors.errors import CorruptLog, TooLarge
 from actors.log_types import Message, NewRecord
+from actors.storage.records import decoded
 from wire import api
 from wire.errors import LocalProtocolError
 
 RECORD_COST_BYTES = 64
 """What a record takes of a tail's credit beside its body."""
+STORED_BYTES_MAX = api.FRAME_BYTES_MAX - 1024
+"""Records as they are stored that find room in one frame, beside its other fields."""
 
 
 def to_new_records(records: tuple[bytes | api.NewMessage, ...]) -> tuple[NewRecord, ...]:
@@ -88,22 +94,20 @@ def to_offsets(frame: api.Offsets) -> log_types.Offsets:
     )
 
 
-def from_batch(request: int, batch: log_types.Batch, *, costs: bool) -> api.Batch:
-    """`costs`: whether the batch takes from a tail's credit."""
-    bodies_bytes = sum(len(record.body) for record in batch.records)
-    cost_bytes = bodies_bytes + RECORD_COST_BYTES * len(batch.records)
-    return api.Batch(
-        id=request,
-        records=tuple(_from_record(record) for record in batch.records),
-        next=batch.next,
-        acknowledged=batch.acknowledged,
-        end=batch.end,
-        lag_bytes=batch.lag_bytes,
-        cost_bytes=cost_bytes if costs else 0,
-    )
-
-
-def to_batch(frame: api.Batch) -> log_types.Batch:
+def to_batch(frame: api.ReadAnswer) -> log_types.Found:
+    """What a node has read, as it came: `actors.storage.records` decodes what is stored."""
+    if isinstance(frame, api.Stored):
+        return log_types.StoredBatch(
+            start=frame.start,
+            data=frame.data,
+            entries=frame.entries,
+            skips_empty=frame.skips_empty,
+            next=frame.next,
+            acknowledged=frame.acknowledged,
+            end=frame.end,
+            lag_bytes=frame.lag_bytes,
+        )
+    assert isinstance(frame, api.Batch)
     return log_types.Batch(
         records=tuple(_to_record(record) for record in frame.records),
         next=frame.next,
@@ -113,15 +117,65 @@ def to_batch(frame: api.Batch) -> log_types.Batch:
     )
 
 
+@attrs.frozen(kw_only=True)
+class BatchForm:
+    """How a client takes what is read for it.
+
+    Attributes:
+        text: as JSON.
+        stored: it takes records as they are stored, where the node has them so.
+    """
+
+    text: bool
+    stored: bool
+
+
 def encode_batch(
-    request: int, batch: log_types.Batch, *, text: bool, costs: bool
-) -> tuple[bytes | str, api.Batch]:
+    request: int,
+    batch: log_types.Found,
+    form: BatchForm,
+    *,
+    costs: bool,
+) -> tuple[bytes | str, api.Batch | api.Stored]:
     """The batch as one message, and what of it found room: records that do not fit come next time.
 
-    Raises: TooLarge if even one record does not fit into a frame.
+    Args:
+        costs: whether the batch takes from a tail's credit.
+
+    Raises: TooLarge if even one record does not fit into a frame; RequestRefused if the first one
+        is damaged.
     """
+    if isinstance(batch, log_types.StoredBatch) and form.stored and not form.text:
+        frame = _from_stored(request, batch, costs=costs)
+        # What is larger is a single record: nobody may ask for so much at once.
+        if len(batch.data) <= STORED_BYTES_MAX:
+            return api.encode(frame), frame
+    try:
+        return _encode_records(request, decoded(batch), text=form.text, costs=costs)
+    except CorruptLog as error:
+        raise RequestRefused(api.ERROR_NOT_AVAILABLE, str(error)) from error
+
+
+def _from_stored(request: int, batch: log_types.StoredBatch, *, costs: bool) -> api.Stored:
+    return api.Stored(
+        id=request,
+        start=batch.start,
+        data=batch.data,
+        entries=batch.entries,
+        skips_empty=batch.skips_empty,
+        next=batch.next,
+        acknowledged=batch.acknowledged,
+        end=batch.end,
+        lag_bytes=batch.lag_bytes,
+        cost_bytes=len(batch.data) if costs else 0,
+    )
+
+
+def _encode_records(
+    request: int, batch: log_types.Batch, *, text: bool, costs: bool
+) -> tuple[bytes | str, api.Batch]:
     while True:  # ends: every turn has half the records of the one before
-        frame = from_batch(request, batch, costs=costs)
+        frame = _from_batch(request, batch, costs=costs)
         try:
             return api.encode(frame, text=text), frame
         except LocalProtocolError:
@@ -135,6 +189,20 @@ def encode_batch(
                 end=batch.end,
                 lag_bytes=batch.lag_bytes,
             )
+
+
+def _from_batch(request: int, batch: log_types.Batch, *, costs: bool) -> api.Batch:
+    bodies_bytes = sum(len(record.body) for record in batch.records)
+    cost_bytes = bodies_bytes + RECORD_COST_BYTES * len(batch.records)
+    return api.Batch(
+        id=request,
+        records=tuple(_from_record(record) for record in batch.records),
+        next=batch.next,
+        acknowledged=batch.acknowledged,
+        end=batch.end,
+        lag_bytes=batch.lag_bytes,
+        cost_bytes=cost_bytes if costs else 0,
+    )
 
 
 def _too_large(batch: log_types.Batch) -> TooLarge:

@@ -12,7 +12,7 @@ import attrs
 from actors.events.sink import EventLines, EventSubscription
 from actors.ha.role_board import RoleBoard
 from actors.log import AppendOutcome
-from actors.log_types import Batch, Chain, Claim, GroupState, NewRecord, Offsets, Receipt
+from actors.log_types import Chain, Claim, Found, GroupState, NewRecord, Offsets, Receipt
 
 __all__ = ["AppendOutcome", "EventLines", "EventSubscription", "NodeHandle", "NodeIdentity"]
 
@@ -54,9 +54,9 @@ class NodeHandle(Protocol):
     async def append(self, group: str, records: tuple[NewRecord, ...]) -> Receipt:
         """Append one batch and wait for its receipt."""
 
-    async def read(self, group: str, start: int, max_bytes: int, fresh: bool) -> Batch:
+    async def read(self, group: str, start: int, max_bytes: int, fresh: bool) -> Found:
         """What is acknowledged from `start` on, at most `max_bytes` of the log but at least one
-        record if any is.
+        record if any is. No CRC was looked at in what comes as it is stored.
 
         A start below the log's first position is moved to it. With `fresh` the master or leader is
         asked, and what it says is waited for, at most as long as an append may wait.

@@ -76,19 +76,18 @@ async def follow(
     credit: Credit,
     push: Push,
     room: Answering,
-    *,
-    text: bool,
+    form: convert.BatchForm,
 ) -> None:
     """Serve one subscription until it ends by itself. Raises: what the node's handle does."""
     match request:
         case api.Tail():
-            await tail(handle, request, credit, push, room, text=text)
+            await tail(handle, request, credit, push, room, form)
         case api.WatchOffsets():
-            await watch_offsets(handle, request, push, text=text)
+            await watch_offsets(handle, request, push, text=form.text)
         case api.WatchGroup():
-            await watch_group(handle, request, push, text=text)
+            await watch_group(handle, request, push, text=form.text)
         case api.TailEvents():
-            await tail_events(handle, request, credit, push, text=text)
+            await tail_events(handle, request, credit, push, text=form.text)
         case _:
             assert_never(request)
 
@@ -99,8 +98,7 @@ async def tail(
     credit: Credit,
     push: Push,
     room: Answering,
-    *,
-    text: bool,
+    form: convert.BatchForm,
 ) -> None:
     """Push what is acknowledged, from the start position on, for ever."""
     if request.start is None:
@@ -113,8 +111,8 @@ async def tail(
         number = await room.begin()
         try:
             batch = await handle.read(request.group, position, request.max_bytes, False)
-            if batch.records:
-                data, frame = convert.encode_batch(request.id, batch, text=text, costs=True)
+            if not batch.is_empty:
+                data, frame = convert.encode_batch(request.id, batch, form, costs=True)
                 room.found(number, len(data))
                 credit.take(frame.cost_bytes)
                 position = frame.next

@@ -30,7 +30,7 @@ from actors.env.protocols import Address, Network, Stream
 from actors.env.tcp import TcpNetwork
 from actors.errors import TooLarge, TriologError, UnknownName
 from actors.log import READ_BYTES_DEFAULT, Log
-from actors.log_types import Batch, Chain, NewRecord, Offsets, Receipt
+from actors.log_types import Batch, Chain, Found, NewRecord, Offsets, Receipt
 from wire import api
 from wire.errors import RemoteProtocolError
 
@@ -140,12 +140,12 @@ class Client:
 
     # Reading.
 
-    async def read(self, group: str, start: int, max_bytes: int, fresh: bool) -> Batch:
+    async def read(self, group: str, start: int, max_bytes: int, fresh: bool) -> Found:
         """What is acknowledged from `start` on. See `NodeHandle.read`."""
         size = min(max_bytes, api.READ_BYTES_MAX)
         return convert.to_batch(
             await self.requests.ask(
-                api.Batch,
+                api.ReadAnswer,
                 lambda number: api.Read(
                     id=number, group=group, start=start, max_bytes=size, fresh=fresh
                 ),

@@ -16,6 +16,7 @@ import trio
 from actors.api import convert
 from actors.errors import Closed, TriologError
 from actors.log_types import Batch, Offsets
+from actors.storage.records import decoded
 from wire import api
 from wire.errors import RemoteProtocolError
 
@@ -58,14 +59,20 @@ class Subscription(trio.abc.ReceiveChannel[T], Generic[T]):
     """
 
     def __init__(
-        self, request: int, credit: int, read: Callable[[api.Answer], tuple[T, int]], send: Send
+        self,
+        request: int,
+        credit: int,
+        read: Callable[[api.Answer], tuple[Callable[[], T], int]],
+        send: Send,
     ) -> None:
-        """`read` gives a push and its cost in credit; raises RemoteProtocolError for others."""
+        """`read` gives what makes an item of a push, and its cost in credit; it raises
+        RemoteProtocolError for others.
+        """
         self._request = request
         self._credit = credit
         self._read = read
         self._send = send
-        self._items: deque[tuple[T, int]] = deque()
+        self._items: deque[tuple[Callable[[], T], int]] = deque()
         self._left = credit
         self._received_cost = 0
         self._why: Why | None = None
@@ -79,16 +86,17 @@ class Subscription(trio.abc.ReceiveChannel[T], Generic[T]):
         Raises:
             trio.EndOfChannel: the node has nothing more to tell.
             trio.ClosedResourceError: this channel has been closed.
-            TriologError: the subscription failed, or the connection was lost (Closed).
+            TriologError: the subscription failed, or the connection was lost (Closed), or what the
+                node has sent is damaged (CorruptLog).
         """
         await trio.lowlevel.checkpoint()
         while True:
             if self._closed:
                 raise trio.ClosedResourceError
             if self._items:
-                item, cost = self._items.popleft()
+                make, cost = self._items.popleft()
                 self._grant(cost)
-                return item
+                return make()
             if self._ended:
                 if self._why is not None:
                     raise self._why()
@@ -130,18 +138,18 @@ class Subscription(trio.abc.ReceiveChannel[T], Generic[T]):
             self._send(api.Grant(id=self._request, credit=given))
 
 
-def read_batch(frame: api.Answer) -> tuple[Batch, int]:
-    """A push of a tail."""
-    if not isinstance(frame, api.Batch):
+def read_batch(frame: api.Answer) -> tuple[Callable[[], Batch], int]:
+    """A push of a tail. It is decoded by whoever receives it: other answers do not wait for it."""
+    if not isinstance(frame, api.Batch | api.Stored):
         raise RemoteProtocolError(f"a tail was pushed {type(frame).__name__}")
-    return convert.to_batch(frame), frame.cost_bytes
+    return lambda: decoded(convert.to_batch(frame)), frame.cost_bytes
 
 
-def read_events(frame: api.Answer) -> tuple[EventBatch, int]:
+def read_events(frame: api.Answer) -> tuple[Callable[[], EventBatch], int]:
     """A push of an event subscription."""
     if not isinstance(frame, api.Events):
         raise RemoteProtocolError(f"a subscription of events was pushed {type(frame).__name__}")
-    return EventBatch(frame.lines, frame.missed), len(frame.lines)
+    return lambda: EventBatch(frame.lines, frame.missed), len(frame.lines)
 
 
 class OffsetsWatch:

@@ -26,7 +26,7 @@ from actors.config import ClusterConfig, load
 from actors.env.protocols import Disk, Network
 from actors.errors import NotStored, OutcomeUnknown, TriologError, UnknownName
 from actors.log import AppendOutcome, Log
-from actors.log_types import BEHIND_FAILED, Batch, Chain, NewRecord, Offsets, Receipt
+from actors.log_types import BEHIND_FAILED, Chain, Found, NewRecord, Offsets, Receipt
 from wire import api
 
 R = TypeVar("R")
@@ -177,7 +177,7 @@ class GroupDoor:
 
     # ---- reading ----
 
-    async def read(self, group: str, start: int, max_bytes: int, fresh: bool) -> Batch:
+    async def read(self, group: str, start: int, max_bytes: int, fresh: bool) -> Found:
         """See `Log.read`."""
         return await self._ask(lambda client: client.read(group, start, max_bytes, fresh))
 

@@ -19,14 +19,13 @@ from actors.ha import connection_state, role_messages
 from actors.ha.core.role_effects import PASSING, Role, RoleState, RoleView
 from actors.ha.core.states import HAConnectionState
 from actors.ha.role_board import RoleBoard
-from actors.log_types import BEHIND_FAILED, Batch, Chain, NewRecord, Offsets, Receipt
+from actors.log_types import BEHIND_FAILED, Chain, NewRecord, Offsets, Receipt, StoredBatch
 from actors.node.append import AppendReply
 from actors.node.part import STATE_LOOK_S, STATUS_TIMEOUT_S, GroupCounts, asked
 from actors.node.status import group_status
 from actors.runtime import ActorError, ActorRef, Registry
 from actors.storage import pull_service, store
 from actors.storage.pull_service import Pulled
-from actors.storage.records import to_records
 from actors.trees.classic import GroupPaths
 from wire import api
 
@@ -194,7 +193,7 @@ class ClassicPart:
 
     # ---- reading ----
 
-    async def read(self, start: int, max_bytes: int, fresh: bool) -> Batch:
+    async def read(self, start: int, max_bytes: int, fresh: bool) -> StoredBatch:
         """See `NodeHandle.read`."""
         if fresh and not self.is_master:
             await self._catch_up()
@@ -209,8 +208,11 @@ class ClassicPart:
             raise RequestRefused(api.ERROR_BAD_REQUEST, str(error)) from error
         offsets = pulled.offsets
         held = offsets.synced if self.group.durability == "synced" else offsets.written
-        return Batch(
-            records=to_records(pulled.data, pulled.start),
+        return StoredBatch(
+            start=pulled.start,
+            data=pulled.data,
+            entries=False,
+            skips_empty=False,
             next=pulled.next,
             acknowledged=offsets.acknowledged,
             end=offsets.written,

@@ -5,7 +5,7 @@ Positions of the log are indexes of entries. A record is an entry's body.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import attrs
@@ -30,13 +30,12 @@ from actors.env import Network
 from actors.errors import Closed, NotMaster, NotStored, TriologError
 from actors.log_types import (
     BEHIND_FAILED,
-    Batch,
     Chain,
     Message,
     NewRecord,
     Offsets,
     Receipt,
-    Record,
+    StoredBatch,
 )
 from actors.node.append import AppendReply
 from actors.node.ledger_peers import LedgerPeers
@@ -45,7 +44,7 @@ from actors.runtime import ActorError, ActorRef, Registry
 from actors.storage.pull_messages import Pulled, Read, WatchOffsets
 from actors.trees.ledger_places import LedgerPaths
 from wire import api
-from wire.dledger_entry import decode_entries
+from wire.dledger_entry import has_body
 
 R = TypeVar("R")
 
@@ -207,20 +206,21 @@ class LedgerPart:
 
     # ---- reading ----
 
-    async def read(self, start: int, max_bytes: int, fresh: bool) -> Batch:
+    async def read(self, start: int, max_bytes: int, fresh: bool) -> StoredBatch:
         """See `NodeHandle.read`."""
         if fresh:
             await self._catch_up()
-        records: tuple[Record, ...] = ()
-        while True:
-            pulled = await self._pulled(start, max_bytes)
-            records = tuple(self._records(pulled.data))
-            if records or not pulled.data:
-                break
-            start = pulled.next  # a term's opening entry, alone at the end of a file
+        skips_empty = not self._takes_empty
+        pulled = await self._pulled(start, max_bytes)
+        while skips_empty and pulled.data and not has_body(pulled.data):
+            # Entries that opened terms, and nothing else up to the end of a file.
+            pulled = await self._pulled(pulled.next, max_bytes)
         offsets = pulled.offsets
-        return Batch(
-            records=records,
+        return StoredBatch(
+            start=pulled.start,
+            data=pulled.data,
+            entries=True,
+            skips_empty=skips_empty,
             next=pulled.next,
             acknowledged=offsets.acknowledged,
             end=offsets.written,
@@ -295,24 +295,6 @@ class LedgerPart:
             lambda reply: Read(start=start, max_bytes=max_bytes, reply_to=reply),
             Pulled,
         )
-
-    def _records(self, data: bytes) -> Iterator[Record]:
-        for entry in decode_entries(data):
-            if not self._takes_empty and not entry.body:
-                continue  # what opened a term
-            yield Record(
-                position=entry.index,
-                next_position=entry.index + 1,
-                topic="",
-                queue_id=0,
-                queue_offset=0,
-                body=entry.body,
-                tags="",
-                keys=(),
-                properties=(),
-                store_timestamp_ms=0,
-                born_timestamp_ms=0,
-            )
 
     async def wait_acknowledged(self, above: int) -> Offsets:
         """See `NodeHandle.wait_acknowledged`."""

@@ -20,7 +20,7 @@ from actors.errors import UnknownName
 from actors.events.sink import EventSink
 from actors.ha.role_parts import RoleParts
 from actors.log import Log
-from actors.log_types import Batch, Chain, NewRecord, Offsets, Receipt
+from actors.log_types import Chain, Found, NewRecord, Offsets, Receipt
 from actors.node.classic import ClassicPart
 from actors.node.ledger import LedgerPart
 from actors.node.roles import NodeRoles
@@ -117,7 +117,7 @@ class Node(NodeRoles):
 
     # ---- reading ----
 
-    async def read(self, group: str, start: int, max_bytes: int, fresh: bool) -> Batch:
+    async def read(self, group: str, start: int, max_bytes: int, fresh: bool) -> Found:
         """See `NodeHandle.read`."""
         return await self._part(group).read(start, max_bytes, fresh)
 

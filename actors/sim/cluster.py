@@ -23,7 +23,7 @@ from actors.errors import Closed, NodeStopped, TriologError, UnknownName
 from actors.events import dledger as ledgers
 from actors.events import roles
 from actors.log import AppendOutcome, Log
-from actors.log_types import Batch, Chain, NewRecord, Offsets, Receipt
+from actors.log_types import Chain, Found, NewRecord, Offsets, Receipt
 from actors.node.node import Node
 from actors.service import open_node
 from actors.sim.expired_files import ExpiredFiles
@@ -239,7 +239,7 @@ class NodeBackend:
             group, records, lambda outcome: on_done(process.death() or outcome), chain
         )
 
-    async def read(self, group: str, start: int, max_bytes: int, fresh: bool) -> Batch:
+    async def read(self, group: str, start: int, max_bytes: int, fresh: bool) -> Found:
         return await self._heard(group, lambda node: node.read(group, start, max_bytes, fresh))
 
     async def wait_acknowledged(self, group: str, above: int) -> Offsets:

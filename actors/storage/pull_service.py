@@ -16,10 +16,12 @@ from __future__ import annotations
 from typing import Final, TypeAlias, assert_never
 
 import attrs
+import trio
 
 from actors.env import Disk
 from actors.log_types import Offsets
 from actors.runtime import Actor, ActorRef, MailboxSpec
+from actors.runtime.loop_share import let_others_work
 from actors.storage import store
 from actors.storage.log_reader import LogReader, OffsetGone
 from actors.storage.pull_messages import HELD_MAX as HELD_MAX
@@ -30,7 +32,7 @@ from actors.storage.pull_messages import Pulled as Pulled
 from actors.storage.pull_messages import Read as Read
 from actors.storage.pull_messages import Watches
 from actors.storage.pull_messages import WatchOffsets as WatchOffsets
-from wire.record_scan import Stop, scan
+from wire.record_scan import Stop, walk
 
 _SIZE_BYTES: Final = 4
 _ASK_TIMEOUT_S: Final = 5.0
@@ -107,7 +109,9 @@ class PullService(Actor[Message]):
     async def handle(self, message: Message) -> None:
         match message:
             case Read():
+                began_s = trio.current_time()
                 self._read(message)
+                await let_others_work(trio.current_time() - began_s)
             case WatchOffsets():
                 self._watch(message)
             case Acknowledged():
@@ -161,11 +165,11 @@ class PullService(Actor[Message]):
                 # Expired, and the news of it still waits. What is kept begins with some next file.
                 start += self._reader.segment_bytes - start % self._reader.segment_bytes
                 continue
-            found, stopped = scan(data, physical_offset=start, size_max=self.record_bytes_max)
+            stopped = walk(data, physical_offset=start, size_max=self.record_bytes_max)
             after = start + stopped.end
             if stopped.stop is Stop.BLANK:
                 after += stopped.blank_bytes
-            if found:
+            if stopped.end:
                 return start, after, data[: stopped.end]
             match stopped.stop:
                 case Stop.BLANK:

@@ -85,7 +85,7 @@ async def test_another_protocol(autojump_clock: trio.testing.MockClock) -> None:
 @pytest.mark.parametrize(
     ("hello", "error", "text"),
     [
-        (welcome(version=3), RequestRefused, "the node chose version 3"),
+        (welcome(version=4), RequestRefused, "the node chose version 4"),
         (api.Failed(id=0, error=api.ERROR_VERSION, message="too old"), RequestRefused, "too old"),
         (api.Stopping(id=0), ConnectionError, "Stopping where a welcome was due"),
     ],

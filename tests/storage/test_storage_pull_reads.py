@@ -17,8 +17,9 @@ from actors.sim.disk import SimDisk
 from actors.storage import pull_service, store
 from actors.storage.commit_log import CommitLog
 from actors.storage.pull_service import Pulled, PullService
-from actors.storage.records import to_records
 from wire.commitlog import RECORD_BYTES_MAX
+from wire.message_record import decode_record
+from wire.record_scan import scan
 
 S = 4096
 
@@ -100,7 +101,7 @@ async def test_files_that_expired_before_the_news_came_are_passed(
             log.delete_first()
         pulled = await read(pull, 0)
         assert pulled.start == gone * S
-        found = [record.body for record in to_records(pulled.data, pulled.start)]
+        found = [decode_record(pulled.data, at).body for at, _ in scan(pulled.data)[0]]
         assert found == bodies[2 * gone : 2 * gone + 2]
 
 

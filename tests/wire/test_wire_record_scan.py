@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from wire.hosts import Host
 from wire.properties import encode_properties
 from wire.record_encoder import RecordEncoder, encode_blank
-from wire.record_scan import RecordHead, Scanned, Stop, scan, scan_heads
+from wire.record_scan import RecordHead, Scanned, Stop, scan, scan_heads, walk
 
 HOST: Host = ("127.0.0.1", 10911)
 
@@ -176,3 +176,30 @@ def test_one_pass_or_two_find_the_same(count: int, cut: int, tail: str) -> None:
     second, scanned = scan(data, middle.end, physical_offset=middle.end)
     assert first + second == whole
     assert scanned == whole_scanned
+
+
+@given(st.integers(0, 4), st.integers(0, 500), st.binary(max_size=120))
+def test_a_walk_ends_where_a_scan_without_crcs_does(count: int, cut: int, tail: bytes) -> None:
+    """Whatever is behind the whole records; in place of a record's own end it is not seen."""
+    data = log(count, start=700)
+    cut_bytes = cut % (len(data) + 1)
+    for each in (data + tail, data[: len(data) - cut_bytes]):
+        _, scanned = scan(each, physical_offset=700, check_crc=False)
+        assert walk(each, physical_offset=700) == scanned
+    each = data[: len(data) - cut_bytes] + tail
+    _, scanned = scan(each, physical_offset=700, check_crc=False)
+    assert walk(each, physical_offset=700).end >= scanned.end
+
+
+def test_a_walk_does_not_look_inside_a_record() -> None:
+    data = bytearray(log(3))
+    data[88] ^= 2  # the topic's length in the first one, which has no body
+    assert scan(bytes(data), physical_offset=0)[1].stop is Stop.CORRUPT
+    assert walk(bytes(data), physical_offset=0) == Scanned(end=len(data), stop=Stop.END)
+
+
+def test_a_walk_stops_at_a_record_that_is_elsewhere() -> None:
+    data = log(1) + log(1, start=1000)
+    walked = walk(data, physical_offset=0)
+    assert (walked.end, walked.stop) == (len(log(1)), Stop.CORRUPT)
+    assert "physical offset 1000" in walked.reason

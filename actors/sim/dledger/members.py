@@ -25,6 +25,7 @@ from actors.sim.machines import DATA_DIR, SimMachines
 from actors.sim.world import World
 from actors.storage.dledger import store
 from actors.storage.identity import NodeDirectory, open_directory
+from actors.storage.records import decoded
 from actors.trees.dledger import LedgerPlace, group_tree
 from actors.trees.ledger_places import member_notes
 
@@ -97,7 +98,7 @@ class SimMember:
         board = self.places[group].board
         if not board.is_open:
             raise NotMaster(f"{self.name} does not lead {group}", hint=board.leader or None)
-        return await self.parts[group].read(start, max_bytes, True)
+        return decoded(await self.parts[group].read(start, max_bytes, True))
 
     async def fresh_value(self, group: str, key: str) -> int | None:
         """What a leader's state machine has, once the leader has proved that it is one, and the

@@ -39,6 +39,7 @@ from actors.sim.history import (
 )
 from actors.sim.linear.registers import CompareAndSet, Read, Write
 from actors.sim.workload import WorkloadOptions
+from actors.storage.records import decoded
 
 READ_TIMEOUT_S: Final = 2.0
 DEPOSED_PAUSE_S: Final = 0.3
@@ -268,4 +269,4 @@ class LedgerWorkload:
 async def _ask(group: str, start: int, size: int, fresh: bool, member: SimMember) -> Batch:
     if fresh:
         return await member.fresh_read(group, start, size)
-    return await member.parts[group].read(start, size, False)
+    return decoded(await member.parts[group].read(start, size, False))
