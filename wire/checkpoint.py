@@ -1,6 +1,6 @@
 """The `checkpoint` file: how far log, consume queues and index were surely flushed.
 
-Upstream: apache/rocketmq, store/.../StoreCheckpoint.java, 5.3.3.
+Upstream: apache/rocketmq, store/.../StoreCheckpoint.java, 5.5.0.
 
 | Offset | Width | Type | Field                 | Meaning                                | Since |
 |--------|-------|------|-----------------------|----------------------------------------|-------|
@@ -9,6 +9,9 @@ Upstream: apache/rocketmq, store/.../StoreCheckpoint.java, 5.3.3.
 | 16     | 8     | long | index_ts              | end_ts of the last full index file     |       |
 | 24     | 8     | long | master_flushed_offset | bytes; not used by the classic mode    | 5.0.0 |
 | 32     | 8     | long | confirm_offset        | bytes; not used by the classic mode    | 5.1.1 |
+| 40     | 8     | long | logics_offset         | the newest record whose unit was       | 5.5.0 |
+|        |       |      |                       | flushed begins there; the queues hold  |       |
+|        |       |      |                       | all before it                          |       |
 
 Size: CHECKPOINT_BYTES = 4096, the rest zero. Older versions leave the later fields 0.
 """
@@ -24,16 +27,16 @@ from wire.errors import LocalProtocolError, RemoteProtocolError
 
 CHECKPOINT_BYTES: Final = 4096
 
-_FIELDS = struct.Struct(">5q")
+_FIELDS = struct.Struct(">6q")
 
 
 @attrs.frozen(kw_only=True)
 class Checkpoint:
-    """The five values of the file.
+    """The six values of the file.
 
     Attributes:
         log_ts, queue_ts, index_ts: ms since 1970.
-        master_flushed_offset, confirm_offset: bytes.
+        master_flushed_offset, confirm_offset, logics_offset: bytes.
     """
 
     log_ts: int = 0
@@ -41,6 +44,10 @@ class Checkpoint:
     index_ts: int = 0
     master_flushed_offset: int = 0
     confirm_offset: int = 0
+    logics_offset: int = 0
+
+
+_NAMES: Final = tuple(field.name for field in attrs.fields(Checkpoint))
 
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
@@ -60,15 +67,8 @@ def decode_checkpoint(data: bytes) -> Checkpoint:
     """The values of a file.
 
     Raises:
-        RemoteProtocolError: it does not hold all five.
+        RemoteProtocolError: it does not hold all six.
     """
     if len(data) < _FIELDS.size:
         raise RemoteProtocolError(f"a checkpoint has {CHECKPOINT_BYTES} bytes, not {len(data)}")
-    log_ts, queue_ts, index_ts, master_flushed_offset, confirm_offset = _FIELDS.unpack_from(data)
-    return Checkpoint(
-        log_ts=log_ts,
-        queue_ts=queue_ts,
-        index_ts=index_ts,
-        master_flushed_offset=master_flushed_offset,
-        confirm_offset=confirm_offset,
-    )
+    return Checkpoint(**dict(zip(_NAMES, _FIELDS.unpack_from(data), strict=True)))

@@ -1,7 +1,7 @@
 """Index files: from a message key to the records that have it.
 
 Upstream: apache/rocketmq, store/.../index/IndexFile.java, IndexHeader.java, IndexService.java,
-5.3.3. The file's name is its creation time, local, yyyyMMddHHmmssSSS.
+5.3.3 and 5.5.0. The file's name is its creation time, local, yyyyMMddHHmmssSSS.
 
 Header (HEADER_BYTES = 40), then the slots (int each: number of the newest unit, 0 for none), then
 the units. Unit 0 is never used.
@@ -101,19 +101,28 @@ def index_key(topic: str, key: str) -> str:
     return f"{topic}#{key}"
 
 
-def index_keys(topic: str, keys: str, uniq_key: str) -> Iterator[str]:
-    """All index keys of one record in upstream's order: the unique key, then each of KEYS.
+def tag_key(topic: str, tags: str) -> str:
+    """What is hashed for the tags of a record of a topic."""
+    return f"{topic}#T#{tags}"
+
+
+def index_keys(topic: str, keys: str, uniq_key: str, tags: str = "") -> Iterator[str]:
+    """All index keys of one record in upstream's order: the unique key, each of KEYS, then, since
+    5.4.0, its tags.
 
     Args:
         topic: the record's topic.
         keys: its KEYS property, several with blanks between, or "".
         uniq_key: its UNIQ_KEY property, or "".
+        tags: its TAGS property, or "" where the index has none for them.
     """
     if uniq_key:
         yield index_key(topic, uniq_key)
     for key in keys.split(" "):
         if key:
             yield index_key(topic, key)
+    if tags:
+        yield tag_key(topic, tags)
 
 
 def key_hash(key: str) -> int:

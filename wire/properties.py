@@ -32,6 +32,12 @@ UNIQ_KEY: Final = "UNIQ_KEY"  # the id that the producer gave
 DELAY: Final = "DELAY"  # delay level, decimal, from 1
 WAIT: Final = "WAIT"  # "true": the producer waits for the slaves
 PROPERTY_CRC: Final = "__CRC32#"
+# Light message queues that lead to the record, too, and its queue offset in each; with commas.
+MULTI_DISPATCH: Final = "INNER_MULTI_DISPATCH"
+MULTI_QUEUE_OFFSET: Final = "INNER_MULTI_QUEUE_OFFSET"
+# Of a record that is a batch (a topic with queue.type = BatchCQ): first queue offset, and how many.
+INNER_BASE: Final = "INNER_BASE"
+INNER_NUM: Final = "INNER_NUM"
 
 # The field for its length is a signed short.
 PROPERTIES_BYTES_MAX: Final = 2**15 - 1
@@ -43,6 +49,12 @@ DELAY_LEVELS_MS: Final = tuple(
     1000 * s
     for s in (1, 5, 10, 30, *(60 * m for m in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 30, 60, 120)))
 )
+
+LIGHT_QUEUE_PREFIX: Final = "%LMQ%"
+# Their records are led to by no other queue.
+_UNSHARED_TOPICS: Final = ("%RETRY%", "rmq_sys_")
+_LONG_MAX: Final = 2**63 - 1
+_SHORT_MAX: Final = 2**15 - 1
 
 _CRC_START: Final = PROPERTY_CRC.encode() + NAME_END
 _NO_PROPERTIES: Final[Mapping[str, str]] = MappingProxyType({})
@@ -167,6 +179,48 @@ def queue_tags_code(
         if due is not None:
             return due
     return tags_code(properties.get(TAGS))
+
+
+def light_queues(topic: str, names: str, offsets: str) -> tuple[tuple[str, int], ...]:
+    """The light message queues that lead to a record, and its queue offset in each; queue id 0.
+
+    Args:
+        topic: the record's own.
+        names, offsets: its properties MULTI_DISPATCH and MULTI_QUEUE_OFFSET. Without as many
+            offsets as names, as upstream, nothing counts; nor does a name without the prefix, for
+            which upstream gives no offset.
+
+    Source: rocketmq store/.../queue/MultiDispatchUtils.java, ConsumeQueue.java
+    multiDispatchLmqQueue, 5.5.0.
+    """
+    if topic == SCHEDULE_TOPIC or topic.startswith(_UNSHARED_TOPICS):
+        return ()
+    each, numbers = names.split(","), offsets.split(",")
+    if len(each) != len(numbers):
+        return ()
+    return tuple(
+        (name, offset)
+        for name, number in zip(each, numbers, strict=True)
+        if name.startswith(LIGHT_QUEUE_PREFIX)
+        and (offset := _decimal(number, _LONG_MAX)) is not None
+    )
+
+
+def inner_batch(base: str, count: str) -> tuple[int, int] | None:
+    """First queue offset and number of messages of a record that is a batch; None: it is none.
+
+    Args:
+        base, count: its properties INNER_BASE and INNER_NUM.
+    """
+    first, number = _decimal(base, _LONG_MAX), _decimal(count, _SHORT_MAX)
+    return None if first is None or not number else (first, number)
+
+
+def _decimal(text: str, most: int) -> int | None:
+    if not (text.isascii() and text.isdigit()) or len(text) > len(str(most)):
+        return None
+    value = int(text)
+    return value if value <= most else None
 
 
 def encode_property_crc(crc: int) -> bytes:

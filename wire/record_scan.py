@@ -16,7 +16,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from wire.errors import IncompleteData, RemoteProtocolError
 from wire.message_record import (
@@ -35,7 +35,11 @@ from wire.message_record import (
 from wire.properties import (
     DELAY,
     DELAY_LEVELS_MS,
+    INNER_BASE,
+    INNER_NUM,
     KEYS,
+    MULTI_DISPATCH,
+    MULTI_QUEUE_OFFSET,
     NAME_END,
     SCHEDULE_TOPIC,
     TAGS,
@@ -43,6 +47,8 @@ from wire.properties import (
     VALUE_END,
     delivery_time,
     find_value,
+    inner_batch,
+    light_queues,
     tags_code_of_bytes,
 )
 from wire.record_encoder import BLANK_BYTES
@@ -62,6 +68,9 @@ class RecordHead(NamedTuple):
         tags_code: for the consume queue: hash of the tags, or the delivery time.
         keys: the KEYS property, several with blanks between, or "".
         uniq_key: the UNIQ_KEY property or "".
+        tags: the TAGS property or "".
+        light_queues: names of further queues that lead to it, and its queue offset in each.
+        batch: of a record that is a batch: its first queue offset, and how many it takes.
     """
 
     physical_offset: int
@@ -74,6 +83,9 @@ class RecordHead(NamedTuple):
     tags_code: int
     keys: str
     uniq_key: str
+    tags: str = ""
+    light_queues: tuple[tuple[str, int], ...] = ()
+    batch: tuple[int, int] | None = None
 
 
 # Up to and with bodyLength for two IPv4 hosts: size, magic, queueId, queueOffset, physicalOffset,
@@ -93,6 +105,16 @@ _TAGS_START: Final = VALUE_END + TAGS.encode() + NAME_END
 _KEYS_START: Final = VALUE_END + KEYS.encode() + NAME_END
 _UNIQ_KEY_START: Final = VALUE_END + UNIQ_KEY.encode() + NAME_END
 _DELAY_START: Final = VALUE_END + DELAY.encode() + NAME_END
+_INNER_START: Final = VALUE_END + b"INNER_"
+_INNER_STARTS: Final = tuple(
+    VALUE_END + name.encode() + NAME_END
+    for name in (MULTI_DISPATCH, MULTI_QUEUE_OFFSET, INNER_BASE, INNER_NUM)
+)
+
+_FromProperties: TypeAlias = tuple[
+    int, str, str, str, tuple[tuple[str, int], ...], tuple[int, int] | None
+]
+_NO_PROPERTIES: Final[_FromProperties] = (0, "", "", "", (), None)
 
 
 def scan(
@@ -211,6 +233,7 @@ def scan_heads(
             if known is not None and (shift is None or physical == pos + shift):
                 found.append(new(RecordHead, (
                     physical, size, known, queue_id, queue_offset, sys_flag, store_ts, 0, "", "",
+                    "", (), None,
                 )))  # fmt: skip
                 pos += size
                 continue
@@ -229,7 +252,7 @@ def scan_heads(
         topic = topics.get(topic_bytes)
         if topic is None:
             topic = topics[topic_bytes] = topic_text(topic_bytes)
-        more: tuple[int, str, str] = (0, "", "")
+        more = _NO_PROPERTIES
         if properties_at < record_end:
             framed = b"\2" + buf[properties_at:record_end]
             more = _from_properties(framed, topic, store_ts, delay_levels_ms)
@@ -271,8 +294,8 @@ def _body_crc_fits(buf: Buffer, pos: int, body_at: int, body_length: int) -> boo
 
 def _from_properties(
     framed: bytes, topic: str, store_ts: int, delay_levels_ms: Sequence[int]
-) -> tuple[int, str, str]:
-    """Tags code, keys and unique key of the head."""
+) -> _FromProperties:
+    """The head's fields from the tags code on."""
     tags = find_value(framed, _TAGS_START)
     keys = find_value(framed, _KEYS_START)
     uniq_key = find_value(framed, _UNIQ_KEY_START)
@@ -283,7 +306,18 @@ def _from_properties(
         code,
         keys.decode("utf-8", "replace") if keys else "",
         uniq_key.decode("utf-8", "replace") if uniq_key else "",
+        tags.decode("utf-8", "replace") if tags else "",
+        *(_inner(framed, topic) if _INNER_START in framed else ((), None)),
     )
+
+
+def _inner(framed: bytes, topic: str) -> tuple[tuple[tuple[str, int], ...], tuple[int, int] | None]:
+    """The light queues, and the batch, of the head."""
+    names, offsets, base, count = (
+        (find_value(framed, start) or b"").decode("utf-8", "replace") for start in _INNER_STARTS
+    )
+    queues = light_queues(topic, names, offsets) if names and offsets else ()
+    return queues, inner_batch(base, count) if base and count else None
 
 
 def _schedule_code(framed: bytes, store_ts: int, delay_levels_ms: Sequence[int], code: int) -> int:

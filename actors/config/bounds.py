@@ -153,6 +153,9 @@ NAME = Text(
     rf"[A-Za-z0-9_][A-Za-z0-9_-]{{0,{NAME_CHARS_MAX - 1}}}",
     f"a name of 1 to {NAME_CHARS_MAX} letters, digits, _ and -",
 )
+STORE_VERSION = Text(
+    r"[1-9][0-9]?\.[0-9]{1,2}\.[0-9]{1,2}", "a RocketMQ version of three numbers, such as 5.5.0"
+)
 PATH = Text(rf"[^\x00-\x1f\x7f]{{1,{PATH_CHARS_MAX}}}", "a path without control characters")
 PORT = Within(PORT_MIN, PORT_MAX)
 INTERVAL = Within(INTERVAL_S_MIN, INTERVAL_S_MAX)

@@ -100,6 +100,11 @@ class ClassicGroup:
             000 000.
         index_slots_count: hash slots of one index file. Upstream: maxHashSlotNum, 5 000 000.
         index_units_count: units of one index file. Upstream: maxIndexNum, 20 000 000.
+        store_version: the RocketMQ version whose index and `checkpoint` are written, such as
+            "5.3.3". Since 5.4.0 the index has an entry for the tags of each record; since 5.5.0
+            `checkpoint` says up to where the queues reach (logicsPhysicalOffset), without which a
+            broker with enableAcceleratedRecovery refuses a store that was not stopped in order. By
+            default as the store that is found, and the newest for one that says nothing.
         max_message_bytes: largest body of a record. Upstream: maxMessageSize, 4 MiB. Default: that,
             or half a segment.
         flush_interval_s: how often a `written` group syncs behind the answers. Upstream:
@@ -177,6 +182,9 @@ class ClassicGroup:
     )
     index_units_count: int = attrs.field(
         default=20_000_000, validator=Within(bounds.INDEX_COUNT_MIN, bounds.INDEX_COUNT_MAX)
+    )
+    store_version: str | None = attrs.field(
+        default=None, validator=attrs.validators.optional(bounds.STORE_VERSION)
     )
     max_message_bytes: int = attrs.field(
         default=attrs.Factory(_default_message_bytes, takes_self=True),

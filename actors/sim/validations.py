@@ -362,7 +362,7 @@ def index_fits(
     expected = [
         (key_hash(key), head.physical_offset)
         for head in stored.heads
-        for key in index_keys(head.topic, head.keys, head.uniq_key)
+        for key in index_keys(head.topic, head.keys, head.uniq_key, head.tags)
     ]
     got = [(unit.key_hash, unit.physical_offset) for file in files for unit in file.units]
     place = first_wrong(expected, got, begin, lacks)

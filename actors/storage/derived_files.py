@@ -14,23 +14,26 @@ import attrs
 
 from actors.config import ClassicGroup
 from actors.env import Env
-from actors.env.protocols import Disk
 from actors.storage.begun_anew import NEVER, read_begun_anew, write_begun_anew
 from actors.storage.commit_log import NO_ROOM
 from actors.storage.consume_queue import ConsumeQueues, QueueGap, is_safe_topic
 from actors.storage.dispatch_state import UNKNOWN_COUNT, DispatchState, count_units
-from actors.storage.index_files import IndexDamaged, IndexFiles, is_index_name
+from actors.storage.index_files import IndexDamaged, IndexFiles
 from actors.storage.layout import StoreLayout
-from actors.storage.queue_files import list_queues, scan_queue
+from actors.storage.queue_files import list_queues
+from actors.storage.queue_units import QUEUE_OFFSET_MAX, light_heads
 from actors.storage.side_file import SideFile
-from actors.storage.small_files import write_checkpoint
+from actors.storage.small_files import lower_logics_offset, read_checkpoint, write_checkpoint
+from actors.storage.store_version import (
+    NEWEST,
+    UNKNOWN,
+    WITH_LOGICS_OFFSET,
+    WITH_TAG_KEYS,
+    FoundFiles,
+    number_of,
+)
 from wire.commitlog import Checkpoint, RecordHead
-from wire.errors import RemoteProtocolError
-from wire.index_file import HEADER_BYTES, decode_index_header
 from wire.message_record import has_queue_unit
-
-QUEUE_OFFSET_MAX = 1 << 58
-"""A unit's byte position is 20 times as large and has to be a long."""
 
 
 @attrs.frozen(kw_only=True)
@@ -72,6 +75,7 @@ class DerivedFiles:
     Attributes:
         flushed_bytes: `dispatched_bytes` of the last flush.
         anew: why the start derives everything anew; "": it does not, or it is the first.
+        version: which RocketMQ's files these are; see `store_version`.
         durable_bytes: the same as it surely outlasts a crash: behind it units may be cut then, so
             the log has to keep its records.
     """
@@ -82,6 +86,7 @@ class DerivedFiles:
     flushed_bytes: int = attrs.field(default=0, init=False)
     durable_bytes: int = attrs.field(default=0, init=False)
     anew: str = attrs.field(default="", init=False)
+    version: int = attrs.field(default=NEWEST, init=False)
     queues: ConsumeQueues = attrs.field(init=False)
     index: IndexFiles = attrs.field(init=False)
     _side: SideFile = attrs.field(init=False)
@@ -89,6 +94,7 @@ class DerivedFiles:
     _checkpoint: Checkpoint = attrs.field(factory=Checkpoint, init=False)
     _checkpoint_due: bool = attrs.field(default=False, init=False)
     _last_ts: int = attrs.field(default=0, init=False)
+    _last_bytes: int = attrs.field(default=0, init=False)
     _begun_anew_bytes: int = attrs.field(default=NEVER, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -104,6 +110,7 @@ class DerivedFiles:
             group.index_units_count,
             self.env.wall_clock_ms,
         )
+        self.index.with_tag_keys = self.version >= WITH_TAG_KEYS
 
     def recover(self, log_min_bytes: int, limit_bytes: int) -> Generator[None, None, int]:
         """Load all files. Gives the offset from which the log is to be dispatched.
@@ -125,6 +132,8 @@ class DerivedFiles:
         self, state: DispatchState | None, log_min_bytes: int, limit_bytes: int
     ) -> Generator[None, None, int]:
         disk = self.env.disk
+        self.version = yield from self._find_version(state, log_min_bytes, limit_bytes)
+        self.index.with_tag_keys = self.version >= WITH_TAG_KEYS
         found = len(list_queues(disk, self.layout.consume_queue))
         self.queues.log_min_bytes = log_min_bytes
         self._begun_anew_bytes = read_begun_anew(disk, self.layout.begun_anew)
@@ -160,11 +169,41 @@ class DerivedFiles:
             self._start_over(log_min_bytes)
             return log_min_bytes
         self._note(self._state_at(trusted, trusted))
+        reached = read_checkpoint(disk, self.layout.checkpoint).logics_offset
+        self._last_bytes = min(reached, trusted)
+        self._checkpoint = Checkpoint(logics_offset=self._last_bytes)
         return max(trusted, log_min_bytes)
+
+    def _find_version(
+        self, state: DispatchState | None, log_min_bytes: int, limit_bytes: int
+    ) -> Generator[None, None, int]:
+        group = self.group
+        if group.store_version is not None:
+            return number_of(group.store_version)
+        if state is not None and state.store_version > UNKNOWN:
+            return state.store_version
+        found = FoundFiles(
+            self.env.disk,
+            self.layout,
+            group.segment_bytes,
+            group.index_slots_count,
+            group.index_units_count,
+            log_min_bytes,
+            limit_bytes,
+        )
+        return (yield from found.version()) or NEWEST
 
     def _start_over(self, at_bytes: int) -> None:
         """Remove all derived files; everything from `at_bytes` on is to be derived."""
-        self._note(DispatchState(dispatched_bytes=at_bytes, seen_bytes=at_bytes, queue_count=0))
+        lower_logics_offset(self.env.disk, self.layout.checkpoint, at_bytes)
+        self._note(
+            DispatchState(
+                dispatched_bytes=at_bytes,
+                seen_bytes=at_bytes,
+                queue_count=0,
+                store_version=self.version,
+            )
+        )
         if self._begun_anew_bytes != NEVER:
             write_begun_anew(self.env.disk, self.layout.begun_anew, NEVER)
             self._begun_anew_bytes = NEVER
@@ -176,7 +215,9 @@ class DerivedFiles:
 
     def rebuild_queue(self, gap: QueueGap, log_min_bytes: int) -> None:
         """Drop a queue that lacks units; the log is to be dispatched again from its first byte."""
+        lower_logics_offset(self.env.disk, self.layout.checkpoint, log_min_bytes)
         self._note(self._state_at(log_min_bytes, log_min_bytes))
+        self._last_bytes = log_min_bytes
         self.queues.drop(gap.topic, gap.queue_id)
 
     def _note(self, state: DispatchState) -> None:
@@ -211,12 +252,18 @@ class DerivedFiles:
                 put.refused.append(head)
             elif has_queue_unit(head.sys_flag):
                 group.append(head)
+                if head.light_queues:
+                    for light in light_heads(head):
+                        by_queue.setdefault((light.topic, 0), []).append(light)
         for key in sorted(by_queue):
             if by_queue[key]:
                 self._put_queue(key, by_queue[key], heads[-1].physical_offset, put)
         self.index.put(heads)
         if heads:
             self._last_ts = heads[-1].store_ts
+            # A broker refuses a 0, so of a log's first record the end.
+            last = heads[-1].physical_offset
+            self._last_bytes = last or heads[-1].size
 
     def _put_queue(
         self, key: tuple[str, int], heads: Sequence[RecordHead], last_bytes: int, put: Put
@@ -246,11 +293,13 @@ class DerivedFiles:
         paths = (*self.queues.take_dirty(), *self.index.take_dirty())
         if not (state != self._state or paths or self._checkpoint_due or self._keeps_files):
             return None
-        last_ts = self._last_ts
+        last_ts, is_synced = self._last_ts, at_bytes <= synced_bytes
+        logics_offset = self._last_bytes if is_synced else self._checkpoint.logics_offset
         checkpoint = Checkpoint(
-            log_ts=last_ts if at_bytes <= synced_bytes else self._checkpoint.log_ts,
+            log_ts=last_ts if is_synced else self._checkpoint.log_ts,
             queue_ts=last_ts,
             index_ts=self.index.full_end_ts,
+            logics_offset=logics_offset if self.version >= WITH_LOGICS_OFFSET else 0,
         )
         if self._state is not None:
             paths = (*paths, self._side.path)  # of the flush before
@@ -275,6 +324,7 @@ class DerivedFiles:
             index_end_ts=header.end_ts,
             index_end_offset=header.end_offset,
             units_count=UNKNOWN_COUNT if ahead else count_units(self.queues),
+            store_version=self.version,
         )
 
     def trim(self, log_min_bytes: int) -> None:
@@ -296,14 +346,16 @@ class DerivedFiles:
         if not flush.checkpoint.queue_ts:
             return
         try:
-            write_checkpoint(self.env.disk, self.layout.checkpoint, flush.checkpoint)
+            reached = min(flush.checkpoint.logics_offset, self._last_bytes)  # less in a rebuild
+            checkpoint = attrs.evolve(flush.checkpoint, logics_offset=reached)
+            write_checkpoint(self.env.disk, self.layout.checkpoint, checkpoint)
         except OSError as error:
             if error.errno not in NO_ROOM:
                 raise
             self._checkpoint_due = True  # it may be old, so it waits for the next flush
         else:
             self._checkpoint_due = False
-            self._checkpoint = flush.checkpoint
+            self._checkpoint = checkpoint
 
     def close(self) -> None:
         """Release the handles; the last state is synced, for it decides how the next start goes."""
@@ -316,57 +368,3 @@ class DerivedFiles:
         self._side.close()
         self.queues.close()
         self.index.close()
-
-
-def adopted(
-    disk: Disk, layout: StoreLayout, queue_file_bytes: int, log_end_bytes: int
-) -> Generator[None, None, DispatchState | None]:
-    """What the files say that another program derived, and stopped in order; None: not enough.
-
-    Its queues are complete up to the largest end that has a unit, and its index too.
-    """
-    largest, count = -1, 0
-    for topic, queue_id in list_queues(disk, layout.consume_queue):
-        folder = f"{layout.consume_queue}/{topic}/{queue_id}"
-        queue = scan_queue(disk, folder, queue_file_bytes, log_end_bytes)
-        yield
-        if queue is None:
-            return None
-        count += queue.end_bytes >= 0
-        largest = max(largest, queue.end_bytes)
-    names = [name for name in disk.listdir(layout.index) if is_index_name(name)]
-    if largest < 0 or not names:
-        return None
-    file = disk.open(f"{layout.index}/{names[-1]}", "r")
-    try:
-        header = decode_index_header(file.pread(0, HEADER_BYTES))
-    except RemoteProtocolError:
-        return None
-    finally:
-        file.close()
-    return DispatchState(
-        dispatched_bytes=largest,
-        seen_bytes=largest,
-        queue_count=count,
-        index_name=int(names[-1]),
-        index_units_next=header.units_next,
-        index_slots_used=header.slots_used,
-        index_end_ts=header.end_ts,
-        index_end_offset=header.end_offset,
-    )
-
-
-def adopt(
-    disk: Disk, layout: StoreLayout, group: ClassicGroup, log_end_bytes: int
-) -> Generator[None, None, None]:
-    """Before the first start on a store that another program stopped in order: take its word.
-
-    Without enough of it nothing is written, and all is derived from the log.
-    """
-    state = yield from adopted(disk, layout, group.consume_queue_bytes, log_end_bytes)
-    if state is None:
-        return
-    side, _ = DispatchState.open(disk, layout.dispatched)
-    side.write(state.values())
-    side.sync()
-    side.close()

@@ -35,9 +35,12 @@ class DispatchState:
         index_units_next, index_slots_used, index_end_ts, index_end_offset: its header's fields.
         units_count: the next offsets of all queues together; UNKNOWN_COUNT: some queue had units of
             records behind `dispatched_bytes`.
+        store_version: what the files are like; see `store_version`.
     """
 
-    FIELDS: ClassVar[int] = 9
+    FIELDS: ClassVar[int] = 10
+    FIELDS_BEFORE: ClassVar[int] = 9
+    """Without `store_version`."""
 
     dispatched_bytes: int
     seen_bytes: int
@@ -48,12 +51,13 @@ class DispatchState:
     index_end_ts: int = 0
     index_end_offset: int = 0
     units_count: int = UNKNOWN_COUNT
+    store_version: int = 0
 
     @classmethod
     def open(cls, disk: Disk, path: str) -> tuple[SideFile, DispatchState | None]:
         """The side file, and the newest state. A damaged file counts as none: all is rebuilt."""
         try:
-            side, values = SideFile.open(disk, path, cls.FIELDS)
+            side, values = SideFile.open(disk, path, cls.FIELDS, older=cls.FIELDS_BEFORE)
         except SideFileDamaged:
             disk.unlink(path)
             side, values = SideFile.open(disk, path, cls.FIELDS)
@@ -63,7 +67,7 @@ class DispatchState:
     def read(cls, disk: Disk, path: str) -> DispatchState | None:
         """The newest state, without becoming the file's owner or changing it."""
         try:
-            values = read_side_file(disk, path, cls.FIELDS)
+            values = read_side_file(disk, path, cls.FIELDS, older=cls.FIELDS_BEFORE)
         except SideFileDamaged:
             return None
         return None if values is None else cls._of(values)
@@ -71,7 +75,7 @@ class DispatchState:
     @classmethod
     def _of(cls, values: tuple[int, ...]) -> DispatchState:
         names = [field.name for field in attrs.fields(cls)]
-        return cls(**dict(zip(names, values, strict=True)))
+        return cls(**dict(zip(names, values, strict=False)))
 
     def values(self) -> tuple[int, ...]:
         """As the side file holds them."""

@@ -53,6 +53,7 @@ class IndexFiles:
         folder: absolute path of `index/`.
         slots, units: of each file.
         wall_clock_ms: names new files.
+        with_tag_keys: records get an entry for their tags; see `store_version`.
     """
 
     _disk: Disk
@@ -60,6 +61,7 @@ class IndexFiles:
     slots: int
     units: int
     wall_clock_ms: Callable[[], int]
+    with_tag_keys: bool = attrs.field(default=True, init=False)
     _files: list[IndexFile] = attrs.field(factory=list, init=False)
     _dirty: dict[str, None] = attrs.field(factory=dict, init=False)
     _gone: list[str] = attrs.field(factory=list, init=False)
@@ -142,13 +144,14 @@ class IndexFiles:
         """Add the keys of records, in log order; those that are there already are left out."""
         last = self.end_offset
         for head in heads:
-            if not head.keys and not head.uniq_key:
+            tags = head.tags if self.with_tag_keys else ""
+            if not head.keys and not head.uniq_key and not tags:
                 continue
             if head.sys_flag & SYS_FLAG_TRANSACTION == TRANSACTION_ROLLBACK:
                 continue
             if head.physical_offset < last:
                 continue
-            keys = list(index_keys(head.topic, head.keys, head.uniq_key))
+            keys = list(index_keys(head.topic, head.keys, head.uniq_key, tags))
             if head.physical_offset == last:
                 del keys[: self._count_of(last)]
             for key in keys:

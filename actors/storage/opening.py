@@ -22,10 +22,10 @@ from actors.env.protocols import Disk
 from actors.errors import CorruptLog
 from actors.events import store as events
 from actors.storage import recovery, truncation
+from actors.storage.adopting import adopt, adopted
 from actors.storage.begun_anew import read_begun_anew
 from actors.storage.commit_log import CommitLog, log_files, segment_bases, segment_path
 from actors.storage.cut_view import as_if_cut
-from actors.storage.derived_files import adopt, adopted
 from actors.storage.dispatch_state import DispatchState
 from actors.storage.found_bytes import sync_file, sync_found, write_again
 from actors.storage.given_up import GivenUp
@@ -34,7 +34,12 @@ from actors.storage.path_kinds import check_kinds
 from actors.storage.queue_files import Queue, list_queues, scan_queue
 from actors.storage.queue_heads import NextOffsets, add_offsets
 from actors.storage.side_file import SideFile, SideFileDamaged, read_side_file
-from actors.storage.small_files import create_abort, read_checkpoint, remove_abort
+from actors.storage.small_files import (
+    create_abort,
+    lower_logics_offset,
+    read_checkpoint,
+    remove_abort,
+)
 from wire.commitlog import Checkpoint
 
 NEVER = -1
@@ -286,6 +291,7 @@ def _cut(
     kept = yield from truncation.keep_aside(disk, layout, log, end_bytes)
     mark.write((end_bytes,))
     mark.sync()
+    lower_logics_offset(disk, layout.checkpoint, end_bytes)
     truncation.truncate(disk, layout, log, end_bytes)
     return kept
 

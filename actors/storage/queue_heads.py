@@ -9,6 +9,7 @@ from actors.env.protocols import Disk
 from actors.errors import CorruptLog
 from actors.storage.commit_log import CommitLog
 from actors.storage.log_reader import LogReader
+from actors.storage.queue_units import light_heads
 from wire.commitlog import Stop, scan_heads
 from wire.message_record import has_queue_unit
 
@@ -43,6 +44,9 @@ def add_offsets(
                     if not offset:
                         begun.add(key)
                     offsets[key] = max(offsets.get(key, 0), offset + 1) if offset else 1
+                    for light in light_heads(head):
+                        key = (light.topic, 0)
+                        offsets[key] = max(offsets.get(key, 0), light.queue_offset + 1)
             yield
             at += stopped.end + stopped.blank_bytes
             if stopped.stop in (Stop.CORRUPT, Stop.UNWRITTEN):

@@ -19,6 +19,7 @@ from actors.storage import truncation
 from actors.storage.commit_log import CommitLog, segment_bases, segment_path
 from actors.storage.layout import StoreLayout
 from actors.storage.side_file import SideFile
+from actors.storage.small_files import lower_logics_offset
 from wire.commitlog import segment_name
 
 CHUNK_BYTES = 4 << 20
@@ -45,6 +46,7 @@ def set_aside(
         if not (yield from truncation.has_bytes_behind(disk, log, offset)):
             return
         _lower_mark(disk, layout, offset)
+        lower_logics_offset(disk, layout.checkpoint, offset)
         folder = _new_folder(disk, layout, offset)
         yield from _copy_end(disk, log, offset, folder)
         for base in reversed([base for base in log.bases() if base >= offset]):

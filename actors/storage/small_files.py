@@ -7,6 +7,8 @@ stop was none. Its content is the process id in 5.x; ours is the node's name, wh
 
 from __future__ import annotations
 
+import attrs
+
 from actors.env.protocols import Disk, File
 from wire.checkpoint import CHECKPOINT_BYTES
 from wire.commitlog import Checkpoint, decode_checkpoint, encode_checkpoint
@@ -33,6 +35,20 @@ def write_checkpoint(disk: Disk, path: str, checkpoint: Checkpoint) -> None:
         file.pwrite(encode_checkpoint(checkpoint), 0)
     finally:
         file.close()
+
+
+def lower_logics_offset(disk: Disk, path: str, offset_bytes: int) -> None:
+    """Before the log, or what derives from it, is cut there: no broker may believe that the queues
+    reach further, and go on behind a hole. Synced.
+    """
+    checkpoint = read_checkpoint(disk, path)
+    if checkpoint.logics_offset > offset_bytes:
+        write_checkpoint(disk, path, attrs.evolve(checkpoint, logics_offset=offset_bytes))
+        file = disk.open(path, "w")
+        try:
+            file.sync()
+        finally:
+            file.close()
 
 
 def create_abort(disk: Disk, path: str, content: str) -> None:

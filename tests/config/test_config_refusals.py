@@ -87,6 +87,12 @@ def test_the_path_is_no_key() -> None:
             '"Synced"',
         ),
         ('compat = "5.3"', "compat", '"upstream"', '"5.3"'),
+        (
+            'store_version = "5.5"',
+            "store_version",
+            "a RocketMQ version of three numbers, such as 5.5.0",
+            '"5.5"',
+        ),
         ('delete_when_hours = "04"', "delete_when_hours", HOURS, '"04"'),
         ("delete_when_hours = []", "delete_when_hours", HOURS, "[]"),
         ("delete_when_hours = [4, 4]", "delete_when_hours", HOURS, "[4, 4]"),

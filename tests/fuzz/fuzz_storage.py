@@ -22,6 +22,7 @@ from actors.events.codec import EventFormatError, LineEncoder
 from actors.events.node import EventsDropped, NodeStarted
 from actors.sim.disk import SimDisk
 from actors.storage import (
+    adopting,
     consume_queue,
     derived_files,
     dispatch_state,
@@ -336,7 +337,7 @@ def adopted(data: bytes) -> object:
     disk.unlink(LAYOUT.dispatched)
     unit = encode_unit(0, 91, 7).ljust(QUEUE_BYTES, b"\0")
     disk_with(f"{LAYOUT.consume_queue}/t/0/{segment_name(0)}", unit, disk)
-    run(derived_files.adopt(disk, LAYOUT, GROUP, 1000))
+    run(adopting.adopt(disk, LAYOUT, GROUP, 1000))
     _derived(disk, limit_bytes=1000).close()
     return None
 
@@ -356,9 +357,8 @@ def _made_index() -> tuple[bytes, bytes]:
 
 
 _INDEX_STATE, _INDEX = _made_index()
-_STORES = files_of(
-    opening, recovery, consume_queue, derived_files, dispatch_state, index_files, side_file
-)
+_STORES = files_of(opening, recovery, consume_queue, derived_files, adopting, dispatch_state,
+                   index_files, side_file)  # fmt: skip
 _TOKENS = (b"\xda\xa3\x20\xa7", b"\xcb\xd4\x31\x94", b"\x7f" + b"\xff" * 7, b"\x80" + b"\0" * 7,
            b"\0\0\0\0\0\0\0\1", b"SCHEDULE_TOPIC_XXXX")  # fmt: skip
 

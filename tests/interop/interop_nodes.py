@@ -11,7 +11,7 @@ from pathlib import Path
 import attrs
 import trio
 from interop_processes import Process, Processes, wait_for
-from interop_rocketmq import CONSUME_QUEUE_BYTES, SEGMENT_BYTES
+from interop_rocketmq import CONSUME_QUEUE_BYTES, SEGMENT_BYTES, VERSION
 
 from actors.api.socket_file import api_socket_path
 from actors.client import connect
@@ -45,6 +45,7 @@ def write_cluster(folder: Path, nodes: Mapping[str, str], group: Mapping[str, ob
         "consume_queue_bytes": CONSUME_QUEUE_BYTES,
         "index_slots_count": 1_000,
         "index_units_count": 4_000,
+        "store_version": f'"{VERSION}"',
         "reconnect_interval_s": 0.5,
         **group,
     }

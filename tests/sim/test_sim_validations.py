@@ -165,7 +165,7 @@ def index_of(log: StoredLog) -> IndexFileContent:
     units: list[IndexUnit] = []
     slots = [0] * SLOTS
     for head in log.heads:
-        for key in index_keys(head.topic, head.keys, head.uniq_key):
+        for key in index_keys(head.topic, head.keys, head.uniq_key, head.tags):
             slot = key_hash(key) % SLOTS
             units.append(IndexUnit(key_hash(key), head.physical_offset, 0, slots[slot]))
             slots[slot] = len(units)

@@ -108,7 +108,8 @@ async def test_queues_and_index_built_from_the_log_equal_the_brokers(
     for folder in ("consumequeue", "index"):
         shutil.rmtree(root / folder)
     (root / "checkpoint").unlink()
-    async with running(LocalDisk(), golden_group(), root=str(root)) as kit:
+    group = golden_group(store_version="5.3.3")
+    async with running(LocalDisk(), group, root=str(root)) as kit:
         await read_all(kit, version, node)
     assert derived(root, "consumequeue") == queues
     assert index_contents(root) == index
@@ -205,7 +206,8 @@ async def test_a_slave_that_receives_a_brokers_log_has_its_files(tmp_path: pathl
     data = log_bytes(golden / "commitlog")
     end = 243_560
     root = tmp_path / "store"
-    async with running(LocalDisk(), golden_group(), root=str(root), is_master=False) as kit:
+    group = golden_group(store_version="5.3.3")
+    async with running(LocalDisk(), group, root=str(root), is_master=False) as kit:
         await kit.open_session(1)
         for at in range(0, end, 7001):
             await kit.receive(1, at, data[at : min(at + 7001, end)])

@@ -16,8 +16,9 @@ from actors.env.protocols import Env
 from actors.errors import ConfigError, CorruptLog
 from actors.sim.disk import EPOCH_MS, SimDisk
 from actors.storage import expiry, opening
+from actors.storage.adopting import adopt
 from actors.storage.commit_log import CommitLog
-from actors.storage.derived_files import DerivedFiles, adopt
+from actors.storage.derived_files import DerivedFiles
 from actors.storage.dispatch_state import DispatchState
 from actors.storage.layout import StoreLayout
 from actors.storage.opening import close_store, open_store

@@ -335,13 +335,13 @@ async def test_an_ordered_stop_leaves_a_clean_store(autojump_clock: Any) -> None
 async def test_abort_and_checkpoint(autojump_clock: Any) -> None:
     disk = sim_disk()
     async with running(disk) as kit:
-        await kit.append(b"x")
+        end = (await kit.append(b"x")).next_bytes
         assert disk.open(f"{ROOT}/abort", "r").pread(0, 10) == b"n0"
         await trio.sleep(3)
         assert disk.stat(f"{ROOT}/checkpoint").size_bytes == 4096
     raw = disk.open(f"{ROOT}/checkpoint", "r").pread(0, 4096)
     stamp = EPOCH_MS.to_bytes(8, "big")
-    assert raw == stamp + stamp + bytes(4096 - 16)
+    assert raw == stamp + stamp + bytes(24) + end.to_bytes(8, "big") + bytes(4096 - 48)
     assert not disk.exists(f"{ROOT}/abort")
 
 

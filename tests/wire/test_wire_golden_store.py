@@ -225,6 +225,7 @@ def test_heads_say_what_the_records_say(version: str, node: str) -> None:
             queue_tags_code(record.topic, properties, record.store_ts),
             properties.get("KEYS", ""),
             properties.get("UNIQ_KEY", ""),
+            properties.get("TAGS", ""),
         )
 
 

@@ -18,6 +18,7 @@ from actors.storage.file_sizes import short_alone
 from actors.storage.given_up import GivenUp
 from actors.storage.side_file import SideFileDamaged, read_side_file
 from actors.storage.small_files import read_checkpoint
+from actors.storage.store_version import WITH_TAG_KEYS, number_of
 from actors.storage.tools.check_end import EndCheck
 from actors.storage.tools.check_index import IndexCheck, slots_of
 from actors.storage.tools.check_queues import QueueCheck, usual_file_bytes
@@ -209,8 +210,14 @@ class _Check:
         index = IndexCheck(
             self._disk, layout.index, slots or 1, trusted, log_min, options.is_running,
             self._is_gone, found,
+            with_tag_keys=self._writes_tag_keys,
         )  # fmt: skip
         return queues, index
+
+    @property
+    def _writes_tag_keys(self) -> bool:
+        said = self._store.settings.get("store_version", "").strip('"')
+        return not said or number_of(said) >= WITH_TAG_KEYS
 
     def _fits(self, slots: int) -> bool:
         """Whether index files can have so many slots."""
@@ -348,6 +355,12 @@ class _Check:
         if not self._disk.exists(layout.checkpoint) or not self._report.records:
             return
         checkpoint = read_checkpoint(self._disk, layout.checkpoint)
+        end = self._report.end_bytes
+        if checkpoint.logics_offset > end and not self._options.is_running:
+            findings.note(
+                f"checkpoint: logicsPhysicalOffset {checkpoint.logics_offset} lies behind the log's"
+                f" end, {end}: start a node on it before a broker with enableAcceleratedRecovery"
+            )
         newest = max(checkpoint.log_ts, checkpoint.queue_ts, checkpoint.index_ts)
         if not newest:
             findings.note(

@@ -13,8 +13,8 @@ import attrs
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog
 from actors.storage import recovery
+from actors.storage.adopting import adopted
 from actors.storage.commit_log import CommitLog, segment_path
-from actors.storage.derived_files import adopted
 from actors.storage.opening import NEVER, NO_LIMIT
 from actors.storage.side_file import read_side_file
 from actors.storage.small_files import read_checkpoint
@@ -23,6 +23,10 @@ from actors.storage.tools.findings import StoreReport, cut_text
 from actors.storage.tools.steps import Step, Work, labelled
 from actors.storage.tools.target import GroupStore
 from actors.storage.tools.walk import Ending, FileEnd, used_bytes
+
+PAGE_BYTES = 4096
+PLACE_AT, PLACE_BYTES = 28, 8
+"""Where a record says its own physical offset."""
 
 
 @attrs.frozen(kw_only=True)
@@ -90,7 +94,7 @@ class EndCheck:
                 report.mark_bytes,
                 self.store.settings,
             )
-            if self._is_torn(first):
+            if self._is_torn(first) or self._is_stale(first, used):
                 report.findings.note(text)
             else:
                 report.findings.mend(text)
@@ -123,6 +127,21 @@ class EndCheck:
             return True
         leftover = first.ending is Ending.UNWRITTEN
         return not self.records_after and (leftover or not self.was_clean)
+
+    def _is_stale(self, first: FileEnd, used: int) -> bool:
+        """Whether it is the rest of a buffer, which a broker with writeWithoutMmap (since 5.4.0)
+        writes behind its last message, up to the page's end: no record has its place there.
+        """
+        at = first.at_bytes
+        if self.report.mark_bytes is not None or self.records_after or used > at + -at % PAGE_BYTES:
+            return False
+        path = segment_path(self.store.layout.commit_log, first.base)
+        file = self.disk.open(path, "r")
+        try:
+            place = file.pread(at - first.base + PLACE_AT, PLACE_BYTES)
+        finally:
+            file.close()
+        return place != at.to_bytes(PLACE_BYTES, "big")
 
     def _is_passed(self, first: FileEnd, used: int) -> bool:
         """Whether the next start goes on behind damage, without a mark and so without looking."""

@@ -30,6 +30,7 @@ from wire.index_file import (
     index_file_bytes,
     index_keys,
     key_hash,
+    tag_key,
     unit_position,
 )
 from wire.message_record import SYS_FLAG_TRANSACTION, TRANSACTION_ROLLBACK
@@ -57,6 +58,7 @@ class IndexCheck:
         log_min_bytes: entries before it are of records that have expired.
         is_running: entries are being added, so that slots may point above what a header says.
         is_gone: whether the record at an offset has expired since the check began.
+        with_tag_keys: records have entries for their tags, from some record on.
         files, entries: seen so far.
     """
 
@@ -72,6 +74,8 @@ class IndexCheck:
     entries: int = attrs.field(default=0, init=False)
     _entries: Iterator[_Entry] = attrs.field(init=False)
     _next: _Entry | None = attrs.field(default=None, init=False)
+    with_tag_keys: bool = attrs.field(default=True, kw_only=True)
+    _tags_are_due: bool = attrs.field(default=False, init=False)
     _last_offset: int = attrs.field(default=-1, init=False)
     _repeats: int = attrs.field(default=0, init=False)
 
@@ -82,20 +86,28 @@ class IndexCheck:
     def take(self, heads: Sequence[RecordHead]) -> None:
         """Compare the entries of the next records of the log."""
         for head in heads:
-            if not (head.keys or head.uniq_key):
+            if not (head.keys or head.uniq_key or head.tags):
                 continue
             if head.sys_flag & SYS_FLAG_TRANSACTION == TRANSACTION_ROLLBACK:
                 continue
             self._skip_below(head.physical_offset)
             keys = index_keys(head.topic, head.keys, head.uniq_key)
-            self._compare(head, Counter(map(key_hash, keys)))
+            tagged = key_hash(tag_key(head.topic, head.tags)) if head.tags else None
+            self._compare(head, Counter(map(key_hash, keys)), tagged)
             self._last_offset = head.physical_offset
 
-    def _compare(self, head: RecordHead, expected: Counter[int]) -> None:
+    def _compare(self, head: RecordHead, expected: Counter[int], tagged: int | None) -> None:
+        """`tagged`: the hash of the key of its tags, which has an entry since 5.4.0. From the first
+        such entry on, all are due.
+        """
         found: Counter[int] = Counter()
         while self._next is not None and self._next.offset == head.physical_offset:
             found[self._next.key_hash] += 1
             self._advance()
+        if tagged is not None:
+            has_entry = found[tagged] > expected[tagged]
+            self._tags_are_due |= has_entry and self.with_tag_keys
+            expected[tagged] += self._tags_are_due or has_entry
         if found == expected or head.physical_offset + head.size > self.trusted_bytes:
             return
         if self.is_gone(head.physical_offset):

@@ -19,63 +19,23 @@ import attrs
 
 from actors.env.protocols import Disk, File
 from actors.storage.consume_queue import is_safe_topic
-from actors.storage.derived_files import QUEUE_OFFSET_MAX
 from actors.storage.queue_files import list_queues
+from actors.storage.queue_units import QUEUE_OFFSET_MAX, light_heads
 from actors.storage.tools.findings import FINDINGS_MAX, Findings
+from actors.storage.tools.queue_ranges import QueueRange, Summed
 from actors.storage.tools.target import GroupStore, size_of
 from wire.commitlog import RecordHead, has_queue_unit, segment_name, segment_offset
 from wire.consume_queue import UNIT_BYTES, decode_unit, decode_units, encode_unit, is_filler
-from wire.properties import SCHEDULE_TOPIC
+from wire.properties import LIGHT_QUEUE_PREFIX, SCHEDULE_TOPIC
 
 HANDLES_MAX = 64
 READ_BYTES = UNIT_BYTES * 200_000
 UNUSED = bytes(UNIT_BYTES)
 DIFFERENCES_MAX = 10_000
 """Lines kept of all queues until the log's end says whether they matter; more are counted."""
-NEVER = -1
-
-
-@attrs.define
-class _Range:
-    """What the log says of one queue.
-
-    Attributes:
-        is_there: the queue has files.
-        first, next: its first and next queue offset.
-        gaps: how many queue offsets it leaves out.
-        records: how many it has.
-        begun_bytes: offset of the record with which it began anew; NEVER.
-        differences: what is wrong, as long as it does not begin anew.
-        more: differences that were not kept.
-    """
-
-    is_there: bool
-    first: int
-    next: int
-    gaps: int = 0
-    records: int = 0
-    begun_bytes: int = NEVER
-    differences: list[str] = attrs.field(factory=list)
-    more: int = 0
-
-    def begin_anew(self, offset_bytes: int) -> int:
-        """Older records need no units. Gives how many differences are kept no longer."""
-        dropped = len(self.differences)
-        self.first, self.next, self.gaps = 0, 1, 0
-        self.begun_bytes, self.differences, self.more = offset_bytes, [], 0
-        return dropped
-
-
-@attrs.define
-class _Summed:
-    """Of many places: the first, and how many there are."""
-
-    count: int = 0
-    first: str = ""
-
-    def add(self, place: str, count: int = 1) -> None:
-        self.first = self.first or place
-        self.count += count
+EXTENDED_BELOW = -(1 << 31)
+"""A smaller tags code is the address of a unit in `consumequeue_ext` (upstream:
+enableConsumeQueueExt; ConsumeQueueExt.isExtAddr)."""
 
 
 @attrs.define
@@ -101,14 +61,17 @@ class QueueCheck:
     _log_end: int = attrs.field(default=0, init=False)
     _behind: int = attrs.field(default=0, init=False)
     _kept: int = attrs.field(default=0, init=False)
-    _repeated: _Summed = attrs.field(factory=_Summed, init=False)
-    _older: _Summed = attrs.field(factory=_Summed, init=False)
-    _ranges: dict[tuple[str, int], _Range] = attrs.field(factory=dict, init=False)
+    _repeated: Summed = attrs.field(factory=Summed, init=False)
+    _older: Summed = attrs.field(factory=Summed, init=False)
+    _extended: Summed = attrs.field(factory=Summed, init=False)
+    _unbuilt: Summed = attrs.field(factory=Summed, init=False)
+    _ranges: dict[tuple[str, int], QueueRange] = attrs.field(factory=dict, init=False)
     _handles: OrderedDict[str, File | None] = attrs.field(factory=OrderedDict, init=False)
 
     def take(self, heads: Sequence[RecordHead]) -> None:
         """Compare the units of the next records of the log."""
         fitting = [head for head in heads if _has_unit(head)]
+        fitting += [light for head in fitting if head.light_queues for light in light_heads(head)]
         by_queue = sorted(fitting, key=_queue_key)  # stable: log order within a queue
         for key, group in groupby(by_queue, key=_queue_key):
             run: list[RecordHead] = []
@@ -128,7 +91,7 @@ class QueueCheck:
         at = head.queue_offset
         known = self._ranges.get(key)
         if known is None:
-            known = self._ranges[key] = _Range(self._is_there(key), at, at)
+            known = self._ranges[key] = QueueRange(self._is_there(key), at, at)
         known.records += 1
         if at < known.next:
             if at:
@@ -172,7 +135,14 @@ class QueueCheck:
         if 0 <= offset < known.begun_bytes:
             self._older.add(f"{_name(key)}, unit {head.queue_offset}")
             return
-        if key[0] == SCHEDULE_TOPIC and (offset, size) == (head.physical_offset, head.size):
+        same = (offset, size) == (head.physical_offset, head.size)
+        if same and code < EXTENDED_BELOW:
+            self._extended.add(f"{_name(key)}, unit {head.queue_offset}")
+            return
+        if key[0].startswith(LIGHT_QUEUE_PREFIX) and is_filler(offset, size, code):
+            self._unbuilt.add(f"{_name(key)}, unit {head.queue_offset}")
+            return
+        if same and key[0] == SCHEDULE_TOPIC:
             self._findings.note(f"{what}: another delivery time than by the usual delay levels")
             return
         expected = (head.physical_offset, head.size, head.tags_code)
@@ -181,7 +151,7 @@ class QueueCheck:
             f"{what}: expected offset, size, tags code {expected}, found {(offset, size, code)}",
         )
 
-    def _differ(self, known: _Range, line: str) -> None:
+    def _differ(self, known: QueueRange, line: str) -> None:
         if len(known.differences) < FINDINGS_MAX and self._kept < DIFFERENCES_MAX:
             known.differences.append(line)
             self._kept += 1
@@ -217,7 +187,7 @@ class QueueCheck:
         return len(queues)
 
     def _tell_differences(self) -> None:
-        gone, records = _Summed(), 0
+        gone, records = Summed(), 0
         for key, known in self._ranges.items():
             for line in known.differences:
                 self._findings.hurt(line)
@@ -229,11 +199,22 @@ class QueueCheck:
         if gone.count and self.trusted_bytes >= self._log_end:
             self._findings.note(
                 f"consumequeue: {gone.count} queues of {records} records are not there,"
-                f" {gone.first} first: their topics were deleted, or their units are kept"
-                " elsewhere; a start that derives all anew brings them back"
+                f" {gone.first} first: their topics were deleted, or they are light message queues"
+                " that nobody has built, or units are kept elsewhere (RocksDB, batches); a node"
+                " brings them back when it derives all anew"
             )
 
     def _tell_sums(self) -> None:
+        if self._extended.count:
+            self._findings.note(
+                f"consumequeue: {self._extended.count} units lead to `consumequeue_ext` for their"
+                f" tags, {self._extended.first} first: only a broker looks there"
+            )
+        if self._unbuilt.count:
+            self._findings.note(
+                f"consumequeue: {self._unbuilt.count} records have no unit in a light message"
+                f" queue, {self._unbuilt.first} first: nobody built it when they were dispatched"
+            )
         if self._repeated.count:
             self._findings.note(
                 f"consumequeue: {self._repeated.count} records have queue offsets that older ones"
@@ -247,7 +228,7 @@ class QueueCheck:
             )
 
     def _strays(
-        self, key: tuple[str, int], known: _Range | None, log_min: int
+        self, key: tuple[str, int], known: QueueRange | None, log_min: int
     ) -> Generator[None, None, None]:
         folder = f"{self.folder}/{key[0]}/{key[1]}"
         bases = [b for b in map(segment_offset, self._disk.listdir(folder)) if b is not None]
@@ -271,7 +252,7 @@ class QueueCheck:
             yield from self._strays_of_file(key, known, path, base, log_min)
 
     def _strays_of_file(
-        self, key: tuple[str, int], known: _Range | None, path: str, base: int, log_min: int
+        self, key: tuple[str, int], known: QueueRange | None, path: str, base: int, log_min: int
     ) -> Generator[None, None, None]:
         try:
             file = self._disk.open(path, "r")

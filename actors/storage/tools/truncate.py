@@ -19,11 +19,13 @@ from actors.config import ClassicGroup
 from actors.env.protocols import Disk, Env
 from actors.errors import ConfigError
 from actors.storage import truncation
+from actors.storage.adopting import adopt
 from actors.storage.commit_log import CommitLog, segment_bases, segment_path
-from actors.storage.derived_files import DerivedFiles, adopt
+from actors.storage.derived_files import DerivedFiles
 from actors.storage.index_files import is_index_name
 from actors.storage.opening import NO_LIMIT
 from actors.storage.side_file import SideFile, SideFileDamaged, read_side_file
+from actors.storage.small_files import lower_logics_offset
 from actors.storage.tools.check_index import slots_of
 from actors.storage.tools.check_queues import usual_file_bytes
 from actors.storage.tools.manifest import write_synced
@@ -253,6 +255,7 @@ def truncate_store(
     if plan.cut_bytes and (plan.unfinished is None or plan.unfinished > plan.offset):
         kept = yield from _keep_aside(env, store, plan)
     _lower_mark(disk, store, plan.offset)
+    lower_logics_offset(disk, layout.checkpoint, plan.offset)
     bases = segment_bases(disk, layout.commit_log)
     log = CommitLog.look(disk, layout.commit_log, store.segment_bytes, bases)
     truncation.truncate(disk, layout, log, min(plan.offset, log.written_bytes))
