@@ -236,6 +236,16 @@ def test_bytes_that_differ_are_caught() -> None:
     assert found(GOOD, logs) == ["ReceivedIsOnMaster"]
 
 
+def test_what_has_rotted_on_the_master_is_not_compared() -> None:
+    logs = Bytes().all_hold(300)
+    rotted = bytearray(logs.disk["n0"])
+    rotted[7] ^= 1
+    logs.cache["n0"] = logs.disk["n0"] = bytes(rotted)
+    assert "ReceivedIsOnMaster" in found(GOOD, logs)
+    damage = FaultInjected(at_s=0.0, kind="damaged", where="n0 7 to 8")
+    assert "ReceivedIsOnMaster" not in found([damage, *GOOD], logs)
+
+
 def test_a_written_group_may_lack_syncs() -> None:
     logs = Bytes().all_hold(300)
     logs.disk.clear()
