@@ -18,8 +18,9 @@ from actors.storage.begun_anew import NEVER, read_begun_anew, write_begun_anew
 from actors.storage.commit_log import NO_ROOM
 from actors.storage.consume_queue import ConsumeQueues, QueueGap, is_safe_topic
 from actors.storage.dispatch_state import UNKNOWN_COUNT, DispatchState, count_units
-from actors.storage.index_files import IndexDamaged, IndexFiles
+from actors.storage.index_files import IndexDamaged, IndexFiles, is_index_name
 from actors.storage.layout import StoreLayout
+from actors.storage.path_kinds import is_folder
 from actors.storage.queue_files import list_queues
 from actors.storage.queue_units import QUEUE_OFFSET_MAX, light_heads
 from actors.storage.side_file import SideFile
@@ -208,10 +209,22 @@ class DerivedFiles:
             write_begun_anew(self.env.disk, self.layout.begun_anew, NEVER)
             self._begun_anew_bytes = NEVER
         self.queues.log_min_bytes = at_bytes
-        for folder in (self.layout.consume_queue, self.layout.index):
-            if self.env.disk.exists(folder):
-                self.env.disk.rmtree(folder)
-            self.env.disk.mkdir(folder)
+        self._remove_all()
+
+    def _remove_all(self) -> None:
+        """All topics' folders and all index files. What else lies there is not ours: a broker with
+        storeType = defaultRocksDB keeps its own files in `consumequeue/`.
+        """
+        disk, topics, index = self.env.disk, self.layout.consume_queue, self.layout.index
+        for folder in (topics, index):
+            disk.mkdir(folder)
+        for name in disk.listdir(topics):
+            if is_folder(disk, f"{topics}/{name}"):
+                disk.rmtree(f"{topics}/{name}")
+        for name in filter(is_index_name, disk.listdir(index)):
+            disk.unlink(f"{index}/{name}")
+        for folder in (topics, index):
+            disk.sync_dir(folder)
 
     def rebuild_queue(self, gap: QueueGap, log_min_bytes: int) -> None:
         """Drop a queue that lacks units; the log is to be dispatched again from its first byte."""

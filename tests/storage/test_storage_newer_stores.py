@@ -153,6 +153,7 @@ async def test_what_is_built_from_the_log_equals_the_brokers(
     group = group_of(store_version=version)
     async with running(LocalDisk(), group, root=str(root), is_master=False) as kit:
         await kit.dispatched(4926)
+    assert real(root, index_slots=50).is_good
     built = derived(root, "consumequeue")
     assert {name: built[name] for name in queues} == queues
     assert {name.partition("/")[0] for name in built.keys() - queues.keys()} == {"Gone", "Batch"}
@@ -161,6 +162,25 @@ async def test_what_is_built_from_the_log_equals_the_brokers(
     assert mine.logics_offset == checkpoint.logics_offset
     assert (mine.logics_offset > 0) == (version == "5.5.0")
     assert log_bytes(root / "commitlog") == log_bytes(GOLDEN / version / "states" / "commitlog")
+
+
+@pytest.mark.real_io
+async def test_what_a_broker_keeps_in_rocksdb_stays(tmp_path: pathlib.Path) -> None:
+    """Queues are derived beside it, and once more when they are derived anew."""
+    root = golden_copy("5.5.0", "rocksdb", tmp_path)
+    (root / "index" / "notes").write_text("of a person")
+    theirs = derived(root, "consumequeue")
+    assert "CURRENT" in theirs
+    for _ in range(2):
+        async with running(LocalDisk(), group_of(), root=str(root), is_master=False) as kit:
+            await kit.dispatched(3818)
+            assert (await kit.units("Again")).next_offset == 4
+        built = derived(root, "consumequeue")
+        assert {name: built[name] for name in theirs} == theirs
+        assert (root / "index" / "notes").read_text() == "of a person"
+        assert real(root, index_slots=50).findings.notes == []
+        (root / "dispatched").unlink()
+        (root / "abort").write_text("")
 
 
 @pytest.mark.real_io

@@ -16,6 +16,7 @@ from actors.storage.cut_view import as_if_cut
 from actors.storage.dispatch_state import DispatchState
 from actors.storage.file_sizes import short_alone
 from actors.storage.given_up import GivenUp
+from actors.storage.index_files import is_index_name
 from actors.storage.side_file import SideFileDamaged, read_side_file
 from actors.storage.small_files import read_checkpoint
 from actors.storage.store_version import WITH_TAG_KEYS, number_of
@@ -222,7 +223,8 @@ class _Check:
     def _fits(self, slots: int) -> bool:
         """Whether index files can have so many slots."""
         folder = self._store.layout.index
-        sizes = [size_of(self._disk, f"{folder}/{name}") for name in self._disk.listdir(folder)]
+        names = filter(is_index_name, self._disk.listdir(folder))
+        sizes = [size_of(self._disk, f"{folder}/{name}") for name in names]
         return all(
             size >= (least := index_file_bytes(slots, 1)) and (size - least) % 20 == 0
             for size in sizes
