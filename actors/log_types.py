@@ -340,7 +340,7 @@ class GroupState:
         cluster, node, boot, group: who says so.
         role: "master" or "slave".
         state: of a master "asking" (it hears its members before it takes appends), "open" or
-            "fenced"; of a slave "connecting", "following" or "diverged".
+            "fenced"; of a slave "connecting", "following", "diverged" or "damaged".
         reason: why it is fenced, diverged or still asking, for people; "" otherwise.
         opened: the newest reign of `history` is this master's own: slaves may follow it.
         number: of the last promotion that it acts on, 0 for none.
@@ -352,6 +352,7 @@ class GroupState:
         unanswered: records that producers have handed to this node and wait for.
         claimed: the highest number that a promotion was begun with here, 0 for none under way.
         forgot: as in `GroupRecord`.
+        damage: which bytes of its log are not what was written, for people; "" if none are known.
     """
 
     cluster: str
@@ -373,6 +374,7 @@ class GroupState:
     unanswered: int
     claimed: int = 0
     forgot: str = ""
+    damage: str = ""
 
 
 BEHIND_FAILED = "an append before it has failed"

@@ -117,6 +117,7 @@ class Group(Frame, frozen=True, kw_only=True, tag="group"):
     unanswered: Count
     claimed: Number = 0
     forgot: str = ""
+    damage: str = ""
 
 
 class Resynced(Frame, frozen=True, kw_only=True, tag="resynced"):

@@ -31,6 +31,7 @@ def from_group_state(request: int, state: GroupState) -> api.Group:
         unanswered=state.unanswered,
         claimed=state.claimed,
         forgot=state.forgot,
+        damage=state.damage,
     )
 
 
@@ -57,6 +58,7 @@ def to_group_state(frame: api.Group) -> GroupState:
         unanswered=frame.unanswered,
         claimed=frame.claimed,
         forgot=frame.forgot,
+        damage=frame.damage,
     )
 
 

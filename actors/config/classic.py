@@ -120,6 +120,8 @@ class ClassicGroup:
             copying.
         clean_resource_interval_s: how often the disk is looked at. Upstream: cleanResourceInterval,
             10000 ms.
+        scrub_bytes_per_s: how fast what lies on the disk is read again, to find bytes that have
+            changed there; 0: it is not. Upstream has no scrub.
         append_pending_bytes: bodies that may wait unwritten in the master; above it callers wait or
             are refused.
         receive_pending_bytes: received log bytes that may wait unwritten in a slave; above it TCP
@@ -207,6 +209,9 @@ class ClassicGroup:
         default=0.90, validator=Within(bounds.RATIO_MIN, bounds.RATIO_MAX)
     )
     clean_resource_interval_s: float = attrs.field(default=10.0, validator=INTERVAL)
+    scrub_bytes_per_s: int = attrs.field(
+        default=8 * MIB, validator=Within(0, bounds.RATE_BYTES_MAX)
+    )
 
     append_pending_bytes: int = attrs.field(
         default=64 * MIB, validator=Within(bounds.PENDING_BYTES_MIN, bounds.PENDING_BYTES_MAX)

@@ -143,6 +143,29 @@ class RawAppendRefused:
 
 
 @attrs.frozen(kw_only=True)
+class RotFound:
+    """Bytes of the log are not what was written there, or cannot be read: this copy does not count
+    until they are mended. By scrubber, once per range and life; alarms: a copy is damaged.
+
+    Attributes:
+        first_bytes, next_bytes: the range.
+        why: how that is known.
+    """
+
+    first_bytes: int
+    next_bytes: int
+    why: str
+
+
+@attrs.frozen(kw_only=True)
+class RotMended:
+    """Damaged bytes are what was written again, or are gone with their file. By scrubber."""
+
+    first_bytes: int
+    next_bytes: int
+
+
+@attrs.frozen(kw_only=True)
 class DispatchStarted:
     """The derived files are loaded; records from `from_bytes` on are dispatched (again).
 

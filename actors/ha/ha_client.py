@@ -4,11 +4,11 @@ and reports.
 Source: apache/rocketmq store/ha/DefaultHAClient.java (5.3.3); the decisions and their differences
 are in `core.slave_progress` and `core.reconnect`.
 
-Messages: store.LogGrew and store.RawRefused from the store, SetMaster from whoever learns of
-another master, and its feeder's. It tells the store OpenSession and AppendRaw and the master,
-through the stream, what it holds; connection_state hears ClientChanged. Its feeder waits for room
-in the mailbox, and the actor for room in the store's, so that a slow disk pushes back on the
-master's socket. A restart begins with a new connection.
+Messages: store.LogGrew and store.RawRefused from the store, scrubber.Stop if the copy is damaged,
+SetMaster from whoever learns of another master, and its feeder's. It tells the store OpenSession
+and AppendRaw and the master, through the stream, what it holds; connection_state hears
+ClientChanged. Its feeder waits for room in the mailbox, and the actor for room in the store's, so
+that a slow disk pushes back on the master's socket. A restart begins with a new connection.
 
 Differs from upstream: it connects from its own node's address, because nothing else on this wire
 says who it is.
@@ -52,7 +52,7 @@ from actors.ha.frame_reader import RECEIVE_BYTES, TURN_BYTES
 from actors.ha.role_messages import HIGH_WATER_S, HighWater, MasterLeft, Verified, Verify
 from actors.ha.settings import ClientSettings
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
-from actors.storage import store
+from actors.storage import scrubber, store
 
 PENDING_BYTES = TURN_BYTES + RECEIVE_BYTES
 """Received bytes that wait for this actor; the store's mailbox bounds what waits for the disk."""
@@ -82,7 +82,7 @@ class HAClient(Actor[Inbox]):
             store.LogGrew: lambda message: None,
             store.RawRefused: attrgetter("session"),
         },
-        control=(SetMaster,),
+        control=(SetMaster, scrubber.Stop),
     )
     _settings: ClientSettings
     _network: Network
@@ -95,6 +95,7 @@ class HAClient(Actor[Inbox]):
     _attempting: bool = False
     _arrived: dict[int, Connection] = attrs.field(factory=dict)  # connected, not yet taken over
     _connection: Connection | None = None
+    _stopped: bool = False  # the own copy is damaged
     _left: int | None = None  # a session whose end the role keeper has not been told of
 
     async def on_start(self) -> None:
@@ -127,6 +128,8 @@ class HAClient(Actor[Inbox]):
                     await self._raw_refused(message)
                 case SetMaster():
                     self._set_master(message.address)
+                case scrubber.Stop():
+                    self._stop(message.reason)
                 case Tick():
                     pass
                 case _:
@@ -268,6 +271,13 @@ class HAClient(Actor[Inbox]):
         else:
             self._reconnect.connect_at_s = self.ctx.now_s()
 
+    def _stop(self, reason: str) -> None:
+        self._stopped = bool(reason)
+        if reason:
+            self._lose(Lost.DAMAGED, reason)
+        else:
+            self._reconnect.connect_at_s = self.ctx.now_s()
+
     async def _carry_out(
         self, connection: Connection, effects: slave_progress.Effects, held: Held | None = None
     ) -> None:
@@ -347,6 +357,7 @@ class HAClient(Actor[Inbox]):
         if (
             self._connection is None
             and not self._attempting
+            and not self._stopped
             and now_s >= self._reconnect.connect_at_s
         ):
             self._attempting = True
@@ -359,7 +370,8 @@ class HAClient(Actor[Inbox]):
 
     def _deadline_s(self) -> float | None:
         if self._connection is None:
-            return None if self._attempting else self._reconnect.connect_at_s
+            waits = self._attempting or self._stopped
+            return None if waits else self._reconnect.connect_at_s
         progress = self._connection.progress
         return progress.deadline_s if progress is not None else None
 

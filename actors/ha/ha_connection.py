@@ -100,6 +100,7 @@ def _write_socket(
             limiter=RateLimiter(settings.rate_bytes_per_s),
         ),
         log=LogReader(settings.disk, settings.log_folder, settings.segment_bytes),
+        scrubber=settings.scrubber,
         connection_state=settings.connection_state,
     )
 

@@ -38,6 +38,7 @@ from actors.ha.role_messages import (
 from actors.log_types import GroupRecord, Promotion
 from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo, StopReason, requests
 from actors.storage import store
+from actors.storage.scrubber import CopyState
 
 REQUESTS_MAX = 1024
 """Promotions that may wait for the tree at once."""
@@ -105,6 +106,8 @@ class RoleKeeper(Actor[_Inbox]):
                 effects = rules.resync(message.number, message.cut_bytes)
             case store.StoreStarted():
                 effects = self._store_started(message, now_s)
+            case CopyState():
+                effects = rules.copy_is(message.damage)
             case _Tick():
                 effects = rules.tick(now_s)
             case _:

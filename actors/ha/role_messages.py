@@ -8,6 +8,7 @@ import attrs
 
 from actors.log_types import Claim, GroupState
 from actors.runtime import ReplyTo
+from actors.storage.scrubber import CopyState
 from actors.storage.store_messages import StoreStarted
 
 HIGH_WATER_S = 1.0
@@ -143,4 +144,5 @@ Message: TypeAlias = (
     | Record
     | Resync
     | StoreStarted
+    | CopyState
 )

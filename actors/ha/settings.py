@@ -8,7 +8,7 @@ from actors.env.protocols import Address, Disk
 from actors.ha import connection_state, group_transfer, role_messages
 from actors.ha.core.dialect import Dialect
 from actors.runtime import ActorRef, Registry
-from actors.storage import store
+from actors.storage import scrubber, store
 
 
 @attrs.frozen(kw_only=True)
@@ -21,6 +21,7 @@ class ConnectionSettings:
         rate_bytes_per_s: per connection; None = no limit.
         poll_s: a writer that has sent all looks again so often; None: with every growth of the log.
         connections_path: path of the dynamic supervisor, for the names below it.
+        scrubber: checks what is about to leave; None: nobody does.
     """
 
     registry: Registry
@@ -38,6 +39,7 @@ class ConnectionSettings:
     store: ActorRef[store.Message]
     group_transfer: ActorRef[group_transfer.Message]
     connection_state: ActorRef[connection_state.Message]
+    scrubber: ActorRef[scrubber.Check] | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -3,7 +3,11 @@
 Source: apache/rocketmq store/ha/DefaultHAConnection.WriteSocketService; the decisions and their
 differences are in `core.transfer_progress`.
 
-Messages: Begin, once, from read_socket, and store.LogGrew from the store. With `poll_s` growth
+Differs from upstream: what leaves is first compared with what was written (`storage.scrubber`), so
+that a damaged copy does not become the slave's.
+
+Messages: Begin, once, from read_socket, and store.LogGrew from the store. It asks the scrubber
+Check, ahead of what it sends. With `poll_s` growth
 wakes nobody: the next look is at a multiple of it, as an idle writer of upstream's ASYNC_MASTER
 looks (T19). It leaves connection_state notes of how far it is. It waits only for its own slave's
 socket, so a stalled slave delays nobody else. It ends with the connection: when a send fails, or
@@ -23,13 +27,17 @@ from actors.ha.core.dialect import Dialect
 from actors.ha.core.states import Lost
 from actors.ha.core.transfer_progress import Expired, Frame, Heartbeat, TransferProgress, Wait
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
-from actors.storage import store
+from actors.storage import scrubber, store
 from actors.storage.log_reader import LogReader, OffsetGone
 
 TURN_BYTES = 1 << 20
 """Sent between two looks at the mailbox, so that a stop or a deletion is seen in time."""
 COPY_BYTES = 16 << 10
 """Up to here a frame is read and sent with its header in one call; above it goes by sendfile."""
+AHEAD_BYTES = scrubber.CHECK_BYTES // 2
+"""With less than so much left that may be sent, the next is asked for: sending need not wait."""
+CHECK_TIMEOUT_S = 60.0
+"""A file without digests is parsed first: 1 GiB of small records in some seconds."""
 
 
 @attrs.frozen(kw_only=True)
@@ -44,8 +52,20 @@ class _Wake:
     """Timer (heartbeat, next tick of the rate limit), or the rest of a long turn."""
 
 
+@attrs.frozen(kw_only=True)
+class _CheckDue:
+    """Timer: what was damaged may be mended by now."""
+
+
+@attrs.frozen
+class _Checked:
+    """The scrubber's answer."""
+
+    outcome: scrubber.Checked | Exception
+
+
 Message: TypeAlias = Begin | store.LogGrew
-_Inbox: TypeAlias = Message | _Wake
+_Inbox: TypeAlias = Message | _Wake | _CheckDue | _Checked
 
 
 def _only(message: object) -> None:
@@ -54,7 +74,11 @@ def _only(message: object) -> None:
 
 @attrs.define
 class WriteSocket(Actor[_Inbox]):
-    """See the module's text."""
+    """See the module's text.
+
+    Attributes:
+        scrubber: says what may be sent; None: all that is there.
+    """
 
     mailbox = MailboxSpec(capacity=8, conflate={store.LogGrew: _only, _Wake: _only})
     _connection: int
@@ -65,6 +89,11 @@ class WriteSocket(Actor[_Inbox]):
     _log: LogReader
     _connection_state: ActorRef[connection_state.Message]
     _poll_s: float | None = None
+    _scrubber: ActorRef[scrubber.Check] | None = None
+    _checked_bytes: int = 0
+    _checking: bool = False
+    _leaves_bytes: int = 0
+    _min_bytes: int = 0
     _sent_bytes: int = 0
     _ending: bool = False
 
@@ -75,18 +104,54 @@ class WriteSocket(Actor[_Inbox]):
                 case Begin():
                     woken = True
                     self._progress.start(message.start_bytes, self.ctx.now_s())
+                    self._checked_bytes = message.start_bytes
                 case store.LogGrew():
-                    leaves = message.synced_bytes if self._synced else message.written_bytes
-                    self._progress.grew(message.min_bytes, leaves)
+                    synced, written = message.synced_bytes, message.written_bytes
+                    self._leaves_bytes = synced if self._synced else written
+                    self._min_bytes = message.min_bytes
                     self._log.drop_below(message.min_bytes)
+                case _CheckDue():
+                    self._checking = False
+                case _Checked():
+                    woken = True
+                    self._checked(message.outcome)
                 case _Wake():
                     woken = True
                 case _:
                     assert_never(message)
+        self._ask_ahead()
+        limit_bytes = self._leaves_bytes
+        if self._scrubber is not None:
+            limit_bytes = min(limit_bytes, self._checked_bytes)
+        self._progress.grew(self._min_bytes, limit_bytes)
         if not woken:
             self._poll_later()
         elif not self._ending:
             await self._take_turn()
+
+    def _ask_ahead(self) -> None:
+        """Have the next bytes checked before they are due."""
+        next_bytes, start = self._progress.next_bytes, self._checked_bytes
+        if self._scrubber is None or self._checking or next_bytes is None:
+            return
+        if next_bytes + AHEAD_BYTES >= start:
+            self._checking = True
+            self.ctx.ask_later(
+                self._scrubber,
+                scrubber.Checked,
+                lambda reply_to: scrubber.Check(start_bytes=start, reply_to=reply_to),
+                timeout_s=CHECK_TIMEOUT_S,
+                on_reply=_Checked,
+            )
+
+    def _checked(self, outcome: scrubber.Checked | Exception) -> None:
+        """What is damaged is waited for: the slave stays connected, and behind."""
+        if isinstance(outcome, scrubber.Checked):
+            self._checked_bytes = outcome.until_bytes
+            if not outcome.rotten:
+                self._checking = False
+                return
+        self.ctx.timers.start("check", scrubber.RECHECK_S, _CheckDue())
 
     def _poll_later(self) -> None:
         assert self._poll_s is not None

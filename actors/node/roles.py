@@ -211,6 +211,7 @@ class NodeRoles:
             unanswered=part.counts.unanswered,
             claimed=view.claimed,
             forgot=view.forgot,
+            damage=view.damage,
         )
 
     def _classic_part(self, group: str) -> ClassicPart:
@@ -251,6 +252,7 @@ def _is_as_known(view: RoleView, known: GroupState) -> bool:
         view.master,
         view.history,
         view.forgot,
+        view.damage,
     ) == (
         known.role,
         known.state,
@@ -260,4 +262,5 @@ def _is_as_known(view: RoleView, known: GroupState) -> bool:
         known.master,
         known.history,
         known.forgot,
+        known.damage,
     )

@@ -39,6 +39,7 @@ def group_status(
         "part": role.state.value,
         "reason": role.reason,
         "fence": "" if role.fence is None else role.fence.name,
+        "damage": role.damage,
         "copies": group.sure_copies,
         "ack_policy": group.ack_policy,
         "durability": group.durability,

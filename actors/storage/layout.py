@@ -81,9 +81,15 @@ class StoreLayout:
         return f"{self.root}/aside"
 
     @property
+    def digests(self) -> str:
+        """Folder: what the log's ranges were when they were written. See `digests`."""
+        return f"{self.root}/digests"
+
+    @property
     def folders(self) -> tuple[str, ...]:
         """All that are folders, the root first."""
-        return (self.root, self.commit_log, self.consume_queue, self.index, self.cut, self.aside)
+        derived = (self.consume_queue, self.index, self.digests)
+        return (self.root, self.commit_log, *derived, self.cut, self.aside)
 
     @property
     def files(self) -> tuple[str, ...]:

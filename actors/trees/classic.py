@@ -2,9 +2,9 @@
 
 A group is rest_for_one, the listener last, so that the door closes first:
 
-- master: storage, dispatcher, pull_service, group_transfer, connection_state, connections
+- master: storage, dispatcher, pull_service, scrubber, group_transfer, connection_state, connections
   (dynamic), accept_socket
-- slave: storage, dispatcher, pull_service, connection_state, ha_client
+- slave: storage, dispatcher, pull_service, scrubber, connection_state, ha_client
 
 `storage` is store and syncer, one_for_all and significant: if either crashes, the group ends, and
 with it the node, for what was written last is in doubt; and if they cannot start, as the group gets
@@ -45,6 +45,7 @@ from actors.runtime import (
 from actors.storage.dispatcher import Dispatcher
 from actors.storage.pacing import Pacing
 from actors.storage.pull_service import PullService
+from actors.storage.scrubber import Scrubber
 from actors.storage.store import Store
 from actors.storage.syncer import Syncer
 from actors.trees.places import GroupPaths as GroupPaths
@@ -55,6 +56,8 @@ CLIENT_BACKOFF = Backoff(first_s=1.0, max_s=30.0)
 """Between crashes of ha_client itself; lost connections it handles alone, without a crash."""
 
 
+SCRUBBER_BACKOFF = Backoff(first_s=1.0, max_s=30.0)
+"""What it waits for is mended by somebody else, or not at all."""
 UPSTREAM_POLL_S = 0.1
 """An idle writer of upstream's ASYNC_MASTER looks for new bytes so often (T19)."""
 
@@ -74,6 +77,7 @@ def group_tree(place: GroupPlace) -> SupervisorSpec:
                 shutdown_s=STORAGE_SHUTDOWN_S,
             ),
             ChildSpec(name="pull_service", start=partial(_pull_service, place)),
+            ChildSpec(name="scrubber", start=partial(_scrubber, place), backoff=SCRUBBER_BACKOFF),
             *(master_ha(place) if is_master else slave_ha(place)),
         ),
         auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
@@ -197,6 +201,20 @@ def _dispatcher(place: GroupPlace) -> Dispatcher:
     )
 
 
+def _scrubber(place: GroupPlace) -> Scrubber:
+    is_master = place.group.master == place.node
+    registry, paths = place.registry, place.paths
+    return Scrubber(
+        env=place.env,
+        layout=place.layout,
+        group=place.group,
+        store=registry.ref(paths.store),
+        writes_itself=is_master,
+        keeper=place.keeper,
+        client=None if is_master else registry.ref(paths.ha_client),
+    )
+
+
 def _group_transfer(place: GroupPlace) -> GroupTransfer:
     group, registry = place.group, place.registry
     return GroupTransfer(
@@ -243,4 +261,5 @@ def _connection_settings(place: GroupPlace) -> ConnectionSettings:
         store=registry.ref(paths.store),
         group_transfer=registry.ref(paths.group_transfer),
         connection_state=registry.ref(paths.connection_state),
+        scrubber=registry.ref(paths.scrubber) if group.compat is None else None,
     )

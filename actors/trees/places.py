@@ -45,6 +45,10 @@ class GroupPaths:
         return f"{self.base}/pull_service"
 
     @property
+    def scrubber(self) -> str:
+        return f"{self.base}/scrubber"
+
+    @property
     def group_transfer(self) -> str:
         """Only on the master."""
         return f"{self.base}/group_transfer"

@@ -30,7 +30,7 @@ from actors.runtime import (
     open_system,
 )
 from actors.sim.network import NetworkOptions, SimNetwork
-from actors.storage import pull_service, store
+from actors.storage import pull_service, scrubber, store
 from actors.storage.commit_log import segment_path
 from actors.storage.growth import Growth
 from actors.storage.pull_messages import NEWS_WITHIN_S
@@ -132,6 +132,17 @@ class KitStore(Actor[KitMessage]):
 
     async def _publish(self) -> None:
         await self.kit.growth.tell(self.kit.extent())
+
+
+@attrs.define
+class Checks(Actor[scrubber.Check]):
+    """Stands where the scrubber is: all may be sent."""
+
+    mailbox = MailboxSpec()
+
+    async def handle(self, message: scrubber.Check) -> None:
+        until = message.start_bytes + scrubber.CHECK_BYTES
+        message.reply_to.send(scrubber.Checked(until_bytes=until, rotten=False))
 
 
 @attrs.define
@@ -357,9 +368,10 @@ async def kit_on(
         children = master_ha(place) if group.master == name else slave_ha(place)
         storage = SupervisorSpec(children=(ChildSpec(name="store", start=lambda: KitStore(kit)),))
         readers = ChildSpec(name="pull_service", start=lambda: Readers(kit.shown))
+        checks = ChildSpec(name="scrubber", start=Checks)
         orders = SupervisorSpec(
             strategy=Strategy.REST_FOR_ONE,
-            children=(ChildSpec(name="storage", start=storage), readers, *children),
+            children=(ChildSpec(name="storage", start=storage), readers, checks, *children),
         )
         keeper = ChildSpec(name="orders", start=lambda: KitKeeper(kit.told, kit.verdicts))
         roles = ChildSpec(name="roles", start=SupervisorSpec(children=(keeper,)))

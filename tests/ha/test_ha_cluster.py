@@ -186,6 +186,7 @@ MASTER_TREE = """\
    │  └─ store temporary significant
    ├─ dispatcher temporary significant
    ├─ pull_service permanent
+   ├─ scrubber permanent back-off 1-30 s
    ├─ group_transfer permanent
    ├─ connection_state permanent
    ├─ connections [dynamic, at most 18 children, 3 restarts in 30 s] permanent
@@ -200,6 +201,7 @@ SLAVE_TREE = """\
    │  └─ store temporary significant
    ├─ dispatcher temporary significant
    ├─ pull_service permanent
+   ├─ scrubber permanent back-off 1-30 s
    ├─ connection_state permanent
    └─ ha_client permanent back-off 1-30 s
 """

@@ -164,14 +164,16 @@ def _absent(wish: Wish, node: str, silent: Mapping[str, str]) -> str:
 
 
 def _furthest(wish: Wish, states: Mapping[str, GroupState], old: str | None) -> str | None:
-    """Of those whose log is not outdated, who has most; a master that works is left out."""
+    """Of those whose log is not outdated, who has most, an undamaged one first; a master that works
+    is left out.
+    """
     works = old is not None and old in states and states[old].state == "open"
     found = [
-        (wish.end_of(states[name]), states[name].written, -place)
+        (not states[name].damage, wish.end_of(states[name]), states[name].written, -place)
         for place, name in enumerate(wish.members)
         if name in states and not (works and name == old) and not is_outdated(states[name], states)
     ]
-    return wish.members[-max(found)[2]] if found else None
+    return wish.members[-max(found)[-1]] if found else None
 
 
 def _silent_losses(
@@ -203,6 +205,8 @@ def _lacks(
 ) -> Iterator[str]:
     """What the chosen one does not have. `gets`: the member whose log it is going to have."""
     own = states[gets or chosen]
+    if states[chosen].damage:
+        yield f"{chosen} has a damaged copy: {states[chosen].damage}: mend it first"
     if is_outdated(states[chosen], states):
         yield f"{chosen} has parted from the group's log: `resync {chosen}` first"
     for name, other in states.items():

@@ -24,6 +24,7 @@ class RoleState(enum.Enum):
     CONNECTING = "connecting"  # a slave that is not known to fit its master
     FOLLOWING = "following"
     DIVERGED = "diverged"
+    DAMAGED = "damaged"  # bytes of a slave's log are not what was written: it does not report
 
 
 class Fence(enum.Enum):
@@ -50,6 +51,7 @@ class RoleView:
         claimed: the highest number that a promotion was begun with, or that is known and not acted
             by yet; 0 for none under way.
         forgot: see `actors.log_types.Forgot`.
+        damage: which bytes of its log are not what was written; "" if none are known.
     """
 
     role: Role
@@ -63,6 +65,7 @@ class RoleView:
     high_water: int
     claimed: int = 0
     forgot: Forgot = ""
+    damage: str = ""
 
 
 @attrs.frozen(kw_only=True)

@@ -39,6 +39,7 @@ class RolePart:
     _state: RoleState = RoleState.CONNECTING
     _reason: str = ""
     _fence: Fence | None = None
+    _damage: str = ""
 
     @property
     def promotion(self) -> Promotion:
@@ -73,7 +74,21 @@ class RolePart:
             high_water=self.record.high_water_bytes,
             claimed=max(self._claims.number, known),
             forgot=self.record.forgot,
+            damage=self._damage,
         )
+
+    def copy_is(self, damage: str) -> Effects:
+        """Input: bytes of the log are not what was written (why, for people), or all are ("").
+
+        A slave with such a copy follows nobody: it does not hold the whole log. A master goes on:
+        what is appended now is good, and what is damaged leaves it no more.
+        """
+        self._damage = damage
+        if self.role is Role.SLAVE and damage:
+            self._become(RoleState.DAMAGED, damage)
+        elif self._state is RoleState.DAMAGED:
+            self._become(RoleState.CONNECTING)
+        return Effects()
 
     # ---- for the rules ----
 

@@ -85,6 +85,7 @@ class RoleRules(RolePart):
         self._acts_by, self._extent, self._since_s = promotion, extent, now_s
         self._opened = self._gate_open = self._forced_open = False
         self._question = self._whole_at = None
+        self._damage = ""  # the scrubber of this tree says what it finds
         self._heard.clear()
         self._ahead.clear()
         certain = was_clean or self.synced
@@ -133,6 +134,9 @@ class RoleRules(RolePart):
         if not self.acts or self.role is not Role.SLAVE:
             detail = "this node is not a slave now"
             return Effects(verdict=Verdict(session=session, fits=False, detail=detail))
+        if self._damage:
+            self._become(RoleState.DAMAGED, self._damage)
+            return Effects()  # its client is told to leave
         if master not in self.members:
             self._become(RoleState.FOLLOWING)
             verdict = Verdict(session=session, fits=True, detail="")

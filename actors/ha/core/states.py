@@ -87,6 +87,7 @@ class Lost(enum.Enum):
     FOREIGN_LOG = "the local log is no part of the master's"
     NOT_VERIFIED = "the master did not say what its log is"
     APPEND_FAILED = "the local store could not take the bytes"
+    DAMAGED = "this copy of the log is damaged"
     LOG_CUT = "the local log became shorter than what was reported"
     REPORT_STUCK = "the master did not take a report"
     MASTER_CHANGED = "the master's address changed"

@@ -1,0 +1,376 @@
+"""Scrubber: knows whether the bytes of a log are what was written, and says so before they count.
+
+Messages: the store tells it LogGrew. Check comes from whoever is about to send log bytes: it is
+answered once they have been compared with their digests, so that a damaged copy never becomes
+another one. GetScrub is answered at once. It tells the role keeper CopyState, and a slave's client
+Stop. A restart goes on with what is in its files; a round of the scrub begins anew.
+
+It does three things, in this order of urgency: it answers Check; it digests what was written (on a
+slave: once its records were parsed, and giving way to copying); and it reads, at
+`scrub_bytes_per_s`, all that lies there, for nobody else reads old files before they are needed.
+
+Damage is remembered (`rotten`), survives a restart, and is looked at again every RECHECK_S: who has
+mended a range, by whatever means, need not tell. There is no upstream.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Final, TypeAlias, assert_never
+
+import attrs
+
+from actors.config import ClassicGroup
+from actors.env import Env
+from actors.env.protocols import Syncer
+from actors.events import store as events
+from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo, StopReason
+from actors.storage.digests import Digests
+from actors.storage.layout import StoreLayout
+from actors.storage.log_check import ROTTEN_MAX, YIELD_BYTES, LogCheck, Rot, Walk
+from actors.storage.log_reader import LogReader, OffsetGone
+from actors.storage.pacing import Pacing
+from actors.storage.side_file import SideFile, SideFileDamaged
+from actors.storage.stepping import stepped
+from actors.storage.store_messages import GetRange, LogGrew, LogRange, Subscribe
+from actors.storage.store_messages import Message as StoreMessage
+
+CHECK_BYTES: Final = 4 << 20
+"""One answer covers so much: 3 ms of reading, and some hundred frames."""
+DIGEST_WITHIN_S: Final = 0.05
+"""What was written collects so long: ranges are long, and nobody waits."""
+RECHECK_S: Final = 5.0
+"""A damaged range is read again so often, as long as it is damaged."""
+ROUND_FIRST_S: Final = 10.0
+ROUND_PAUSE_S: Final = 60.0
+"""Between two rounds over a log so short that a round takes no time."""
+SYNC_S: Final = 5.0
+"""The digests of what was written last may be lost with so much: they are made again."""
+ASK_TIMEOUT_S: Final = 30.0
+STEP_RANGES: Final = 4
+
+
+@attrs.frozen(kw_only=True)
+class Checked:
+    """The answer to Check: all from its start up to `until_bytes` may be sent.
+
+    Attributes:
+        rotten: damage begins there, or nobody knows; ask again after RECHECK_S.
+    """
+
+    until_bytes: int
+    rotten: bool
+
+
+@attrs.frozen(kw_only=True)
+class Check:
+    """May the bytes from `start_bytes` on be sent? What was written since the last range was
+    digested may: it comes from the writer's memory, and was never anywhere else.
+    """
+
+    start_bytes: int
+    reply_to: ReplyTo[Checked]
+
+
+@attrs.frozen(kw_only=True)
+class ScrubState:
+    """What the scrub knows.
+
+    Attributes:
+        rotten: damaged ranges.
+        scrubbed_bytes: read since the start, by the scrub alone.
+        rounds: over the whole log, since the start.
+    """
+
+    rotten: tuple[Rot, ...]
+    scrubbed_bytes: int
+    rounds: int
+
+
+@attrs.frozen(kw_only=True)
+class GetScrub:
+    """Answered at once."""
+
+    reply_to: ReplyTo[ScrubState]
+
+
+@attrs.frozen(kw_only=True)
+class CopyState:
+    """To the role keeper, whenever it changes: this copy of the log is damaged, or is not.
+
+    Attributes:
+        damage: for people; "" if there is none that is known.
+    """
+
+    damage: str
+
+
+@attrs.frozen(kw_only=True)
+class Stop:
+    """To a slave's client: this copy does not count any more, so leave the master, and stay away.
+
+    Attributes:
+        reason: for people; "": follow it again.
+    """
+
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
+class _GoOn:
+    """Timer, or to itself: more was written."""
+
+
+@attrs.frozen(kw_only=True)
+class _ScrubDue:
+    """Timer: the next step of the round."""
+
+
+@attrs.frozen(kw_only=True)
+class _RecheckDue:
+    """Timer: something was damaged."""
+
+
+@attrs.frozen(kw_only=True)
+class _SyncDue:
+    """Timer: digests were written."""
+
+
+Message: TypeAlias = LogGrew | Check | GetScrub
+_Inbox: TypeAlias = Message | _GoOn | _ScrubDue | _RecheckDue | _SyncDue
+
+
+def _only(message: object) -> None:
+    return None
+
+
+@attrs.define(kw_only=True)
+class Scrubber(Actor[_Inbox]):
+    """See the module's text.
+
+    Attributes:
+        writes_itself: this node is the master, and what it appends need not be parsed.
+        keeper: told whether the copy is damaged.
+        client: a slave's.
+    """
+
+    mailbox = MailboxSpec(conflate={LogGrew: _only, _GoOn: _only})
+    env: Env
+    layout: StoreLayout
+    group: ClassicGroup
+    store: ActorRef[StoreMessage]
+    writes_itself: bool
+    keeper: ActorRef[CopyState] | None = None
+    client: ActorRef[Stop] | None = None
+    _pacing: Pacing = attrs.field(init=False)
+    _check: LogCheck = attrs.field(init=False)
+    _live: Walk = attrs.field(init=False)
+    _round: Walk | None = attrs.field(default=None, init=False)
+    _min_bytes: int = attrs.field(default=0, init=False)
+    _side: SideFile | None = attrs.field(default=None, init=False)
+    _told: tuple[Rot, ...] = attrs.field(default=(), init=False)
+    _syncer: Syncer = attrs.field(init=False)
+    _scrubbed_bytes: int = attrs.field(default=0, init=False)
+    _rounds: int = attrs.field(default=0, init=False)
+
+    async def on_start(self) -> None:
+        """What was damaged before is looked at first, so that nothing counts meanwhile."""
+        disk = self.env.disk
+        held = await self.store.ask(
+            LogRange, lambda reply_to: GetRange(reply_to=reply_to), timeout_s=ASK_TIMEOUT_S
+        )
+        size, end = held.segment_bytes, held.written_bytes
+        self._min_bytes = held.min_bytes
+        self._pacing = Pacing(gives_way=not self.writes_itself)
+        newest = max(held.min_bytes, end - end % size)
+        self._check = LogCheck(
+            reader=LogReader(disk, held.folder, size),
+            digests=Digests.open(disk, self.layout.digests, size, held.min_bytes, end),
+            record_bytes_max=self.group.record_bytes_max,
+            limit_bytes=held.synced_bytes,
+            # Recovery has parsed the file that the log ends in.
+            own_from_bytes=newest if self.writes_itself else None,
+        )
+        self._syncer = disk.syncer()
+        self._live = self._check.walk_from(newest)
+        await self._look_at_known()
+        me, name = self.ctx.self_ref, self.ctx.path
+        await self.store.tell(Subscribe(subscriber=me, name=name, within_s=DIGEST_WITHIN_S))
+        if self.group.scrub_bytes_per_s:
+            self.ctx.timers.start("scrub", ROUND_FIRST_S, _ScrubDue())
+
+    async def on_stop(self, reason: StopReason) -> None:
+        self._syncer.close()
+        self._check.reader.close()
+        self._check.digests.close()
+        if self._side is not None:
+            self._side.close()
+
+    async def handle(self, message: _Inbox) -> None:
+        match message:
+            case LogGrew():
+                self._grew(message)
+                await self._digest()
+            case _GoOn():
+                await self._digest()
+            case Check():
+                await self._answer(message)
+            case GetScrub():
+                message.reply_to.send(self._state())
+            case _ScrubDue():
+                await self._scrub()
+            case _RecheckDue():
+                await stepped(self._check.look_again())
+            case _SyncDue():
+                await self._sync()
+            case _:
+                assert_never(message)
+        if self._check.digests.is_dirty and not self.ctx.timers.active("sync"):
+            self.ctx.timers.start("sync", SYNC_S, _SyncDue())
+        await self._tell()
+
+    def _state(self) -> ScrubState:
+        return ScrubState(
+            rotten=self._rotten(), scrubbed_bytes=self._scrubbed_bytes, rounds=self._rounds
+        )
+
+    def _rotten(self) -> tuple[Rot, ...]:
+        return tuple(sorted(self._check.rotten.values(), key=lambda rot: rot.start))
+
+    # ---- what is written ----
+
+    def _grew(self, message: LogGrew) -> None:
+        check = self._check
+        check.limit_bytes = message.synced_bytes
+        if message.min_bytes > self._min_bytes:
+            self._min_bytes = message.min_bytes
+            check.reader.drop_below(message.min_bytes)
+            self._syncer.forget(check.digests.drop_below(message.min_bytes))
+            for start in [each for each in check.rotten if each < message.min_bytes]:
+                del check.rotten[start]
+        if self._live.at < self._min_bytes:
+            self._live = check.walk_from(self._min_bytes)
+
+    async def _digest(self) -> None:
+        """Some ranges of what was written; then everybody has a turn."""
+        if self.ctx.timers.active("pause"):
+            return
+        began_s, size = self.ctx.now_s(), 0
+        for _ in range(STEP_RANGES):
+            done = self._step(self._live)
+            if not done:
+                self._pacing.at_end()
+                return
+            size += done
+            if self._live.is_done:
+                self._live = self._check.walk_from(self._live.end)
+        limit = self._check.limit_bytes
+        pause_s = self._pacing.pause_s(began_s, self.ctx.now_s(), size, limit)
+        if pause_s:
+            self.ctx.timers.start("pause", pause_s, _GoOn())
+        else:
+            self.ctx.self_ref.offer(_GoOn())
+
+    def _step(self, walk: Walk) -> int:
+        try:
+            return self._check.step(walk)
+        except OffsetGone:
+            return 0  # expired under our feet; the next LogGrew says where the log begins
+
+    # ---- what is sent ----
+
+    async def _answer(self, message: Check) -> None:
+        """What lies behind the last digest comes from the writer's memory."""
+        start, end = message.start_bytes, message.start_bytes + CHECK_BYTES
+        until = start
+        with suppress(OffsetGone):
+            until = await stepped(self._check.check(start, min(end, self._live.at)))
+        is_whole = until >= min(end, self._live.at)
+        message.reply_to.send(Checked(until_bytes=end if is_whole else until, rotten=not is_whole))
+
+    # ---- the scrub ----
+
+    async def _scrub(self) -> None:
+        """One step of a round, then a pause that keeps to the rate."""
+        walk = self._round
+        if walk is None or walk.is_done:
+            base = self._min_bytes if walk is None else walk.end
+            if base >= self._live.base:  # the file that is being written is the live walk's
+                self._round = None
+                self._rounds += 1
+                self.ctx.timers.start("scrub", ROUND_PAUSE_S, _ScrubDue())
+                return
+            walk = self._round = self._check.walk_all(base)
+        done = 0
+        while done < YIELD_BYTES and (size := self._step(walk)):
+            done += size
+        if not done:
+            self._round = None
+        self._scrubbed_bytes += done
+        after_s = max(done, 1) / self.group.scrub_bytes_per_s
+        self.ctx.timers.start("scrub", after_s, _ScrubDue())
+
+    # ---- damage ----
+
+    async def _look_at_known(self) -> None:
+        """What an earlier start had found. A file that cannot be read says nothing."""
+        with suppress(OSError, SideFileDamaged):
+            self._side, values = SideFile.open(
+                self.env.disk, f"{self.layout.digests}/rotten", ROTTEN_MAX + 1
+            )
+            count, *starts = values or (0,)
+            for start in starts[:count]:
+                if self._min_bytes <= start < self._check.limit_bytes:
+                    first, end = self._check.digests.range_at(start)
+                    self._check.rotten[first] = Rot(first, end, "it was found before")
+            await stepped(self._check.look_again())
+        await self._tell(always=True)
+
+    async def _tell(self, *, always: bool = False) -> None:
+        """Remember it, then tell whom it concerns."""
+        now = self._rotten()
+        if self._check.rotten and not self.ctx.timers.active("recheck"):
+            self.ctx.timers.start("recheck", RECHECK_S, _RecheckDue())
+        if now == self._told and not always:
+            return
+        self._remember(now)
+        before, self._told = self._told, now
+        known = {rot.start for rot in before}
+        for rot in now:
+            if rot.start not in known:
+                found = events.RotFound(first_bytes=rot.start, next_bytes=rot.end, why=rot.reason)
+                self.ctx.emit(found)
+        left = {rot.start for rot in now}
+        for rot in before:
+            if rot.start not in left:
+                self.ctx.emit(events.RotMended(first_bytes=rot.start, next_bytes=rot.end))
+        damage = damage_text(now, self._check.reader.folder)
+        if self.keeper is not None:
+            await self.keeper.tell(CopyState(damage=damage))
+        if self.client is not None and (damage or not always):
+            await self.client.tell(Stop(reason=damage))
+
+    def _remember(self, rotten: tuple[Rot, ...]) -> None:
+        if self._side is None:
+            return
+        starts = [rot.start for rot in rotten]
+        padded = (len(starts), *starts, *[0] * (ROTTEN_MAX - len(starts)))
+        with suppress(OSError):  # then the next start finds it again
+            self._side.write(padded)
+            self._side.sync()
+
+    async def _sync(self) -> None:
+        self._check.digests.save()
+        paths = [p for p in self._check.digests.take_dirty() if self.env.disk.exists(p)]
+        if paths:
+            with suppress(OSError):  # what is lost of them is made again
+                await self._syncer.sync(paths)
+
+
+def damage_text(rotten: tuple[Rot, ...], folder: str) -> str:
+    """For people: which bytes of a log are damaged, in one line; "" if none are."""
+    if not rotten:
+        return ""
+    first, more = rotten[0], len(rotten) - 1
+    others = f", and {more} more ranges" if more else ""
+    return f"{folder}: bytes {first.start} to {first.end} are damaged ({first.reason}){others}"
