@@ -1,4 +1,6 @@
-"""A slave that comes back with less than it had said: its disk was replaced."""
+"""A slave that comes back with less than it had said: its disk was replaced. Or its master's copy,
+from which it is to have everything, is damaged.
+"""
 
 from __future__ import annotations
 
@@ -70,6 +72,49 @@ class NewDisk(Action[FaultRunner]):
         runner.mended("heal", " ".join(others))
         with trio.move_on_after(TEND_TIMEOUT_S):
             while end is not None and await held_bytes(runner, node) < end:  # noqa: ASYNC110
+                await trio.sleep(TEND_LOOK_S)
+
+
+class RottenSource(Action[FaultRunner]):
+    """A bit flips in an old file of the master, while another slave's copy is good; then a slave
+    gets a new, empty disk, and is to copy it all. After `for_s` the operator mends the master's
+    file.
+
+    Nothing else is broken meanwhile: see `NewDisk`.
+    """
+
+    name = "rotten_source"
+    chance = 0.3
+    alone = True
+
+    def nodes(self, ground: Ground) -> tuple[str, ...]:
+        return ground.names[1:] if len(ground.names) > 2 else ()
+
+    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+        cluster, node = runner.cluster, fault.node
+        with trio.move_on_after(TEND_TIMEOUT_S):
+            while not is_whole(runner):
+                await tend(runner)
+                await trio.sleep(TEND_LOOK_S)
+        if not is_whole(runner) or node == runner.master or runner.atlas.damaged:
+            return
+        if not runner.is_ready(node) or not runner.atlas.may_refill(node):
+            return
+        source, end = runner.master, await runner.master_end()
+        where = runner.atlas.flip_old_bit(source, runner.rng(fault))
+        if where is None or end is None:
+            runner.repair(source)
+            return
+        runner.began(fault)
+        runner.note("damaged", f"{source} {where}")
+        await cluster.kill(node)
+        runner.wipe(node)
+        await runner.up(node)
+        await trio.sleep(fault.for_s)
+        runner.repair(source)
+        await runner.up(source)
+        with trio.move_on_after(TEND_TIMEOUT_S):
+            while await held_bytes(runner, node) < end:  # noqa: ASYNC110
                 await trio.sleep(TEND_LOOK_S)
 
 

@@ -1,5 +1,5 @@
 """Which bytes of which node's log were damaged on purpose, and which may be: never the last good
-copy, and never bytes that some member still has to copy (nothing on this wire would notice).
+copy. Bytes that some member still has to copy may be, but not those that were just written.
 
 Model: tigerbeetle/tigerbeetle, src/testing/storage.zig, ClusterFaultAtlas.
 """
@@ -28,10 +28,11 @@ field of a record is covered by a checksum."""
 
 @attrs.frozen
 class Damage:
-    """Log bytes [start, end) of a node that are not what they were."""
+    """Log bytes [start, end) of a node that are not what they were: `good`."""
 
     start: int
     end: int
+    good: bytes = b""
 
 
 @attrs.define(kw_only=True)
@@ -50,17 +51,22 @@ class FaultAtlas:
     damaged: dict[str, list[Damage]] = attrs.field(factory=dict, init=False)
 
     def may_damage(self, node: str, start: int, end: int) -> bool:
-        """Whether every other member has these bytes on its disk, undamaged; and the node's own
-        synced mark covers them, so that a start finds the damage instead of cutting the log.
+        """Whether every other member has these bytes on its disk, undamaged, or one has if they lie
+        in a file that is complete; and the node's own synced mark covers them, so that a start
+        finds the damage instead of cutting the log.
         """
-        if self.damaged.get(node) or end > self._mark(node):
+        mark = self._mark(node)
+        if self.damaged.get(node) or end > mark:
             return False
         good = self.logs.durable(node, start, end)
+        if len(good) != end - start:
+            return False
         others = [name for name in self.group.members if name != node]
-        return len(good) == end - start and all(
-            self.logs.durable(other, start, end) == good and not self._overlaps(other, start, end)
-            for other in others
-        )
+        if any(self._overlaps(other, start, end) for other in others):
+            return False
+        have = [other for other in others if self.logs.durable(other, start, end) == good]
+        is_old = end <= mark - mark % self.group.segment_bytes
+        return have == others or (is_old and bool(have))
 
     def is_damaged(self, node: str) -> bool:
         """Whether there is damage in what the node still has: some may have gone with its file."""
@@ -91,16 +97,38 @@ class FaultAtlas:
                 return self._flip_bit(node, rng, base, head.physical_offset - base, head.size, data)
         return None
 
+    def flip_old_bit(self, node: str, rng: random.Random) -> str | None:
+        """Bit rot anywhere in a record of a complete file, also in a field that no CRC covers.
+        Returns where, if anywhere.
+        """
+        mark, size = self._mark(node), self.group.segment_bytes
+        bases = [base for base in self._segments(node) if base + size <= mark]
+        rng.shuffle(bases)
+        for base in bases:
+            heads, _ = scan_heads(self.logs.written(node, base, base + size), physical_offset=base)
+            head = rng.choice(heads) if heads else None
+            if head is not None and self.may_damage(
+                node, head.physical_offset, head.physical_offset + head.size
+            ):
+                place = head.physical_offset + rng.randrange(head.size)
+                return self._flip_at(node, rng, base, place - base)
+        return None
+
     def _flip_bit(
         self, node: str, rng: random.Random, base: int, at: int, size: int, data: bytes
     ) -> str:
         body = decode_record(data, at).body
         body_at = data.find(body, at, at + size)
         place = rng.choice([*range(at, at + GUARDED_BYTES), *range(body_at, body_at + len(body))])
-        disk = self._disk(node)
+        return self._flip_at(node, rng, base, place)
+
+    def _flip_at(self, node: str, rng: random.Random, base: int, place: int) -> str:
+        """Where: `place` bytes from the beginning of the file."""
+        start, disk = base + place, self._disk(node)
+        damage = self._damage(node, start, start + 1)
         disk.inode(self._path(node, base)).flip_bit(place, rng.randrange(8))
         disk.faults.count("bit_rot")
-        return self._note(node, Damage(base + place, base + place + 1))
+        return self._note(node, damage)
 
     def revert_page(self, node: str, rng: random.Random) -> str | None:
         """One page of the log is again what it was before its last sync. Returns where."""
@@ -115,22 +143,22 @@ class FaultAtlas:
             start = base + page * PAGE_BYTES
             end = min(start + PAGE_BYTES, base + self.group.segment_bytes)
             if self.may_damage(node, start, end):
+                damage = self._damage(node, start, end)
                 disk.inode(self._path(node, base)).revert_page(page)
-                return self._note(node, Damage(start, end))
+                return self._note(node, damage)
         return None
 
     def repair(self, node: str) -> list[str]:
-        """Put the bytes back, as another member has them. Returns where."""
+        """Put the bytes back, as another member has, or had, them. Returns where."""
         told = []
         for damage in self.damaged.pop(node, []):
-            good = self._good_copy(node, damage)
             base = damage.start - damage.start % self.group.segment_bytes
             path = self._path(node, base)
             disk = self._disk(node)
             expired = self.cluster.expired.own(node, self.group.name, base)
             file = disk.inode(path) if disk.exists(path) else expired
-            if good and file is not None:
-                file.patch(good, damage.start - base)
+            if damage.good and file is not None:
+                file.patch(damage.good, damage.start - base)
                 told.append(f"{damage.start} to {damage.end}")
         return told
 
@@ -138,13 +166,9 @@ class FaultAtlas:
         """The node's log is gone, and its damage with it."""
         self.damaged.pop(node, None)
 
-    def _good_copy(self, node: str, damage: Damage) -> bytes:
-        for other in self.group.members:
-            if other != node and not self._overlaps(other, damage.start, damage.end):
-                good = self.logs.written(other, damage.start, damage.end)
-                if len(good) == damage.end - damage.start:
-                    return good
-        return b""
+    def _damage(self, node: str, start: int, end: int) -> Damage:
+        """Of bytes that are about to be damaged."""
+        return Damage(start, end, self.logs.durable(node, start, end))
 
     def _note(self, node: str, damage: Damage) -> str:
         self.damaged.setdefault(node, []).append(damage)

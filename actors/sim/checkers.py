@@ -16,6 +16,7 @@ import attrs
 
 from actors.config import ClassicGroup
 from actors.events import ha, roles, store
+from actors.sim.damage_checker import NoDamagedCopyCounts
 from actors.sim.failures import NothingFails
 from actors.sim.history import (
     AppendAnswered,
@@ -40,6 +41,7 @@ def invariants(group: ClassicGroup, logs: LogBytes) -> tuple[Invariant, ...]:
     return (
         ReceivedIsOnMaster(group=group, logs=logs),
         ReportedIsHeld(group=group, logs=logs),
+        NoDamagedCopyCounts(group=group, logs=logs),
         AcknowledgedOnEnoughNodes(held=held),
         ReadsOnlyAcknowledged(held=held),
         ReadsAgree(segment_bytes=group.segment_bytes),

@@ -40,7 +40,7 @@ from actors.sim.actions_process import (
     PowerLossInSync,
     Stop,
 )
-from actors.sim.actions_replace import NewDisk
+from actors.sim.actions_replace import NewDisk, RottenSource
 from actors.sim.actions_tools import CheckRunning
 from actors.sim.actions_topics import RemakeTopic
 from actors.sim.fault_runner import FaultRunner
@@ -81,6 +81,7 @@ ACTIONS: Final[Mapping[str, Action[FaultRunner]]] = {
         CheckRunning(),
         ForcePromote(),
         NewDisk(),
+        RottenSource(),
         Expire(),
         FailOver(),
         RemakeTopic(),

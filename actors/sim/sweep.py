@@ -29,6 +29,7 @@ RARE: Final = (
     "promote",
     "fail_over",
     "force_promote",
+    "rotten_source",
     "expire",
     "false_report",
     "stranger",

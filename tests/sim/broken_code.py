@@ -18,6 +18,7 @@ from broken_roles import (
 )
 from broken_store import (
     checkpoint_ahead,
+    damaged_bytes_leave,
     dispatcher_ahead_of_log,
     failed_sync_at_a_stop,
     made_again_is_dropped,
@@ -232,6 +233,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     promotion_number_ignored,
     truncation_keeps_what_was_derived,
     truncation_keeps_the_mark,
+    damaged_bytes_leave,
     syncs_one_file_only,
     mark_before_sync,
     recovery_cuts_below_the_mark,

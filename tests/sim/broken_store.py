@@ -16,6 +16,7 @@ from actors.storage.dispatch_state import UNKNOWN_COUNT
 from actors.storage.dispatcher import Dispatcher
 from actors.storage.expiry import Expiry
 from actors.storage.group_commit import GroupCommit
+from actors.storage.log_check import LogCheck
 from actors.storage.pull_service import PullService
 from actors.storage.queue_files import list_queues, scan_queue
 from actors.storage.store import Store
@@ -41,6 +42,16 @@ def syncs_one_file_only(patch: Patch) -> None:
         await real(actor)
 
     patch.setattr(Syncer, "_sync", sync)
+
+
+def damaged_bytes_leave(patch: Patch) -> None:
+    """A master sends what lies there, whatever was written."""
+
+    def check(check: LogCheck, start: int, end: int) -> Generator[None, None, int]:
+        yield
+        return end
+
+    patch.setattr(LogCheck, "check", check)
 
 
 def mark_before_sync(patch: Patch) -> None:

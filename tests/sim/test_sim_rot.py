@@ -1,0 +1,203 @@
+"""Bytes that change on a disk after they were written: nobody copies them, and they are named."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import attrs
+import pytest
+import trio
+
+from actors.api.failures import RequestRefused
+from actors.events import store as events
+from actors.ha.core.role_effects import RoleState
+from actors.sim.atlas import FaultAtlas
+from actors.sim.cluster import SimCluster, classic_config
+from actors.sim.damage_checker import NoDamagedCopyCounts
+from actors.sim.history import FaultInjected
+from actors.sim.log_bytes import DiskLogBytes
+from actors.sim.world import SimEvent, World, open_world
+from actors.storage.layout import StoreLayout
+from actors.storage.scrubber import RECHECK_S, ROUND_FIRST_S, ROUND_PAUSE_S, SYNC_S
+
+GROUP = "orders"
+SEGMENT = 16 << 10
+SCRUBBED_S = ROUND_FIRST_S + ROUND_PAUSE_S + 5.0
+
+
+@attrs.frozen
+class Filled:
+    """Three nodes with four full files of records, all digested."""
+
+    world: World
+    cluster: SimCluster
+    atlas: FaultAtlas
+
+    def events(self, node: str, kind: type) -> list[Any]:
+        return [e.event for e in self.world.events if e.node == node and isinstance(e.event, kind)]
+
+    def layout(self, node: str) -> StoreLayout:
+        return StoreLayout(self.cluster.config.group_dir(node, GROUP))
+
+    def flip(self, node: str, place: int) -> None:
+        """Change one bit of the log on that node's disk."""
+        path = f"{self.layout(node).commit_log}/{place - place % SEGMENT:020d}"
+        self.cluster.world.node(node).disk.inode(path).flip_bit(place % SEGMENT, 3)
+
+    async def empty(self, node: str) -> None:
+        await self.cluster.kill(node)
+        self.world.node(node).disk.rmtree(self.layout(node).root)
+        await self.cluster.start(node)
+
+    async def written(self, node: str) -> int:
+        return (await self.cluster.offsets(node, GROUP)).written
+
+    def view(self, node: str) -> Any:
+        running = self.cluster.running(node)
+        assert running is not None
+        return running.board(GROUP).view
+
+
+@asynccontextmanager
+async def filled(seed: int = 1, **settings: Any) -> AsyncIterator[Filled]:
+    async with open_world(seed) as world:
+        cluster = SimCluster(world, classic_config(segment_bytes=SEGMENT, **settings))
+        await cluster.start()
+        for number in range(90):
+            await cluster.log(GROUP).append([b"%d;" % number + b"x" * 700])
+        await cluster.converged(GROUP)
+        await trio.sleep(SYNC_S + 1)
+        group = cluster.config.classic_groups[GROUP]
+        atlas = FaultAtlas(cluster=cluster, group=group, logs=DiskLogBytes(cluster, group))
+        yield Filled(world, cluster, atlas)
+        await cluster.stop()
+
+
+HEAD, BODY = 20, 200
+"""Into a record: its queue offset, which no CRC covers, and its body."""
+
+
+@pytest.mark.parametrize("place", [HEAD, BODY])
+async def test_what_is_damaged_on_a_master_leaves_it_no_more(
+    autojump_clock: object, place: int
+) -> None:
+    async with filled() as on:
+        good = on.atlas.logs.written("n0", 0, 4 * SEGMENT)
+        on.flip("n0", SEGMENT + place)
+        await on.empty("n1")
+        await trio.sleep(3 * RECHECK_S)
+        assert await on.written("n1") == SEGMENT
+        (found,) = on.events("n0", events.RotFound)
+        assert found.first_bytes == SEGMENT
+        assert "bytes 16384 to 32768 are damaged" in on.view("n0").damage
+        assert on.view("n0").state is RoleState.OPEN
+        receipt = await on.cluster.log(GROUP).append([b"what is new is good"])
+        assert receipt.copies == 2
+        on.flip("n0", SEGMENT + place)
+        await on.cluster.converged(GROUP)
+        assert on.atlas.logs.written("n1", 0, 4 * SEGMENT) == good
+        assert len(on.events("n0", events.RotMended)) == 1
+        assert on.view("n0").damage == ""
+
+
+async def test_a_log_without_digests_is_parsed_before_it_is_sent(autojump_clock: object) -> None:
+    """As an earlier version has left it."""
+    async with filled() as on:
+        await on.cluster.stop()
+        on.world.node("n0").disk.rmtree(on.layout("n0").digests)
+        on.flip("n0", SEGMENT + BODY)
+        on.world.node("n1").disk.rmtree(on.layout("n1").root)
+        await on.cluster.start()
+        await trio.sleep(3 * RECHECK_S)
+        assert await on.written("n1") == SEGMENT
+        (found,) = on.events("n0", events.RotFound)
+        assert found.why.startswith("offset 16384:")
+        on.flip("n0", SEGMENT + BODY)
+        await on.cluster.converged(GROUP)
+
+
+async def test_a_damaged_slave_does_not_count(autojump_clock: object) -> None:
+    async with filled(copies=2) as on:
+        on.flip("n1", SEGMENT + HEAD)
+        await trio.sleep(SCRUBBED_S)
+        assert len(on.events("n1", events.RotFound)) == 1
+        assert on.view("n1").state is RoleState.DAMAGED
+        held = await on.written("n1")
+        await on.cluster.log(GROUP).append([b"n2 has it"])
+        await trio.sleep(1)
+        assert await on.written("n1") == held
+        node = on.cluster.running("n0")
+        assert node is not None
+        with pytest.raises(RequestRefused, match="n1 has a damaged copy"):
+            await node.promote(GROUP, "n1", force=False)
+        # A restart forgets nothing, long before the scrub comes there again.
+        await on.cluster.kill("n1")
+        await on.cluster.start("n1")
+        await trio.sleep(1)
+        assert on.view("n1").state is RoleState.DAMAGED
+        on.flip("n1", SEGMENT + HEAD)
+        await trio.sleep(2 * RECHECK_S)
+        await on.cluster.converged(GROUP)
+        assert on.view("n1").state is RoleState.FOLLOWING
+        await node.promote(GROUP, "n1", force=False)
+
+
+async def test_no_scrub_without_a_rate(autojump_clock: object) -> None:
+    async with filled(scrub_bytes_per_s=0) as on:
+        on.flip("n1", SEGMENT + HEAD)
+        await trio.sleep(SCRUBBED_S)
+        assert on.events("n1", events.RotFound) == []
+        on.flip("n1", SEGMENT + HEAD)
+
+
+async def test_the_furthest_undamaged_one_is_promoted(autojump_clock: object) -> None:
+    async with filled(copies=2) as on:
+        on.flip("n1", SEGMENT + HEAD)
+        await trio.sleep(SCRUBBED_S)
+        await on.cluster.kill("n0")
+        node = on.cluster.running("n1")
+        assert node is not None
+        await node.promote(GROUP, None, force=True)
+        assert on.cluster.master_of(GROUP) == "n2"
+        on.flip("n1", SEGMENT + HEAD)
+        await on.cluster.start("n0")
+
+
+async def test_a_full_disk_keeps_nobody_from_copying(autojump_clock: object) -> None:
+    """Digests that cannot be written are kept in memory, and written later."""
+    async with filled() as on:
+        await on.cluster.stop("n0")
+        disk = on.world.node("n0").disk
+        disk.rmtree(on.layout("n0").digests)
+        await on.cluster.start("n0")
+        disk.faults.fill(60.0)
+        await on.empty("n1")
+        await on.cluster.converged(GROUP)
+        disk.faults.clear()
+        await trio.sleep(2 * SYNC_S)
+        assert f"{0:020d}" in disk.listdir(on.layout("n0").digests)
+
+
+async def test_the_checker_objects_to_a_damaged_copy(autojump_clock: object) -> None:
+    async with filled() as on:
+        group = on.cluster.config.classic_groups[GROUP]
+        checker = NoDamagedCopyCounts(group=group, logs=on.atlas.logs)
+        where = on.atlas.flip_old_bit("n0", random.Random(3))
+        assert where is not None
+        start = int(where.split()[0])
+        list(checker.see(FaultInjected(at_s=0.0, kind="damaged", where=f"n0 {where}")))
+        (reported,) = [e for e in on.world.events if type(e.event).__name__ == "OffsetReported"][
+            -1:
+        ]
+        seen = SimEvent(**{**attrs.asdict(reported, recurse=False), "node": "n1"})
+        assert list(checker.see(seen)) == []
+        on.flip("n1", start)
+        (text,) = checker.see(seen)
+        assert "what was damaged on n0" in text
+        list(checker.see(FaultInjected(at_s=0.0, kind="repaired", where=f"n0 {where}")))
+        assert list(checker.see(seen)) == []
+        on.flip("n1", start)
+        on.atlas.repair("n0")
