@@ -57,6 +57,7 @@ class GroupSummary:
         promotion: number of the promotion that made the master, 0 for the cluster file's word.
         fenced: masters that take no appends until somebody does something, with the reason.
         without_room: slaves that stopped copying as their disk has no room, with the reason.
+        damaged: whose copy is damaged, and where.
         elsewhere: the master is no node of this run.
     """
 
@@ -67,6 +68,7 @@ class GroupSummary:
     promotion: int = 0
     fenced: tuple[tuple[str, str], ...] = ()
     without_room: tuple[tuple[str, str], ...] = ()
+    damaged: tuple[tuple[str, str], ...] = ()
     elsewhere: bool = False
 
     @property
@@ -147,6 +149,7 @@ def group_summary(
         promotion=promotion,
         fenced=tuple(fenced(view, group).items()),
         without_room=tuple(without_room(view, group).items()),
+        damaged=tuple(damaged(view, group).items()),
         elsewhere=named not in members,
     )
 
@@ -203,6 +206,12 @@ def without_room(view: ClusterView, group: str) -> dict[str, str]:
     return found
 
 
+def damaged(view: ClusterView, group: str) -> dict[str, str]:
+    """Whose copy of the log does not count: node -> which bytes are damaged, as they say it."""
+    found = {node.node: node.groups[group].damage for node in view.nodes if group in node.groups}
+    return {node: damage for node, damage in found.items() if damage}
+
+
 def _refuses(own: GroupView) -> bool:
     lost = own.role == "slave" and own.state != CONNECTED
     return lost and own.last_error.startswith(REFUSED_BY_SLAVE)
@@ -247,6 +256,7 @@ def _plain_group(group: GroupSummary) -> dict[str, Any]:
         "refused": dict(group.refused),
         "fenced": dict(group.fenced),
         "without_room": dict(group.without_room),
+        "damaged": dict(group.damaged),
     }
 
 
@@ -294,4 +304,5 @@ def _lines(group: GroupSummary) -> list[str]:
     lines += [f"    {name}: refused: {reason}" for name, reason in group.refused]
     lines += [f"    {name}: takes no appends: {reason}" for name, reason in group.fenced]
     lines += [f"    {name}: copies nothing: {reason}" for name, reason in group.without_room]
+    lines += [f"    {name}: its copy is damaged: {where}" for name, where in group.damaged]
     return lines

@@ -157,6 +157,8 @@ def _cells(view: ClusterView, group: str, node: NodeView, rates: Rates) -> _Cell
             speed = ("", "")
         if node.state == "running" and found.part in ("asking", "fenced"):
             return _Cells(offsets, speed, line(f"{found.part}: {found.reason}", "yellow"))
+        if node.state == "running" and found.damage:
+            return _Cells(offsets, speed, line(f"damaged: {found.damage}", "red"))
         return _Cells(offsets, speed, line(node.state, STYLES.get(node.state, "")))
     master = view.master_of(group)
     slave = _slave_of(master[1], node.node) if master else None
@@ -175,8 +177,8 @@ def _slave_of(master: GroupView, node: str) -> SlaveView | None:
 def _own_words(node: NodeView, found: GroupView) -> str:
     if node.state != "running":
         return node.state
-    if found.part == "diverged":
-        return f"diverged: {found.reason}"
+    if found.part in ("diverged", "damaged"):
+        return f"{found.part}: {found.reason}"
     if found.part == "connecting" and found.reason:
         return found.reason
     return found.state.lower() if found.state == CONNECTED else found.last_error or found.state
@@ -186,8 +188,8 @@ def _words(node: NodeView, found: GroupView, slave: SlaveView) -> str:
     if node.state != "running":
         return node.state
     if slave.acked_bytes is None:
-        if found.part == "diverged":
-            return f"diverged: {found.reason}"
+        if found.part in ("diverged", "damaged"):
+            return f"{found.part}: {found.reason}"
         return found.last_error or slave.last_error or _state_words(slave)
     counts = "" if slave.counts else ", written only"
     return ("in sync" if slave.in_sync else "behind") + counts

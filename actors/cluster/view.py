@@ -52,9 +52,10 @@ class GroupView:
         master: who is master, as this node says.
         promotion: number of the promotion that made it, 0 for the cluster file's word.
         part: what the node does in its role: on the master "asking", "open" or "fenced", on a slave
-            "connecting", "following" or "diverged".
+            "connecting", "following", "diverged" or "damaged".
         reason: why it is fenced, diverged or still asking.
         fence: on a fenced master: a name of `role_effects.Fence`.
+        damage: which bytes of its log are not what was written; "" if none are known.
         refused_count: on a master: connections from addresses that are no slave's in its file.
     """
 
@@ -77,6 +78,7 @@ class GroupView:
     ack_policy: str = "copies"
     fence: str = ""
     refused_count: int = 0
+    damage: str = ""
 
     @property
     def copies_count(self) -> int:
@@ -293,6 +295,7 @@ def group_view(group: str, found: Mapping[str, Any]) -> GroupView:
         ack_policy=str(found.get("ack_policy", "copies")),
         fence=str(found.get("fence", "")),
         refused_count=int(found.get("refused_count") or 0),
+        damage=str(found.get("damage", "")),
     )
 
 

@@ -7,7 +7,9 @@ from alarms_kit import LIMITS, Story, brief, role, rose
 from lines_kit import START_US
 
 from actors.events.node import NodeStarted
+from actors.events.store import RotFound
 from actors.pipeline.alarms.facts import Fact, FactReader
+from actors.pipeline.alarms.findings import sentence
 from actors.pipeline.alarms.processor import GroupState
 
 US = 1_000_000
@@ -67,3 +69,15 @@ def test_one_that_comes_back_empty_is_behind_the_others() -> None:
     list(state.take(anew(life(is_anew=True)), LIMITS))
     told = list(state.pass_time("g", START_US + 504 * US, LIMITS))
     assert brief(each for each in told if each.alarm == "lag") == [("lag", "n1", "n1", 995)]
+
+
+def test_a_damaged_copy_is_told_with_its_place_and_reason() -> None:
+    story = Story()
+    story.say("n1", 0, STARTED, "")
+    story.say("n1", 1, RotFound(first_bytes=65536, next_bytes=131072, why="it cannot be read"))
+    (finding,) = GroupState().take(story.facts(), LIMITS)
+    assert brief([finding]) == [("rotten", "n1", "it cannot be read", 65536)]
+    assert sentence(finding).endswith(
+        "the copy of n1 is damaged from byte 65536 on, and does not count: it cannot be read"
+        " (n1/1/2)"
+    )

@@ -9,6 +9,7 @@
 | acked | SlaveAcked | the slave | bytes |
 | committed | CommittedRose | the node | index |
 | fenced | MasterFenced | | |
+| rotten | RotFound | why | first byte of the range |
 | classic | GroupConfigured of a classic group | | |
 | java | likewise, with Java members | | |
 | anew | the first one of a log that begins anew; for each group of the node | | |
@@ -95,6 +96,7 @@ TOLD: Final[dict[str, Callable[[Head, dict[str, Any]], Iterable[_Told]]]] = {
     "CommittedRose": lambda head, fields: [("committed", head.node, fields["index"])],
     "GroupConfigured": _configured,
     "MasterFenced": lambda _, __: [("fenced", "", 0)],
+    "RotFound": lambda _, fields: [("rotten", fields["why"], fields["first_bytes"])],
 }
 """By kind, for events about a group; those of a node as a whole are in `FactReader`."""
 NO_GROUPS: Final = frozenset({"api", "event_log", "events", "rpc"})

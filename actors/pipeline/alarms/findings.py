@@ -20,17 +20,18 @@ class Finding:
     """One alarm.
 
     Attributes:
-        alarm: two_leaders, failover, leaderless, lag, stalled or begun_anew; with _over behind it,
-            the end of a failover, leaderless, lag or stalled that was told while it lasted.
+        alarm: two_leaders, failover, leaderless, lag, stalled, begun_anew or rotten; with _over
+            behind it, the end of a failover, leaderless, lag or stalled that was told while it
+            lasted.
         group: that it is about.
         subject: two_leaders: who led already; failover: who was lost; leaderless: ""; begun_anew:
-            the node; else the follower.
+            the node; rotten: how that is known; else the follower.
         node, boot, seq: the event that shows it, or with which it began; its end, the event that
             shows that.
         at_us: when it came to be, by that node's clock.
         value: two_leaders: the term or promotion; failover, leaderless: microseconds so far;
-            begun_anew: the boot's number; else how far behind the follower is; lag_over: how far
-            it was at the most; stalled_over: how far it still is.
+            begun_anew: the boot's number; rotten: the first damaged byte; else how far behind the
+            follower is; lag_over: how far it was at the most; stalled_over: how far it still is.
         unit: of value: "term", "promotion", "us", "boot", "bytes", "entries".
         is_over: of a failover, and leaderless: somebody leads again.
         lacked: likewise: what the node was without, "leader", or "master" in a classic group.
@@ -103,6 +104,10 @@ _SAYS: Final[dict[str, Callable[[Finding], str]]] = {
         f"{it.subject} moves again after {_seconds(it)}, {it.value:,} {it.unit} behind"
     ),
     "begun_anew": lambda it: f"{it.node} begins anew: its directory was emptied, or put back",
+    "rotten": lambda it: (
+        f"the copy of {it.node} is damaged from byte {it.value} on, and does not count:"
+        f" {it.subject}"
+    ),
 }
 
 

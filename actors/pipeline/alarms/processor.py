@@ -22,7 +22,7 @@ from actors.pipeline.alarms.findings import Finding, as_dict
 from actors.pipeline.alarms.followers import Followers
 from actors.pipeline.alarms.leaders import Leaders
 from actors.pipeline.alarms.limits import Limits
-from actors.pipeline.alarms.lives import begun_anew
+from actors.pipeline.alarms.lives import begun_anew, rotten
 
 _US_PER_MS: Final = 1000
 _FACT: Final = tuple(field.name for field in attrs.fields(Fact))
@@ -47,6 +47,7 @@ class GroupState:
         for fact in sorted(facts, key=_order):
             self.doubts.take(fact)
             yield from begun_anew(fact)
+            yield from rotten(fact)
             yield from self.leaders.take(fact)
             for each in self.failovers.take(fact, limits):
                 yield self._doubted(each, limits, is_by_time=False)
