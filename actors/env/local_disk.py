@@ -18,6 +18,7 @@ import errno
 import fcntl
 import os
 import shutil
+import stat
 import struct
 import threading
 from collections import OrderedDict
@@ -28,12 +29,12 @@ import trio
 
 from actors.env.file_kinds import kind_of, open_file
 from actors.env.pipes import PipedBytes
-from actors.env.protocols import FileStat, Held, LockedByOther, LockedByUs
+from actors.env.protocols import SYNC_PATHS_MAX, FileStat, Held, LockedByOther, LockedByUs
 from actors.env.sync_workers import SyncWorker, sync_worker
 
-SYNCER_FILES_MAX = 64
+SYNCER_FILES_MAX = SYNC_PATHS_MAX
 """Descriptors that a syncer keeps open: the files of one store that are written at the same time
-(log, consume queues, index) with room to spare, far below the usual limit of 1,024."""
+(log, consume queues, index) with room to spare."""
 SYNCER_UNUSED_MAX = 16
 """Syncs without a file after which its descriptor goes: an open one keeps a deleted file's blocks,
 so that cleaning a full disk would delete file after file and free nothing."""
@@ -217,11 +218,13 @@ class _Synced:
     fd: int
     key: _FileKey
     count: int
+    is_folder: bool
 
 
 @attrs.define(eq=False)
 class LocalSyncer:
-    """fdatasync beside the loop, one call at a time; `Syncer` of the protocols.
+    """fdatasync, and fsync of folders, beside the loop, one call at a time; `Syncer` of the
+    protocols.
 
     Files are looked up before the worker begins, so that removing one afterwards is harmless; a
     path that is gone when `sync` is called raises FileNotFoundError.
@@ -241,10 +244,12 @@ class LocalSyncer:
             raise trio.BusyResourceError("one sync at a time")
         await trio.lowlevel.checkpoint_if_cancelled()
         self._count += 1
-        files = tuple(self._descriptor(path) for path in dict.fromkeys(paths))
+        found = [self._descriptor(path) for path in dict.fromkeys(paths)]
+        files = [each.fd for each in found if not each.is_folder]
+        folders = [each.fd for each in found if each.is_folder]
         self._busy = True
         try:
-            await self._worker.sync(files)
+            await self._worker.sync(files, folders)
         except Exception:
             self._ended()
             raise
@@ -263,19 +268,22 @@ class LocalSyncer:
         self._busy = False
         self._trim()
 
-    def _descriptor(self, path: str) -> int:
-        key = _key(os.stat(path))
+    def _descriptor(self, path: str) -> _Synced:
+        status = os.stat(path)
+        is_folder = stat.S_ISDIR(status.st_mode)
         known = self._files.pop(path, None)
-        if known is not None and known.key != key:  # another file under the same name
+        if known is not None and known.key != _key(status):  # another file under the same name
             _close_fd(known.fd)
             known = None
-        if known is None:
-            fd = open_file(path, os.O_RDONLY)
-            key = _key(os.fstat(fd))
-        else:
+        if known is not None:
             fd = known.fd
-        self._files[path] = _Synced(fd, key, self._count)
-        return fd
+        elif is_folder:
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        else:
+            fd = open_file(path, os.O_RDONLY)
+        key = known.key if known is not None else _key(os.fstat(fd))
+        found = self._files[path] = _Synced(fd, key, self._count, is_folder)
+        return found
 
     def forget(self, paths: Sequence[str]) -> None:
         known = [self._files.pop(path) for path in paths if path in self._files]
@@ -319,7 +327,7 @@ class LocalDisk:
         except FileNotFoundError:
             return []
 
-    def mkdir(self, path: str) -> None:
+    def mkdir(self, path: str, *, sync: bool = True) -> None:
         assert os.path.isabs(path), path
         missing = []
         folder = os.path.normpath(path)
@@ -333,7 +341,8 @@ class LocalDisk:
                 if not os.path.isdir(folder):
                     raise
                 # Another process made it meanwhile.
-            _sync_dir(os.path.dirname(folder))
+            if sync:
+                _sync_dir(os.path.dirname(folder))
 
     def rename(self, source: str, target: str) -> None:
         os.replace(source, target)

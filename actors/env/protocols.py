@@ -99,11 +99,18 @@ class LockedByUs(OSError):
     """This process holds the lock already."""
 
 
+SYNC_PATHS_MAX = 64
+"""Paths that are given to one call of a syncer: far below the usual limit of 1,024 open files."""
+
+
 class Syncer(Protocol):
     """Runs fdatasync beside the event loop, one call at a time."""
 
     async def sync(self, paths: Sequence[str]) -> None:
         """Return when all bytes written to these files before the call are on the disk.
+
+        A path may be a folder's, of which the names are then. All are open at once, so whoever has
+        many gives some at a time (`SYNC_PATHS_MAX`).
 
         Not cancellable half way: a cancelled caller still waits until the running sync has ended.
         A file may be removed once the call has begun, not before. Raises: OSError, which is final;
@@ -145,8 +152,11 @@ class Disk(Protocol):
     def listdir(self, path: str) -> list[str]:
         """Names in the folder, sorted. Empty if there is no such folder."""
 
-    def mkdir(self, path: str) -> None:
-        """Make the folder and its parents; harmless if it exists. The entries are synced."""
+    def mkdir(self, path: str, *, sync: bool = True) -> None:
+        """Make the folder and its parents; harmless if it exists.
+
+        The entries are synced, unless `sync` is false: then the folders that hold them are to be.
+        """
 
     def rename(self, source: str, target: str) -> None:
         """Atomically, replacing `target`. Durable only after `sync_dir`."""

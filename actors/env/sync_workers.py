@@ -1,4 +1,4 @@
-"""Who carries out fdatasync beside the event loop: the kernel itself, or a thread.
+"""Who carries out fdatasync and fsync beside the event loop: the kernel itself, or a thread.
 
 `KernelSync` asks for it by io_submit (Linux AIO, since 4.18), which answers through an eventfd that
 Trio watches. The thread does the same for a third of the speed: it needs Python's lock between any
@@ -27,7 +27,8 @@ IDLE_MAX: Final = 32
 """Contexts of closed workers that are kept for new ones: of the stores of a node that starts again.
 """
 
-_FDSYNC: Final = 3  # IOCB_CMD_FDSYNC of linux/aio_abi.h
+_FSYNC: Final = 2  # IOCB_CMD_FSYNC of linux/aio_abi.h
+_FDSYNC: Final = 3  # IOCB_CMD_FDSYNC
 _ANSWER_BY_EVENTFD: Final = 1  # IOCB_FLAG_RESFD
 _CALLS: Final = {"x86_64": (206, 207, 209, 208), "aarch64": (0, 1, 2, 4)}
 """Numbers of io_setup, io_destroy, io_submit, io_getevents; the C library has no names for them."""
@@ -45,8 +46,9 @@ os.register_at_fork(after_in_child=_idle.clear)
 class SyncWorker(Protocol):
     """Carries out one call at a time."""
 
-    async def sync(self, files: Sequence[int]) -> None:
-        """Return when all bytes written to these descriptors before are on the disk.
+    async def sync(self, files: Sequence[int], folders: Sequence[int] = ()) -> None:
+        """Return when all bytes written to these descriptors before are on the disk, and all names
+        in these folders: fdatasync does not promise what does not change a folder's size.
 
         Shielded against cancellation. Raises: OSError, once all files have been tried.
         """
@@ -104,7 +106,6 @@ class KernelSync:
         self._asked = 0  # of which no answer was taken
         self._unsure = False
         for number, request in enumerate(self._requests):
-            request.opcode = _FDSYNC
             request.flags = _ANSWER_BY_EVENTFD
             request.answer_to = self._done
             self._pointers[number] = ctypes.addressof(request)
@@ -116,12 +117,13 @@ class KernelSync:
                 self.close()
                 raise
 
-    async def sync(self, files: Sequence[int]) -> None:
+    async def sync(self, files: Sequence[int], folders: Sequence[int] = ()) -> None:
         if self._unsure:
             raise OSError(errno.EIO, "answers of a sync that failed may still come")
         failed = 0
-        for first in range(0, len(files), REQUESTS_MAX):
-            left = self._begin(files[first : first + REQUESTS_MAX])
+        wanted = [(file, _FDSYNC) for file in files] + [(folder, _FSYNC) for folder in folders]
+        for first in range(0, len(wanted), REQUESTS_MAX):
+            left = self._begin(wanted[first : first + REQUESTS_MAX])
             while left:
                 with trio.CancelScope(shield=True):  # what has begun cannot be called off
                     await trio.lowlevel.wait_readable(self._done)
@@ -144,9 +146,10 @@ class KernelSync:
         os.close(self._done)
         self._done = -1
 
-    def _begin(self, files: Sequence[int]) -> int:
-        for request, file in zip(self._requests, files, strict=False):
+    def _begin(self, files: Sequence[tuple[int, int]]) -> int:
+        for request, (file, opcode) in zip(self._requests, files, strict=False):
             request.file = file
+            request.opcode = opcode
         begun = 0
         while begun < len(files):  # ends: a call that takes nothing is an error
             pointers = ctypes.byref(self._pointers, begun * ctypes.sizeof(ctypes.c_void_p))
@@ -176,7 +179,7 @@ class KernelSync:
         """Sync something that costs nothing: kernels before 4.18, and imitations, refuse it."""
         file = os.memfd_create("probe", os.MFD_CLOEXEC)
         try:
-            self._begin([file])
+            self._begin([(file, _FDSYNC)])
             self._take(1, 1)
             os.eventfd_read(self._done)
         finally:
@@ -201,7 +204,8 @@ class ThreadSync:
 
     _wake: int = attrs.field(init=False)
     _done: int = attrs.field(init=False)
-    _job: tuple[int, ...] | None = attrs.field(init=False, default=None)  # None ends the thread
+    _job: tuple[Sequence[int], Sequence[int]] | None = attrs.field(init=False, default=None)
+    """None ends the thread."""
     _error: BaseException | None = attrs.field(init=False, default=None)
     _busy: bool = attrs.field(init=False, default=False)
     _thread: threading.Thread = attrs.field(init=False)
@@ -212,8 +216,8 @@ class ThreadSync:
         self._thread = threading.Thread(target=self._work, name="triolog-syncer", daemon=True)
         self._thread.start()
 
-    async def sync(self, files: Sequence[int]) -> None:
-        self._job = tuple(files)
+    async def sync(self, files: Sequence[int], folders: Sequence[int] = ()) -> None:
+        self._job = tuple(files), tuple(folders)
         self._busy = True
         os.eventfd_write(self._wake, 1)
         with trio.CancelScope(shield=True):  # the thread cannot be interrupted
@@ -241,8 +245,10 @@ class ThreadSync:
                 return
             self._error = RuntimeError("the sync thread ended in the middle of a sync")
             try:
-                for fd in job:
+                for fd in job[0]:
                     os.fdatasync(fd)
+                for fd in job[1]:
+                    os.fsync(fd)
                 self._error = None
             except OSError as error:
                 self._error = error

@@ -21,7 +21,7 @@ import trio
 
 from actors.env.protocols import FileStat, Held, LockedByUs
 from actors.sim.disk_faults import DiskFaults
-from actors.sim.namespace import Namespace
+from actors.sim.namespace import Folder, Namespace
 from actors.sim.pages import PAGE_BYTES, Inode, Writeback
 
 EPOCH_MS = 1_700_000_000_000
@@ -179,19 +179,22 @@ class SimSyncer:
         await trio.lowlevel.checkpoint_if_cancelled()
         self._busy = True
         try:
-            await self._sync([(path, self._disk.inode(path)) for path in dict.fromkeys(paths)])
+            await self._sync({path: self._disk.node(path) for path in paths})
         finally:
             self._busy = False
 
-    async def _sync(self, files: list[tuple[str, Inode]]) -> None:
-        begun = [(path, inode, inode.begin_sync()) for path, inode in files]
-        self._disk.on_sync([path for path, _ in files])
+    async def _sync(self, nodes: dict[str, Inode | None]) -> None:
+        begun = [(path, node, node.begin_sync() if node else -1) for path, node in nodes.items()]
+        self._disk.on_sync(list(nodes))
         with trio.CancelScope(shield=True):
             await trio.sleep(self._disk.sync_duration_s())
         for path, inode, state in begun:
             if self._life != self._disk.life:
                 raise OSError(errno.EIO, "the process that asked is gone", path)
-            self._disk.end_sync(inode, state, path)
+            if inode is not None:
+                self._disk.end_sync(inode, state, path)
+            elif self._disk.exists(path):  # else the folder that held it is to be synced
+                self._disk.sync_dir(path)
 
     def forget(self, paths: Sequence[str]) -> None:
         """It keeps nothing open."""
@@ -264,9 +267,9 @@ class SimDisk:
     def listdir(self, path: str) -> list[str]:
         return self._names.listdir(path)
 
-    def mkdir(self, path: str) -> None:
+    def mkdir(self, path: str, *, sync: bool = True) -> None:
         assert path.startswith("/"), path
-        self._names.mkdir(path)
+        self._names.mkdir(path, sync=sync)
 
     def rename(self, source: str, target: str) -> None:
         self.faults.check("rename", source)
@@ -352,6 +355,10 @@ class SimDisk:
 
     def inode(self, path: str) -> Inode:
         return self._names.file(path)
+
+    def node(self, path: str) -> Inode | None:
+        """None: it is a folder."""
+        return None if isinstance(self._names.get(path), Folder) else self._names.file(path)
 
     def reserve(self, inode: Inode, offset: int, size: int, path: str) -> None:
         """Allocate blocks. Raises: OSError ENOSPC."""

@@ -39,8 +39,8 @@ class FencedDisk:
     def listdir(self, path: str) -> list[str]:
         return self._disk(path).listdir(path)
 
-    def mkdir(self, path: str) -> None:
-        self._disk(path).mkdir(path)
+    def mkdir(self, path: str, *, sync: bool = True) -> None:
+        self._disk(path).mkdir(path, sync=sync)
 
     def rename(self, source: str, target: str) -> None:
         self._disk(source).rename(source, target)

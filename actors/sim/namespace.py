@@ -2,8 +2,8 @@
 
 Every creation, rename and removal is pending until the folder it happened in is synced. A power
 loss keeps, folder by folder, a beginning of the pending operations: a rename happened wholly or
-not at all, and what depends on a lost operation is lost. `mkdir` syncs what it makes, as the
-protocol says.
+not at all, and what depends on a lost operation is lost. `mkdir` syncs what it makes, unless it is
+told not to.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Namespace:
         self._need_folder(posixpath.dirname(path), path)
         self._change((path, inode))
 
-    def mkdir(self, path: str) -> None:
+    def mkdir(self, path: str, *, sync: bool = True) -> None:
         folder = posixpath.normpath(path)
         missing = []
         while not isinstance(self._now.get(folder), Folder):
@@ -118,7 +118,8 @@ class Namespace:
             folder = posixpath.dirname(folder)
         for folder in reversed(missing):
             self._change((folder, FOLDER))
-            self.sync_dir(posixpath.dirname(folder))
+            if sync:
+                self.sync_dir(posixpath.dirname(folder))
 
     def rename(self, source: str, target: str) -> None:
         source, target = posixpath.normpath(source), posixpath.normpath(target)

@@ -12,7 +12,7 @@ from actors.env.protocols import Disk
 from actors.storage.dispatch_state import DispatchState
 from actors.storage.index_files import is_index_name
 from actors.storage.layout import StoreLayout
-from actors.storage.queue_files import list_queues, scan_queue
+from actors.storage.queue_files import QUEUES_PER_STEP, queue_folder, scan_queue, walk_queues
 from wire.errors import RemoteProtocolError
 from wire.index_file import HEADER_BYTES, decode_index_header
 
@@ -22,10 +22,12 @@ def adopted(
 ) -> Generator[None, None, DispatchState | None]:
     """What the files say that another program derived, and stopped in order; None: not enough."""
     largest, count = -1, 0
-    for topic, queue_id in list_queues(disk, layout.consume_queue):
-        folder = f"{layout.consume_queue}/{topic}/{queue_id}"
+    queues = yield from walk_queues(disk, layout.consume_queue)
+    for number, key in enumerate(queues, 1):
+        folder = queue_folder(layout.consume_queue, *key)
         queue = scan_queue(disk, folder, queue_file_bytes, log_end_bytes)
-        yield
+        if number % QUEUES_PER_STEP == 0:
+            yield
         if queue is None:
             return None
         count += queue.end_bytes >= 0

@@ -9,6 +9,8 @@ Differs:
 - Behind the last unit everything is zero after recovery.
 - A record with queue offset 0 behind others, as it follows from a topic that was deleted and made
   again, begins its queue anew. A slave of upstream drops it and those that follow.
+- New files, folders and names become durable with the flush that covers their units, not before: a
+  batch for hundreds of new topics would wait for as many syncs.
 - Files of a wrong size are dropped and rebuilt; upstream refuses the start.
 - A file where a queue has its folder refuses the start, in one line.
 """
@@ -21,7 +23,14 @@ from collections.abc import Generator, Iterator, Sequence
 import attrs
 
 from actors.env.protocols import Disk, File
-from actors.storage.queue_files import Queue, list_queues, queue_folder, queue_path, scan_queue
+from actors.storage.queue_files import (
+    QUEUES_PER_STEP,
+    Queue,
+    QueueKey,
+    queue_folder,
+    queue_path,
+    scan_queue,
+)
 from actors.storage.small_files import create_sized
 from wire.commitlog import RecordHead, segment_offset
 from wire.consume_queue import (
@@ -39,6 +48,8 @@ TOPIC_BYTES_MAX = 255
 """A topic is a folder's name."""
 READ_UNITS_MAX = 4096
 """Units that one lookup gives."""
+_CHUNK_BYTES = 1 << 20
+"""Read at once where it is looked whether a file is zero."""
 
 
 class QueueGap(Exception):
@@ -75,42 +86,56 @@ class ConsumeQueues:
     folder: str
     file_bytes: int
     log_min_bytes: int = attrs.field(default=0, init=False)
-    _queues: dict[tuple[str, int], Queue] = attrs.field(factory=dict, init=False)
+    _queues: dict[QueueKey, Queue] = attrs.field(factory=dict, init=False)
     _handles: OrderedDict[str, File] = attrs.field(factory=OrderedDict, init=False)
     _dirty: dict[str, None] = attrs.field(factory=dict, init=False)
     _gone: list[str] = attrs.field(factory=list, init=False)
-    _filled: set[tuple[str, int]] = attrs.field(factory=set, init=False)
+    _filled: set[QueueKey] = attrs.field(factory=set, init=False)
+    _end_bytes: int = attrs.field(default=-1, init=False)
+    _units_count: int = attrs.field(default=0, init=False)
+    _created_count: int = attrs.field(default=0, init=False)
 
     def __len__(self) -> int:
         return len(self._queues)
 
     @property
     def end_bytes(self) -> int:
-        """Largest end of a record that has a unit: upstream's "largest dispatched offset"."""
-        return max((queue.end_bytes for queue in self._queues.values()), default=-1)
+        """Largest end of a record that has or had a unit, as upstream's "max dispatched offset"."""
+        return self._end_bytes
+
+    @property
+    def units_count(self) -> int:
+        """The `units_count` of all queues together."""
+        return self._units_count
+
+    @property
+    def created_count(self) -> int:
+        """Files made since the last `take_dirty`, of which no name is surely on the disk."""
+        return self._created_count
 
     def __iter__(self) -> Iterator[Queue]:
         return iter(self._queues.values())
 
-    def recover(self, log_end_bytes: int) -> Generator[None, None, bool]:
+    def recover(self, found: Sequence[QueueKey], log_end_bytes: int) -> Generator[None, None, bool]:
         """Load all queues and cut the units of records at or behind the log's end.
 
         Returns: whether a queue was dropped, so that the whole log has to be dispatched again.
-        Yields after each queue.
+        Raises: OSError. Yields after every few queues.
         """
         dropped = False
-        for key in list_queues(self._disk, self.folder):
+        for number, key in enumerate(found, 1):
             path = self._folder_of(*key)
             queue = scan_queue(self._disk, path, self.file_bytes, log_end_bytes)
-            yield
-            if queue is None:
-                self._disk.rmtree(path)
-                dropped = True
-            elif queue.end_bytes < 0:
-                self._disk.rmtree(path)
+            if number % QUEUES_PER_STEP == 0:
+                yield
+            if queue is None or queue.end_bytes < 0:
+                self._remove(path)
+                dropped |= queue is None
             else:
-                self._cut(queue)
+                yield from self._cut(queue)
                 self._queues[key] = queue
+                self._end_bytes = max(self._end_bytes, queue.end_bytes)
+                self._units_count += queue.units_count
         return dropped
 
     def drop(self, topic: str, queue_id: int) -> None:
@@ -121,9 +146,10 @@ class ConsumeQueues:
     def remove(self, topic: str, queue_id: int) -> int:
         """Delete a queue, which begins anew. Gives how many units it had."""
         queue = self._queues.pop((topic, queue_id))
+        self._units_count -= queue.units_count
         for base in queue.bases:
             self._forget(queue_path(queue.folder, base))
-        self._disk.rmtree(queue.folder)
+        self._remove(queue.folder)
         return (queue.next_bytes - queue.bases[0]) // UNIT_BYTES if queue.bases else 0
 
     def put(
@@ -144,6 +170,7 @@ class ConsumeQueues:
         out = bytearray()
         expected = queue.next_bytes
         repeated: list[RecordHead] = []
+        before = queue.units_count
         try:
             for number, head in enumerate(heads):
                 at = head.queue_offset * UNIT_BYTES
@@ -163,7 +190,11 @@ class ConsumeQueues:
                 queue.end_bytes = physical_offset + size
                 expected = at + UNIT_BYTES
         finally:
-            self._write(queue, out)
+            try:
+                self._write(queue, out)
+            finally:
+                self._end_bytes = max(self._end_bytes, queue.end_bytes)
+                self._units_count += queue.units_count - before
         return len(heads), repeated
 
     def next_offset(self, topic: str, queue_id: int) -> int:
@@ -203,13 +234,13 @@ class ConsumeQueues:
         units = decode_units(self._read(queue, offset, count))
         return tuple(unit for unit in units if unit[0] >= log_min_bytes)
 
-    def trim(self, log_min_bytes: int) -> int:
+    def trim(self, log_min_bytes: int) -> Generator[None, None, int]:
         """Delete files whose last record is gone from the log, never a queue's last file.
 
-        Returns: files deleted.
+        Returns: files deleted. Yields after each queue of several files.
         """
         deleted = 0
-        for queue in self._queues.values():
+        for queue in tuple(queue for queue in self if len(queue.bases) > 1):
             while len(queue.bases) > 1:
                 last = (queue.bases[1] - UNIT_BYTES) // UNIT_BYTES
                 if decode_unit(self._read(queue, last, 1))[0] >= log_min_bytes:
@@ -217,14 +248,16 @@ class ConsumeQueues:
                 path = queue_path(queue.folder, queue.bases.pop(0))
                 self._forget(path)
                 self._disk.unlink(path)
-                self._disk.sync_dir(queue.folder)
+                self._dirty[queue.folder] = None
                 deleted += 1
+            yield
         return deleted
 
     def take_dirty(self) -> tuple[str, ...]:
-        """Paths written since the last call: what a flush has to sync."""
+        """Files and folders changed since the last call: what a flush has to sync."""
         paths = tuple(self._dirty)
         self._dirty.clear()
+        self._created_count = 0
         return paths
 
     def take_gone(self) -> tuple[str, ...]:
@@ -240,26 +273,32 @@ class ConsumeQueues:
     def _folder_of(self, topic: str, queue_id: int) -> str:
         return queue_folder(self.folder, topic, queue_id)
 
-    def _create(self, key: tuple[str, int], first_offset: int) -> Queue:
+    def _create(self, key: QueueKey, first_offset: int) -> Queue:
         """A queue that begins at `first_offset`: fillers stand before it in its first file."""
         queue = Queue(folder=self._folder_of(*key), bases=[])
-        self._disk.mkdir(queue.folder)
+        self._disk.mkdir(queue.folder, sync=False)
+        self._dirty |= dict.fromkeys((self.folder, f"{self.folder}/{key[0]}"))
         try:
             self._begin_at(queue, first_offset * UNIT_BYTES)
         except OSError:  # half a queue would be taken for one that lacks units
             for base in queue.bases:
                 self._forget(queue_path(queue.folder, base))
-            self._disk.rmtree(queue.folder)
+            self._remove(queue.folder)
             raise
         self._queues[key] = queue
         return queue
+
+    def _remove(self, folder: str) -> None:
+        """Of a queue; the next flush makes it durable."""
+        self._disk.rmtree(folder)
+        self._dirty[folder.rpartition("/")[0]] = None
 
     def _begin_at(self, queue: Queue, at: int) -> None:
         base = at - at % self.file_bytes
         queue.next_bytes = base
         self._write(queue, FILLER_UNIT * ((at - base) // UNIT_BYTES))
 
-    def _skip(self, key: tuple[str, int], queue: Queue, at: int) -> None:
+    def _skip(self, key: QueueKey, queue: Queue, at: int) -> None:
         """Units are missing before `at`. After a rebuild it is the log itself that has the gap."""
         expected = queue.next_bytes
         if key not in self._filled:
@@ -274,25 +313,35 @@ class ConsumeQueues:
             self._disk.unlink(path)
         self._begin_at(queue, at)
 
-    def _cut(self, queue: Queue) -> None:
-        """Make everything behind the last unit zero; files that hold nothing go."""
+    def _cut(self, queue: Queue) -> Generator[None, None, None]:
+        """Make everything behind the last unit zero; files that hold nothing go.
+
+        Not synced: a later start cuts again what a power loss brings back. Yields where a file is
+        long and has no holes.
+        """
         for name in self._disk.listdir(queue.folder):
             if segment_offset(name) not in queue.bases:  # 0 bytes, left by a crash
                 self._disk.unlink(f"{queue.folder}/{name}")
         while queue.bases[-1] >= queue.next_bytes and len(queue.bases) > 1:
             self._disk.unlink(queue_path(queue.folder, queue.bases.pop()))
-            self._disk.sync_dir(queue.folder)
+            self._dirty[queue.folder] = None
         base = queue.bases[-1]
-        if queue.next_bytes - base == self.file_bytes:
-            return
-        file = self._open(queue, base)
-        at = queue.next_bytes - base
-        rest = file.pread(at, self.file_bytes - at)
-        if rest.count(0) != len(rest):
-            # A crash between the two leaves a file of the wrong size, which is then rebuilt.
-            file.resize(at)
-            file.resize(self.file_bytes)
-            file.sync()
+        path, at = queue_path(queue.folder, base), queue.next_bytes - base
+        file = self._disk.open(path, "w")
+        try:
+            while at < self.file_bytes:
+                start, end = file.data_from(at)
+                at = min(start, self.file_bytes)
+                size = min(end, self.file_bytes, at + _CHUNK_BYTES) - at
+                rest = file.pread(at, size)
+                if rest.count(0) != size:
+                    file.pwrite(bytes(size), at)
+                    self._dirty[path] = None
+                at += size
+                if size == _CHUNK_BYTES:
+                    yield
+        finally:
+            file.close()
 
     def _write(self, queue: Queue, data: bytes | bytearray) -> None:
         done = 0
@@ -320,8 +369,10 @@ class ConsumeQueues:
             self._handles.move_to_end(path)
             return file
         if not queue.bases or base > queue.bases[-1]:
-            file = create_sized(self._disk, path, self.file_bytes)
+            file = create_sized(self._disk, path, self.file_bytes, sync=False)
             queue.bases.append(base)
+            self._dirty[queue.folder] = None
+            self._created_count += 1
         else:
             file = self._disk.open(path, "w")
         self._handles[path] = file

@@ -17,11 +17,11 @@ from actors.env import Env
 from actors.storage.begun_anew import NEVER, read_begun_anew, write_begun_anew
 from actors.storage.commit_log import NO_ROOM
 from actors.storage.consume_queue import ConsumeQueues, QueueGap, is_safe_topic
-from actors.storage.dispatch_state import UNKNOWN_COUNT, DispatchState, count_units
+from actors.storage.dispatch_state import UNKNOWN_COUNT, DispatchState, known_count
 from actors.storage.index_files import IndexDamaged, IndexFiles, is_index_name
 from actors.storage.layout import StoreLayout
 from actors.storage.path_kinds import is_folder
-from actors.storage.queue_files import list_queues
+from actors.storage.queue_files import QUEUES_PER_STEP, walk_queues
 from actors.storage.queue_units import QUEUE_OFFSET_MAX, light_heads
 from actors.storage.side_file import SideFile
 from actors.storage.small_files import lower_logics_offset, read_checkpoint, write_checkpoint
@@ -135,27 +135,27 @@ class DerivedFiles:
         disk = self.env.disk
         self.version = yield from self._find_version(state, log_min_bytes, limit_bytes)
         self.index.with_tag_keys = self.version >= WITH_TAG_KEYS
-        found = len(list_queues(disk, self.layout.consume_queue))
+        found = yield from walk_queues(disk, self.layout.consume_queue)
         self.queues.log_min_bytes = log_min_bytes
         self._begun_anew_bytes = read_begun_anew(disk, self.layout.begun_anew)
-        if state is None or found < state.queue_count:
+        if state is None or len(found) < state.queue_count:
             if state is not None:
-                lost = state.queue_count - found
+                lost = state.queue_count - len(found)
                 self.anew = f"{lost} of {state.queue_count} queues are not there, and come back"
                 self.anew += " with their records"
             elif found:
                 self.anew = "nothing says how far they reach"
-            self._start_over(log_min_bytes)
+            yield from self._start_over(log_min_bytes)
             return log_min_bytes
         trusted = min(state.dispatched_bytes, limit_bytes)
         if trusted <= self._begun_anew_bytes:  # what was dropped for a later record is missing
             self.anew = "the log ends where a queue had not begun anew yet"
-            self._start_over(log_min_bytes)
+            yield from self._start_over(log_min_bytes)
             return log_min_bytes
         # Before anything is cut: a later start must not trust what is going to be missing.
         self._note(state.up_to(trusted))
-        dropped = yield from self.queues.recover(trusted)
-        dropped |= state.lacks_units(self.queues, trusted)
+        dropped = yield from self.queues.recover(found, trusted)
+        dropped |= state.lacks_units(self.queues.units_count, trusted)
         try:
             dropped |= yield from self.index.recover(state)
             if not dropped:
@@ -167,7 +167,7 @@ class DerivedFiles:
             self.queues.close()
             self.index.close()
             self._make_empty()
-            self._start_over(log_min_bytes)
+            yield from self._start_over(log_min_bytes)
             return log_min_bytes
         self._note(self._state_at(trusted, trusted))
         reached = read_checkpoint(disk, self.layout.checkpoint).logics_offset
@@ -194,9 +194,12 @@ class DerivedFiles:
         )
         return (yield from found.version()) or NEWEST
 
-    def _start_over(self, at_bytes: int) -> None:
-        """Remove all derived files; everything from `at_bytes` on is to be derived."""
-        lower_logics_offset(self.env.disk, self.layout.checkpoint, at_bytes)
+    def _start_over(self, at_bytes: int) -> Generator[None, None, None]:
+        """Remove all derived files; everything from `at_bytes` on is to be derived. Yields after
+        each topic.
+        """
+        disk = self.env.disk
+        lower_logics_offset(disk, self.layout.checkpoint, at_bytes)
         self._note(
             DispatchState(
                 dispatched_bytes=at_bytes,
@@ -209,9 +212,9 @@ class DerivedFiles:
             write_begun_anew(self.env.disk, self.layout.begun_anew, NEVER)
             self._begun_anew_bytes = NEVER
         self.queues.log_min_bytes = at_bytes
-        self._remove_all()
+        yield from self._remove_all()
 
-    def _remove_all(self) -> None:
+    def _remove_all(self) -> Generator[None, None, None]:
         """All topics' folders and all index files. What else lies there is not ours: a broker with
         storeType = defaultRocksDB keeps its own files in `consumequeue/`.
         """
@@ -221,6 +224,7 @@ class DerivedFiles:
         for name in disk.listdir(topics):
             if is_folder(disk, f"{topics}/{name}"):
                 disk.rmtree(f"{topics}/{name}")
+                yield
         for name in filter(is_index_name, disk.listdir(index)):
             disk.unlink(f"{index}/{name}")
         for folder in (topics, index):
@@ -247,10 +251,17 @@ class DerivedFiles:
     def queue_count(self) -> int:
         return len(self.queues)
 
-    def put(self, heads: Sequence[RecordHead], put: Put | None = None) -> None:
+    @property
+    def created_count(self) -> int:
+        """Queue files made since the last flush began."""
+        return self.queues.created_count
+
+    def put(
+        self, heads: Sequence[RecordHead], put: Put | None = None
+    ) -> Generator[None, None, None]:
         """Derive from records in log order, and say in `put` what became of them.
 
-        Raises: QueueGap: units were lost: `rebuild_queue`. OSError.
+        Raises: QueueGap: units were lost: `rebuild_queue`. OSError. Yields after every few queues.
         """
         put = Put() if put is None else put
         by_queue: dict[tuple[str, int], list[RecordHead]] = {}
@@ -268,9 +279,11 @@ class DerivedFiles:
                 if head.light_queues:
                     for light in light_heads(head):
                         by_queue.setdefault((light.topic, 0), []).append(light)
-        for key in sorted(by_queue):
+        for number, key in enumerate(sorted(by_queue), 1):
             if by_queue[key]:
                 self._put_queue(key, by_queue[key], heads[-1].physical_offset, put)
+            if number % QUEUES_PER_STEP == 0:
+                yield
         self.index.put(heads)
         if heads:
             self._last_ts = heads[-1].store_ts
@@ -336,14 +349,14 @@ class DerivedFiles:
             index_slots_used=header.slots_used,
             index_end_ts=header.end_ts,
             index_end_offset=header.end_offset,
-            units_count=UNKNOWN_COUNT if ahead else count_units(self.queues),
+            units_count=UNKNOWN_COUNT if ahead else known_count(self.queues.units_count),
             store_version=self.version,
         )
 
-    def trim(self, log_min_bytes: int) -> None:
-        """Delete the files whose last record is gone from the log."""
+    def trim(self, log_min_bytes: int) -> Generator[None, None, None]:
+        """Delete the files whose last record is gone from the log. Yields."""
         self.queues.log_min_bytes = log_min_bytes
-        self.queues.trim(log_min_bytes)
+        yield from self.queues.trim(log_min_bytes)
         self.index.trim(log_min_bytes)
 
     def take_gone(self) -> tuple[str, ...]:

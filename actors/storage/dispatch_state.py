@@ -9,13 +9,11 @@ was deleted or damaged, would have its offsets given away a second time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import ClassVar
 
 import attrs
 
 from actors.env.protocols import Disk
-from actors.storage.queue_files import Queue
 from actors.storage.side_file import SideFile, SideFileDamaged, read_side_file
 
 UNKNOWN_COUNT = 0
@@ -88,14 +86,15 @@ class DispatchState:
             return self
         return attrs.evolve(self, dispatched_bytes=offset_bytes, units_count=UNKNOWN_COUNT)
 
-    def lacks_units(self, queues: Iterable[Queue], below_bytes: int) -> bool:
-        """Whether these queues, scanned for records below `below_bytes`, are not all there was."""
+    def lacks_units(self, count: int, below_bytes: int) -> bool:
+        """Whether queues that count so many units, scanned for records below `below_bytes`, are not
+        all there was.
+        """
         if self.units_count == UNKNOWN_COUNT or below_bytes != self.dispatched_bytes:
             return False
-        return count_units(queues) != self.units_count
+        return known_count(count) != self.units_count
 
 
-def count_units(queues: Iterable[Queue]) -> int:
-    """The next offsets of the queues that have units; UNKNOWN_COUNT if no field holds it."""
-    count = sum(queue.next_offset for queue in queues if queue.end_bytes >= 0)
+def known_count(count: int) -> int:
+    """A sum of next offsets as the state holds it; UNKNOWN_COUNT if no field does."""
     return count if count <= _COUNT_MAX else UNKNOWN_COUNT

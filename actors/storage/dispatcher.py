@@ -25,7 +25,7 @@ import trio
 
 from actors.config import ClassicGroup
 from actors.env import Env
-from actors.env.protocols import Syncer
+from actors.env.protocols import SYNC_PATHS_MAX, Syncer
 from actors.errors import CorruptLog, StorageError
 from actors.events import store as events
 from actors.runtime import Actor, ActorDown, ActorRef, AskTimeout, MailboxSpec, StopReason
@@ -53,6 +53,9 @@ FLUSH_INTERVAL_S = 1.0
 ASK_TIMEOUT_S = 30.0
 STOP_ASK_TIMEOUT_S = 1.0
 LOOKUP_COUNT_MAX = 1024
+CREATED_MAX = 2048
+"""Queue files made since the last flush; then dispatching waits for one. Each means three or four
+syncs, and an ordered stop has to wait for all of them."""
 NO_ROOM_PAUSE_S = 1.0
 """A full disk stays so for a while: the log is cleaned, or somebody makes room."""
 
@@ -139,7 +142,7 @@ class Dispatcher(Actor[_Inbox]):
             self._limit_bytes = self._allowed(held.written_bytes, held.synced_bytes)
             self._synced_bytes = held.synced_bytes
         until_s = self.ctx.now_s() + STOP_DISPATCH_S
-        while self._dispatch_slice():
+        while await self._dispatch_slice():
             if self.ctx.now_s() >= until_s:
                 self._limit_bytes = self._at_bytes  # not all was seen: the abort file stays
             await trio.lowlevel.checkpoint()
@@ -168,6 +171,7 @@ class Dispatcher(Actor[_Inbox]):
                 self._in_flight = None
                 self._files.end_flush(message.flush)
                 await self._tell_floor()
+                await self._go_on()
             case LookupQueue():
                 message.reply_to.send(self._units(message))
             case LookupKey():
@@ -188,7 +192,7 @@ class Dispatcher(Actor[_Inbox]):
         if message.min_bytes > self._min_bytes:
             self._min_bytes = message.min_bytes
             self._reader.drop_below(message.min_bytes)
-            self._files.trim(message.min_bytes)
+            await stepped(self._files.trim(message.min_bytes))
             self._syncer.forget(self._files.take_gone())
         self._at_bytes = max(self._at_bytes, self._min_bytes)
         await self._go_on()
@@ -206,7 +210,10 @@ class Dispatcher(Actor[_Inbox]):
         began_s, at, limit = self.ctx.now_s(), self._at_bytes, self._limit_bytes
         if self.ctx.timers.active("pause"):
             return
-        if not self._dispatch_slice() or self._at_bytes >= self._limit_bytes:
+        if self._files.created_count >= CREATED_MAX:
+            self._begin_sync()  # which says when it is over
+            return
+        if not await self._dispatch_slice() or self._at_bytes >= self._limit_bytes:
             self.pacing.at_end()
             return
         if pause_s := self.pacing.pause_s(began_s, self.ctx.now_s(), self._at_bytes - at, limit):
@@ -215,7 +222,7 @@ class Dispatcher(Actor[_Inbox]):
             self.ctx.self_ref.offer(_GoOn())
             await trio.lowlevel.checkpoint()
 
-    def _dispatch_slice(self) -> bool:
+    async def _dispatch_slice(self) -> bool:
         """Derive from the next bytes; whether there may be more to do at once."""
         at = self._at_bytes
         if at >= self._limit_bytes or self._limit_bytes < self._wanted_bytes:
@@ -226,7 +233,7 @@ class Dispatcher(Actor[_Inbox]):
         except OffsetGone:
             return False  # expired under our feet; the next LogGrew says where the log begins
         heads, stopped = scan_heads(data, physical_offset=at, size_max=self.group.record_bytes_max)
-        if heads and not self._put(heads):
+        if heads and not await self._put(heads):
             return not self.ctx.timers.active("room")
         self._at_bytes = at + stopped.end
         if stopped.stop is Stop.INCOMPLETE and (at + len(data)) % self._reader.segment_bytes == 0:
@@ -255,13 +262,13 @@ class Dispatcher(Actor[_Inbox]):
             case _:
                 assert_never(stopped.stop)
 
-    def _put(self, heads: list[RecordHead]) -> bool:
+    async def _put(self, heads: list[RecordHead]) -> bool:
         """False: a queue lacks units, and the whole log is dispatched again for it; or there is no
         room, and the same records are tried again in a while.
         """
         put = Put()
         try:
-            self._files.put(heads, put)
+            await stepped(self._files.put(heads, put))
         except OSError as error:
             if error.errno not in NO_ROOM:
                 raise
@@ -303,8 +310,11 @@ class Dispatcher(Actor[_Inbox]):
         return self._files.begin_flush(self._at_bytes, self._limit_bytes, self._synced_bytes)
 
     def _start_flush(self) -> None:
-        """The sync itself runs in a feeder, so that lookups do not wait for it."""
         self.ctx.timers.start("flush", FLUSH_INTERVAL_S, _FlushDue())
+        self._begin_sync()
+
+    def _begin_sync(self) -> None:
+        """The sync itself runs in a feeder, so that lookups do not wait for it."""
         flush = None if self._in_flight is not None else self._begin_flush()
         if flush is not None:
             self._in_flight = flush
@@ -316,8 +326,10 @@ class Dispatcher(Actor[_Inbox]):
 
     async def _sync(self, flush: Flush) -> None:
         try:
-            # Some may have expired since; the call itself holds on to those it has begun with.
-            await self._syncer.sync([p for p in flush.paths if self.env.disk.exists(p)])
+            for first in range(0, len(flush.paths), SYNC_PATHS_MAX):
+                some = flush.paths[first : first + SYNC_PATHS_MAX]
+                # Some may have expired since; the call holds on to those it has begun with.
+                await self._syncer.sync([path for path in some if self.env.disk.exists(path)])
         except OSError as error:
             self.ctx.emit(events.SyncFailed(error=str(error), paths=flush.paths))
             raise StorageError(f"the sync of derived files failed: {error}") from error

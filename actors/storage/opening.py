@@ -31,7 +31,7 @@ from actors.storage.found_bytes import sync_file, sync_found, write_again
 from actors.storage.given_up import GivenUp
 from actors.storage.layout import StoreLayout
 from actors.storage.path_kinds import check_kinds
-from actors.storage.queue_files import Queue, list_queues, scan_queue
+from actors.storage.queue_files import QUEUES_PER_STEP, queue_folder, scan_queue, walk_queues
 from actors.storage.queue_heads import NextOffsets, add_offsets
 from actors.storage.side_file import SideFile, SideFileDamaged, read_side_file
 from actors.storage.small_files import (
@@ -310,33 +310,35 @@ def next_offsets(
     """
     offsets: NextOffsets = {}
     unsure: NextOffsets = {}  # of queues whose newest records may have been given up
-    queues = list_queues(disk, layout.consume_queue)
-    if group.compat is not None:
-        for topic, queue_id in queues:
-            folder = f"{layout.consume_queue}/{topic}/{queue_id}"
-            queue = scan_queue(disk, folder, group.consume_queue_bytes, log.written_bytes)
-            yield
-            offsets[topic, queue_id] = 0 if queue is None else queue.next_offset
-        return offsets
     behind: NextOffsets = {}
+    folder, file_bytes = layout.consume_queue, group.consume_queue_bytes
+    given_up = GivenUp() if group.compat else GivenUp.read(disk, layout.given_up)
+    begun_bytes = read_begun_anew(disk, layout.begun_anew)
+    queues = yield from walk_queues(disk, folder)
+    if group.compat is not None:
+        for number, key in enumerate(queues, 1):
+            queue = scan_queue(disk, queue_folder(folder, *key), file_bytes, log.written_bytes)
+            offsets[key] = 0 if queue is None else queue.next_offset
+            if number % QUEUES_PER_STEP == 0:
+                yield
+        return offsets
     if state is None or len(queues) < state.queue_count:
         yield from add_offsets(disk, log, log.min_bytes, log.written_bytes, behind)
         return behind
-    given_up = GivenUp.read(disk, layout.given_up)
     start = trusted = min(max(state.dispatched_bytes, log.min_bytes), log.written_bytes)
-    found: list[Queue] = []
-    for topic, queue_id in queues:
-        folder = f"{layout.consume_queue}/{topic}/{queue_id}"
-        queue = scan_queue(disk, folder, group.consume_queue_bytes, trusted)
-        yield
+    count = 0
+    for number, key in enumerate(queues, 1):
+        queue = scan_queue(disk, queue_folder(folder, *key), file_bytes, trusted)
+        if number % QUEUES_PER_STEP == 0:
+            yield
         if queue is None:
             start = log.min_bytes
             continue
-        found.append(queue)
-        offsets[topic, queue_id] = queue.next_offset
+        count += queue.units_count
+        offsets[key] = queue.next_offset
         if queue.end_bytes <= given_up.end_bytes:
-            unsure[topic, queue_id] = max(queue.next_offset, given_up.next_offset)
-    if state.lacks_units(found, trusted) or trusted <= read_begun_anew(disk, layout.begun_anew):
+            unsure[key] = max(queue.next_offset, given_up.next_offset)
+    if state.lacks_units(count, trusted) or trusted <= begun_bytes:
         start = log.min_bytes
     begun = yield from add_offsets(disk, log, start, log.written_bytes, behind)
     known = {

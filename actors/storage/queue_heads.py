@@ -9,14 +9,13 @@ from actors.env.protocols import Disk
 from actors.errors import CorruptLog
 from actors.storage.commit_log import CommitLog
 from actors.storage.log_reader import LogReader
+from actors.storage.queue_files import QueueKey
 from actors.storage.queue_units import light_heads
 from wire.commitlog import Stop, scan_heads
 from wire.message_record import has_queue_unit
 
 READ_BYTES = 4 << 20
 
-QueueKey: TypeAlias = tuple[str, int]
-"""Topic and queue id."""
 NextOffsets: TypeAlias = dict[QueueKey, int]
 """Next queue offset of each queue."""
 

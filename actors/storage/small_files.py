@@ -70,13 +70,17 @@ def remove_abort(disk: Disk, path: str) -> None:
     disk.sync_dir(path.rpartition("/")[0])
 
 
-def create_sized(disk: Disk, path: str, size_bytes: int) -> File:
-    """A new file of zeros, its size and name synced. Raises: OSError, and leaves no file."""
+def create_sized(disk: Disk, path: str, size_bytes: int, *, sync: bool = True) -> File:
+    """A new file of zeros, its size and name synced if `sync` is true.
+
+    Raises: OSError, and leaves no file.
+    """
     file = disk.open(path, "x")
     try:
         file.resize(size_bytes)
-        file.sync()
-        disk.sync_dir(path.rpartition("/")[0])
+        if sync:
+            file.sync()
+            disk.sync_dir(path.rpartition("/")[0])
     except OSError:
         file.close()
         disk.unlink(path)

@@ -297,9 +297,9 @@ class Node:
     process: Process
 
     @classmethod
-    def start(cls, processes: Processes, cluster: Path, name: str) -> Node:
+    def start(cls, processes: Processes, cluster: Path, name: str, *words: str) -> Node:
         """Returns when the node is ready."""
-        return cls._run(processes, cluster, name, ["bench_node.py", cluster, name])
+        return cls._run(processes, cluster, name, ["bench_node.py", cluster, name, *words])
 
     @classmethod
     def launch(

@@ -1,4 +1,6 @@
-"""The load of the append measurements: tasks that each wait for their answer, or one producer."""
+"""The load of the append measurements: tasks that each wait for their answer, one producer, or
+batches to many topics.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ import trio
 from bench_kit import percentiles_ms
 
 from actors.log import IN_FLIGHT_BYTES_DEFAULT, RECORD_COST_BYTES, Log
+from actors.log_types import Message
 
 WARM_UP_S = 0.5
 SAMPLE_EVERY = 500
@@ -81,3 +84,19 @@ async def load_producer(
         took_s = trio.current_time() - from_s
         count = out.acknowledged_count - acknowledged
     return {"k_per_s": count / took_s / 1e3, **percentiles_ms(latencies_s)}
+
+
+async def load_topics(log: Log, count: int, batch: int, size: int) -> dict[str, float]:
+    """One record for each of `count` topics, in batches that follow each other's answer.
+
+    Gives the rate in topics per second, and where the log ends.
+    """
+    body, end = b"x" * size, 0
+    began_s = trio.current_time()
+    for first in range(0, count, batch):
+        topics = range(first, min(first + batch, count))
+        receipt = await log.append(
+            [Message(topic=f"topic-{n:06d}", body=body, keys=(f"{n}",)) for n in topics]
+        )
+        end = receipt.next
+    return {"per_s": count / (trio.current_time() - began_s), "end": end}

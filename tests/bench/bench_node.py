@@ -1,7 +1,8 @@
-"""One node in a process of its own, for the measurements: `bench_node.py CLUSTER NODE`.
+"""One node in a process of its own, for the measurements: `bench_node.py CLUSTER NODE [--turns]`.
 
 A JSON line on standard output says that it is ready; then each line of standard input is a command,
 answered by one line. Times are seconds of CLOCK_MONOTONIC, which all processes of a machine share.
+With `--turns` it knows how long the longest turn of its loop was.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import attrs
 import trio
 from bench_kit import GROUP
-from bench_load import load_producer, load_tasks
+from bench_load import load_producer, load_tasks, load_topics
 
 from actors import open_node
 from actors.collector import collect_less
@@ -63,6 +64,27 @@ class Watch:
                 pass
 
 
+@attrs.define(eq=False)
+class Turns(trio.abc.Instrument):
+    """The longest time, since it was last asked, between two waits of the loop for input or time.
+
+    Nothing else of the process is served meanwhile.
+    """
+
+    longest_s: float = 0.0
+    _began_s: float = attrs.field(factory=time.monotonic)
+
+    def after_io_wait(self, timeout: float) -> None:
+        self._began_s = time.monotonic()
+
+    def before_io_wait(self, timeout: float) -> None:
+        self.longest_s = max(self.longest_s, time.monotonic() - self._began_s)
+
+    def take(self) -> float:
+        found, self.longest_s = self.longest_s, 0.0
+        return found
+
+
 async def commands() -> AsyncIterator[dict[str, Any]]:
     stream, waiting = trio.lowlevel.FdStream(os.dup(0)), b""
     while data := await stream.receive_some():
@@ -94,7 +116,7 @@ async def dispatched(node: Node, end: int) -> float:
         await trio.sleep(LOOK_S)
 
 
-async def obey(node: Node, watch: Watch, command: dict[str, Any]) -> Any:
+async def obey(node: Node, watch: Watch, turns: Turns, command: dict[str, Any]) -> Any:
     do = command.pop("do")
     log = node.log(GROUP)
     match do:
@@ -118,20 +140,26 @@ async def obey(node: Node, watch: Watch, command: dict[str, Any]) -> Any:
             return await load_tasks(log, **command)
         case "producer":
             return await load_producer(log, **command)
+        case "topics":
+            return await load_topics(log, **command)
+        case "turns":
+            return turns.take()
         case _:
             raise ValueError(f"unknown command {do!r}")
 
 
-async def main(cluster: str, name: str) -> None:
+async def main(cluster: str, name: str, turns: Turns) -> None:
     watch = Watch()
     env = attrs.evolve(real_env(), events=watch)
     began_s = time.monotonic()
     async with open_node(cluster, name, env=env) as node:
         print(json.dumps({"ready_s": time.monotonic() - began_s}), flush=True)
         async for command in commands():
-            print(json.dumps(await obey(node, watch, command)), flush=True)
+            print(json.dumps(await obey(node, watch, turns, command)), flush=True)
 
 
 if __name__ == "__main__":
     collect_less()
-    trio.run(main, *sys.argv[1:])
+    found = Turns()
+    instruments = (found,) if "--turns" in sys.argv[3:] else ()
+    trio.run(main, *sys.argv[1:3], found, instruments=instruments)

@@ -164,6 +164,9 @@ def test_made_folders_are_durable_in_their_parents(
     assert synced == [str(tmp_path), f"{tmp_path}/a"]
     disk.sync_dir(f"{tmp_path}/a/b")
     assert synced[2:] == [f"{tmp_path}/a/b"]
+    disk.mkdir(f"{tmp_path}/c/d", sync=False)
+    assert os.path.isdir(f"{tmp_path}/c/d")
+    assert len(synced) == 3
 
 
 def test_a_folder_that_appears_meanwhile_is_taken(

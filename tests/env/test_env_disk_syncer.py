@@ -59,6 +59,35 @@ async def test_syncer_syncs_files_and_ends_its_thread(
         await syncer.sync(paths)
 
 
+async def test_syncer_syncs_the_names_of_folders(tmp_path: Path, worker: SyncWorker) -> None:
+    """By fsync: fdatasync may leave out what does not change a folder's size."""
+    disk = LocalDisk()
+    folders = [str(tmp_path), f"{tmp_path}/a", f"{tmp_path}/a/b"]
+    disk.mkdir(folders[-1], sync=False)
+    disk.open(f"{folders[-1]}/file", "x").close()
+    syncer = LocalSyncer(worker)
+    await syncer.sync([f"{folders[-1]}/file", *folders])
+    assert open_links(tmp_path) == sorted([f"{folders[-1]}/file", *folders])
+    disk.rmtree(folders[1])
+    disk.mkdir(folders[1])
+    await syncer.sync(folders[:2])
+    assert open_links(tmp_path).count(folders[1]) == 1, "of the new one"
+    syncer.close()
+    assert open_links(tmp_path) == []
+
+
+async def test_the_thread_syncs_folders_by_fsync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr("os.fsync", lambda fd: calls.append(os.readlink(f"/proc/self/fd/{fd}")))
+    LocalDisk().open(f"{tmp_path}/a", "x").close()
+    syncer = LocalSyncer(ThreadSync())
+    await syncer.sync([f"{tmp_path}/a", str(tmp_path)])
+    syncer.close()
+    assert calls == [str(tmp_path)]
+
+
 async def test_syncer_notices_a_new_file_under_an_old_name(
     tmp_path: Path, worker: SyncWorker
 ) -> None:

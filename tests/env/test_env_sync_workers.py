@@ -259,12 +259,23 @@ async def test_a_closed_worker_leaves_its_context_to_the_next(
         os.close(file)
 
 
+async def test_the_kernel_is_asked_to_fsync_folders(tmp_path: Path) -> None:
+    files, folder = opened(tmp_path, 2), os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    worker = KernelSync()
+    await worker.sync(files, [folder])
+    asked = {request.file: request.opcode for request in worker._requests if request.file}
+    assert asked == {**dict.fromkeys(files, sync_workers._FDSYNC), folder: sync_workers._FSYNC}
+    worker.close()
+    for fd in (*files, folder):
+        os.close(fd)
+
+
 def test_a_context_with_answers_to_come_is_nobody_else_s(
     tmp_path: Path, idle: list[Any], calls: list[int]
 ) -> None:
     files = opened(tmp_path, 1)
     worker = KernelSync()
-    worker._begin(files)
+    worker._begin([(files[0], sync_workers._FDSYNC)])
     worker.close()  # waits for it
     assert (calls, idle) == ([SETUP, DESTROY], [])
     os.close(files[0])

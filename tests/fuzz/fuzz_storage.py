@@ -24,7 +24,6 @@ from actors.sim.disk import SimDisk
 from actors.storage import (
     adopting,
     consume_queue,
-    derived_files,
     dispatch_state,
     event_files,
     event_reader,
@@ -265,7 +264,7 @@ def dispatching(data: bytes) -> object:
     derived = _derived(disk)
     for _ in range(2):  # a gap is filled by dispatching again
         try:
-            derived.put(heads)
+            run(derived.put(heads))
             break
         except consume_queue.QueueGap as gap:
             derived.rebuild_queue(gap, 0)
@@ -291,7 +290,7 @@ def queue_file(data: bytes) -> object:
     path = f"{LAYOUT.consume_queue}/t/0/{segment_name(0)}"
     disk = disk_with(path, data.ljust(size_bytes, b"\0")[:size_bytes])
     queues = consume_queue.ConsumeQueues(disk, LAYOUT.consume_queue, QUEUE_BYTES)
-    dropped = run(queues.recover(1000))
+    dropped = run(queues.recover([("t", 0)], 1000))
     at = queues.next_offset("t", 0)
     if at:
         low = queues.min_offset("t", 0, 100)
@@ -314,9 +313,8 @@ def index_in_use(data: bytes) -> object:
     disk = index_of(_INDEX_STATE, data)
     derived = _derived(disk, limit_bytes=1000)
     derived.index.find("t", "k", 100)
-    derived.put(
-        [RecordHead(2000 + number, 91, "t", 0, number, 0, 5, 7, "k", "") for number in range(9)]
-    )
+    more = [RecordHead(2000 + number, 91, "t", 0, number, 0, 5, 7, "k", "") for number in range(9)]
+    run(derived.put(more))
     assert derived.index.find("t", "k", 1)[0] == 2008
     derived.close()
     return len(derived.index.find("t", "k", 100))
@@ -326,7 +324,7 @@ def index_under_state(data: bytes) -> object:
     """A sound index file under a dispatch state that says anything."""
     disk = index_of(data, _INDEX)
     derived = _derived(disk, limit_bytes=1000)
-    derived.put([RecordHead(2000, 91, "t", 0, 0, 0, 5, 7, "k", "")])
+    run(derived.put([RecordHead(2000, 91, "t", 0, 0, 0, 5, 7, "k", "")]))
     derived.close()
     return None
 
@@ -346,7 +344,8 @@ def _made_index() -> tuple[bytes, bytes]:
     """The state and the index file of three records with keys."""
     disk = SimDisk(random.Random(0))
     derived = _derived(disk)
-    derived.put([RecordHead(100 * n, 91, "t", 0, n, 0, 5, 7, f"k k{n}", "") for n in range(3)])
+    heads = [RecordHead(100 * n, 91, "t", 0, n, 0, 5, 7, f"k k{n}", "") for n in range(3)]
+    run(derived.put(heads))
     flush = derived.begin_flush(300, 300, 300)
     assert flush is not None
     derived.end_flush(flush)
@@ -357,8 +356,8 @@ def _made_index() -> tuple[bytes, bytes]:
 
 
 _INDEX_STATE, _INDEX = _made_index()
-_STORES = files_of(opening, recovery, consume_queue, derived_files, adopting, dispatch_state,
-                   index_files, side_file)  # fmt: skip
+_STORES = files_of(opening, recovery, consume_queue, adopting, dispatch_state, index_files,
+                   side_file)  # fmt: skip
 _TOKENS = (b"\xda\xa3\x20\xa7", b"\xcb\xd4\x31\x94", b"\x7f" + b"\xff" * 7, b"\x80" + b"\0" * 7,
            b"\0\0\0\0\0\0\0\1", b"SCHEDULE_TOPIC_XXXX")  # fmt: skip
 

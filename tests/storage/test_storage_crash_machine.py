@@ -126,7 +126,10 @@ class LogMachine(RuleBasedStateMachine):
     @rule(mark=st.booleans())
     def sync(self, mark: bool) -> None:
         for path in self.log.take_dirty():
-            self.disk.open(path, "w").sync()
+            if self.disk.stat(path).kind == "folder":
+                self.disk.sync_dir(path)
+            else:
+                self.disk.open(path, "w").sync()
         self.synced = self.written
         self.opened.mark.write((self.synced,))
         if mark:
@@ -213,7 +216,7 @@ class DerivedMachine(RuleBasedStateMachine):
         end = min(self.at + size, self.limit)
         heads, stopped = scan_heads(SOURCE[:end], self.at, physical_offset=self.at)
         put = Put()
-        self.files.put(heads, put)
+        finish(self.files.put(heads, put))
         assert not put.refused
         self.at = stopped.end
         if stopped.end + stopped.blank_bytes <= end:
@@ -233,7 +236,10 @@ class DerivedMachine(RuleBasedStateMachine):
     def end_flush(self) -> None:
         assert self.flush is not None
         for path in self.flush.paths:
-            self.disk.open(path, "w").sync()
+            if self.disk.stat(path).kind == "folder":
+                self.disk.sync_dir(path)
+            else:
+                self.disk.open(path, "w").sync()
         self.files.end_flush(self.flush)
         self.flush = None
 

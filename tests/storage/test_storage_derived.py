@@ -1,13 +1,17 @@
 """Consume queues and index as plain classes: edges and damage."""
 
+import errno
+from pathlib import Path
+
 import pytest
-from derived_kit import LAYOUT, head
+from derived_kit import LAYOUT, derived_on, head
 from storage_kit import finish
 from store_kit import sim_disk
 
+from actors.env.local_disk import LocalDisk, LocalFile
 from actors.sim.disk import SimDisk
 from actors.storage.consume_queue import ConsumeQueues, QueueGap, is_safe_topic
-from actors.storage.queue_files import scan_queue
+from actors.storage.queue_files import PROBE_UNITS, QUEUES_PER_STEP, list_queues, scan_queue
 
 FOLDER = LAYOUT.consume_queue
 
@@ -16,6 +20,10 @@ FILE = 100  # five units
 
 def queues(disk: SimDisk) -> ConsumeQueues:
     return ConsumeQueues(disk, FOLDER, FILE)
+
+
+def recovered(disk: SimDisk, again: ConsumeQueues, end: int) -> bool:
+    return finish(again.recover(list_queues(disk, FOLDER), end))
 
 
 def filled(disk: SimDisk, count: int) -> ConsumeQueues:
@@ -54,13 +62,13 @@ def test_units_cross_files_and_repeats_are_left_out() -> None:
     assert [u[0] for u in made.units("t", 0, 3, 100, 0)] == [30, 40]
     assert [u[0] for u in made.units("t", 0, 5, 100, 0)] == [50, 60, 70, 80, 90]
     assert disk.listdir(f"{FOLDER}/t/0") == [f"{base:020d}" for base in (0, 100, 200)]
-    assert len(made.take_dirty()) == 3
+    assert len([path for path in made.take_dirty() if disk.stat(path).kind == "file"]) == 3
     assert made.end_bytes == 140
     assert made.min_offset("t", 0, 75) == 8
     assert made.min_offset("t", 0, 1000) == 14
-    assert made.trim(75) == 1
+    assert finish(made.trim(75)) == 1
     assert made.min_offset("t", 0, 0) == 5
-    assert made.trim(10_000) == 1  # the last file stays
+    assert finish(made.trim(10_000)) == 1  # the last file stays
     made.close()
 
 
@@ -70,12 +78,12 @@ def test_recovery_cuts_units_of_records_that_are_gone(end: int) -> None:
     disk = sim_disk()
     filled(disk, 12).close()
     again = queues(disk)
-    assert finish(again.recover(end)) is False
+    assert recovered(disk, again, end) is False
     expected = min(12, -(-end // 10))
     assert again.next_offset("t", 0) == expected
     assert len(again) == (expected > 0)
     if expected:
-        assert finish(again.recover(end)) is False
+        assert recovered(disk, again, end) is False
         files = disk.listdir(f"{FOLDER}/t/0")
         raw = b"".join(disk.open(f"{FOLDER}/t/0/{name}", "r").pread(0, FILE) for name in files)
         assert not any(raw[20 * expected :])
@@ -88,7 +96,7 @@ def test_a_lost_unit_ends_the_queue_there() -> None:
     filled(disk, 12).close()
     disk.open(f"{FOLDER}/t/0/{100:020d}", "w").pwrite(bytes(20), 40)
     again = queues(disk)
-    finish(again.recover(1000))
+    recovered(disk, again, 1000)
     assert again.next_offset("t", 0) == 7
     with pytest.raises(QueueGap, match="t/0: unit 7 is missing before 9"):
         again.put("t", 0, [head(9, 90)])
@@ -109,7 +117,7 @@ def test_files_that_do_not_fit_mean_a_rebuild(kind: str) -> None:
         case _:
             disk.rename(f"{FOLDER}/t/0/{0:020d}", f"{FOLDER}/t/0/{7:020d}")
     again = queues(disk)
-    assert finish(again.recover(1000)) is True
+    assert recovered(disk, again, 1000) is True
     assert len(again) == 0
     assert not disk.exists(f"{FOLDER}/t/0")
 
@@ -119,7 +127,7 @@ def test_an_empty_last_file_is_removed() -> None:
     filled(disk, 10).close()
     disk.open(f"{FOLDER}/t/0/{200:020d}", "x")
     again = queues(disk)
-    assert finish(again.recover(1000)) is False
+    assert recovered(disk, again, 1000) is False
     again.put("t", 0, [head(10, 100)])
     assert again.next_offset("t", 0) == 11
 
@@ -132,6 +140,61 @@ def test_a_large_gap_begins_anew_in_its_file() -> None:
     assert disk.listdir(f"{FOLDER}/t/0") == [f"{20_000:020d}"]
     assert made.min_offset("t", 0, 0) == 1001
     assert made.next_offset("t", 0) == 1002
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize("count", [1, 255, 256, 257, 511, 777, 1499, 1500, 1501, 2999, 3000, 3100])
+def test_the_end_is_found_without_reading_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, sparse: bool
+) -> None:
+    """Also where the rest of the file has no hole, or holds units of later records."""
+    disk, size, folder = LocalDisk(), 20 * 1500, str(tmp_path / "consumequeue")
+    made = ConsumeQueues(disk, folder, size)
+    made.put("t", 0, [head(number, 10 * number) for number in range(3100)])
+    made.close()
+    reads: list[int] = []
+    pread = LocalFile.pread
+
+    def counted(file: LocalFile, at: int, size: int) -> bytes:
+        reads.append(size)
+        return pread(file, at, size)
+
+    monkeypatch.setattr(LocalFile, "pread", counted)
+    if not sparse:
+        monkeypatch.setattr(LocalFile, "data_from", lambda file, at: (at, size))
+    found = scan_queue(disk, f"{folder}/t/0", size, 10 * count)
+    assert found is not None
+    assert (found.next_offset, found.end_bytes) == (count, 10 * count)
+    assert sum(reads) <= 8 * 20 * PROBE_UNITS
+
+
+def test_fillers_end_where_the_newest_record_does() -> None:
+    """More of them than are looked at in one go."""
+    disk = sim_disk()
+    made = ConsumeQueues(disk, FOLDER, 20 * 2000)
+    made.put("t", 0, [head(900, 5)])
+    made.close()
+    found = scan_queue(disk, f"{FOLDER}/t/0", 20 * 2000, 100)
+    assert found is not None
+    assert (found.next_offset, found.end_bytes) == (901, 15)
+    nothing = scan_queue(disk, f"{FOLDER}/t/0", 20 * 2000, 5)
+    assert nothing is not None
+    assert nothing.end_bytes == -1
+
+
+def test_a_batch_for_many_new_topics_syncs_nothing_and_yields() -> None:
+    """What it made is told to the flush: files, and the folders that hold the new names."""
+    disk = sim_disk()
+    disk.faults.fail("sync", errno.EIO, times=1000)
+    derived = derived_on(disk)
+    heads = [head(0, 10 * number, topic=f"t{number:03}") for number in range(100)]
+    assert sum(1 for _ in derived.put(heads)) >= 100 // QUEUES_PER_STEP
+    assert derived.created_count == 100
+    wanted = {FOLDER, *(f"{FOLDER}/t{number:03}" for number in range(100))}
+    wanted |= {f"{FOLDER}/t{number:03}/0" for number in range(100)}
+    wanted |= {f"{FOLDER}/t{number:03}/0/{0:020d}" for number in range(100)}
+    assert wanted <= set(derived.queues.take_dirty())
+    assert derived.created_count == 0
 
 
 def test_scanning_reads_only_and_limits() -> None:

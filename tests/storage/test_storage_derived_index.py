@@ -2,19 +2,16 @@
 
 import datetime
 import errno
-import random
 
 import attrs
 import pytest
-from derived_kit import LAYOUT, head
+from derived_kit import LAYOUT, derived_on, head
 from storage_kit import finish
-from store_kit import ROOT, sim_disk, small_group
+from store_kit import ROOT, sim_disk
 
-from actors.env import Env
 from actors.sim.disk import EPOCH_MS, SimDisk, SimFile
 from actors.sim.disk_faults import Operation
 from actors.storage import index_file
-from actors.storage.derived_files import DerivedFiles
 from actors.storage.dispatch_state import DispatchState
 from actors.storage.index_files import IndexDamaged, IndexFiles, local_name
 from wire.index_file import index_key, key_hash, unit_position
@@ -42,17 +39,6 @@ def index_disk() -> SimDisk:
     disk = sim_disk()
     disk.mkdir(LAYOUT.index)
     return disk
-
-
-def derived_on(disk: SimDisk) -> DerivedFiles:
-    env = Env(
-        network=None,  # type: ignore[arg-type] # nothing here speaks
-        disk=disk,
-        rng=random.Random(1),
-        wall_clock_ms=lambda: EPOCH_MS,
-        events=lambda path, incarnation, event: None,
-    )
-    return DerivedFiles(env=env, layout=LAYOUT, group=small_group())
 
 
 def test_the_same_record_twice_adds_nothing() -> None:
@@ -215,7 +201,7 @@ def test_a_damaged_index_is_built_anew() -> None:
     for _ in range(2):
         derived = derived_on(disk)
         assert finish(derived.recover(0, 1000)) == 0  # all of the log is to be dispatched
-        derived.put([head(number, 10 * number, keys="k") for number in range(3)])
+        finish(derived.put([head(number, 10 * number, keys="k") for number in range(3)]))
         flush = derived.begin_flush(30, 30, 30)
         assert flush is not None
         derived.end_flush(flush)

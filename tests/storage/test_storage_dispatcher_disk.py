@@ -148,11 +148,17 @@ async def test_a_queue_that_begins_later_is_made_whole_or_not_at_all(autojump_cl
 
 
 @pytest.mark.checklist(48)
-@pytest.mark.parametrize("part", ["consumequeue", "index"])
-async def test_a_file_that_could_not_be_made_is_made_later(autojump_clock: Any, part: str) -> None:
+@pytest.mark.parametrize(
+    ("operation", "part"),
+    [("create", "consumequeue"), ("write", "consumequeue"), ("sync", "index")],
+)
+async def test_a_file_that_could_not_be_made_is_made_later(
+    autojump_clock: Any, operation: Literal["create", "write", "sync"], part: str
+) -> None:
+    """A queue's files are not synced when they are made, but with the next flush."""
     disk = sim_disk()
     async with running(disk) as kit:
-        disk.faults.fail("sync", errno.ENOSPC, path_part=part, times=2)
+        disk.faults.fail(operation, errno.ENOSPC, path_part=part, times=2)
         message = Message(topic="t", body=b"x", keys=("k",))
         end = (await kit.append(message)).next_bytes
         await kit.dispatched(end)

@@ -161,7 +161,7 @@ def flushed_files(disk: SimDisk) -> tuple[Env, int, bytes]:
     heads, _ = scan_heads(bytes(data), physical_offset=0)
     files = DerivedFiles(env=env, layout=LAYOUT, group=small_group())
     assert finish(files.recover(0, 0)) == 0
-    files.put(heads)
+    finish(files.put(heads))
     flush = files.begin_flush(len(data), len(data), len(data))
     assert flush is not None
     files.end_flush(flush)
@@ -196,7 +196,7 @@ def test_a_recovery_that_dies_while_it_cuts(steps: int) -> None:
     files = DerivedFiles(env=env, layout=LAYOUT, group=small_group())
     at = finish(files.recover(0, len(data)))
     assert at == (4 * size if steps else len(data))
-    files.put(scan_heads(data, at, physical_offset=at)[0])
+    finish(files.put(scan_heads(data, at, physical_offset=at)[0]))
     assert files.queues.next_offset("t", 0) == 10
     for number in range(10):
         assert files.index.find("t", f"k{number}", 9) == (number * size,)

@@ -186,7 +186,7 @@ def expire(disk: SimDisk, group: ClassicGroup, count: int) -> None:
         disk.unlink(f"{LAYOUT.commit_log}/{number * S:020d}")
     files = DerivedFiles(env=env_of(disk), layout=LAYOUT, group=group)
     finish(files.recover(count * S, 1 << 40))
-    assert files.queues.trim(count * S)
+    assert finish(files.queues.trim(count * S))
     assert files.index.trim(count * S)
     files.close()
 

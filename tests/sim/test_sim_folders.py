@@ -1,0 +1,33 @@
+"""Folders on the simulated disk that were made without a sync."""
+
+import random
+from typing import Any
+
+from actors.sim.disk import SimDisk
+
+
+async def test_they_are_durable_with_the_folders_that_hold_them(autojump_clock: Any) -> None:
+    seen = set()
+    for seed in range(40):
+        disk = SimDisk(random.Random(seed))
+        disk.mkdir("/e/f", sync=False)
+        disk.power_loss()
+        seen.add((disk.exists("/e"), disk.exists("/e/f")))
+    assert seen == {(False, False), (True, False), (True, True)}
+    disk = SimDisk(random.Random(0))
+    disk.mkdir("/e/f", sync=False)
+    syncer = disk.syncer()
+    await syncer.sync(["/", "/e"])
+    syncer.close()
+    disk.power_loss()
+    assert disk.exists("/e/f")
+
+
+async def test_a_folder_that_is_removed_while_it_is_synced(autojump_clock: Any) -> None:
+    disk = SimDisk(random.Random(0))
+    disk.mkdir("/e/f")
+    syncer = disk.syncer()
+    disk.on_sync = lambda paths: disk.rmtree("/e/f")
+    await syncer.sync(["/e/f"])
+    syncer.close()
+    assert not disk.exists("/e/f")
