@@ -262,7 +262,7 @@ async def test_light_queues_that_begin_late_are_noted(autojump_clock: Any) -> No
 
 async def test_a_missing_entry_for_tags_is_damage_only_behind_one(autojump_clock: Any) -> None:
     """A store that older versions began has records without."""
-    disk = await node_disk(0, group=small_group(store_version="5.3.3"))
+    disk = await node_disk(0)
     async with running(disk, small_group(store_version="5.3.3")) as kit:
         await kit.append(
             *(Message("t", b"x", "old", f"k{n}") for n in range(3)), Message("t", b"x", "o")
@@ -277,6 +277,18 @@ async def test_a_missing_entry_for_tags_is_damage_only_behind_one(autojump_clock
     async with running(disk, small_group(store_version="5.3.3")) as kit:
         await kit.append(Message("t", b"x", "old", "again"))
     assert [line for line in checked(disk).findings.damage if "1 of 2 keys missing" in line]
+
+
+async def test_an_older_version_needs_no_entries_for_tags(autojump_clock: Any) -> None:
+    """Whatever a newer one wrote before."""
+    older = small_group(store_version="4.9.7")
+    disk = await node_disk(0, group=older)
+    for group in (small_group(store_version="5.5.1"), older):
+        async with running(disk, group) as kit:
+            await kit.append(Message("t", b"x", "shade", "key"))
+    found = checked(disk)
+    assert found.is_good, found.findings
+    assert found.entries == 3
 
 
 async def test_the_checkpoint_says_no_more_than_the_log_holds(autojump_clock: Any) -> None:

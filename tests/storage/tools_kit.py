@@ -32,7 +32,10 @@ GROUP = small_group()
 def settings_of(group: ClassicGroup) -> dict[str, str]:
     """What a node's identity keeps of its group's settings, as far as it matters here."""
     keys = ("segment_bytes", "consume_queue_bytes", "index_slots_count", "index_units_count")
-    return {f"groups.orders.{key}": str(getattr(group, key)) for key in keys}
+    found = {f"groups.orders.{key}": str(getattr(group, key)) for key in keys}
+    if group.store_version is not None:
+        found["groups.orders.store_version"] = f'"{group.store_version}"'
+    return found
 
 
 async def node_disk(
