@@ -300,6 +300,8 @@ def _part_words(group: GroupView) -> str:
     if group.promotion:
         of = "" if group.role == "master" else f" of {group.master}"
         words = f"{of} by promotion {group.promotion}"
+    if group.damage != group.reason and group.damage:
+        words += f", damaged: {group.damage}"
     usual = group.part in ("", "open", "following", "connecting") and not group.reason
     return words if usual else f"{words}, {group.part}: {group.reason}"
 

@@ -72,6 +72,7 @@ def test_for_machines() -> None:
                 "refused": {},
                 "fenced": {},
                 "without_room": {},
+                "damaged": {},
             }
         },
         "starting": [],

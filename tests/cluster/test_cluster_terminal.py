@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 from cluster_samples import FEED, cluster, master, node, slave, slave_group, tree
 
+from actors.cluster.summary import damaged
 from actors.cluster.terminal import frame, node_lines, plain_lines
 from actors.cluster.view import ClusterView, NodeView, RateMeter, Rates, tree_view
 
@@ -256,6 +257,20 @@ def test_what_became_of_a_promotion() -> None:
     away = slave("n1", ack_bytes=None, lag_bytes=None)
     both = cluster(nodes=(node("n0", master(slaves=[away])), node("n1", parted)))
     assert "diverged: equal up to 70 only" in picture(both)
+
+
+def test_where_a_copy_is_damaged() -> None:
+    where = "bytes 5 to 9"
+    found = node("n0", master(part="open", damage=where))
+    assert node_lines(found)[1].startswith(f"  orders: master, damaged: {where}, 0 to ")
+    assert f"damaged: {where}" in picture(cluster(nodes=(found,)))
+    slave_of = slave_group(part="damaged", reason=where, damage=where)
+    [_, line, *_] = node_lines(node("n1", slave_of))
+    assert line.startswith(f"  orders: slave, damaged: {where}, 0 to ")
+    assert f"damaged: {where}" in picture(cluster(nodes=(node("n1", slave_of),)))
+    both = cluster(nodes=(found, node("n1", slave_of)))
+    assert damaged(both, "orders") == {"n0": where, "n1": where}
+    assert damaged(cluster(nodes=(node("n0", master()),)), "orders") == {}
 
 
 def test_rates() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 import pytest
 import trio
+from broken_store import damaged_bytes_leave
 
 from actors.api.failures import RequestRefused
 from actors.events import store as events
@@ -116,6 +117,24 @@ async def test_a_log_without_digests_is_parsed_before_it_is_sent(autojump_clock:
         (found,) = on.events("n0", events.RotFound)
         assert found.why.startswith("offset 16384:")
         on.flip("n0", SEGMENT + BODY)
+        await on.cluster.converged(GROUP)
+
+
+async def test_what_a_slave_was_sent_is_parsed_there(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From a master that compares nothing, as a Java broker."""
+    damaged_bytes_leave(monkeypatch)
+    async with filled(copies=2) as on:
+        on.flip("n0", SEGMENT + BODY)
+        await on.empty("n1")
+        await trio.sleep(RECHECK_S)
+        assert await on.written("n1") > 4 * SEGMENT
+        (found,) = on.events("n1", events.RotFound)
+        assert (found.first_bytes, found.why[:13]) == (SEGMENT, "offset 16384:")
+        assert on.view("n1").state is RoleState.DAMAGED
+        on.flip("n0", SEGMENT + BODY)
+        await on.empty("n1")
         await on.cluster.converged(GROUP)
 
 
