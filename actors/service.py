@@ -21,6 +21,7 @@ import attrs
 import trio
 
 from actors import config as configuration
+from actors.api.credentials import Credentials, MemberNetwork, prepare
 from actors.api.handle import NodeIdentity
 from actors.api.server import api_child
 from actors.api.socket_file import api_socket_path
@@ -175,6 +176,7 @@ class _OpenNode(AbstractAsyncContextManager[Node]):
             directory = take_directory(config, self._name, env)
             stack.callback(directory.close)
             check_masters(config, self._name, directory)
+            prepare(config, env.secret_store)
             node = await _start(config, self._name, env, directory, self._machines, stack)
             # Last in, first out; and whatever becomes of it, the tree is stopped behind it.
             stack.push_async_callback(_drain, node)
@@ -286,7 +288,8 @@ def new_node(
         for group in config.classic_groups_of(name)
     }
     notes = {} if directory is None else member_notes(config, name, directory)
-    return Node(config, identity, socket_path, sink, env.network, env.rng, roles, notes), sink
+    network = MemberNetwork(env.network, Credentials.of(config, env.secret_store))
+    return Node(config, identity, socket_path, sink, network, env.rng, roles, notes), sink
 
 
 def _role_parts(

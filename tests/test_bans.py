@@ -263,7 +263,7 @@ BANS: dict[str, tuple[Rule, tuple[str, ...]]] = {
         (),
     ),
     "random functions": (random_functions, ("actors/env/real.py",)),
-    "entropy": (names("os.urandom", "os.getrandom", "secrets", "uuid"), ()),
+    "entropy": (names("os.urandom", "os.getrandom", "secrets", "uuid"), ("actors/*/*_secrets.py",)),
     "threads": (
         names("threading", "_thread", "concurrent", "multiprocessing", "trio.to_thread",
               "trio.from_thread"),
@@ -274,7 +274,7 @@ BANS: dict[str, tuple[Rule, tuple[str, ...]]] = {
     "trio files": (names("trio.Path", "trio.open_file", "trio.wrap_file"), ()),
     "plain files": (
         plain_files,
-        ("actors/env/*_disk.py", "actors/env/file_kinds.py", "actors/config/*", *OUTSIDE_A_NODE),
+        ("actors/env/local_*.py", "actors/env/file_kinds.py", "actors/config/*", *OUTSIDE_A_NODE),
     ),
     "sockets": (
         names("socket", "trio.socket", "trio.open_tcp_stream", "trio.open_unix_socket",

@@ -27,7 +27,7 @@ Requests, and what answers each (`failed` is possible for all):
 
 | Frame | Fields beside `id` | Answer |
 |---|---|---|
-| hello | version, name | welcome: the first frame of every connection, and only the first |
+| hello | version, name, nonce, proof | welcome: the first frame of each connection, and only that |
 | append | group, records, chain | appended; in order, none behind a failed one of its chain |
 | read | group, start, max_bytes, fresh | batch, or stored: see `wire.api_batch` |
 | tail | group, start (null: end), max_bytes, credit_bytes | batch or stored, many, for credit |
@@ -49,6 +49,10 @@ Requests, and what answers each (`failed` is possible for all):
 `failed` carries the class name of `actors.errors` where there is one, else one of the ERROR_ names
 below. A frame that cannot be read is answered by one `failed` (`id` null, error `BadFrame`) and a
 close with code 1002.
+
+Over TCP a node sends a challenge with its half of the opening handshake (`wire.api_proof`). Who
+proves to have the cluster's secret may ask anything there, others may only read (`READS`); the node
+proves itself in its welcome.
 """
 
 from __future__ import annotations
@@ -66,6 +70,8 @@ from wire.api_batch import Batch as Batch
 from wire.api_batch import ReadAnswer as ReadAnswer
 from wire.api_batch import Stored as Stored
 from wire.api_batch import StoredRecord as StoredRecord
+from wire.api_greeting import Hello as Hello
+from wire.api_greeting import Welcome as Welcome
 from wire.api_group import Fence as Fence
 from wire.api_group import GetGroup as GetGroup
 from wire.api_group import Group as Group
@@ -100,6 +106,7 @@ ERROR_UNKNOWN_GROUP = "UnknownGroup"
 ERROR_NOT_AVAILABLE = "NotAvailable"
 ERROR_VERSION = "VersionNotSupported"
 ERROR_INTERNAL = "Internal"
+ERROR_PERMISSION = "PermissionDenied"
 
 Credit: TypeAlias = Annotated[int, Meta(ge=1, le=CREDIT_MAX)]
 ReadBytes: TypeAlias = Annotated[int, Meta(ge=1, le=READ_BYTES_MAX)]
@@ -119,16 +126,6 @@ class NewMessage(Struct, frozen=True, array_like=True):
 
 
 # --- requests ---
-
-
-class Hello(Frame, frozen=True, kw_only=True, tag="hello"):
-    """`version`: the highest that the client speaks. `name`: who it says it is, shown in events and
-    the tree.
-    """
-
-    id: Id
-    version: Annotated[int, Meta(ge=1, le=65_535)]
-    name: Name
 
 
 class Append(Frame, frozen=True, kw_only=True, tag="append", omit_defaults=True):
@@ -200,23 +197,6 @@ class Stop(Frame, frozen=True, kw_only=True, tag="stop"):
 
 
 # --- answers and pushes ---
-
-
-class Welcome(Frame, frozen=True, kw_only=True, tag="welcome"):
-    """`version`: the one both speak from now on. The limits are what this node accepts from this
-    connection.
-    """
-
-    id: Id
-    version: int
-    cluster: str
-    node: str
-    boot: int
-    groups: tuple[str, ...]
-    frame_bytes_max: int
-    records_per_append_max: int
-    in_flight_requests_max: int
-    in_flight_bytes_max: int
 
 
 class Appended(Frame, frozen=True, kw_only=True, tag="appended"):
@@ -322,6 +302,21 @@ Answer: TypeAlias = (
     | Resynced
     | Transferred
 )
+
+READS = (
+    Read,
+    Tail,
+    Grant,
+    Cancel,
+    GetOffsets,
+    WatchOffsets,
+    GetGroup,
+    WatchGroup,
+    GetStatus,
+    GetTree,
+    TailEvents,
+)
+"""Requests that change nothing. Whatever is not among them needs a proof over TCP."""
 
 _ENCODE_BINARY = msgspec.msgpack.Encoder().encode
 _ENCODE_TEXT = msgspec.json.Encoder().encode

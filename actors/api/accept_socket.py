@@ -10,6 +10,7 @@ from typing import TypeAlias, assert_never
 
 import attrs
 
+from actors.api.credentials import Gate
 from actors.api.places import Places
 from actors.env.protocols import Listener, Network, Stream
 from actors.errors import ConfigError
@@ -35,11 +36,16 @@ class UnixEndpoint:
 
 @attrs.frozen(kw_only=True)
 class TcpEndpoint:
-    """A port of the node's own address, open to these addresses only."""
+    """A port of the node's own address, open to these addresses only.
+
+    Attributes:
+        gate: makes what is demanded of one connection.
+    """
 
     host: str
     port: int
     allowed: tuple[str, ...]
+    gate: Callable[[], Gate]
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
@@ -53,7 +59,7 @@ class AcceptSocket(Accepting):
     """See the module's text.
 
     Attributes:
-        make_child: (stream, name) -> the connection's specification.
+        make_child: (stream, name, gate) -> the connection's specification.
         next_connection: the next number; outlives restarts of this actor, so that numbers never
             repeat.
         places: who has which; outlives restarts, as the connections do.
@@ -62,7 +68,7 @@ class AcceptSocket(Accepting):
     network: Network
     endpoint: Endpoint
     places: Places
-    make_child: Callable[[Stream, str], ChildSpec]
+    make_child: Callable[[Stream, str, Gate | None], ChildSpec]
     next_connection: Callable[[], int]
 
     async def listen(self) -> Listener:
@@ -88,7 +94,9 @@ class AcceptSocket(Accepting):
             return None
         self.places.make_way()
         connection = self.next_connection()
-        return Admitted(connection=connection, child=self.make_child(stream, f"c{connection}"))
+        gate = endpoint.gate() if isinstance(endpoint, TcpEndpoint) else None
+        child = self.make_child(stream, f"c{connection}", gate)
+        return Admitted(connection=connection, child=child)
 
     def tell_refused(self, stream: Stream, reason: str, count: int) -> None:
         self.ctx.emit(

@@ -6,6 +6,7 @@ from typing import TypeAlias, assert_never
 
 from actors.api import convert
 from actors.api.convert_group import from_group_state, to_claim
+from actors.api.failures import RequestRefused
 from actors.api.handle import NodeHandle, NodeIdentity
 from actors.api.limits import ApiLimits
 from wire import api
@@ -24,7 +25,19 @@ Slow: TypeAlias = (
 )
 
 
-def welcome(request: api.Hello, identity: NodeIdentity, limits: ApiLimits) -> api.Welcome:
+def hello_of(request: api.Request) -> api.Hello:
+    """A connection's first request. Raises: RequestRefused: it is none that is spoken."""
+    if not isinstance(request, api.Hello):
+        raise RequestRefused(api.ERROR_BAD_REQUEST, "the first request must be hello")
+    if request.version < api.VERSION_MIN:
+        spoken = f"this node speaks versions {api.VERSION_MIN} to {api.PROTOCOL_VERSION}"
+        raise RequestRefused(api.ERROR_VERSION, spoken)
+    return request
+
+
+def welcome(
+    request: api.Hello, identity: NodeIdentity, limits: ApiLimits, proof: bytes
+) -> api.Welcome:
     """The answer to a hello whose version is spoken."""
     return api.Welcome(
         id=request.id,
@@ -37,6 +50,7 @@ def welcome(request: api.Hello, identity: NodeIdentity, limits: ApiLimits) -> ap
         records_per_append_max=api.RECORDS_PER_APPEND_MAX,
         in_flight_requests_max=limits.in_flight_requests,
         in_flight_bytes_max=limits.in_flight_bytes,
+        proof=proof,
     )
 
 

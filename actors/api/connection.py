@@ -22,6 +22,7 @@ from actors.api.answers import Slow
 from actors.api.budget import Answering, Budget, Reading
 from actors.api.chains import Chains
 from actors.api.convert import BatchForm
+from actors.api.credentials import READS_ONLY, WHOLLY_TRUSTED, Admission, Gate
 from actors.api.failures import RequestRefused
 from actors.api.frame_socket import FrameSocket, SocketClosed
 from actors.api.handle import AppendOutcome, NodeHandle
@@ -106,6 +107,8 @@ class Connection(Actor[_Inbox]):
     _limits: ApiLimits
     _budget: Budget
     _places: Places
+    _gate: Gate | None  # of the node's port; None: it came over the socket file
+    _admission: Admission = attrs.field(init=False)
     _place: Place = attrs.field(init=False)
     _reading: Reading = attrs.field(init=False)
     _answering: Answering = attrs.field(init=False)
@@ -169,7 +172,8 @@ class Connection(Actor[_Inbox]):
 
     async def _session(self) -> None:
         try:
-            async with frame_socket.accept(self._stream, self._reading.before_read) as frames:
+            before = self._reading.before_read
+            async with frame_socket.accept(self._stream, before, self._gate) as frames:
                 self._socket = frames
                 while True:
                     data = await frames.receive()
@@ -194,9 +198,9 @@ class Connection(Actor[_Inbox]):
         await self.ctx.self_ref.tell(received)
 
     async def _received(self, message: _Received) -> None:
-        each_bytes, first_more = divmod(message.size_bytes, len(message.requests))
-        for number, request in enumerate(message.requests):
-            size_bytes = each_bytes if number else each_bytes + first_more
+        each_bytes, more_bytes = divmod(message.size_bytes, len(message.requests))
+        for request in message.requests:
+            size_bytes, more_bytes = each_bytes + more_bytes, 0  # the first has what is left over
             self._in_flight.read(size_bytes)
             self._requests += 1
             if self._client is None:
@@ -209,31 +213,28 @@ class Connection(Actor[_Inbox]):
 
     async def _hello(self, request: api.Request, text: bool) -> None:
         self._form = BatchForm(text=text, stored=False)
-        if not isinstance(request, api.Hello):
-            await self._refuse(
-                request.id, api.ERROR_BAD_REQUEST, "the first request must be hello", NO_HELLO
-            )
+        try:
+            hello = answers.hello_of(request)
+        except RequestRefused as error:
+            await self._refuse(request.id, error.error, str(error), NO_HELLO)
             return
-        if request.version < api.VERSION_MIN:
-            spoken = f"this node speaks versions {api.VERSION_MIN} to {api.PROTOCOL_VERSION}"
-            await self._refuse(request.id, api.ERROR_VERSION, spoken, NO_HELLO)
-            return
-        if not self._places.greet(self._place, request.name, self._stream.remote):
+        self._admission = WHOLLY_TRUSTED if self._gate is None else self._gate.admit(hello)
+        remote = self._stream.remote
+        if not self._places.greet(self._place, hello.name, remote, self._admission):
             await self._close(frame_socket.TRY_AGAIN_LATER, self._places.taken(), FULL)
             return
-        self._client = request.name
+        self._client = hello.name
         self.ctx.timers.cancel("hello")
-        self.ctx.emit(
-            events.APIConnectionOpened(
-                client=request.name, address=str(self._stream.remote), text=text
-            )
-        )
-        await self._send(answers.welcome(request, self._handle.identity, self._limits))
-        self._outbox.gather = request.version >= api_gather.VERSION_GATHERED
-        self._form = BatchForm(text=text, stored=request.version >= api_batch.VERSION_STORED)
+        self.ctx.emit(events.APIConnectionOpened(client=hello.name, address=str(remote), text=text))
+        proof = self._admission.proof
+        await self._send(answers.welcome(hello, self._handle.identity, self._limits, proof))
+        self._outbox.gather = hello.version >= api_gather.VERSION_GATHERED
+        self._form = BatchForm(text=text, stored=hello.version >= api_batch.VERSION_STORED)
 
     async def _dispatch(self, request: api.Request, size_bytes: int) -> None:
         match request:
+            case _ if self._admission.reads_only and not isinstance(request, api.READS):
+                await self._fail(request.id, RequestRefused(api.ERROR_PERMISSION, READS_ONLY))
             case api.Grant():
                 if request.id in self._running:
                     self._running[request.id].credit.grant(request.credit)
@@ -259,7 +260,6 @@ class Connection(Actor[_Inbox]):
 
     async def _append(self, request: api.Append) -> None:
         """Waits while the group's store has no room: later requests of this client wait too."""
-
         chain = self._chains.get(request.chain)
 
         def failed(error: Exception) -> None:

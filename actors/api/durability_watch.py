@@ -17,12 +17,12 @@ from typing import Any, Final
 import attrs
 import trio
 
+from actors.api.credentials import MemberNetwork
 from actors.api.frame_socket import SocketClosed
 from actors.api.member_session import LOST, MasterDoor, member_session
 from actors.config import DLedgerGroup
 from actors.dledger.leader_board import LeaderBoard
 from actors.dledger.weaker import weaker_settings, weaker_words
-from actors.env.protocols import Network
 from actors.events.dledger import MemberWeaker
 from actors.runtime import Actor, Backoff, ChildSpec
 from wire import api
@@ -52,7 +52,7 @@ class DurabilityWatch(Actor[_Said]):
     _group: str
     _member: str
     _door: MasterDoor
-    _network: Network
+    _network: MemberNetwork
     _board: LeaderBoard
     _warned_s: float = -REPEAT_S
 
@@ -105,7 +105,7 @@ def watch_child(
     group: str,
     member: str,
     door: MasterDoor,
-    network: Network,
+    network: MemberNetwork,
     board: LeaderBoard,
 ) -> ChildSpec:
     """One watch. Args: node: this node. member: the other one. board: of this node."""

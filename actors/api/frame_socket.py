@@ -10,13 +10,16 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from typing import Any, TypeAlias
 
 import trio
 import trio_websocket
 
-from actors.env.protocols import Stream
+from actors.api.credentials import LOCAL_HOST, Gate
+from actors.env.protocols import Address, Stream
 from wire.api import FRAME_BYTES_MAX
+from wire.api_proof import CHALLENGE_HEADER, challenge_of
 
 QUEUED_MESSAGES = 1
 """Whole messages that the library may hold beside the one that it assembles; none where they are
@@ -30,10 +33,8 @@ CLOSE_TIMEOUT_S = 1.0
 """For the peer's half of the closing handshake; then the stream is just closed."""
 GOODBYE_S = 0.05
 """For sending a close frame while everything is being cancelled."""
-HOST = "localhost"
-"""What a request's Host header says, to whatever address: a socket file's path would be taken for
-a name, of which no part may have more than 63 characters.
-"""
+REFUSAL_BYTES_SHOWN = 300
+"""Of why a node refused the handshake: a sentence."""
 RESOURCE = "/triolog"
 SUBPROTOCOL = "triolog.1"
 
@@ -90,6 +91,7 @@ class FrameSocket:
     """One open WebSocket. `receive` by one task at a time, `send` by any.
 
     Attributes:
+        challenge: what the node sent with its half of the handshake; empty: nothing.
         goodbye: code and words for the peer where it ends without `close`.
     """
 
@@ -104,6 +106,7 @@ class FrameSocket:
         self._watched = watched
         self._pings_count = 0
         self.goodbye: tuple[int, str] = (GOING_AWAY, "")
+        self.challenge = challenge_of(connection.handshake_headers)
 
     @property
     def heard_s(self) -> float:
@@ -149,12 +152,13 @@ class FrameSocket:
 
 @asynccontextmanager
 async def accept(
-    stream: Stream, before_read: BeforeRead | None = None
+    stream: Stream, before_read: BeforeRead | None = None, gate: Gate | None = None
 ) -> AsyncIterator[FrameSocket]:
     """Serve one WebSocket on an accepted stream; the stream is closed at the end.
 
     Args:
         before_read: holds the reading of the stream back; None: nothing does.
+        gate: what is demanded of the handshake; None: nothing.
 
     Raises: SocketClosed if the peer speaks anything else, or goes away.
     """
@@ -167,8 +171,17 @@ async def accept(
             max_message_size=FRAME_BYTES_MAX,
             receive_buffer_size=STREAM_BYTES,
         )
+        headers: list[tuple[bytes, bytes]] = []
+        if gate is not None:
+            # The library has no public name for the Host (0.12.2).
+            objection = gate.objection(request._event.host, request.headers)
+            if objection:
+                await request.reject(HTTPStatus.FORBIDDEN, body=objection.encode())
+                raise SocketClosed(objection)
+            headers.append((CHALLENGE_HEADER, gate.challenge.hex().encode()))
         offered = SUBPROTOCOL in request.proposed_subprotocols
-        return await request.accept(subprotocol=SUBPROTOCOL if offered else None)
+        subprotocol = SUBPROTOCOL if offered else None
+        return await request.accept(subprotocol=subprotocol, extra_headers=headers)
 
     async with _session(stream, handshake, LOST, before_read) as connection:
         yield connection
@@ -185,7 +198,7 @@ async def connect(stream: Stream) -> AsyncIterator[FrameSocket]:
         return await trio_websocket.wrap_client_stream(
             nursery,
             raw,  # type: ignore[arg-type] # any stream will do
-            HOST,
+            _host(stream.remote),
             RESOURCE,
             subprotocols=[SUBPROTOCOL],
             message_queue_size=QUEUED_MESSAGES,
@@ -195,6 +208,13 @@ async def connect(stream: Stream) -> AsyncIterator[FrameSocket]:
 
     async with _session(stream, handshake, NODE_GONE) as connection:
         yield connection
+
+
+def _host(remote: Address) -> str:
+    """The Host header to who answers there."""
+    if not remote.port:
+        return LOCAL_HOST
+    return f"[{remote.host}]:{remote.port}" if ":" in remote.host else str(remote)
 
 
 @asynccontextmanager
@@ -234,6 +254,13 @@ async def _session(
             nursery.cancel_scope.cancel()
     if failure is not None:
         raise failure
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, trio_websocket.ConnectionRejected) and error.body:
+        said = error.body[:REFUSAL_BYTES_SHOWN].decode("utf-8", "replace")
+        return f"refused: {said}"
+    return f"{type(error).__name__}: {error}"
 
 
 def _gate(
@@ -288,7 +315,7 @@ class _Guard:
         try:
             await reader()
         except Exception as error:  # whatever a peer's bytes provoke in libraries
-            self.error = f"{type(error).__name__}: {error}"
+            self.error = _words(error)
             _LOGGER.debug("a connection's reader failed", exc_info=True)
         self._on_end()
 

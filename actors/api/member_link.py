@@ -21,6 +21,7 @@ import attrs
 import trio
 
 from actors.api import convert_group
+from actors.api.credentials import MemberNetwork
 from actors.api.frame_socket import SocketClosed
 from actors.api.member_session import (
     LOST,
@@ -29,7 +30,6 @@ from actors.api.member_session import (
     MemberSession,
     member_session,
 )
-from actors.env.protocols import Network
 from actors.events import client as events
 from actors.ha.core.role_effects import RoleState
 from actors.ha.role_board import RoleBoard
@@ -95,7 +95,7 @@ class MemberLink(Actor[_Inbox]):
     _group: str
     _member: str
     _door: MasterDoor
-    _network: Network
+    _network: MemberNetwork
     _retry_s: float
     _board: RoleBoard
     _reader: ActorRef[pull_service.Message] = attrs.field(init=False)
@@ -265,7 +265,7 @@ def link_child(
     group: str,
     member: str,
     door: MasterDoor,
-    network: Network,
+    network: MemberNetwork,
     retry_s: float,
     board: Callable[[], RoleBoard],
 ) -> ChildSpec:

@@ -8,12 +8,12 @@ import attrs
 import trio
 
 from actors.api.convert_group import from_claim, to_group_state
+from actors.api.credentials import MemberNetwork
 from actors.api.frame_socket import SocketClosed
 from actors.api.handle import NodeIdentity
 from actors.api.member_session import member_session
 from actors.api.server import master_door
 from actors.config import ClusterConfig
-from actors.env import Network
 from actors.log_types import Claim, GroupState
 from wire import api
 
@@ -47,7 +47,7 @@ class Members:
 
     own: OwnPart
     config: ClusterConfig
-    network: Network
+    network: MemberNetwork
     group: str
 
     async def state(self, node: str) -> GroupState:

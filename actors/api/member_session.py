@@ -13,6 +13,7 @@ import trio
 
 from actors.api import frame_socket
 from actors.api.convert_group import to_group_state
+from actors.api.credentials import Identity, MemberNetwork, greet
 from actors.api.failures import to_error
 from actors.api.frame_socket import FrameSocket, SocketClosed
 from actors.api.places import member_name
@@ -75,7 +76,7 @@ class MemberSession:
 
 @asynccontextmanager
 async def member_session(
-    network: Network, door: MasterDoor, *, node: str, master: str
+    network: MemberNetwork, door: MasterDoor, *, node: str, master: str
 ) -> AsyncIterator[MemberSession]:
     """Connect, greet and check who answers, within the door's time; then for as long as the block.
 
@@ -84,11 +85,14 @@ async def member_session(
         master: who is expected there.
     """
     with trio.fail_after(door.answer_timeout_s):
-        stream = await _connect(network, door)
+        stream = await _connect(network.network, door)
     with trio.CancelScope(deadline=trio.current_time() + door.answer_timeout_s) as opening:
         async with frame_socket.connect(stream) as frames:
             hello = api.Hello(id=0, version=api.VERSION_MIN, name=member_name(node))
-            await frames.send(api.encode(hello))
+            greeting = None
+            if door.address.port:
+                greeting = greet(hello, Identity(master, network.credentials), frames.challenge)
+            await frames.send(api.encode(hello if greeting is None else greeting.hello))
             welcome = _checked(await frames.receive())
             if not isinstance(welcome, api.Welcome):
                 raise SocketClosed(f"unexpected answer: {welcome!r}")
@@ -97,6 +101,8 @@ async def member_session(
                     f"expected node {master} of cluster {door.cluster} at {door.address}, found"
                     f" node {welcome.node} of cluster {welcome.cluster}"
                 )
+            if greeting is not None:
+                greeting.check(welcome)
             opening.deadline = float("inf")
             yield MemberSession(frames=frames, welcome=welcome)
             return
@@ -104,7 +110,7 @@ async def member_session(
 
 
 async def ask_acknowledged(
-    network: Network, door: MasterDoor, *, node: str, master: str, group: str
+    network: MemberNetwork, door: MasterDoor, *, node: str, master: str, group: str
 ) -> int:
     """What the master has acknowledged at this moment: a reader who saw less would read stale."""
     with trio.fail_after(door.answer_timeout_s):
@@ -117,7 +123,7 @@ async def ask_acknowledged(
 
 
 async def ask_fresh(
-    network: Network, door: MasterDoor, *, node: str, master: str, group: str
+    network: MemberNetwork, door: MasterDoor, *, node: str, master: str, group: str
 ) -> int:
     """What a leader has committed at this moment, by a read that it proves its leadership for."""
     with trio.fail_after(door.answer_timeout_s):
@@ -131,7 +137,7 @@ async def ask_fresh(
 
 
 async def ask_group(
-    network: Network, door: MasterDoor, *, node: str, master: str, group: str
+    network: MemberNetwork, door: MasterDoor, *, node: str, master: str, group: str
 ) -> GroupState:
     """What another member is in the group at this moment."""
     with trio.fail_after(door.answer_timeout_s):

@@ -5,8 +5,9 @@ stay idle took all of them before, and a member could not ask whose a log is. Wh
 is nobody yet. Of those there are a few at a time; if more come, the one that has been silent for
 the longest makes way. A client that was welcomed keeps its place for as long as it likes.
 
-A member is whoever names itself one and comes from that member's address, or over the socket file.
-That is no proof where clients run on the members' machines; it holds against who is idle or sends
+A member is whoever names itself one and comes over the socket file, or from that member's address
+with a proof that it has the cluster's secret. Where the node has no secret the address must do,
+which is no proof where clients run on the members' machines; it holds against who is idle or sends
 junk, as the last places of a DLedger port do. Of the HA port the addresses alone decide: clients
 have no business there.
 """
@@ -17,6 +18,7 @@ from collections.abc import Callable, Mapping
 
 import attrs
 
+from actors.api.credentials import Admission
 from actors.api.limits import ApiLimits
 from actors.env.protocols import Address
 from actors.runtime.accepting import UNOWNED_MAX
@@ -79,10 +81,10 @@ class Places:
             else (f"all {count} places for clients are taken")
         )
 
-    def greet(self, place: Place, name: str, remote: Address) -> bool:
+    def greet(self, place: Place, name: str, remote: Address, admission: Admission) -> bool:
         """It has said who it is; whether there is a place for it."""
         self._silent.pop(place, None)
-        is_member = self._is_member(name, remote)
+        is_member = not admission.no_member and self._is_member(name, remote)
         members = sum(self._greeted.values())
         if len(self._greeted) >= self.limits.clients + self.limits.members:
             return False

@@ -20,6 +20,7 @@ from actors.api import durability_watch
 from actors.api.accept_socket import AcceptSocket, Endpoint, TcpEndpoint, UnixEndpoint
 from actors.api.budget import Budget
 from actors.api.connection import Connection
+from actors.api.credentials import Credentials, Gate, MemberNetwork
 from actors.api.handle import NodeHandle
 from actors.api.limits import ApiLimits, limits_of
 from actors.api.member_link import link_child
@@ -55,16 +56,18 @@ def api_child(
     address = config.nodes[node]
     socket_path = api_socket_path(node_dir)
     members = tuple(sorted(dict.fromkeys(config.nodes.values())))
+    network = MemberNetwork(env.network, Credentials.of(config, env.secret_store))
     tcp = None
     if config.api_port is not None:
-        tcp = TcpEndpoint(host=address, port=config.api_port, allowed=members)
+        gate = partial(network.credentials.gate, node, frozenset(members))
+        tcp = TcpEndpoint(host=address, port=config.api_port, allowed=members, gate=gate)
     links = tuple(
         link_child(
             node=node,
             group=group.name,
             member=member,
             door=master_door(config, member, address),
-            network=env.network,
+            network=network,
             retry_s=group.reconnect_interval_s,
             board=partial(handle.board, group.name),
         )
@@ -78,7 +81,7 @@ def api_child(
             group=group.name,
             member=member,
             door=master_door(config, member, address),
-            network=env.network,
+            network=network,
             board=boards[group.name],
         )
         for group in config.ledger_groups_of(node)
@@ -125,11 +128,16 @@ def api_spec(
     budget, places = Budget.of(limits), Places(limits, members or {})
     numbers = itertools.count(1)
 
-    def make_child(stream: Stream, name: str) -> ChildSpec:
+    def make_child(stream: Stream, name: str, gate: Gate | None) -> ChildSpec:
         return ChildSpec(
             name=name,
             start=lambda: Connection(
-                stream=stream, handle=handle, limits=limits, budget=budget, places=places
+                stream=stream,
+                handle=handle,
+                limits=limits,
+                budget=budget,
+                places=places,
+                gate=gate,
             ),
             restart=Restart.TEMPORARY,
             shutdown_s=SHUTDOWN_S,

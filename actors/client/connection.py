@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import trio
 
 from actors.api import convert, frame_socket
+from actors.api.credentials import Identity, greet
 from actors.api.failures import RequestRefused, to_error
 from actors.api.frame_socket import FrameSocket, SocketClosed
 from actors.api.handle import AppendOutcome, NodeIdentity
@@ -52,8 +53,10 @@ class Client:
         in_flight_requests_max: unanswered requests that the node allows this connection.
     """
 
-    def __init__(self, frames: FrameSocket, welcome: api.Welcome, address: Address) -> None:
-        self.requests = Requests(frames, welcome)
+    def __init__(
+        self, frames: FrameSocket, welcome: api.Welcome, address: Address, doubt: str
+    ) -> None:
+        self.requests = Requests(frames, welcome, f"{address}: {doubt}" if doubt else "")
         self._address = address
         self._limits = welcome
         self.in_flight_requests_max = welcome.in_flight_requests_max
@@ -247,6 +250,7 @@ class Client:
 
     async def stop(self) -> None:
         """Ask the node to stop in order; return when it has begun to."""
+        self.requests.check_trusted()
         await self.requests.ask(api.Stopping, lambda number: api.Stop(id=number))
 
     def _watch(self, group: str) -> OffsetsWatch:
@@ -267,6 +271,7 @@ async def connect(
     network: Network | None = None,
     timeout_s: float = CONNECT_TIMEOUT_S,
     wait_s: float | None = None,
+    identity: Identity | None = None,
 ) -> AsyncIterator[Client]:
     """Connect to a node for the length of an `async with` block.
 
@@ -276,6 +281,8 @@ async def connect(
         network: this machine's by default; `actors.sim`'s in simulation.
         timeout_s: for connecting, up to the node's welcome, at each try.
         wait_s: how long it is tried again while all its places are taken; None: as `timeout_s`.
+        identity: who is expected at a port, and with what both sides prove who they are; None: such
+            a connection only reads. A Unix socket's file says who may use it.
 
     Raises (on entry): OSError if the node cannot be reached or speaks something else;
         NoPlace: that, where it had no place in all that time; RequestRefused if it does not speak
@@ -286,7 +293,7 @@ async def connect(
     """
 
     def enter() -> AbstractAsyncContextManager[Client]:
-        return _try(target, name, network, timeout_s)
+        return _try(target, name, network, timeout_s, identity)
 
     wait_s = timeout_s if wait_s is None else wait_s
     async with with_place(enter, wait_s, name, target) as client:
@@ -295,7 +302,11 @@ async def connect(
 
 @asynccontextmanager
 async def _try(
-    target: Target, name: str, network: Network | None, timeout_s: float
+    target: Target,
+    name: str,
+    network: Network | None,
+    timeout_s: float,
+    identity: Identity | None,
 ) -> AsyncIterator[Client]:
     """Connect, once. See `connect`."""
     where = _address(target)
@@ -304,7 +315,7 @@ async def _try(
         try:
             stream = await _dial(network or TcpNetwork(), where)
             async with frame_socket.connect(stream) as frames:
-                client = await _greet(frames, name, where)
+                client = await _greet(frames, name, where, identity)
                 opening.deadline = float("inf")
                 await trio.lowlevel.checkpoint_if_cancelled()  # the deadline may have passed
                 async with trio.open_nursery() as nursery:
@@ -355,13 +366,20 @@ async def _dial(network: Network, where: Address) -> Stream:
     return await network.connect_unix(where.host)
 
 
-async def _greet(frames: FrameSocket, name: str, where: Address) -> Client:
+async def _greet(
+    frames: FrameSocket, name: str, where: Address, identity: Identity | None
+) -> Client:
     """Say hello. Raises: RequestRefused, SocketClosed, RemoteProtocolError."""
-    await frames.send(checked(api.Hello(id=0, version=api.PROTOCOL_VERSION, name=name)))
+    hello = api.Hello(id=0, version=api.PROTOCOL_VERSION, name=name)
+    greeting = None
+    if where.port:
+        greeting = greet(hello, identity, frames.challenge)
+    await frames.send(checked(hello if greeting is None else greeting.hello))
     answer = api.decode_answer(await frames.receive())
     match answer:
         case api.Welcome() if api.VERSION_MIN <= answer.version <= api.PROTOCOL_VERSION:
-            return Client(frames, answer, where)
+            doubt = "" if greeting is None else greeting.doubt(answer)
+            return Client(frames, answer, where, doubt)
         case api.Welcome():
             spoken = f"the node chose version {answer.version}"
             raise RequestRefused(api.ERROR_VERSION, spoken)

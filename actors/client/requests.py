@@ -64,8 +64,10 @@ class _Call:
 class Requests:
     """What is under way on one connection."""
 
-    def __init__(self, socket: FrameSocket, welcome: api.Welcome) -> None:
+    def __init__(self, socket: FrameSocket, welcome: api.Welcome, doubt: str = "") -> None:
+        """Args: doubt: why the node is not to be trusted with more than reads; "": it is."""
         self._socket = socket
+        self._doubt = doubt
         self._node = welcome.node
         self._limits = welcome
         self._next_number = welcome.id + 1
@@ -127,7 +129,12 @@ class Requests:
         *,
         in_doubt: bool,
     ) -> None:
-        """Return when the request is on its way. Raises: Closed, and what `make` raises."""
+        """Return when the request is on its way.
+
+        Raises: Closed, RequestRefused, and what `make` raises: nothing was sent.
+        """
+        if in_doubt:
+            self.check_trusted()
         number = self.number()
         data = make(number)
         if self._turn.locked() or not self._has_room(len(data)):
@@ -142,6 +149,14 @@ class Requests:
         self._calls[number] = call
         self._in_flight_bytes += call.size_bytes
         self._put(data, call)
+
+    def check_trusted(self) -> None:
+        """Before anything but a read, which the node would refuse; who has taken its address would
+        not. Raises: RequestRefused.
+        """
+        if self._doubt:
+            text = f"only reads pass there: {self._doubt}; or use the node's Unix socket"
+            raise RequestRefused(api.ERROR_PERMISSION, text)
 
     def _has_room(self, size_bytes: int) -> bool:
         """A single request above the bound may go alone: the node takes it, too."""

@@ -14,6 +14,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import attrs
 import trio
 
+from actors.api.credentials import Credentials, Identity
 from actors.api.socket_file import read_pointer
 from actors.client.arguments import TARGETS
 from actors.client.connection import CONNECT_TIMEOUT_S, Client, connect
@@ -22,6 +23,7 @@ from actors.client.race import open_race
 from actors.config import ClassicGroup, ClusterConfig, load
 from actors.config.strict import one_of, suggestion
 from actors.env.local_disk import LocalDisk
+from actors.env.local_secrets import LocalSecretStore
 from actors.env.protocols import Address, Disk, Network
 from actors.errors import ConfigError
 
@@ -118,16 +120,30 @@ def node_order(config: ClusterConfig, group: str | None, *, master_only: bool) -
     return tuple(node for node in nodes if node in config.python_nodes)
 
 
-def doors(config: ClusterConfig, node: str, disk: Disk) -> tuple[Address, ...]:
+@attrs.frozen
+class Door:
+    """One way to reach a node.
+
+    Attributes:
+        identity: who is expected at a port.
+    """
+
+    address: Address
+    identity: Identity | None = None
+
+
+def doors(config: ClusterConfig, node: str, disk: Disk) -> tuple[Door, ...]:
     """How to reach a node: its Unix socket, then its port."""
     try:
         path = read_pointer(disk, config.node_dir(node))
     except OSError:
         found = []  # not our directory to look into; the port is for that
     else:
-        found = [Address(path, 0)]
+        found = [Door(Address(path, 0))]
     if config.api_port is not None:
-        found.append(Address(config.nodes[node], config.api_port))
+        address = Address(config.nodes[node], config.api_port)
+        identity = Identity(node, Credentials.of(config, LocalSecretStore()))
+        found.append(Door(address, identity))
     return tuple(found)
 
 
@@ -174,12 +190,12 @@ async def connect_target(
     config = target.config
     if config is None:
         assert target.address is not None
-        addresses: tuple[Address, ...] = (target.address,)
+        found: tuple[Door, ...] = (Door(target.address),)
         who = target.text
     else:
         nodes = (target.node,) if target.node else node_order(config, None, master_only=False)
         disk = LocalDisk()
-        addresses = tuple(door for node in nodes for door in doors(config, node, disk))
+        found = tuple(door for node in nodes for door in doors(config, node, disk))
         who = " or ".join(nodes)
 
     wait_s = CONNECT_TIMEOUT_S if wait_s is None else wait_s
@@ -187,7 +203,7 @@ async def connect_target(
 
     def enter() -> AbstractAsyncContextManager[Client]:
         left_s = round(until_s - trio.current_time(), 1)  # it is told
-        return _first_of(addresses, who, name, network, max(left_s, TRY_S))
+        return _first_of(found, who, name, network, max(left_s, TRY_S))
 
     async with with_place(enter, wait_s, name, who) as client:
         yield client
@@ -195,16 +211,24 @@ async def connect_target(
 
 @asynccontextmanager
 async def _first_of(
-    addresses: tuple[Address, ...], who: str, name: str, network: Network | None, timeout_s: float
+    doors: tuple[Door, ...], who: str, name: str, network: Network | None, timeout_s: float
 ) -> AsyncIterator[Client]:
     """By whichever opens first: a door that hangs delays no other by more than `STAGGER_S`.
 
     Each is tried once. Raises: as `connect_node`.
     """
-    found = {str(address): address for address in addresses}
+    found = {str(door.address): door for door in doors}
 
-    def enter(door: str) -> AbstractAsyncContextManager[Client]:
-        return connect(found[door], name=name, network=network, timeout_s=timeout_s, wait_s=0.0)
+    def enter(text: str) -> AbstractAsyncContextManager[Client]:
+        door = found[text]
+        return connect(
+            door.address,
+            name=name,
+            network=network,
+            timeout_s=timeout_s,
+            wait_s=0.0,
+            identity=door.identity,
+        )
 
     async with open_race(tuple(found), enter, passing=(OSError,)) as race:
         client = await race.first()

@@ -10,6 +10,7 @@ import re
 
 import attrs
 
+from actors.api.credentials import secret_state
 from actors.api.limits import limits_of
 from actors.api.socket_file import api_socket_path
 from actors.cluster.commands import Answer
@@ -19,6 +20,7 @@ from actors.config.check import MemoryBound, memory, ports, render, warnings
 from actors.config.guarantees import guarantee_of
 from actors.dledger import rpc_budget, rpc_peer, state_machine_caller
 from actors.dledger.rpc_server import CONNECTIONS_MAX
+from actors.env.local_secrets import LocalSecretStore
 from actors.env.pipes import CONNECTION_BYTES_MAX
 from actors.env.protocols import Disk
 from actors.ha.ha_client import PENDING_BYTES
@@ -34,7 +36,7 @@ def check(config: ClusterConfig, disk: Disk, trees: dict[str, str], *, as_json: 
         disk: where the nodes' identity files of the last start are looked for.
         trees: node -> its tree as text.
     """
-    changed = _changed(config, disk)
+    changed, notes = _changed(config, disk), secret_state(config, LocalSecretStore())
     if as_json:
         found = {
             "cluster": config.name,
@@ -44,13 +46,13 @@ def check(config: ClusterConfig, disk: Disk, trees: dict[str, str], *, as_json: 
                 name: attrs.asdict(guarantee_of(group)) for name, group in config.groups.items()
             },
             "memory": [attrs.asdict(bound) for bound in (*memory(config), *fixed_memory(config))],
-            "to_know": warnings(config),
+            "to_know": (*warnings(config), *notes),
             "changed": changed,
         }
         return Answer(json.dumps(found, ensure_ascii=False), EXIT_OK)
     sockets = {node: api_socket_path(config.node_dir(node)) for node in config.python_nodes}
     blocks = [
-        render(config, sockets, fixed_memory(config)),
+        render(config, sockets, fixed_memory(config), notes),
         *_trees(config, trees),
     ]
     for node, lines in changed.items():

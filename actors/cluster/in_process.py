@@ -8,9 +8,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import attrs
 import trio
 
+from actors.api.credentials import prepare
 from actors.cluster.backend import Backend
 from actors.cluster.in_use import refuse_what_is_in_use, start_order
 from actors.config import ClusterConfig
+from actors.env.local_secrets import LocalSecretStore
 from actors.node.node import Node
 from actors.service import open_node
 
@@ -64,6 +66,8 @@ async def in_process(
     Raises: ConfigError, OSError: something is in use.
     """
     await refuse_what_is_in_use(config, nodes)
+    if set(nodes) == set(config.python_nodes):
+        prepare(config, LocalSecretStore(), all_here=True)
     async with AsyncExitStack() as stack:
         opened = [
             await stack.enter_async_context(open_node(config, name))

@@ -8,11 +8,13 @@ from contextlib import asynccontextmanager
 import attrs
 import trio
 
+from actors.api.credentials import prepare
 from actors.cluster.backend import Backend
 from actors.cluster.child import child_command
 from actors.cluster.in_use import refuse_what_is_in_use, start_order
 from actors.cluster.processes import Watcher, tree
 from actors.config import ClusterConfig
+from actors.env.local_secrets import LocalSecretStore
 from actors.errors import ConfigError
 from actors.runtime import State, System, open_system
 
@@ -72,6 +74,8 @@ async def in_processes(
         OSError: a port is in use.
     """
     await refuse_what_is_in_use(config, nodes)
+    if set(nodes) == set(config.python_nodes):
+        prepare(config, LocalSecretStore(), all_here=True)
     watcher = Watcher(note=note)
     stop_timeout_s = config.drain_timeout_s + config.stop_timeout_s
     spec = tree(

@@ -79,7 +79,7 @@ def ports(config: ClusterConfig) -> tuple[PortUse, ...]:
             for port, names in shared.items()
         ]
         if config.api_port is not None:
-            wanted.append((config.api_port, "API, for the members' addresses only", "api_port"))
+            wanted.append((config.api_port, "API, from the members' addresses only", "api_port"))
         uses += [
             PortUse(node=node, address=config.nodes[node], port=port, purpose=purpose, key=key)
             for port, purpose, key in wanted
@@ -124,6 +124,12 @@ def warnings(config: ClusterConfig) -> tuple[str, ...]:
     for node in config.nodes:
         if not config.groups_of(node):
             lines.append(f"node {node}: in no group, it only serves its API")
+    if config.api_port is not None:
+        lines.append(
+            "api_port: reads pass for any program at a member's address, all else for who has the"
+            " secret, DATA_DIR/cluster.secret, which is the same on all machines; nothing there is"
+            " encrypted: who sits between two machines sees it, and can change it"
+        )
     apart = [one for one in config.python_nodes if not ip_address(config.nodes[one]).is_loopback]
     if config.api_port is None and len(apart) > 1:
         shown = ", and a slave that cannot ask its master shows no records"
@@ -135,18 +141,22 @@ def warnings(config: ClusterConfig) -> tuple[str, ...]:
 
 
 def render(
-    config: ClusterConfig, sockets: Mapping[str, str], more: tuple[MemoryBound, ...] = ()
+    config: ClusterConfig,
+    sockets: Mapping[str, str],
+    more: tuple[MemoryBound, ...] = (),
+    notes: tuple[str, ...] = (),
 ) -> str:
     """The whole page, without the trees (which the caller has).
 
     Args:
         sockets: node -> path of its Unix socket.
         more: bounds that no key of the file sets.
+        notes: what else is to know, which the file does not say.
     """
     blocks = [_head(config)]
     blocks += [_group(group) for group in config.groups.values()]
     blocks += [_ports(config, sockets), _memory((*memory(config), *more))]
-    found = warnings(config)
+    found = (*warnings(config), *notes)
     if found:
         blocks.append("\n".join(["to know", *(f"  {line}" for line in found)]))
     return "\n\n".join(blocks)

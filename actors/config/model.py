@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from ipaddress import ip_address
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
@@ -88,7 +89,8 @@ class ClusterConfig:
         groups: name -> group.
         api_port: where every node serves its API to the members' addresses; None = only on its Unix
             socket. Nodes on different machines need it: a slave asks its master there how far the
-            log is acknowledged, and shows no records until it knows.
+            log is acknowledged, and shows no records until it knows. What is not a read passes
+            there only with the cluster's secret, `DATA_DIR/cluster.secret`.
         api_clients: clients that may be connected to one node's API at a time, over its Unix socket
             and `api_port` together; a further one is turned away. 1 to 10,000; each takes a
             descriptor, and some 50 KiB while it is idle. The members have places of their own.
@@ -147,6 +149,11 @@ class ClusterConfig:
     def ledger_groups_of(self, node: str) -> tuple[DLedgerGroup, ...]:
         """Of `groups_of`, those that elect a leader."""
         return tuple(each for each in self.groups_of(node) if isinstance(each, DLedgerGroup))
+
+    @property
+    def on_one_machine(self) -> bool:
+        """Whether the file says so: all our nodes have loopback addresses."""
+        return all(ip_address(self.nodes[node]).is_loopback for node in self.python_nodes)
 
     @property
     def python_nodes(self) -> tuple[str, ...]:

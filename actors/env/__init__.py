@@ -1,8 +1,9 @@
 """What a node may touch of the outside world: network, disk, clock, randomness, events.
 
-`protocols` says what it looks like. `tcp`, `tcp_receive`, `pipes`, `local_disk`, `sync_workers` and
-`real` are the real ones, and the only modules with sockets, files, threads, the wall clock and
-entropy; `actors.sim` has the simulated ones. Everything else gets an `Env` from the root.
+`protocols` says what it looks like. `tcp`, `tcp_receive`, `pipes`, `local_disk`, `local_secrets`,
+`sync_workers` and `real` are the real ones, and the only modules with sockets, files, threads, the
+wall clock and entropy; `actors.sim` has the simulated ones. Everything else gets an `Env` from the
+root.
 """
 
 from actors.env.protocols import (
@@ -19,6 +20,7 @@ from actors.env.protocols import (
     LockedByUs,
     Network,
     ReceiveHalf,
+    SecretStore,
     SendHalf,
     Stream,
     Syncer,
@@ -38,6 +40,7 @@ __all__ = [
     "LockedByUs",
     "Network",
     "ReceiveHalf",
+    "SecretStore",
     "SendHalf",
     "Stream",
     "Syncer",

@@ -274,6 +274,35 @@ class Network(Protocol):
     async def connect_unix(self, path: str) -> Stream: ...
 
 
+class SecretStore(Protocol):
+    """What nobody else may know."""
+
+    def fresh(self, size: int) -> bytes:
+        """So many bytes that nobody can guess, and nobody has had before."""
+
+    def read(self, path: str) -> bytes | None:
+        """The secret in this file; None: there is none that this process may read.
+
+        Raises: ConfigError: others may read the file, or it is another user's, or no secret.
+        """
+
+    def make(self, path: str) -> None:
+        """Put a fresh secret there for this user alone, unless there is a file. Raises: OSError."""
+
+
+class NoSecretStore:
+    """Of a world in which nobody has anything to prove."""
+
+    def fresh(self, size: int) -> bytes:
+        raise AssertionError("this world has no source of secrets")
+
+    def read(self, path: str) -> bytes | None:
+        return None
+
+    def make(self, path: str) -> None:
+        raise AssertionError("this world keeps no secrets")
+
+
 EventSink = Callable[[str, int, Any], None]
 """`events(path, incarnation, event)`: takes one event, synchronously, never raising."""
 
@@ -283,12 +312,13 @@ class Env:
     """One node's world. Time itself is `trio.current_time()` everywhere.
 
     Attributes:
-        rng: the only source of randomness.
+        rng: the only source of randomness, but for what must not be guessed.
         wall_clock_ms: milliseconds since 1970 as this node believes them, for store timestamps and
             events.
         events: where emitted events go.
         tell_hook: awaited before each tell; only simulation has one, to make tells yield.
         process: the number of the process that the node is in; 0: none, in simulation.
+        secret_store: the source of what must not be guessed, and where it is kept.
     """
 
     network: Network
@@ -298,3 +328,4 @@ class Env:
     events: EventSink
     tell_hook: Callable[[], Awaitable[None]] | None = None
     process: int = 0
+    secret_store: SecretStore = attrs.field(factory=NoSecretStore)

@@ -14,6 +14,7 @@ from typing import Any
 import trio
 
 from actors.env.local_disk import LocalDisk
+from actors.env.local_secrets import LocalSecretStore
 from actors.env.protocols import Env, EventSink
 from actors.env.tcp import TcpNetwork
 
@@ -53,6 +54,7 @@ def real_env(*, events: EventSink | None = None, rng: random.Random | None = Non
         network=TcpNetwork(),
         disk=LocalDisk(),
         rng=rng or random.Random(random.SystemRandom().getrandbits(256)),
+        secret_store=LocalSecretStore(),
         wall_clock_ms=anchored_wall_clock(now_ms()),
         events=events or _no_events,
         process=os.getpid(),

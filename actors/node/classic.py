@@ -8,12 +8,12 @@ from typing import Any
 import attrs
 import trio
 
+from actors.api.credentials import MemberNetwork
 from actors.api.failures import RequestRefused
 from actors.api.handle import AppendOutcome
 from actors.api.member_session import LOST, ask_acknowledged
 from actors.api.server import master_door
 from actors.config import ClassicGroup, ClusterConfig
-from actors.env import Network
 from actors.errors import Closed, NotEnoughReplicas, NotMaster, NotStored
 from actors.ha import connection_state, role_messages
 from actors.ha.core.role_effects import PASSING, Role, RoleState, RoleView
@@ -56,7 +56,7 @@ class ClassicPart:
     """
 
     config: ClusterConfig
-    network: Network
+    network: MemberNetwork
     file_group: ClassicGroup
     node: str
     board: RoleBoard
@@ -72,7 +72,7 @@ class ClassicPart:
     @staticmethod
     def of(
         config: ClusterConfig,
-        network: Network,
+        network: MemberNetwork,
         group: ClassicGroup,
         node: str,
         board: RoleBoard,

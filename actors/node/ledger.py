@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import attrs
 import trio
 
+from actors.api.credentials import MemberNetwork
 from actors.api.failures import RequestRefused
 from actors.api.handle import AppendOutcome
 from actors.api.member_session import LOST, ask_fresh, lost_text
@@ -26,7 +27,6 @@ from actors.dledger.append_messages import (
 from actors.dledger.leader_board import LeaderBoard
 from actors.dledger.rpc_messages import Asked
 from actors.dledger.session_messages import LeaderProven, ProveLeader
-from actors.env import Network
 from actors.errors import Closed, NotMaster, NotStored, TriologError
 from actors.log_types import (
     BEHIND_FAILED,
@@ -84,7 +84,7 @@ class LedgerPart:
     """
 
     config: ClusterConfig
-    network: Network
+    network: MemberNetwork
     group: DLedgerGroup
     node: str
     board: LeaderBoard
@@ -98,7 +98,7 @@ class LedgerPart:
     @staticmethod
     def of(
         config: ClusterConfig,
-        network: Network,
+        network: MemberNetwork,
         group: DLedgerGroup,
         node: str,
         board: LeaderBoard,

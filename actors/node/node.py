@@ -11,11 +11,11 @@ from typing import Any, Final, TypeVar
 
 import trio
 
+from actors.api.credentials import MemberNetwork
 from actors.api.failures import RequestRefused
 from actors.api.handle import AppendOutcome, EventSubscription, NodeIdentity
 from actors.config import ClusterConfig, stated
 from actors.dledger.leader_board import LeaderBoard
-from actors.env import Network
 from actors.errors import UnknownName
 from actors.events.sink import EventSink
 from actors.ha.role_parts import RoleParts
@@ -56,7 +56,7 @@ class Node(NodeRoles):
         identity: NodeIdentity,
         api_path: str,
         sink: EventSink,
-        network: Network,
+        network: MemberNetwork,
         rng: random.Random,
         roles: Mapping[str, RoleParts],
         member_notes: Mapping[str, MemberNote],

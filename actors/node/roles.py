@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 import attrs
 import trio
 
+from actors.api.credentials import MemberNetwork
 from actors.api.failures import RequestRefused
 from actors.api.handle import NodeIdentity
 from actors.api.member_requests import Members
@@ -19,7 +20,6 @@ from actors.api.member_session import LOST, ask_group, lost_text
 from actors.api.promotion import Promotion
 from actors.api.server import master_door
 from actors.config import ClusterConfig
-from actors.env import Network
 from actors.errors import Closed
 from actors.ha import role_messages
 from actors.ha.core.promotion import Wish
@@ -46,7 +46,7 @@ class NodeRoles:
 
     identity: NodeIdentity
 
-    def __init__(self, config: ClusterConfig, network: Network, rng: random.Random) -> None:
+    def __init__(self, config: ClusterConfig, network: MemberNetwork, rng: random.Random) -> None:
         self.config = config
         self._rng = rng
         self._network = network

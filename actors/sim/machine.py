@@ -17,6 +17,7 @@ from actors.env.protocols import Env
 from actors.sim.disk import SimDisk, virtual_wall_clock_ms
 from actors.sim.fence import FencedDisk
 from actors.sim.scheduler import cancel_through_shields, node_label
+from actors.sim.secret_files import SimSecretStore
 from actors.sim.sockets import HostNetwork
 
 if TYPE_CHECKING:
@@ -75,6 +76,9 @@ class _Process:
             rng=self.rng,
             wall_clock_ms=self.node.wall_clock_ms,
             events=self._event,
+            secret_store=SimSecretStore(
+                self.node.world.rng(f"{self.node.name}:{self.boot}:secrets"), self.node.secret_files
+            ),
             tell_hook=self.node.world.tell_hook(f"{self.node.name}:{self.boot}"),
         )
 
@@ -119,6 +123,7 @@ class SimNode:
         disk: outlives every process. Tests may look into it while the node is off.
         failure: what the last process died of, until `take_failure`.
         boots: how often the node was started.
+        secret_files: by path; they too outlive every process.
     """
 
     world: World
@@ -128,6 +133,7 @@ class SimNode:
     skew_ms: int
     failure: Exception | None = attrs.field(init=False, default=None)
     boots: int = attrs.field(init=False, default=0)
+    secret_files: dict[str, bytes] = attrs.field(init=False, factory=dict)
     _process: _Process | None = attrs.field(init=False, default=None)
 
     @property

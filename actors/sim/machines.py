@@ -11,7 +11,9 @@ from typing import Any, Generic, TypeVar
 import attrs
 import trio
 
+from actors.api.credentials import secret_path
 from actors.config import ClusterConfig
+from actors.env.local_secrets import SECRET_BYTES
 from actors.env.protocols import Env
 from actors.errors import Closed, NodeStopped, UnknownName
 from actors.sim.machine import NodeState
@@ -60,8 +62,10 @@ class SimMachines(ABC, Generic[N]):
         self.config = config
         self._processes: dict[str, SimProcess[N]] = {}
         skews = skews_ms or {}
+        secret = world.rng("cluster secret").randbytes(SECRET_BYTES)
         for name in config.python_nodes:
-            world.add_node(name, config.nodes[name], skew_ms=skews.get(name, 0))
+            node = world.add_node(name, config.nodes[name], skew_ms=skews.get(name, 0))
+            node.secret_files[secret_path(config)] = secret  # as an operator gives it to all
 
     @abstractmethod
     def main(self, name: str) -> Callable[[Env, trio.TaskStatus[Any]], Awaitable[object]]:

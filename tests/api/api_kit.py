@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import attrs
 import trio
+from proof_kit import SECRET, credentials
 
 from actors.api import frame_socket
 from actors.api.accept_socket import TcpEndpoint, UnixEndpoint
@@ -336,6 +338,8 @@ async def serving(
     options: NetworkOptions | None = None,
     seed: int = 1,
     members: Mapping[str, str] | None = None,
+    secret: bytes | None = SECRET,
+    hosts: frozenset[str] = frozenset((NODE, MEMBER)),
 ) -> AsyncIterator[Served]:
     """A node's API on its Unix socket and its port, in simulation."""
     node = node or MemoryNode()
@@ -346,15 +350,10 @@ async def serving(
     async with trio.open_nursery() as nursery:
         await nursery.start(network.run)
         host = network.open("n0")
-        spec = api_spec(
-            host,
-            node,
-            unix=UnixEndpoint(path=SOCKET),
-            tcp=TcpEndpoint(host=NODE, port=PORT, allowed=(NODE, MEMBER)),
-            links=links,
-            limits=limits,
-            members=members,
-        )
+        gate = partial(credentials(secret).gate, "n0", hosts)
+        tcp = TcpEndpoint(host=NODE, port=PORT, allowed=(NODE, MEMBER), gate=gate)
+        unix = UnixEndpoint(path=SOCKET)
+        spec = api_spec(host, node, unix=unix, tcp=tcp, links=links, limits=limits, members=members)
         root = SupervisorSpec(children=(ChildSpec(name="api", start=spec),))
         async with open_system("n0", root, events=node.sink) as system:
             member, stranger = network.open("n1"), network.open("elsewhere")

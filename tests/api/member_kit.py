@@ -7,7 +7,9 @@ from contextlib import asynccontextmanager
 
 import attrs
 from api_kit import FOLLOWS, MEMBER, NODE, PORT, Served, sink_of
+from proof_kit import credentials
 
+from actors.api.credentials import MemberNetwork
 from actors.api.member_link import link_child
 from actors.api.member_session import MasterDoor
 from actors.env.protocols import Address
@@ -71,7 +73,7 @@ async def slave(
         group=group,
         member=master,
         door=door,
-        network=served.member,
+        network=MemberNetwork(served.member, credentials()),
         retry_s=5.0,
         board=lambda: found.board,
     )

@@ -17,6 +17,7 @@ from api_kit import (
     serving,
 )
 from member_kit import TCP, Reader, slave
+from proof_kit import credentials
 from trio.testing import MockClock
 
 from actors.api import frame_socket, socket_file
@@ -159,6 +160,7 @@ async def two_nodes(
             node.identity = attrs.evolve(node.identity, node=name, groups=tuple(found.groups))
             env = Env(
                 network=network.open("here"),
+                secret_store=credentials().secret_store,
                 disk=disk,
                 rng=random.Random(3),
                 wall_clock_ms=lambda: 0,
@@ -212,6 +214,7 @@ async def test_a_port_in_use_is_one_line(autojump_clock: MockClock) -> None:
         node = MemoryNode()
         env = Env(
             network=served.host,
+            secret_store=credentials().secret_store,
             disk=SimDisk(random.Random(2)),
             rng=random.Random(3),
             wall_clock_ms=lambda: 0,

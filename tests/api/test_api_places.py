@@ -7,11 +7,23 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 import trio
-from api_kit import MEMBER, NODE, PORT, SOCKET, BareClient, MemoryNode, Served, bare_client, serving
+from api_kit import (
+    MEMBER,
+    NODE,
+    PORT,
+    SOCKET,
+    BareClient,
+    MemoryNode,
+    Served,
+    bare_client,
+    serving,
+)
 from member_kit import slave
+from proof_kit import N0
 from trio.testing import MockClock
 
 from actors.api import frame_socket
+from actors.api.credentials import WHOLLY_TRUSTED, Admission, greet
 from actors.api.frame_socket import SocketClosed
 from actors.api.limits import ApiLimits
 from actors.api.places import CROWD, MADE_WAY, Places, member_name
@@ -19,6 +31,7 @@ from actors.env.protocols import Address, Network, Stream
 from actors.runtime.accepting import FULL, UNOWNED_MAX
 from wire import api
 
+PROVEN = Admission(proof=b"proof")
 MEMBERS = {"n0": NODE, "n1": MEMBER}
 HERE, THERE, FILE = Address(NODE, 5), Address(MEMBER, 5), Address(SOCKET, 0)
 
@@ -27,7 +40,8 @@ HERE, THERE, FILE = Address(NODE, 5), Address(MEMBER, 5), Address(SOCKET, 0)
 async def greeted(served: Served, network: Network, name: str) -> AsyncIterator[BareClient]:
     async with frame_socket.connect(await network.connect(NODE, PORT)) as socket:
         client = BareClient(socket)
-        assert isinstance(await client.ask(api.Hello(id=0, version=1, name=name)), api.Welcome)
+        hello = greet(api.Hello(id=0, version=1, name=name), N0, socket.challenge).hello
+        assert isinstance(await client.ask(hello), api.Welcome)
         yield client
         await socket.close()
 
@@ -115,21 +129,23 @@ async def test_a_crowd_at_once_makes_way_too(autojump_clock: MockClock) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "remote", "is_member"),
+    ("name", "remote", "admission", "is_member"),
     [
-        ("member n1", THERE, True),
-        ("member n1", FILE, True),
-        ("member n1", HERE, False),
-        ("member n9", THERE, False),
-        ("n1", THERE, False),
-        ("member ", THERE, False),
-        ("client", FILE, False),
+        ("member n1", THERE, PROVEN, True),
+        ("member n1", FILE, WHOLLY_TRUSTED, True),
+        ("member n1", HERE, PROVEN, False),
+        ("member n9", THERE, PROVEN, False),
+        ("n1", THERE, PROVEN, False),
+        ("member ", THERE, PROVEN, False),
+        ("client", FILE, WHOLLY_TRUSTED, False),
+        ("member n1", THERE, Admission(reads_only=True, no_member=True), False),
+        ("member n1", THERE, Admission(reads_only=True), True),  # this node knows no secret
     ],
 )
-def test_who_is_a_member(name: str, remote: Address, is_member: bool) -> None:
+def test_who_is_a_member(name: str, remote: Address, admission: Admission, is_member: bool) -> None:
     places = Places(ApiLimits(clients=0, members=1), MEMBERS)
     place = places.come(lambda reason: None)
-    assert places.greet(place, name, remote) is is_member
+    assert places.greet(place, name, remote, admission) is is_member
 
 
 def test_a_place_that_is_left_is_free_again() -> None:
@@ -137,8 +153,8 @@ def test_a_place_that_is_left_is_free_again() -> None:
     ended: list[str] = []
     for _ in range(3):
         place = places.come(ended.append)
-        assert places.greet(place, "client", FILE)
-        assert not places.greet(places.come(ended.append), "client", FILE)
+        assert places.greet(place, "client", FILE, WHOLLY_TRUSTED)
+        assert not places.greet(places.come(ended.append), "client", FILE, WHOLLY_TRUSTED)
         places.leave(place)
         places.leave(place)
     for _ in range(100):

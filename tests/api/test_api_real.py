@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 from api_kit import BareClient, MemoryNode
+from proof_kit import credentials
 
 from actors.api import frame_socket, socket_file
 from actors.api.accept_socket import TcpEndpoint, UnixEndpoint
@@ -22,6 +23,8 @@ from wire import api
 
 pytestmark = pytest.mark.real_io
 
+GATE = partial(credentials().gate, "n0", frozenset(("127.0.0.1",)))
+
 
 @asynccontextmanager
 async def serving(node: MemoryNode, folder: Path) -> AsyncIterator[tuple[System, str]]:
@@ -31,7 +34,7 @@ async def serving(node: MemoryNode, folder: Path) -> AsyncIterator[tuple[System,
         TcpNetwork(),
         node,
         unix=UnixEndpoint(path=path, before=before),
-        tcp=TcpEndpoint(host="127.0.0.1", port=0, allowed=("127.0.0.2",)),
+        tcp=TcpEndpoint(host="127.0.0.1", port=0, allowed=("127.0.0.2",), gate=GATE),
     )
     root = SupervisorSpec(children=(ChildSpec(name="api", start=spec),))
     async with open_system("n0", root, events=node.sink) as system:

@@ -8,7 +8,9 @@ from contextlib import asynccontextmanager
 from typing import TypeAlias
 
 import attrs
+import msgspec
 import trio
+from proof_kit import N0, credentials
 
 from actors.api import frame_socket
 from actors.api.frame_socket import FrameSocket, SocketClosed
@@ -144,11 +146,17 @@ async def scripted(
         task_status.started()
         stream = await listener.accept()
         try:
-            async with frame_socket.accept(stream) as frames:
+            gate = credentials().gate("n0", frozenset((NODE,)))
+            async with frame_socket.accept(stream, gate=gate) as frames:
                 node = ScriptedNode(frames, stream)
-                assert isinstance(await node.next(), api.Hello)
+                greeting = await node.next()
+                assert isinstance(greeting, api.Hello)
                 node.received.clear()
-                await node.send(hello or welcome())
+                answer = hello or welcome()
+                if isinstance(answer, api.Welcome):
+                    proof = gate.admit(greeting).proof
+                    answer = msgspec.structs.replace(answer, proof=proof)
+                await node.send(answer)
                 await script(node)
         except SocketClosed:
             pass  # the client left, or the script aborted
@@ -174,7 +182,7 @@ async def client_of(
     options: NetworkOptions | None = None,
 ) -> AsyncIterator[Client]:
     async with scripted(script, hello=hello, options=options) as (found, _):
-        async with connect((NODE, PORT), network=found.home) as client:
+        async with connect((NODE, PORT), identity=N0, network=found.home) as client:
             yield client
 
 

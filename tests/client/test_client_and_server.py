@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 from api_kit import NODE, PORT, SOCKET, MemoryNode, Served, serving
+from proof_kit import N0
 
 from actors.api.failures import RequestRefused
 from actors.api.limits import ApiLimits
@@ -28,7 +29,9 @@ async def both(
 
 async def test_by_either_door(autojump_clock: trio.testing.MockClock) -> None:
     async with serving() as served:
-        async with connect((NODE, PORT), network=served.member, name="other") as client:
+        async with connect(
+            (NODE, PORT), identity=N0, network=served.member, name="other"
+        ) as client:
             assert client.identity == served.node.identity
             receipt = await client.log("orders").append([b"one", b"two"])
             assert (receipt.first, receipt.last, receipt.next) == (0, 100, 200)

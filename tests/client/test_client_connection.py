@@ -20,6 +20,7 @@ from client_kit import (
     take_all,
     welcome,
 )
+from proof_kit import N0
 
 from actors.api.failures import RequestRefused
 from actors.client import connect
@@ -44,7 +45,7 @@ async def test_welcome_tells_who_the_node_is(autojump_clock: trio.testing.MockCl
 async def test_nobody_listens(autojump_clock: trio.testing.MockClock) -> None:
     async with machines() as found:
         with pytest.raises(ConnectionRefusedError):
-            async with connect((NODE, PORT), network=found.home):
+            async with connect((NODE, PORT), identity=N0, network=found.home):
                 raise AssertionError("not reached")
         with pytest.raises(FileNotFoundError):
             async with connect("/data/n0/api.sock", network=found.home):
@@ -61,7 +62,7 @@ async def test_an_answer_that_never_comes(
         else:
             found.sim.cut("home", "n0")
         with pytest.raises(TimeoutError, match=r"0\.1:10911: no answer within 3 s.*api_port"):
-            async with connect((NODE, PORT), network=found.home, timeout_s=3.0):
+            async with connect((NODE, PORT), identity=N0, network=found.home, timeout_s=3.0):
                 raise AssertionError("not reached")
         assert trio.current_time() == pytest.approx(3.0, abs=0.5)
 
@@ -77,7 +78,7 @@ async def test_another_protocol(autojump_clock: trio.testing.MockClock) -> None:
     async with machines() as found, trio.open_nursery() as nursery:
         await nursery.start(talk, found)
         with pytest.raises(ConnectionError, match=r"not a node's API socket \(its .*api_port"):
-            async with connect((NODE, PORT), network=found.home):
+            async with connect((NODE, PORT), identity=N0, network=found.home):
                 raise AssertionError("not reached")
         nursery.cancel_scope.cancel()
 
@@ -108,7 +109,7 @@ async def test_errors_of_the_block_are_not_wrapped(
 
 async def test_leaving_says_goodbye(autojump_clock: trio.testing.MockClock) -> None:
     async with scripted(take_all) as (found, ended):
-        async with connect((NODE, PORT), network=found.home) as client:
+        async with connect((NODE, PORT), identity=N0, network=found.home) as client:
             await trio.sleep(1)
         with trio.fail_after(1):
             await ended.wait()

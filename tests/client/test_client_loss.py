@@ -21,6 +21,7 @@ from client_kit import (
     take_all,
     welcome,
 )
+from proof_kit import N0
 
 from actors.api import convert
 from actors.api.frame_socket import SocketClosed
@@ -61,7 +62,7 @@ async def test_appends_under_way_are_in_doubt_and_waiting_ones_are_not(
 async def test_what_was_never_sent_is_not_stored(autojump_clock: trio.testing.MockClock) -> None:
     outcomes: list[Outcome] = []
     async with scripted(sleep_for_ever, hello=welcome(in_flight_bytes_max=10**8)) as (found, _):
-        async with connect((NODE, PORT), network=found.home) as client:
+        async with connect((NODE, PORT), identity=N0, network=found.home) as client:
             for _ in range(4):  # the node reads none, and its buffers do not hold all
                 await client.submit("orders", (bytes(5 << 20),), outcomes.append)
             await trio.sleep(1)
@@ -172,7 +173,7 @@ async def test_the_node_finds_a_frame_unreadable(autojump_clock: trio.testing.Mo
 
 async def test_a_machine_that_is_gone_is_given_up(autojump_clock: trio.testing.MockClock) -> None:
     async with scripted(take_all) as (found, _):
-        async with connect((NODE, PORT), network=found.home) as client:
+        async with connect((NODE, PORT), identity=N0, network=found.home) as client:
             found.sim.cut_both("home", "n0")
             started_s = trio.current_time()
             with pytest.raises(NodeStopped, match="no word for 40 s"):
@@ -204,7 +205,7 @@ async def test_nothing_is_probed_that_owes_nothing(autojump_clock: trio.testing.
         await node.send(appended((await node.next()).id))
 
     async with scripted(script) as (found, _):
-        async with connect((NODE, PORT), network=found.home) as client:
+        async with connect((NODE, PORT), identity=N0, network=found.home) as client:
             found.sim.cut_both("home", "n0")
             await trio.sleep(500)
             found.sim.heal_both("home", "n0")
@@ -235,7 +236,7 @@ async def test_since_when_a_node_is_silent(autojump_clock: trio.testing.MockCloc
         await take_all(node)
 
     async with scripted(script) as (found, _):
-        async with connect((NODE, PORT), network=found.home) as client:
+        async with connect((NODE, PORT), identity=N0, network=found.home) as client:
             await trio.sleep(50)
             assert client.quiet_since_s == math.inf
             begun_s = trio.current_time()
@@ -268,7 +269,7 @@ async def test_nothing_that_waits_is_sent_after_a_node_was_given_up(
     sent: list[Outcome] = []
     late: list[Outcome] = []
     async with scripted(script) as (found, ended):
-        async with connect((NODE, PORT), network=found.home) as client:
+        async with connect((NODE, PORT), identity=N0, network=found.home) as client:
             await client.submit("orders", (b"sent",), sent.append)
             await trio.sleep(1)
             await client.submit("orders", (b"waits",), late.append)

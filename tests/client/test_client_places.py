@@ -7,6 +7,7 @@ import trio
 import trio.testing
 from api_kit import NODE, PORT, SOCKET, Served, serving
 from client_kit import machines
+from proof_kit import N0
 
 from actors.api.limits import ApiLimits
 from actors.api.places import MADE_WAY
@@ -34,13 +35,13 @@ async def test_a_full_node_is_tried_until_the_time_is_over(
         ):
             begun_s = trio.current_time()
             with pytest.raises(NoPlace) as caught:
-                async with connect((NODE, PORT), network=served.host, timeout_s=3.0):
+                async with connect((NODE, PORT), identity=N0, network=served.host, timeout_s=3.0):
                     raise AssertionError("not reached")
             assert str(caught.value) == f"{TAKEN}; tried again for 3 s"
             assert trio.current_time() - begun_s >= 3.0
             tries = turned_away(served)
             with pytest.raises(NoPlace) as caught:
-                async with connect((NODE, PORT), network=served.host, wait_s=0.0):
+                async with connect((NODE, PORT), identity=N0, network=served.host, wait_s=0.0):
                     raise AssertionError("not reached")
             assert str(caught.value) == TAKEN
             assert turned_away(served) == tries + 1
@@ -58,7 +59,7 @@ async def test_a_place_that_becomes_free_is_taken(autojump_clock: trio.testing.M
 
         async with trio.open_nursery() as nursery:
             await nursery.start(hold)
-            async with connect((NODE, PORT), network=served.host) as client:
+            async with connect((NODE, PORT), identity=N0, network=served.host) as client:
                 assert left.is_set()
                 await client.status()
             await nursery.start(hold)
@@ -121,7 +122,7 @@ async def test_who_goes_away_without_a_word_is_soon_given_up(
                 await stream.trio_stream().aclose()
 
         with pytest.raises(NoPlace, match="its port is the file's api_port"):
-            async with connect((NODE, PORT), network=found.home):
+            async with connect((NODE, PORT), identity=N0, network=found.home):
                 raise AssertionError("not reached")
         assert UNTOLD_S <= trio.current_time() < CONNECT_TIMEOUT_S
         nursery.cancel_scope.cancel()

@@ -19,6 +19,7 @@ from actors.client import connect_node
 from actors.client.race import STAGGER_S
 from actors.client.targets import (
     TRY_S,
+    Door,
     Target,
     connect_target,
     doors,
@@ -158,15 +159,19 @@ def cluster(
 def test_doors(tmp_path: Path) -> None:
     config = cluster(str(tmp_path), groups={"orders": ("n0", "n1")})
     direct = Address(str(tmp_path / "n0" / "api.sock"), 0)
-    assert doors(config, "n0", LocalDisk()) == (direct,)
+    assert doors(config, "n0", LocalDisk()) == (Door(direct),)
     config = attrs.evolve(config, api_port=PORT)
-    assert doors(config, "n0", LocalDisk()) == (direct, Address(NODE, PORT))
+    unix, port = doors(config, "n0", LocalDisk())
+    assert (unix, port.address) == (Door(direct), Address(NODE, PORT))
+    assert port.identity is not None
+    assert port.identity.node == "n0"
+    assert port.identity.credentials.path == str(tmp_path / "cluster.secret")
     (tmp_path / "n0").mkdir()
     (tmp_path / "n0" / POINTER_NAME).write_text("/tmp/elsewhere.sock\n")
-    assert doors(config, "n0", LocalDisk())[0] == Address("/tmp/elsewhere.sock", 0)
+    assert doors(config, "n0", LocalDisk())[0] == Door(Address("/tmp/elsewhere.sock", 0))
     (tmp_path / "n0" / POINTER_NAME).unlink()
     (tmp_path / "n0" / POINTER_NAME).mkdir()  # it cannot be read
-    assert doors(config, "n0", LocalDisk()) == (Address(NODE, PORT),)
+    assert [door.address for door in doors(config, "n0", LocalDisk())] == [Address(NODE, PORT)]
 
 
 @asynccontextmanager

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 import attrs
 import trio
 
+from actors.api.credentials import Credentials, MemberNetwork
 from actors.config import ClusterConfig, DLedgerGroup, validate
 from actors.env.protocols import Env
 from actors.errors import Closed, NodeStopped, NotMaster, TriologError
@@ -194,6 +195,7 @@ class SimGroups(SimMachines[SimMember]):
             machines: dict[str, SimRegisters] = {}
             directory = self._directory(env, name)
             notes = member_notes(self.config, name, directory)
+            network = MemberNetwork(env.network, Credentials.of(self.config, env.secret_store))
 
             def build(registry: Registry) -> SupervisorSpec:
                 for group in self.config.ledger_groups_of(name):
@@ -207,7 +209,7 @@ class SimGroups(SimMachines[SimMember]):
                         machine=self._maker(name, group.name, machines),
                     )
                     parts[group.name] = LedgerPart.of(
-                        self.config, env.network, group, name, place.board, registry
+                        self.config, network, group, name, place.board, registry
                     )
                 return SupervisorSpec(
                     intensity=0,

@@ -1,0 +1,285 @@
+"""Who may do more than read at `api_port`: who proves to have the cluster's secret.
+
+The secret is the file `cluster.secret` in the data directory, for the user who runs the nodes. The
+first start makes it where all nodes are one machine's; to other machines the operator copies it.
+It is read anew for each connection, so it can be put there, or replaced, while nodes run.
+
+A node without it takes only reads at its port. One with it takes all from who proves to have it,
+and believes another member only if that one proves itself too: who has taken a member's address
+could otherwise answer in its name.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import os
+import re
+from collections.abc import Iterable
+from typing import Final
+
+import attrs
+import msgspec
+
+from actors.config import ClusterConfig
+from actors.env.protocols import Network, SecretStore
+from actors.errors import ConfigError, TriologError
+from wire import api
+from wire.api_proof import CHALLENGE_BYTES, Handshake
+
+SECRET_NAME: Final = "cluster.secret"
+
+LOCAL_HOST: Final = "localhost"
+"""What a request's Host header says to a socket file: its path would be taken for a name, of which
+no part may have more than 63 characters. Versions before the challenge say it to every address.
+"""
+HEADER_BYTES_SHOWN: Final = 100
+"""Of a header that is refused, in the answer and in the event."""
+_HOST_HEADER: Final = re.compile(r"\[([^\]]*)\](?::\d*)?|([^:]*)(?::\d*)?")
+
+_LOGGER: Final = logging.getLogger("triolog.api")
+
+
+class Unproven(TriologError):
+    """Who answers has not proved that it has the cluster's secret."""
+
+
+def secret_path(config: ClusterConfig) -> str:
+    """Where the cluster's secret is kept on each machine."""
+    return os.path.join(config.data_dir, SECRET_NAME)
+
+
+@attrs.frozen
+class Credentials:
+    """A cluster's secret, as this process may know it.
+
+    Attributes:
+        cluster: its name.
+        path: of the file that has it.
+        secret_store: reads it, and gives fresh bytes.
+    """
+
+    cluster: str
+    path: str
+    secret_store: SecretStore
+
+    @classmethod
+    def of(cls, config: ClusterConfig, secret_store: SecretStore) -> Credentials:
+        return cls(config.name, secret_path(config), secret_store)
+
+    def secret(self) -> bytes | None:
+        """None: there is none that may be used; what is wrong with it is logged."""
+        try:
+            return self.secret_store.read(self.path)
+        except ConfigError as error:
+            _LOGGER.warning("%s; only reads pass at api_port meanwhile", error)
+            return None
+
+    def gate(self, node: str, hosts: frozenset[str]) -> Gate:
+        """For one connection to `node`, which the members know by `hosts`."""
+        challenge = self.secret_store.fresh(CHALLENGE_BYTES)
+        return Gate(credentials=self, node=node, hosts=hosts, challenge=challenge)
+
+
+@attrs.frozen
+class Identity:
+    """Who is expected at a port.
+
+    Attributes:
+        node: its name.
+        credentials: its cluster's.
+    """
+
+    node: str
+    credentials: Credentials
+
+
+def greet(hello: api.Hello, expected: Identity | None, challenge: bytes) -> Greeting:
+    """Make a hello that proves what can be proved.
+
+    Args:
+        expected: None: anybody, who then proves nothing either.
+        challenge: what the node sent; empty: nothing, for it is older than all this.
+    """
+    if expected is None:
+        why = "nothing proves who answers at a port: name the cluster file"
+        return Greeting(hello, False, why)
+    known = expected.credentials
+    secret = known.secret()
+    if secret is None:
+        why = f"there is no secret at {known.path} that this process may read"
+        return Greeting(hello, False, why)
+    if not challenge:
+        return Greeting(hello, True, "the node is of a version that cannot prove itself")
+    nonce = known.secret_store.fresh(CHALLENGE_BYTES)
+    shake = Handshake(
+        cluster=known.cluster,
+        node=expected.node,
+        name=hello.name,
+        challenge=challenge,
+        nonce=nonce,
+    )
+    proof = shake.proof(secret, "client")
+    proven = msgspec.structs.replace(hello, nonce=nonce, proof=proof)
+    return Greeting(proven, True, "", shake.proof(secret, "node"))
+
+
+@attrs.frozen
+class Greeting:
+    """A client's half of the proof.
+
+    Attributes:
+        hello: to be sent.
+        has_secret: this side has one.
+    """
+
+    hello: api.Hello
+    has_secret: bool
+    _why: str
+    _expected: bytes = b""
+
+    def doubt(self, welcome: api.Welcome) -> str:
+        """Why who answered is trusted with no more than reads; "" if it has proved itself."""
+        if self._why:
+            return self._why
+        if not hmac.compare_digest(self._expected, welcome.proof):
+            return f"expected the same {SECRET_NAME} on all machines, found another or none there"
+        return ""
+
+    def check(self, welcome: api.Welcome) -> None:
+        """A member that has the secret believes nobody without. Raises: Unproven."""
+        doubt = self.doubt(welcome)
+        if doubt and self.has_secret:
+            raise Unproven(
+                f"{welcome.node} has not proved that it is of cluster {welcome.cluster}: {doubt}"
+            )
+
+
+@attrs.frozen(kw_only=True)
+class Admission:
+    """How far a connection is trusted. Over the socket file, whose mode is the rule, wholly.
+
+    Attributes:
+        reads_only: it has proved nothing.
+        no_member: and could have, were it one.
+        proof: this node's, for who has proved itself; else empty.
+    """
+
+    reads_only: bool = False
+    no_member: bool = False
+    proof: bytes = b""
+
+
+WHOLLY_TRUSTED: Final = Admission()
+READS_ONLY: Final = (
+    "api_port takes only reads from who has not proved to have the cluster's secret: name the"
+    " cluster file, where DATA_DIR/cluster.secret is the same as the node's, or use its Unix socket"
+)
+
+
+@attrs.frozen(kw_only=True)
+class Gate:
+    """What a node demands of one connection at its port.
+
+    Web browsers let any page connect anywhere, and say in Origin which page it is: no program does.
+    Host is what the client took this node for, so a name that a stranger had resolve to this
+    address is not ours.
+
+    Attributes:
+        credentials: the cluster's.
+        node: this one.
+        hosts: the addresses by which a request may name it: the members'.
+        challenge: fresh bytes, for this connection alone.
+    """
+
+    credentials: Credentials
+    node: str
+    hosts: frozenset[str]
+    challenge: bytes
+
+    def objection(self, host: str, headers: Iterable[tuple[bytes, bytes]]) -> str:
+        """Why an opening handshake is refused; "" if it is not."""
+        for name, value in headers:
+            if name.lower() == b"origin":
+                return f"requests of web pages are refused, found Origin {_shown(value)}"
+        found = _HOST_HEADER.fullmatch(host)
+        named = host if found is None else found[1] or found[2]
+        if named != LOCAL_HOST and named not in self.hosts:
+            return f"expected a member's address as Host, found {_shown(host.encode())}"
+        return ""
+
+    def admit(self, hello: api.Hello) -> Admission:
+        """What a hello has proved; a proof of another secret is none."""
+        secret = self.credentials.secret()
+        if secret is None:
+            return Admission(reads_only=True)
+        shake = Handshake(
+            cluster=self.credentials.cluster,
+            node=self.node,
+            name=hello.name,
+            challenge=self.challenge,
+            nonce=hello.nonce,
+        )
+        if not shake.proves(secret, "client", hello.proof):
+            return Admission(reads_only=True, no_member=True)
+        return Admission(proof=shake.proof(secret, "node"))
+
+
+def _shown(header: bytes) -> str:
+    return repr(header[:HEADER_BYTES_SHOWN].decode("latin-1"))
+
+
+@attrs.frozen
+class MemberNetwork:
+    """How a node reaches the other members' APIs.
+
+    Attributes:
+        network: this machine's.
+        credentials: for their ports.
+    """
+
+    network: Network
+    credentials: Credentials
+
+
+def prepare(config: ClusterConfig, secret_store: SecretStore, *, all_here: bool = False) -> None:
+    """Before nodes start: make the secret where all of them are this machine's, else say what their
+    port does without.
+
+    Args:
+        all_here: they are, whatever the file says.
+
+    Raises: ConfigError: the file may not be used, or cannot be made.
+    """
+    path = secret_path(config)
+    if config.api_port is None or secret_store.read(path) is not None:
+        return
+    if all_here or config.on_one_machine:
+        try:
+            secret_store.make(path)
+        except OSError as error:
+            raise ConfigError(f"{path}: cannot make the secret: {error.strerror}") from error
+    if secret_store.read(path) is None:
+        _LOGGER.warning("%s", without_secret(config))
+
+
+def without_secret(config: ClusterConfig) -> str:
+    """What a node's port does while its machine has no secret, and what to do."""
+    return (
+        f"no secret at {secret_path(config)} that this process may read: api_port takes only reads,"
+        " so no promotion reaches this node: put the cluster's there (README, Several machines)"
+    )
+
+
+def secret_state(config: ClusterConfig, secret_store: SecretStore) -> tuple[str, ...]:
+    """For `check`: how this machine stands with the secret."""
+    if config.api_port is None:
+        return ()
+    try:
+        if secret_store.read(secret_path(config)) is not None:
+            return ()
+    except ConfigError as error:
+        return (str(error),)
+    if config.on_one_machine:
+        return (f"no secret at {secret_path(config)} yet: the first start makes it",)
+    return (without_secret(config),)

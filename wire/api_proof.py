@@ -1,0 +1,81 @@
+"""How the two ends of an API connection over TCP prove that they have the cluster's secret.
+
+Challenge and response with HMAC (RFC 2104), of SHA-256. The secret itself is never sent, and no
+message of one connection is of use in another:
+
+1. The node's half of the WebSocket's opening handshake has the header `Triolog-Challenge`: fresh
+   bytes, in hexadecimal digits.
+2. The client's hello has fresh bytes of its own, `nonce`, and its `proof`.
+3. The node's welcome has its `proof`, for who has proved itself.
+
+A proof is the HMAC, under the secret, of these fields, each with its length before it:
+
+| Field | Bytes | Meaning |
+|---|---|---|
+| label | 13 | "triolog api 1" |
+| role | 6 or 4 | "client" or "node": whose proof this is, so that none can be sent back |
+| cluster, node, name | UTF-8 | who is to answer, and what the client calls itself |
+| challenge | 32 | the node's fresh bytes |
+| nonce | 32 | the client's fresh bytes |
+
+So a stranger who has taken a node's address cannot pass the questions on to another node. It proves
+who opened the connection, and protects nothing that follows from who sits between the two: that
+takes TLS, which this protocol does not have.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterable
+from typing import Literal
+
+import attrs
+
+CHALLENGE_BYTES = 32
+"""Fresh bytes of either side: nobody meets the same twice, nor guesses them."""
+PROOF_BYTES = 32
+"""A SHA-256 digest; a nonce is as long."""
+CHALLENGE_HEADER = b"triolog-challenge"
+_LABEL = b"triolog api 1"
+
+
+@attrs.frozen(kw_only=True)
+class Handshake:
+    """What both sides of one connection know when they prove themselves.
+
+    Attributes:
+        cluster: its name.
+        node: who answers.
+        name: what the client calls itself.
+        challenge: the node's fresh bytes.
+        nonce: the client's.
+    """
+
+    cluster: str
+    node: str
+    name: str
+    challenge: bytes
+    nonce: bytes
+
+    def proof(self, secret: bytes, role: Literal["client", "node"]) -> bytes:
+        """What one of the two sends."""
+        names = (role, self.cluster, self.node, self.name)
+        fields = (_LABEL, *(each.encode() for each in names), self.challenge, self.nonce)
+        said = b"".join(len(field).to_bytes(4, "big") + field for field in fields)
+        return hmac.digest(secret, said, hashlib.sha256)
+
+    def proves(self, secret: bytes, role: Literal["client", "node"], proof: bytes) -> bool:
+        """Whether that is what the other one sends who has the secret; takes the same time."""
+        fresh = len(self.challenge) == CHALLENGE_BYTES and len(self.nonce) == CHALLENGE_BYTES
+        return fresh and hmac.compare_digest(self.proof(secret, role), proof)
+
+
+def challenge_of(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """The challenge in a node's half of the opening handshake; empty if there is none."""
+    sent = next((value for name, value in headers if name.lower() == CHALLENGE_HEADER), b"")
+    try:
+        found = bytes.fromhex(sent.decode("ascii"))
+    except ValueError:
+        return b""
+    return found if len(found) == CHALLENGE_BYTES else b""
