@@ -20,6 +20,8 @@ LEVELS = {
     "wire": 0,
     "actors.errors": 0,
     "actors.log_types": 0,
+    "actors.owners": 0,
+    "actors.readable": 0,
     "actors.version": 0,
     "actors.collector": 0,
     "actors.inherited": 0,
@@ -56,8 +58,10 @@ ROOM_OF_6 = frozenset(room for room, level in LEVELS.items() if level == 6)
 PIPELINE_MAY = (
     "wire",
     "actors.events",
+    "actors.owners",
     "actors.pipeline",
     "actors.inherited",
+    "actors.readable",
     "actors.quiet_imports",
     "actors.version",
 )

@@ -26,7 +26,7 @@ from actors.api.limits import ApiLimits, limits_of
 from actors.api.member_link import link_child
 from actors.api.member_session import MasterDoor
 from actors.api.places import Places
-from actors.api.socket_file import api_socket_path, write_pointer
+from actors.api.socket_file import api_socket_path, remove_pointer
 from actors.config.model import ClusterConfig
 from actors.dledger.leader_board import LeaderBoard
 from actors.env.protocols import Address, Env, Network, Stream
@@ -94,7 +94,7 @@ def api_child(
         handle,
         unix=UnixEndpoint(
             path=socket_path,
-            before=partial(write_pointer, env.disk, node_dir, socket_path),
+            before=partial(remove_pointer, env.disk, node_dir),
         ),
         tcp=tcp,
         links=links + watches,

@@ -23,7 +23,7 @@ from actors.api.failures import RequestRefused
 from actors.client.connection import Client
 from actors.client.members import LOST, RETRY_S, Members, NobodyLeads, members_of
 from actors.config import ClusterConfig, load
-from actors.env.protocols import Disk, Network
+from actors.env.protocols import Network, SecretStore
 from actors.errors import NotStored, OutcomeUnknown, TriologError, UnknownName
 from actors.log import AppendOutcome, Log
 from actors.log_types import BEHIND_FAILED, Chain, Found, NewRecord, Offsets, Receipt
@@ -227,7 +227,7 @@ async def connect_group(
     name: str = "client",
     wait_s: float | None = None,
     network: Network | None = None,
-    disk: Disk | None = None,
+    secret_store: SecretStore | None = None,
 ) -> AsyncIterator[Log]:
     """The log of a cluster's group, whoever leads it, for the length of an `async with` block.
 
@@ -235,7 +235,7 @@ async def connect_group(
         cluster: as loaded, or the cluster file's path.
         name: who this is, for the nodes' events.
         wait_s: how long each request waits for somebody who leads, or answers; None: `wait_s_of`.
-        network, disk: this machine's; `actors.sim`'s in simulation.
+        network, secret_store: this machine's; `actors.sim`'s in simulation.
 
     Returns: a log, of which an `Appender` ends with the leader that it sends to: `Appender.left`
         says what to give the next one. All else goes on with the next leader by itself.
@@ -253,7 +253,13 @@ async def connect_group(
 
     def members() -> Members:
         return members_of(
-            config, group, leads=False, name=name, wait_s=wait_s, network=network, disk=disk
+            config,
+            group,
+            leads=False,
+            name=name,
+            wait_s=wait_s,
+            network=network,
+            secret_store=secret_store,
         )
 
     async with open_door(members(), members()) as door:

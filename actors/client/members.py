@@ -23,7 +23,7 @@ from actors.client.reigns import Claim, claim_of, newest, not_led
 from actors.client.silence import ConnectTo, Silence
 from actors.client.targets import connect_node, node_order
 from actors.config import ClusterConfig, DLedgerGroup
-from actors.env.protocols import Disk, Network
+from actors.env.protocols import Network, SecretStore
 from actors.errors import (
     Closed,
     LeadershipLost,
@@ -248,7 +248,7 @@ def members_of(
     wait_s: float | None = None,
     note: Callable[[str], None] = lambda text: None,
     network: Network | None = None,
-    disk: Disk | None = None,
+    secret_store: SecretStore | None = None,
 ) -> Members:
     """The members of a group in a cluster file.
 
@@ -262,7 +262,7 @@ def members_of(
         group=group,
         nodes=node_order(config, group, master_only=leads),
         connect_to=partial(  # once: this here tries again, and others meanwhile
-            connect_node, config, name=name, network=network, disk=disk, wait_s=0.0
+            connect_node, config, name=name, network=network, secret_store=secret_store, wait_s=0.0
         ),
         wait_s=wait_s_of(config, group) if wait_s is None else wait_s,
         note=note,

@@ -15,20 +15,18 @@ import attrs
 import trio
 
 from actors.api.credentials import Credentials, Identity
-from actors.api.socket_file import read_pointer
+from actors.api.socket_file import api_socket_path
 from actors.client.arguments import TARGETS
 from actors.client.connection import CONNECT_TIMEOUT_S, Client, connect
 from actors.client.places import NoPlace, with_place
 from actors.client.race import open_race
 from actors.config import ClassicGroup, ClusterConfig, load
 from actors.config.strict import one_of, suggestion
-from actors.env.local_disk import LocalDisk
 from actors.env.local_secrets import LocalSecretStore
-from actors.env.protocols import Address, Disk, Network
+from actors.env.protocols import Address, Network, SecretStore
 from actors.errors import ConfigError
 
 PORT_MAX = 65_535
-NO_DOOR = "no socket of it here, and the cluster file has no api_port"
 EXPECTED = f"expected {TARGETS}"
 TRY_S = 1.0
 """A node that was named has at least so long to answer, however short the wait."""
@@ -132,17 +130,14 @@ class Door:
     identity: Identity | None = None
 
 
-def doors(config: ClusterConfig, node: str, disk: Disk) -> tuple[Door, ...]:
+def doors(
+    config: ClusterConfig, node: str, secret_store: SecretStore | None = None
+) -> tuple[Door, ...]:
     """How to reach a node: its Unix socket, then its port."""
-    try:
-        path = read_pointer(disk, config.node_dir(node))
-    except OSError:
-        found = []  # not our directory to look into; the port is for that
-    else:
-        found = [Door(Address(path, 0))]
+    found = [Door(Address(api_socket_path(config.node_dir(node)), 0))]
     if config.api_port is not None:
         address = Address(config.nodes[node], config.api_port)
-        identity = Identity(node, Credentials.of(config, LocalSecretStore()))
+        identity = Identity(node, Credentials.of(config, secret_store or LocalSecretStore()))
         found.append(Door(address, identity))
     return tuple(found)
 
@@ -154,18 +149,19 @@ async def connect_node(
     *,
     name: str = "client",
     network: Network | None = None,
-    disk: Disk | None = None,
+    secret_store: SecretStore | None = None,
     timeout_s: float = CONNECT_TIMEOUT_S,
     wait_s: float | None = None,
 ) -> AsyncIterator[Client]:
     """Connect to a node of a cluster file, by whichever of its doors opens.
 
-    Args: as for `connect`, which has the errors too. `disk`: where its data directory may be.
+    Args: as for `connect`, which has the errors too. `secret_store`: this machine's; `actors.sim`'s
+        in simulation.
 
     Raises (on entry): ConnectionError, naming every door; NoPlace if one said so to the end;
         TimeoutError if one opened, and nobody answered there: the node hangs, or is slow.
     """
-    found = doors(config, node, disk or LocalDisk())
+    found = doors(config, node, secret_store)
     wait_s = timeout_s if wait_s is None else wait_s
 
     def enter() -> AbstractAsyncContextManager[Client]:
@@ -194,8 +190,7 @@ async def connect_target(
         who = target.text
     else:
         nodes = (target.node,) if target.node else node_order(config, None, master_only=False)
-        disk = LocalDisk()
-        found = tuple(door for node in nodes for door in doors(config, node, disk))
+        found = tuple(door for node in nodes for door in doors(config, node))
         who = " or ".join(nodes)
 
     wait_s = CONNECT_TIMEOUT_S if wait_s is None else wait_s
@@ -241,7 +236,7 @@ async def _first_of(
                 raise NoPlace(text if who in found else f"{who}: {text}", told=told)
             hangs = any(isinstance(race.words[door], TimeoutError) for door in found)
             kind = TimeoutError if hangs else ConnectionError
-            text = "; ".join(failures).removeprefix(f"{who}: ") or NO_DOOR  # it may be the door
+            text = "; ".join(failures).removeprefix(f"{who}: ")  # it may be the door
             raise kind(f"cannot reach {who}: {text}")
         yield client
 

@@ -23,6 +23,7 @@ from actors.env.local_disk import LocalFile
 from actors.env.pipes import PipePool
 from actors.env.protocols import Address, File
 from actors.env.tcp_receive import TcpReceiveHalf
+from actors.owners import only_theirs
 
 SEND_FILE_CHUNK_BYTES = 256 * 1024
 """Most bytes that one `sendfile` moves between two checkpoints: 50 us at memory speed."""
@@ -31,16 +32,26 @@ ACCEPT_PAUSE_S = 0.1
 LISTEN_BACKLOG = 4096
 """Asked of the system, which cuts it to net.core.somaxconn."""
 
+UNIX_PATH_BYTES_MAX = 107
+"""struct sockaddr_un holds 108 with the final zero."""
+
 _LOG = logging.getLogger("triolog.env.tcp")
+_PEER_CREDENTIALS = struct.Struct("iII")  # struct ucred: process, user, group
 _ACCEPT_SHORTAGE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _ACCEPT_FATAL = frozenset({errno.EBADF, errno.EINVAL, errno.ENOTSOCK, errno.EOPNOTSUPP})
 _FILE_ERRORS = frozenset({errno.EIO, errno.EINVAL, errno.EOVERFLOW, errno.ENOMEM, errno.EBADF})
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # struct linger: on, 0 seconds
 
 
+class ForeignServer(PermissionError):
+    """Another user serves a socket file than may."""
+
+
 def _named(error: OSError, where: str) -> OSError:
     """The same error (and subclass of OSError), saying at which address."""
     code = error.errno
+    if isinstance(error, ForeignServer):
+        return ForeignServer(code, f"{where}: {error.strerror}")
     if code is None:  # a name that cannot be resolved, or a path that is too long
         return OSError(errno.EINVAL, f"{error}: {where}")
     # Trio's words repeat the address as a tuple; negative codes are the resolver's, with its words.
@@ -266,27 +277,62 @@ class TcpNetwork:
         return await _connect(candidates[-1], local_host, where)
 
     async def listen_unix(self, path: str) -> TcpListener:
-        await _remove_stale(path)
-        try:
-            with _socket(stdlib_socket.AF_UNIX) as (listening, keep):
-                os.fchmod(listening.fileno(), 0o600)  # Linux gives the file the socket's own mode
-                await listening.bind(path)
-                status = os.stat(path)
-                listening.listen(LISTEN_BACKLOG)
-                keep()
-        except OSError as error:
-            raise _named(error, path) from error
+        with _short(path) as name:
+            await _remove_stale(path, name)
+            try:
+                with _socket(stdlib_socket.AF_UNIX) as (listening, keep):
+                    os.fchmod(listening.fileno(), 0o600)  # Linux gives the file the socket's mode
+                    await listening.bind(name)
+                    status = os.stat(path)
+                    listening.listen(LISTEN_BACKLOG)
+                    keep()
+            except OSError as error:
+                raise _named(error, path) from error
         return TcpListener(Address(path, 0), listening, (status.st_dev, status.st_ino))
 
     async def connect_unix(self, path: str) -> TcpStream:
         try:
-            with _socket(stdlib_socket.AF_UNIX) as (connection, keep):
-                await connection.connect(path)
+            with _short(path) as name, _socket(stdlib_socket.AF_UNIX) as (connection, keep):
+                await connection.connect(name)
                 connection.getpeername()  # Trio takes the EAGAIN of a full backlog for success
+                _check_server(connection, path)
                 keep()
         except OSError as error:
             raise _named(error, path) from error
         return _stream(connection, "", path)
+
+
+@contextlib.contextmanager
+def _short(path: str) -> Iterator[str]:
+    """A name of the socket file that the system takes: a longer one by a descriptor of its folder.
+
+    So the file is in that folder in any case, where nobody else can put one before.
+    """
+    if len(os.fsencode(path)) <= UNIX_PATH_BYTES_MAX:
+        yield path
+        return
+    folder = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{folder}/{os.path.basename(path)}"
+    finally:
+        os.close(folder)
+
+
+def _check_server(connection: trio.socket.SocketType, path: str) -> None:
+    """Who answers at a socket file must be this user or root; for root, whoever alone can have put
+    it there. Raises: PermissionError.
+    """
+    found = connection.getsockopt(
+        stdlib_socket.SOL_SOCKET, stdlib_socket.SO_PEERCRED, _PEER_CREDENTIALS.size
+    )
+    assert isinstance(found, bytes)
+    _, server, _ = _PEER_CREDENTIALS.unpack(found)
+    own = os.geteuid()
+    if server in (0, own) or (own == 0 and only_theirs(os.path.dirname(path), server)):
+        return
+    raise ForeignServer(
+        errno.EACCES, f"user {server} serves it, not user {own} or root: nothing was sent"
+    )
 
 
 _Target = tuple[stdlib_socket.AddressFamily, object]
@@ -327,8 +373,12 @@ async def _connect(candidate: _Target, local_host: str | None, where: str) -> Tc
         raise _named(error, where) from error
 
 
-async def _remove_stale(path: str) -> None:
-    """Unlink a socket file that nobody answers on. Raises: OSError EADDRINUSE for any other."""
+async def _remove_stale(path: str, name: str) -> None:
+    """Unlink a socket file that nobody answers on. Raises: OSError EADDRINUSE for any other.
+
+    Args:
+        name: of the same file, as `_short` gives it.
+    """
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:
@@ -337,7 +387,7 @@ async def _remove_stale(path: str) -> None:
         raise OSError(errno.EADDRINUSE, f"not a socket, so not replaced: {path}")
     with trio.socket.socket(stdlib_socket.AF_UNIX, stdlib_socket.SOCK_STREAM) as probe:
         try:
-            await probe.connect(path)
+            await probe.connect(name)
         except ConnectionRefusedError:
             os.unlink(path)
             return

@@ -27,8 +27,8 @@ from actors.pipeline.alarms.limits import add_options, given_options, limits_of
 from actors.pipeline.ending import Terminated, check_asked, deferred, ended_in_order
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.failures import line_of_failure, quiet_py4j, where_full
-from actors.pipeline.readable import readable
 from actors.pipeline.session import CLOSING_S, Profile, close_session, open_session
+from actors.readable import readable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

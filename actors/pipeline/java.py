@@ -7,6 +7,9 @@ leaves it out. So a small launcher drops the argument. The module only serves ML
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import functools
 import importlib.util
 import itertools
 import os
@@ -18,6 +21,7 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
+from actors.owners import only_theirs
 from actors.pipeline.errors import NoJava
 
 JAVA_MIN = 17
@@ -97,14 +101,33 @@ def _publish(script: Path, text: str) -> None:
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
-    """Where this user's caches are, ours among them; without a home, the temporary folder."""
-    given = environ.get("XDG_CACHE_HOME", "")
-    if given:
-        return Path(given) / "triolog"
-    home = environ.get("HOME", "")
-    if home and os.access(home, os.W_OK):
-        return Path(home) / ".cache" / "triolog"
-    return Path(tempfile.gettempdir()) / f"triolog-{os.getuid()}"
+    """Where this user's caches are, ours among them: a program is kept there, and started again.
+
+    If somebody else can write there, or has made it, as in a home that many share, or if there is
+    no home: a folder of this process's own in the temporary one, which goes with it.
+    """
+    given, home = environ.get("XDG_CACHE_HOME", ""), environ.get("HOME", "")
+    caches = Path(given) if given else Path(home) / ".cache" if home else None
+    if caches is None:
+        return _own_folder()
+    found = caches / "triolog"
+    with contextlib.suppress(OSError):  # it cannot be made, so it is not private either
+        found.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return found if _is_private(found) else _own_folder()
+
+
+def _is_private(folder: Path) -> bool:
+    """Whether nobody else can have put a launcher there, nor can put one in its place."""
+    folders = (folder, *(each for each in folder.rglob("*") if each.is_dir()))
+    return all(only_theirs(str(each), os.geteuid(), shared_above=True) for each in folders)
+
+
+@functools.cache
+def _own_folder() -> Path:
+    """This process's; it is removed when the process ends, if that is not killed."""
+    folder = tempfile.mkdtemp(prefix="triolog-java-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def java_version(home: Path) -> int | None:

@@ -22,7 +22,7 @@ from actors.pipeline.compaction import compact
 from actors.pipeline.ending import Terminated
 from actors.pipeline.gold.tables import TABLES
 from actors.pipeline.places import Place, event_folders, other_formats
-from actors.pipeline.readable import counted
+from actors.readable import counted
 
 FILES_SHOWN_MAX = 20
 PROBLEMS_SHOWN_MAX = 10

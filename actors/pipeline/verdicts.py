@@ -20,7 +20,7 @@ import msgspec
 
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.places import Place
-from actors.pipeline.readable import counted, readable
+from actors.readable import counted, readable
 
 VERSION: Final = 1
 FILE: Final = "audit/verdicts.json"

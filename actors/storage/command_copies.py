@@ -6,7 +6,7 @@ import os
 import re
 from typing import Any
 
-from actors.api.socket_file import read_pointer
+from actors.api.socket_file import api_socket_path
 from actors.client.connection import connect
 from actors.client.targets import parse_target
 from actors.config import ClusterConfig
@@ -81,11 +81,11 @@ async def backup(env: Env, command: arguments.Backup) -> int:
     return EXIT_OK
 
 
-async def _status(disk: Disk, target: Target, group: str) -> dict[str, Any] | None:
+async def _status(target: Target, group: str) -> dict[str, Any] | None:
     """What a running node says of a group; None: it does not answer."""
     assert target.node_dir is not None
     try:
-        async with connect(read_pointer(disk, target.node_dir), name="backup") as client:
+        async with connect(api_socket_path(target.node_dir), name="backup") as client:
             found: dict[str, Any] = (await client.status())["groups"][group]
     except (OSError, TriologError, KeyError, ExceptionGroup):
         return None
@@ -94,7 +94,7 @@ async def _status(disk: Disk, target: Target, group: str) -> dict[str, Any] | No
 
 async def _running_ledger(disk: Disk, target: Target, ledger: GroupLedger) -> LedgerLimit:
     """What a running member has committed and synced; as its checkpoint says if it is silent."""
-    status = await _status(disk, target, ledger.name)
+    status = await _status(target, ledger.name)
     if status is None:
         index = stays_up_to(disk, ledger)
         return limit_at(disk, ledger, index, "the checkpoint of a member that did not answer")
@@ -108,7 +108,7 @@ async def _running_limit(disk: Disk, target: Target, store: GroupStore) -> Limit
     Raises: TriologError: it does not know yet what is acknowledged.
     """
     assert target.identity is not None
-    status = await _status(disk, target, store.name)
+    status = await _status(target, store.name)
     if status is None:
         return Limit(synced_mark(disk, store), "the synced mark of a node that did not answer")
     synced, acknowledged = status["synced_bytes"], status["acknowledged_bytes"]

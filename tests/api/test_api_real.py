@@ -29,7 +29,7 @@ GATE = partial(credentials().gate, "n0", frozenset(("127.0.0.1",)))
 @asynccontextmanager
 async def serving(node: MemoryNode, folder: Path) -> AsyncIterator[tuple[System, str]]:
     path = socket_file.api_socket_path(str(folder))
-    before = partial(socket_file.write_pointer, LocalDisk(), str(folder), path)
+    before = partial(socket_file.remove_pointer, LocalDisk(), str(folder))
     spec = api_spec(
         TcpNetwork(),
         node,
@@ -48,7 +48,7 @@ async def test_appends_and_reads_over_a_unix_socket(name: str, tmp_path: Path) -
     node = MemoryNode()
     async with serving(node, folder) as (_, path):
         assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
-        assert socket_file.read_pointer(LocalDisk(), str(folder)) == path
+        assert path == f"{folder}/api.sock"
         stream = await TcpNetwork().connect_unix(path)
         async with frame_socket.connect(stream) as socket:
             client = BareClient(socket)

@@ -14,7 +14,6 @@ import trio
 from api_kit import NODE, PORT, MemoryNode, Served, serving
 
 from actors.api.handle import NodeIdentity
-from actors.api.socket_file import POINTER_NAME
 from actors.client import connect_node
 from actors.client.race import STAGGER_S
 from actors.client.targets import (
@@ -28,7 +27,6 @@ from actors.client.targets import (
     pick_group,
 )
 from actors.config import ClassicGroup, ClusterConfig, MasterNode, SlaveNode
-from actors.env.local_disk import LocalDisk
 from actors.env.protocols import Address
 from actors.errors import ConfigError, NotStored
 
@@ -159,19 +157,13 @@ def cluster(
 def test_doors(tmp_path: Path) -> None:
     config = cluster(str(tmp_path), groups={"orders": ("n0", "n1")})
     direct = Address(str(tmp_path / "n0" / "api.sock"), 0)
-    assert doors(config, "n0", LocalDisk()) == (Door(direct),)
+    assert doors(config, "n0") == (Door(direct),)
     config = attrs.evolve(config, api_port=PORT)
-    unix, port = doors(config, "n0", LocalDisk())
+    unix, port = doors(config, "n0")
     assert (unix, port.address) == (Door(direct), Address(NODE, PORT))
     assert port.identity is not None
     assert port.identity.node == "n0"
     assert port.identity.credentials.path == str(tmp_path / "cluster.secret")
-    (tmp_path / "n0").mkdir()
-    (tmp_path / "n0" / POINTER_NAME).write_text("/tmp/elsewhere.sock\n")
-    assert doors(config, "n0", LocalDisk())[0] == Door(Address("/tmp/elsewhere.sock", 0))
-    (tmp_path / "n0" / POINTER_NAME).unlink()
-    (tmp_path / "n0" / POINTER_NAME).mkdir()  # it cannot be read
-    assert [door.address for door in doors(config, "n0", LocalDisk())] == [Address(NODE, PORT)]
 
 
 @asynccontextmanager
@@ -202,17 +194,6 @@ async def test_every_door_that_was_tried_is_named(
     text = str(raised.value)
     assert f"{tmp_path}/n0/api.sock: No such file or directory" in text
     assert f"{NODE}:{PORT + 1}: Connection refused" in text
-
-
-async def test_a_node_without_a_door(
-    autojump_clock: trio.testing.MockClock, tmp_path: Path
-) -> None:
-    config = cluster(str(tmp_path), groups={"orders": ("n0", "n1")})
-    (tmp_path / "n0").mkdir()
-    (tmp_path / "n0" / POINTER_NAME).mkdir()
-    with pytest.raises(ConnectionError, match="no socket of it here, and the cluster file has no"):
-        async with connect_node(config, "n0"):
-            raise AssertionError("not reached")
 
 
 async def test_a_node_that_hangs_delays_no_other(

@@ -6,7 +6,6 @@ import errno
 import logging
 import os
 import socket
-import stat
 from pathlib import Path
 
 import network_cases
@@ -157,49 +156,6 @@ async def test_accept_skips_a_connection_that_is_dead_already(
 
 def exists(path: str) -> bool:
     return os.path.exists(path)
-
-
-async def test_a_socket_file_is_private_and_a_stale_one_replaced(tmp_path: Path) -> None:
-    network = TcpNetwork()
-    path = str(tmp_path / "api.sock")
-    with socket.socket(socket.AF_UNIX) as dead:
-        dead.bind(path)
-    listener = await network.listen_unix(path)
-    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
-    os.unlink(path)
-    newer = await network.listen_unix(path)
-    await listener.aclose()
-    assert exists(path)  # not the older listener's to remove
-    await newer.aclose()
-    assert not exists(path)
-
-
-async def test_a_plain_file_is_not_replaced_by_a_socket(tmp_path: Path) -> None:
-    path = tmp_path / "precious"
-    path.write_text("data")
-    with pytest.raises(OSError, match="not a socket"):
-        await TcpNetwork().listen_unix(str(path))
-    assert path.read_text() == "data"
-
-
-async def test_a_path_that_is_too_long_is_an_os_error(tmp_path: Path) -> None:
-    path = str(tmp_path / ("x" * 200))
-    with pytest.raises(OSError, match="too long"):
-        await TcpNetwork().listen_unix(path)
-    with pytest.raises(OSError, match="too long"):
-        await TcpNetwork().connect_unix(path)
-
-
-async def test_a_full_unix_backlog_is_an_error_not_a_dead_stream(tmp_path: Path) -> None:
-    path = str(tmp_path / "full.sock")
-    with socket.socket(socket.AF_UNIX) as full:
-        full.bind(path)
-        full.listen(0)
-        network = TcpNetwork()
-        first = await network.connect_unix(path)
-        with pytest.raises(OSError, match=r"full\.sock"):
-            await network.connect_unix(path)
-        first.abort()
 
 
 async def test_a_cancelled_connect_leaves_no_socket() -> None:

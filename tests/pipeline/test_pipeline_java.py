@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import subprocess
 from pathlib import Path
 
@@ -124,16 +126,49 @@ def test_pypis_java_is_found() -> None:
     assert version >= java.JAVA_MIN
 
 
-@pytest.mark.parametrize(
-    ("environ", "expected"),
-    [
-        ({"XDG_CACHE_HOME": "/a/cache", "HOME": "/tmp"}, "/a/cache/triolog"),
-        ({"HOME": "/tmp"}, "/tmp/.cache/triolog"),
-    ],
-)
-def test_launchers_are_kept_in_the_users_cache(environ: dict[str, str], expected: str) -> None:
-    assert str(java.cache_folder(environ)) == expected
+def test_launchers_are_kept_in_the_users_cache(tmp_path: Path) -> None:
+    given, home = tmp_path / "cache", tmp_path / "home"
+    home.mkdir()
+    both = {"XDG_CACHE_HOME": str(given), "HOME": str(home)}
+    assert java.cache_folder(both) == given / "triolog"
+    del both["XDG_CACHE_HOME"]
+    found = java.cache_folder(both)
+    assert found == home / ".cache" / "triolog"
+    assert stat.S_IMODE(found.stat().st_mode) == 0o700
+    java.launcher(fake_java(tmp_path / "real"), found)
+    assert java.cache_folder(both) == found
 
 
-def test_without_a_home_the_cache_is_temporary() -> None:
-    assert "triolog-" in java.cache_folder({"HOME": "/no/such/home"}).name
+def is_own(folder: Path) -> bool:
+    """A folder that nobody could know before, and nobody else may enter."""
+    status = folder.stat()
+    is_private = (stat.S_IMODE(status.st_mode), status.st_uid) == (0o700, os.geteuid())
+    return folder.name.startswith("triolog-java-") and is_private
+
+
+@pytest.mark.parametrize("environ", [{}, {"HOME": "/proc"}])
+def test_without_a_home_launchers_are_in_a_folder_of_the_process(environ: dict[str, str]) -> None:
+    assert is_own(java.cache_folder(environ))
+
+
+@pytest.mark.parametrize("where", [".cache", ".cache/triolog", ".cache/triolog/java-0/bin"])
+@pytest.mark.parametrize("how", ["another's", "open to all"])
+def test_what_a_stranger_prepared_is_not_taken(where: str, how: str, tmp_path: Path) -> None:
+    """HOME=/tmp: he waits there with a program of his."""
+    folder = tmp_path / where
+    folder.mkdir(parents=True)
+    if how == "open to all":
+        folder.chmod(0o777)
+    elif os.geteuid() == 0:
+        os.chown(folder, 65534, 65534)
+    else:
+        pytest.skip("only root gives a folder to another user")
+    assert is_own(java.cache_folder({"HOME": str(tmp_path)}))
+
+
+def test_a_home_that_all_share_is_as_good_as_the_folder_in_it(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    assert java.cache_folder({"HOME": str(tmp_path)}) == tmp_path / ".cache" / "triolog"
+    tmp_path.chmod(0o777)  # there anybody renames what is another's
+    assert is_own(java.cache_folder({"HOME": str(tmp_path)}))
+    tmp_path.chmod(0o700)

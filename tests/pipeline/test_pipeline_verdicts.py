@@ -12,8 +12,8 @@ import pytest
 from actors.pipeline import verdicts
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.places import Place
-from actors.pipeline.readable import counted
 from actors.pipeline.verdicts import Checked, CheckedLog, CheckedRange, OpenBoot, Verdict, Verdicts
+from actors.readable import counted
 
 RANGE = CheckedRange(node="n0", boot=2, first_seq=3, last_seq=9, events=4)
 LOG = CheckedLog(group="orders", node="n0", records=4, size_bytes=400, first=0, last=300)

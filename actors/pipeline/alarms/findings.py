@@ -10,7 +10,7 @@ from typing import Any, Final
 import attrs
 import msgspec
 
-from actors.pipeline.readable import readable
+from actors.readable import readable
 
 _US = 1_000_000
 

@@ -38,7 +38,7 @@ from actors.pipeline.ending import deferred
 from actors.pipeline.errors import PipelineError
 from actors.pipeline.failures import line_of_failure
 from actors.pipeline.places import Place, claim, held
-from actors.pipeline.readable import readable
+from actors.readable import readable
 
 logger = logging.getLogger("triolog.pipeline")
 

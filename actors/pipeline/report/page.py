@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any, get_args
 
-from actors.pipeline.readable import counted
 from actors.pipeline.report import words
 from actors.pipeline.report.drawing import Picture
 from actors.pipeline.report.facts import ROWS_MAX, Facts, OutageCount, Table, Wait
@@ -14,6 +13,7 @@ from actors.pipeline.report.html import Html, element, joined
 from actors.pipeline.report.pictures import pictures
 from actors.pipeline.report.time_axis import shown
 from actors.pipeline.verdicts import Verdict, looked_at
+from actors.readable import counted
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """A browser that knows it loads nothing and runs nothing, whatever an event log may hold."""

@@ -10,11 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
-from actors.pipeline.readable import counted
 from actors.pipeline.report import drawing, words
 from actors.pipeline.report.drawing import Picture, Sheet, picture
 from actors.pipeline.report.facts import NODES_MAX, Boot, Facts, RoleSpan
 from actors.pipeline.report.time_axis import TimeAxis, shown
+from actors.readable import counted
 
 ROW_PX = 26
 _LETTER_PX = 8

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 
 from actors.pipeline.gold.latency import RANK_ERROR
 from actors.pipeline.gold.outages import LIMIT_US
-from actors.pipeline.readable import counted
 from actors.pipeline.report.facts import (
     OUTAGE_US,
     Boot,
@@ -24,6 +23,7 @@ from actors.pipeline.report.facts import (
 from actors.pipeline.report.html import readable
 from actors.pipeline.report.time_axis import shown
 from actors.pipeline.verdicts import Verdict, Verdicts
+from actors.readable import counted
 
 CELL_MAX = 300
 """Letters in a cell."""
