@@ -1,15 +1,26 @@
 """Text for people, in which everything is seen.
 
-What stands in an event log may have come over the wire. Printed as it is, it may begin a line of
-its own, or tell a terminal what to do.
+What a node says, or what stands in a log, may have come over the wire from anybody. Printed as it
+is, it may begin a line of its own, tell a terminal what to do, or show words in another order.
+Every place that prints passes its text through one of these.
+
+What is not seen is shown as JSON escapes it, so that a line of JSON stays one, with the same
+meaning.
 """
 
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 _UNSEEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 """Unicode categories: controls, directions, halves of pairs, nothing at all."""
+_BEYOND_16_BITS = 0x10000
+DEPTH_MAX = 100
+"""Of values within values: far above what any node says, and below what Python recurses."""
 
 
 def counted(number: int, one: str, many: str = "") -> str:
@@ -19,10 +30,49 @@ def counted(number: int, one: str, many: str = "") -> str:
 
 def readable(text: str, length_max: int | None = None) -> str:
     """Text with the codes of what is not seen, cut at some length; one line."""
-    shown = "".join(
-        f"\\u{{{ord(each):x}}}" if unicodedata.category(each) in _UNSEEN else each
-        for each in (text if length_max is None else text[: length_max + 1])
-    )
+    shown = text if length_max is None else text[: length_max + 1]
+    if not shown.isprintable():  # which is fast, and false for some that are seen
+        shown = "".join(
+            _escaped(each) if unicodedata.category(each) in _UNSEEN else each for each in shown
+        )
     if length_max is not None and len(shown) > length_max:
         return shown[: length_max - 1] + "…"
     return shown
+
+
+def readable_lines(text: str) -> str:
+    """As `readable`, for text of several lines, and with its tabs."""
+    if text.isprintable():
+        return text
+    return "\n".join("\t".join(map(readable, line.split("\t"))) for line in text.split("\n"))
+
+
+def readable_json(line: bytes) -> bytes:
+    """JSON as `json` and `msgspec` write it, which leaves much in strings as it is."""
+    return readable_lines(line.decode("utf-8", "backslashreplace")).encode()
+
+
+def readable_values(value: T, depth: int = 0) -> T:
+    """What another program said, as JSON has it, with every string in it `readable`."""
+    found: Any = value
+    match value:
+        case str():
+            found = readable(value)
+        case Mapping() | list() | tuple() if depth >= DEPTH_MAX:
+            found = "..."
+        case Mapping():
+            deeper = depth + 1
+            items = value.items()
+            found = {readable_values(k, deeper): readable_values(v, deeper) for k, v in items}
+        case list() | tuple():
+            found = type(value)(readable_values(each, depth + 1) for each in value)
+    shown: T = found
+    return shown
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    if code < _BEYOND_16_BITS:
+        return f"\\u{code:04x}"
+    high, low = divmod(code - _BEYOND_16_BITS, 0x400)
+    return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"

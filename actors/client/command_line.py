@@ -32,6 +32,7 @@ from actors.config.command_line import OutputFailed, complain, stop_signals, wit
 from actors.errors import ConfigError, TriologError
 from actors.log import Log
 from actors.quiet_imports import INTERRUPTED
+from actors.readable import readable_lines, readable_values
 from wire import api
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
@@ -157,10 +158,23 @@ async def _obey_signals(
             stop = hurry
 
 
+async def _tell(text: str) -> None:
+    await write_out(OUTPUT, readable_lines(text).encode() + b"\n")
+
+
+async def _show(data: bytes) -> None:
+    await write_out(OUTPUT, readable_lines(data.decode("utf-8", "backslashreplace")).encode())
+
+
+def _writer() -> reading.Write:
+    """Records go to files and pipes as they are; a terminal would obey what is in them."""
+    return _show if os.isatty(OUTPUT) else partial(write_out, OUTPUT)
+
+
 async def _status(client: Client, command: Status) -> int:
-    status = await client.status()
+    status = readable_values(await client.status())
     text = report.as_json(status) if command.json else "\n".join(report.status_lines(status))
-    await write_out(OUTPUT, text.encode() + b"\n")
+    await _tell(text)
     return EXIT_OK
 
 
@@ -192,7 +206,7 @@ async def _append(door: GroupDoor, command: Append) -> int:
     *notes, last = summary_lines(summary)
     for line in notes:
         complain(f"triolog: {line}")
-    await write_out(OUTPUT, (report.as_json(summary) if command.json else last).encode() + b"\n")
+    await _tell(report.as_json(summary) if command.json else last)
     return EXIT_OK if summary.error is None and not summary.in_doubt else EXIT_FAILED
 
 
@@ -201,7 +215,7 @@ async def _read(door: GroupDoor, command: Read) -> int:
     last = await reading.read(
         door,
         group,
-        partial(write_out, OUTPUT),
+        _writer(),
         start=command.start,
         count=command.count,
         fresh=command.fresh,
@@ -225,7 +239,7 @@ async def _tail(door: GroupDoor, command: Tail) -> int:
     async with trio.open_nursery() as nursery:
         end = nursery.cancel_scope.cancel
         await nursery.start(_obey_signals, end, end)
-        write = partial(write_out, OUTPUT)
+        write = _writer()
         await reading.tail(door, group, write, start=command.start, json=command.json)
     return EXIT_OK
 
@@ -260,7 +274,7 @@ async def _bench(door: GroupDoor, connect: Connect, command: Bench) -> int:
                 break
         nursery.cancel_scope.cancel()
     text = report.as_json(found) if command.json else "\n".join(report.bench_lines(found))
-    await write_out(OUTPUT, text.encode() + b"\n")
+    await _tell(text)
     unanswered = not all(one.appends for one in found)
     failed = unanswered or len(found) < len(command.windows) or found[-1].ended_early
     return EXIT_FAILED if failed else EXIT_OK

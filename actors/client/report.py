@@ -14,6 +14,7 @@ from actors.client.ledger_words import troubles
 from actors.config.command_line import columns
 from actors.errors import NotMaster
 from actors.log_types import Record
+from actors.readable import readable
 
 CONNECTED = "transfer"
 """A slave's state while its link is up; its last error is then history."""
@@ -56,7 +57,7 @@ def record_json(record: Record) -> bytes:
         found["body_base64"] = base64.b64encode(body).decode()
     if record.is_message:
         found["properties"] = dict(record.properties)
-    return as_json(found).encode("utf-8", "backslashreplace") + b"\n"
+    return readable(as_json(found)).encode() + b"\n"
 
 
 def bench_lines(figures: Iterable[Figures]) -> list[str]:

@@ -186,7 +186,7 @@ def _switch(arguments: Arguments, config: ClusterConfig) -> Answer:
 
 
 def _say(line: str) -> None:
-    print(f"triolog: {line}", file=sys.stderr, flush=True)
+    complain(f"triolog: {line}")
 
 
 def _check_kind(command: str, group: Group) -> None:

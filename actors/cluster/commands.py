@@ -19,6 +19,7 @@ from actors.cluster.terminal import node_lines
 from actors.cluster.view import NodeView, groups_view, ledgers_view, tree_view
 from actors.config import ClusterConfig
 from actors.errors import ConfigError
+from actors.readable import readable_values
 
 REST_S = 2.0
 """`status` waits so long for other nodes once one has answered: the way there and this machine are
@@ -121,7 +122,7 @@ async def status(
     """
 
     async def ask(node: str, api: NodeApi) -> tuple[dict[str, Any], dict[str, Any]]:
-        return await api.status(), await api.tree()
+        return readable_values(await api.status()), readable_values(await api.tree())
 
     found = await _each(config, nodes, connect, ask, rest_s=REST_S)
     failed = [node for node in nodes if isinstance(found[node], BaseException)]
@@ -189,7 +190,7 @@ async def stop(
     """
 
     async def roles(node: str, api: NodeApi) -> int:
-        status = await api.status()
+        status = readable_values(await api.status())
         led = sum(group.role == "master" for group in groups_view(status).values())
         return led + sum(group.role == LEADER for group in ledgers_view(status).values())
 

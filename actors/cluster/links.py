@@ -17,6 +17,7 @@ from actors.cluster.feed import AppendDoor
 from actors.cluster.view import NodeView, groups_view, ledgers_view, tree_view
 from actors.config import ClusterConfig
 from actors.errors import TriologError
+from actors.readable import readable, readable_values
 
 LOOK_S = 0.5
 """How often a node is asked while it runs; four answers are small, but not free."""
@@ -142,7 +143,7 @@ class Links:
 
     async def _look(self, name: str, api: NodeApi) -> None:
         asked, asked_s = self._round, trio.current_time()
-        status, tree = await api.status(), await api.tree()
+        status, tree = readable_values((await api.status(), await api.tree()))
         view = NodeView(
             node=name,
             state=str(status.get("state", "running")),
@@ -161,7 +162,7 @@ class Links:
         error: BaseException = group
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
-        self._put(name, attrs.evolve(before, state="away", detail=str(error)))
+        self._put(name, attrs.evolve(before, state="away", detail=readable(str(error))))
 
     def _put(self, name: str, view: NodeView) -> None:
         self._views[name] = view

@@ -26,6 +26,7 @@ from actors.cluster.view import ClusterView
 from actors.cluster.waits import lacking
 from actors.config import ClusterConfig, DLedgerGroup
 from actors.config.command_line import stop_signals
+from actors.readable import readable
 
 ANSWERS_EXTRA_S = 2.0
 """How much longer than an append may take the feed's last answers are waited for."""
@@ -110,6 +111,7 @@ class Run:
 
     def note(self, line: str) -> None:
         """Keep a line for people."""
+        line = readable(line)
         self._notes.append(line)
         self.on_note(line)
 

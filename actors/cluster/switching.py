@@ -20,6 +20,7 @@ from actors.cluster.reaching import AGAIN_S, HANGS, NoAnswer, first_of, open_mem
 from actors.cluster.view import groups_view
 from actors.config import ClusterConfig
 from actors.errors import ConfigError, NodeStopped, OutcomeUnknown
+from actors.readable import readable_values
 
 SEEN_S = 10.0
 """How long a resync is watched after it is done: the slave connects, or nobody listens."""
@@ -50,7 +51,7 @@ async def promote(
     names = tuple(sorted(members, key=lambda each: each != node))
     async with first_of(config, group, open_members(names, connect)) as api:
         try:
-            found = await api.promote(group, node, force=force)
+            found = readable_values(await api.promote(group, node, force=force))
         except NodeStopped as error:
             what = f"{error}; `status` says who is master of {group}"
             then = f"while nobody is, type `promote {group}` again"
@@ -80,7 +81,7 @@ async def resync(
     enter = partial(connect, node)
     async with with_place(enter, config.answer_timeout_s, node) as api:
         for group in groups:
-            done = await api.resync(group)
+            done = readable_values(await api.resync(group))
             part, reason = await _seen(api, group)
             found.append({**done, "state": part, "reason": reason})
     code = EXIT_OK if all(each["state"] == FITS for each in found) else EXIT_FAILED

@@ -23,6 +23,7 @@ from actors.cluster.links import LOST, Connect, NodeApi
 from actors.cluster.reaching import AGAIN_S, NoAnswer, first_of, first_within, open_members
 from actors.config import ClusterConfig
 from actors.errors import NotMaster, OutcomeUnknown
+from actors.readable import readable_values
 from wire import api
 
 SETTLE_S: Final = 3.0
@@ -179,7 +180,7 @@ async def _handed_over(
 ) -> dict[str, Any]:
     """What the leader answers. Raises: as its client; OutcomeUnknown: it is silent."""
     with trio.move_on_after(config.answer_timeout_s):
-        return await leader.api.transfer_leader(group, node)
+        return readable_values(await leader.api.transfer_leader(group, node))
     raise OutcomeUnknown(f"{leader.name} has not answered for {config.answer_timeout_s:g} s")
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from actors.errors import ConfigError, TriologError
+from actors.readable import readable, readable_lines
 from actors.version import VERSION
 
 EXIT_FAILED = 1
@@ -61,18 +62,18 @@ class OutputFailed(TriologError):
 
 
 def say(text: str) -> None:
-    """Write lines to standard output, now. Raises: OutputFailed."""
+    """Write readable lines to standard output, now. Raises: OutputFailed."""
     try:
-        sys.stdout.write(text + "\n")
+        sys.stdout.write(readable_lines(text) + "\n")
         sys.stdout.flush()
     except OSError as error:
         raise OutputFailed(error) from error
 
 
 def complain(line: str) -> None:
-    """Write a line to standard error, if that takes it: there is nowhere else to say it."""
+    """Write a readable line to standard error, if it takes that: there is no other place to."""
     try:
-        sys.stderr.write(line + "\n")
+        sys.stderr.write(readable(line) + "\n")
         sys.stderr.flush()
     except OSError:
         _give_up(sys.stderr.fileno())

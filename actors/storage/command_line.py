@@ -27,6 +27,7 @@ from actors.env.protocols import Disk, Env
 from actors.env.real import real_env
 from actors.errors import ConfigError, TriologError
 from actors.quiet_imports import INTERRUPTED
+from actors.readable import readable_lines
 from actors.storage import command_copies
 from actors.storage.command_steps import (
     EXIT_FAILED,
@@ -214,7 +215,7 @@ async def _truncate(env: Env, command: arguments.Truncate) -> int:
         if plan.lost is not None and not command.force:
             raise ConfigError(f"OFFSET: {plan.lost}; --force cuts it all the same")
         if (plan.cut_bytes or plan.unfinished is not None) and not command.yes:
-            sys.stderr.write(report.words(lines))
+            sys.stderr.write(readable_lines(report.words(lines)))
             if not await _agreed("Cut?"):
                 complain("triolog: nothing was changed")
                 return EXIT_FAILED

@@ -15,6 +15,7 @@ from actors.client.report import as_json
 from actors.config.command_line import OUTPUT
 from actors.env.protocols import Disk
 from actors.errors import ConfigError
+from actors.readable import readable, readable_lines
 from actors.storage.dledger.term_files import read_checkpoint
 from actors.storage.side_file import read_side_file
 from actors.storage.tools import report
@@ -53,7 +54,7 @@ async def drive(work: Work[T], output: list[bytes] | None = None) -> T:
             if shows and now - drawn > PROGRESS_INTERVAL_S:
                 drawn = now
                 line = report.step_line(step, now - begin, step.done_bytes - first)
-                sys.stderr.write(f"\r{line}\x1b[K")
+                sys.stderr.write(f"\r{readable(line)}\x1b[K")
                 sys.stderr.flush()
             await trio.lowlevel.checkpoint()
     finally:
@@ -73,7 +74,7 @@ async def _write_all(output: list[bytes] | None) -> None:
 async def answer(as_object: Any, lines: Sequence[str], *, json: bool) -> None:
     """Print what a command found, for machines or for people."""
     text = as_json(as_object) + "\n" if json else report.words(lines)
-    await write_out(OUTPUT, text.encode("utf-8", "backslashreplace"))
+    await write_out(OUTPUT, readable_lines(text).encode())
 
 
 def held(disk: Disk, target: Target) -> tuple[ExitStack, bool]:

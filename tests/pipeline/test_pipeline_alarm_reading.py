@@ -382,4 +382,4 @@ def test_a_finding_is_a_sentence_with_the_event_to_look_at() -> None:
     for at_us in (2**60, -(2**63)):
         assert sentence(finding(at_us)).startswith(f"{at_us} us g: lag: ")
     wild = attrs.evolve(finding(START_US), group="g\x1b[2J\nok", subject="\u202en1")
-    assert "g\\u{1b}[2J\\u{a}ok: lag: \\u{202e}n1 is" in sentence(wild)
+    assert "g\\u001b[2J\\u000aok: lag: \\u202en1 is" in sentence(wild)

@@ -246,10 +246,10 @@ def test_what_logs_have_for_names_is_shown_and_does_nothing_to_a_terminal(
     printed = capsys.readouterr()
     assert (
         printed.out
-        == "bronze: starting Spark\nsilver: 3 events of the unknown kind \\u{1b}[2J\\u{a}ü\n"
+        == "bronze: starting Spark\nsilver: 3 events of the unknown kind \\u001b[2J\\u000aü\n"
     )
     assert printed.err.startswith("pipeline: ")
-    assert printed.err.endswith("n0\\u{9b}\n")
+    assert printed.err.endswith("n0\\u009b\n")
 
 
 class NoSpark:

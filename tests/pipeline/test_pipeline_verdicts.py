@@ -121,7 +121,7 @@ def test_lines_for_people() -> None:
     bare = attrs.evolve(HELD, checked=Checked(rows=0), verdict="not_applicable")
     assert verdicts.line_of(bare) == "not applicable one_leader_per_term: 0 rows"
     assert verdicts.witness_text(BROKEN.witnesses[0]) == "term=3, leaders=n0 n1, note=None"
-    assert verdicts.witness_text({"node": "n\n1", "a": ["\x1b"]}) == "node=n\\u{a}1, a=\\u{1b}"
+    assert verdicts.witness_text({"node": "n\n1", "a": ["\x1b"]}) == "node=n\\u000a1, a=\\u001b"
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,17 @@ async def test_a_body_that_is_no_text(autojump_clock: Any) -> None:
     assert (two["body_encoding"], two["body"]) == ("utf-8", "\u00e4 \u2028")
 
 
+async def test_a_terminal_obeys_nothing_in_a_line(autojump_clock: Any) -> None:
+    disk = await node_disk(0)
+    wild = "\x1b[2J\x9b31m\u202egnorw\x7f"
+    async with running(disk) as kit:
+        await kit.append(wild.encode())
+    out: list[bytes] = []
+    finish(dump_store(disk, store_of(disk), Wanted(), out.append))
+    assert b"".join(out).decode().removesuffix("\n").isprintable()
+    assert json.loads(out[0])["body"] == wild
+
+
 async def test_damage_is_told_and_what_follows_is_read(autojump_clock: Any) -> None:
     disk = await node_disk()
     everything, _ = dumped(disk)

@@ -27,6 +27,7 @@ import msgspec
 
 from actors.env.protocols import Disk
 from actors.errors import ConfigError
+from actors.readable import readable_json
 from actors.storage.commit_log import segment_path
 from actors.storage.tools.steps import Step, Work
 from actors.storage.tools.target import GroupStore, log_bases
@@ -148,7 +149,7 @@ def _lines(piece: Piece, wanted: Wanted, done: Dumped, size_max: int) -> bytes:
         if done.records == wanted.count_max:
             break
         if wanted.takes(head):
-            out.append(msgspec.json.encode(_fields(piece.data, at, size_max)))
+            out.append(readable_json(msgspec.json.encode(_fields(piece.data, at, size_max))))
             done.records += 1
     return b"\n".join([*out, b""])
 

@@ -20,6 +20,7 @@ import msgspec
 
 from actors.env.protocols import Disk
 from actors.errors import ConfigError, CorruptLog
+from actors.readable import readable_json
 from actors.storage.commit_log import segment_path
 from actors.storage.dledger import recovery
 from actors.storage.dledger.recovery import BAD_SUM
@@ -157,7 +158,7 @@ class _Dump:
                 path = segment_path(self._files.log.folder, self._base_of(head.pos))
                 self._problem(f"{path}: entry {head.index} (offset {head.pos}): {BAD_SUM}")
                 continue
-            out.append(msgspec.json.encode(_fields(piece.data, head)))
+            out.append(readable_json(msgspec.json.encode(_fields(piece.data, head))))
             self._done.records += 1
         self._write(b"\n".join([*out, b""]))
 
