@@ -76,9 +76,7 @@ class _Process:
             rng=self.rng,
             wall_clock_ms=self.node.wall_clock_ms,
             events=self._event,
-            secret_store=SimSecretStore(
-                self.node.world.rng(f"{self.node.name}:{self.boot}:secrets"), self.node.secret_files
-            ),
+            secret_store=self.node.secret_store(str(self.boot)),
             tell_hook=self.node.world.tell_hook(f"{self.node.name}:{self.boot}"),
         )
 
@@ -143,6 +141,11 @@ class SimNode:
         if self.world.schedule.is_held(self.name):
             return NodeState.PAUSED
         return NodeState.RUNNING
+
+    def secret_store(self, program: str) -> SimSecretStore:
+        """What one program on this machine knows; its name tells its chance from the others'."""
+        rng = self.world.rng(f"{self.name}:{program}:secrets")
+        return SimSecretStore(rng, self.secret_files)
 
     def wall_clock_ms(self) -> int:
         return virtual_wall_clock_ms() + self.skew_ms

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import trio
 
-from actors.client import connect
+from actors.client import connect_node
 from actors.errors import NotEnoughReplicas
 from actors.log import AppendOutcome
-from actors.sim.cluster import API_PORT, SimCluster
+from actors.sim.cluster import SimCluster
 
 pytest_plugins = ["actors.sim.plugin"]
 GROUP = "orders"
@@ -27,7 +27,8 @@ async def test_they_do_not_wait_one_after_the_other(cluster: SimCluster) -> None
     await alone(cluster)
     timeout_s = cluster.config.classic_groups[GROUP].slave_timeout_s
     network, outcomes = cluster.world.network.open("n1"), list[AppendOutcome]()
-    async with connect((cluster.config.nodes["n0"], API_PORT), network=network) as client:
+    store = cluster.world.node("n1").secret_store("client")
+    async with connect_node(cluster.config, "n0", network=network, secret_store=store) as client:
         asked_s = trio.current_time()
         for number in range(COUNT):
             await client.submit(GROUP, (b"%d" % number,), outcomes.append)

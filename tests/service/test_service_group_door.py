@@ -19,6 +19,7 @@ from actors.client.bench import measure
 from actors.client.group_door import GroupDoor, open_door
 from actors.client.members import Members, NobodyLeads, members_of, wait_s_of
 from actors.config import ClusterConfig
+from actors.env.protocols import SecretStore
 from actors.errors import (
     NodeStopped,
     NotMaster,
@@ -44,10 +45,23 @@ def cluster_config(three_nodes: ClusterConfig) -> ClusterConfig:
     return attrs.evolve(three_nodes, nodes={**three_nodes.nodes, HOME: "10.0.0.9"})
 
 
+def secrets_of(cluster: SimCluster) -> SecretStore:
+    """A program on this machine has been given what the nodes have."""
+    return cluster.world.node("n0").secret_store(HOME)
+
+
 def members(cluster: SimCluster, group: str = GROUP, *, wait_s: float | None = None) -> Members:
     """As a client on a machine of its own has them."""
     network = cluster.world.network.open(HOME)
-    return members_of(cluster.config, group, leads=False, name=HOME, wait_s=wait_s, network=network)
+    return members_of(
+        cluster.config,
+        group,
+        leads=False,
+        name=HOME,
+        wait_s=wait_s,
+        network=network,
+        secret_store=secrets_of(cluster),
+    )
 
 
 @asynccontextmanager
@@ -61,7 +75,9 @@ async def opened(
 
 async def test_appends_go_on_with_the_next_leader(cluster: SimCluster) -> None:
     network = cluster.world.network.open(HOME)
-    async with connect_group(cluster.config, GROUP, network=network) as log:
+    async with connect_group(
+        cluster.config, GROUP, network=network, secret_store=secrets_of(cluster)
+    ) as log:
         await log.append([b"one"])
         old = cluster.master_of(GROUP)
         await cluster.kill(old)
