@@ -46,6 +46,11 @@ def open_file(path: str, flags: int) -> int:
     return fd
 
 
+def open_folder(path: str) -> int:
+    """A descriptor of a folder, for names in it; takes no right to list it. Raises: OSError."""
+    return os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
 def _refusal(path: str, kind: FileKind) -> OSError:
     if kind == "folder":
         return OSError(errno.EISDIR, os.strerror(errno.EISDIR), path)

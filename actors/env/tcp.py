@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 import attrs
 import trio
 
+from actors.env.file_kinds import open_folder
 from actors.env.local_disk import LocalFile
 from actors.env.pipes import PipePool
 from actors.env.protocols import Address, File
@@ -311,7 +312,7 @@ def _short(path: str) -> Iterator[str]:
     if len(os.fsencode(path)) <= UNIX_PATH_BYTES_MAX:
         yield path
         return
-    folder = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    folder = open_folder(os.path.dirname(path))
     try:
         yield f"/proc/self/fd/{folder}/{os.path.basename(path)}"
     finally:
