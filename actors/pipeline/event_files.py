@@ -9,9 +9,10 @@ Plain functions of bytes.
 
 from __future__ import annotations
 
+import itertools
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Annotated, Any, Final, TypeAlias
 
 import attrs
@@ -24,6 +25,17 @@ ROWS_MAX = 20_000
 """Lines of one Arrow batch: some 3 MB."""
 UNPACKED_MAX = 1 << 30
 """Of one file, which has 50,000 lines: damage may unpack to a thousand times its size."""
+PIECE_BYTES = 1 << 20
+"""Of that, what is unpacked at a time: some 5,000 lines; the shortest take 20 bytes for each."""
+INPUT_BYTES = 64 << 10
+"""Of a file, what is given to zlib at a time."""
+LINE_BYTES_MAX = 1 << 20
+"""An event names a few things, each of some hundred characters."""
+_SHORTEST = '{"node":"","boot":1,"seq":1,"path":"","incarnation":0,"ts_us":1,"kind":"K"}'
+SHORT_LINES_MAX = 1000
+"""Of lines that have no room for an envelope, each of which becomes a row: what has more of them is
+no event log, and 64 KiB of zipped newlines are 64 million lines.
+"""
 
 NO_JSON = "not a line of JSON"
 NO_EVENT = "not an event"
@@ -83,73 +95,91 @@ _NOTHING = (None,) * len(_Head.__struct_fields__)
 
 
 @attrs.frozen(kw_only=True)
-class Unpacked:
-    """The content of an event file.
+class Part:
+    """Some of a file's lines, without newlines, in order.
 
     Attributes:
-        data: all that is readable, to the last byte.
-        problem: what is wrong with the rest, for people; "" if there is none.
+        problem: what is wrong with the rest of the file, for people; "" if nothing is.
+        is_cut: the last of these lines is half written; it is a line too, for it may be readable.
     """
 
-    data: bytes
-    problem: str
+    lines: list[str]
+    problem: str = ""
+    is_cut: bool = False
 
 
-def unpack(raw: bytes, unpacked_max: int = UNPACKED_MAX) -> Unpacked:
-    """Gzip of one or many members, or plain lines. Never raises: see `Unpacked.problem`."""
-    if not raw.startswith(_GZIP):
-        return Unpacked(data=raw, problem="" if raw else EMPTY)
-    pieces: list[bytes] = []
-    at, room = 0, unpacked_max
-    while at < len(raw):
-        if not raw.startswith(_GZIP, at):
-            return _broken(pieces, at, raw, "no gzip member begins there")
-        unpacker = zlib.decompressobj(_WBITS_GZIP)
+def parts_of(raw: bytes, unpacked_max: int = UNPACKED_MAX) -> Iterator[Part]:
+    """A file's lines: gzip of one or many members, or plain. Never raises: see `Part.problem`.
+
+    What is held at a time beside `raw` is one piece of PIECE_BYTES, unpacked, whatever there is.
+    Bytes that are no UTF-8 become U+FFFD.
+    """
+    pieces, rest, short = _pieces(raw, unpacked_max), b"", 0
+    while True:
         try:
-            pieces.append(unpacker.decompress(raw[at:] if at else raw, room))
-        except zlib.error as error:
-            return _broken(pieces, at, raw, str(error).split(": ")[-1])
-        room -= len(pieces[-1])
-        if not unpacker.eof:
-            full = bool(unpacker.unconsumed_tail) or room <= 0
-            why = f"more than {unpacked_max} bytes unpacked" if full else "it ends too early"
-            return _broken(pieces, at, raw, why)
-        at = len(raw) - len(unpacker.unused_data)
-    return Unpacked(data=b"".join(pieces), problem="")
+            piece = next(pieces)
+        except StopIteration as end:
+            problem = end.value
+            break
+        whole, newline, rest = (rest + piece).rpartition(b"\n")
+        lines = whole.decode(errors="replace").split("\n") if newline else []
+        for start in range(0, len(lines), ROWS_MAX):
+            part = lines[start : start + ROWS_MAX]
+            short += sum(len(line) < len(_SHORTEST) for line in part)
+            yield Part(lines=part)
+            if short > SHORT_LINES_MAX:
+                yield Part(lines=[], problem=f"more than {SHORT_LINES_MAX} lines hold no event")
+                return
+        if len(rest) > LINE_BYTES_MAX:
+            yield Part(lines=[], problem=f"a line is longer than {LINE_BYTES_MAX} bytes")
+            return
+    if rest:
+        cut = [rest.decode(errors="replace")]
+        yield Part(lines=cut, problem=problem or "the last line has no end", is_cut=True)
+    elif problem:
+        yield Part(lines=[], problem=problem)
 
 
-def _broken(pieces: list[bytes], at: int, raw: bytes, why: str) -> Unpacked:
-    problem = f"damaged in the gzip member at byte {at} of {len(raw)}: {why}"
-    return Unpacked(data=b"".join(pieces), problem=problem)
+def _pieces(raw: bytes, unpacked_max: int) -> Generator[bytes, None, str]:
+    """What is unpacked, in order; returns what is wrong with the rest."""
+    if not raw.startswith(_GZIP):
+        yield from (raw[at : at + PIECE_BYTES] for at in range(0, len(raw), PIECE_BYTES))
+        return "" if raw else EMPTY
+    view, at, room = memoryview(raw), 0, unpacked_max
+    while at < len(raw):
+        where = f"damaged in the gzip member at byte {at} of {len(raw)}"
+        if not raw.startswith(_GZIP, at):
+            return f"{where}: no gzip member begins there"
+        unpacker = zlib.decompressobj(_WBITS_GZIP)
+        while not unpacker.eof:
+            fed = unpacker.unconsumed_tail
+            if not fed:  # in pieces, because zlib copies all that follows a member
+                fed = bytes(view[at : at + INPUT_BYTES])
+                at += len(fed)
+            try:
+                piece = unpacker.decompress(fed, PIECE_BYTES)
+            except zlib.error as error:
+                return f"{where}: {str(error).split(': ')[-1]}"
+            if not piece and not fed:
+                return f"{where}: it ends too early"
+            if piece:
+                yield piece[:room]
+            room -= len(piece)
+            if room < 0:
+                return f"{where}: more than {unpacked_max} bytes unpacked"
+        at -= len(unpacker.unused_data)
+    return ""
 
 
-def lines_of(raw: bytes) -> tuple[list[str], str]:
-    """The lines of a file, without newlines, and what is wrong with it.
-
-    A last line without its newline is half written: it is a line too, for it may be readable. Bytes
-    that are no UTF-8 become U+FFFD.
-    """
-    return _content_of(raw)[:2]
-
-
-def _content_of(raw: bytes) -> tuple[list[str], str, bool]:
-    """As `lines_of`, and whether the last line is half written."""
-    unpacked = unpack(raw)
-    text = unpacked.data.decode(errors="replace")
-    problem = unpacked.problem
-    is_cut = bool(text) and not text.endswith("\n")
-    if is_cut:
-        problem = problem or "the last line has no end"
-    lines = text.split("\n")
-    if lines[-1] == "":
-        lines.pop()
-    return lines, problem, is_cut
+def lines_of(raw: bytes) -> Iterator[str]:
+    """The lines of a file, for who counts no damage."""
+    return itertools.chain.from_iterable(part.lines for part in parts_of(raw))
 
 
 def read_files(paths: Iterable[str]) -> Iterator[pa.RecordBatch]:
     """The lines of files, as Spark names them: batches of `ROWS`. Raises: OSError."""
     for path in paths:
-        yield from rows_of(path, *_content_of(read_bytes(path)))
+        yield from rows_of(path, parts_of(read_bytes(path)))
 
 
 def read_bytes(path: str) -> bytes:
@@ -172,24 +202,24 @@ def system_of(path: str) -> tuple[pyarrow.fs.FileSystem, str]:
     return found
 
 
-def rows_of(
-    path: str, lines: list[str], problem: str = "", is_cut: bool = False
-) -> Iterator[pa.RecordBatch]:
+def rows_of(path: str, parts: Iterable[Part]) -> Iterator[pa.RecordBatch]:
     """The lines of the file `path`, and what is wrong with it, as batches of `ROWS`.
 
-    Args:
-        is_cut: the last line is half written. If that is why it is no event, the file's problem is
-            that line's: they are one.
+    If the last line is half written and so no event, the file's problem is that line's: they are
+    one.
     """
-    for start in range(0, len(lines), ROWS_MAX):
-        part = lines[start : start + ROWS_MAX]
-        heads, problems = map(list, zip(*map(_head, part), strict=True))
-        if is_cut and start + len(part) == len(lines) and problems[-1] is not None:
-            problems[-1], problem = problem, ""
-        numbers = range(start + 1, start + len(part) + 1)
-        yield _batch(path, heads, part, problems, numbers)
-    if problem:
-        yield _batch(path, [_NOTHING], [None], [problem], [len(lines) + 1])
+    number = 1
+    for part in parts:
+        problem = part.problem
+        if part.lines:
+            heads, problems = map(list, zip(*map(_head, part.lines), strict=True))
+            if part.is_cut and problems[-1] is not None:
+                problems[-1], problem = problem, ""
+            following = number + len(part.lines)
+            yield _batch(path, heads, part.lines, problems, range(number, following))
+            number = following
+        if problem:
+            yield _batch(path, [_NOTHING], [None], [problem], [number])
 
 
 def _head(line: str) -> tuple[tuple[Any, ...], str | None]:
@@ -204,9 +234,8 @@ def _head(line: str) -> tuple[tuple[Any, ...], str | None]:
 
 def first_us(head: bytes) -> int | None:
     """The time of a file's first event, from the first bytes of the file; None: that is none."""
-    line, _, _ = unpack(head).data.partition(b"\n")
     try:
-        return _decode(line).ts_us
+        return _decode(next(lines_of(head), "")).ts_us
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
 

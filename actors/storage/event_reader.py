@@ -6,6 +6,7 @@ an end (no `NodeStopped`: a crash) and, where old files were deleted, a beginnin
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Iterator
 
 import attrs
@@ -66,8 +67,8 @@ def last_stop(disk: Disk, root: str, node: str) -> NodeStopped | None:
     if not whole or any(file > whole[-1] for file in event_files.live(disk, root, node)):
         return None
     members, _ = event_files.decompress(event_files.read_all(disk, whole[-1].path))
-    lines = members[-1].splitlines() if members else []
-    event = decode_line(lines[-1]).event if lines else None
+    line = members[-1].rstrip(b"\n").rpartition(b"\n")[2] if members else b""
+    event = decode_line(line).event if line else None
     return event if isinstance(event, NodeStopped) else None
 
 
@@ -119,8 +120,8 @@ def _read_file(disk: Disk, path: str, torn: bool) -> Iterator[LoggedEvent]:
     if whole_bytes != len(data) and not torn:
         raise EventFormatError(f"{path}: damaged at byte {whole_bytes} of {len(data)}")
     for content in members:
-        for line in content.splitlines():
-            yield decode_line(line)
+        for line in io.BytesIO(content):  # one by one: a member may be 64 MiB of newlines
+            yield decode_line(line.removesuffix(b"\n"))
 
 
 @attrs.define

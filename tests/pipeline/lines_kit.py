@@ -42,7 +42,7 @@ class Boot:
 def bronze_of(spark: SparkSession, lines: Iterable[str]) -> DataFrame:
     """Lines as if one file had them."""
     path = "file:/d/n0/events/v=1/dt=2027-01-15/node=n0/000001-000000000001.jsonl.gz"
-    table = pa.Table.from_batches(event_files.rows_of(path, list(lines)))
+    table = pa.Table.from_batches(event_files.rows_of(path, [event_files.Part(lines=list(lines))]))
     return spark.createDataFrame(table)
 
 

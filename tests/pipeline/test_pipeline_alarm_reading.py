@@ -147,12 +147,12 @@ def test_an_ending_tells_of_stops_and_starts_and_passes_over_what_is_torn() -> N
     boot = Boot("n0")
     boot.say(0, "", STARTED)
     boot.say(1, "g/x", rose(1))
-    assert ending([*boot.lines, "torn"]) == Ending(
+    assert ending([boot.lines, ["torn"], []]) == Ending(
         last_us=START_US + 1_000_000, last=(1, 2), groups=("g",)
     )
     boot.say(2, "", NodeStopped(reason="ordered"))
-    assert ending(boot.lines[1:]).stopped
-    assert ending(["", "x"]) == Ending()
+    assert ending([boot.lines[1:]]).stopped
+    assert ending([["", "x"]]) == Ending()
 
 
 def test_files_are_those_that_a_node_has_published_in_its_order(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_a_number_that_no_column_holds_is_damage(right: str, wrong: str) -> None
     assert batch.num_rows == 2
     last = facts_of(Boot("n0", lines=[boot.lines[0]]))
     assert all(abs(fact.number) <= NUMBER_MAX for fact in last)
-    assert event_logs.ending([boot.lines[0]]).last_us in (None, START_US)
+    assert event_logs.ending([[boot.lines[0]]]).last_us in (None, START_US)
 
 
 def test_a_kind_that_silver_has_no_folder_for_is_damage() -> None:

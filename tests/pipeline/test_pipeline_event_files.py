@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from actors.pipeline import event_files
 from actors.pipeline.errors import PipelineError
-from actors.pipeline.event_files import lines_of, read_files, unpack
+from actors.pipeline.event_files import Part, parts_of, read_files
 from actors.pipeline.places import (
     Place,
     check_claimed,
@@ -25,6 +26,15 @@ MEMBERS = [
     compress([f"{line}\n".encode() for line in LINES[at : at + 10]]) for at in range(0, 30, 10)
 ]
 FILE = b"".join(MEMBERS)
+
+
+def lines_of(raw: bytes) -> tuple[list[str], str]:
+    """All lines of a file, and what is wrong with it."""
+    parts = list(parts_of(raw))
+    problems = [part.problem for part in parts if part.problem]
+    assert len(problems) <= 1
+    assert problems in ([], [parts[-1].problem])
+    return [line for part in parts for line in part.lines], "".join(problems)
 
 
 def test_members_that_a_node_writes_are_read_whole() -> None:
@@ -112,9 +122,59 @@ def test_an_empty_file_is_told() -> None:
 
 
 def test_what_unpacks_without_end_is_stopped() -> None:
-    found = unpack(gzip.compress(b"\n" * 1_000_000), unpacked_max=1000)
-    assert len(found.data) == 1000
-    assert "more than 1000 bytes" in found.problem
+    line = b"x" * 199 + b"\n"
+    raw = gzip.compress(line * 5000)
+    parts = list(parts_of(raw, unpacked_max=1000))
+    assert sum(len(part.lines) for part in parts) == 5
+    assert "more than 1000 bytes unpacked" in parts[-1].problem
+    whole = list(parts_of(raw, unpacked_max=5000 * 200))
+    assert sum(len(part.lines) for part in whole) == 5000
+    assert whole[-1].problem == ""
+
+
+@pytest.mark.parametrize("junk", [b"\n", b"{}\n", b"0123456789" * 7 + b"\n"], ids=len)
+@pytest.mark.parametrize("zipped", [True, False])
+def test_lines_without_an_event_are_bounded(junk: bytes, zipped: bool) -> None:
+    """64 KiB of zipped newlines took 727 MB, and would be 64 million rows."""
+    data = f"{ENVELOPE}\n".encode() + junk * (8_000_000 // len(junk))
+    raw = gzip.compress(data) if zipped else data
+    tracemalloc.start()
+    try:
+        found = parts_of(raw)
+        lines, problem = 0, ""
+        for part in found:
+            assert len(part.lines) <= event_files.ROWS_MAX
+            lines, problem = lines + len(part.lines), part.problem
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert lines <= event_files.ROWS_MAX
+    assert problem == "more than 1000 lines hold no event"
+    assert peak < 32 * event_files.PIECE_BYTES
+
+
+def test_a_line_without_end_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_files, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(event_files, "LINE_BYTES_MAX", 5000)
+    good = f"{ENVELOPE}\n".encode()
+    assert lines_of(gzip.compress(good + b"x" * 9000)) == (
+        [ENVELOPE],
+        "a line is longer than 5000 bytes",
+    )
+    assert lines_of(good + b"x" * 4000 + b"\n") == ([ENVELOPE, "x" * 4000], "")
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 7, 4096])
+def test_pieces_of_every_size_are_the_same_lines(
+    piece_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also letters of several bytes, which a piece may end within."""
+    lines = [f"{number} é 漢 {ENVELOPE}" for number in range(50)]
+    data = "".join(f"{line}\n" for line in lines).encode()
+    monkeypatch.setattr(event_files, "PIECE_BYTES", piece_bytes)
+    monkeypatch.setattr(event_files, "INPUT_BYTES", piece_bytes)
+    for raw in (data, gzip.compress(data), gzip.compress(data[:999]) + gzip.compress(data[999:])):
+        assert lines_of(raw) == (lines, "")
 
 
 def test_no_utf8_is_no_reason_to_stop() -> None:
@@ -165,7 +225,7 @@ def test_a_line_is_an_event_if_its_envelope_is_whole(
     change: tuple[str, str], problem: str | None
 ) -> None:
     line = '{"node":"n","boot":1,"seq":1,"path":"/n","incarnation":0,"ts_us":5,"kind":"K"}'
-    (batch,) = event_files.rows_of("f", [line.replace(*change)])
+    (batch,) = event_files.rows_of("f", [Part(lines=[line.replace(*change)])])
     (row,) = batch.to_pylist()
     assert row["problem"] == problem
     assert (row["node"] is None) == (problem is not None)

@@ -72,7 +72,7 @@ def test_what_force_gave_up_is_in_the_record_and_no_finding(
     told = sum(each.count for each in record.receipts)
     assert told == played.acknowledged + played.given_up
     files = sorted(tmp_path.rglob("*.jsonl.gz"))
-    lines = [line for path in files for line in event_files.lines_of(path.read_bytes())[0]]
+    lines = [line for path in files for line in event_files.lines_of(path.read_bytes())]
     events = silver.typed(bronze_of(spark, lines))
     verdict = judged(spark, ACKNOWLEDGED_READABLE, tmp_path, events)
     assert (verdict.verdict, verdict.witnesses) == ("held", ())

@@ -53,7 +53,7 @@ def expected(data: Path, limits: Limits) -> list[Finding]:
     for folder in event_folders(Place(str(data))):
         reader = FactReader()
         for file in published(folder):
-            lines, _ = event_files.lines_of(event_files.read_bytes(file.path))
+            lines = event_files.lines_of(event_files.read_bytes(file.path))
             for fact in reader.read(lines):
                 groups[fact.group].append(fact)
                 last_us = max(last_us, fact.ts_us)

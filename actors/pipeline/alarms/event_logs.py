@@ -8,6 +8,7 @@ left to read, whatever day's folder it is in.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import attrs
 import msgspec
@@ -197,16 +198,24 @@ def passed_over(data: Place) -> list[tuple[str, str]]:
     return sorted(found)
 
 
-def ending(lines: list[str]) -> Ending:
-    """See the class. Lines that are no events are passed over; bronze counts them."""
-    last = next((head for line in reversed(lines) if (head := head_of(line)) is not None), None)
+def ending(parts: Iterable[list[str]]) -> Ending:
+    """See the class. Lines that are no events are passed over; bronze counts them.
+
+    Args:
+        parts: a file's lines, in lists, in order.
+    """
+    first, last = "", None
+    for lines in filter(None, parts):
+        first = first or lines[0]
+        heads = (head for line in reversed(lines) if (head := head_of(line)) is not None)
+        last = next(heads, last)
     if last is None:
         return Ending()
     return Ending(
         last_us=last.ts_us,
         last=(last.boot, last.seq),
         stopped=last.kind == "NodeStopped",
-        groups=groups_of(lines[0]),
+        groups=groups_of(first),
     )
 
 

@@ -161,7 +161,7 @@ class FactStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, LogPart)
         reader = FactReader(partition.groups, partition.is_anew, partition.before)
         for path in partition.paths:
-            lines, _ = event_files.lines_of(event_files.read_bytes(path))
+            lines = event_files.lines_of(event_files.read_bytes(path))
             yield from batches(reader.read(lines), partition.time_ms)
 
     # ---- inside ----
@@ -176,7 +176,7 @@ class FactStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 @functools.lru_cache(maxsize=ENDINGS_MAX)
 def _look(file: Published) -> Ending:
-    return ending(event_files.lines_of(event_files.read_bytes(file.path))[0])
+    return ending(part.lines for part in event_files.parts_of(event_files.read_bytes(file.path)))
 
 
 def _before(known: LogRead | None) -> tuple[int, int, int] | None:
