@@ -18,7 +18,7 @@ Differs:
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 
 import attrs
 
@@ -113,6 +113,10 @@ class ConsumeQueues:
         """Files made since the last `take_dirty`, of which no name is surely on the disk."""
         return self._created_count
 
+    @property
+    def by_key(self) -> Mapping[QueueKey, Queue]:
+        return self._queues
+
     def __iter__(self) -> Iterator[Queue]:
         return iter(self._queues.values())
 
@@ -137,6 +141,12 @@ class ConsumeQueues:
                 self._end_bytes = max(self._end_bytes, queue.end_bytes)
                 self._units_count += queue.units_count
         return dropped
+
+    def take(self, found: Mapping[QueueKey, Queue]) -> None:
+        """Load all queues as `queue_ends` says that they are."""
+        self._queues = dict(found)
+        self._end_bytes = max((queue.end_bytes for queue in self), default=-1)
+        self._units_count = sum(queue.units_count for queue in self)
 
     def drop(self, topic: str, queue_id: int) -> None:
         """Forget a queue whose units are incomplete. Dispatching the log again rebuilds it."""

@@ -17,10 +17,13 @@ from actors.env import Env
 from actors.storage.begun_anew import NEVER, read_begun_anew, write_begun_anew
 from actors.storage.commit_log import NO_ROOM
 from actors.storage.consume_queue import ConsumeQueues, QueueGap, is_safe_topic
+from actors.storage.derived_work import Flush as Flush
+from actors.storage.derived_work import Put as Put
 from actors.storage.dispatch_state import UNKNOWN_COUNT, DispatchState, known_count
 from actors.storage.index_files import IndexDamaged, IndexFiles, is_index_name
 from actors.storage.layout import StoreLayout
 from actors.storage.path_kinds import is_folder
+from actors.storage.queue_ends import read_queue_ends, remove_queue_ends, write_queue_ends
 from actors.storage.queue_files import QUEUES_PER_STEP, walk_queues
 from actors.storage.queue_units import QUEUE_OFFSET_MAX, light_heads
 from actors.storage.side_file import SideFile
@@ -35,38 +38,6 @@ from actors.storage.store_version import (
 )
 from wire.commitlog import Checkpoint, RecordHead
 from wire.message_record import has_queue_unit
-
-
-@attrs.frozen(kw_only=True)
-class Flush:
-    """What one flush makes durable.
-
-    Attributes:
-        paths: files to sync.
-        state: true once they are.
-        checkpoint: the same for Java.
-    """
-
-    paths: tuple[str, ...]
-    state: DispatchState
-    checkpoint: Checkpoint
-
-
-@attrs.define
-class Put:
-    """What became of records that were put.
-
-    Attributes:
-        refused: no queue can take them.
-        repeated: an older record has their queue offset, so no unit leads to them.
-        begun: records that their queue began anew with.
-        units_count: units of older records that were dropped for these.
-    """
-
-    refused: list[RecordHead] = attrs.field(factory=list)
-    repeated: list[RecordHead] = attrs.field(factory=list)
-    begun: list[RecordHead] = attrs.field(factory=list)
-    units_count: int = 0
 
 
 @attrs.define(kw_only=True)
@@ -135,7 +106,11 @@ class DerivedFiles:
         disk = self.env.disk
         self.version = yield from self._find_version(state, log_min_bytes, limit_bytes)
         self.index.with_tag_keys = self.version >= WITH_TAG_KEYS
-        found = yield from walk_queues(disk, self.layout.consume_queue)
+        ends = yield from read_queue_ends(
+            disk, self.layout, state, self.group.consume_queue_bytes, limit_bytes
+        )
+        remove_queue_ends(disk, self.layout)  # before anything changes
+        found = list(ends or (yield from walk_queues(disk, self.layout.consume_queue)))
         self.queues.log_min_bytes = log_min_bytes
         self._begun_anew_bytes = read_begun_anew(disk, self.layout.begun_anew)
         if state is None or len(found) < state.queue_count:
@@ -154,7 +129,11 @@ class DerivedFiles:
             return log_min_bytes
         # Before anything is cut: a later start must not trust what is going to be missing.
         self._note(state.up_to(trusted))
-        dropped = yield from self.queues.recover(found, trusted)
+        dropped = False
+        if ends:
+            self.queues.take(ends)
+        else:
+            dropped = yield from self.queues.recover(found, trusted)
         dropped |= state.lacks_units(self.queues.units_count, trusted)
         try:
             dropped |= yield from self.index.recover(state)
@@ -382,6 +361,23 @@ class DerivedFiles:
         else:
             self._checkpoint_due = False
             self._checkpoint = checkpoint
+
+    def leave_ends(self) -> Generator[None, None, None]:
+        """At an ordered stop, behind its flush: spare the next start the search for each queue's
+        end, if all is dispatched and there is room. Yields after every few queues.
+        """
+        state, queues = self._state, self.queues
+        if state is None or state.dispatched_bytes != state.seen_bytes:
+            return
+        if known_count(queues.units_count) != state.units_count or not all(q.bases for q in queues):
+            return
+        try:
+            yield from write_queue_ends(
+                self.env.disk, self.layout, state, queues.file_bytes, queues.by_key
+            )
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
 
     def close(self) -> None:
         """Release the handles; the last state is synced, for it decides how the next start goes."""

@@ -153,6 +153,7 @@ class Dispatcher(Actor[_Inbox]):
         if flush is not None:
             await self._sync(flush)
             self._files.end_flush(flush)
+        await stepped(self._files.leave_ends())
 
     async def _ask_range(self, timeout_s: float) -> LogRange:
         return await self.store.ask(

@@ -66,6 +66,11 @@ class StoreLayout:
         return f"{self.root}/begun_anew"
 
     @property
+    def queue_ends(self) -> str:
+        """File: where the queues ended at an ordered stop. See `queue_ends`."""
+        return f"{self.root}/queue_ends"
+
+    @property
     def truncating(self) -> str:
         """Side file: a truncation that has begun."""
         return f"{self.root}/truncating"
@@ -94,5 +99,5 @@ class StoreLayout:
     @property
     def files(self) -> tuple[str, ...]:
         """All that are files."""
-        ours = (self.synced, self.dispatched, self.given_up, self.begun_anew, self.truncating)
-        return (self.checkpoint, self.abort, self.lock, *ours)
+        ours = (self.synced, self.dispatched, self.given_up, self.begun_anew, self.queue_ends)
+        return (self.checkpoint, self.abort, self.lock, *ours, self.truncating)

@@ -31,6 +31,7 @@ from actors.storage.found_bytes import sync_file, sync_found, write_again
 from actors.storage.given_up import GivenUp
 from actors.storage.layout import StoreLayout
 from actors.storage.path_kinds import check_kinds
+from actors.storage.queue_ends import read_queue_ends
 from actors.storage.queue_files import QUEUES_PER_STEP, queue_folder, scan_queue, walk_queues
 from actors.storage.queue_heads import NextOffsets, add_offsets
 from actors.storage.side_file import SideFile, SideFileDamaged, read_side_file
@@ -314,6 +315,13 @@ def next_offsets(
     folder, file_bytes = layout.consume_queue, group.consume_queue_bytes
     given_up = GivenUp() if group.compat else GivenUp.read(disk, layout.given_up)
     begun_bytes = read_begun_anew(disk, layout.begun_anew)
+    ends = yield from read_queue_ends(disk, layout, state, file_bytes, log.written_bytes)
+    if ends and log.written_bytes > begun_bytes:
+        least, up_to = given_up.next_offset, given_up.end_bytes
+        return {
+            key: max(queue.next_offset, least if queue.end_bytes <= up_to else 0)
+            for key, queue in ends.items()
+        }
     queues = yield from walk_queues(disk, folder)
     if group.compat is not None:
         for number, key in enumerate(queues, 1):
