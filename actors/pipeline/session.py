@@ -54,6 +54,7 @@ _JAVA: Final = "spark.driver.extraJavaOptions"
 _HERE: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
+    "spark.authenticate": "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
@@ -61,7 +62,9 @@ _HERE: Final = {
     "spark.driver.memory": "2g",
     _JAVA: "-XX:+UseParallelGC",
 }
-"""On one machine: nothing listens outside, no bars in the terminal, no task for each folder that is
+"""On one machine: nothing listens outside, and what listens takes nothing from other users (Spark
+makes a secret for each session, where it has no cluster, and otherwise unpacks anybody's objects);
+no bars in the terminal, no task for each folder that is
 listed (by default there are as many as folders). No user waits for an answer within milliseconds: a
 collector that stops all is a tenth of the processor time cheaper than Java's usual one (silver)."""
 

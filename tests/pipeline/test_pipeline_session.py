@@ -48,6 +48,17 @@ def test_times_are_utc_and_the_shuffles_are_small(spark: SparkSession) -> None:
     assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
 
 
+def test_no_other_user_gives_java_objects(spark: SparkSession) -> None:
+    """Its port takes serialized Java objects, which are programs."""
+    assert spark.sparkContext.getConf().get("spark.authenticate") == "true"
+    assert spark.range(9).repartition(3).count() == 9
+
+
+@pytest.mark.parametrize("profile", [Profile.LOCAL, Profile.TEST])
+def test_who_starts_spark_here_authenticates(profile: Profile, tmp_path: Path) -> None:
+    assert _options(profile, tmp_path, {})["spark.authenticate"] == "true"
+
+
 def test_a_session_leaves_no_trace_in_the_environment(spark: SparkSession) -> None:
     """Other tests of this process start Javas of their own."""
     assert spark.range(1).count() == 1
