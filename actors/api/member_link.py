@@ -41,8 +41,11 @@ from wire import api
 
 _LOGGER = logging.getLogger("triolog.api")
 
-QUIET_S = 5.0
-"""Without news for so long, the master is asked: upstream's heartbeat interval."""
+REFRESH_S = 5.0
+"""So long after a member last said what it is, it is asked, however much else it says: who waits
+for that gets it within this time, also when it was said before anybody waited. Upstream's
+heartbeat interval.
+"""
 RETRY_FIRST_S = 0.2
 """A master that just starts is tried again soon."""
 RETRY_ASKING_S = 0.5
@@ -229,19 +232,22 @@ class MemberLink(Actor[_Inbox]):
                 self._session = None
 
     async def _listen(self, session: MemberSession) -> None:
-        """Pass on what the member says. When it is quiet, ask, for it may be gone silently."""
-        asked = False
+        """Pass on what the member says. Ask it again from time to time what it is; one that does
+        not answer that may be gone silently.
+        """
+        asked, due_s = False, self.ctx.now_s() + REFRESH_S
         while True:
             answer: api.Answer | None = None
-            with trio.move_on_after(self._door.answer_timeout_s if asked else QUIET_S):
+            with trio.move_on_at(due_s):
                 answer = await session.answer()
             if answer is not None:
-                asked = False
                 await self._heard(answer)
+                if isinstance(answer, api.Group):
+                    asked, due_s = False, self.ctx.now_s() + REFRESH_S
             elif asked:
                 raise trio.TooSlowError(f"{self._member} fell silent")
             else:
-                asked = True
+                asked, due_s = True, self.ctx.now_s() + self._door.answer_timeout_s
                 await session.frames.send(api.encode(api.GetGroup(id=_PING_ID, group=self._group)))
 
     async def _heard(self, answer: api.Answer) -> None:

@@ -1,5 +1,5 @@
-"""A slave that comes back with less than it had said: its disk was replaced. Or its master's copy,
-from which it is to have everything, is damaged.
+"""A slave that comes back with less than it had said: its disk, or all of it, was replaced. Or its
+master's copy, from which it is to have everything, is damaged.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import trio
 
 from actors.errors import TriologError
 from actors.events import ha
+from actors.ha.core.role_effects import Role, RoleState
 from actors.sim.action import Action, Ground
 from actors.sim.actions_force import is_whole
-from actors.sim.actions_operator import TEND_LOOK_S, TEND_TIMEOUT_S, tend
+from actors.sim.actions_operator import TEND_LOOK_S, TEND_TIMEOUT_S, promoted, tend, view_of
 from actors.sim.fault_runner import FaultRunner
 from actors.sim.script import Fault
 from actors.sim.world import SimEvent
@@ -23,6 +24,14 @@ from actors.sim.world import SimEvent
 SLOW_S: Final = 1.5
 """Each sync of the new disk takes so much longer, at first."""
 SLOW_FOR_S: Final = 6.0
+BEFORE, MEANWHILE, AFTER, NEVER = "before", "meanwhile", "after", "never"
+"""When there is a new master, of a slave that is replaced."""
+STARTS_SLOWLY_S: Final = 0.2
+"""Each sync of a new machine: it hears the members while it acts by the cluster file's word still.
+"""
+FOLLOWS_S: Final = 30.0
+"""A node that nothing keeps from its members has heard them all, and twice what it asks them again
+for, and has connected to its master, and been judged."""
 HEARD_S: Final = 10.0
 """By then a slave that was started is connected: two attempts."""
 
@@ -47,11 +56,7 @@ class NewDisk(Action[FaultRunner]):
 
     async def act(self, runner: FaultRunner, fault: Fault) -> None:
         cluster, node = runner.cluster, fault.node
-        with trio.move_on_after(TEND_TIMEOUT_S):
-            while not is_whole(runner):
-                await tend(runner)
-                await trio.sleep(TEND_LOOK_S)
-        if not is_whole(runner) or node == runner.master or runner.atlas.damaged:
+        if not await became_whole(runner) or node == runner.master or runner.atlas.damaged:
             return
         others = [name for name in cluster.names if name not in (node, runner.master)]
         for name in others:
@@ -70,9 +75,90 @@ class NewDisk(Action[FaultRunner]):
         for name in others:
             cluster.heal(runner.master, name)
         runner.mended("heal", " ".join(others))
-        with trio.move_on_after(TEND_TIMEOUT_S):
-            while end is not None and await held_bytes(runner, node) < end:  # noqa: ASYNC110
-                await trio.sleep(TEND_LOOK_S)
+        await caught_up(runner, node, end)
+
+
+class NewMachine(Action[FaultRunner]):
+    """A slave is replaced by a machine that knows nothing, not even which promotions there were.
+    `where` says when another node is made master: before that, while the slave is off, just when
+    it is back, or not at all. Appends go on.
+
+    Nothing else is broken meanwhile, as for a new disk.
+    """
+
+    name = "new_machine"
+    chance = 0.4
+    most = 2
+    alone = True
+    restarts = True
+
+    def nodes(self, ground: Ground) -> tuple[str, ...]:
+        return ground.names if len(ground.names) > 2 else ()
+
+    def others(self, rng: random.Random, ground: Ground, node: str) -> tuple[str, ...]:
+        return (rng.choice([name for name in ground.names if name != node]),)
+
+    def where(self, rng: random.Random, ground: Ground) -> str:
+        when = rng.choice((BEFORE, BEFORE, MEANWHILE, AFTER, NEVER))
+        return NEVER if ground.spare_power else when
+
+    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+        node, chosen, when = fault.node, fault.others[0], fault.where
+        if not await became_whole(runner) or runner.atlas.damaged:
+            return
+        if when == BEFORE and chosen != runner.master:
+            await promoted(runner, chosen, chosen)
+        if not await became_whole(runner) or node == runner.master:
+            return
+        end = await runner.master_end()
+        if end is None or not runner.is_ready(node) or not runner.atlas.may_refill(node):
+            return
+        runner.began(fault)
+        async with runner.flowing():
+            await runner.cluster.kill(node)
+            runner.wipe(node, whole=True)
+            runner.cluster.world.node(node).disk.faults.slow_syncs(STARTS_SLOWLY_S, SLOW_FOR_S)
+            if when == MEANWHILE and chosen != runner.master:
+                await promoted(runner, chosen, chosen)
+            await runner.up(node)
+            if when == AFTER and chosen != runner.master:
+                await promoted(runner, chosen, chosen)
+            await follows(runner, node)
+        await caught_up(runner, node, end)
+
+
+async def became_whole(runner: FaultRunner) -> bool:
+    """Do what an operator does until all is well; whether it is."""
+    with trio.move_on_after(TEND_TIMEOUT_S):
+        while not is_whole(runner):
+            await tend(runner)
+            await trio.sleep(TEND_LOOK_S)
+    return is_whole(runner)
+
+
+async def follows(runner: FaultRunner, node: str) -> None:
+    """Wait until a node follows. It has to, soon after there is an open master."""
+    since_s = trio.current_time()
+    while True:
+        view = view_of(runner, node)
+        if view is None or view.state is RoleState.FOLLOWING or view.role is Role.MASTER:
+            return
+        await tend(runner)
+        await trio.sleep(TEND_LOOK_S)
+        now_s, master = trio.current_time(), view_of(runner, runner.master)
+        if master is None or master.state is not RoleState.OPEN:
+            since_s = now_s
+        if now_s - since_s > FOLLOWS_S:
+            text = f"{node} does not follow {runner.master} after {FOLLOWS_S:g} s: {view.reason}"
+            runner.history.violated("SlavesFollow", now_s, text)
+            return
+
+
+async def caught_up(runner: FaultRunner, node: str, end: int | None) -> None:
+    """Wait until a node holds what there was when its disk went, within an operator's patience."""
+    with trio.move_on_after(TEND_TIMEOUT_S):
+        while end is not None and await held_bytes(runner, node) < end:  # noqa: ASYNC110
+            await trio.sleep(TEND_LOOK_S)
 
 
 class RottenSource(Action[FaultRunner]):
@@ -92,11 +178,7 @@ class RottenSource(Action[FaultRunner]):
 
     async def act(self, runner: FaultRunner, fault: Fault) -> None:
         cluster, node = runner.cluster, fault.node
-        with trio.move_on_after(TEND_TIMEOUT_S):
-            while not is_whole(runner):
-                await tend(runner)
-                await trio.sleep(TEND_LOOK_S)
-        if not is_whole(runner) or node == runner.master or runner.atlas.damaged:
+        if not await became_whole(runner) or node == runner.master or runner.atlas.damaged:
             return
         if not runner.is_ready(node) or not runner.atlas.may_refill(node):
             return
@@ -113,9 +195,7 @@ class RottenSource(Action[FaultRunner]):
         await trio.sleep(fault.for_s)
         runner.repair(source)
         await runner.up(source)
-        with trio.move_on_after(TEND_TIMEOUT_S):
-            while await held_bytes(runner, node) < end:  # noqa: ASYNC110
-                await trio.sleep(TEND_LOOK_S)
+        await caught_up(runner, node, end)
 
 
 @contextmanager

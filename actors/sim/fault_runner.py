@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Final
 
 import attrs
@@ -27,11 +29,13 @@ class FaultRunner(Runner):
     Attributes:
         cluster: whose nodes and links.
         group: the one group.
+        flowing: has small appends go on for as long as a block.
         atlas: what was damaged.
     """
 
     cluster: SimCluster
     group: ClassicGroup
+    flowing: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
     atlas: FaultAtlas = attrs.field(init=False)
     log_part: str = attrs.field(default="commitlog", init=False)
 
@@ -85,10 +89,16 @@ class FaultRunner(Runner):
                 return None
         return offsets.written if offsets is not None else None
 
-    def wipe(self, name: str) -> None:
-        """The operator removes a slave's data: it copies what the master has."""
+    def wipe(self, name: str, *, whole: bool = False) -> None:
+        """The operator removes a slave's data: it copies what the master has.
+
+        Args:
+            whole: also what the node remembers of itself and of promotions.
+        """
         disk = self.cluster.world.node(name).disk
         root = StoreLayout(self.cluster.config.group_dir(name, self.group.name)).root
+        if whole:
+            root = self.cluster.config.node_dir(name)
         if disk.exists(root):
             disk.rmtree(root)
             with disk.faults.spared():

@@ -40,7 +40,7 @@ from actors.sim.actions_process import (
     PowerLossInSync,
     Stop,
 )
-from actors.sim.actions_replace import NewDisk, RottenSource
+from actors.sim.actions_replace import NewDisk, NewMachine, RottenSource
 from actors.sim.actions_tools import CheckRunning
 from actors.sim.actions_topics import RemakeTopic
 from actors.sim.fault_runner import FaultRunner
@@ -82,6 +82,7 @@ ACTIONS: Final[Mapping[str, Action[FaultRunner]]] = {
         ForcePromote(),
         NewDisk(),
         RottenSource(),
+        NewMachine(),
         Expire(),
         FailOver(),
         RemakeTopic(),

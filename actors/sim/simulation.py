@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar, Final
 
 import attrs
@@ -17,8 +18,9 @@ import trio
 from actors.config import ClusterConfig
 from actors.sim import workload
 from actors.sim.action import Ground
+from actors.sim.actions_force import is_whole
 from actors.sim.actions_network import STRANGER, STRANGER_ADDRESS
-from actors.sim.actions_operator import keep_tending
+from actors.sim.actions_operator import keep_tending, view_of
 from actors.sim.actions_topics import watched_encoders
 from actors.sim.checkers import invariants
 from actors.sim.cluster import NotConverged, SimCluster, classic_config
@@ -33,6 +35,7 @@ from actors.sim.marks import counted
 from actors.sim.network import NetworkOptions
 from actors.sim.outcome import outcome_of
 from actors.sim.plan import FAULTS_S, Outcome, Plan
+from actors.sim.runner import LOOK_S
 from actors.sim.scheduler import InOrder, Policy, Priorities, RandomOrder, Starve, Within
 from actors.sim.validations import validate
 from actors.sim.workload import Workload
@@ -194,6 +197,24 @@ def make_policy(name: str) -> Policy:
     return Starve(starved)
 
 
+async def under_load(load: Workload, well: Callable[[], bool], within_s: float) -> bool:
+    """Wait until all is well, while appends go on: what comes back must not need silence for it."""
+    with trio.move_on_after(within_s):
+        async with load.flowing():
+            while not well():  # noqa: ASYNC110 - virtual time costs nothing
+                await trio.sleep(LOOK_S)
+    return well()
+
+
+def told(faults: FaultRunner) -> str:
+    """What each node says that it is."""
+    views = {name: view_of(faults, name) for name in faults.cluster.names}
+    return "; ".join(
+        f"{name}: {view.state.value} {view.reason}" if view is not None else f"{name}: off"
+        for name, view in views.items()
+    )
+
+
 async def simulate(plan: ClassicPlan, tell: Callable[[Observation], None] | None = None) -> Outcome:
     """Run a plan. Needs a Trio run with an autojump clock; `run_plan` brings one along."""
     with watched_encoders():
@@ -217,9 +238,11 @@ async def _simulate(plan: ClassicPlan, tell: Callable[[Observation], None] | Non
         old = OnlyOldExpires(group=group, cluster=cluster)
         history = History((*invariants(group, logs), old), tell)
         world.on_event.append(history.add)
-        faults = FaultRunner(cluster=cluster, group=group, history=history, actions=ACTIONS)
-        await cluster.start()
         load = Workload(cluster, GROUP, history, plan.load, world.rng("load"))
+        faults = FaultRunner(
+            cluster=cluster, group=group, history=history, actions=ACTIONS, flowing=load.flowing
+        )
+        await cluster.start()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(look_around, cluster, history.add, name="sim-look")
             with trio.move_on_after(plan.duration_s + SCRIPT_EXTRA_S) as bound:
@@ -230,6 +253,9 @@ async def _simulate(plan: ClassicPlan, tell: Callable[[Observation], None] | Non
             if bound.cancelled_caught:
                 history.violated("ScriptEnds", trio.current_time(), "an action waits for ever")
             nursery.start_soon(keep_tending, faults, name="sim-operator")
+            if not await under_load(load, partial(is_whole, faults), CONVERGE_S):
+                text = f"appends flow, and not all follow after {CONVERGE_S:g} s: {told(faults)}"
+                history.violated("SlavesFollow", trio.current_time(), text)
             try:
                 end = await faults.converged(CONVERGE_S)
                 world.fingerprint.note(repr(end))

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 
 import attrs
 import trio
@@ -31,6 +32,8 @@ TOPICS = (None, "returns")
 QUEUES_COUNT = 2
 READ_TIMEOUT_S = 2.0
 READ_AGAIN_S = 0.5
+FLOW_PAUSE_S = 1.0
+"""A member that says something so often is never quiet."""
 
 
 @attrs.frozen(kw_only=True)
@@ -107,7 +110,24 @@ class Workload:
                 nursery.start_soon(self._read, until_s, name=f"client r{number}")
             nursery.start_soon(self._follow, until_s, name="client f")
 
+    @asynccontextmanager
+    async def flowing(self) -> AsyncIterator[None]:
+        """Small appends, one after the other, for as long as the block."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._flow, name="client flow")
+            yield
+            nursery.cancel_scope.cancel()
+
     # ---- appending ----
+
+    async def _flow(self) -> None:
+        log = self.cluster.log(self.group)
+        while True:
+            await trio.sleep(FLOW_PAUSE_S)
+            number = next(self._numbers)
+            body = f"{number}.flow;".encode()
+            self._asked("flow", number, [body])
+            await self._one_append("flow", number, [body], log, False, trio.CancelScope())
 
     async def _append(self, client: str, until_s: float) -> None:
         rng, options = random.Random(f"{self.rng.random()}:{client}"), self.options
@@ -118,18 +138,16 @@ class Workload:
             number = next(self._numbers)
             count = rng.randint(1, options.batch_max * (5 if burst else 1))
             records = [self._record(rng, f"{number}.{each}") for each in range(count)]
-            self.history.add(
-                AppendAsked(
-                    at_s=trio.current_time(),
-                    client=client,
-                    operation=number,
-                    bodies=tuple(map(_body, records)),
-                )
-            )
+            self._asked(client, number, records)
             scope = trio.CancelScope()
             if rng.random() < options.give_up_share:
                 scope.deadline = trio.current_time() + rng.choice([0.0, 0.001, 0.005, 0.1, 1.0])
             await self._one_append(client, number, records, log, burst, scope)
+
+    def _asked(self, client: str, number: int, records: list[NewRecord]) -> None:
+        bodies = tuple(map(_body, records))
+        now_s = trio.current_time()
+        self.history.add(AppendAsked(at_s=now_s, client=client, operation=number, bodies=bodies))
 
     def _record(self, rng: random.Random, name: str) -> NewRecord:
         size = min(

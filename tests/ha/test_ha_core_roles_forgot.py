@@ -106,19 +106,20 @@ def test_force_opens_an_empty_master() -> None:
 def test_an_empty_slave_follows_nobody_before_it_knows_who_is_master() -> None:
     """The one that it hears may have been replaced, and would count it as a copy."""
     one = rules("n3", ("n0", "n1", "n2", "n4"), copies=3, forgot="all")
-    start(one)
+    assert start(one).ask == (("n0", 1), ("n1", 1), ("n2", 1), ("n4", 1))
     assert one.heard("n0", master(), 0.1).ask == ()
-    assert one.verify(7, 0).ask == ()
+    assert one.verify(7, 0).ask == (("n1", 2), ("n2", 2), ("n4", 2)), "who said it before says it"
     assert one.view().reason == (
         "it began empty, and has not heard n1, n2, n4, who may know of a later promotion"
     )
     assert one.heard("n1", said("n1", forgot="all"), 0.2).ask == ()
     assert one.heard("n2", said("n2"), 0.3).ask == ()
     learned = one.heard("n4", said("n4", forgot="log"), 0.4)
-    assert learned.ask == (("n0", 1),)
+    assert learned.ask == (("n0", 3),)
     assert learned.record is not None
     assert learned.record.forgot == "log"
-    verdict = one.heard("n0", master(), 0.5, asked=1).verdict
+    assert one.heard("n0", master(), 0.5, asked=2).verdict is None
+    verdict = one.heard("n0", master(), 0.5, asked=3).verdict
     assert verdict == Verdict(session=7, fits=True, whole_at_bytes=100)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 import pytest
 from broken_roles import (
+    a_member_is_heard_once,
     conflation_in_place,
     promotion_number_ignored,
     truncation_keeps_the_mark,
@@ -231,6 +232,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     no_check_of_reports,
     no_offset_check,
     promotion_number_ignored,
+    a_member_is_heard_once,
     truncation_keeps_what_was_derived,
     truncation_keeps_the_mark,
     damaged_bytes_leave,

@@ -9,7 +9,9 @@ from typing import Any
 
 import attrs
 import pytest
+import trio
 
+from actors.api import member_link
 from actors.ha.core.role_effects import Role
 from actors.ha.core.role_rules import RoleRules
 from actors.log_types import Promotion
@@ -75,3 +77,33 @@ def truncation_keeps_what_was_derived(patch: Patch) -> None:
 def truncation_keeps_the_mark(patch: Patch) -> None:
     """A log is cut, and the synced mark says still that all of it is there."""
     patch.setattr(set_aside, "_lower_mark", lambda *args: None)
+
+
+def a_member_is_heard_once(patch: Patch) -> None:
+    """A member says what it is when that changes, and when it says nothing else; nobody asks."""
+    started, verify = RoleRules.started, RoleRules.verify
+
+    def no_questions(rules: Any, *args: Any, **more: Any) -> Any:
+        return attrs.evolve(started(rules, *args, **more), ask=())
+
+    def no_others(rules: Any, *args: Any) -> Any:
+        effects = verify(rules, *args)
+        return effects if rules._is_informed() else attrs.evolve(effects, ask=())
+
+    async def listen(link: Any, session: Any) -> None:
+        asked = False
+        while True:
+            answer = None
+            with trio.move_on_after(10.0 if asked else member_link.REFRESH_S):
+                answer = await session.answer()
+            if answer is not None:
+                await link._heard(answer)
+            elif asked:
+                raise trio.TooSlowError
+            else:
+                await link._ask(0)
+            asked = answer is None
+
+    patch.setattr(RoleRules, "started", no_questions)
+    patch.setattr(RoleRules, "verify", no_others)
+    patch.setattr(member_link.MemberLink, "_listen", listen)

@@ -21,6 +21,7 @@ the same questions (store/ha/autoswitch/, controller/, 5.3.3).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import attrs
@@ -96,10 +97,12 @@ class RoleRules(RolePart):
         changed = self._remember(record).record
         if self.role is Role.SLAVE:
             self._become(RoleState.CONNECTING)
-            return Effects(record=changed, gate=self._gate())
+            asks = () if self._is_informed() else self._questions_to(self.members)
+            return Effects(record=changed, gate=self._gate(), ask=asks)
         self._become(RoleState.ASKING, "its members have not been heard yet")
+        asks = self._questions_to(self.members)
         effects = self._ask(now_s)
-        return attrs.evolve(effects, record=effects.record or changed)
+        return attrs.evolve(effects, record=effects.record or changed, ask=asks + effects.ask)
 
     def heard(self, member: str, state: GroupState, now_s: float, asked: int = 0) -> Effects:
         """A member says what it is. `asked`: the number of the question that it answers."""
@@ -144,7 +147,9 @@ class RoleRules(RolePart):
         if self._state is not RoleState.DIVERGED:
             self._become(RoleState.CONNECTING)
         self._question, self._whole_at = Question(session=session, end_bytes=end_bytes), None
-        return self._ask_master() if self._is_informed() else Effects()
+        if self._is_informed():
+            return self._ask_master()
+        return Effects(ask=self._questions_to([m for m in self.members if m not in self._heard]))
 
     def left(self, session: int) -> Effects:
         """A slave's connection ended."""
@@ -367,9 +372,14 @@ class RoleRules(RolePart):
     def _ask_master(self) -> Effects:
         """The answer must be younger than the connection: one to any question asked since is."""
         assert self._question is not None
-        self._questions += 1
+        asks = self._questions_to([self.promotion.master])
         self._question.number = self._question.number or self._questions
-        return Effects(ask=((self.promotion.master, self._questions),))
+        return Effects(ask=asks)
+
+    def _questions_to(self, members: Sequence[str]) -> tuple[tuple[str, int], ...]:
+        """What they said before this node listened they do not say again unasked."""
+        self._questions += 1
+        return tuple((member, self._questions) for member in members)
 
     def _judge(self, member: str, said: GroupState, asked: int) -> Effects:
         """What the master says decides; until it has opened, its next push is waited for."""
