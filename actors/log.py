@@ -111,13 +111,15 @@ class Log:
         Args:
             start: as for `reader`; below the log's first position it is moved to it.
             max_bytes: most log bytes of the batch; a larger record comes alone.
-            fresh: ask the master how far it is acknowledged, instead of what it last told this
-                node, and wait for that: at most as long as an append of the group may wait
-                (`slave_timeout_s`, `append_timeout_s`).
+            fresh: miss nothing that was acknowledged before, by whomever: other members confirm,
+                asked since, that nobody has replaced the master or leader, and what it has
+                acknowledged is waited for here; both at most as long as an append of the group may
+                wait (`slave_timeout_s`, `append_timeout_s`).
 
         Raises:
             RequestRefused (`actors.api.failures`): no record begins at `start`; with `fresh`, the
-                master cannot be asked, or what it has acknowledged has not come here in time.
+                too few members confirm, the master is not open, or what it has acknowledged has
+                not come here in time.
             Overloaded: too many fresh reads wait already.
             Closed: the node has been stopped.
         """

@@ -322,6 +322,7 @@ class GroupRecord:
             producer, or reported to a master; up to a second old.
         cut_bytes: where the log is to be cut before it opens again; None: it is not.
         forgot: what it once may have known and does not, see `Forgot`.
+        forced_number: of the last promotion by which it opened its log by force, 0 for none.
     """
 
     promotion_number: int = 0
@@ -330,6 +331,7 @@ class GroupRecord:
     high_water_bytes: int = 0
     cut_bytes: int | None = None
     forgot: Forgot = ""
+    forced_number: int = 0
 
 
 @attrs.frozen(kw_only=True)
@@ -351,8 +353,8 @@ class GroupState:
         high_water: the highest offset that it is known to have acknowledged or reported.
         unanswered: records that producers have handed to this node and wait for.
         claimed: the highest number that a promotion was begun with here, 0 for none under way.
-        forgot: as in `GroupRecord`.
-        damage: which bytes of its log are not what was written, for people; "" if none are known.
+        forgot, damage: as in `GroupRecord`; which bytes of its log are not what was written, or "".
+        forced: it opened its log as the master by this promotion by force.
     """
 
     cluster: str
@@ -375,6 +377,7 @@ class GroupState:
     claimed: int = 0
     forgot: str = ""
     damage: str = ""
+    forced: bool = False
 
 
 BEHIND_FAILED = "an append before it has failed"

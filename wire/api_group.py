@@ -118,6 +118,7 @@ class Group(Frame, frozen=True, kw_only=True, tag="group"):
     claimed: Number = 0
     forgot: str = ""
     damage: str = ""
+    forced: bool = False
 
 
 class Resynced(Frame, frozen=True, kw_only=True, tag="resynced"):

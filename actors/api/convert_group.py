@@ -32,6 +32,7 @@ def from_group_state(request: int, state: GroupState) -> api.Group:
         claimed=state.claimed,
         forgot=state.forgot,
         damage=state.damage,
+        forced=state.forced,
     )
 
 
@@ -59,6 +60,7 @@ def to_group_state(frame: api.Group) -> GroupState:
         claimed=frame.claimed,
         forgot=frame.forgot,
         damage=frame.damage,
+        forced=frame.forced,
     )
 
 

@@ -58,8 +58,9 @@ class NodeHandle(Protocol):
         """What is acknowledged from `start` on, at most `max_bytes` of the log but at least one
         record if any is. No CRC was looked at in what comes as it is stored.
 
-        A start below the log's first position is moved to it. With `fresh` the master or leader is
-        asked, and what it says is waited for, at most as long as an append may wait.
+        A start below the log's first position is moved to it. With `fresh` it shows all that
+        was acknowledged before: members are asked who is master or leader, and what that one has is
+        waited for, at most as long as an append may wait.
         Raises: RequestRefused(ERROR_BAD_REQUEST) if `start` is not where a record begins; with
         `fresh` RequestRefused(ERROR_NOT_AVAILABLE) if nobody says what is fresh, or it has not come
         here in time, and Overloaded if too many ask for it.

@@ -106,6 +106,8 @@ class MemberLink(Actor[_Inbox]):
     _session: MemberSession | None = None
     _watches_offsets: bool = False
     _offsets: api.Offsets | None = None
+    _waiting: int = 0  # the newest question that no connection has carried
+    _wanted: trio.Event = attrs.field(factory=trio.Event)
     _lost: bool = False
     _foreign: bool = False
 
@@ -147,6 +149,9 @@ class MemberLink(Actor[_Inbox]):
                 )
             )
         await self._watch_offsets()
+        number, self._waiting = self._waiting, 0
+        if number:
+            await self._ask(number)
 
     async def _watch_offsets(self) -> None:
         """Only the master's matter, and there may be another one by now."""
@@ -180,7 +185,12 @@ class MemberLink(Actor[_Inbox]):
             )
 
     async def _ask(self, number: int) -> None:
-        await self._send(api.GetGroup(id=number, group=self._group))
+        """Without a connection the question waits for one, which is tried at once then."""
+        if self._session is None:
+            self._waiting = max(self._waiting, number)
+            self._wanted.set()
+        else:
+            await self._send(api.GetGroup(id=number, group=self._group))
 
     async def _send(self, request: api.Request) -> None:
         """Without a connection, or over a broken one, nothing comes of it."""
@@ -214,7 +224,11 @@ class MemberLink(Actor[_Inbox]):
             if self.ctx.now_s() - began_s > self._retry_s:
                 pause_s = RETRY_FIRST_S
             waits_for_it = self._board.view.state is RoleState.ASKING
-            await trio.sleep(min(pause_s, RETRY_ASKING_S) if waits_for_it else pause_s)
+            await trio.sleep(RETRY_FIRST_S)
+            rest_s = (min(pause_s, RETRY_ASKING_S) if waits_for_it else pause_s) - RETRY_FIRST_S
+            with trio.move_on_after(rest_s):
+                await self._wanted.wait()
+            self._wanted = trio.Event()
             pause_s = min(2 * pause_s, self._retry_s)
 
     async def _use_one_connection(self) -> None:

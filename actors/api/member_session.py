@@ -109,19 +109,6 @@ async def member_session(
     raise trio.TooSlowError(f"{master} did not answer in {door.answer_timeout_s:g} s")
 
 
-async def ask_acknowledged(
-    network: MemberNetwork, door: MasterDoor, *, node: str, master: str, group: str
-) -> int:
-    """What the master has acknowledged at this moment: a reader who saw less would read stale."""
-    with trio.fail_after(door.answer_timeout_s):
-        async with member_session(network, door, node=node, master=master) as session:
-            await session.frames.send(api.encode(api.GetOffsets(id=1, group=group)))
-            answer = await session.answer()
-            if not isinstance(answer, api.Offsets):
-                raise SocketClosed(f"unexpected answer: {answer!r}")
-            return answer.acknowledged
-
-
 async def ask_fresh(
     network: MemberNetwork, door: MasterDoor, *, node: str, master: str, group: str
 ) -> int:

@@ -231,7 +231,7 @@ def _add_read(commands: argparse._SubParsersAction[Parser]) -> None:
     position = _whole(0, api.POSITION_MAX)
     add("--start", type=position, default=0, metavar="POSITION", help="default: 0, the oldest")
     add("--count", type=_whole(0, 2**63), metavar="N", help="default: all there are")
-    add("--fresh", action="store_true", help="ask the master or leader how far it is acknowledged")
+    add("--fresh", action="store_true", help="miss nothing acknowledged before, or fail")
 
 
 def _add_tail(commands: argparse._SubParsersAction[Parser]) -> None:

@@ -221,6 +221,11 @@ async def _read(door: GroupDoor, command: Read) -> int:
         fresh=command.fresh,
         json=command.json,
     )
+    status = await door.reading.ask(lambda client: client.status())
+    if why := reading.why_not_open(status, group, last):
+        node = door.reading.node
+        complain(f"triolog: {group} is not open at {node}, and not all may have been shown: {why}")
+        return EXIT_FAILED
     if reading.knows_nothing(last):
         complain(
             f"triolog: {door.reading.node} holds {group} up to position {last.end}, but does not"

@@ -5,8 +5,8 @@ Both go on at their position with another member when the one they read from is 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-from typing import TypeAlias
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, TypeAlias
 
 import trio
 
@@ -89,6 +89,21 @@ def knows_nothing(last: Batch) -> bool:
     An empty answer alone would look as if there were no records.
     """
     return last.acknowledged == 0 < last.end
+
+
+def why_not_open(status: Mapping[str, Any], group: str, last: Batch) -> str:
+    """Why a node of a classic group showed nothing, or less than there may be; "" if it did not.
+
+    Its master shows what it knows to be acknowledged: before it has opened the log that is less
+    than there is, or nothing. A slave goes on showing what it heard before it lost its master.
+    """
+    own = status["groups"].get(group, {})
+    part = own.get("part")
+    closed = own.get("role") == "master" and part != "open"
+    empty = own.get("role") == "slave" and part != "following" and last.acknowledged == 0
+    if own.get("mode") != "classic" or not (closed or empty):
+        return ""
+    return f"{part}: {own['reason']}" if own["reason"] else str(part)
 
 
 async def tail(door: GroupDoor, group: str, write: Write, *, start: int | None, json: bool) -> None:

@@ -16,15 +16,19 @@ from typing import TypeAlias, assert_never
 
 import attrs
 
+from actors.errors import Overloaded
 from actors.ha import group_transfer
 from actors.ha.core.extent import LogExtent
+from actors.ha.core.freshness import FRESH_READS_MAX, FreshReads, Refused
 from actors.ha.core.role_effects import Effects, Gate, Role, RoleState, Verdict
 from actors.ha.core.role_rules import RoleRules
 from actors.ha.role_board import RoleBoard
 from actors.ha.role_messages import (
+    AskFresh,
     AskMember,
     Done,
     Fence,
+    Fresh,
     HighWater,
     MasterLeft,
     MemberTold,
@@ -40,6 +44,7 @@ from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo, StopReason, re
 from actors.storage import store
 from actors.storage.scrubber import CopyState
 
+NOTHING = Effects()
 REQUESTS_MAX = 1024
 """Promotions that may wait for the tree at once."""
 
@@ -49,7 +54,12 @@ class _Tick:
     """Timer: the time is over that a master waits for silent members, or that a claim lasts."""
 
 
-_Inbox: TypeAlias = Message | _Tick
+@attrs.frozen(kw_only=True)
+class _FreshTick:
+    """Timer: members are asked again for fresh reads, or one has waited for long enough."""
+
+
+_Inbox: TypeAlias = Message | _Tick | _FreshTick
 
 
 @attrs.define(kw_only=True)
@@ -61,6 +71,7 @@ class RoleKeeper(Actor[_Inbox]):
         remember: writes and syncs the record. Raises: OSError.
         root: of the node.
         link: the link to a member.
+        fresh: reads that wait to know what is fresh.
     """
 
     mailbox = MailboxSpec(conflate={HighWater: lambda message: None})
@@ -72,6 +83,7 @@ class RoleKeeper(Actor[_Inbox]):
     store_ref: ActorRef[store.Message]
     transfer_ref: ActorRef[group_transfer.Message]
     link: Callable[[str], ActorRef[AskMember]]
+    fresh: FreshReads[ReplyTo[Fresh]]
     _life: int = 0
     _asking: Verify | None = None
     _waiting: list[Record | Resync] = attrs.field(factory=list)
@@ -94,7 +106,13 @@ class RoleKeeper(Actor[_Inbox]):
             case MasterLeft():
                 effects = rules.left(message.session)
             case MemberTold():
+                self.fresh.heard(message.member, message.state, message.asked)
                 effects = rules.heard(message.member, message.state, now_s, message.asked)
+            case AskFresh():
+                self._take_fresh(message)
+                effects = NOTHING
+            case _FreshTick():
+                effects = NOTHING
             case ReportedAhead():
                 effects = rules.reported_ahead(message.slave, message.offset_bytes, now_s)
             case Fence():
@@ -121,6 +139,7 @@ class RoleKeeper(Actor[_Inbox]):
             case _:
                 pass
         self._answer_records()
+        await self._settle_fresh(now_s)
 
     def _store_started(self, message: store.StoreStarted, now_s: float) -> Effects:
         self._life = message.life
@@ -168,6 +187,26 @@ class RoleKeeper(Actor[_Inbox]):
         view = self.rules.view()
         is_open = view.role is Role.MASTER and view.state is RoleState.OPEN
         self.board.publish(view, is_open=is_open)
+
+    # Fresh reads.
+
+    def _take_fresh(self, message: AskFresh) -> None:
+        if not self.fresh.add(message.reply_to, message.deadline_s):
+            message.reply_to.fail(Overloaded(f"{FRESH_READS_MAX} fresh reads wait already"))
+
+    async def _settle_fresh(self, now_s: float) -> None:
+        """Whatever has come may be what they wait for."""
+        own = self.rules.view() if self.rules.acts else None
+        effects = self.fresh.settle(own, now_s, self.rules.next_question)
+        for reply_to, found in effects.done:
+            if isinstance(found, Refused):
+                reply_to.send(Fresh(offset_bytes=0, refused=found.reason))
+            else:
+                reply_to.send(Fresh(offset_bytes=found))
+        for member, number in effects.ask:
+            await self.link(member).tell(AskMember(number=number))
+        if effects.deadline_s is not None:
+            self.ctx.timers.start_at("fresh", effects.deadline_s, _FreshTick())
 
     # A slave's connection.
 

@@ -76,10 +76,33 @@ class MemberTold:
 class AskMember:
     """To a member's link: ask it what it is at this moment, and tell MemberTold with this number.
 
-    Without a connection nothing comes of it; the first news of the next one does as well.
+    Without a connection a new one is tried soon, and carries the question.
     """
 
     number: int
+
+
+@attrs.frozen(kw_only=True)
+class Fresh:
+    """The answer to AskFresh: a read that shows all below `offset_bytes` has missed nothing that
+    was acknowledged before; on the master, one of what it shows itself has not either.
+
+    Attributes:
+        refused: why nobody knows, "" if one does.
+    """
+
+    offset_bytes: int
+    refused: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class AskFresh:
+    """Up to where is a read fresh here? Answered at `deadline_s` at the latest. See
+    `core.freshness`.
+    """
+
+    deadline_s: float
+    reply_to: ReplyTo[Fresh]
 
 
 @attrs.frozen(kw_only=True)
@@ -139,6 +162,7 @@ Message: TypeAlias = (
     | Verify
     | MasterLeft
     | MemberTold
+    | AskFresh
     | ReportedAhead
     | Fence
     | Record

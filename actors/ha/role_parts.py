@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 
 import attrs
 
 from actors.config import ClassicGroup, ClusterConfig
+from actors.ha.core.freshness import FreshReads, others_needed
 from actors.ha.core.role_effects import RoleView
 from actors.ha.core.role_rules import RoleRules
 from actors.ha.role_board import RoleBoard
+from actors.ha.role_messages import Fresh
 from actors.log_types import GroupRecord, Promotion
+from actors.runtime import ReplyTo
 
 TOKEN_MAX = 2**63 - 1
 
@@ -52,6 +56,20 @@ def role_rules(
         draw_token=lambda: rng.randint(1, TOKEN_MAX),
         record=record,
     )
+
+
+def fresh_reads(group: ClassicGroup, node: str) -> FreshReads[ReplyTo[Fresh]]:
+    """The fresh reads of one group on one node."""
+    members = tuple(each for each in group.members if each not in group.java_nodes)
+    needed = partial(
+        others_needed,
+        nodes=len(members),
+        # Upstream's rules believe every report: nobody but the master is sure to hold anything.
+        copies=1 if group.compat is not None else group.sure_copies,
+        java_copies=sum(each in group.java_nodes for each in group.counting_nodes),
+    )
+    others = tuple(each for each in members if each != node)
+    return FreshReads(node=node, members=others, needed=lambda forced: needed(forced=forced))
 
 
 def first_view(

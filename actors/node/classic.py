@@ -8,11 +8,8 @@ from typing import Any
 import attrs
 import trio
 
-from actors.api.credentials import MemberNetwork
 from actors.api.failures import RequestRefused
 from actors.api.handle import AppendOutcome
-from actors.api.member_session import LOST, ask_acknowledged
-from actors.api.server import master_door
 from actors.config import ClassicGroup, ClusterConfig
 from actors.errors import Closed, NotEnoughReplicas, NotMaster, NotStored
 from actors.ha import connection_state, role_messages
@@ -56,7 +53,6 @@ class ClassicPart:
     """
 
     config: ClusterConfig
-    network: MemberNetwork
     file_group: ClassicGroup
     node: str
     board: RoleBoard
@@ -72,7 +68,6 @@ class ClassicPart:
     @staticmethod
     def of(
         config: ClusterConfig,
-        network: MemberNetwork,
         group: ClassicGroup,
         node: str,
         board: RoleBoard,
@@ -81,7 +76,6 @@ class ClassicPart:
         paths = GroupPaths(f"/{node}/{group.name}")
         return ClassicPart(
             config=config,
-            network=network,
             file_group=group,
             node=node,
             board=board,
@@ -195,8 +189,8 @@ class ClassicPart:
 
     async def read(self, start: int, max_bytes: int, fresh: bool) -> StoredBatch:
         """See `NodeHandle.read`."""
-        if fresh and not self.is_master:
-            await self._catch_up()
+        if fresh:
+            await self._wait_fresh()
         try:
             pulled = await asked(
                 self.node,
@@ -219,30 +213,38 @@ class ClassicPart:
             lag_bytes=max(0, offsets.acknowledged - held),
         )
 
-    async def _catch_up(self) -> None:
-        """Wait until this slave shows what the master has acknowledged at this moment.
+    async def _wait_fresh(self) -> None:
+        """Wait until this node shows all that was acknowledged before, whoever was master then.
 
-        Raises: RequestRefused: the master does not say what that is, or it has not come in time.
+        Raises: RequestRefused: nobody can say what that is, or it has not come in time; Overloaded.
         """
-        master = self.group.master
-        if master not in self.config.python_nodes:
-            raise RequestRefused(
-                api.ERROR_NOT_AVAILABLE, f"{master} is a Java broker: it cannot be asked"
-            )
-        door = master_door(self.config, master, self.config.nodes[self.node])
-        try:
-            acknowledged = await ask_acknowledged(
-                self.network, door, node=self.node, master=master, group=self.name
-            )
-        except LOST as error:
-            raise RequestRefused(
-                api.ERROR_NOT_AVAILABLE, f"{master} does not answer: {error}"
-            ) from error
         wait_s = self.file_group.append_timeout_s
-        with trio.move_on_after(wait_s) as waiting:
-            await self.wait_acknowledged(acknowledged - 1)
+        deadline_s = trio.current_time() + wait_s
+        if self.master not in self.config.python_nodes:
+            text = f"{self.master} is a Java broker: it cannot be asked what is fresh"
+            raise RequestRefused(api.ERROR_NOT_AVAILABLE, text)
+        found = await asked(
+            self.node,
+            self.keeper,
+            lambda reply: role_messages.AskFresh(deadline_s=deadline_s, reply_to=reply),
+            role_messages.Fresh,
+        )
+        if found.refused:
+            text = f"{self.node} cannot tell what is fresh in {self.name}: {found.refused}"
+            raise RequestRefused(api.ERROR_NOT_AVAILABLE, text)
+        with trio.move_on_at(deadline_s) as waiting:
+            while True:
+                try:
+                    await self.wait_acknowledged(found.offset_bytes - 1)
+                except Closed:  # its tree is just being built anew, by another promotion
+                    await trio.sleep(STATE_LOOK_S)
+                else:
+                    break
         if waiting.cancelled_caught:
-            text = f"{self.node} has not got within {wait_s:g} s what {master} had acknowledged"
+            text = (
+                f"{self.node} has not got within {wait_s:g} s what was acknowledged in {self.name},"
+                f" up to {found.offset_bytes}"
+            )
             raise RequestRefused(api.ERROR_NOT_AVAILABLE, text)
 
     async def wait_acknowledged(self, above: int) -> Offsets:

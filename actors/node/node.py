@@ -201,7 +201,6 @@ class Node(NodeRoles):
         for group in self.config.classic_groups_of(self.name):
             self._classic[group.name] = ClassicPart.of(
                 self.config,
-                self._network,
                 group,
                 self.name,
                 self.roles[group.name].board,

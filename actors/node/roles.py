@@ -212,6 +212,7 @@ class NodeRoles:
             claimed=view.claimed,
             forgot=view.forgot,
             damage=view.damage,
+            forced=view.forced,
         )
 
     def _classic_part(self, group: str) -> ClassicPart:
@@ -253,6 +254,7 @@ def _is_as_known(view: RoleView, known: GroupState) -> bool:
         view.history,
         view.forgot,
         view.damage,
+        view.forced,
     ) == (
         known.role,
         known.state,
@@ -263,4 +265,5 @@ def _is_as_known(view: RoleView, known: GroupState) -> bool:
         known.history,
         known.forgot,
         known.damage,
+        known.forced,
     )

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from actors.sim.action import Action, Ground
+from actors.sim.actions_deposed import DeposeUnheard
 from actors.sim.actions_disk import (
     BitRot,
     DiskFull,
@@ -83,6 +84,7 @@ ACTIONS: Final[Mapping[str, Action[FaultRunner]]] = {
         NewDisk(),
         RottenSource(),
         NewMachine(),
+        DeposeUnheard(),
         Expire(),
         FailOver(),
         RemakeTopic(),

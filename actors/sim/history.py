@@ -267,8 +267,9 @@ def line(seen: Observation) -> str:
     elif isinstance(seen, RecordsRead):
         batch = seen.batch
         what = (
-            f"{seen.node}#{seen.boot} read from {seen.start}: {len(batch.records)} records,"
-            f" next {batch.next}, acknowledged {batch.acknowledged}, lag {batch.lag_bytes}"
+            f"{seen.node}#{seen.boot} read{' fresh' * seen.fresh} from {seen.start}:"
+            f" {len(batch.records)} records, next {batch.next},"
+            f" acknowledged {batch.acknowledged}, lag {batch.lag_bytes}"
         )
     elif isinstance(seen, OffsetsSeen):
         what = f"{seen.node}#{seen.boot} {_fields(seen.offsets)}"

@@ -80,8 +80,9 @@ class _Tally:
             case AppendRefused(operation=number, error=error):
                 yield "refused records", self._asked[number]
                 yield f"mark append refused: {class_of(error)}", 1
-            case RecordsRead(batch=batch):
+            case RecordsRead(batch=batch, fresh=fresh):
                 yield "read records", len(batch.records)
+                yield "fresh reads", fresh
             case FaultInjected(kind=kind):
                 if kind in INJECTED:
                     yield INJECTED[kind], 1

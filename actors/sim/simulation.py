@@ -23,12 +23,14 @@ from actors.sim.actions_network import STRANGER, STRANGER_ADDRESS
 from actors.sim.actions_operator import keep_tending, view_of
 from actors.sim.actions_topics import watched_encoders
 from actors.sim.checkers import invariants
+from actors.sim.classic_operations import client_operations
 from actors.sim.cluster import NotConverged, SimCluster, classic_config
 from actors.sim.disk import DiskOptions
 from actors.sim.expiry_checker import OnlyOldExpires
 from actors.sim.fault_runner import FaultRunner
 from actors.sim.faults import ACTIONS, draw_script
 from actors.sim.history import History, Observation
+from actors.sim.linear.judge import judge_log
 from actors.sim.liveness import look_around
 from actors.sim.log_bytes import DiskLogBytes
 from actors.sim.marks import counted
@@ -265,6 +267,8 @@ async def _simulate(plan: ClassicPlan, tell: Callable[[Observation], None] | Non
             nursery.cancel_scope.cancel()
         for name in cluster.names:
             faults.notice_failure(name)
+        for finding in judge_log(list(client_operations(group, history.observations))):
+            history.violated("Linearizable", trio.current_time(), str(finding))
         if not any(cluster.runs(name) for name in cluster.names):
             validate(cluster, group, history, logs)
         counts = counted(history.observations, group.segment_bytes)

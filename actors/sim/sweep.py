@@ -30,6 +30,7 @@ RARE: Final = (
     "fail_over",
     "force_promote",
     "rotten_source",
+    "depose_unheard",
     "expire",
     "false_report",
     "stranger",
@@ -53,6 +54,7 @@ EXPECTED: Final = (
     "unknown records",
     "refused records",
     "read records",
+    "fresh reads",
 )
 """What a sweep has to have seen; more may be counted."""
 

@@ -7,9 +7,10 @@ outcome nobody learnt stays open: it may turn up, or not.
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import attrs
 import trio
@@ -32,6 +33,7 @@ TOPICS = (None, "returns")
 QUEUES_COUNT = 2
 READ_TIMEOUT_S = 2.0
 READ_AGAIN_S = 0.5
+DEPOSED_LOOK_S = 0.4
 FLOW_PAUSE_S = 1.0
 """A member that says something so often is never quiet."""
 
@@ -51,6 +53,7 @@ class WorkloadOptions:
         give_up_share: share of appends that are cancelled after a while.
         readers: clients that read, each from one node after the other.
         read_pause_mean_s: between two reads of one client.
+        fresh_share: share of these reads that are fresh.
     """
 
     appenders: int = 3
@@ -63,6 +66,7 @@ class WorkloadOptions:
     give_up_share: float = 0.1
     readers: int = 2
     read_pause_mean_s: float = 0.7
+    fresh_share: float = 0.5
 
 
 def draw_options(rng: random.Random, *, busy: bool = False) -> WorkloadOptions:
@@ -76,6 +80,8 @@ def draw_options(rng: random.Random, *, busy: bool = False) -> WorkloadOptions:
         give_up_share=rng.choice([0.0, 0.1, 0.3]),
         readers=rng.randint(1, 3),
         property_bytes=rng.choice([0, 0, 0, 400]),
+        # Members are asked for a fresh read, and say so what a node may wait for in vain else.
+        fresh_share=rng.choice([0.0, 0.5]),
     )
     if not busy:
         return options
@@ -99,7 +105,11 @@ class Workload:
     history: History
     options: WorkloadOptions
     rng: random.Random
+    _fresh: random.Random = attrs.field(init=False)
     _numbers: Iterator[int] = attrs.field(factory=lambda: itertools.count(1), init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._fresh = random.Random(self.rng.random())
 
     async def run(self, until_s: float) -> None:
         """All clients, until virtual time `until_s`; returns when each has its answer."""
@@ -109,12 +119,16 @@ class Workload:
             for number in range(self.options.readers):
                 nursery.start_soon(self._read, until_s, name=f"client r{number}")
             nursery.start_soon(self._follow, until_s, name="client f")
+            nursery.start_soon(self._read_deposed, until_s, name="client d")
 
     @asynccontextmanager
     async def flowing(self) -> AsyncIterator[None]:
-        """Small appends, one after the other, for as long as the block."""
+        """Small appends, one after the other, for as long as the block, and reads of every node
+        that believes to be master when it is not alone in that.
+        """
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._flow, name="client flow")
+            nursery.start_soon(self._read_deposed, math.inf, name="client deposed")
             yield
             nursery.cancel_scope.cancel()
 
@@ -220,11 +234,14 @@ class Workload:
             name = rng.choice(members)
             with trio.move_on_after(READ_TIMEOUT_S):
                 try:
-                    await self._one_read(rng, name, positions)
+                    fresh = self._fresh.random() < self.options.fresh_share
+                    await self._one_read(rng, name, positions, fresh=fresh)
                 except TriologError:
                     continue  # it is off, or was killed meanwhile
 
-    async def _one_read(self, rng: random.Random, name: str, positions: list[int]) -> None:
+    async def _one_read(
+        self, rng: random.Random, name: str, positions: list[int], *, fresh: bool
+    ) -> None:
         boot = self.cluster.world.node(name).boots
         log = self.cluster.log(self.group, name)
         asked = len(self.history.observations)
@@ -235,10 +252,23 @@ class Workload:
         )
         start = rng.choice([positions[-1], rng.choice(positions)])
         asked = len(self.history.observations)
-        batch = await log.read(start, max_bytes=rng.choice([1, 1000, 100_000]))
-        self._was_read(name, boot, asked, start, batch)
+        size = rng.choice([1, 1000, 100_000])
+        batch = await log.read(start, max_bytes=size, fresh=fresh)
+        self._was_read(name, boot, asked, start, batch, fresh=fresh)
         if batch.next > positions[-1]:
             positions.append(batch.next)
+
+    async def _read_deposed(self, until_s: float) -> None:
+        """While several believe to be master, ask each what is fresh: a client may not have heard
+        of the next one.
+        """
+        while trio.current_time() < until_s:
+            await trio.sleep(DEPOSED_LOOK_S)
+            nodes = {name: self.cluster.running(name) for name in self.cluster.names}
+            masters = [name for name, node in nodes.items() if node and node.is_open(self.group)]
+            for name in masters if len(masters) > 1 else ():
+                with trio.move_on_after(READ_TIMEOUT_S), suppress(TriologError):
+                    await self._one_read(self._fresh, name, [0], fresh=True)
 
     async def _follow(self, until_s: float) -> None:
         """Read one node's log on and on, as it grows; after an error go on where it was."""
@@ -258,10 +288,19 @@ class Workload:
                 except TriologError:
                     await trio.sleep(READ_AGAIN_S)
 
-    def _was_read(self, node: str, boot: int, asked: int, start: int, batch: Batch) -> None:
-        now_s = trio.current_time()
+    def _was_read(
+        self, node: str, boot: int, asked: int, start: int, batch: Batch, *, fresh: bool = False
+    ) -> None:
         self.history.add(
-            RecordsRead(at_s=now_s, node=node, boot=boot, asked=asked, start=start, batch=batch)
+            RecordsRead(
+                at_s=trio.current_time(),
+                node=node,
+                boot=boot,
+                asked=asked,
+                start=start,
+                batch=batch,
+                fresh=fresh,
+            )
         )
 
 

@@ -300,6 +300,7 @@ def _parse_record(found: Any) -> GroupRecord:
             None if found.get("cut_bytes") is None else _number(found, "cut_bytes", POSITION_MAX)
         ),
         forgot=_forgot(found.get("forgot", "")),
+        forced_number=_number(found, "forced_number") if "forced_number" in found else 0,
     )
 
 

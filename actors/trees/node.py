@@ -13,7 +13,7 @@ from actors.config import ClusterConfig, Group
 from actors.dledger.leader_board import LeaderBoard
 from actors.env import Env
 from actors.ha.role_keeper import RoleKeeper
-from actors.ha.role_parts import RoleParts, role_rules
+from actors.ha.role_parts import RoleParts, fresh_reads, role_rules
 from actors.runtime import (
     AutoShutdown,
     ChildSpec,
@@ -152,4 +152,5 @@ def _role_keeper(place: GroupPlace, parts: RoleParts) -> RoleKeeper:
         store_ref=registry.ref(paths.store),
         transfer_ref=registry.ref(paths.group_transfer),
         link=lambda member: registry.ref(paths.link(member)),
+        fresh=fresh_reads(group, place.node),
     )

@@ -18,7 +18,7 @@ from actors.ha.core.role_effects import RoleState
 from actors.ha.role_board import RoleBoard
 from actors.ha.role_keeper import RoleKeeper
 from actors.ha.role_messages import Done, Verified
-from actors.ha.role_parts import first_view, role_rules
+from actors.ha.role_parts import first_view, fresh_reads, role_rules
 from actors.log_types import GroupRecord, Promotion, Reign
 from actors.runtime import (
     Actor,
@@ -108,6 +108,7 @@ async def keeping(node: str = "n0", record: GroupRecord | None = None) -> AsyncI
                 store_ref=registry.ref(f"/{node}/store"),
                 transfer_ref=registry.ref(f"/{node}/transfer"),
                 link=lambda member: registry.ref(f"/{node}/link-{member}"),
+                fresh=fresh_reads(group, node),
             )
 
         names = ("root", "store", "transfer", "link-n0", "link-n1", "link-n2")

@@ -12,9 +12,11 @@ import pytest
 import trio
 
 from actors.api import member_link
+from actors.ha.core import freshness
 from actors.ha.core.role_effects import Role
 from actors.ha.core.role_rules import RoleRules
 from actors.log_types import Promotion
+from actors.node.classic import ClassicPart
 from actors.runtime.mailbox import Mailbox
 from actors.storage import set_aside
 from actors.storage.derived_files import DerivedFiles
@@ -107,3 +109,35 @@ def a_member_is_heard_once(patch: Patch) -> None:
     patch.setattr(RoleRules, "started", no_questions)
     patch.setattr(RoleRules, "verify", no_others)
     patch.setattr(member_link.MemberLink, "_listen", listen)
+
+
+def fresh_is_what_the_master_believes(patch: Patch) -> None:
+    """A master's reads are fresh whatever has become of it, also before it has opened its log."""
+    real = ClassicPart._wait_fresh
+
+    async def wait_fresh(part: ClassicPart) -> None:
+        if not part.is_master:
+            await real(part)
+
+    patch.setattr(ClassicPart, "_wait_fresh", wait_fresh)
+
+
+def nobody_confirms_the_master(patch: Patch) -> None:
+    """An open master asks nobody whether another one was promoted meanwhile."""
+    real = freshness.fresh_offset
+
+    def offset(node: str, own: Any, states: Any, needed: Any) -> int | str:
+        return real(node, own, states, lambda forced: 0)
+
+    patch.setattr(freshness, "fresh_offset", offset)
+
+
+def fresh_before_the_copies_are_back(patch: Patch) -> None:
+    """What was acknowledged before the present master opened its log is not waited for."""
+    real = freshness.fresh_offset
+
+    def offset(*args: Any) -> int | str:
+        found = real(*args)
+        return found if isinstance(found, str) else 0
+
+    patch.setattr(freshness, "fresh_offset", offset)

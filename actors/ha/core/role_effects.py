@@ -52,6 +52,8 @@ class RoleView:
             by yet; 0 for none under way.
         forgot: see `actors.log_types.Forgot`.
         damage: which bytes of its log are not what was written; "" if none are known.
+        forced: this node opened its log as the master by this promotion without having heard enough
+            members, by force.
     """
 
     role: Role
@@ -66,6 +68,7 @@ class RoleView:
     claimed: int = 0
     forgot: Forgot = ""
     damage: str = ""
+    forced: bool = False
 
 
 @attrs.frozen(kw_only=True)

@@ -35,6 +35,7 @@ class RolePart:
     record: GroupRecord
     _acts_by: Promotion | None = None  # None: no tree runs by the newest promotion
     _opened: bool = False
+    _questions: int = 0
     _claims: Claims = attrs.Factory(lambda self: Claims(self.node), takes_self=True)
     _state: RoleState = RoleState.CONNECTING
     _reason: str = ""
@@ -75,6 +76,7 @@ class RolePart:
             claimed=max(self._claims.number, known),
             forgot=self.record.forgot,
             damage=self._damage,
+            forced=0 < self.record.forced_number == by.number and role is Role.MASTER,
         )
 
     def copy_is(self, damage: str) -> Effects:
@@ -89,6 +91,11 @@ class RolePart:
         elif self._state is RoleState.DAMAGED:
             self._become(RoleState.CONNECTING)
         return Effects()
+
+    def next_question(self) -> int:
+        """The number of the next question to a member: an answer names the one that it is to."""
+        self._questions += 1
+        return self._questions
 
     # ---- for the rules ----
 

@@ -64,7 +64,6 @@ class RoleRules(RolePart):
     _ahead: AheadReports = attrs.field(factory=AheadReports)
     _heard: dict[str, GroupState] = attrs.field(factory=dict)
     _question: Question | None = None
-    _questions: int = 0
     _session: int = 0
     _whole_at: int | None = None  # a slave that forgot has caught up from there on
 
@@ -97,11 +96,10 @@ class RoleRules(RolePart):
         changed = self._remember(record).record
         if self.role is Role.SLAVE:
             self._become(RoleState.CONNECTING)
-            asks = () if self._is_informed() else self._questions_to(self.members)
-            return Effects(record=changed, gate=self._gate(), ask=asks)
+            ask = () if self._is_informed() else self._questions_to(self.members)
+            return Effects(record=changed, gate=self._gate(), ask=ask)
         self._become(RoleState.ASKING, "its members have not been heard yet")
-        asks = self._questions_to(self.members)
-        effects = self._ask(now_s)
+        asks, effects = self._questions_to(self.members), self._ask(now_s)
         return attrs.evolve(effects, record=effects.record or changed, ask=asks + effects.ask)
 
     def heard(self, member: str, state: GroupState, now_s: float, asked: int = 0) -> Effects:
@@ -266,8 +264,7 @@ class RoleRules(RolePart):
         return self._with_claims(self._settle(now_s), now_s)
 
     def _settle(self, now_s: float) -> Effects:
-        found = self._why_fenced()
-        if found is not None:
+        if (found := self._why_fenced()) is not None:
             fence, detail = found
             reason = f"{fence.value}: {detail}"
             fenced = self._reason != reason or self._state is not RoleState.FENCED
@@ -321,6 +318,7 @@ class RoleRules(RolePart):
             history=begin(self.record.history, end, reign),
             high_water_bytes=min(mark, end) if self._is_forced else mark,
             forgot="",
+            forced_number=reign.number if self._is_forced else self.record.forced_number,
         )
         self._opened, self._forced_open = True, self._is_forced
         self._force = 0
@@ -372,14 +370,14 @@ class RoleRules(RolePart):
     def _ask_master(self) -> Effects:
         """The answer must be younger than the connection: one to any question asked since is."""
         assert self._question is not None
-        asks = self._questions_to([self.promotion.master])
+        effects = Effects(ask=self._questions_to([self.promotion.master]))
         self._question.number = self._question.number or self._questions
-        return Effects(ask=asks)
+        return effects
 
     def _questions_to(self, members: Sequence[str]) -> tuple[tuple[str, int], ...]:
         """What they said before this node listened they do not say again unasked."""
-        self._questions += 1
-        return tuple((member, self._questions) for member in members)
+        number = self.next_question()
+        return tuple((member, number) for member in members)
 
     def _judge(self, member: str, said: GroupState, asked: int) -> Effects:
         """What the master says decides; until it has opened, its next push is waited for."""

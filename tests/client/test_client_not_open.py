@@ -1,0 +1,55 @@
+"""`read` of a group whose master has not opened it: it shows nothing, or less than there is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from api_kit import MemoryNode
+from test_client_command_line import place
+
+from actors.client import reading
+from actors.log_types import Batch
+
+
+@pytest.mark.parametrize(
+    ("own", "acknowledged", "said"),
+    [
+        ({"role": "master", "part": "open"}, 0, ""),
+        ({"role": "master", "part": "asking", "reason": "has not heard n1"}, 0, "has not heard n1"),
+        ({"role": "master", "part": "fenced", "reason": "n1 has more"}, 100, "fenced: n1 has more"),
+        ({"role": "slave", "part": "following"}, 0, ""),
+        ({"role": "slave", "part": "connecting"}, 100, ""),
+        ({"role": "slave", "part": "connecting"}, 0, "connecting"),
+        ({"mode": "dledger", "role": "candidate", "part": ""}, 0, ""),
+    ],
+)
+def test_a_group_that_is_not_open_is_told(
+    own: dict[str, str], acknowledged: int, said: str
+) -> None:
+    last = Batch(records=(), next=0, acknowledged=acknowledged, end=100, lag_bytes=0)
+    status = {"groups": {"orders": {"mode": "classic", "reason": "", **own}}}
+    found = reading.why_not_open(status, "orders", last)
+    assert said in found
+    assert bool(said) == bool(found)
+
+
+@attrs.define
+class ClosedNode(MemoryNode):
+    """A master that has not heard its members yet, and shows nothing."""
+
+    async def status(self) -> dict[str, Any]:
+        own = {"mode": "classic", "role": "master", "part": "asking", "reason": "has not heard n1"}
+        return {**await super().status(), "groups": {"orders": own}}
+
+
+async def test_read_of_a_group_that_is_not_open(tmp_path: Path) -> None:
+    async with place(tmp_path, ClosedNode()) as at:
+        code, out, error = await at.run(at.file, "read")
+    assert (code, out) == (1, b"")
+    assert error == (
+        "triolog: orders is not open at n0, and not all may have been shown: asking: has not heard"
+        " n1\n"
+    )
