@@ -17,7 +17,6 @@ import contextlib
 import errno
 import fcntl
 import os
-import shutil
 import stat
 import struct
 import threading
@@ -27,9 +26,16 @@ from collections.abc import Sequence
 import attrs
 import trio
 
-from actors.env.file_kinds import kind_of, open_file
+from actors.env.file_kinds import kind_of, open_file, remove_folder
 from actors.env.pipes import PipedBytes
-from actors.env.protocols import SYNC_PATHS_MAX, FileStat, Held, LockedByOther, LockedByUs
+from actors.env.protocols import (
+    LOST_AND_FOUND,
+    SYNC_PATHS_MAX,
+    FileStat,
+    Held,
+    LockedByOther,
+    LockedByUs,
+)
 from actors.env.sync_workers import SyncWorker, sync_worker
 
 SYNCER_FILES_MAX = SYNC_PATHS_MAX
@@ -323,7 +329,7 @@ class LocalDisk:
 
     def listdir(self, path: str) -> list[str]:
         try:
-            return sorted(os.listdir(path))
+            return sorted(name for name in os.listdir(path) if name != LOST_AND_FOUND)
         except FileNotFoundError:
             return []
 
@@ -351,7 +357,7 @@ class LocalDisk:
         os.unlink(path)
 
     def rmtree(self, path: str) -> None:
-        shutil.rmtree(path)
+        remove_folder(path)
 
     def sync_dir(self, path: str) -> None:
         _sync_dir(path)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import attrs
 import trio
@@ -127,6 +127,8 @@ class Syncer(Protocol):
         """Release its worker and the files it keeps open. Nothing may be in flight."""
 
 
+LOST_AND_FOUND: Final = "lost+found"
+"""The file system's own folder in its root, with mode 700: nothing of ours has this name."""
 FileKind: TypeAlias = Literal["file", "folder", "named pipe", "socket", "device"]
 
 
@@ -150,7 +152,7 @@ class Disk(Protocol):
     def exists(self, path: str) -> bool: ...
     def stat(self, path: str) -> FileStat: ...
     def listdir(self, path: str) -> list[str]:
-        """Names in the folder, sorted. Empty if there is no such folder."""
+        """Names in the folder, sorted, without LOST_AND_FOUND. Empty if there is no such folder."""
 
     def mkdir(self, path: str, *, sync: bool = True) -> None:
         """Make the folder and its parents; harmless if it exists.
@@ -162,7 +164,13 @@ class Disk(Protocol):
         """Atomically, replacing `target`. Durable only after `sync_dir`."""
 
     def unlink(self, path: str) -> None: ...
-    def rmtree(self, path: str) -> None: ...
+    def rmtree(self, path: str) -> None:
+        """Remove a folder with all in it.
+
+        One that is a link or a mount stays, empty: who put it there meant its place. So does one in
+        which LOST_AND_FOUND is left.
+        """
+
     def sync_dir(self, path: str) -> None: ...
     def usage(self, path: str) -> float:
         """Used share of the file system that holds `path`, 0.0 to 1.0."""

@@ -23,6 +23,7 @@ from pyarrow.fs import FileSelector, FileType
 
 from actors.pipeline import event_files
 from actors.pipeline.errors import PipelineError
+from actors.pipeline.sources.log_files import LOST_AND_FOUND
 
 _Form = TypeVar("_Form", bound=msgspec.Struct)
 
@@ -85,10 +86,10 @@ class Place:
         return self._type() is not FileType.NotFound
 
     def children(self) -> list[str]:
-        """The names in a folder, sorted; none if there is no such folder."""
+        """The names in a folder but LOST_AND_FOUND, sorted; none if there is no such folder."""
         system, path = self.system()
         found = system.get_file_info(FileSelector(path, allow_not_found=True))
-        return sorted(info.base_name for info in found)
+        return sorted(info.base_name for info in found if info.base_name != LOST_AND_FOUND)
 
     def read_json(self) -> dict[str, Any] | None:
         """A note; None if there is none. Raises: PipelineError for what is no note."""

@@ -15,6 +15,7 @@ import random
 
 import attrs
 
+from actors.env.protocols import LOST_AND_FOUND
 from actors.sim.pages import Inode
 
 
@@ -98,7 +99,9 @@ class Namespace:
         begin = "/" if folder == "/" else f"{folder}/"
         size = len(begin)
         inside = [name[size:] for name in self._now if name.startswith(begin)]
-        found = self._listed[folder] = sorted(name for name in inside if name and "/" not in name)
+        found = self._listed[folder] = sorted(
+            name for name in inside if name and "/" not in name and name != LOST_AND_FOUND
+        )
         return list(found)
 
     def create(self, path: str, inode: Inode) -> None:

@@ -22,7 +22,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 
 import attrs
 
-from actors.env.protocols import Disk, File
+from actors.env.protocols import LOST_AND_FOUND, Disk, File
 from actors.storage.queue_files import (
     QUEUES_PER_STEP,
     Queue,
@@ -67,7 +67,7 @@ class QueueGap(Exception):
 
 def is_safe_topic(topic: str) -> bool:
     """Whether a topic can be a folder's name. Upstream's own topics are a subset of these."""
-    if topic in ("", ".", "..") or not topic.isprintable() or "/" in topic:
+    if topic in ("", ".", "..", LOST_AND_FOUND) or not topic.isprintable() or "/" in topic:
         return False
     return len(topic.encode("utf-8", "replace")) <= TOPIC_BYTES_MAX and "\ufffd" not in topic
 
@@ -330,7 +330,8 @@ class ConsumeQueues:
         long and has no holes.
         """
         for name in self._disk.listdir(queue.folder):
-            if segment_offset(name) not in queue.bases:  # 0 bytes, left by a crash
+            base = segment_offset(name)
+            if base is not None and base not in queue.bases:  # 0 bytes, left by a crash
                 self._disk.unlink(f"{queue.folder}/{name}")
         while queue.bases[-1] >= queue.next_bytes and len(queue.bases) > 1:
             self._disk.unlink(queue_path(queue.folder, queue.bases.pop()))

@@ -20,11 +20,11 @@ from contextlib import suppress
 from typing import Final
 
 from actors.config import Group
-from actors.env.protocols import Disk
+from actors.env.protocols import LOST_AND_FOUND, Disk
 from actors.errors import ConfigError
 from actors.storage.dledger.layout import LedgerLayout
 from actors.storage.identity import LOCK_NAME
-from actors.storage.layout import StoreLayout
+from actors.storage.layout import StoreLayout, may_be_group
 from actors.storage.path_kinds import check_kinds, names_in
 
 _LOGGER: Final = logging.getLogger("triolog.node")
@@ -61,29 +61,49 @@ def check_group_kinds(disk: Disk, path: str, groups: Sequence[Group]) -> None:
 
 
 def warn_of_others(disk: Disk, path: str, node: str, groups: Sequence[Group]) -> None:
-    """Warn, in one line, of data of groups that are none of these. A lock alone is no data.
+    """Warn, in one line each, of data of groups that are none of these, and of what cannot be ours.
+    A lock alone is no data.
 
     What cannot be looked at is passed over: a start depends on none of it.
     """
     root, own = f"{path}/groups", {group.name for group in groups}
-    others = []
+    names: list[str] = []
     with suppress(OSError):
-        others = [
-            name
-            for name in names_in(disk, root)
-            if name not in own and set(names_in(disk, f"{root}/{name}")) - {LOCK_NAME}
-        ]
+        names = names_in(disk, root)
+    others = [name for name in names if name not in own and _has_data(disk, f"{root}/{name}")]
     if others:
-        more = f" and {len(others) - NAMED_MAX} more" if len(others) > NAMED_MAX else ""
         _LOGGER.warning(
-            "%s: %s has data of %s%s, in which the cluster file gives %s no part: a group that was"
+            "%s: %s has data of %s, in which the cluster file gives %s no part: a group that was"
             " renamed or mistyped there begins empty; data that nobody needs may be removed",
             node,
             root,
-            ", ".join(others[:NAMED_MAX]),
-            more,
+            _some_of(others),
             node,
         )
+    places = [path, root, *(folder for group in groups for folder in _folders_of(root, group))]
+    foreign = [f"{place}/{LOST_AND_FOUND}" for place in dict.fromkeys(places)]
+    foreign = [found for found in foreign if disk.exists(found)]
+    foreign += [f"{root}/{name}" for name in names if not may_be_group(name)]
+    if foreign:
+        _LOGGER.warning("%s: left alone, as it cannot be ours: %s", node, _some_of(foreign))
+
+
+def _has_data(disk: Disk, path: str) -> bool:
+    if not may_be_group(path.rpartition("/")[2]):
+        return False
+    with suppress(OSError):
+        return bool(set(names_in(disk, path)) - {LOCK_NAME})
+    return False
+
+
+def _folders_of(root: str, group: Group) -> tuple[str, ...]:
+    path = f"{root}/{group.name}"
+    return (LedgerLayout(path) if group.mode == "dledger" else StoreLayout(path)).folders
+
+
+def _some_of(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
+    return ", ".join(names[:NAMED_MAX]) + more
 
 
 def _signs(root: str) -> dict[str, tuple[str, ...]]:

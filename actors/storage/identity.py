@@ -32,9 +32,9 @@ from actors.env.protocols import Disk, FileLock, LockedByOther, LockedByUs
 from actors.errors import ConfigError
 from actors.log_types import Forgot, GroupRecord, Membership, Reign
 from actors.storage import event_files
-from actors.storage.layout import StoreLayout
+from actors.storage.layout import StoreLayout, may_be_group
 from actors.storage.ledger_shape import LedgerShape, next_shapes
-from actors.storage.path_kinds import check_kinds, is_folder
+from actors.storage.path_kinds import check_kinds, is_bare, is_folder
 from wire.api_base import NUMBER_MAX, POSITION_MAX
 
 FORMAT_VERSION: Final = 1
@@ -278,6 +278,11 @@ def _check_kinds(disk: Disk, path: str, groups: tuple[str, ...]) -> None:
     )
 
 
+def seeding_path(directory: str) -> str:
+    """Its name until a seed has made all the rest."""
+    return f"{identity_path(directory)}.seeding"
+
+
 def _temporary_path(target: str) -> str:
     return f"{target}.tmp"
 
@@ -320,6 +325,10 @@ def _number(where: dict[str, Any], key: str, most: int = NUMBER_MAX) -> int:
 def _checked(disk: Disk, path: str, cluster: str, node: str) -> Identity | None:
     found = read_identity(disk, path)
     if found is None:
+        if disk.exists(seeding_path(path)):
+            raise ConfigError(
+                f"{path}: expected a node, found a seed that was cut short: run `seed` again"
+            )
         if _holds_data(disk, path):
             raise ConfigError(
                 f"{path}: expected identity.json beside the groups' data, found none; "
@@ -347,10 +356,12 @@ def _boot_of_events(disk: Disk, path: str, node: str) -> int:
 
 
 def _holds_data(disk: Disk, path: str) -> bool:
-    """Whether a group has more than its lock, which a start that was killed early leaves too."""
+    """Whether a group has more than empty folders and its lock, which a killed start leaves too."""
     groups = f"{path}/groups"
     return any(
-        name != LOCK_NAME for group in disk.listdir(groups) for name in _names(disk, groups, group)
+        name != LOCK_NAME and not is_bare(disk, f"{groups}/{group}/{name}")
+        for group in filter(may_be_group, disk.listdir(groups))
+        for name in _names(disk, groups, group)
     )
 
 

@@ -11,6 +11,9 @@ from collections.abc import Iterable
 from actors.env.protocols import Disk, FileKind
 from actors.errors import ConfigError
 
+BARE_DEPTH = 3
+"""How deep folders may lie that were prepared for a node: `groups/GROUP/commitlog`."""
+
 
 def check_kinds(disk: Disk, *, folders: Iterable[str], files: Iterable[str]) -> None:
     """What is not there is created later, and passes.
@@ -53,3 +56,12 @@ def is_file(disk: Disk, path: str) -> bool:
 def is_folder(disk: Disk, path: str) -> bool:
     """There is something that holds names."""
     return kind_of(disk, path) == "folder"
+
+
+def is_bare(disk: Disk, path: str, depth: int = BARE_DEPTH) -> bool:
+    """There is a folder without a file in it, as somebody makes it who prepares links or mounts."""
+    return (
+        depth > 0
+        and is_folder(disk, path)
+        and all(is_bare(disk, f"{path}/{name}", depth - 1) for name in disk.listdir(path))
+    )

@@ -4,25 +4,36 @@ Whoever asks for it remembers that until the store has opened, so a start that w
 it again: every step may be repeated, and what was moved stays moved. Nothing is deleted: it lies in
 `aside/OFFSET.N/`, under a number of its own for each attempt.
 
-Order: lower the synced mark; copy the end of the file that holds the offset, and sync the copy;
-move the later files, the last one first; cut the file (`truncation`). If the whole log has to go,
-all that belongs to it is moved, the log last. The queues and the index are cut by the dispatcher
-when it starts, as after any other cut.
+Order of a tail: see that files can be moved, and copy what cannot get there by a new name, which
+may fail and has changed nothing then; lower the synced mark; move the later files, the last one
+first; cut the file that holds the offset (`truncation`). If the whole log has to go, all that
+belongs to it is moved, the log last; folders stay, for they may be links or mounts, and so do names
+that are none of ours. Until all copies are synced the new folder in `aside/` is called
+`OFFSET.N.part`. The queues and the index are cut by the dispatcher when it starts, as after any
+other cut.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+
+import attrs
 
 from actors.env.protocols import Disk
 from actors.storage import truncation
 from actors.storage.commit_log import CommitLog, segment_bases, segment_path
+from actors.storage.consume_queue import is_safe_topic
+from actors.storage.index_files import is_index_name
 from actors.storage.layout import StoreLayout
+from actors.storage.moving import copy_into, may_rename, remove
+from actors.storage.path_kinds import is_folder
 from actors.storage.side_file import SideFile
 from actors.storage.small_files import lower_logics_offset
 from wire.commitlog import segment_name
 
 CHUNK_BYTES = 4 << 20
+PART = ".part"
 
 
 def set_aside(
@@ -39,18 +50,22 @@ def set_aside(
     if not bases:
         return
     if offset <= bases[0]:
-        _move_all(disk, layout, offset)
+        yield from _move_all(disk, layout, offset)
         return
     log = CommitLog.load(disk, layout.commit_log, segment_bytes)
     try:
         if not (yield from truncation.has_bytes_behind(disk, log, offset)):
             return
+        later = [base for base in log.bases() if base >= offset]
+        attempt = _Attempt.begin(disk, layout, offset)
+        with attempt.copying():
+            move = _Move(disk, log.folder, [segment_name(base) for base in reversed(later)], "")
+            yield from _copy_end(disk, log, offset, attempt.part)
+            yield from move.prepare(attempt)
         _lower_mark(disk, layout, offset)
         lower_logics_offset(disk, layout.checkpoint, offset)
-        folder = _new_folder(disk, layout, offset)
-        yield from _copy_end(disk, log, offset, folder)
-        for base in reversed([base for base in log.bases() if base >= offset]):
-            _move(disk, segment_path(log.folder, base), f"{folder}/{segment_name(base)}")
+        attempt.publish()
+        yield from move.carry_out(attempt, sync_each=True)
     finally:
         log.close(remove_spare=False)
     rest = CommitLog.load(disk, layout.commit_log, segment_bytes)
@@ -79,18 +94,119 @@ def _copy_end(disk: Disk, log: CommitLog, offset: int, folder: str) -> Generator
     disk.sync_dir(folder)
 
 
-def _move_all(disk: Disk, layout: StoreLayout, offset: int) -> None:
-    folder = _new_folder(disk, layout, offset)
+def _move_all(disk: Disk, layout: StoreLayout, offset: int) -> Generator[None, None, None]:
     files = (layout.checkpoint, layout.synced, layout.dispatched, layout.truncating)
-    for path in (layout.index, layout.consume_queue, *files, layout.commit_log):
-        if disk.exists(path):
-            _move(disk, path, f"{folder}/{path.rpartition('/')[2]}")
+    names = [path.rpartition("/")[2] for path in files if disk.exists(path)]
+    segments = [segment_name(base) for base in segment_bases(disk, layout.commit_log)]
+    topics = [
+        name
+        for name in disk.listdir(layout.consume_queue)
+        if is_safe_topic(name) and is_folder(disk, f"{layout.consume_queue}/{name}")
+    ]
+    indexes = [name for name in disk.listdir(layout.index) if is_index_name(name)]
+    moves = [
+        _Move(disk, layout.index, indexes, "index"),
+        _Move(disk, layout.consume_queue, topics, "consumequeue"),
+        _Move(disk, layout.root, names, ""),
+        _Move(disk, layout.commit_log, segments[::-1], "commitlog"),
+    ]
+    moves = [move for move in moves if move.names]
+    attempt = _Attempt.begin(disk, layout, offset)
+    with attempt.copying():
+        for move in moves:
+            yield from move.prepare(attempt)
+    attempt.publish()
+    for move in moves:
+        yield from move.carry_out(attempt, sync_each=False)
 
 
-def _move(disk: Disk, source: str, target: str) -> None:
-    disk.rename(source, target)
-    disk.sync_dir(target.rpartition("/")[0])
-    disk.sync_dir(source.rpartition("/")[0])
+@attrs.frozen
+class _Attempt:
+    """The folder in `aside/` that is filled now.
+
+    Attributes:
+        folder: its path once it is published; `part`: before that.
+    """
+
+    disk: Disk
+    folder: str
+
+    @property
+    def part(self) -> str:
+        return self.folder + PART
+
+    @classmethod
+    def begin(cls, disk: Disk, layout: StoreLayout, offset: int) -> _Attempt:
+        """Make it, under a number that is free. What attempts that failed had copied goes."""
+        disk.mkdir(layout.aside)
+        for name in disk.listdir(layout.aside):
+            if name.endswith(PART):
+                disk.rmtree(f"{layout.aside}/{name}")
+        number = 1
+        while disk.exists(folder := f"{layout.aside}/{segment_name(offset)}.{number}"):
+            number += 1
+        attempt = cls(disk, folder)
+        disk.mkdir(attempt.part)
+        return attempt
+
+    @contextmanager
+    def copying(self) -> Iterator[None]:
+        """Around what may fail and leaves everything as it was then."""
+        try:
+            yield
+        except OSError:
+            self.disk.rmtree(self.part)
+            raise
+
+    def publish(self) -> None:
+        """All copies are whole, and on the disk."""
+        self.disk.sync_dir(self.part)
+        self.disk.rename(self.part, self.folder)
+        self.disk.sync_dir(self.folder.rpartition("/")[0])
+
+
+@attrs.define
+class _Move:
+    """What is moved from one folder.
+
+    Attributes:
+        source: absolute path of the folder.
+        names: in it, in the order in which they leave it.
+        inner: of the folder for them in the attempt's; "": that one itself.
+    """
+
+    _disk: Disk
+    source: str
+    names: list[str]
+    inner: str
+    _by_name: bool = False
+
+    def prepare(self, attempt: _Attempt) -> Generator[None, None, None]:
+        """See whether they can be renamed; copy them otherwise. Raises: OSError."""
+        target = f"{attempt.part}/{self.inner}".rstrip("/")
+        self._disk.mkdir(target)
+        self._by_name = may_rename(self._disk, self.source, target)
+        for name in self.names if not self._by_name else ():
+            yield from copy_into(self._disk, f"{self.source}/{name}", target)
+        self._disk.sync_dir(target)
+
+    def carry_out(self, attempt: _Attempt, *, sync_each: bool) -> Generator[None, None, None]:
+        """Have them leave their folder.
+
+        Args:
+            sync_each: have each on the disk before the next, so that no file goes before a later
+                one. Yields after each.
+        """
+        target = f"{attempt.folder}/{self.inner}".rstrip("/")
+        for number, name in enumerate(self.names, 1):
+            if self._by_name:
+                self._disk.rename(f"{self.source}/{name}", f"{target}/{name}")
+            else:
+                remove(self._disk, f"{self.source}/{name}")
+            if sync_each or number == len(self.names):
+                self._disk.sync_dir(target)
+                self._disk.sync_dir(self.source)
+            yield
 
 
 def _lower_mark(disk: Disk, layout: StoreLayout, offset: int) -> None:
@@ -103,13 +219,3 @@ def _lower_mark(disk: Disk, layout: StoreLayout, offset: int) -> None:
             mark.sync()
     finally:
         mark.close()
-
-
-def _new_folder(disk: Disk, layout: StoreLayout, offset: int) -> str:
-    number = 1
-    while disk.exists(folder := f"{layout.aside}/{segment_name(offset)}.{number}"):
-        number += 1
-    disk.mkdir(folder)
-    disk.sync_dir(layout.aside)
-    disk.sync_dir(layout.root)
-    return folder

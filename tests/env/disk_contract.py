@@ -49,6 +49,15 @@ def what_was_written_is_read(kit: Kit) -> None:
 
 
 @case
+def the_file_systems_own_folder_is_not_listed(kit: Kit) -> None:
+    """It is in the root of one, which may be any folder of ours, and nobody may look into it."""
+    kit.disk.mkdir(f"{kit.folder}/lost+found")
+    kit.disk.mkdir(f"{kit.folder}/a")
+    assert kit.disk.listdir(kit.folder) == ["a"]
+    assert kit.disk.exists(f"{kit.folder}/lost+found")
+
+
+@case
 def what_is_passed_over_is_zeros(kit: Kit) -> None:
     size, place = 3 << 20, (1 << 20) + 5
     file = kit.disk.open(f"{kit.folder}/a", "x")

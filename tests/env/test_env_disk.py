@@ -231,3 +231,39 @@ def test_a_file_opened_waits_as_others_do(tmp_path: Path) -> None:
     file = LocalDisk().open(str(tmp_path / "a"), "x")
     assert os.get_blocking(file.fileno())
     file.close()
+
+
+def test_a_folder_that_is_a_link_is_emptied_and_stays(tmp_path: Path) -> None:
+    """Who linked it meant its place; what it points to inside is not followed."""
+    inside, elsewhere, link = tmp_path / "inside", tmp_path / "elsewhere", tmp_path / "link"
+    (inside / "a" / "b").mkdir(parents=True)
+    (inside / "a" / "b" / "file").write_bytes(b"x")
+    elsewhere.mkdir()
+    (elsewhere / "kept").write_bytes(b"x")
+    (inside / "a" / "away").symlink_to(elsewhere)
+    link.symlink_to(inside)
+    LocalDisk().rmtree(str(link))
+    assert link.is_symlink()
+    assert list(inside.iterdir()) == []
+    assert (elsewhere / "kept").exists()
+    LocalDisk().rmtree(str(inside))
+    assert not inside.exists()
+
+
+def test_a_folder_with_the_file_systems_own_is_emptied_and_stays(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    (folder / "lost+found").mkdir(parents=True)
+    (folder / "file").write_bytes(b"x")
+    LocalDisk().rmtree(str(folder))
+    assert [path.name for path in folder.iterdir()] == ["lost+found"]
+
+
+def test_a_folder_that_cannot_be_removed_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str) -> None:
+        raise OSError(errno.EIO, "Input/output error", path)
+
+    monkeypatch.setattr(os, "rmdir", refuse)
+    with pytest.raises(OSError, match="Input/output"):
+        LocalDisk().rmtree(str(tmp_path))

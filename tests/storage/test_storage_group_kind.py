@@ -12,6 +12,8 @@ from actors.env.local_disk import LocalDisk
 from actors.errors import ConfigError
 from actors.sim.disk import SimDisk
 from actors.storage.group_kind import NAMED_MAX, check_group_kinds, warn_of_others
+from actors.storage.identity import open_directory
+from actors.storage.tools.target import find_target
 
 NODE = "/data/n0"
 ROOT = f"{NODE}/groups/orders"
@@ -104,6 +106,20 @@ def test_one_line_names_a_few_of_many_groups(caplog: pytest.LogCaptureFixture) -
         disk.mkdir(f"{NODE}/groups/g{number:02}/commitlog")
     (line,) = warnings_of(disk, caplog)
     assert f"g{NAMED_MAX - 1:02} and 3 more, in which" in line
+
+
+def test_what_cannot_be_ours_is_left_alone_and_noted_once(caplog: pytest.LogCaptureFixture) -> None:
+    disk = sim_disk()
+    for name in ("lost+found", "groups/.snapshot", "groups/orders/commitlog/lost+found"):
+        disk.mkdir(f"{NODE}/{name}")
+    disk.open(f"{NODE}/groups/.snapshot/file", "x").close()
+    (line,) = warnings_of(disk, caplog)
+    assert line == (
+        f"n0: left alone, as it cannot be ours: {NODE}/lost+found,"
+        f" {NODE}/groups/orders/commitlog/lost+found, {NODE}/groups/.snapshot"
+    )
+    open_directory(disk, NODE, cluster="c", node="n0", groups=["orders"], settings={}).close()
+    assert [store.name for store in find_target(disk, NODE).stores] == ["orders"]
 
 
 def test_a_directory_that_is_new_has_none(caplog: pytest.LogCaptureFixture) -> None:

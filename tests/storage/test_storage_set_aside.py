@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 from typing import Any
 
@@ -9,9 +10,9 @@ import pytest
 from storage_kit import finish
 from store_kit import ROOT, log_of, running, sim_disk
 
-from actors.sim.disk import SimDisk
+from actors.sim.disk import SimDisk, SimFile
 from actors.storage.layout import StoreLayout
-from actors.storage.set_aside import set_aside
+from actors.storage.set_aside import PART, set_aside
 
 LAYOUT = StoreLayout(ROOT)
 SEGMENT = 4096
@@ -88,7 +89,12 @@ async def test_nothing_is_set_aside_from_a_log_that_ends_there(autojump_clock: A
 async def test_the_whole_store_is_set_aside(autojump_clock: Any) -> None:
     disk = sim_disk()
     await filled(disk)
+    for foreign in ("commitlog/notes.txt", "consumequeue/README", "index/.snapshot"):
+        disk.open(f"{ROOT}/{foreign}", "x").close()
+    disk.open(f"{ROOT}/index/20260102030405006", "x").close()
     finish(set_aside(disk, LAYOUT, SEGMENT, 0))
+    for foreign in ("commitlog/notes.txt", "consumequeue/README", "index/.snapshot"):
+        assert disk.exists(f"{ROOT}/{foreign}"), "what is not ours stays"
     (folder,) = disk.listdir(LAYOUT.aside)
     inside = disk.listdir(f"{LAYOUT.aside}/{folder}")
     assert {"commitlog", "consumequeue", "index", "synced", "dispatched"} <= set(inside)
@@ -110,7 +116,7 @@ class Dying:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.disk, name)
-        if name not in ("rename", "sync_dir", "open", "mkdir"):
+        if name not in ("rename", "sync_dir", "open", "mkdir", "unlink"):
             return found
 
         def counted(*arguments: Any) -> Any:
@@ -122,13 +128,95 @@ class Dying:
         return counted
 
 
-@pytest.mark.parametrize("offset", [0, 8])
-@pytest.mark.parametrize("at", range(0, 60, 3))
-async def test_a_power_loss_anywhere_is_made_up_for(
-    offset: int, at: int, autojump_clock: Any
-) -> None:
-    disk = sim_disk()
+VOLUMES = (
+    (),
+    (LAYOUT.commit_log,),
+    (LAYOUT.consume_queue, LAYOUT.index),
+    (LAYOUT.aside,),
+)
+"""Folders on other volumes than the store's root."""
+
+
+class VolumesDisk(SimDisk):
+    """Nothing can be renamed into a folder of VOLUMES, or out of it, nor can the folder itself."""
+
+    volumes: tuple[str, ...] = ()
+    room_bytes = 1 << 60
+
+    def rename(self, source: str, target: str) -> None:
+        assert not {source, target} & set(self.volumes), "as a mount, or a link"
+        if self._volume(source) != self._volume(target):
+            raise OSError(errno.EXDEV, "Invalid cross-device link", source)
+        super().rename(source, target)
+
+    def _volume(self, path: str) -> str:
+        return next((each for each in self.volumes if path.startswith(f"{each}/")), "")
+
+    def open(self, path: str, mode: str) -> SimFile:
+        if mode == "x" and self._volume(path) != self._volume(LAYOUT.root) and self.room_bytes < 0:
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+        return super().open(path, mode)
+
+
+async def with_volumes(volumes: tuple[str, ...]) -> tuple[VolumesDisk, list[int]]:
+    disk = VolumesDisk(random.Random(0))
     ends = await filled(disk)
+    disk.volumes = volumes
+    return disk, ends
+
+
+@pytest.mark.parametrize("offset", [0, 8])
+@pytest.mark.parametrize("volumes", VOLUMES)
+async def test_folders_on_other_volumes(
+    volumes: tuple[str, ...], offset: int, autojump_clock: Any
+) -> None:
+    disk, ends = await with_volumes(volumes)
+    before = log_of(disk)
+    cut = ends[offset] if offset else 0
+    finish(set_aside(disk, LAYOUT, SEGMENT, cut))
+    for number in range(offset + 1, 40):
+        assert bytes([number]) * 400 in kept(disk)
+    assert not [name for name in disk.listdir(LAYOUT.aside) if name.endswith(PART)]
+    disk.volumes = ()
+    async with running(disk) as kit:
+        assert (await kit.range()).written_bytes == cut
+        assert log_of(disk)[:cut] == before[:cut]
+
+
+@pytest.mark.parametrize("offset", [0, 8])
+async def test_without_room_for_a_copy_nothing_is_changed(offset: int, autojump_clock: Any) -> None:
+    disk, ends = await with_volumes((LAYOUT.aside,))
+    everything = snapshot(disk)
+    disk.room_bytes = -1
+    with pytest.raises(OSError, match="No space left"):
+        finish(set_aside(disk, LAYOUT, SEGMENT, ends[offset] if offset else 0))
+    assert snapshot(disk) == everything
+    disk.room_bytes = 0
+    finish(set_aside(disk, LAYOUT, SEGMENT, ends[offset] if offset else 0))
+    assert bytes([20]) * 400 in kept(disk)
+
+
+def snapshot(disk: SimDisk, folder: str = ROOT) -> dict[str, bytes]:
+    """All files under a folder."""
+    found = {}
+    for name in disk.listdir(folder):
+        path = f"{folder}/{name}"
+        if disk.stat(path).kind == "folder":
+            found.update(snapshot(disk, path))
+        else:
+            file = disk.open(path, "r")
+            found[path] = file.pread(0, file.size_bytes)
+            file.close()
+    return found
+
+
+@pytest.mark.parametrize("offset", [0, 8])
+@pytest.mark.parametrize("volumes", VOLUMES)
+@pytest.mark.parametrize("at", range(0, 100, 5))
+async def test_a_power_loss_anywhere_is_made_up_for(
+    volumes: tuple[str, ...], offset: int, at: int, autojump_clock: Any
+) -> None:
+    disk, ends = await with_volumes(volumes)
     before = log_of(disk)
     cut = ends[offset] if offset else 0
     dying: Any = Dying(disk, at)
@@ -140,6 +228,7 @@ async def test_a_power_loss_anywhere_is_made_up_for(
     tail = kept(disk)
     for number in range(offset + 1, 40):
         assert bytes([number]) * 400 in tail, "nothing is lost"
+    disk.volumes = ()
     async with running(disk) as kit:
         assert (await kit.range()).written_bytes == cut
         assert log_of(disk)[:cut] == before[:cut]

@@ -256,7 +256,7 @@ async def test_a_damaged_backup_is_found(autojump_clock: Any) -> None:
     assert "expected CRC-32" in finish(verify_group(hurt, COPIED, group))[0]
     with pytest.raises(CorruptLog, match="expected CRC-32"):
         seeded(hurt)
-    assert not hurt.exists(NEW)
+    assert not hurt.exists(f"{NEW}/identity.json")
     hurt = twin(disk)
     hurt.open(path, "w").resize(100)
     assert "expected 4096 bytes, found 100" in finish(verify_group(hurt, COPIED, group))[0]

@@ -13,7 +13,7 @@ from tools_kit import GROUP, NODE_DIR, checked, deaths, node_disk, read_all, sta
 
 from actors.config import ClusterConfig
 from actors.errors import ConfigError
-from actors.storage.identity import open_directory, read_identity
+from actors.storage.identity import open_directory, read_identity, seeding_path
 from actors.storage.tools import seed
 from actors.storage.tools.steps import finish
 
@@ -41,21 +41,27 @@ async def test_a_node_starts_from_it_and_goes_on(autojump_clock: Any) -> None:
 
 @pytest.mark.parametrize("power_loss", [False, True])
 async def test_a_seed_may_be_killed_at_every_step(power_loss: bool, autojump_clock: Any) -> None:
-    """Under the node's name there is nothing, or all of it."""
+    """No node starts there, or all of it is there."""
     template = await node_disk(60)
     backup(template)
     end, count = checked(template).end_bytes, 0
     for number, disk in deaths(template, seeded, power_loss=power_loss):
         count += 1
-        was_whole = disk.exists(NEW)
+        was_whole = disk.exists(f"{NEW}/identity.json")
         if was_whole:
             assert starts(disk, f"{NEW}/groups/orders", GROUP) == end, number
             assert read_identity(disk, NEW) is not None
             continue
+        if disk.exists(f"{NEW}/groups"):
+            with pytest.raises(ConfigError, match="found a seed that was cut short"):
+                opened(disk)
         seeded(disk)
         assert checked(disk, NEW).is_good, number
         assert starts(disk, f"{NEW}/groups/orders", GROUP) == end, number
-        assert not disk.exists(NEW + seed.STAGING), number
+        assert disk.listdir(NEW) in (
+            ["groups", "identity.json"],
+            ["groups", "identity.json", "lock"],
+        )
     assert count > 10
     assert was_whole, "what had ended was lost"
 
@@ -65,11 +71,17 @@ async def test_what_is_there_is_never_touched(autojump_clock: Any) -> None:
     backup(disk)
     with pytest.raises(ConfigError, match="expected an empty folder, found groups, identity"):
         seed.check_free(disk, seeding(disk, node_dir=NODE_DIR))
-    disk.mkdir(f"{NEW}{seed.STAGING}/mine")
-    with pytest.raises(ConfigError, match="a seed cut short, found mine"):
-        seed.check_free(disk, seeding(disk))
-    disk.rmtree(NEW + seed.STAGING)
-    disk.mkdir(NEW)  # an empty folder is as good as none
+    disk.mkdir(NEW)
+    disk.open(seeding_path(NEW), "x").close()
+    for name in ("mine", "groups/mine"):
+        disk.mkdir(f"{NEW}/{name}/data")
+        disk.open(f"{NEW}/{name}/data/file", "x").close()
+        with pytest.raises(ConfigError, match=f"a seed cut short, found {name}$"):
+            seed.check_free(disk, seeding(disk))
+        disk.rmtree(f"{NEW}/{name}")
+    disk.unlink(seeding_path(NEW))
+    for name in ("commitlog", "consumequeue"):  # empty folders are as good as none
+        disk.mkdir(f"{NEW}/groups/orders/{name}")
     seeded(disk)
     assert read_identity(disk, NEW) is not None
 
@@ -102,6 +114,10 @@ async def test_what_the_identity_of_a_seed_says(autojump_clock: Any) -> None:
     }
     finish(seed.seed_node(disk, seeding(disk, "n0", "/other/n0")))
     assert json.loads(read_all(disk, "/other/n0/identity.json"))["boot"] == 7
+
+
+def opened(disk: Any) -> None:
+    open_directory(disk, NEW, cluster="demo", node="n1", groups=["orders"], settings={}).close()
 
 
 def cluster(**changes: Any) -> ClusterConfig:

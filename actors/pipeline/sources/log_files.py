@@ -20,6 +20,9 @@ from pyarrow import fs as pafs
 from actors.pipeline.sources.mistakes import SourceError
 from wire.commitlog import segment_offset
 
+LOST_AND_FOUND: Final = "lost+found"
+"""The file system's own folder in its root, into which only its owner may look."""
+
 HEAD_BYTES: Final = 8
 """Size and magic of a record or an entry: both 0 where nothing was ever written."""
 _SPECIAL: Final = frozenset("*?[")
@@ -134,7 +137,9 @@ def _fitting(system: Any, folder: str, part: str) -> list[str]:
     return [
         info.path
         for info in _listed(system, folder or "/")
-        if info.type == pafs.FileType.Directory and fnmatch.fnmatchcase(info.base_name, part)
+        if info.type == pafs.FileType.Directory
+        and fnmatch.fnmatchcase(info.base_name, part)
+        and info.base_name != LOST_AND_FOUND
     ]
 
 

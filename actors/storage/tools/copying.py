@@ -18,6 +18,7 @@ from actors.storage.side_file import SideFileDamaged, read_side_file
 from actors.storage.tools.manifest import BackedUpFile, BackedUpGroup, BackedUpLedger
 from actors.storage.tools.steps import Step, Work
 from actors.storage.tools.walk import READ_BYTES
+from wire.commitlog import segment_offset
 
 PART = ".part"
 NOTHING = -1
@@ -99,8 +100,9 @@ class LogCopy:
             )
         kept = [segment_path(self.target, file.base_bytes) for file in self._files]
         for name in self.disk.listdir(self.target):
-            if f"{self.target}/{name}" not in kept:  # expired since, or of an interrupted run
-                self.disk.unlink(f"{self.target}/{name}")
+            path, is_ours = f"{self.target}/{name}", segment_offset(name.removesuffix(PART))
+            if path not in kept and is_ours is not None:  # expired since, or of an interrupted run
+                self.disk.unlink(path)
         self.disk.sync_dir(self.target)
         return BackedUpGroup(
             name=self.name,

@@ -1,7 +1,8 @@
 """A node's data directory from a backup: the node starts from it as a slave and only catches up.
 
-Built in `NODE_DIR.seeding`, identity last, and renamed when all of it is synced: until then there
-is nothing under the node's name, so that no node starts on a part of it.
+Built in its place, for folders there may be links or mounts that were prepared for it. The identity
+comes first under another name, which no start takes, and gets its own when all else is synced: so
+no node starts on a part.
 """
 
 from __future__ import annotations
@@ -15,17 +16,14 @@ import attrs
 from actors.config import ClusterConfig
 from actors.env.protocols import Disk
 from actors.errors import ConfigError, CorruptLog
-from actors.storage.commit_log import segment_path
-from actors.storage.identity import FORMAT_VERSION, identity_path
+from actors.storage.commit_log import segment_bases, segment_path
+from actors.storage.identity import FORMAT_VERSION, LOCK_NAME, identity_path, seeding_path
 from actors.storage.layout import StoreLayout
-from actors.storage.path_kinds import check_kinds
+from actors.storage.path_kinds import check_kinds, is_bare
 from actors.storage.side_file import SideFile
 from actors.storage.tools.manifest import BackedUpFile, BackedUpGroup, Manifest, write_synced
 from actors.storage.tools.steps import Step, Work
 from actors.storage.tools.walk import READ_BYTES
-
-STAGING = ".seeding"
-STAGED_NAMES = frozenset({"groups", "identity.json", "identity.json.tmp"})
 
 
 @attrs.frozen(kw_only=True)
@@ -81,37 +79,42 @@ def check_fit(seed: Seed, config: ClusterConfig) -> None:
 
 
 def check_free(disk: Disk, seed: Seed) -> None:
-    """Raises: ConfigError: something is where the directory is to be, or was begun by others."""
-    check_kinds(disk, folders=(seed.node_dir, seed.node_dir + STAGING), files=())
-    names = disk.listdir(seed.node_dir)
-    if names:
-        raise ConfigError(
-            f"{seed.node_dir}: expected an empty folder, found {', '.join(names[:5])}"
-        )
-    staging = seed.node_dir + STAGING
-    foreign = [name for name in disk.listdir(staging) if name not in STAGED_NAMES]
+    """Raises: ConfigError: something is where the directory is to be, or was begun by others.
+
+    Empty folders are nothing.
+    """
+    top, mark = seed.node_dir, seeding_path(seed.node_dir)
+    check_kinds(disk, folders=(top, f"{top}/groups"), files=(mark,))
+    begun = disk.exists(mark)
+    ours = {mark, f"{mark}.tmp"} | ({f"{top}/groups", f"{top}/{LOCK_NAME}"} if begun else set())
+    if begun:
+        ours |= {f"{top}/groups/{name}" for name, _ in seed.groups}
+    found = [f"{top}/{name}" for name in disk.listdir(top)]
+    if begun:
+        found += [f"{top}/groups/{name}" for name in disk.listdir(f"{top}/groups")]
+    foreign = [p for p in found if p not in ours and not is_bare(disk, p)]
     if foreign:
-        raise ConfigError(f"{staging}: expected nothing, or a seed cut short, found {foreign[0]}")
+        expected = "nothing, or a seed cut short" if begun else "an empty folder"
+        names = ", ".join(path.removeprefix(f"{top}/") for path in foreign[:5])
+        raise ConfigError(f"{top}: expected {expected}, found {names}")
 
 
 def seed_node(disk: Disk, seed: Seed) -> Work[int]:
     """Make the directory. Gives the bytes copied. `check_free` has been called.
 
-    Raises: CorruptLog: the backup is not what its manifest says. OSError. Either way nothing is
-        under the node's name.
+    Raises: CorruptLog: the backup is not what its manifest says. OSError. Either way no node starts
+        there.
     """
-    staging = seed.node_dir + STAGING
-    if disk.exists(staging):  # of a run that was killed
-        disk.rmtree(staging)
-    disk.mkdir(f"{staging}/groups")
+    top, mark = seed.node_dir, seeding_path(seed.node_dir)
+    disk.mkdir(top)
+    text = json.dumps(_identity(seed), indent=2, sort_keys=True)
+    write_synced(disk, mark, text.encode() + b"\n")
     copied = 0
     for name, group in seed.groups:
-        copied += yield from _group(disk, seed, group, f"{staging}/groups/{name}")
-    text = json.dumps(_identity(seed), indent=2, sort_keys=True)
-    write_synced(disk, identity_path(staging), text.encode() + b"\n")
+        copied += yield from _group(disk, seed, group, f"{top}/groups/{name}")
     yield Step("identity", 0, 0)
-    disk.rename(staging, seed.node_dir)
-    disk.sync_dir(seed.node_dir.rpartition("/")[0])
+    disk.rename(mark, identity_path(top))
+    disk.sync_dir(top)
     return copied
 
 
@@ -145,6 +148,7 @@ def _group(disk: Disk, seed: Seed, group: BackedUpGroup, root: str) -> Work[int]
     layout = StoreLayout(root)
     source = StoreLayout(f"{seed.backup}/groups/{group.name}").commit_log
     disk.mkdir(layout.commit_log)
+    _remove_files(disk, layout)
     total = sum(file.size_bytes for file in group.files)
     done = 0
     for each in group.files:
@@ -157,6 +161,14 @@ def _group(disk: Disk, seed: Seed, group: BackedUpGroup, root: str) -> Work[int]
         mark.sync()
         mark.close()
     return done
+
+
+def _remove_files(disk: Disk, layout: StoreLayout) -> None:
+    """Those that a run made which was killed."""
+    paths = [segment_path(layout.commit_log, b) for b in segment_bases(disk, layout.commit_log)]
+    for path in (*paths, layout.synced):
+        if disk.exists(path):
+            disk.unlink(path)
 
 
 def _file(

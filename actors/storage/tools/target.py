@@ -21,8 +21,13 @@ from actors.env.protocols import Disk, FileLock, LockedByOther, LockedByUs
 from actors.errors import ConfigError
 from actors.storage.commit_log import segment_bases, segment_path
 from actors.storage.dledger.layout import LedgerLayout
-from actors.storage.identity import FORMAT_VERSION, LOCK_CONTENT, Identity, read_identity
-from actors.storage.layout import StoreLayout
+from actors.storage.identity import (
+    FORMAT_VERSION,
+    LOCK_CONTENT,
+    Identity,
+    read_identity,
+)
+from actors.storage.layout import StoreLayout, may_be_group
 from actors.storage.path_kinds import is_folder
 from actors.storage.tools.manifest import Manifest, is_incomplete, read_manifest
 from actors.storage.tools.roots import check_paths, is_ledger, is_member
@@ -161,7 +166,8 @@ def find_target(disk: Disk, path: str, group: str | None = None) -> Target:
         kind = Kind.BACKUP
     roots = [path]
     if top == path and kind is not Kind.STORE:
-        roots = [f"{path}/groups/{name}" for name in disk.listdir(f"{path}/groups")]
+        names = filter(may_be_group, disk.listdir(f"{path}/groups"))
+        roots = [root for name in names if is_folder(disk, root := f"{path}/groups/{name}")]
     whose = identity if kind is Kind.NODE else None
     classic = [root for root in roots if not is_ledger(disk, root, identity)]
     stores = tuple(_store(disk, root, whose) for root in classic)
@@ -221,7 +227,7 @@ def _top_of(disk: Disk, path: str) -> str:
 def _identity(disk: Disk, top: str) -> Identity | None:
     identity = read_identity(disk, top)
     if identity is None:
-        if disk.listdir(f"{top}/groups"):
+        if any(map(may_be_group, disk.listdir(f"{top}/groups"))):
             raise ConfigError(
                 f"{top}: expected identity.json or a backup's manifest beside groups/, found "
                 "neither: an incomplete copy"
