@@ -58,6 +58,7 @@ class GroupSummary:
         fenced: masters that take no appends until somebody does something, with the reason.
         without_room: slaves that stopped copying as their disk has no room, with the reason.
         damaged: whose copy is damaged, and where.
+        stands_still: nodes whose old log files do not go, with the reason.
         elsewhere: the master is no node of this run.
     """
 
@@ -69,6 +70,7 @@ class GroupSummary:
     fenced: tuple[tuple[str, str], ...] = ()
     without_room: tuple[tuple[str, str], ...] = ()
     damaged: tuple[tuple[str, str], ...] = ()
+    stands_still: tuple[tuple[str, str], ...] = ()
     elsewhere: bool = False
 
     @property
@@ -150,6 +152,11 @@ def group_summary(
         fenced=tuple(fenced(view, group).items()),
         without_room=tuple(without_room(view, group).items()),
         damaged=tuple(damaged(view, group).items()),
+        stands_still=tuple(
+            (node.node, own.stands_still)
+            for node in view.nodes
+            if (own := node.groups.get(group)) is not None and own.stands_still
+        ),
         elsewhere=named not in members,
     )
 
@@ -257,6 +264,7 @@ def _plain_group(group: GroupSummary) -> dict[str, Any]:
         "fenced": dict(group.fenced),
         "without_room": dict(group.without_room),
         "damaged": dict(group.damaged),
+        "stands_still": dict(group.stands_still),
     }
 
 
@@ -305,4 +313,5 @@ def _lines(group: GroupSummary) -> list[str]:
     lines += [f"    {name}: takes no appends: {reason}" for name, reason in group.fenced]
     lines += [f"    {name}: copies nothing: {reason}" for name, reason in group.without_room]
     lines += [f"    {name}: its copy is damaged: {where}" for name, where in group.damaged]
+    lines += [f"    {name}: {reason}" for name, reason in group.stands_still]
     return lines

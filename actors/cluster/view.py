@@ -57,6 +57,7 @@ class GroupView:
         fence: on a fenced master: a name of `role_effects.Fence`.
         damage: which bytes of its log are not what was written; "" if none are known.
         refused_count: on a master: connections from addresses that are no slave's in its file.
+        stands_still: why old log files do not go; "": they do, or there are none.
     """
 
     group: str
@@ -79,6 +80,7 @@ class GroupView:
     fence: str = ""
     refused_count: int = 0
     damage: str = ""
+    stands_still: str = ""
 
     @property
     def copies_count(self) -> int:
@@ -296,6 +298,7 @@ def group_view(group: str, found: Mapping[str, Any]) -> GroupView:
         fence=str(found.get("fence", "")),
         refused_count=int(found.get("refused_count") or 0),
         damage=str(found.get("damage", "")),
+        stands_still=str(found.get("stands_still", "")),
     )
 
 

@@ -23,6 +23,7 @@ from actors.node.status import group_status
 from actors.runtime import ActorError, ActorRef, Registry
 from actors.storage import pull_service, store
 from actors.storage.pull_service import Pulled
+from actors.storage.store_messages import LogRange
 from actors.trees.classic import GroupPaths
 from wire import api
 
@@ -268,7 +269,20 @@ class ClassicPart:
     async def status(self) -> dict[str, Any]:
         """What `NodeHandle.status` says of the group."""
         ha, offsets = await self._looked_at()
-        return group_status(self.group, ha, offsets, self.board.view, attrs.asdict(self.counts))
+        counts, held = attrs.asdict(self.counts), await self._held()
+        stands_still = "" if held is None else held.stands_still
+        return group_status(self.group, ha, offsets, self.board.view, counts, stands_still)
+
+    async def _held(self) -> LogRange | None:
+        """The store's answer, which comes behind all appends that it was given; None: it fails."""
+        try:
+            return await self.store.ask(
+                store.LogRange,
+                lambda reply: store.GetRange(reply_to=reply),
+                timeout_s=STATUS_TIMEOUT_S,
+            )
+        except ActorError:
+            return None
 
     async def _looked_at(self) -> tuple[connection_state.HaStatus, Offsets]:
         """What a group's tree says of itself; one that is being restarted is waited for."""
@@ -292,15 +306,12 @@ class ClassicPart:
         """Until every connected slave has what this master holds; a slave waits for nobody."""
         if not (self.is_master and self.state.alive and self.pull.alive):
             return ""
+        held = await self._held()
         try:
-            # The store's answer comes behind all appends that it was given.
-            held = await self.store.ask(
-                store.LogRange,
-                lambda reply: store.GetRange(reply_to=reply),
-                timeout_s=STATUS_TIMEOUT_S,
-            )
             ha = await self._ha_status()
         except ActorError:
+            held = None
+        if held is None:
             return ""  # it fails: there is nobody to wait for
         lags = {
             slave.node: held.written_bytes - (slave.ack_bytes or 0)

@@ -24,12 +24,14 @@ def group_status(
     offsets: Offsets,
     role: RoleView,
     counts: dict[str, int],
+    stands_still: str = "",
 ) -> dict[str, Any]:
     """One group on one node.
 
     Args:
         role: what the node is in the group, and by which promotion.
         counts: what the node did for it since its start.
+        stands_still: why old log files do not go.
     """
     return {
         "mode": group.mode,
@@ -56,6 +58,7 @@ def group_status(
         "full_count": ha.full_count,
         "client": None if ha.client is None else _client(ha.client, ha.asked_s),
         "counts": counts,
+        "stands_still": stands_still,
     }
 
 

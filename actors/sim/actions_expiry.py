@@ -15,6 +15,7 @@ from actors.storage.commit_log import segment_bases, segment_path
 from actors.storage.expiry import HOUR_MS
 from actors.storage.layout import StoreLayout
 
+YEARS_MS: Final = 10 * 365 * 24 * HOUR_MS
 LAG_MIN_S: Final = 2.0
 LAG_MAX_S: Final = 12.0
 REFUSED_S: Final = 6.0
@@ -47,6 +48,34 @@ class Expire(Action[FaultRunner]):
         await trio.sleep(fault.for_s)
         runner.cluster.heal(fault.node)
         runner.mended("heal", fault.node)
+        await trio.sleep(REFUSED_S)
+        await refill(runner)
+
+
+class Misdate(Action[FaultRunner]):
+    """The oldest log file of a node, if another full one follows, is dated ten years ahead, as by a
+    clock that was wrong; `for_s` later an hour has gone by on all clocks. Who needs then what its
+    master has deleted is emptied.
+    """
+
+    name = "misdate"
+    chance = 0.8
+    most = 1
+
+    def nodes(self, ground: Ground) -> tuple[str, ...]:
+        return ground.names if ground.expires else ()
+
+    async def act(self, runner: FaultRunner, fault: Fault) -> None:
+        layout = StoreLayout(runner.cluster.config.group_dir(fault.node, runner.group.name))
+        disk = runner.cluster.world.node(fault.node).disk
+        bases = segment_bases(disk, layout.commit_log)
+        if not runner.is_ready(fault.node) or len(bases) < 3:
+            return
+        disk.inode(segment_path(layout.commit_log, bases[0])).modified_ms += YEARS_MS
+        await trio.sleep(fault.for_s)
+        for name in runner.cluster.names:
+            runner.cluster.world.node(name).skew_ms += HOUR_MS
+        runner.began(fault)
         await trio.sleep(REFUSED_S)
         await refill(runner)
 

@@ -18,7 +18,7 @@ from actors.sim.actions_disk import (
     ShortWrite,
     SlowSync,
 )
-from actors.sim.actions_expiry import Expire
+from actors.sim.actions_expiry import Expire, Misdate
 from actors.sim.actions_force import ForcePromote
 from actors.sim.actions_network import (
     Clog,
@@ -86,6 +86,7 @@ ACTIONS: Final[Mapping[str, Action[FaultRunner]]] = {
         NewMachine(),
         DeposeUnheard(),
         Expire(),
+        Misdate(),
         FailOver(),
         RemakeTopic(),
     )

@@ -26,7 +26,7 @@ from actors.sim.checkers import invariants
 from actors.sim.classic_operations import client_operations
 from actors.sim.cluster import NotConverged, SimCluster, classic_config
 from actors.sim.disk import DiskOptions
-from actors.sim.expiry_checker import OnlyOldExpires
+from actors.sim.expiry_checker import OnlyOldExpires, RetentionGoesOn
 from actors.sim.fault_runner import FaultRunner
 from actors.sim.faults import ACTIONS, draw_script
 from actors.sim.history import History, Observation
@@ -238,7 +238,8 @@ async def _simulate(plan: ClassicPlan, tell: Callable[[Observation], None] | Non
         world.network.add_host(STRANGER, STRANGER_ADDRESS)
         logs = DiskLogBytes(cluster, group)
         old = OnlyOldExpires(group=group, cluster=cluster)
-        history = History((*invariants(group, logs), old), tell)
+        goes_on = RetentionGoesOn(group=group, cluster=cluster)
+        history = History((*invariants(group, logs), old, goes_on), tell)
         world.on_event.append(history.add)
         load = Workload(cluster, GROUP, history, plan.load, world.rng("load"))
         faults = FaultRunner(

@@ -32,6 +32,7 @@ RARE: Final = (
     "rotten_source",
     "depose_unheard",
     "expire",
+    "misdate",
     "false_report",
     "stranger",
 )

@@ -22,12 +22,17 @@ from actors.config import ClassicGroup
 from actors.env import Env
 from actors.events import store as events
 from actors.storage.commit_log import CommitLog, NoRoom
+from actors.storage.recovery import first_store_ts
 
 FIRST_ROUND_S = 60.0
 """Upstream's. With a shorter interval, or too full a disk, the first round comes earlier."""
 FILES_PER_ROUND_MAX = 10
 BETWEEN_FILES_S = 0.1
 HOUR_MS = 3_600_000
+APART_MS = 24 * HOUR_MS
+"""Times that contradict each other by more are not the work of two clocks, nor of one set anew."""
+OVERDUE_MS = 48 * HOUR_MS
+"""By then every hour of `delete_when` has come, and whoever has to read a file has read it."""
 NO_ROOM = "no room: "
 """How every reason begins for which a log takes nothing until its disk has room."""
 _LOGGER = logging.getLogger("triolog.storage")
@@ -71,14 +76,19 @@ class Expiry:
         return used > min(self.used_max, self.used_forcibly)
 
     def reason_to_delete(
-        self, *, used: float, local_hour: int, now_ms: int, modified_ms: int
+        self, *, used: float, local_hour: int, now_ms: int, modified_ms: int | None
     ) -> str | None:
-        """Why the oldest file goes now: "usage", "age", or None if it stays."""
+        """Why the oldest file goes now: "usage", "age", or None if it stays.
+
+        Args:
+            modified_ms: when it was written last; None: nobody knows.
+        """
         if used > self.used_forcibly:
             return "usage"
         if local_hour not in self.hours and used <= self.used_max:
             return None
-        return "age" if now_ms - modified_ms >= self.reserved_ms else None
+        is_old = modified_ms is not None and now_ms - modified_ms >= self.reserved_ms
+        return "age" if is_old else None
 
 
 @attrs.define(kw_only=True)
@@ -92,6 +102,7 @@ class Cleaner:
         emit: takes events; None: nobody is told.
         floor_bytes: files from here on stay, unless the disk is too full for that.
         is_full: the disk was too full for appends at the last look.
+        stands_still: why files do not go that should have gone, for people; "": they do.
     """
 
     env: Env
@@ -102,6 +113,7 @@ class Cleaner:
     emit: Callable[[object], None] | None = None
     floor_bytes: int = 1 << 62
     is_full: bool = attrs.field(default=False, init=False)
+    stands_still: str = attrs.field(default="", init=False)
     _used: float = attrs.field(default=0.0, init=False)
     _lacks: str = attrs.field(default="", init=False)
     _by_write: bool = attrs.field(default=False, init=False)
@@ -122,13 +134,14 @@ class Cleaner:
         return cls(env=env, log=log, rules=rules, root=root, owner=owner, emit=emit, floor_bytes=0)
 
     def look(self) -> None:
-        """Look at the disk."""
+        """Look at the disk, and at whether what is old goes."""
         self._used = self.env.disk.usage(self.log.folder)
         self.is_full = self.rules.is_full(self._used)
         if self.is_full:
             self._tell(self.full_text())
         elif not self._by_write:
             self._tell("")
+        self._say_stands_still(self._why_old_files_stay())
 
     def no_room(self, error: NoRoom) -> str:
         """A write found none, whatever share of the disk is used. Gives why, for a person."""
@@ -165,15 +178,18 @@ class Cleaner:
         """Seconds to the first round: none if the last look found too little room."""
         return 0.0 if self.rules.is_short(self._used) else min(FIRST_ROUND_S, interval_s)
 
-    def due(self, synced_bytes: int, *, reason: str | None = None) -> str | None:
+    def due(self, synced_bytes: int, *, deleted: int = 0, reason: str | None = None) -> str | None:
         """Why the oldest file goes now; None: it stays. The file being written always does, and one
-        with a byte that is not synced.
+        with a byte that is not synced, and all when a round has had its share.
 
         Args:
+            deleted: files in this round.
             reason: why it goes whatever the rules say; None: they decide.
         """
         log = self.log
         if len(log.bases()) < 2 or log.bases()[1] > synced_bytes:
+            return None
+        if deleted >= FILES_PER_ROUND_MAX:
             return None
         if reason is not None:
             return reason
@@ -184,8 +200,51 @@ class Cleaner:
             used=self._used,
             local_hour=local_hour(now_ms),
             now_ms=now_ms,
-            modified_ms=self.env.disk.stat(log.path_of(log.min_bytes)).modified_ms,
+            modified_ms=self._oldest_ms(now_ms),
         )
+
+    def _oldest_ms(self, now_ms: int) -> int | None:
+        """When the oldest file of several was written last; None: nobody knows.
+
+        Its own time is believed if the others do not contradict it: it is not of the future, the
+        next file is not older, nor the file younger than the record that it begins with. Otherwise
+        the record that the next file begins with tells it, or else the time of that file.
+        """
+        disk, log = self.env.disk, self.log
+        first, second = log.bases()[:2]
+        own, following = (disk.stat(log.path_of(base)).modified_ms for base in (first, second))
+        begun, stored = (first_store_ts(disk, log, base) for base in (first, second))
+        latest = now_ms + APART_MS
+        earliest = begun - APART_MS if begun <= latest else 0
+        believed = [own] if own <= following + APART_MS else []
+        believed += [stored] if stored else []
+        found = [ms for ms in (*believed, following) if earliest <= ms <= latest]
+        return found[0] if found else None
+
+    def _why_old_files_stay(self) -> str:
+        """For another reason than the rules; "": they do not."""
+        bases = self.log.bases()
+        if len(bases) < 2 or bases[1] > self.log.written_bytes:
+            return ""  # the one that is written
+        now_ms = self.env.wall_clock_ms()
+        path, modified_ms = self.log.path_of(bases[0]), self._oldest_ms(now_ms)
+        if modified_ms is None:
+            return (
+                f"no log file expires: {path} is dated in the future, or long before its records,"
+                " and so is what follows: set its time (touch), or remove it with the node stopped"
+            )
+        overdue_ms = now_ms - modified_ms - self.rules.reserved_ms
+        if overdue_ms < OVERDUE_MS or bases[1] <= self.floor_bytes:
+            return ""
+        return (
+            f"no log file expires: {path} should have gone {overdue_ms // HOUR_MS} hours ago, and"
+            " waits for its queues and index to be derived"
+        )
+
+    def _say_stands_still(self, why: str) -> None:
+        if bool(why) != bool(self.stands_still):
+            _LOGGER.warning("%s: %s", self.owner, why or "log files expire again")
+        self.stands_still = why
 
     @property
     def _is_pressed(self) -> bool:

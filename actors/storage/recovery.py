@@ -97,13 +97,13 @@ def first_file(
             continue
         if clean and base <= dispatched_bytes:
             return base
-        if not clean and 0 < _first_store_ts(disk, log, base) <= trusted_ts:
+        if not clean and 0 < first_store_ts(disk, log, base) <= trusted_ts:
             return base
     return bases[0]
 
 
-def _first_store_ts(disk: Disk, log: CommitLog, base: int) -> int:
-    """Store timestamp of the record that the file begins with; 0 if it begins with none."""
+def first_store_ts(disk: Disk, log: CommitLog, base: int) -> int:
+    """Store timestamp of the record that the file begins with, in ms; 0 if it begins with none."""
     file = disk.open(segment_path(log.folder, base), "r")
     try:
         head = file.pread(0, _HEAD_BYTES)

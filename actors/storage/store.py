@@ -249,6 +249,7 @@ class Store(Actor[_Inbox]):
             synced_bytes=self._synced_bytes,
             segment_bytes=self._log.segment_bytes,
             folder=self._log.folder,
+            stands_still=self._cleaner.stands_still,
         )
 
     def _grown(self) -> LogGrew:
@@ -387,8 +388,7 @@ class Store(Actor[_Inbox]):
     async def _clean(self, deleted: int) -> None:
         """Delete at most one file, then look again soon, or in the next round."""
         self._cleaner.look()
-        goes_on = deleted < expiry.FILES_PER_ROUND_MAX
-        reason = self._cleaner.due(self._synced_bytes) if goes_on else None
+        reason = self._cleaner.due(self._synced_bytes, deleted=deleted)
         self._cleaning = reason is not None
         if reason is None:
             after_s = self.group.clean_resource_interval_s

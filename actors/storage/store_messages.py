@@ -128,6 +128,7 @@ class LogRange:
 
     Attributes:
         folder: the folder of its files, for a LogReader.
+        stands_still: why old files do not go, for people; "": they do, or there are none.
     """
 
     min_bytes: int
@@ -135,6 +136,7 @@ class LogRange:
     synced_bytes: int
     segment_bytes: int
     folder: str
+    stands_still: str = ""
 
 
 @attrs.frozen(kw_only=True)

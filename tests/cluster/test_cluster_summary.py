@@ -73,6 +73,7 @@ def test_for_machines() -> None:
                 "fenced": {},
                 "without_room": {},
                 "damaged": {},
+                "stands_still": {},
             }
         },
         "starting": [],
@@ -215,6 +216,15 @@ def test_a_slave_whose_disk_is_full_is_named(state: str, told: bool) -> None:
     assert (f"    n1: copies nothing: {reason}" in as_text(found).split("\n")) is told
     without_room = json.loads(as_json(found))["groups"]["orders"]["without_room"]
     assert without_room == ({"n1": reason} if told else {})
+
+
+def test_a_node_whose_files_do_not_expire_is_named() -> None:
+    why = "no log file expires: /data/0 is dated in the future"
+    kept = slave_group(stands_still=why)
+    view = cluster(nodes=(node("n0", master()), node("n1", kept)))
+    found = summary(groups=(group_summary(view, "orders", ("n0", "n1"), "n0", 0.0),))
+    assert f"    n1: {why}" in as_text(found).split("\n")
+    assert json.loads(as_json(found))["groups"]["orders"]["stands_still"] == {"n1": why}
 
 
 def test_as_of_when_it_is_known() -> None:

@@ -14,7 +14,7 @@ from actors.storage.consume_queue import ConsumeQueues
 from actors.storage.derived_files import DerivedFiles
 from actors.storage.dispatch_state import UNKNOWN_COUNT
 from actors.storage.dispatcher import Dispatcher
-from actors.storage.expiry import Expiry
+from actors.storage.expiry import Cleaner, Expiry
 from actors.storage.group_commit import GroupCommit
 from actors.storage.log_check import LogCheck
 from actors.storage.pull_service import PullService
@@ -136,6 +136,17 @@ def received_twice(patch: Patch) -> None:
 def young_files_expire(patch: Patch) -> None:
     """A full file is deleted whatever its age."""
     patch.setattr(Expiry, "reason_to_delete", lambda *args, **given: "age")
+
+
+def one_files_time_is_believed(patch: Patch) -> None:
+    """The oldest file is as old as its own time says, whatever the others say."""
+
+    def oldest_ms(cleaner: Any, now_ms: int) -> int:
+        log = cleaner.log
+        found: int = cleaner.env.disk.stat(log.path_of(log.min_bytes)).modified_ms
+        return found
+
+    patch.setattr(Cleaner, "_oldest_ms", oldest_ms)
 
 
 # ---- derived files, readers, the runtime ----

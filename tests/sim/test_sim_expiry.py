@@ -16,8 +16,8 @@ from actors.sim.action import Ground
 from actors.sim.actions_expiry import Expire, age
 from actors.sim.actions_operator import refill
 from actors.sim.atlas import Damage
-from actors.sim.expiry_checker import OnlyOldExpires
-from actors.sim.history import FaultInjected
+from actors.sim.expiry_checker import LOOKS_MAX, OnlyOldExpires, RetentionGoesOn
+from actors.sim.history import FaultInjected, NodeLooked
 from actors.sim.log_bytes import DiskLogBytes
 from actors.sim.marks import counted
 from actors.sim.simulation import EXPIRY, draw_plan
@@ -175,6 +175,31 @@ async def test_another_file_may_not_go(
         (problem,) = checker.see(seen)
         assert text in problem
         on.runner.wipe("n1")
+
+
+async def test_a_wrong_date_keeps_nothing(autojump_clock: object) -> None:
+    """And the checker objects to a node that keeps its files all the same, without a word."""
+    async with stage(**OLD) as on:
+        kind = {"group": on.runner.group, "cluster": on.cluster}
+        checker, objecting = RetentionGoesOn(**kind), RetentionGoesOn(**kind)
+        await fill(on, 20)
+        await trio.sleep(SETTLED_S)
+        injected = FaultInjected(at_s=trio.current_time(), kind="misdate", where="n1 for 1.00 s")
+        assert list(checker.see(injected)) == list(objecting.see(injected)) == []
+        await on.do("at 0.1 misdate n1 for 1")
+        assert on.runner.counts == {"misdate": 1}
+        status = await on.cluster.node("n1").status()
+        tree = await on.cluster.node("n1").tree()
+        assert status["groups"][GROUP]["min_bytes"] > 0
+        said = []
+        for number in range(LOOKS_MAX):
+            look = NodeLooked(at_s=number * 2.0, node="n1", boot=1, status=status, tree=tree)
+            assert list(checker.see(look)) == []
+            own = {**status["groups"][GROUP], "min_bytes": 0}
+            kept = attrs.evolve(look, status={**status, "groups": {GROUP: own}})
+            said += objecting.see(kept)
+        (line,) = said or [""]
+        assert line.startswith("n1 keeps what lies below ")
 
 
 def test_it_is_drawn_where_files_expire() -> None:
