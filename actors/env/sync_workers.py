@@ -23,6 +23,10 @@ import trio
 REQUESTS_MAX: Final = 64
 """Files that one call of the kernel takes."""
 
+REFUSALS: Final = (errno.EAGAIN, errno.EINVAL)
+"""What io_submit says when it takes no request for now, or none for this file system: that says
+nothing about the file, so `fdatasync` is asked."""
+
 IDLE_MAX: Final = 32
 """Contexts of closed workers that are kept for new ones: of the stores of a node that starts again.
 """
@@ -122,8 +126,11 @@ class KernelSync:
             raise OSError(errno.EIO, "answers of a sync that failed may still come")
         failed = 0
         wanted = [(file, _FDSYNC) for file in files] + [(folder, _FSYNC) for folder in folders]
+        refused: list[tuple[int, int]] = []
         for first in range(0, len(wanted), REQUESTS_MAX):
-            left = self._begin(wanted[first : first + REQUESTS_MAX])
+            asked = wanted[first : first + REQUESTS_MAX]
+            left = self._begin(asked)
+            refused += asked[left:]
             while left:
                 with trio.CancelScope(shield=True):  # what has begun cannot be called off
                     await trio.lowlevel.wait_readable(self._done)
@@ -133,6 +140,9 @@ class KernelSync:
                 found = self._take(0, left)
                 left -= found
                 failed = min([failed, *(self._answers[each].result for each in range(found))])
+        if refused:
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(_sync_all, refused)
         if failed:
             raise OSError(-failed, os.strerror(-failed))
 
@@ -147,6 +157,7 @@ class KernelSync:
         self._done = -1
 
     def _begin(self, files: Sequence[tuple[int, int]]) -> int:
+        """Ask for them; how many the kernel took. The rest it has no place for now."""
         for request, (file, opcode) in zip(self._requests, files, strict=False):
             request.file = file
             request.opcode = opcode
@@ -155,7 +166,9 @@ class KernelSync:
             pointers = ctypes.byref(self._pointers, begun * ctypes.sizeof(ctypes.c_void_p))
             try:
                 more = self._call(self._submit, self._context, len(files) - begun, pointers)
-            except OSError:
+            except OSError as error:
+                if error.errno in REFUSALS:
+                    break
                 self._unsure = begun > 0  # the next sync would take their answers for its own
                 raise
             begun += more
@@ -179,13 +192,26 @@ class KernelSync:
         """Sync something that costs nothing: kernels before 4.18, and imitations, refuse it."""
         file = os.memfd_create("probe", os.MFD_CLOEXEC)
         try:
-            self._begin([(file, _FDSYNC)])
+            if not self._begin([(file, _FDSYNC)]):
+                raise OSError(errno.EINVAL, "this kernel does not sync by itself")
             self._take(1, 1)
             os.eventfd_read(self._done)
         finally:
             os.close(file)
         if self._answers[0].result:
             raise OSError(-self._answers[0].result, "this kernel does not sync by itself")
+
+
+def _sync_all(files: Sequence[tuple[int, int]]) -> None:
+    """All are tried. Raises: OSError: the first that failed."""
+    failed: OSError | None = None
+    for file, opcode in files:
+        try:
+            (os.fdatasync if opcode == _FDSYNC else os.fsync)(file)
+        except OSError as error:
+            failed = failed or error
+    if failed is not None:
+        raise failed
 
 
 def _context() -> tuple[ctypes.c_ulong, bool]:
@@ -245,10 +271,7 @@ class ThreadSync:
                 return
             self._error = RuntimeError("the sync thread ended in the middle of a sync")
             try:
-                for fd in job[0]:
-                    os.fdatasync(fd)
-                for fd in job[1]:
-                    os.fsync(fd)
+                _sync_all([*((fd, _FDSYNC) for fd in job[0]), *((fd, _FSYNC) for fd in job[1])])
                 self._error = None
             except OSError as error:
                 self._error = error

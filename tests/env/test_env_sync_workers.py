@@ -232,6 +232,46 @@ async def test_answers_that_may_still_come_are_no_later_syncs(
         os.close(file)
 
 
+@pytest.mark.parametrize("code", [errno.EAGAIN, errno.EINVAL])
+@pytest.mark.parametrize("taken", [0, 1])
+async def test_what_the_kernel_takes_no_request_for_is_synced_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, taken: int
+) -> None:
+    files = opened(tmp_path, 3)
+    worker = KernelSync()
+    submit, call, fdatasync = worker._submit, KernelSync._call, os.fdatasync
+    refusals, synced = [code], list[int]()
+
+    def refuses(self: KernelSync, number: int, *words: Any) -> int:
+        if number != submit or not refusals:
+            return call(self, number, *words)
+        if taken and words[1] == len(files):
+            return call(self, number, words[0], taken, words[2])
+        raise OSError(refusals.pop(), "not now")
+
+    def seen(file: int) -> None:
+        synced.append(file)
+        fdatasync(file)
+
+    monkeypatch.setattr(KernelSync, "_call", refuses)
+    monkeypatch.setattr(os, "fdatasync", seen)
+    await worker.sync(files)
+    assert synced == files[taken:]
+    await worker.sync(files)  # nothing of it is left, and the kernel is asked again
+    assert synced == files[taken:]
+    refusals.append(code)
+    monkeypatch.setattr(os, "fdatasync", failing_sync)
+    with pytest.raises(OSError, match="Input/output error"):
+        await worker.sync(files)
+    worker.close()
+    for file in files:
+        os.close(file)
+
+
+def failing_sync(file: int) -> None:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
 async def test_a_32_bit_program_has_other_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sync_workers.sys, "maxsize", (1 << 31) - 1)
     worker = sync_worker()
