@@ -44,6 +44,10 @@ class StorageError(TriologError):
     """The disk failed or holds something that must not be touched: the node stops."""
 
 
+class NoRoomToStart(StorageError):
+    """The disk has no room for what a start writes down: make room, and start the node again."""
+
+
 class CorruptLog(StorageError):
     """Damage below the synced mark: the start is refused, nothing is cut."""
 

@@ -14,10 +14,13 @@ from actors.config import ClusterConfig
 from actors.config.check import ports
 from actors.env.protocols import LockedByOther, LockedByUs
 from actors.errors import ConfigError, CorruptLog, TriologError
+from actors.storage.room import NO_ROOM_CODES
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 EXIT_DAMAGED = 3
 """Only from a node's process to its parent: its log is damaged, which no restart mends."""
+EXIT_NO_ROOM = 4
+"""Only from a node's process to its parent: its disk has no room for its start, for now."""
 LINES_MAX = 20
 """A file with hundreds of mistakes is another kind of file."""
 CAUSES_MAX = 32
@@ -29,12 +32,12 @@ class Explanation:
     """What to print on stderr, and the exit code.
 
     Attributes:
-        damaged: a log is damaged below what was synced: starting again ends in the same way.
+        child_code: the exit code of a node's process, for its parent.
     """
 
     lines: tuple[str, ...]
     exit_code: int
-    damaged: bool = False
+    child_code: int = EXIT_FAILED
 
 
 def explain(error: BaseException, config: ClusterConfig | None = None) -> Explanation:
@@ -42,10 +45,16 @@ def explain(error: BaseException, config: ClusterConfig | None = None) -> Explan
     leaves = list(_leaves(error))
     mistakes = [line for leaf in leaves for line in _mistakes(leaf, config)]
     if mistakes:
-        return Explanation(_bounded(mistakes), EXIT_USAGE)
+        return Explanation(_bounded(mistakes), EXIT_USAGE, EXIT_USAGE)
     failures = [_failure(leaf) for leaf in leaves if not _is_told(leaf, leaves)]
-    damaged = any(isinstance(leaf, CorruptLog) for leaf in leaves)
-    return Explanation(_bounded(failures), EXIT_FAILED, damaged)
+    return Explanation(_bounded(failures), EXIT_FAILED, _child_code(leaves))
+
+
+def _child_code(leaves: list[BaseException]) -> int:
+    if any(isinstance(leaf, CorruptLog) for leaf in leaves):
+        return EXIT_DAMAGED
+    codes = [leaf.errno for leaf in leaves if isinstance(leaf, OSError)]
+    return EXIT_NO_ROOM if codes and set(codes) <= set(NO_ROOM_CODES) else EXIT_FAILED
 
 
 def flat(group: BaseExceptionGroup[Exception]) -> list[Exception]:

@@ -16,7 +16,7 @@ import attrs
 import trio
 
 from actors.cluster.child import Child, ended_how, start_child
-from actors.cluster.explain import EXIT_DAMAGED, EXIT_OK, EXIT_USAGE
+from actors.cluster.explain import EXIT_DAMAGED, EXIT_NO_ROOM, EXIT_OK, EXIT_USAGE
 from actors.errors import TriologError
 from actors.runtime import (
     Actor,
@@ -165,7 +165,9 @@ class NodeProcess(Actor[_Inbox]):
             self._watcher.something_refused.set()
             self.ctx.stop()
         elif said == EXIT_DAMAGED or (
-            gave_up and self._watcher.fails_too_often(self._node, self.ctx.now_s())
+            gave_up
+            and said != EXIT_NO_ROOM
+            and self._watcher.fails_too_often(self._node, self.ctx.now_s())
         ):
             self._watcher.give_up(self._node, self._why(returncode))
             self.ctx.stop()
@@ -173,7 +175,8 @@ class NodeProcess(Actor[_Inbox]):
             for line in self._last_words:
                 self._watcher.note(f"{self._node}: {line.removeprefix(LAST_WORDS)}")
             how = ended_how(returncode)
-            self._watcher.note(f"{self._node}: {how}, starting it again")
+            again = "trying again" if said == EXIT_NO_ROOM else "starting it again"
+            self._watcher.note(f"{self._node}: {how}, {again}")
             raise NodeProcessDied(f"the process of node {self._node} {how}")
 
     def _why(self, returncode: int | None) -> str:

@@ -17,7 +17,7 @@ import attrs
 import trio
 
 from actors.cluster.backend import Backend, OpenBackend
-from actors.cluster.explain import EXIT_USAGE, explain
+from actors.cluster.explain import EXIT_FAILED, EXIT_USAGE, explain
 from actors.cluster.feed import Feed
 from actors.cluster.ledger_summary import LedgerSummary, ledger_summary
 from actors.cluster.links import Links
@@ -97,7 +97,7 @@ class Run:
     _reason: str = ""
     _asked: bool = False
     _waits_until_s: float = 0.0
-    _damaged: bool = False
+    _child_code: int = EXIT_FAILED
     _failures: list[str] = attrs.field(factory=list)
     _notes: deque[str] = attrs.field(factory=lambda: deque(maxlen=NOTES_MAX))
     _stop: trio.Event = attrs.field(factory=trio.Event)
@@ -179,7 +179,7 @@ class Run:
                     raise
                 self._failures += explained.lines
                 self._reason = self._reason or "failed"
-                self._damaged = explained.damaged
+                self._child_code = explained.child_code
             nursery.cancel_scope.cancel()
         if self._backend is not None:  # now that they are stopped: a stop may fail as well
             failed = self._backend.failed().items()
@@ -365,7 +365,7 @@ class Run:
             groups=tuple(groups),
             starting=tuple(node for node in self._starting if node in silent),
             failures=tuple(self._failures),
-            damaged=self._damaged,
+            child_code=self._child_code,
         )
 
     def _not_acknowledged(self) -> list[str]:

@@ -19,7 +19,7 @@ from actors.client.lines import CHUNKS_WAITING_MAX, STDIN, Chunk, open_source, r
 from actors.cluster import summary as summaries
 from actors.cluster.arguments import Arguments
 from actors.cluster.backend import OpenBackend
-from actors.cluster.explain import EXIT_DAMAGED, EXIT_FAILED, EXIT_OK
+from actors.cluster.explain import EXIT_FAILED, EXIT_OK
 from actors.cluster.feed import Feed
 from actors.cluster.feed_record import FeedRecord, RecordTaken
 from actors.cluster.links import Connect, Links
@@ -77,8 +77,8 @@ def run_session(
     if not child:
         text = summaries.as_json(found) if arguments.json else summaries.as_text(found)
         say(text)
-    elif found.damaged:
-        return EXIT_DAMAGED
+    elif found.failures:
+        return found.child_code
     return EXIT_FAILED if found.failures else EXIT_OK
 
 

@@ -9,13 +9,14 @@ from typing import Any
 import attrs
 
 from actors.cluster.ages import age_before, before_end, usual_age, when_words
+from actors.cluster.explain import EXIT_FAILED
 from actors.cluster.group_run import GroupRun, group_run, run_line
 from actors.cluster.ledger_summary import LedgerSummary
 from actors.cluster.view import ClusterView, GroupView, is_gone
 from actors.ha.core.role_effects import PASSING
 from actors.ha.core.slave_table import TOLD
 from actors.ha.core.states import OFFSET_REFUSALS
-from actors.storage.expiry import NO_ROOM
+from actors.storage.room import NO_ROOM
 
 REFUSED_BY_MASTER = tuple(reason.value for reason in TOLD)
 REFUSED_BY_SLAVE = tuple(reason.value for reason in OFFSET_REFUSALS)
@@ -91,7 +92,7 @@ class Summary:
         reason: why it ended.
         starting: nodes that were not up yet when a signal ended the run during its start.
         failures: what failed, one line each; () for an ordered end.
-        damaged: a node could not start, or ended itself, as its log is damaged.
+        child_code: how a failure is told to the parent of a node's process.
     """
 
     cluster: str
@@ -100,7 +101,7 @@ class Summary:
     groups: tuple[GroupSummary | LedgerSummary, ...]
     starting: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()
-    damaged: bool = False
+    child_code: int = EXIT_FAILED
 
 
 def group_summary(

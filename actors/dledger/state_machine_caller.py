@@ -38,6 +38,7 @@ from actors.state_machine import StateMachine
 from actors.storage.dledger import store
 from actors.storage.dledger.entry_window import EntryWindow
 from actors.storage.dledger.snapshots import Snapshot, SnapshotTooLarge
+from actors.storage.room import Room
 from actors.storage.stepping import stepped
 from wire.dledger_codes import ResponseCode
 from wire.dledger_rpc import InstallSnapshotRequest, InstallSnapshotResponse, Response
@@ -97,6 +98,7 @@ class StateMachineCaller(Actor[_Inbox]):
     entries_max: int
     bytes_max: int
     disk: Disk
+    room: Room
     store_ref: ActorRef[store.Message]
     checker: ActorRef[Applied]
     handler: ActorRef[MachineAt]
@@ -124,7 +126,7 @@ class StateMachineCaller(Actor[_Inbox]):
         self._receiving = SnapshotReceiving(folder)
         with of_group(self.group):
             self._run = MachineRun.make(self.make, self.window)
-        folder.open(keeps=self.outlives)
+        await self.room.wait(self._open_folder, self.ctx.emit)
         for failed in await stepped(self.keeping.find()):
             self.ctx.emit(failed)
         newest = self.keeping.newest
@@ -133,6 +135,10 @@ class StateMachineCaller(Actor[_Inbox]):
                 await stepped(self._run.load(self.disk, newest))
             await self._loaded(newest)
         await self.store_ref.tell(store.Subscribe(subscriber=self.ctx.self_ref, name=self.ctx.path))
+
+    def _open_folder(self) -> Generator[None, None, None]:
+        yield
+        self.keeping.folder.open(keeps=self.outlives)
 
     async def on_stop(self, reason: StopReason) -> None:
         await self.store_ref.tell(store.Unsubscribe(name=self.ctx.path))

@@ -26,6 +26,7 @@ from collections.abc import Sequence
 import attrs
 import trio
 
+from actors.env import file_systems
 from actors.env.file_kinds import kind_of, open_file, remove_folder
 from actors.env.pipes import PipedBytes
 from actors.env.protocols import (
@@ -353,6 +354,9 @@ class LocalDisk:
     def rename(self, source: str, target: str) -> None:
         os.replace(source, target)
 
+    def exchange(self, one: str, other: str) -> None:
+        file_systems.exchange(one, other)
+
     def unlink(self, path: str) -> None:
         os.unlink(path)
 
@@ -363,13 +367,10 @@ class LocalDisk:
         _sync_dir(path)
 
     def usage(self, path: str) -> float:
-        folder = path
-        while not os.path.exists(folder):  # ends at the root, which exists
-            folder = os.path.dirname(folder)
-        status = os.statvfs(folder)
-        used = status.f_blocks - status.f_bfree
-        total = used + status.f_bavail  # what a user may fill, as `df` counts
-        return used / total if total else 1.0
+        return file_systems.usage(path)
+
+    def free_files(self, path: str) -> int | None:
+        return file_systems.free_files(path)
 
     def lock(self, path: str) -> LocalLock:
         with contextlib.suppress(FileNotFoundError):

@@ -163,6 +163,12 @@ class Disk(Protocol):
     def rename(self, source: str, target: str) -> None:
         """Atomically, replacing `target`. Durable only after `sync_dir`."""
 
+    def exchange(self, one: str, other: str) -> None:
+        """Two files change names in one step. Durable only after `sync_dir`; takes no room.
+
+        Raises: OSError of EINVAL, ENOSYS or EOPNOTSUPP: this file system cannot.
+        """
+
     def unlink(self, path: str) -> None: ...
     def rmtree(self, path: str) -> None:
         """Remove a folder with all in it.
@@ -174,6 +180,9 @@ class Disk(Protocol):
     def sync_dir(self, path: str) -> None: ...
     def usage(self, path: str) -> float:
         """Used share of the file system that holds `path`, 0.0 to 1.0."""
+
+    def free_files(self, path: str) -> int | None:
+        """How many files it still takes, whatever they hold; None: it has no such bound."""
 
     def lock(self, path: str) -> FileLock:
         """Exclusive POSIX record lock on byte 0 (as Java's FileChannel.lock); makes the file.

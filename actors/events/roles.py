@@ -40,6 +40,15 @@ class MasterFenced:
 
 
 @attrs.frozen(kw_only=True)
+class RecordUnsaved:
+    """The disk has no room for what the group must remember, and what rests on it waits; told when
+    that begins, and with `reason` "" when it is saved. By role_keeper.
+    """
+
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
 class PromotionRecorded:
     """A later promotion was heard of and is remembered. By role_keeper, before it acts on it.
 

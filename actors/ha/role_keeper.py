@@ -6,17 +6,20 @@ publish. So nobody hears of what would be forgotten.
 
 Messages: see `role_messages`. It tells the store SetGate, group_transfer Opened and GiveUp, the
 node's root RestartChild and the links AskMember; it asks nobody. A crash ends the node: what it has
-remembered is in doubt then, and a fresh start hears the members again.
+remembered is in doubt then, and a fresh start hears the members again. A disk without room for it
+is waited for, see `unsaved_record`.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TypeAlias, assert_never
 
 import attrs
 
 from actors.errors import Overloaded
+from actors.events import roles as events
 from actors.ha import group_transfer
 from actors.ha.core.extent import LogExtent
 from actors.ha.core.freshness import FRESH_READS_MAX, FreshReads, Refused
@@ -39,12 +42,15 @@ from actors.ha.role_messages import (
     Verified,
     Verify,
 )
+from actors.ha.unsaved_record import NEWER, UnsavedRecord
 from actors.log_types import GroupRecord, Promotion
 from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo, StopReason, requests
 from actors.storage import store
+from actors.storage.room import NO_ROOM, ROOM_PAUSE_S, NoRoom
 from actors.storage.scrubber import CopyState
 
 NOTHING = Effects()
+_LOGGER = logging.getLogger("triolog.ha")
 REQUESTS_MAX = 1024
 """Promotions that may wait for the tree at once."""
 
@@ -59,7 +65,12 @@ class _FreshTick:
     """Timer: members are asked again for fresh reads, or one has waited for long enough."""
 
 
-_Inbox: TypeAlias = Message | _Tick | _FreshTick
+@attrs.frozen(kw_only=True)
+class _RoomDue:
+    """Timer: there may be room again for what could not be remembered."""
+
+
+_Inbox: TypeAlias = Message | _Tick | _FreshTick | _RoomDue
 
 
 @attrs.define(kw_only=True)
@@ -68,7 +79,7 @@ class RoleKeeper(Actor[_Inbox]):
 
     Attributes:
         group: its name, and its child's in the node's root.
-        remember: writes and syncs the record. Raises: OSError.
+        remember: writes and syncs the record. Raises: NoRoom: the old one stays. OSError.
         root: of the node.
         link: the link to a member.
         fresh: reads that wait to know what is fresh.
@@ -86,6 +97,7 @@ class RoleKeeper(Actor[_Inbox]):
     fresh: FreshReads[ReplyTo[Fresh]]
     _life: int = 0
     _asking: Verify | None = None
+    _unsaved: UnsavedRecord[Message | _Tick | _FreshTick] = attrs.field(factory=UnsavedRecord)
     _waiting: list[Record | Resync] = attrs.field(factory=list)
 
     async def on_start(self) -> None:
@@ -95,6 +107,14 @@ class RoleKeeper(Actor[_Inbox]):
         """The tree below has stopped; what it said last came before this."""
 
     async def handle(self, message: _Inbox) -> None:
+        if isinstance(message, _RoomDue):
+            await self._save_again()
+        elif self._unsaved.waits is not None:
+            self._unsaved.hold(message)
+        else:
+            await self._decide(message)
+
+    async def _decide(self, message: Message | _Tick | _FreshTick) -> None:
         rules, now_s = self.rules, self.ctx.now_s()
         match message:
             case HighWater():
@@ -130,7 +150,58 @@ class RoleKeeper(Actor[_Inbox]):
                 effects = rules.tick(now_s)
             case _:
                 assert_never(message)
-        await self._carry_out(effects)
+        if effects.record is None or self._saved(effects.record):
+            await self._carry_out(message, effects)
+        elif isinstance(message, HighWater) and effects == Effects(record=effects.record):
+            self._publish()  # nothing rests on it
+        else:
+            self._unsaved.waits = message, effects
+
+    # Remembering.
+
+    def _saved(self, record: GroupRecord) -> bool:
+        """False: there is no room; it is tried again in a while, unless a later one is saved."""
+        unsaved = self._unsaved
+        try:
+            self.remember(record)
+        except NoRoom as error:
+            unsaved.record = record
+            self.ctx.timers.start("room", ROOM_PAUSE_S, _RoomDue())
+            if not unsaved.reason:
+                unsaved.reason = f"{NO_ROOM}{error}"
+                self.ctx.emit(events.RecordUnsaved(reason=unsaved.reason))
+                text = "%s: %s: promotions and fences wait: %s"
+                _LOGGER.warning(text, self.rules.node, self.group, unsaved.reason)
+                view = attrs.evolve(self.board.view, reason=unsaved.reason)
+                self.board.publish(view, is_open=self.board.is_open)
+            return False
+        if unsaved.reason and unsaved.waits is None:
+            unsaved.released()
+            self._tell_saved()
+        return True
+
+    async def _save_again(self) -> None:
+        unsaved = self._unsaved
+        if unsaved.record is None or not self._saved(unsaved.record):
+            return
+        if unsaved.waits is not None:
+            message, effects = unsaved.waits
+            held = unsaved.released()
+            self._tell_saved()
+            await self._carry_out(message, effects)
+            for each in held:  # one of them may find no room again
+                await self.handle(each)
+        self._publish()
+
+    def _tell_saved(self) -> None:
+        self.ctx.emit(events.RecordUnsaved(reason=""))
+        _LOGGER.warning("%s: %s: there is room again", self.rules.node, self.group)
+
+    # Effects.
+
+    async def _carry_out(self, message: Message | _Tick | _FreshTick, effects: Effects) -> None:
+        """In the order that the module's text gives, behind what is remembered."""
+        await self._act(effects)
         match message:
             case Fence():
                 message.reply_to.send(Done(refused=effects.refused))
@@ -139,7 +210,7 @@ class RoleKeeper(Actor[_Inbox]):
             case _:
                 pass
         self._answer_records()
-        await self._settle_fresh(now_s)
+        await self._settle_fresh(self.ctx.now_s())
 
     def _store_started(self, message: store.StoreStarted, now_s: float) -> Effects:
         self._life = message.life
@@ -152,10 +223,7 @@ class RoleKeeper(Actor[_Inbox]):
             was_clean=message.was_clean,
         )
 
-    async def _carry_out(self, effects: Effects) -> None:
-        """In the order that the module's text gives."""
-        if effects.record is not None:
-            self.remember(effects.record)
+    async def _act(self, effects: Effects) -> None:
         if effects.gate is not None:
             await self._set_gate(effects.gate)
         if effects.restart:
@@ -185,6 +253,8 @@ class RoleKeeper(Actor[_Inbox]):
 
     def _publish(self) -> None:
         view = self.rules.view()
+        if self._unsaved.reason:
+            view = attrs.evolve(view, reason=self._unsaved.reason)
         is_open = view.role is Role.MASTER and view.state is RoleState.OPEN
         self.board.publish(view, is_open=is_open)
 
@@ -225,7 +295,7 @@ class RoleKeeper(Actor[_Inbox]):
     def _replaced(self) -> None:
         """An older connection is not waited for any more."""
         if self._asking is not None:
-            self._asking.reply_to.send(Verified(fits=False, detail="a newer connection asks"))
+            self._asking.reply_to.send(NEWER)
             self._asking = None
 
     # Promotions.

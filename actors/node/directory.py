@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from actors.config import ClusterConfig, settings
 from actors.env import Env
-from actors.errors import ConfigError
+from actors.errors import ConfigError, NoRoomToStart
 from actors.storage.group_kind import check_group_kinds, warn_of_others
 from actors.storage.identity import NodeDirectory, identity_path, open_directory
+from actors.storage.room import NO_ROOM_CODES, why_no_room
 
 
 def take_directory(config: ClusterConfig, name: str, env: Env) -> NodeDirectory:
-    """Take what a node remembers. Raises: ConfigError: it is not this one's, or in use."""
+    """Take what a node remembers.
+
+    Raises: ConfigError: it is not this one's, or in use. NoRoomToStart.
+    """
     path = config.node_dir(name)
     try:
         check_group_kinds(env.disk, path, config.groups_of(name))
@@ -25,6 +29,8 @@ def take_directory(config: ClusterConfig, name: str, env: Env) -> NodeDirectory:
             source=config.path,
         )
     except OSError as error:
+        if error.errno in NO_ROOM_CODES:
+            raise NoRoomToStart(f"{path}: {why_no_room(env.disk, path, error)}") from error
         raise ConfigError(f"{path}: cannot be used as a data directory: {error}") from error
     warn_of_others(env.disk, path, name, config.groups_of(name))
     return directory

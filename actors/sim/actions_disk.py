@@ -114,10 +114,8 @@ class ShortWrite(FailingDisk):
         faults.shorten_write(path_part=fault.where, skip=int(fault.extra), name=str(fault))
 
 
-class DiskFull(FailingDisk):
-    """For a while there is no room for one more page."""
-
-    name = "disk_full"
+class FilledDisk(FailingDisk):
+    """Somebody else takes what a disk has, and gives it back. No node ends of it."""
 
     def extra(self, rng: random.Random) -> float:
         return 0.0
@@ -125,8 +123,23 @@ class DiskFull(FailingDisk):
     def where(self, rng: random.Random, ground: Ground) -> str:
         return ""
 
+
+class DiskFull(FilledDisk):
+    """For a while there is no room for one more page or name."""
+
+    name = "disk_full"
+
     def arm(self, faults: DiskFaults, fault: Fault) -> None:
         faults.fill(fault.for_s)
+
+
+class NoInodes(FilledDisk):
+    """For a while there is none for one more file."""
+
+    name = "no_inodes"
+
+    def arm(self, faults: DiskFaults, fault: Fault) -> None:
+        faults.use_up_inodes(fault.for_s)
 
 
 class BitRot(Action[Runner]):

@@ -20,7 +20,8 @@ import attrs
 import trio
 
 from actors.env.protocols import FileStat, Held, LockedByUs
-from actors.sim.disk_faults import DiskFaults
+from actors.sim.disk_faults import FULL, DiskFaults
+from actors.sim.held import SimHeld
 from actors.sim.namespace import Folder, Namespace
 from actors.sim.pages import PAGE_BYTES, Inode, Writeback
 
@@ -56,21 +57,6 @@ def virtual_wall_clock_ms() -> int:
         return EPOCH_MS + int(trio.current_time() * 1000)
     except RuntimeError:  # outside Trio, where no time passes
         return EPOCH_MS
-
-
-@attrs.define(eq=False)
-class SimHeld:
-    """Received bytes that the system keeps; `Held` of the protocols."""
-
-    _data: bytes
-
-    def __len__(self) -> int:
-        return len(self._data)
-
-    def take(self, size: int) -> bytes:
-        assert 0 < size <= len(self._data)
-        data, self._data = self._data[:size], self._data[size:]
-        return data
 
 
 @attrs.define(eq=False)
@@ -247,6 +233,8 @@ class SimDisk:
         assert mode in ("r", "w", "x"), mode
         if mode == "x":
             self.faults.check("create", path)
+            if not self.exists(path):
+                self.faults.check_room_for_file(path)
             inode = Inode(modified_ms=self.wall_clock_ms(), writeback=self.writeback)
             self._names.create(path, inode)
         else:
@@ -269,11 +257,19 @@ class SimDisk:
 
     def mkdir(self, path: str, *, sync: bool = True) -> None:
         assert path.startswith("/"), path
+        if not self.exists(path):
+            self.faults.check_room_for_file(path)
         self._names.mkdir(path, sync=sync)
 
     def rename(self, source: str, target: str) -> None:
         self.faults.check("rename", source)
+        if not self.exists(target) and os.path.dirname(source) != os.path.dirname(target):
+            self.faults.check_room_for_name(target)
         self._names.rename(source, target)
+
+    def exchange(self, one: str, other: str) -> None:
+        self.faults.check("rename", one)
+        self._names.exchange(one, other)
 
     def unlink(self, path: str) -> None:
         self.unlinked[path] = self._names.file(path)
@@ -288,6 +284,9 @@ class SimDisk:
 
     def usage(self, path: str) -> float:
         return min(self._reserved_pages * PAGE_BYTES / self.options.capacity_bytes, 1.0)
+
+    def free_files(self, path: str) -> int | None:
+        return 0 if self.faults.lacks_inodes else None
 
     def lock(self, path: str) -> SimLock:
         if not self.exists(path):
@@ -368,7 +367,7 @@ class SimDisk:
             self._recount()  # files may have been removed since
             free = self.options.capacity_bytes // PAGE_BYTES - self._reserved_pages
         if len(wanted) > free or (wanted and self.faults.is_full):
-            self.faults.effect("full")
+            self.faults.effect(FULL)
             raise os_error(errno.ENOSPC, path)
         inode.allocate(wanted)
         self._reserved_pages += len(wanted)

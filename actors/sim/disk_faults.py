@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import attrs
 import trio
 
 Operation: TypeAlias = Literal["read", "write", "sync", "create", "prepare", "rename"]
+
+
+FULL: Final = "full"
+NO_INODES: Final = "no_inodes"
+NO_ROOM: Final = (FULL, NO_INODES)
+"""What takes effect when somebody else has filled the disk."""
+
+
+def _lasts(until_s: float) -> bool:
+    return until_s > 0.0 and trio.current_time() < until_s
 
 
 @attrs.define(eq=False)
@@ -29,7 +40,7 @@ class DiskFaults:
 
     Attributes:
         counts: how often each kind took effect, by "operation:errno", "short_write",
-            "slow_sync", "bit_rot" and "full".
+            "slow_sync", "bit_rot", and NO_ROOM's.
         on_effect: told of each operation that fails, before it does.
     """
 
@@ -41,6 +52,7 @@ class DiskFaults:
         self._slow_s = 0.0
         self._slow_until_s = 0.0
         self._full_until_s = 0.0
+        self._no_inodes_until_s = 0.0
 
     def fail(
         self,
@@ -76,13 +88,19 @@ class DiskFaults:
         self._slow_until_s = trio.current_time() + duration_s
 
     def fill(self, duration_s: float) -> None:
-        """For so long there is no room for one more page."""
+        """Somebody else fills the disk: for so long there is no room for one more page, nor for one
+        more name in a folder.
+        """
         self._full_until_s = trio.current_time() + duration_s
+
+    def use_up_inodes(self, duration_s: float) -> None:
+        """Somebody else makes files: for so long there is none for another file or folder."""
+        self._no_inodes_until_s = trio.current_time() + duration_s
 
     def clear(self) -> None:
         """Forget all rules, have room, and be fast again."""
         self._rules.clear()
-        self._slow_s = self._slow_until_s = self._full_until_s = 0.0
+        self._slow_s = self._slow_until_s = self._full_until_s = self._no_inodes_until_s = 0.0
 
     @contextmanager
     def spared(self) -> Iterator[None]:
@@ -90,11 +108,13 @@ class DiskFaults:
         nodes.
         """
         rules, self._rules = self._rules, []
-        full_until_s, self._full_until_s = self._full_until_s, 0.0
+        until_s = self._full_until_s, self._no_inodes_until_s
+        self._full_until_s = self._no_inodes_until_s = 0.0
         try:
             yield
         finally:
-            self._rules, self._full_until_s = rules, full_until_s
+            self._rules = rules
+            self._full_until_s, self._no_inodes_until_s = until_s
 
     # For the disk.
 
@@ -114,7 +134,24 @@ class DiskFaults:
 
     @property
     def is_full(self) -> bool:
-        return self._full_until_s > 0.0 and trio.current_time() < self._full_until_s
+        return _lasts(self._full_until_s)
+
+    @property
+    def lacks_inodes(self) -> bool:
+        return _lasts(self._no_inodes_until_s)
+
+    def check_room_for_name(self, path: str) -> None:
+        """Raises: OSError ENOSPC."""
+        if self.is_full:
+            self.effect(FULL)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+
+    def check_room_for_file(self, path: str) -> None:
+        """Raises: OSError ENOSPC."""
+        self.check_room_for_name(path)
+        if self.lacks_inodes:
+            self.effect(NO_INODES)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
 
     def effect(self, what: str) -> None:
         """An operation is about to fail."""

@@ -3,6 +3,7 @@
 A disk error may end a node; damage may keep it from starting, or end it when its group starts anew.
 But only the node whose disk was made to fail or damaged, only until it is started after that (what
 was damaged may be read before it is put back, and told later), and only with an error that says so.
+A disk that somebody else has filled ends nobody: who needs room waits for it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Final
 import attrs
 
 from actors.events import ha, runtime, store
+from actors.sim.disk_faults import NO_ROOM
 from actors.sim.history import FaultInjected, Observation
 from actors.sim.world import SimEvent
 
@@ -46,7 +48,7 @@ class Excuses:
         """Take in what was done to the nodes."""
         node = seen.where.partition(" ")[0]
         match seen.kind:
-            case "felt":
+            case "felt" if seen.where.partition(" ")[2] not in NO_ROOM:
                 self._disk[node] = None
             case "start":
                 self._disk.pop(node, None)

@@ -45,6 +45,9 @@ class FencedDisk:
     def rename(self, source: str, target: str) -> None:
         self._disk(source).rename(source, target)
 
+    def exchange(self, one: str, other: str) -> None:
+        self._disk(one).exchange(one, other)
+
     def unlink(self, path: str) -> None:
         self._disk(path).unlink(path)
 
@@ -56,6 +59,9 @@ class FencedDisk:
 
     def usage(self, path: str) -> float:
         return self._disk(path).usage(path)
+
+    def free_files(self, path: str) -> int | None:
+        return self._disk(path).free_files(path)
 
     def lock(self, path: str) -> FileLock:
         return self._disk(path).lock(path)

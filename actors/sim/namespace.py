@@ -143,6 +143,11 @@ class Namespace:
         after += [(target + path[len(source) :], self._now[path]) for path in moved]
         self._change(*after)
 
+    def exchange(self, one: str, other: str) -> None:
+        """Two files change names in one step."""
+        first, second = self.file(one), self.file(other)
+        self._change((posixpath.normpath(one), second), (posixpath.normpath(other), first))
+
     def unlink(self, path: str) -> None:
         self.file(path)
         self._change((posixpath.normpath(path), None))

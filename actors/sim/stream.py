@@ -23,7 +23,8 @@ import attrs
 import trio
 
 from actors.env.protocols import Address, File, Held
-from actors.sim.disk import SimFile, SimHeld
+from actors.sim.disk import SimFile
+from actors.sim.held import SimHeld
 from actors.sim.pipe import Pipe
 
 if TYPE_CHECKING:

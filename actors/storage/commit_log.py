@@ -17,7 +17,6 @@ Differs:
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable
 
 import attrs
@@ -25,6 +24,7 @@ import attrs
 from actors.env.protocols import Disk, File, Held
 from actors.storage.file_sizes import check_sizes
 from actors.storage.path_kinds import check_kinds
+from actors.storage.room import needing_room
 from wire.commitlog import BLANK_BYTES, encode_blank, segment_name, segment_offset
 
 PREPARE_BYTES = 16 << 20
@@ -34,13 +34,6 @@ half written.
 SEGMENT_BYTES_MIN = 4096
 SEGMENT_BYTES_MAX = (1 << 31) - 1
 """Positions within a file are 32-bit ints in upstream."""
-
-
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
-
-
-class NoRoom(OSError):
-    """The disk has no room for the bytes. Nothing was written, and the log is as it was."""
 
 
 class OffsetMismatch(Exception):
@@ -161,21 +154,13 @@ class CommitLog:
 
         Raises: NoRoom; another OSError. Nothing has been written then.
         """
-        try:
-            self._reserve(up_to_bytes)
-        except OSError as error:
-            if error.errno in NO_ROOM:
-                raise NoRoom(error.errno, error.strerror, error.filename) from error
-            raise
-
-    def _reserve(self, up_to_bytes: int) -> None:
         while self._reserved_bytes < up_to_bytes:
             at = self._reserved_bytes
             base = at - at % self.segment_bytes
-            file = self._open(base)
             wanted = max(PREPARE_BYTES, up_to_bytes - at)
             size = min(wanted, base + self.segment_bytes - at)
-            file.prepare(at - base, size)
+            with needing_room():
+                self._open(base).prepare(at - base, size)
             self._reserved_bytes = at + size
 
     def append(

@@ -15,7 +15,6 @@ import attrs
 from actors.config import ClassicGroup
 from actors.env import Env
 from actors.storage.begun_anew import NEVER, read_begun_anew, write_begun_anew
-from actors.storage.commit_log import NO_ROOM
 from actors.storage.consume_queue import ConsumeQueues, QueueGap, is_safe_topic
 from actors.storage.derived_work import Flush as Flush
 from actors.storage.derived_work import Put as Put
@@ -26,6 +25,7 @@ from actors.storage.path_kinds import is_folder
 from actors.storage.queue_ends import read_queue_ends, remove_queue_ends, write_queue_ends
 from actors.storage.queue_files import QUEUES_PER_STEP, walk_queues
 from actors.storage.queue_units import QUEUE_OFFSET_MAX, light_heads
+from actors.storage.room import NO_ROOM_CODES
 from actors.storage.side_file import SideFile
 from actors.storage.small_files import lower_logics_offset, read_checkpoint, write_checkpoint
 from actors.storage.store_version import (
@@ -345,7 +345,8 @@ class DerivedFiles:
     def end_flush(self, flush: Flush) -> None:
         """Its paths are durable: write it down. So is the state before, which is one of them."""
         self.durable_bytes = self.flushed_bytes
-        self._side.write(flush.state.values())
+        if not self._side.note(flush.state.values()):
+            return  # the state before is the newest one still; the next flush writes it down
         self._state = flush.state
         self.flushed_bytes = flush.state.dispatched_bytes
         if not flush.checkpoint.queue_ts:
@@ -355,7 +356,7 @@ class DerivedFiles:
             checkpoint = attrs.evolve(flush.checkpoint, logics_offset=reached)
             write_checkpoint(self.env.disk, self.layout.checkpoint, checkpoint)
         except OSError as error:
-            if error.errno not in NO_ROOM:
+            if error.errno not in NO_ROOM_CODES:
                 raise
             self._checkpoint_due = True  # it may be old, so it waits for the next flush
         else:
@@ -376,7 +377,7 @@ class DerivedFiles:
                 self.env.disk, self.layout, state, queues.file_bytes, queues.by_key
             )
         except OSError as error:
-            if error.errno not in NO_ROOM:
+            if error.errno not in NO_ROOM_CODES:
                 raise
 
     def close(self) -> None:

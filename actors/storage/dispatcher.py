@@ -18,6 +18,8 @@ for.
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from functools import partial
 from typing import TypeAlias, assert_never
 
 import attrs
@@ -29,7 +31,6 @@ from actors.env.protocols import SYNC_PATHS_MAX, Syncer
 from actors.errors import CorruptLog, StorageError
 from actors.events import store as events
 from actors.runtime import Actor, ActorDown, ActorRef, AskTimeout, MailboxSpec, StopReason
-from actors.storage.commit_log import NO_ROOM
 from actors.storage.consume_queue import QueueGap
 from actors.storage.derived_files import DerivedFiles, Flush, Put
 from actors.storage.dispatcher_messages import Dispatched as Dispatched
@@ -42,6 +43,7 @@ from actors.storage.dispatcher_messages import QueueUnits as QueueUnits
 from actors.storage.layout import StoreLayout
 from actors.storage.log_reader import LogReader, OffsetGone
 from actors.storage.pacing import DISPATCH_WITHIN_S, STOP_DISPATCH_S, Pacing
+from actors.storage.room import NO_ROOM_CODES, ROOM_PAUSE_S, Room
 from actors.storage.stepping import stepped
 from actors.storage.store_messages import GetRange, LogGrew, LogRange, SetFloor, Subscribe
 from actors.storage.store_messages import Message as StoreMessage
@@ -56,8 +58,6 @@ LOOKUP_COUNT_MAX = 1024
 CREATED_MAX = 2048
 """Queue files made since the last flush; then dispatching waits for one. Each means three or four
 syncs, and an ordered stop has to wait for all of them."""
-NO_ROOM_PAUSE_S = 1.0
-"""A full disk stays so for a while: the log is cleaned, or somebody makes room."""
 
 
 @attrs.frozen(kw_only=True)
@@ -106,8 +106,9 @@ class Dispatcher(Actor[_Inbox]):
         held = await self._ask_range(ASK_TIMEOUT_S)
         disk, limit = self.env.disk, self._allowed(held.written_bytes, held.synced_bytes)
         self._min_bytes = held.min_bytes
-        self._files = DerivedFiles(env=self.env, layout=self.layout, group=self.group)
-        self._at_bytes = await stepped(self._files.recover(held.min_bytes, limit))
+        room = Room(disk=disk, path=self.layout.root, owner=self.ctx.path)
+        recover = partial(self._recover, held.min_bytes, limit)
+        self._at_bytes = await room.wait(recover, self.ctx.emit)
         self._reader = LogReader(disk, held.folder, held.segment_bytes)
         self._syncer = disk.syncer()
         if self._files.anew:
@@ -121,6 +122,10 @@ class Dispatcher(Actor[_Inbox]):
         await self.store.tell(Subscribe(subscriber=me, name=name, within_s=DISPATCH_WITHIN_S))
         await self._tell_floor()
         self.ctx.timers.start("flush", FLUSH_INTERVAL_S, _FlushDue())
+
+    def _recover(self, min_bytes: int, limit_bytes: int) -> Generator[None, None, int]:
+        self._files = DerivedFiles(env=self.env, layout=self.layout, group=self.group)
+        return (yield from self._files.recover(min_bytes, limit_bytes))
 
     async def on_stop(self, reason: StopReason) -> None:
         """An ordered stop dispatches what is allowed, for a while, and flushes all."""
@@ -271,10 +276,10 @@ class Dispatcher(Actor[_Inbox]):
         try:
             await stepped(self._files.put(heads, put))
         except OSError as error:
-            if error.errno not in NO_ROOM:
+            if error.errno not in NO_ROOM_CODES:
                 raise
             # The same records again: what is there already is left out.
-            self.ctx.timers.start("room", NO_ROOM_PAUSE_S, _GoOn())
+            self.ctx.timers.start("room", ROOM_PAUSE_S, _GoOn())
             return False
         except QueueGap as gap:
             self._files.rebuild_queue(gap, self._min_bytes)

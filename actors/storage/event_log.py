@@ -15,6 +15,7 @@ Policies when the disk takes no events or too many wait:
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TypeAlias, assert_never
@@ -29,6 +30,7 @@ from actors.events.sink import WAKE_COUNT, EventSink, SinkFull
 from actors.runtime import Actor, ChildSpec, MailboxSpec, Restart, StopReason
 from actors.storage import event_files
 from actors.storage.event_files import EventFile, LiveFile
+from actors.storage.room import NoRoom, needing_room, why_failed
 
 BLOCK_COUNT = WAKE_COUNT
 """Lines of one gzip member: 0.2 us each to compress, so about 0.1 ms at a time."""
@@ -40,6 +42,9 @@ RETRY_FIRST_S = 1.0
 RETRY_MAX_S = 30.0
 EXPIRE_COUNT_MAX = 64
 """Files deleted at a time: a retention that was lowered is worked off over several files."""
+_WAITING = "%s: events wait in memory, and the oldest go if they become too many: %s"
+_UNWRITTEN = "%s: stops with %d events that are not written: %s"
+_LOGGER = logging.getLogger("triolog.storage")
 SHUTDOWN_S = 10.0
 """Two syncs and a folder sync of a slow disk."""
 
@@ -142,6 +147,17 @@ class EventLog(Actor[_Inbox]):
             self._failed(error)
 
     async def _finish(self) -> None:
+        """A full disk takes no last words: what was written is published at the next start."""
+        try:
+            with needing_room():
+                await self._finish_writing()
+        except NoRoom as error:
+            if self._config.policy == "stop":
+                raise
+            self._sink.close()
+            _LOGGER.warning(_UNWRITTEN, self._sink.node, self._sink.pending, error)
+
+    async def _finish_writing(self) -> None:
         if self._failures:
             await self._repair()
             self._recovered()
@@ -170,9 +186,11 @@ class EventLog(Actor[_Inbox]):
         self.ctx.self_ref.offer(_Pending())
 
     async def _flush(self) -> None:
-        """Write all that waits."""
-        if self._failures:
-            return
+        """Write all that waits, unless the disk is to be tried later."""
+        if not self._failures:
+            await self._write_all()
+
+    async def _write_all(self) -> None:
         while self._sink.pending:
             self._write_block()
             await trio.lowlevel.checkpoint()
@@ -261,7 +279,9 @@ class EventLog(Actor[_Inbox]):
         if self._live is not None:
             self._live.close()
             self._live = None
-        self._first_error = self._first_error or str(error)
+        if not self._first_error:
+            self._first_error = str(error)
+            _LOGGER.warning(_WAITING, self._sink.node, why_failed(self._disk, self._root, error))
         pause_s = min(RETRY_MAX_S, RETRY_FIRST_S * 2 ** min(self._failures, 16))
         self._failures += 1
         self.ctx.timers.cancel("roll")
@@ -270,8 +290,8 @@ class EventLog(Actor[_Inbox]):
 
     async def _retry(self) -> None:
         await self._repair()
+        await self._write_all()
         self._recovered()
-        await self._flush()
 
     def _recovered(self) -> None:
         event = EventWriteFailed(error=self._first_error, count=self._failures)

@@ -21,8 +21,9 @@ import attrs
 from actors.config import ClassicGroup
 from actors.env import Env
 from actors.events import store as events
-from actors.storage.commit_log import CommitLog, NoRoom
+from actors.storage.commit_log import CommitLog
 from actors.storage.recovery import first_store_ts
+from actors.storage.room import NO_ROOM, NoRoom, why_no_room
 
 FIRST_ROUND_S = 60.0
 """Upstream's. With a shorter interval, or too full a disk, the first round comes earlier."""
@@ -33,8 +34,6 @@ APART_MS = 24 * HOUR_MS
 """Times that contradict each other by more are not the work of two clocks, nor of one set anew."""
 OVERDUE_MS = 48 * HOUR_MS
 """By then every hour of `delete_when` has come, and whoever has to read a file has read it."""
-NO_ROOM = "no room: "
-"""How every reason begins for which a log takes nothing until its disk has room."""
 _LOGGER = logging.getLogger("triolog.storage")
 
 
@@ -147,10 +146,13 @@ class Cleaner:
         """A write found none, whatever share of the disk is used. Gives why, for a person."""
         rules, self._by_write = self.rules, True
         self._used = self.env.disk.usage(self.log.folder)
-        reason = (
-            f"{NO_ROOM}{error}; the disk is {self._used:.0%} full: expired files go at any hour"
-            f" above {rules.used_max:.0%}, others above {rules.used_forcibly:.0%}"
-        )
+        disk, folder = self.env.disk, self.log.folder
+        reason = why_no_room(disk, folder, error)
+        if disk.free_files(folder) != 0:
+            reason += (
+                f": expired files go at any hour above {rules.used_max:.0%},"
+                f" others above {rules.used_forcibly:.0%}"
+            )
         self._tell(reason)
         return reason
 

@@ -16,10 +16,10 @@ import attrs
 
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog
-from actors.storage.commit_log import NO_ROOM
 from actors.storage.expiry import Cleaner
 from actors.storage.layout import StoreLayout
 from actors.storage.queue_heads import NextOffsets, add_offsets
+from actors.storage.room import NO_ROOM_CODES
 from actors.storage.side_file import SideFile, SideFileDamaged, read_side_file
 
 
@@ -56,7 +56,7 @@ class GivenUp:
             finally:
                 side.close()
         except OSError as error:
-            if error.errno not in NO_ROOM:
+            if error.errno not in NO_ROOM_CODES:
                 raise
             return False
         return True

@@ -14,7 +14,8 @@ from actors.errors import LogFull, NodeStopped, NotStored, Overloaded
 from actors.log_types import BEHIND_FAILED
 from actors.runtime import ActorRef
 from actors.storage.append_batch import AppendBatch, AppendEncoder
-from actors.storage.commit_log import CommitLog, NoRoom
+from actors.storage.commit_log import CommitLog
+from actors.storage.room import NoRoom
 from actors.storage.store_messages import Append, RecordsWritten, Waiting
 
 GROUP_BYTES = 4 << 20

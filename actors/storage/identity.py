@@ -1,6 +1,6 @@
 """A node's data directory: whose it is, how often it was started, and its locks.
 
-`DATA_DIR/NODE/identity.json`, replaced atomically (temporary file, sync, rename, folder sync):
+`DATA_DIR/NODE/identity.json`, replaced as a whole, on a full disk too (see `replacing`):
 
 | Key | Type | Meaning |
 |---|---|---|
@@ -35,6 +35,7 @@ from actors.storage import event_files
 from actors.storage.layout import StoreLayout, may_be_group
 from actors.storage.ledger_shape import LedgerShape, next_shapes
 from actors.storage.path_kinds import check_kinds, is_bare, is_folder
+from actors.storage.replacing import replace_file, settle_spares, spare_path
 from wire.api_base import NUMBER_MAX, POSITION_MAX
 
 FORMAT_VERSION: Final = 1
@@ -104,7 +105,8 @@ class NodeDirectory:
     def update(self, group: str, record: GroupRecord) -> None:
         """Remember this of a group instead; it is synced when this returns.
 
-        Raises: OSError; then either may be found at the next start.
+        Raises: NoRoom: nothing has changed. Another OSError: then either may be found at the next
+            start.
         """
         self._replace(records={**self.identity.records, group: record})
 
@@ -200,6 +202,7 @@ def open_directory(
             layout = StoreLayout(f"{path}/groups/{group}")
             disk.mkdir(layout.root)
             locks.callback(_lock(disk, layout.lock, layout.root).release)
+        settle_spares(disk, path)
         _write(disk, path, identity)
         held = locks.pop_all()
     return NodeDirectory(path, identity, disk, held)
@@ -265,13 +268,12 @@ def _parse(found: dict[str, Any]) -> Identity:
 def _check_kinds(disk: Disk, path: str, groups: tuple[str, ...]) -> None:
     layouts = [StoreLayout(f"{path}/groups/{group}") for group in groups]
     events = (events_path(path), f"{events_path(path)}/{event_files.FORMAT}")
-    temporary = _temporary_path(identity_path(path))
     check_kinds(
         disk,
         folders=(path, f"{path}/groups", *events, *(f for each in layouts for f in each.folders)),
         files=(
             identity_path(path),
-            temporary,
+            spare_path(identity_path(path)),
             f"{path}/lock",
             *(file for each in layouts for file in each.files),
         ),
@@ -281,10 +283,6 @@ def _check_kinds(disk: Disk, path: str, groups: tuple[str, ...]) -> None:
 def seeding_path(directory: str) -> str:
     """Its name until a seed has made all the rest."""
     return f"{identity_path(directory)}.seeding"
-
-
-def _temporary_path(target: str) -> str:
-    return f"{target}.tmp"
 
 
 def _parse_record(found: Any) -> GroupRecord:
@@ -385,16 +383,5 @@ def _lock(disk: Disk, lock_path: str, what: str) -> FileLock:
 
 
 def _write(disk: Disk, path: str, identity: Identity) -> None:
-    target = identity_path(path)
-    temporary = _temporary_path(target)
-    if disk.exists(temporary):
-        disk.unlink(temporary)
     text = json.dumps(attrs.asdict(identity), indent=2, sort_keys=True)
-    file = disk.open(temporary, "x")
-    try:
-        file.pwrite(text.encode() + b"\n", 0)
-        file.sync()
-    finally:
-        file.close()
-    disk.rename(temporary, target)
-    disk.sync_dir(path)
+    replace_file(disk, identity_path(path), text.encode() + b"\n")

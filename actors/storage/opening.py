@@ -34,6 +34,7 @@ from actors.storage.path_kinds import check_kinds
 from actors.storage.queue_ends import read_queue_ends
 from actors.storage.queue_files import QUEUES_PER_STEP, queue_folder, scan_queue, walk_queues
 from actors.storage.queue_heads import NextOffsets, add_offsets
+from actors.storage.set_aside import set_aside
 from actors.storage.side_file import SideFile, SideFileDamaged, read_side_file
 from actors.storage.small_files import (
     create_abort,
@@ -41,6 +42,7 @@ from actors.storage.small_files import (
     read_checkpoint,
     remove_abort,
 )
+from actors.storage.store_messages import Guard
 from wire.commitlog import Checkpoint
 
 NEVER = -1
@@ -87,16 +89,25 @@ class OpenedStore:
 
 
 def open_store(
-    disk: Disk, layout: StoreLayout, group: ClassicGroup, *, is_master: bool, owner: str
+    disk: Disk,
+    layout: StoreLayout,
+    group: ClassicGroup,
+    *,
+    is_master: bool,
+    owner: str,
+    guard: Guard | None = None,
 ) -> Generator[None, None, OpenedStore]:
     """Open or create the store. Yields at least every 4 MiB of work.
 
     Args:
         owner: content of the abort file, for a person who finds it.
+        guard: what the log has beyond its `cut_bytes` is set aside first.
 
     Raises: ConfigError: the files have another size than configured. CorruptLog: damage below the
         synced mark, a missing file. Nothing was changed then. OSError.
     """
+    if guard is not None:
+        yield from set_aside(disk, layout, group.segment_bytes, guard.cut_bytes)
     judged = yield from _judge(disk, layout, group, is_master)
     disk.mkdir(layout.root)
     truncation.finish_interrupted(disk, layout)

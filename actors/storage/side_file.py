@@ -25,6 +25,7 @@ import zlib
 import attrs
 
 from actors.env.protocols import Disk, File
+from actors.storage.room import NoRoom, needing_room
 
 SLOT_BYTES = 512
 SLOT_COUNT = 2
@@ -77,10 +78,24 @@ class SideFile:
         return cls(path=path, file=file, layout=layout, sequence=sequence), tuple(values)
 
     def write(self, values: tuple[int, ...]) -> None:
-        """Write to the older slot. Not synced: `sync`, or a Syncer that is given `path`."""
-        self._sequence += 1
-        raw = _encode(self._layout, self._sequence, values)
-        self._file.pwrite(raw, SLOT_BYTES * (self._sequence % SLOT_COUNT))
+        """Write to the older slot. Not synced: `sync`, or a Syncer that is given `path`.
+
+        Raises: NoRoom, on a file system that never writes in place: the newer slot is as it was.
+            Another OSError.
+        """
+        sequence = self._sequence + 1
+        with needing_room():
+            raw = _encode(self._layout, sequence, values)
+            self._file.pwrite(raw, SLOT_BYTES * (sequence % SLOT_COUNT))
+        self._sequence = sequence
+
+    def note(self, values: tuple[int, ...]) -> bool:
+        """As `write`, of what may stay older. False: there is no room."""
+        try:
+            self.write(values)
+        except NoRoom:
+            return False
+        return True
 
     def sync(self) -> None:
         self._file.sync()
@@ -117,14 +132,15 @@ def _create(disk: Disk, path: str, layout: struct.Struct, count: int) -> None:
     temporary = f"{path}.tmp"
     if disk.exists(temporary):
         disk.unlink(temporary)
-    file = disk.open(temporary, "x")
-    try:
-        file.resize(SLOT_BYTES * SLOT_COUNT)
-        file.pwrite(_encode(layout, NEVER_WRITTEN, (0,) * count), 0)
-        file.sync()
-    finally:
-        file.close()
-    disk.rename(temporary, path)
+    with needing_room():
+        file = disk.open(temporary, "x")
+        try:
+            file.resize(SLOT_BYTES * SLOT_COUNT)
+            file.pwrite(_encode(layout, NEVER_WRITTEN, (0,) * count), 0)
+            file.sync()
+        finally:
+            file.close()
+        disk.rename(temporary, path)
     disk.sync_dir(path.rpartition("/")[0])
 
 

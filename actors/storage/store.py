@@ -17,6 +17,7 @@ as it stops. A restart ends the node, because a crash here leaves the end of the
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TypeAlias, assert_never
 
 import attrs
@@ -29,14 +30,14 @@ from actors.events import store as events
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage import expiry, given_up, store_messages
 from actors.storage.append_batch import AppendEncoder
-from actors.storage.commit_log import CommitLog, NoRoom
+from actors.storage.commit_log import CommitLog
 from actors.storage.group_commit import GroupCommit, Placed
 from actors.storage.growth import Growth
 from actors.storage.layout import StoreLayout
 from actors.storage.opening import close_store, open_store
 from actors.storage.page_seal import PageSeal
 from actors.storage.raw_session import RawSession, Refused
-from actors.storage.set_aside import set_aside
+from actors.storage.room import NoRoom, Room
 from actors.storage.side_file import SideFile
 from actors.storage.stepping import stepped
 from actors.storage.store_messages import Append as Append
@@ -142,11 +143,10 @@ class Store(Actor[_Inbox]):
     async def on_start(self) -> None:
         """Recover; see `opening`. Others are told nothing before it is done."""
         disk, layout = self.env.disk, self.layout
-        if self.guard is not None:
-            await stepped(set_aside(disk, layout, self.group.segment_bytes, self.guard.cut_bytes))
-        opened = await stepped(
-            open_store(disk, layout, self.group, is_master=self.is_master, owner=self.node)
-        )
+        group, owner = self.group, self.node
+        start = partial(open_store, disk, layout, group, is_master=self.is_master, owner=owner)
+        room = Room(disk=disk, path=layout.root, owner=f"{owner}: {group.name}")
+        opened = await room.wait(partial(start, guard=self.guard), self.ctx.emit)
         self._log, self._mark = opened.log, opened.mark
         self._raw = RawSession(PageSeal(disk, self.ctx.emit) if self.group.compat is None else None)
         self._synced_bytes = opened.log.written_bytes
@@ -370,7 +370,7 @@ class Store(Actor[_Inbox]):
         assert offset_bytes <= self._log.written_bytes
         if offset_bytes > self._synced_bytes:
             self._synced_bytes = offset_bytes
-            self._mark.write((offset_bytes,))
+            self._mark.note((offset_bytes,))  # an older one vouches for less
             if not self.ctx.timers.active("mark"):
                 self.ctx.timers.start("mark", MARK_SYNC_S, _MarkDue())
             self.ctx.emit(events.LogSynced(offset_bytes=offset_bytes))

@@ -102,6 +102,11 @@ def keep_aside(
     return kept
 
 
+def keep_intent(disk: Disk, layout: CutLayout) -> None:
+    """Have the file that a truncation is written down in, so that it needs no more room."""
+    SideFile.open(disk, layout.truncating, 2)[0].close()
+
+
 def truncate(disk: Disk, layout: CutLayout, log: CommitLog, end_bytes: int) -> None:
     """Make `end_bytes` the log's end. The synced mark must not be above it any more.
 

@@ -61,6 +61,7 @@ from actors.storage.dledger.member_opening import open_member, tell_stranger
 from actors.storage.dledger.memory_ledger import open_memory_ledger
 from actors.storage.dledger.snapshots import SnapshotFolder
 from actors.storage.dledger.store import Store
+from actors.storage.room import Room
 from actors.storage.syncer import Syncer
 from actors.trees.ledger_places import LedgerPaths as LedgerPaths
 from actors.trees.ledger_places import LedgerPlace as LedgerPlace
@@ -134,6 +135,11 @@ def _ledger(
     return ledger
 
 
+def _room(place: LedgerPlace) -> Room:
+    owner = f"{place.node}: {place.group.name}"
+    return Room(disk=place.env.disk, path=place.layout.root, owner=owner)
+
+
 def _storage(place: LedgerPlace) -> ChildSpec:
     """Syncer and store, together or not at all. The store stops first."""
     registry, paths, group = place.registry, place.paths, place.group
@@ -146,7 +152,7 @@ def _storage(place: LedgerPlace) -> ChildSpec:
     )
     store = partial(
         Store,
-        start=partial(_ledger, place),
+        start=lambda emit: _room(place).wait(lambda: _ledger(place, emit), emit),
         syncer=registry.ref(paths.syncer),
         data_file_bytes=group.data_file_bytes,
         checkpoint_interval_s=group.checkpoint_interval_s,
@@ -279,6 +285,7 @@ def _machine_caller(place: LedgerPlace, make: Callable[[], StateMachine]) -> Sta
         entries_max=group.snapshot_entries,
         bytes_max=group.snapshot_bytes,
         disk=place.env.disk,
+        room=_room(place),
         store_ref=registry.ref(paths.store),
         checker=registry.ref(paths.quorum_ack_checker),
         handler=registry.ref(paths.entry_handler),

@@ -6,11 +6,12 @@ import errno
 from pathlib import Path
 
 import attrs
+import pytest
 
-from actors.cluster.explain import explain
+from actors.cluster.explain import EXIT_DAMAGED, EXIT_FAILED, EXIT_NO_ROOM, EXIT_USAGE, explain
 from actors.config import load
 from actors.env.protocols import LockedByOther, LockedByUs
-from actors.errors import ConfigError, CorruptLog, StorageError
+from actors.errors import ConfigError, CorruptLog, NoRoomToStart, StorageError
 
 CONFIG = attrs.evolve(load(Path(__file__).parents[2] / "tests" / "three_nodes.toml"), path="f.toml")
 
@@ -129,3 +130,25 @@ def test_directory_of_a_node_is_the_key_data_dir() -> None:
     error = ConfigError("words")
     error.__cause__ = OSError(errno.EIO, "Input/output error")
     assert explain(error, CONFIG).lines == ("triolog: words",)
+
+
+@pytest.mark.parametrize(
+    ("errors", "code"),
+    [
+        ([OSError(errno.ENOSPC, "No space left on device")], EXIT_NO_ROOM),
+        ([OSError(errno.EDQUOT, "Disk quota exceeded")], EXIT_NO_ROOM),
+        ([OSError(errno.ENOSPC, "No space"), OSError(errno.EIO, "bad")], EXIT_FAILED),
+        ([OSError(errno.ENOSPC, "No space"), CorruptLog("bad record")], EXIT_DAMAGED),
+        ([OSError(errno.ENOSPC, "No space"), ConfigError("f.toml: key x")], EXIT_USAGE),
+        ([RuntimeError("a bug")], EXIT_FAILED),
+    ],
+)
+def test_what_a_node_s_process_tells_its_parent(errors: list[Exception], code: int) -> None:
+    assert explain(ExceptionGroup("", errors)).child_code == code
+
+
+def test_a_start_without_room_is_one_line() -> None:
+    start = NoRoomToStart("/d/n0: no room: [Errno 28] No space left on device: '/d/n0/x'")
+    start.__cause__ = OSError(errno.ENOSPC, "No space left on device", "/d/n0/x")
+    found = explain(start)
+    assert (found.lines, found.child_code) == ((f"triolog: {start}",), EXIT_NO_ROOM)

@@ -11,6 +11,7 @@ import trio
 from cluster_samples import master, slave
 from cluster_world import CONFIG, MemoryRecord, World, feeding, make, started, three_nodes
 
+from actors.cluster.explain import EXIT_DAMAGED, EXIT_FAILED
 from actors.cluster.run import START_WAIT_S
 from actors.errors import CorruptLog, StorageError
 
@@ -154,9 +155,9 @@ async def test_time_ends_a_run_whose_node_never_answers(
 async def test_damage_is_told_apart(autojump_clock: trio.abc.Clock, world: World) -> None:
     """At the start and later: a restart would not find again what a read met."""
     world.fails_at_s = 5.0
-    assert (await make(world).run(world.open)).damaged
+    assert (await make(world).run(world.open)).child_code == EXIT_DAMAGED
     world.error = StorageError("a write failed")
-    assert not (await make(world).run(world.open)).damaged
+    assert (await make(world).run(world.open)).child_code == EXIT_FAILED
 
     @asynccontextmanager
     async def refuse(note: Callable[[str], None]) -> AsyncIterator[World]:
@@ -165,4 +166,4 @@ async def test_damage_is_told_apart(autojump_clock: trio.abc.Clock, world: World
         yield world
 
     summary = await make(world).run(refuse)
-    assert (summary.damaged, summary.failures) == (True, ("triolog: damage",))
+    assert (summary.child_code, summary.failures) == (EXIT_DAMAGED, ("triolog: damage",))

@@ -179,6 +179,17 @@ async def test_damage_is_not_tried_again(watcher: Watcher, notes: Notes) -> None
     assert not any("bad record" in note for note in notes)
 
 
+async def test_a_start_without_room_is_tried_again_and_again(
+    watcher: Watcher, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "FAILURES_MAX", 2)
+    code = FAILS.format(words="d/n0: no room", code=4)
+    async with open_system("c", spec(watcher, n0=code, n1=ORDERLY)):
+        await notes.having("trying again", 4)
+    assert watcher.failed == {}
+    assert "n0: d/n0: no room" in notes
+
+
 async def test_a_node_that_fails_again_and_again_is_given_up(
     watcher: Watcher, notes: Notes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

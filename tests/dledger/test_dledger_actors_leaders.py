@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 import pytest
@@ -354,9 +355,11 @@ async def test_a_full_disk_is_415_over_the_wire(autojump_clock: object) -> None:
 async def test_a_vote_that_found_no_room_is_told_to_nobody(autojump_clock: object) -> None:
     """A candidate's own vote, too: it leads once that is on the disk."""
     async with opened(1) as group:
-        group.world.node("n0").disk.faults.fill(30.0)
+        faults = group.world.node("n0").disk.faults  # as where a reserve is none
+        faults.fail("write", errno.ENOSPC, path_part="/currterm", times=1 << 30, name="full")
         await trio.sleep(29.0)
         assert [role.role for role in group.events(RoleChanged)] == ["CANDIDATE"]
+        faults.disarm("full")
         await group.leader(within_s=3.0)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 import attrs
@@ -125,6 +126,9 @@ class Asking:
             self.answers[number] = error
 
 
+NO_ROOM = "no room"
+
+
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many jobs waited, after each that came."""
     waiting: list[int] = []
@@ -138,6 +142,13 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return waiting
 
 
+def refuse_votes(group: Group) -> None:
+    """As a full disk does whose file system does not write in place: there a reserve is none."""
+    group.world.node("n0").disk.faults.fail(
+        "write", errno.ENOSPC, path_part="/currterm", times=1 << 30, name=NO_ROOM
+    )
+
+
 async def test_a_candidate_whose_own_vote_finds_no_room_stands_still(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -145,7 +156,7 @@ async def test_a_candidate_whose_own_vote_finds_no_room_stands_still(
     waiting = counted(monkeypatch)
     async with opened(3, started=False) as group:
         await group.start("n0")
-        group.world.node("n0").disk.faults.fill(1000.0)
+        refuse_votes(group)
         await trio.sleep(990.0)
         assert max(waiting) <= 3
         (told,) = group.events(VoteUnsaved)
@@ -155,7 +166,9 @@ async def test_a_candidate_whose_own_vote_finds_no_room_stands_still(
         still = f"ledger: n0 {words}; until it can it takes no part in elections"
         assert [each for each in caplog.messages if "vote" in each] == [still]
         await group.start("n1")
-        await trio.sleep(20.0)
+        await trio.sleep(10.0)
+        group.world.node("n0").disk.faults.disarm(NO_ROOM)
+        await trio.sleep(10.0)
         assert await group.leader(within_s=10.0) in ("n0", "n1")
         assert await unsaved(group) == ""
         assert group.events(VoteUnsaved)[1:] == [attrs.evolve(told, reason="")]
@@ -189,7 +202,7 @@ async def test_what_waits_for_a_vote_to_be_saved_has_a_bound(
             await asking.ask(0)  # it takes the term
             await trio.sleep(0.1)
             assert asking.answers.pop(0).vote_result == VoteResult.REJECT_TERM_NOT_READY
-        group.world.node("n0").disk.faults.fill(1000.0)
+        refuse_votes(group)
         for number in range(50):
             nursery.start_soon(asking.ask, number)
             await trio.sleep(0.1)
@@ -204,6 +217,7 @@ async def test_what_waits_for_a_vote_to_be_saved_has_a_bound(
             LeaderProven, lambda reply_to: ProveLeader(reply_to=reply_to), timeout_s=5.0
         )
         assert proven == LeaderProven(term=-1)
+        group.world.node("n0").disk.faults.disarm(NO_ROOM)
         await trio.sleep(120.0)
         given = {number: one for number, one in asking.answers.items() if number not in busy}
         assert len(given) == 50 - len(busy)

@@ -190,6 +190,24 @@ def renaming_replaces_the_target(kit: Kit) -> None:
 
 
 @case
+def two_files_change_names(kit: Kit) -> None:
+    one, other = f"{kit.folder}/one", f"{kit.folder}/other"
+    for path in (one, other):
+        file = kit.disk.open(path, "x")
+        file.pwrite(path[-3:].encode(), 0)
+        file.close()
+    kit.disk.exchange(one, other)
+    kit.disk.sync_dir(kit.folder)
+    found = kit.disk.open(one, "r")
+    assert found.pread(0, 10) == b"her"
+    found.close()
+    with pytest.raises(FileNotFoundError):
+        kit.disk.exchange(one, f"{kit.folder}/none")
+    assert kit.disk.exists(one)
+    assert kit.disk.free_files(kit.folder) != 0
+
+
+@case
 def stat_tells_size_and_time(kit: Kit) -> None:
     file = kit.disk.open(f"{kit.folder}/a", "x")
     file.pwrite(b"12345", 0)

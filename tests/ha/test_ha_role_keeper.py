@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -32,6 +33,7 @@ from actors.runtime import (
 )
 from actors.runtime import requests as runtime_requests
 from actors.storage import store
+from actors.storage.room import NoRoom
 
 RANGE = store.LogRange(
     min_bytes=0, written_bytes=100, synced_bytes=100, segment_bytes=4096, folder="/x"
@@ -57,11 +59,14 @@ class Kit:
     log: list[tuple[str, Any]] = attrs.Factory(list)
     records: list[GroupRecord] = attrs.Factory(list)
     failing: bool = False
+    full: bool = False
     keeper: ActorRef[Any] = attrs.field(init=False)
 
     def remember(self, record: GroupRecord) -> None:
         if self.failing:
             raise OSError("the disk is gone")
+        if self.full:
+            raise NoRoom(errno.ENOSPC, "No space left on device")
         self.log.append(("remembered", record))
 
     def names(self) -> list[str]:
@@ -268,3 +273,67 @@ async def test_a_mark_is_remembered_as_it_grows(autojump_clock: object) -> None:
             await settle()
         marks = [what.high_water_bytes for name, what in kit.log if name == "remembered"]
         assert marks == [50, 60]
+
+
+async def test_a_promotion_waits_for_room_and_who_asks_meanwhile_is_refused(
+    autojump_clock: object,
+) -> None:
+    """Nothing is told, shown or acted on before it is remembered."""
+    async with keeping() as kit:
+        await kit.started()
+        await kit.member("n1")
+        await kit.member("n2")
+        await settle()
+        assert kit.board.is_open
+        kit.full = True
+        before = len(kit.log)
+        async with trio.open_nursery() as nursery:
+            answers = list[Done]()
+
+            async def record() -> None:
+                answers.append(await kit.record(1, "n1"))
+
+            nursery.start_soon(record)
+            await settle()
+            assert kit.names()[before:] == ["emitted RecordUnsaved"]
+            assert kit.board.view.number == 0
+            assert kit.board.view.reason.startswith("no room: ")
+            refused = await kit.record(2, "n2")
+            assert refused.refused.startswith("no room: ")
+            await kit.started(Promotion(1, "n1"), life=2)  # held, and not forgotten
+            await trio.sleep(5)
+            assert kit.names()[before:] == ["emitted RecordUnsaved"]
+            assert not answers
+            kit.full = False
+        assert answers == [Done()]
+        await settle()
+        after = kit.names()[before:]
+        assert after[:3] == [
+            "emitted RecordUnsaved",
+            "remembered GroupRecord",
+            "emitted RecordUnsaved",
+        ]
+        assert {"store SetGate", "root RestartChild"} <= set(after)
+        assert (kit.board.view.number, kit.board.view.reason) == (1, "")
+
+
+async def test_a_high_water_mark_without_room_holds_nothing_up(autojump_clock: object) -> None:
+    async with keeping() as kit:
+        await kit.started()
+        await kit.member("n1")
+        await kit.member("n2")
+        await settle()
+        kit.full = True
+        await kit.keeper.tell(role_messages.HighWater(offset_bytes=50))
+        await settle()
+        assert kit.board.is_open
+        assert kit.board.view.reason.startswith("no room: ")
+        await kit.keeper.tell(role_messages.HighWater(offset_bytes=70))
+        await trio.sleep(3)
+        assert kit.names().count("emitted RecordUnsaved") == 1
+        kit.full = False
+        await trio.sleep(3)
+        name, record = kit.log[-2]
+        assert (name, record.high_water_bytes) == ("remembered", 70)
+        assert kit.names()[-1] == "emitted RecordUnsaved"
+        assert kit.board.view.reason == ""

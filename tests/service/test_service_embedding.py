@@ -12,7 +12,7 @@ import trio
 
 import actors
 from actors.api.failures import RequestRefused
-from actors.cluster.explain import explain
+from actors.cluster.explain import EXIT_DAMAGED, explain
 from actors.config import loads
 from actors.env import Syncer
 from actors.env.local_disk import LocalDisk
@@ -154,7 +154,7 @@ async def test_damage_met_by_a_promotion_ends_the_node_at_once_and_in_one_line(
     explained = explain(caught.value)
     (line,) = explained.lines
     assert line.startswith(f"triolog: {segment}: ")
-    assert explained.damaged
+    assert explained.child_code == EXIT_DAMAGED
     (*logged, last) = read_events(LocalDisk(), f"{tmp_path}/n1/events")
     crashed = [each for each in logged if isinstance(each.event, ActorCrashed)]
     assert [each.path for each in crashed if "store" in each.path] == ["/n1/orders/storage/store"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from contextlib import suppress
 from typing import Any
 
@@ -118,10 +119,12 @@ async def test_a_member_says_that_its_disk_takes_no_vote(cluster: SimCluster) ->
     full = follower(cluster)
     await cluster.kill(cluster.master_of(GROUP))
     assert (await said_by(cluster, full))["unsaved_vote"] == ""
-    cluster.world.node(full).disk.faults.fill(100.0)
+    faults = cluster.world.node(full).disk.faults  # as where a reserve is none
+    faults.fail("write", errno.ENOSPC, path_part="/currterm", times=1 << 30, name="full")
     await trio.sleep(60)
     said = await said_by(cluster, full)
     assert said["unsaved_vote"].startswith(f"cannot save its vote of term {said['term'] + 1}: ")
+    faults.disarm("full")
     await trio.sleep(60)
     assert (await said_by(cluster, full))["unsaved_vote"] == ""
 

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import pytest
 
-from actors.storage import opening, raw_session, recovery, store
+from actors.storage import identity, opening, raw_session, recovery, store
 from actors.storage.commit_log import CommitLog
 from actors.storage.consume_queue import ConsumeQueues
 from actors.storage.derived_files import DerivedFiles
@@ -52,6 +52,25 @@ def damaged_bytes_leave(patch: Patch) -> None:
         return end
 
     patch.setattr(LogCheck, "check", check)
+
+
+def files_need_room(patch: Patch) -> None:
+    """A small file is replaced by one that is made anew, and whoever finds no room for it ends."""
+
+    def replace(disk: Any, path: str, data: bytes) -> None:
+        temporary = f"{path}.tmp"
+        if disk.exists(temporary):
+            disk.unlink(temporary)
+        file = disk.open(temporary, "x")
+        try:
+            file.pwrite(data, 0)
+            file.sync()
+        finally:
+            file.close()
+        disk.rename(temporary, path)
+        disk.sync_dir(path.rpartition("/")[0])
+
+    patch.setattr(identity, "replace_file", replace)
 
 
 def mark_before_sync(patch: Patch) -> None:

@@ -126,6 +126,7 @@ async def test_an_action_takes_effect_and_is_mended(line: str, autojump_clock: o
         ("short_write", "commitlog"),
         ("short_write", "consumequeue"),
         ("disk_full", ""),
+        ("no_inodes", ""),
     ],
 )
 @pytest.mark.parametrize("node", ["n0", "n1"])
@@ -151,6 +152,8 @@ async def test_a_disk_error_ends_the_node_or_not_and_nothing_is_lost(
         assert on.cluster.runs(node)
         assert on.runner.counts[kind] == 1
         assert "felt" in on.kinds
+        if kind in ("disk_full", "no_inodes"):
+            assert "died" not in on.kinds
 
 
 async def test_a_promotion_moves_the_master_and_is_refused_for_a_silent_one(

@@ -80,6 +80,34 @@ async def test_a_disk_is_full_for_a_while(autojump_clock: object) -> None:
     file.pwrite(b"x", 8 * PAGE_BYTES)
 
 
+async def test_a_disk_that_is_full_has_no_room_for_names(autojump_clock: object) -> None:
+    disk = disk_with()
+    disk.mkdir("/other")
+    felt: list[str] = []
+    disk.faults.on_effect = felt.append
+    for use_up, told in ((disk.faults.fill, "full"), (disk.faults.use_up_inodes, "no_inodes")):
+        use_up(2.0)
+        for attempt in (
+            lambda: disk.open("/d/new", "x"),
+            lambda: disk.mkdir("/d/new"),
+            *([lambda: disk.rename("/d/a", "/other/a")] if told == "full" else []),
+        ):
+            with pytest.raises(OSError, match="No space"):
+                attempt()
+            assert felt.pop() == told
+        assert (disk.free_files("/d") == 0) == (told == "no_inodes")
+        with disk.faults.spared():
+            disk.open("/d/b", "x").close()
+        disk.exchange("/d/a", "/d/b")
+        disk.rename("/d/a", "/d/c")
+        disk.rename("/d/b", "/d/a")
+        disk.unlink("/d/c")
+        await trio.sleep(2.0)
+        disk.mkdir("/d/folder")
+        disk.rmtree("/d/folder")
+    assert not felt
+
+
 def test_a_rule_that_was_disarmed_takes_no_effect() -> None:
     disk = disk_with()
     file = disk.open("/d/a", "w")

@@ -9,9 +9,10 @@ from storage_kit import fill, finish, log_bytes, new_log, record
 from actors.env.local_disk import LocalDisk, LocalFile
 from actors.errors import ConfigError, CorruptLog
 from actors.storage import truncation
-from actors.storage.commit_log import NoRoom, OffsetMismatch
+from actors.storage.commit_log import OffsetMismatch
 from actors.storage.layout import StoreLayout
 from actors.storage.log_reader import HANDLES_MAX, LogReader, OffsetGone
+from actors.storage.room import NoRoom
 from actors.storage.side_file import SideFile
 
 pytestmark = pytest.mark.real_io

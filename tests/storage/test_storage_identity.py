@@ -105,7 +105,7 @@ def test_a_power_loss_in_an_update_leaves_the_old_or_the_new_record(
     directory = opened(disk)
     directory.update("orders", RECORD)
     rng = random.Random(seed)
-    steps = ["open", "rename", "sync_dir"]
+    steps = ["open", "exchange", "sync_dir"]
     dying_at = steps[seed % len(steps)]
 
     def die(*arguments: object) -> None:
@@ -239,7 +239,7 @@ FOLDERS = (
 )
 FILES = (
     "/identity.json",
-    "/identity.json.tmp",
+    "/identity.json.spare",
     "/lock",
     "/groups/orders/lock",
     "/groups/orders/checkpoint",

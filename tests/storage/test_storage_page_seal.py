@@ -15,7 +15,8 @@ from store_tree import dying, leaves
 
 from actors.errors import StorageError
 from actors.events import store as events
-from actors.sim.disk import DiskOptions, SimDisk, SimHeld
+from actors.sim.disk import DiskOptions, SimDisk
+from actors.sim.held import SimHeld
 from actors.storage import raw_session
 from actors.storage.page_seal import PAGE_BYTES
 from wire.commitlog import BLANK_BYTES, encode_blank

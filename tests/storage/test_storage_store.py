@@ -18,7 +18,8 @@ from actors.errors import (
 from actors.events import store as events
 from actors.log_types import Message
 from actors.runtime import ActorDown
-from actors.sim.disk import EPOCH_MS, SimHeld
+from actors.sim.disk import EPOCH_MS
+from actors.sim.held import SimHeld
 from actors.storage import append_batch, group_commit, growth, store
 from wire.commitlog import decode_record, scan
 

@@ -26,7 +26,8 @@ from actors.errors import (
     StorageError,
 )
 from actors.events import store as events
-from actors.sim.disk import EPOCH_MS, SimHeld
+from actors.sim.disk import EPOCH_MS
+from actors.sim.held import SimHeld
 from actors.storage import expiry, store
 from actors.storage.side_file import SideFile
 

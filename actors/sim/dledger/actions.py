@@ -16,6 +16,7 @@ from actors.sim.actions_disk import (
     EioRead,
     EioSync,
     EioWrite,
+    NoInodes,
     OldSector,
     ShortWrite,
     SlowSync,
@@ -187,7 +188,8 @@ def _table(*actions: Action[Any]) -> dict[str, Action[LedgerRunner]]:
 
 _ANY_NODE: Final[tuple[Action[Any], ...]] = (
     *(Kill(), KillStarting(), Stop(), PowerLoss(), PowerLossInSync(), Pause(), ClockJump()),
-    *(SlowSync(), EioWrite(), EioSync(), EioRead(), ShortWrite(), DiskFull(), KillAfterSync()),
+    *(SlowSync(), EioWrite(), EioSync(), EioRead(), ShortWrite(), DiskFull(), NoInodes()),
+    KillAfterSync(),
     ExpireHead(),
 )
 _NETWORK: Final[tuple[Action[Any], ...]] = (

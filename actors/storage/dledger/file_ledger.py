@@ -19,7 +19,7 @@ from actors.env import Env
 from actors.errors import LogFull
 from actors.log_types import Membership
 from actors.storage import truncation
-from actors.storage.commit_log import NO_ROOM, CommitLog, NoRoom
+from actors.storage.commit_log import CommitLog
 from actors.storage.dledger import batches
 from actors.storage.dledger.batches import Batch
 from actors.storage.dledger.disk_guard import DiskGuard
@@ -42,6 +42,7 @@ from actors.storage.dledger.settings import LedgerSettings
 from actors.storage.dledger.term_files import TermVote, write_checkpoint, write_term
 from actors.storage.expiry import Cleaner
 from actors.storage.found_bytes import sync_file
+from actors.storage.room import NO_ROOM_CODES, NoRoom
 from wire.dledger_entry import ENTRY_HEAD_BYTES, Entry
 from wire.dledger_files import LedgerCheckpoint
 
@@ -258,8 +259,9 @@ class FileLedger:
         assert self._sync is None, "no sync may be under way"
         try:
             yield from truncation.keep_aside(self._disk, self._layout, self._log, end_bytes)
+            truncation.keep_intent(self._disk, self._layout)
         except OSError as error:
-            if error.errno in NO_ROOM:
+            if error.errno in NO_ROOM_CODES:
                 raise LogFull(f"no room to keep aside what is cut: {error}") from error
             with self._changing("keeping aside what is cut"):
                 raise
@@ -297,14 +299,11 @@ class FileLedger:
         self._committed = max(self._committed, index)
 
     def save_checkpoint(self) -> None:
-        self._write_checkpoint(synced=False)
-
-    def _write_checkpoint(self, *, synced: bool) -> None:
         """Of what is synced: a start that finds less knows that something was lost."""
         with self._changing("saving the checkpoint"):
             committed = min(self._committed, self._synced)
             what = LedgerCheckpoint(committed_index=committed, end_index=self._end)
-            write_checkpoint(self._disk, self._layout.checkpoint, what, synced=synced)
+            write_checkpoint(self._disk, self._layout.checkpoint, what)
 
     # ---- durability ----
 
@@ -361,7 +360,7 @@ class FileLedger:
                         sync_file(self._disk, path)
                 self._synced = self._end
                 with suppress(LogFull):
-                    self._write_checkpoint(synced=True)
+                    self.save_checkpoint()
                 with self._changing("the stop"):
                     end = self._held_bytes
                     self._mark.write(MarkValues(end, end, True, self._log.min_bytes))

@@ -336,5 +336,5 @@ class _Opening:
             committed = -1
         if said.committed_index > committed:
             now = LedgerCheckpoint(committed_index=committed, end_index=end)
-            write_checkpoint(self._disk, path, now, synced=True)
+            write_checkpoint(self._disk, path, now)
         return committed

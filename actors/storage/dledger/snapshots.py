@@ -21,7 +21,7 @@ import attrs
 
 from actors.env.protocols import Disk, File
 from actors.errors import LogFull, StorageError, TriologError
-from actors.storage.commit_log import NO_ROOM
+from actors.storage.room import NO_ROOM_CODES
 from wire.dledger_snapshot import (
     DATA,
     META,
@@ -188,7 +188,7 @@ class Writer:
         try:
             write()
         except OSError as error:
-            if error.errno in NO_ROOM:
+            if error.errno in NO_ROOM_CODES:
                 raise LogFull(f"no room for a snapshot: {error}") from error
             raise
 
@@ -275,7 +275,7 @@ class SnapshotFolder:
             self.disk.mkdir(folder)
             data = self.disk.open(f"{folder}/{DATA}", "x")
         except OSError as error:
-            if error.errno in NO_ROOM:
+            if error.errno in NO_ROOM_CODES:
                 raise LogFull(f"no room for a snapshot: {error}") from error
             raise
         return Writer(self.disk, self.root, name, self.members, data)

@@ -16,7 +16,7 @@ all writes behind it wait with it. A restart ends the node.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable
 from typing import TypeAlias, assert_never
 
 import attrs
@@ -102,7 +102,7 @@ class Store(Actor[_Inbox]):
         recent: gets what a leader appends.
     """
 
-    start: Callable[[Callable[[object], None]], Generator[None, None, LedgerStore]]
+    start: Callable[[Callable[[object], None]], Awaitable[LedgerStore]]
     syncer: ActorRef[Written | Settle]
     data_file_bytes: int
     checkpoint_interval_s: float
@@ -136,7 +136,7 @@ class Store(Actor[_Inbox]):
 
     async def on_start(self) -> None:
         """Recover. Nobody may write before a session is open."""
-        self._ledger = await stepped(self.start(self.ctx.emit))
+        self._ledger = await self.start(self.ctx.emit)
         if self.recent is not None:
             self.recent.forget()
         for event in self._ledger.opening_events():

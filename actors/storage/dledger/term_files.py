@@ -6,12 +6,12 @@ Upstream: openmessaging/dledger, MemberState.java (persistTerm, loadTerm), DLedg
 The texts themselves: `wire.dledger_files`.
 
 Differs:
-- A vote is on the disk before the call returns: temporary file, fsync, atomic rename, fsync of the
-  folder. Upstream syncs nothing and deletes before it renames, so a crash can leave no file, and
-  the node votes twice in a term (B8).
+- A vote is on the disk before the call returns, and so is a checkpoint; see `replacing`. Upstream
+  syncs nothing and deletes before it renames, so a crash can leave no file, and the node votes
+  twice in a term (B8).
 - A `currterm` that is there and cannot be read refuses the start. Upstream begins in term 0.
 - If there is none, what an interrupted write of upstream's left (`.tmp`, `.bak`) is taken.
-- No `.bak` is written. The new name of a checkpoint is synced only at a stop: it may be old.
+- No `.bak` is written.
 
 `write_term(unsynced=True)` and `read_term(unsynced=True)` are upstream's way, for `compat`.
 """
@@ -22,8 +22,9 @@ import attrs
 
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog, LogFull
-from actors.storage.commit_log import NO_ROOM
 from actors.storage.found_bytes import sync_file
+from actors.storage.replacing import keep_spare, replace_file, settle_spares
+from actors.storage.room import NoRoom, why_no_room
 from wire.dledger_files import (
     LedgerCheckpoint,
     TermAndVote,
@@ -155,7 +156,7 @@ def write_term(disk: Disk, path: str, vote: TermVote, *, unsynced: bool = False)
     if unsynced:
         _replace_unsynced(disk, path, encode_currterm(value))
     else:
-        _replace(disk, path, encode_currterm(value), synced=True)
+        _replace(disk, path, encode_currterm(value))
 
 
 def settle_term(disk: Disk, path: str, vote: TermVote) -> None:
@@ -170,7 +171,8 @@ def settle_term(disk: Disk, path: str, vote: TermVote) -> None:
     else:
         write_term(disk, path, vote)
         return
-    disk.sync_dir(path.rpartition("/")[0])
+    settle_spares(disk, path.rpartition("/")[0])
+    keep_spare(disk, path, FILE_BYTES_MAX)
 
 
 def read_checkpoint(disk: Disk, path: str) -> LedgerCheckpoint:
@@ -183,15 +185,12 @@ def read_checkpoint(disk: Disk, path: str) -> LedgerCheckpoint:
     return LedgerCheckpoint(committed_index=-1, end_index=-1)
 
 
-def write_checkpoint(disk: Disk, path: str, checkpoint: LedgerCheckpoint, *, synced: bool) -> None:
-    """Replace it.
-
-    Args:
-        synced: no older one comes back after a power loss.
+def write_checkpoint(disk: Disk, path: str, checkpoint: LedgerCheckpoint) -> None:
+    """Have it on the disk when this returns.
 
     Raises: LogFull: no room, the old one stays. OSError: then it or the old one is there, whole.
     """
-    _replace(disk, path, encode_ledger_checkpoint(checkpoint), synced=synced)
+    _replace(disk, path, encode_ledger_checkpoint(checkpoint))
 
 
 def _read(disk: Disk, path: str) -> bytes:
@@ -202,34 +201,26 @@ def _read(disk: Disk, path: str) -> bytes:
         file.close()
 
 
-def _replace(disk: Disk, path: str, data: bytes, *, synced: bool) -> None:
-    temporary = f"{path}.tmp"
+def _replace(disk: Disk, path: str, data: bytes) -> None:
     try:
-        _write(disk, temporary, data)
-    except OSError as error:
-        if error.errno in NO_ROOM:
-            raise LogFull(f"no room: {error}") from error
-        raise
-    disk.rename(temporary, path)
-    if synced:
-        disk.sync_dir(path.rpartition("/")[0])
+        replace_file(disk, path, data)
+    except NoRoom as error:
+        raise LogFull(why_no_room(disk, path, error)) from error
 
 
 def _replace_unsynced(disk: Disk, path: str, data: bytes) -> None:
     """Upstream's order: temporary file, copy of the old one, deletion, rename."""
-    _write(disk, f"{path}.tmp", data, synced=False)
+    _write(disk, f"{path}.tmp", data)
     if disk.exists(path):
-        _write(disk, f"{path}.bak", _read(disk, path), synced=False)
+        _write(disk, f"{path}.bak", _read(disk, path))
         disk.unlink(path)
     disk.rename(f"{path}.tmp", path)
 
 
-def _write(disk: Disk, path: str, data: bytes, *, synced: bool = True) -> None:
+def _write(disk: Disk, path: str, data: bytes) -> None:
     file = disk.open(path, "w" if disk.exists(path) else "x")
     try:
         file.resize(0)
         file.pwrite(data, 0)
-        if synced:  # Before the name leads to it: no power loss leaves a name without its text.
-            file.sync()
     finally:
         file.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -23,9 +23,10 @@ from actors.runtime import (
 from actors.sim.disk import SimDisk
 from actors.sim.fence import FencedDisk
 from actors.storage.dledger import store
-from actors.storage.dledger.file_ledger import open_ledger
+from actors.storage.dledger.file_ledger import FileLedger, open_ledger
 from actors.storage.dledger.recent import RecentEntries
 from actors.storage.dledger.store import Store
+from actors.storage.room import Room
 from actors.storage.syncer import Syncer
 
 
@@ -90,17 +91,18 @@ def tree(kit: Kit, registry: Registry) -> SupervisorSpec:
     kit.registry = registry
     kit.fence = FencedDisk(kit.disk)
     env = env_of(kit.fence)
+    room = Room(disk=kit.fence, path=LAYOUT.root, owner="n0: ledger")
+    settings = small(delete_when_hours=tuple(range(24)))
+
+    async def start(emit: Callable[[object], None]) -> FileLedger:
+        opening = partial(open_ledger, env, LAYOUT, settings, owner=room.owner, emit=emit)
+        return await room.wait(opening, emit)
+
     return store_tree(
         partial(Syncer, disk=kit.fence, store=registry.ref("/n0/storage/store"), interval_s=0.0),
         partial(
             Store,
-            start=lambda emit: open_ledger(
-                env,
-                LAYOUT,
-                small(delete_when_hours=tuple(range(24))),
-                owner="n0: ledger",
-                emit=emit,
-            ),
+            start=start,
             syncer=registry.ref("/n0/storage/syncer"),
             data_file_bytes=FILE,
             checkpoint_interval_s=3.0,

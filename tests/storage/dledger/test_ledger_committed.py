@@ -61,7 +61,7 @@ def test_a_committed_index_is_never_above_the_end_nor_believed_later() -> None:
     ledger.save_checkpoint()
     assert read_checkpoint(disk, LAYOUT.checkpoint).committed_index == 1, "what is synced"
     javas = LedgerCheckpoint(committed_index=3, end_index=3)
-    write_checkpoint(disk, LAYOUT.checkpoint, javas, synced=True)
+    write_checkpoint(disk, LAYOUT.checkpoint, javas)
     patched(disk, 98, bytes(948))
     disk.kill()
     disk.unlink(LAYOUT.synced)
@@ -91,7 +91,7 @@ def test_a_checkpoint_beyond_a_whole_log_is_corrected_and_told(
     opened(disk).close(ordered=True)
     assert caplog.messages == []
     beyond = LedgerCheckpoint(committed_index=99, end_index=99)
-    write_checkpoint(disk, LAYOUT.checkpoint, beyond, synced=True)
+    write_checkpoint(disk, LAYOUT.checkpoint, beyond)
     again = opened(disk)
     assert (again.end_index, again.committed_index) == (begins + 1, begins + 1)
     assert caplog.messages == [

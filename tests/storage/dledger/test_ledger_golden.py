@@ -175,7 +175,7 @@ def test_a_store_without_its_vote_begins_with_nothing_else(tmp_path: pathlib.Pat
     disk.mkdir(ROOT)
     ledger = opened(disk)
     assert ledger.vote == TermVote(0, "")
-    assert disk.listdir(ROOT) == ["currterm", "data", "index", "sums", "synced"]
+    assert disk.listdir(ROOT) == ["currterm", "currterm.spare", "data", "index", "sums", "synced"]
 
 
 def test_what_java_appended_after_our_stop_is_believed() -> None:
