@@ -21,6 +21,7 @@ from actors.config.guarantees import guarantee_of
 from actors.dledger import rpc_budget, rpc_peer, state_machine_caller
 from actors.dledger.rpc_server import CONNECTIONS_MAX
 from actors.env.local_secrets import LocalSecretStore
+from actors.env.permissions import loose_in
 from actors.env.pipes import CONNECTION_BYTES_MAX
 from actors.env.protocols import Disk
 from actors.ha.ha_client import PENDING_BYTES
@@ -37,6 +38,7 @@ def check(config: ClusterConfig, disk: Disk, trees: dict[str, str], *, as_json: 
         trees: node -> its tree as text.
     """
     changed, notes = _changed(config, disk), secret_state(config, LocalSecretStore())
+    loose = _loose(config)
     if as_json:
         found = {
             "cluster": config.name,
@@ -48,6 +50,7 @@ def check(config: ClusterConfig, disk: Disk, trees: dict[str, str], *, as_json: 
             "memory": [attrs.asdict(bound) for bound in (*memory(config), *fixed_memory(config))],
             "to_know": (*warnings(config), *notes),
             "changed": changed,
+            "loose": loose,
         }
         return Answer(json.dumps(found, ensure_ascii=False), EXIT_OK)
     sockets = {node: api_socket_path(config.node_dir(node)) for node in config.python_nodes}
@@ -57,6 +60,8 @@ def check(config: ClusterConfig, disk: Disk, trees: dict[str, str], *, as_json: 
     ]
     for node, lines in changed.items():
         blocks.append(f"changed since the last start of {node}\n{_indented(chr(10).join(lines))}")
+    if loose:
+        blocks.append("not the nodes' alone\n" + _indented("\n".join(loose)))
     return Answer("\n\n".join(blocks), EXIT_OK)
 
 
@@ -137,6 +142,21 @@ def _changed(config: ClusterConfig, disk: Disk) -> dict[str, tuple[str, ...]]:
         if lines:
             found[node] = lines
     return found
+
+
+def _loose(config: ClusterConfig) -> list[str]:
+    """What of the nodes' folders others than their owner may use, a line for each node."""
+    lines = []
+    for node in config.python_nodes:
+        folder = config.node_dir(node)
+        loose = loose_in(folder)
+        if loose is not None:
+            more = f" and {loose.count - 1} more" if loose.count > 1 else ""
+            lines.append(
+                f"{node}: others may use {loose.path} (mode {loose.mode:04o}){more}, and perhaps"
+                f" read records or replace what the node must not forget: chmod -R go= {folder}"
+            )
+    return lines
 
 
 def _indented(text: str) -> str:

@@ -24,6 +24,7 @@ from __future__ import annotations
 import fcntl
 import heapq
 import json
+import logging
 import os
 import zlib
 from collections.abc import Iterable
@@ -32,12 +33,16 @@ from typing import Any
 import attrs
 import trio
 
-from actors.env.file_kinds import kind_of
+from actors.env.file_kinds import FILE_MODE, kind_of
+from actors.env.local_disk import LocalDisk
 from actors.errors import ConfigError
 from actors.log_types import Receipt
+from actors.storage.room import NO_ROOM, NO_ROOM_CODES, ROOM_PAUSE_S
 
 FILE_BYTES_MAX = 16 << 20
 SHOWN_BYTES_MAX = 60
+
+_LOGGER = logging.getLogger("triolog.cluster")
 
 
 def digest(lines: Iterable[bytes]) -> int:
@@ -89,9 +94,12 @@ class FeedRecord:
         self._source = ""
         self._prefix = Prefix()
         _check_kinds(folder, self._path, self._older)
-        os.makedirs(folder, exist_ok=True)
-        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        LocalDisk().mkdir(os.path.abspath(folder))
+        is_new = not os.path.exists(self._path)
+        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         self._size_bytes = 0
+        if is_new:
+            os.fchmod(self._descriptor, FILE_MODE)  # whatever the umask
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -128,12 +136,32 @@ class FeedRecord:
             place = {"first": receipt.first, "last": receipt.last, "next": receipt.next}
             proof = {"copies": receipt.copies, "crc": crc}
             rows.append({"kind": "acked", "line": line, "count": receipt.count, **place, **proof})
-        await trio.to_thread.run_sync(self._append, rows)
+        await self._keep(rows)
 
     async def end(self) -> None:
         """The source has ended; the next feed of it begins anew."""
         rows = [{"kind": "ended", "line": self._prefix.line}]
-        await trio.to_thread.run_sync(self._append, rows)
+        await self._keep(rows)
+
+    async def _keep(self, rows: list[dict[str, Any]]) -> None:
+        """A disk without room is waited for, and the feed with it: what is not kept here would be
+        appended again by the next one.
+        """
+        waits = False
+        while True:
+            try:
+                await trio.to_thread.run_sync(self._append, rows)
+            except OSError as error:
+                if error.errno not in NO_ROOM_CODES:
+                    raise
+                if not waits:
+                    waits = True
+                    _LOGGER.warning("%s: the feed waits: %s%s", self._path, NO_ROOM, error)
+                await trio.sleep(ROOM_PAUSE_S)
+                continue
+            if waits:
+                _LOGGER.warning("%s: there is room again", self._path)
+            return
 
     def close(self) -> None:
         """Nothing may be called afterwards."""
@@ -142,22 +170,32 @@ class FeedRecord:
     def _append(self, rows: list[dict[str, Any]]) -> None:
         if self._size_bytes > FILE_BYTES_MAX:
             self._roll()
-        data = "".join(json.dumps(row) + "\n" for row in rows).encode()
-        while data:
-            written = os.pwrite(self._descriptor, data, self._size_bytes)
-            self._size_bytes += written
-            data = data[written:]
-        os.fdatasync(self._descriptor)
+        self._size_bytes += self._write(self._descriptor, rows, self._size_bytes)
+
+    def _write(self, descriptor: int, rows: list[dict[str, Any]], at_bytes: int) -> int:
+        """Synced. Raises: OSError: they are not there; the same rows may be written again."""
+        data, done = "".join(json.dumps(row) + "\n" for row in rows).encode(), 0
+        while done < len(data):
+            done += os.pwrite(descriptor, data[done:], at_bytes + done)
+        os.fdatasync(descriptor)
+        return done
 
     def _roll(self) -> None:
-        os.rename(self._path, self._older)
-        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-        fresh = os.open(self._path, flags, 0o644)
-        fcntl.flock(fresh, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        """The new file first, under a name of its own, so that one without room changes nothing."""
+        flags, path = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, f"{self._path}.tmp"
+        fresh = os.open(path, flags, FILE_MODE)
+        try:
+            os.fchmod(fresh, FILE_MODE)
+            fcntl.flock(fresh, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            opened = {"kind": "opened", "source": self._source, "line": self._prefix.line}
+            size_bytes = self._write(fresh, [opened], 0)
+            os.rename(self._path, self._older)
+            os.rename(path, self._path)
+        except OSError:
+            os.close(fresh)
+            raise
         os.close(self._descriptor)
-        self._descriptor = fresh
-        self._size_bytes = 0
-        self._append([{"kind": "opened", "source": self._source, "line": self._prefix.line}])
+        self._descriptor, self._size_bytes = fresh, size_bytes
 
     def _read(self) -> tuple[str, Prefix]:
         """The last source and how far it came; cuts a torn end off. Raises: ConfigError."""

@@ -10,8 +10,13 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from typing import Final
 
 from actors.env.protocols import LOST_AND_FOUND, FileKind
+
+FILE_MODE: Final = 0o600
+FOLDER_MODE: Final = 0o700
+"""Records are nobody else's to read, and what a node must not forget nobody else's to replace."""
 
 _KINDS: tuple[tuple[int, FileKind], ...] = (
     (stat.S_IFREG, "file"),
@@ -28,12 +33,13 @@ def kind_of(status: os.stat_result) -> FileKind:
 
 
 def open_file(path: str, flags: int) -> int:
-    """A descriptor, as `os.open` gives it; made files may be read by all. Never waits.
+    """A descriptor, as `os.open` gives it. Never waits. A file that is made is its owner's alone,
+    whatever the umask.
 
     Raises: OSError; of EISDIR for a folder, of EINVAL for what is neither file nor folder.
     """
     try:
-        fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY, 0o644)
+        fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY, FILE_MODE)
     except OSError as error:
         if error.errno == errno.ENXIO:  # a socket, or a device that nobody drives
             raise _refusal(path, kind_of(os.stat(path))) from None
@@ -43,6 +49,8 @@ def open_file(path: str, flags: int) -> int:
         os.close(fd)  # no lock of ours can be on it
         raise _refusal(path, kind)
     os.set_blocking(fd, True)
+    if flags & os.O_EXCL:
+        os.fchmod(fd, FILE_MODE)
     return fd
 
 

@@ -27,7 +27,7 @@ import attrs
 import trio
 
 from actors.env import file_systems
-from actors.env.file_kinds import kind_of, open_file, remove_folder
+from actors.env.file_kinds import FOLDER_MODE, kind_of, open_file, remove_folder
 from actors.env.pipes import PipedBytes
 from actors.env.protocols import (
     LOST_AND_FOUND,
@@ -64,14 +64,6 @@ def _close_fd(fd: int) -> None:
             late.append(fd)
             return
     os.close(fd)
-
-
-def _sync_dir(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _of_file(error: OSError, path: str) -> OSError:
@@ -343,13 +335,14 @@ class LocalDisk:
             folder = os.path.dirname(folder)
         for folder in reversed(missing):
             try:
-                os.mkdir(folder)
+                os.mkdir(folder, FOLDER_MODE)
+                os.chmod(folder, FOLDER_MODE)  # whatever the umask
             except FileExistsError:
                 if not os.path.isdir(folder):
                     raise
                 # Another process made it meanwhile.
             if sync:
-                _sync_dir(os.path.dirname(folder))
+                file_systems.sync_folder(os.path.dirname(folder))
 
     def rename(self, source: str, target: str) -> None:
         os.replace(source, target)
@@ -364,7 +357,7 @@ class LocalDisk:
         remove_folder(path)
 
     def sync_dir(self, path: str) -> None:
-        _sync_dir(path)
+        file_systems.sync_folder(path)
 
     def usage(self, path: str) -> float:
         return file_systems.usage(path)

@@ -13,6 +13,7 @@ import stat
 from typing import Final
 
 from actors.env.file_kinds import open_file
+from actors.env.local_disk import LocalDisk
 from actors.errors import ConfigError
 
 SECRET_BYTES: Final = 32
@@ -51,7 +52,7 @@ class LocalSecretStore:
 
     def make(self, path: str) -> None:
         # Whole under another name first: several nodes may start at once, and any may be killed.
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        LocalDisk().mkdir(os.path.dirname(os.path.abspath(path)))  # nobody else's
         temporary = f"{path}.{os.getpid()}.tmp"
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)  # of a killed process that had this number

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -346,6 +348,29 @@ def test_check_says_what_changed(capfd: pytest.CaptureFixture[str], cluster: Clu
     page = capfd.readouterr().out
     assert "changed since the last start of n0\n  groups.orders.copies: 2 becomes 3" in page
     assert page.count("changed since") == 3
+
+
+def test_check_names_what_is_not_the_nodes_alone(
+    capfd: pytest.CaptureFixture[str], cluster: Cluster
+) -> None:
+    before = os.umask(0)
+    try:
+        ran_once(cluster, capfd)
+    finally:
+        os.umask(before)
+    file, folder = cluster.file, cluster.folder / "var" / "n1"
+    assert main([file, "check"]) == 0
+    assert "alone" not in capfd.readouterr().out
+    assert stat.S_IMODE(folder.parent.stat().st_mode) == 0o700
+    (folder / "identity.json").chmod(0o644)
+    (folder / "groups").chmod(0o755)
+    assert main([file, "check"]) == 0
+    page = capfd.readouterr().out
+    assert page.count("others may use") == 1
+    assert f"n1: others may use {folder}/groups (mode 0755) and 1 more" in page
+    assert page.rstrip().endswith(f"chmod -R go= {folder}")
+    assert main([file, "check", "--json"]) == 0
+    assert len(json.loads(capfd.readouterr().out)["loose"]) == 1
 
 
 def test_nodes_of_another_cluster_on_the_same_port_are_not_taken_for_ours(

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import re
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,7 @@ from actors.env.local_disk import (
     LocalFile,
     lock_holder,
 )
+from actors.env.permissions import Loose, loose_in
 
 pytestmark = pytest.mark.real_io
 
@@ -174,8 +176,8 @@ def test_a_folder_that_appears_meanwhile_is_taken(
 ) -> None:
     mkdir = os.mkdir
 
-    def raced(path: str) -> None:
-        mkdir(path)
+    def raced(path: str, mode: int) -> None:
+        mkdir(path, mode)
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
 
     monkeypatch.setattr("os.mkdir", raced)
@@ -267,3 +269,21 @@ def test_a_folder_that_cannot_be_removed_is_told(
     monkeypatch.setattr(os, "rmdir", refuse)
     with pytest.raises(OSError, match="Input/output"):
         LocalDisk().rmtree(str(tmp_path))
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o022, 0o777])
+def test_what_is_made_is_its_owners_alone(tmp_path: Path, mask: int) -> None:
+    """Whatever the umask, parents too: who may write to one could put another in its place."""
+    disk, before = LocalDisk(), os.umask(mask)
+    try:
+        disk.mkdir(f"{tmp_path}/data/n0")
+        disk.open(f"{tmp_path}/data/n0/identity.json", "x").close()
+    finally:
+        os.umask(before)
+    made = [stat.S_IMODE(path.stat().st_mode) for path in sorted(tmp_path.rglob("*"))]
+    assert made == [0o700, 0o700, 0o600]
+    assert loose_in(f"{tmp_path}/data") is None
+    assert loose_in(f"{tmp_path}/none") is None
+    (tmp_path / "data/n0/identity.json").chmod(0o640)
+    found = Loose(path=f"{tmp_path}/data/n0/identity.json", mode=0o640, count=1)
+    assert loose_in(f"{tmp_path}/data") == found
