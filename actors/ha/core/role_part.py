@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import attrs
 
 from actors.ha.core.claims import Claims
 from actors.ha.core.role_effects import Effects, Fence, Gate, Role, RoleState, RoleView
 from actors.log_types import GroupRecord, Promotion
+
+LEAP_MAX: Final = 1 << 20
+"""Promotions that a node may have missed. Numbers come from outside and are remembered for good: a
+single one near their end would leave none for any promotion after it."""
 
 
 @attrs.define
@@ -102,6 +107,19 @@ class RolePart:
     def _known_already(self) -> str:
         known = self.promotion
         return f"promotion {known.number} made {known.master} master already"
+
+    def _leaps(self, number: int) -> bool:
+        """Whether no operator can have promoted so often since this node last heard of one."""
+        return number > self.promotion.number + LEAP_MAX
+
+    def _why_not_known(self, number: int, master: str) -> str:
+        """Why a promotion cannot be one of the group's, "" if it can."""
+        if not self._knows(master):
+            return f"{master} is no Python member of the group"
+        if self._leaps(number):
+            known = self.promotion.number
+            return f"promotion {number} does not follow {known}, the last known here"
+        return ""
 
     def _knows(self, node: str) -> bool:
         return node == self.node or node in self.members

@@ -105,6 +105,8 @@ class RoleRules(RolePart):
     def heard(self, member: str, state: GroupState, now_s: float, asked: int = 0) -> Effects:
         """A member says what it is. `asked`: the number of the question that it answers."""
         by = Promotion(state.number, state.master)
+        if self._leaps(max(by.number, state.claimed)):
+            return Effects()
         if by.number > self.promotion.number and self._knows(by.master):
             return self._adopt(by)
         if member in self.members:
@@ -162,8 +164,8 @@ class RoleRules(RolePart):
         """A promotion is about to take place, or is not after all."""
         if claim.number <= self.promotion.number:
             return Effects(refused=self._known_already())
-        if not self._knows(claim.master):
-            return Effects(refused=f"{claim.master} is no Python member of the group")
+        if refused := self._why_not_known(claim.number, claim.master):
+            return Effects(refused=refused)
         refused = ""
         if on:
             refused = self._claims.take(claim, now_s)
@@ -176,8 +178,8 @@ class RoleRules(RolePart):
     ) -> Effects:
         """An operator's promotion, from the coordinator whose claim bears that token."""
         known = self.promotion
-        if not self._knows(promotion.master):
-            return Effects(refused=f"{promotion.master} is no Python member of the group")
+        if refused := self._why_not_known(promotion.number, promotion.master):
+            return Effects(refused=refused)
         if promotion.number < known.number or (
             promotion.number == known.number and promotion.master != known.master
         ):
@@ -323,12 +325,9 @@ class RoleRules(RolePart):
         self._opened, self._forced_open = True, self._is_forced
         self._force = 0
         self._become(RoleState.OPEN)
+        heard, forced = tuple(self._counted()), self._forced_open
         opened = events.GroupOpened(
-            number=reign.number,
-            token=reign.token,
-            start_bytes=end,
-            heard=tuple(self._counted()),
-            forced=self._forced_open,
+            number=reign.number, token=reign.token, start_bytes=end, heard=heard, forced=forced
         )
         return attrs.evolve(self._opening((opened,)), record=self._remember(record).record)
 
