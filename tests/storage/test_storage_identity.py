@@ -307,6 +307,7 @@ def test_reading_an_identity_that_is_a_folder(any_disk: tuple[Disk, str]) -> Non
 def test_groups_without_an_identity(disk: SimDisk, folder: str) -> None:
     opened(disk).close()
     disk.mkdir(f"{DIRECTORY}/{folder}")
+    disk.open(f"{DIRECTORY}/{folder}/file", "x").close()  # an empty folder may be a mount's place
     disk.unlink(identity_path(DIRECTORY))
     assert "expected identity.json beside the groups' data" in refused(disk)
 
