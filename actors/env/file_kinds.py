@@ -80,3 +80,11 @@ def remove_folder(path: str) -> None:
         is_mount = error.errno == errno.EBUSY  # `ismount` knows none within one file system
         if not is_mount and not os.path.islink(path) and os.listdir(path) != [LOST_AND_FOUND]:
             raise
+
+
+def sync_folder(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

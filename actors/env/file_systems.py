@@ -1,5 +1,4 @@
-"""What is asked of a file system itself: how full it is, that a folder is on the disk, and that
-two files change names."""
+"""What is asked of a file system itself: how full it is, and that two files change names."""
 
 from __future__ import annotations
 
@@ -20,14 +19,6 @@ def exchange(one: str, other: str) -> None:
     if _renameat2(_AT_FDCWD, paths[0], _AT_FDCWD, paths[1], _RENAME_EXCHANGE) != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code), one, None, other)
-
-
-def sync_folder(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def usage(path: str) -> float:

@@ -27,7 +27,7 @@ import attrs
 import trio
 
 from actors.env import file_systems
-from actors.env.file_kinds import FOLDER_MODE, kind_of, open_file, remove_folder
+from actors.env.file_kinds import FOLDER_MODE, kind_of, open_file, remove_folder, sync_folder
 from actors.env.pipes import PipedBytes
 from actors.env.protocols import (
     LOST_AND_FOUND,
@@ -342,7 +342,7 @@ class LocalDisk:
                     raise
                 # Another process made it meanwhile.
             if sync:
-                file_systems.sync_folder(os.path.dirname(folder))
+                sync_folder(os.path.dirname(folder))
 
     def rename(self, source: str, target: str) -> None:
         os.replace(source, target)
@@ -357,7 +357,7 @@ class LocalDisk:
         remove_folder(path)
 
     def sync_dir(self, path: str) -> None:
-        file_systems.sync_folder(path)
+        sync_folder(path)
 
     def usage(self, path: str) -> float:
         return file_systems.usage(path)
