@@ -30,6 +30,7 @@ from actors.sim.dledger.ledger_bytes import SimLedgers, body_of, place_of
 from actors.sim.dledger.members import SimGroups, committed_everywhere, ledger_config
 from actors.sim.world import World
 from actors.storage.commit_log import segment_path
+from actors.storage.records import decoded
 
 GROUP: Final = "ledger"
 LOOK_S: Final = 0.1
@@ -137,7 +138,7 @@ class LedgerStage:
             start, shown = 0, 1
             while start < shown:
                 part = self.groups.node(self._node_of[alias]).parts[GROUP]
-                batch = await part.read(start, 1 << 20, False)
+                batch = decoded(await part.read(start, 1 << 20, False))
                 bodies += [record.body for record in batch.records]
                 start, shown = max(batch.next, start + 1), min(batch.acknowledged, batch.end)
             lines.append(f"{alias} shows {_ranges(bodies)}")

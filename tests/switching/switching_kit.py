@@ -13,6 +13,7 @@ from actors.api.failures import RequestRefused
 from actors.errors import NotMaster, NotStored, OutcomeUnknown, TriologError
 from actors.log_types import GroupState
 from actors.sim.cluster import SimCluster
+from actors.storage.records import decoded
 
 T = TypeVar("T")
 
@@ -138,7 +139,7 @@ async def lines_on(cluster: SimCluster, name: str) -> list[bytes]:
     found: list[bytes] = []
     at = 0
     while True:
-        batch = await cluster.node(name).read(GROUP, at, 1 << 20, fresh=False)
+        batch = decoded(await cluster.node(name).read(GROUP, at, 1 << 20, fresh=False))
         found += [record.body for record in batch.records]
         if batch.next == at or not batch.records:
             return found
