@@ -32,7 +32,7 @@ class Damage:
 
     start: int
     end: int
-    good: bytes = b""
+    good: bytes
 
 
 @attrs.define(kw_only=True)

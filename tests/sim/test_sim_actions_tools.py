@@ -41,7 +41,7 @@ async def test_damage_that_a_script_has_done_is_found(autojump_clock: object) ->
 async def test_a_check_that_is_wrong_is_told(damaged: bool, autojump_clock: object) -> None:
     async with stage() as on:
         if damaged:
-            on.runner.atlas.damaged["n1"] = [Damage(0, 1)]  # which is not true
+            on.runner.atlas.damaged["n1"] = [Damage(0, 1, b"\0")]  # which is not true
         else:
             on.world.node("n1").disk.inode(SEGMENT).flip_bit(4, 0)
         await on.do(CHECK)
@@ -59,7 +59,7 @@ async def test_damage_goes_with_its_file(wrong: bool, autojump_clock: object) ->
     async with stage(**OLD) as on:
         disk = on.world.node("n1").disk
         disk.inode(SEGMENT).flip_bit(4, 0)
-        on.runner.atlas.damaged["n1"] = [Damage(4, 5)]
+        on.runner.atlas.damaged["n1"] = [Damage(4, 5, b"\xda")]
         await on.do(CHECK)
         assert on.kinds.count("damage found") == 1
         await trio.sleep(SETTLED_S)

@@ -115,7 +115,7 @@ async def test_damage_in_a_file_that_has_gone_is_mended(autojump_clock: object) 
         good = file.read(0, 100)
         file.flip_bit(50, 0)
         assert file.read(0, 100) != good
-        on.runner.atlas.damaged["n1"] = [Damage(50, 51)]
+        on.runner.atlas.damaged["n1"] = [Damage(50, 51, good[50:51])]
         on.runner.repair("n1")
         assert file.read(0, 100) == good
         await on.cluster.kill("n2")
