@@ -25,7 +25,7 @@ help:
 	@echo "make compare   classic beside DLedger, one load, one script of faults: ARGS='--parts sim'"
 	@echo "make audit     three nodes, killed again and again; then Spark judges and reports: SECONDS=60"
 	@echo "make diagrams  rooms and connection states as Mermaid pictures, drawn from the code"
-	@echo "make interop   only the tests beside real RocketMQ brokers (Maven, Java 17)"
+	@echo "make interop   only the tests beside real brokers and members (Maven, Java 17): PEER_VERSION=5.4.0"
 
 # Two stamps: who only runs the cluster needs no test tools.
 $(VENV)/.run: pyproject.toml constraints.txt
@@ -50,8 +50,9 @@ check: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p actors -p wire
 
+# PEER_VERSION="5.4.0,dledger-0.3.2": only beside those, RocketMQ's by their numbers alone.
 interop: $(VENV)/.test
-	$(BIN)/python -m pytest tests/interop
+	PEER_VERSION="$(PEER_VERSION)" $(BIN)/python -m pytest tests/interop
 
 diagrams: $(VENV)/.test
 	@$(BIN)/python tests/diagrams.py

@@ -12,14 +12,8 @@ import attrs
 from bench_kit import HERE, SEGMENT_BYTES, standing_still
 from interop_processes import Processes, wait_for
 from interop_remoting import GET_BROKER_RUNTIME_INFO, UPDATE_BROKER_CONFIG, call
-from interop_rocketmq import (
-    VERSION,
-    Broker,
-    Driver,
-    NameServer,
-    fetch_jars,
-    what_is_missing,
-)
+from interop_rocketmq import Broker, Driver, NameServer
+from interop_versions import BENCHED, what_is_missing
 
 BROKER_OPTIONS = (
     "-server",
@@ -43,6 +37,8 @@ COPY_TIMEOUT_S = 600.0
 LOOK_S = 0.005
 NUDGE_S = 0.5
 
+VERSION = BENCHED.version
+
 __all__ = ["VERSION", "JavaPair", "what_is_missing"]
 
 
@@ -59,7 +55,7 @@ class JavaPair:
     @classmethod
     def make(cls, processes: Processes, folder: Path, name: str, **settings: object) -> JavaPair:
         """Not started. `settings` are of both brokers."""
-        jars = fetch_jars()
+        jars = BENCHED.jars()
         name_server = NameServer.start(processes, jars, folder / "name-server")
         port = name_server.port
 

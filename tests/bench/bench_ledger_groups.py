@@ -15,7 +15,7 @@ import attrs
 from bench_kit import GROUP, HERE, Node
 from bench_ledger_wire import WireClient, first_append, leader_of
 from interop_processes import Process, Processes, free_ports, wait_for
-from interop_rocketmq import fetch_jars
+from interop_versions import BENCHED
 
 VERSION = "0.3.1.2"
 """Of the DLedger jar that RocketMQ 5.3.3 brings."""
@@ -315,7 +315,7 @@ class JavaGroup(Group):
         port = free_ports(1, 2, hosts=("0.0.0.0",))
         places = enumerate(named(hosts).items(), port)
         addresses = {name: (host, own) for own, (name, host) in places}
-        jars, classes = fetch_jars(), folder.parent / "classes"
+        jars, classes = BENCHED.jars(), folder.parent / "classes"
         if not classes.exists():  # once for all nodes: it takes longer than to start one
             words = ["javac", "-d", classes, "-cp", f"{jars}/*", HERE / "LedgerNode.java"]
             subprocess.run(words, check=True)

@@ -7,19 +7,36 @@ a failure.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from functools import cache
 
 import pytest
-from interop_java_dledger import JavaDLedger, compiled
+from interop_java_dledger import JavaDLedger
 from interop_processes import Processes
-from interop_rocketmq import DLEDGER_0_2_7, Driver, NameServer, fetch_jars, what_is_missing
+from interop_rocketmq import Driver, NameServer
+from interop_versions import NEWEST, OLDEST_DLEDGER, Peer, chosen, parametrize, what_is_missing
 
 INTEROP = "interop"
 
 
 def skips_are_failures() -> bool:
     return os.environ.get("CI", "").lower() == "true"
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "peer" in metafunc.fixturenames:
+        mark = metafunc.definition.get_closest_marker("beside")
+        assert mark is not None, "which versions is it for?"
+        parametrize(metafunc, mark)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With PEER_VERSION: only what runs beside one of those."""
+    if chosen():
+        left = [item for item in items if item.get_closest_marker(INTEROP) is not None]
+        left = [item for item in left if item.get_closest_marker("skip") is None]
+        config.hook.pytest_deselected(items=[item for item in items if item not in left])
+        items[:] = left
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -41,19 +58,27 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture(scope="session")
-def jars() -> Path:
-    return fetch_jars()
+def peer(request: pytest.FixtureRequest) -> Peer:
+    """The version of this test: see `interop_versions.beside`."""
+    found = request.param
+    assert isinstance(found, Peer)
+    return found
 
 
 @pytest.fixture(scope="session")
-def java(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> JavaDLedger:
-    """DLedger 0.3.1.2, as RocketMQ 5.3.3 ships it."""
-    return JavaDLedger(jars, compiled(jars, tmp_path_factory.mktemp("classes")))
+def java_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Peer], JavaDLedger]:
+    """Fetched and compiled once."""
+    return cache(lambda peer: JavaDLedger.make(peer, tmp_path_factory.mktemp("classes")))
 
 
 @pytest.fixture(scope="session")
-def java_0_2_7(java: JavaDLedger) -> JavaDLedger:
-    return JavaDLedger(fetch_jars(DLEDGER_0_2_7), java.classes, binds=False)
+def java(peer: Peer, java_of: Callable[[Peer], JavaDLedger]) -> JavaDLedger:
+    return java_of(peer)
+
+
+@pytest.fixture(scope="session")
+def oldest(java_of: Callable[[Peer], JavaDLedger]) -> JavaDLedger:
+    return java_of(OLDEST_DLEDGER)
 
 
 @pytest.fixture(scope="session")
@@ -72,17 +97,20 @@ def processes() -> Iterator[Processes]:
 
 @pytest.fixture(scope="session")
 def name_server(
-    jars: Path, session_processes: Processes, tmp_path_factory: pytest.TempPathFactory
+    session_processes: Processes, tmp_path_factory: pytest.TempPathFactory
 ) -> NameServer:
-    return NameServer.start(session_processes, jars, tmp_path_factory.mktemp("name-server"))
+    """One for brokers of all versions."""
+    return NameServer.start(
+        session_processes, NEWEST.jars(), tmp_path_factory.mktemp("name-server")
+    )
 
 
 @pytest.fixture(scope="session")
 def driver(
-    jars: Path,
     session_processes: Processes,
     name_server: NameServer,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Driver:
+    """The same."""
     folder = tmp_path_factory.mktemp("driver")
-    return Driver.start(session_processes, jars, folder, name_server.port)
+    return Driver.start(session_processes, NEWEST.jars(), folder, name_server.port)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import attrs
 from interop_processes import PeerFailed
-from interop_rocketmq import JAVA, java_command
+from interop_rocketmq import java_command
+from interop_versions import JAVA, Peer
 
 COMPILE_TIMEOUT_S = 300.0
 JAVA_OPTIONS = (
@@ -15,11 +16,8 @@ JAVA_OPTIONS = (
     "-Xmx128m",
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
-    "--add-opens=java.base/java.nio=ALL-UNNAMED",
-    "--add-opens=java.base/jdk.internal.ref=ALL-UNNAMED",
     "-Dtls.server.mode=disabled",
 )
-"""The packages are opened for unmapping files, which Java 17 forbids otherwise."""
 
 
 @attrs.frozen
@@ -27,18 +25,30 @@ class JavaDLedger:
     """One version of the real thing.
 
     Attributes:
-        classes: Member.java and Client.java, compiled against 0.3.1.2; Member runs on 0.2.7 too.
-        binds: a member listens at one address; otherwise at all of them, so that its port has to be
-            another one than that of the rest: a proxy is in between.
+        classes: Member.java and Client.java, compiled.
     """
 
+    peer: Peer
     jars: Path
     classes: Path
-    binds: bool = True
+
+    @classmethod
+    def make(cls, peer: Peer, folder: Path) -> JavaDLedger:
+        """Args: folder: for the classes."""
+        jars = peer.jars()
+        return cls(peer, jars, compiled(jars, folder))
+
+    @property
+    def binds(self) -> bool:
+        """A member listens at one address; otherwise at all of them, so that its port has to be
+        another one than that of the rest: a proxy is in between.
+        """
+        return self.peer.binds
 
     def command(self, home: Path, *words: str) -> list[str | Path]:
         """The command that runs a main class."""
-        return [*java_command(self.jars, home, JAVA_OPTIONS, self.classes), *words]
+        options = (*JAVA_OPTIONS, *self.peer.java_options)
+        return [*java_command(self.jars, home, options, self.classes), *words]
 
 
 def compiled(jars: Path, folder: Path) -> Path:

@@ -1,7 +1,6 @@
 """A DLedger group of real Java members and ours, and clients that ask any of them.
 
-Java's are DLedger 0.3.1.2 as RocketMQ 5.3.3 ships it, or 0.2.7. All are on this machine, each at an
-address of its own: n0 is ours, and others may be.
+All are on this machine, each at an address of its own: n0 is ours, and others may be.
 """
 
 from __future__ import annotations
@@ -82,9 +81,10 @@ class MixedGroup(GroupClient):
         if self.linked:
             targets = {name: (host, self.port) for name, host in ADDRESSES.items()}
             self._links = Links.between(targets, self.port)
-        for name in self.older:
-            target = ("127.0.0.1", free_ports())
-            self._doors[name] = Link.open(ADDRESSES[name], self.port, target)
+        for name in ADDRESSES:
+            if name not in self.ours and not self.older.get(name, self.java).binds:
+                target = ("127.0.0.1", free_ports())
+                self._doors[name] = Link.open(ADDRESSES[name], self.port, target)
 
     def __enter__(self) -> MixedGroup:
         return self
@@ -160,12 +160,13 @@ class MixedGroup(GroupClient):
             "storeBaseDir": self.folder,
             "mappedFileSizeForEntryData": DATA_FILE_BYTES,
             "mappedFileSizeForEntryIndex": INDEX_FILE_BYTES,
-            "enableBatchPush": str(self.batch).lower(),
             "heartBeatTimeIntervalMs": 500,
             "maxHeartBeatLeak": timing.leaks,
             "minVoteIntervalMs": round(timing.vote_min_s * 1000),
             "maxVoteIntervalMs": round(timing.vote_max_s * 1000),
         }
+        if not version.peer.is_foreign:  # which has no such setting
+            settings["enableBatchPush"] = str(self.batch).lower()
         if self.leads == "python":
             settings["preferredLeaderId"] = OURS
         folder = self.folder / f"{name}-output"

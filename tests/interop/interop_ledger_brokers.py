@@ -1,4 +1,4 @@
-"""A group of two RocketMQ 5.3.3 brokers on DLedger and a member of ours that never leads.
+"""A group of two RocketMQ brokers on DLedger and a member of ours that never leads.
 
 A broker listens for its group on all addresses of the machine, so each has a port of its own; ours
 finds them through proxies, at one port as its cluster file has it.
@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from interop_java_dledger import JAVA_OPTIONS as OPENED
 from interop_ledger import JAVAS, OURS
 from interop_ledger_files import LedgerFiles
 from interop_ledger_wire import ADDRESSES, GROUP
@@ -24,9 +23,9 @@ from interop_nodes import ROOT
 from interop_processes import PEER_S, Process, Processes, free_ports, port_answers, wait_for
 from interop_remoting import UPDATE_BROKER_CONFIG, call
 from interop_rocketmq import JAVA_OPTIONS, SEGMENT_BYTES, Broker, NameServer
+from interop_versions import UNMAPPING
 
 MASTER = "0"
-OPENS = tuple(option for option in OPENED if option.startswith("--add-opens"))
 
 
 @attrs.define
@@ -85,7 +84,7 @@ class BrokerGroup:
             "dLegerPeers": peers,
         }
         folder, port = self.folder / name, self.name_server.port
-        options = (*JAVA_OPTIONS, *OPENS)
+        options = (*JAVA_OPTIONS, *UNMAPPING)  # as its DLedger needs them
         return Broker(self.name, folder, self.jars, port, self.processes, settings, options)
 
     def _start_ours(self) -> Process:

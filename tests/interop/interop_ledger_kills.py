@@ -31,13 +31,13 @@ from pathlib import Path
 from typing import TypeVar
 
 import attrs
-from interop_java_dledger import JavaDLedger, compiled
+from interop_java_dledger import JavaDLedger
 from interop_ledger import EQUAL, OURS, PAIR, MixedGroup
 from interop_ledger_clients import Clients
 from interop_ledger_torn import Torn, as_in_the_log, terms_led, torn_entries
 from interop_ledger_wire import ADDRESSES, SETTLE_S
 from interop_processes import PeerFailed, Processes, wait_for
-from interop_rocketmq import fetch_jars
+from interop_versions import MATRIX, Peer
 
 T = TypeVar("T")
 MEMBERS = {1: (OURS,), 2: PAIR}
@@ -235,13 +235,15 @@ def main(arguments: list[str]) -> int:
         "--ours", type=int, choices=MEMBERS, default=1, help="members of ours, of 3"
     )
     parser.add_argument("--seed", type=int, default=0, help="of who leads and is killed, and when")
+    newest = MATRIX["dledger"][0]
+    parser.add_argument("--peer", type=Peer, default=newest, help=f"of Java's ({newest.name})")
     options = parser.parse_args(arguments)
     folder = Path(tempfile.mkdtemp(prefix="triolog-kills-"))
     classes = folder / "classes"
     classes.mkdir()
-    jars, processes = fetch_jars(), Processes()
+    processes = Processes()
     try:
-        java = JavaDLedger(jars, compiled(jars, classes))
+        java = JavaDLedger.make(options.peer, classes)
         group = mixed(folder, java, processes, options.ours)
         report = kill_again_and_again(group, options.seconds, random.Random(options.seed))
     except AssertionError as error:

@@ -7,11 +7,12 @@ import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import attrs
 import trio
-from interop_processes import Process, Processes, wait_for
-from interop_rocketmq import CONSUME_QUEUE_BYTES, SEGMENT_BYTES, VERSION
+from interop_processes import PEER_S, Process, Processes, wait_for
+from interop_rocketmq import CONSUME_QUEUE_BYTES, SEGMENT_BYTES
 
 from actors.api.socket_file import api_socket_path
 from actors.client import connect
@@ -45,7 +46,6 @@ def write_cluster(folder: Path, nodes: Mapping[str, str], group: Mapping[str, ob
         "consume_queue_bytes": CONSUME_QUEUE_BYTES,
         "index_slots_count": 1_000,
         "index_units_count": 4_000,
-        "store_version": f'"{VERSION}"',
         "reconnect_interval_s": 0.5,
         **group,
     }
@@ -54,6 +54,20 @@ def write_cluster(folder: Path, nodes: Mapping[str, str], group: Mapping[str, ob
     path = folder / "cluster.toml"
     path.write_text("\n".join(lines) + "\n")
     return path
+
+
+def status_of(folder: Path, group: str) -> dict[str, Any]:
+    """What the node of that data folder says of a group; nothing while it does not run."""
+
+    async def ask() -> dict[str, Any]:
+        async with connect(api_socket_path(str(folder))) as client:
+            found: dict[str, Any] = (await client.status())["groups"][group]
+            return found
+
+    try:
+        return trio.run(ask)
+    except OSError:
+        return {}
 
 
 @attrs.define
@@ -103,6 +117,16 @@ class Node:
                         await trio.sleep(RETRY_PAUSE_S)
 
         return trio.run(append)
+
+    def wait_until_it_follows(self) -> None:
+        """Until it has told its master what it has."""
+        assert self.process is not None
+
+        def follows() -> bool:
+            client = status_of(self.cluster.parent / "data" / self.name, GROUP).get("client") or {}
+            return client.get("state") == "TRANSFER" and client["last_write_age_s"] is not None
+
+        wait_for(follows, "a slave that follows", timeout_s=PEER_S, alive=[self.process])
 
     def kill(self) -> None:
         assert self.process is not None

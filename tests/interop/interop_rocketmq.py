@@ -1,25 +1,19 @@
-"""The real RocketMQ 5.3.3 as a peer: its jars, name server, brokers, client and decoder.
+"""The real RocketMQ as a peer: its name server, brokers, client and decoder.
 
 Everything runs on 127.0.0.1 with small heaps and small files.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import json
-import os
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import attrs
 from interop_processes import (
     PEER_S,
-    PeerFailed,
     Process,
     Processes,
     free_ports,
@@ -32,12 +26,8 @@ from interop_remoting import (
     UPDATE_BROKER_CONFIG,
     call,
 )
+from interop_versions import BENCHED, JAVA, Peer
 
-JAVA = Path(__file__).with_name("java")
-VERSION = "5.3.3"
-ROCKETMQ_5_3_3 = JAVA / "pom.xml"
-DLEDGER_0_2_7 = JAVA / "dledger-0.2.7" / "pom.xml"
-DOWNLOAD_TIMEOUT_S = 600.0
 JAVA_OPTIONS = (
     "-Xms256m",
     "-Xmx256m",
@@ -51,47 +41,6 @@ tries to reach its name server (see Broker.register).
 """
 SEGMENT_BYTES = 1 << 20
 CONSUME_QUEUE_BYTES = 2_000  # 100 units of 20 bytes
-
-
-def what_is_missing() -> str | None:
-    """Why these tests cannot run on this machine, in one line; None if they can."""
-    if shutil.which("java") is None:
-        return "java (17 or newer) is not on the PATH"
-    there = all(_complete(jar_folder(pom)) for pom in (ROCKETMQ_5_3_3, DLEDGER_0_2_7))
-    if not there and shutil.which("mvn") is None:
-        return "mvn is not on the PATH, and RocketMQ's jars have not been fetched yet"
-    return None
-
-
-def jar_folder(pom: Path = ROCKETMQ_5_3_3) -> Path:
-    """Where the jars of this download list are kept, between runs and outside the repository."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
-    what = {ROCKETMQ_5_3_3: f"rocketmq-{VERSION}", DLEDGER_0_2_7: "dledger-0.2.7"}[pom]
-    return cache / "triolog" / f"{what}-{digest}"
-
-
-def _complete(folder: Path) -> bool:
-    return folder.is_dir()  # it gets its name only when all jars are there
-
-
-def fetch_jars(pom: Path = ROCKETMQ_5_3_3) -> Path:
-    """The folder with the jars of a download list, by Maven if it is not there yet."""
-    folder = jar_folder(pom)
-    if _complete(folder):
-        return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="fetching-") as fetching:
-        jars = Path(fetching) / "jars"
-        command = ["mvn", "-q", "-B", "-f", str(pom)]
-        command += ["dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=DOWNLOAD_TIMEOUT_S)
-        if done.returncode != 0:
-            raise PeerFailed(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
-        with contextlib.suppress(OSError):  # another session was faster
-            jars.rename(folder)
-    assert _complete(folder)
-    return folder
 
 
 def java_command(
@@ -162,6 +111,7 @@ class Broker:
         name: brokerName, equal for a master and its slaves.
         settings: further lines of its configuration file.
         java_options: of its virtual machine.
+        peer: its version.
     """
 
     name: str
@@ -171,12 +121,31 @@ class Broker:
     processes: Processes
     settings: dict[str, object]
     java_options: tuple[str, ...] = JAVA_OPTIONS
+    peer: Peer = BENCHED
     listen_port: int = attrs.field(factory=lambda: free_ports(-2, 1))
     process: Process | None = None
+
+    @classmethod
+    def of(
+        cls,
+        peer: Peer,
+        name: str,
+        folder: Path,
+        namesrv_port: int,
+        processes: Processes,
+        **settings: object,
+    ) -> Self:
+        """A broker of that version."""
+        jars, options = peer.jars(), (*JAVA_OPTIONS, *peer.java_options)
+        return cls(name, folder, jars, namesrv_port, processes, settings, options, peer=peer)
 
     @property
     def ha_port(self) -> int:
         return self.listen_port + 1
+
+    @property
+    def home(self) -> Path:
+        return self.folder
 
     @property
     def store(self) -> Path:
@@ -196,8 +165,8 @@ class Broker:
         conf = self.folder / "conf"
         _write_properties(conf, self._properties())
         command = [
-            *java_command(self.jars, self.folder, self.java_options),
-            "org.apache.rocketmq.broker.BrokerStartup",
+            *java_command(self.jars, self.home, self.java_options),
+            self.peer.main,
             "-c",
             conf,
         ]

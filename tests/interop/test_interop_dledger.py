@@ -15,6 +15,7 @@ from interop_java_dledger import JavaDLedger
 from interop_ledger import EQUAL, JAVAS, OURS, PAIR, PATIENT, MixedGroup, other
 from interop_ledger_wire import ADDRESSES, SETTLE_S
 from interop_processes import TEST_S, PeerFailed, Processes, wait_for
+from interop_versions import beside
 
 pytestmark = [pytest.mark.interop, pytest.mark.real_io, pytest.mark.timeout(TEST_S, func_only=True)]
 T = TypeVar("T")
@@ -22,11 +23,13 @@ T = TypeVar("T")
 TRIES_MAX = 5
 FAR = 3_000
 """Entries, some 25 files of them: three times what may be under way to a follower."""
-BATCH = pytest.mark.parametrize("batch", [False, True], ids=["single", "batch"])
+SINGLE_FIRST = beside("dledger", batch=(False, True))
+BATCH_FIRST = beside("dledger", batch=(True, False))
+"""How a leader pushes: the one or the other beside the newest version."""
 
 
 @pytest.mark.checklist(37, of="dledger")
-@BATCH
+@SINGLE_FIRST
 def test_ours_follows_java_leaders(
     batch: bool, java: JavaDLedger, tmp_path: Path, processes: Processes
 ) -> None:
@@ -61,7 +64,7 @@ def test_ours_follows_java_leaders(
 
 
 @pytest.mark.checklist(37, of="dledger")
-@BATCH
+@BATCH_FIRST
 def test_ours_leads_java_followers(
     batch: bool, java: JavaDLedger, tmp_path: Path, processes: Processes
 ) -> None:
@@ -93,6 +96,7 @@ def test_ours_leads_java_followers(
 
 
 @pytest.mark.checklist(37, of="dledger")
+@beside("dledger", "0.3.3.4")
 def test_two_of_ours_with_one_java(java: JavaDLedger, tmp_path: Path, processes: Processes) -> None:
     (theirs,) = set(ADDRESSES) - set(PAIR)
     group = MixedGroup(tmp_path, java, processes, leads="python", batch=True, ours=PAIR)
@@ -116,7 +120,7 @@ def test_two_of_ours_with_one_java(java: JavaDLedger, tmp_path: Path, processes:
 
 
 @pytest.mark.checklist(37, of="dledger")
-@BATCH
+@SINGLE_FIRST
 def test_leadership_is_handed_over_both_ways(
     batch: bool, java: JavaDLedger, tmp_path: Path, processes: Processes
 ) -> None:
@@ -144,7 +148,7 @@ def test_leadership_is_handed_over_both_ways(
 
 
 @pytest.mark.checklist(37, of="dledger")
-@BATCH
+@BATCH_FIRST
 def test_far_behind_and_far_apart(
     batch: bool, java: JavaDLedger, tmp_path: Path, processes: Processes
 ) -> None:

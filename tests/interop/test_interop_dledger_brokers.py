@@ -1,4 +1,4 @@
-"""A Python member inside a group of stock RocketMQ 5.3.3 brokers (`enableDLegerCommitLog=true`).
+"""A Python member inside a group of stock RocketMQ brokers (`enableDLegerCommitLog=true`).
 
 It follows, votes and acknowledges, and leads never. The judges share no code with the project: the
 members' files are the same to the last byte, and at the end a broker that has nothing but our store
@@ -15,6 +15,7 @@ from interop_checks import sizes
 from interop_ledger_brokers import BrokerGroup, bodies_of
 from interop_processes import PEER_S, TEST_S, Processes
 from interop_rocketmq import Driver, NameServer
+from interop_versions import NEWEST, Peer, beside
 
 pytestmark = [pytest.mark.interop, pytest.mark.real_io, pytest.mark.timeout(TEST_S, func_only=True)]
 
@@ -28,11 +29,12 @@ def sha256(number: int) -> str:
     return hashlib.sha256(bytes((number + i) % 251 for i in range(SIZES[number]))).hexdigest()
 
 
+@beside("rocketmq", NEWEST.version)
 def test_ours_among_brokers(
-    jars: Path, name_server: NameServer, driver: Driver, tmp_path: Path, processes: Processes
+    peer: Peer, name_server: NameServer, driver: Driver, tmp_path: Path, processes: Processes
 ) -> None:
     topic = f"{tmp_path.name}-topic"
-    with BrokerGroup(tmp_path.name, tmp_path, jars, name_server, processes) as group:
+    with BrokerGroup(tmp_path.name, tmp_path, peer.jars(), name_server, processes) as group:
         group.start()
         first = group.master()
         answers = driver.run("send", topic, 0, SIZES[:FIRST])

@@ -9,13 +9,14 @@ import pytest
 from interop_java_dledger import JavaDLedger
 from interop_ledger_kills import kill_again_and_again, mixed
 from interop_processes import TEST_S, Processes
+from interop_versions import beside
 
 pytestmark = [pytest.mark.interop, pytest.mark.real_io, pytest.mark.timeout(TEST_S, func_only=True)]
 SECONDS = 15.0
 
 
 @pytest.mark.checklist(37, of="dledger")
-@pytest.mark.parametrize("ours", [1, 2])
+@beside("dledger", ours=(1, 2))
 def test_kills(ours: int, java: JavaDLedger, tmp_path: Path, processes: Processes) -> None:
     group = mixed(tmp_path, java, processes, ours)
     report = kill_again_and_again(group, SECONDS, random.Random(ours))

@@ -13,11 +13,13 @@ from interop_java_dledger import JavaDLedger
 from interop_ledger import EQUAL, JAVAS, OURS, MixedGroup, other
 from interop_ledger_wire import ADDRESSES, SETTLE_S
 from interop_processes import TEST_S, Processes, wait_for
+from interop_versions import beside
 
 pytestmark = [pytest.mark.interop, pytest.mark.real_io, pytest.mark.timeout(TEST_S, func_only=True)]
 
 
 @pytest.mark.checklist(37, of="dledger")
+@beside("dledger", "0.3.3.4")
 def test_cut_links(java: JavaDLedger, tmp_path: Path, processes: Processes) -> None:
     """Ours should lead, and does whenever it can be reached."""
     timings = dict.fromkeys(ADDRESSES, EQUAL)

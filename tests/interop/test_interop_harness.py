@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import interop_rocketmq
 import pytest
 from interop_logs import (
     LogFiles,
@@ -21,6 +20,17 @@ from interop_logs import (
 )
 from interop_processes import LAUNCHER, PeerFailed, Processes, free_ports, port_answers, wait_for
 from interop_remoting import GET_BROKER_CLUSTER_INFO, REGISTER_BROKER, MasterOfSlave, Server, call
+from interop_versions import (
+    MATRIX,
+    NEWEST,
+    OLDEST_DLEDGER,
+    Peer,
+    beside,
+    chosen,
+    parametrize,
+    peers_of,
+    what_is_missing,
+)
 
 pytestmark = pytest.mark.real_io
 
@@ -196,15 +206,82 @@ def test_what_is_missing_is_said(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, jars_are_there: bool
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("PEER_VERSION", raising=False)
     if jars_are_there:
-        for pom in (interop_rocketmq.ROCKETMQ_5_3_3, interop_rocketmq.DLEDGER_0_2_7):
-            interop_rocketmq.jar_folder(pom).mkdir(parents=True)
+        for peer in (OLDEST_DLEDGER, *(each for peers in MATRIX.values() for each in peers)):
+            peer.folder.mkdir(parents=True, exist_ok=True)
     monkeypatch.setenv("PATH", "")
-    assert "java" in (interop_rocketmq.what_is_missing() or "")
+    assert "java" in (what_is_missing() or "")
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
     java.touch(0o755)
     os.chmod(java, 0o755)
     monkeypatch.setenv("PATH", str(java.parent))
-    missing = interop_rocketmq.what_is_missing()
+    missing = what_is_missing()
     assert missing is None if jars_are_there else "mvn" in (missing or "")
+
+
+@pytest.mark.parametrize(
+    ("name", "family", "main"),
+    [
+        ("5.5.0", "rocketmq", "org.apache.rocketmq.broker.BrokerStartup"),
+        ("4.9.7", "older brokers", "org.apache.rocketmq.broker.BrokerStartup"),
+        ("3.2.6", "older brokers", "com.alibaba.rocketmq.broker.BrokerStartup"),
+        ("dledger-0.3.3.4", "dledger", ""),
+        ("dledger-0.4.0", "other dialects", ""),
+    ],
+)
+def test_a_version_is_of_a_family(name: str, family: str, main: str) -> None:
+    peer = Peer(name)
+    assert peer.family == family
+    assert peer.is_dledger or peer.main == main
+
+
+def test_versions_of_the_matrix_are_of_their_families() -> None:
+    for family, peers in MATRIX.items():
+        assert {peer.family for peer in peers} == {family}
+    assert Peer("dledger-0.3.1.2").folder == Peer("5.3.3").folder, "RocketMQ brings it"
+    assert Peer("dledger-0.3.3.4").folder.name == "dledger-0.3.3.4"
+
+
+def test_what_runs_is_the_matrix_or_what_peer_version_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mark, one = beside("rocketmq").mark, beside("rocketmq", NEWEST.version).mark
+    monkeypatch.delenv("PEER_VERSION", raising=False)
+    assert chosen() == ()
+    assert peers_of(mark) == list(MATRIX["rocketmq"])
+    assert peers_of(one) == [NEWEST]
+    monkeypatch.setenv("PEER_VERSION", "5.4.0, dledger-0.3.2")
+    assert peers_of(mark) == peers_of(one) == [Peer("5.4.0")]
+    assert peers_of(beside("dledger").mark) == [Peer("dledger-0.3.2")]
+    assert peers_of(beside("older brokers").mark) == []
+
+
+def test_a_version_that_cannot_be_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PEER_VERSION", "5.4.0,newest")
+    with pytest.raises(pytest.UsageError, match="'newest' is neither"):
+        chosen()
+
+
+@pytest.mark.parametrize(
+    ("named", "rows"),
+    [
+        ("", [("dledger-0.3.3.4", 1), ("dledger-0.3.1.2", 2)]),
+        ("dledger-0.3.2", [("dledger-0.3.2", 1), ("dledger-0.3.2", 2)]),
+        ("5.5.0", []),
+    ],
+)
+def test_values_are_divided_among_the_versions(
+    named: str, rows: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PEER_VERSION", named)
+    made: list[list[tuple[Peer, int]]] = []
+
+    class Function:
+        @staticmethod
+        def parametrize(names: object, values: list[tuple[Peer, int]], **more: object) -> None:
+            made.append(values)
+
+    parametrize(Function(), beside("dledger", ours=(1, 2)).mark)  # type: ignore[arg-type]
+    assert [(peer.name, value) for peer, value in made[0]] == rows

@@ -1,4 +1,4 @@
-"""A Java 5.3.3 slave follows a Python master.
+"""A Java slave of 5.x follows a Python master; `test_interop_older_brokers` has others.
 
 The judges share no code with the project: the files are compared byte by byte, and RocketMQ's own
 decoder reads what has arrived in the Java slave's store.
@@ -18,6 +18,7 @@ from interop_nodes import GROUP, JAVA_ADDRESS, Feed, Node, message, write_cluste
 from interop_processes import PEER_S, TEST_S, Processes, free_ports, wait_for
 from interop_remoting import MasterOfSlave
 from interop_rocketmq import Broker, Driver
+from interop_versions import NEWEST, Peer, beside
 
 from actors.errors import OutcomeUnknown
 from actors.log_types import Message
@@ -48,10 +49,9 @@ def surroundings(ha_port: int) -> Iterator[MasterOfSlave]:
 
 
 @pytest.fixture
-def slave(tmp_path: Path, jars: Path, surroundings: MasterOfSlave, processes: Processes) -> Broker:
-    settings: dict[str, object] = {"brokerId": 1, "brokerRole": "SLAVE"}
-    namesrv_port = surroundings.namesrv_port
-    return Broker(GROUP, tmp_path / "slave", jars, namesrv_port, processes, settings)
+def slave(tmp_path: Path, peer: Peer, surroundings: MasterOfSlave, processes: Processes) -> Broker:
+    port, folder = surroundings.namesrv_port, tmp_path / "slave"
+    return Broker.of(peer, GROUP, folder, port, processes, brokerId=1, brokerRole="SLAVE")
 
 
 def start(slave: Broker, surroundings: MasterOfSlave) -> None:
@@ -60,9 +60,10 @@ def start(slave: Broker, surroundings: MasterOfSlave) -> None:
     slave.register(lambda: len(surroundings.registrations) > known)
 
 
-def master_with(folder: Path, processes: Processes, **group: object) -> Node:
+def master_with(folder: Path, processes: Processes, peer: Peer, **group: object) -> Node:
     nodes = {"n0": MASTER_ADDRESS, "n1": JAVA_ADDRESS}
     slaves = '[{ node = "n1", kind = "java" }]'
+    group["store_version"] = f'"{peer.version}"'
     path = write_cluster(folder, nodes, {"master": '"n0"', "slaves": slaves, **group})
     return Node("n0", path, processes)
 
@@ -100,6 +101,7 @@ def check_record(record: dict[str, Any], sent: Message) -> None:
 
 
 @pytest.mark.checklist(3, 5, 40, 41)
+@beside("rocketmq")
 def test_from_empty_through_a_crash_of_either_side(
     slave: Broker,
     surroundings: MasterOfSlave,
@@ -108,7 +110,7 @@ def test_from_empty_through_a_crash_of_either_side(
     tmp_path: Path,
     processes: Processes,
 ) -> None:
-    master = master_with(tmp_path, processes, copies=1, port=ha_port)
+    master = master_with(tmp_path, processes, slave.peer, copies=1, port=ha_port)
     master.start()
     sent = messages(0, sizes(60, 120_000))
     master.append(sent)
@@ -145,6 +147,7 @@ def test_from_empty_through_a_crash_of_either_side(
 
 
 @pytest.mark.checklist(26, 27)
+@beside("rocketmq", NEWEST.version)
 def test_a_written_copy_is_acknowledged_by_a_java_slave(
     slave: Broker,
     surroundings: MasterOfSlave,
@@ -153,7 +156,7 @@ def test_a_written_copy_is_acknowledged_by_a_java_slave(
     processes: Processes,
 ) -> None:
     group = {"copies": 2, "durability": '"written"', "slave_timeout_s": SLAVE_TIMEOUT_S}
-    master = master_with(tmp_path, processes, port=ha_port, **group)
+    master = master_with(tmp_path, processes, slave.peer, port=ha_port, **group)
     master.start()
     with pytest.raises(OutcomeUnknown) as alone:
         master.append(messages(0, [100]))

@@ -1,4 +1,4 @@
-"""A Python slave follows a real RocketMQ 5.3.3 master.
+"""A Python slave follows a real RocketMQ master, of 5.x; `test_interop_older_brokers` has others.
 
 The judges share no code with the project: the files are compared byte by byte, RocketMQ's own
 decoder reads what the slave has written, and its own consumer what the master has.
@@ -21,6 +21,7 @@ from interop_logs import LogFiles, common_difference, first_difference
 from interop_nodes import JAVA_ADDRESS, Node, write_cluster
 from interop_processes import PEER_S, TEST_S, Process, Processes, wait_for
 from interop_rocketmq import SEGMENT_BYTES, Broker, Driver, NameServer
+from interop_versions import NEWEST, Peer, beside
 
 pytestmark = [pytest.mark.interop, pytest.mark.real_io, pytest.mark.timeout(TEST_S, func_only=True)]
 
@@ -31,9 +32,9 @@ work. Less than the driver waits for an answer.
 
 
 @pytest.fixture
-def master(tmp_path: Path, jars: Path, name_server: NameServer, processes: Processes) -> Broker:
+def master(tmp_path: Path, peer: Peer, name_server: NameServer, processes: Processes) -> Broker:
     """Not started yet; every test has a broker name of its own, as one driver serves them all."""
-    return Broker(tmp_path.name, tmp_path / "master", jars, name_server.port, processes, {})
+    return Broker.of(peer, tmp_path.name, tmp_path / "master", name_server.port, processes)
 
 
 def start(master: Broker, name_server: NameServer) -> None:
@@ -47,6 +48,7 @@ def slave_of(master: Broker, folder: Path, processes: Processes) -> Node:
         "master": '{ node = "n0", kind = "java" }',
         "slaves": '["n1"]',
         "port": master.ha_port,
+        "store_version": f'"{master.peer.version}"',
     }
     return Node("n1", write_cluster(folder, nodes, group), processes)
 
@@ -78,8 +80,13 @@ def wait_until_equal(master: Broker, slave: Node) -> None:
 
 
 @pytest.mark.checklist(25, 40, 41)
+@beside("rocketmq")
 def test_from_empty_through_a_crash_of_either_side(
-    master: Broker, name_server: NameServer, driver: Driver, tmp_path: Path, processes: Processes
+    master: Broker,
+    name_server: NameServer,
+    driver: Driver,
+    tmp_path: Path,
+    processes: Processes,
 ) -> None:
     topic = f"{master.name}-topic"
     slave = slave_of(master, tmp_path, processes)
@@ -118,6 +125,7 @@ def test_from_empty_through_a_crash_of_either_side(
 
 
 @pytest.mark.checklist(17, 41)
+@beside("rocketmq", NEWEST.version)
 def test_a_late_slave_begins_with_the_last_file(
     master: Broker, name_server: NameServer, driver: Driver, tmp_path: Path, processes: Processes
 ) -> None:
@@ -138,6 +146,7 @@ def test_a_late_slave_begins_with_the_last_file(
     wait_for_equal_queues(master.store, slave.store, last, end)
 
 
+@beside("rocketmq", NEWEST.version)
 def test_a_sync_master_counts_our_slave(
     master: Broker, name_server: NameServer, driver: Driver, tmp_path: Path, processes: Processes
 ) -> None:

@@ -1,7 +1,6 @@
 import io.openmessaging.storage.dledger.DLedgerConfig;
 import io.openmessaging.storage.dledger.DLedgerServer;
 import io.openmessaging.storage.dledger.MemberState;
-import io.openmessaging.storage.dledger.store.DLedgerStore;
 import java.lang.reflect.Method;
 import org.apache.rocketmq.remoting.netty.NettyClientConfig;
 import org.apache.rocketmq.remoting.netty.NettyServerConfig;
@@ -45,12 +44,22 @@ public class Member {
             .newInstance(config, listener, new NettyClientConfig());
     }
 
-    private static String state(DLedgerServer server) {
+    private static String state(DLedgerServer server) throws Exception {
         MemberState member = server.getMemberState();
-        DLedgerStore store = server.getdLedgerStore();
         return "role=" + member.getRole() + " term=" + member.currTerm() + " leader=" + member.getLeaderId()
-            + " begin=" + store.getLedgerBeginIndex() + " end=" + store.getLedgerEndIndex()
-            + " committed=" + store.getCommittedIndex();
+            + " begin=" + number(server, "getLedgerBeginIndex") + " end=" + number(server, "getLedgerEndIndex")
+            + " committed=" + number(server, "getCommittedIndex");
+    }
+
+    /** The store says it, or, since 0.4.0, the member's state; "?" where neither does. */
+    private static Object number(DLedgerServer server, String getter) throws Exception {
+        for (Object holder : new Object[] {server.getdLedgerStore(), server.getMemberState()}) {
+            try {
+                return holder.getClass().getMethod(getter).invoke(holder);
+            } catch (NoSuchMethodException e) { // the other one's
+            }
+        }
+        return "?";
     }
 
     private static void set(Object target, String key, String value) throws Exception {
