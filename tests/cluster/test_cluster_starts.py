@@ -22,7 +22,7 @@ from actors.events.codec import LineEncoder
 from actors.events.node import NodeStarted
 from actors.events.runtime import ActorStarted
 from actors.service import open_node
-from actors.storage import event_files, store
+from actors.storage import event_files, room
 from actors.storage.stepping import stepped
 
 
@@ -126,7 +126,7 @@ async def test_a_node_tells_by_itself_that_it_starts(
         await free.wait()
         return await stepped(work)
 
-    monkeypatch.setattr(store, "stepped", late)
+    monkeypatch.setattr(room, "stepped", late)
 
     async def node() -> None:
         async with open_node(config, "n1"):
