@@ -104,7 +104,7 @@ async def test_a_power_loss_in_a_resync_is_made_up_for(
         yield  # the node may die before the first step
         yield from set_aside(*arguments)
 
-    monkeypatch.setattr("actors.storage.store.set_aside", watched)
+    monkeypatch.setattr("actors.storage.opening.set_aside", watched)
     async with open_world(20 + steps) as world:
         cluster = await diverged(world, 5)
         async with trio.open_nursery() as nursery:
