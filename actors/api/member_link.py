@@ -47,7 +47,7 @@ for that gets it within this time, also when it was said before anybody waited. 
 heartbeat interval.
 """
 RETRY_FIRST_S = 0.2
-"""A master that just starts is tried again soon."""
+"""A master that just starts is tried again soon; sooner where the longest pause is shorter."""
 RETRY_ASKING_S = 0.5
 """A master that may not open before it has heard its members looks for them more often."""
 SEND_TIMEOUT_S = 5.0
@@ -212,7 +212,7 @@ class MemberLink(Actor[_Inbox]):
 
     async def _keep(self) -> None:
         """Feeder: connect, again and again."""
-        pause_s = RETRY_FIRST_S
+        first_s = pause_s = min(RETRY_FIRST_S, self._retry_s)
         while True:
             began_s = self.ctx.now_s()
             try:
@@ -222,10 +222,10 @@ class MemberLink(Actor[_Inbox]):
                 foreign = isinstance(error, ForeignNode)
                 await self.ctx.self_ref.tell(_Lost(error=text[:500], foreign=foreign))
             if self.ctx.now_s() - began_s > self._retry_s:
-                pause_s = RETRY_FIRST_S
+                pause_s = first_s
             waits_for_it = self._board.view.state is RoleState.ASKING
-            await trio.sleep(RETRY_FIRST_S)
-            rest_s = (min(pause_s, RETRY_ASKING_S) if waits_for_it else pause_s) - RETRY_FIRST_S
+            await trio.sleep(first_s)
+            rest_s = (min(pause_s, RETRY_ASKING_S) if waits_for_it else pause_s) - first_s
             with trio.move_on_after(rest_s):
                 await self._wanted.wait()
             self._wanted = trio.Event()

@@ -63,7 +63,11 @@ class Slave:
 
 @asynccontextmanager
 async def slave(
-    served: Served, door: MasterDoor = TCP, group: str = "orders", master: str = "n0"
+    served: Served,
+    door: MasterDoor = TCP,
+    group: str = "orders",
+    master: str = "n0",
+    retry_s: float = 5.0,
 ) -> AsyncIterator[Slave]:
     """A node n1 with the link and something that takes what it tells."""
     found = Slave([], sink_of("n1"))
@@ -74,7 +78,7 @@ async def slave(
         member=master,
         door=door,
         network=MemberNetwork(served.member, credentials()),
-        retry_s=5.0,
+        retry_s=retry_s,
         board=lambda: found.board,
     )
     keeper = ChildSpec(name=group, start=lambda: Keeper(told=found.told))

@@ -28,6 +28,7 @@ from actors.config.bounds import API_CLIENTS as CLIENTS
 from actors.config.members import SlaveNode
 from actors.env.protocols import Address, Env, Network
 from actors.errors import ConfigError
+from actors.events.codec import decode_line
 from actors.runtime import ChildSpec, SupervisorSpec, System, open_system
 from actors.sim.disk import SimDisk
 from actors.sim.network import NetworkOptions, SimNetwork
@@ -66,6 +67,18 @@ async def test_a_link_comes_back_and_tells_its_loss_once(autojump_clock: MockClo
         await trio.sleep(20)
         assert found.acknowledged()[-1] == 500
         assert found.events() == ["MasterLinkOpened", "MasterLinkLost", "MasterLinkOpened"]
+
+
+async def test_the_longest_pause_may_be_shorter_than_the_usual_first_one(
+    autojump_clock: MockClock,
+) -> None:
+    """Attempts that fail at once: one that lasts makes the pauses begin again."""
+    door = MasterDoor(address=Address(NODE, PORT + 1), cluster="demo")
+    async with serving() as served, slave(served, door, retry_s=0.05) as found:
+        await trio.sleep(10)
+        kinds = [decode_line(line).kind for line in found.sink.peek(10_000)]
+        assert found.events() == ["MasterLinkLost"]
+        assert "ActorCrashed" not in kinds
 
 
 async def test_a_silent_master_is_noticed(autojump_clock: MockClock) -> None:
