@@ -30,7 +30,10 @@ BOTH = ("synced", "written")
 ALONE = ("at 1.0 isolate n1 for 3.0", "at 1.0 isolate n2 for 3.0", "at 2.5 kill n0 for 0.5")
 """The master goes on without its slaves, and dies."""
 REPLACED = ("at 1.0 fail_over n1 for 1.0 extra 1.0",)
-POWER_LOST = tuple(f"at {at_s} power_loss n0 for 0.3" for at_s in (1.5, 3.0, 4.5, 6.0))
+POWER_LOST = tuple(f"at {at_s} power_loss_all n0 n1 n2 for 0.3" for at_s in (1.5, 3.0, 4.5, 6.0))
+"""Of all: a member that lives on has heard what was acknowledged, so a master that lost some of it
+stays fenced, and no log comes to be judged.
+"""
 KILLED = tuple(f"at {at_s} kill n0 for 0.3" for at_s in (1.5, 3.0, 4.5, 6.0))
 
 Case = tuple[int, str, str]
