@@ -176,9 +176,9 @@ async def test_a_slave_refuses_appends_and_names_the_master(tmp_path: Path, free
 async def test_a_fresh_read_on_a_slave_shows_what_the_master_has_acknowledged(
     tmp_path: Path, free_port: int
 ) -> None:
-    config = cluster(tmp_path, free_port, nodes=2)
+    config = cluster(tmp_path, free_port, "reconnect_interval_s = 0.2", nodes=2)
     async with actors.open_node(config, "n1") as slave:
-        with pytest.raises(RequestRefused, match="n0 does not answer"):
+        with pytest.raises(RequestRefused, match="n1 cannot tell what is fresh in orders"):
             await slave.log("orders").read(0, fresh=True)
         async with actors.open_node(config, "n0") as master:
             for number in range(20):

@@ -24,7 +24,7 @@ async def test_a_slave_that_gets_nothing_waits_for_it_so_long(cluster: SimCluste
     log = cluster.node("n2").log(GROUP)
     with (
         trio.fail_after(100),
-        pytest.raises(RequestRefused, match="n2 has not got within 3 s what n0 had ack") as caught,
+        pytest.raises(RequestRefused, match="n2 has not got within 3 s what was ack") as caught,
     ):
         await log.read(last, fresh=True)
     assert caught.value.error == api.ERROR_NOT_AVAILABLE

@@ -307,9 +307,9 @@ def test_one_that_may_lack_the_end_of_it_has_forgotten_it() -> None:
 
 def test_that_is_noted_before_the_log_looks_whole() -> None:
     """The node may end in between."""
-    for skip in range(4):
+    for skip in range(12):
         disk = without_its_last_files()
-        disk.faults.fail("create", errno.EIO, path_part="identity.json", skip=skip)
+        disk.faults.fail("write", errno.EIO, path_part="identity.json", skip=skip)
         failed = False
         try:
             start(disk, "file")
