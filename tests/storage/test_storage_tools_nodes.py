@@ -195,7 +195,7 @@ async def test_a_brokers_store_becomes_a_slave(
         pass
     node = tmp_path / "var" / "n1"
     (found,) = json.loads(run("check", node, "--json").stdout)["groups"]
-    # The copy's index was made anew as the newest broker makes it: an entry more for each of 34 tags.
+    # The index was made anew as the newest broker does: an entry more for each of 34 tags.
     assert (found["records"], found["units"], found["entries"]) == (35, 35, 69 + 34)
     assert run("dump", node).stdout == run("dump", MASTER).stdout
 
