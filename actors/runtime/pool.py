@@ -73,8 +73,11 @@ class Pool:
         return 0 if first else self.reserved_bytes
 
     def _withdraw(self, turn: _Turn, line: deque[_Turn]) -> None:
-        assert not turn.granted.is_set()  # a task that was woken is not cancelled any more
-        line.remove(turn)
+        """Its task was cancelled, and may have been granted its turn since, before it runs."""
+        if turn.granted.is_set():
+            self.free_bytes += turn.size_bytes
+        else:
+            line.remove(turn)
         self._grant()
 
     def _grant(self) -> None:

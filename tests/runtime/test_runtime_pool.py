@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import trio
+import trio.testing
 
 from actors.runtime.pool import Pool
 
@@ -58,3 +59,17 @@ async def test_more_than_there_ever_is_cannot_be_taken() -> None:
     with pytest.raises(AssertionError):
         await pool.take(7)
     await pool.take(7, first=True)
+
+
+async def test_what_is_granted_to_a_cancelled_task_is_given_back() -> None:
+    """Between the cancellation and the task's next step the bytes may have become its own."""
+    pool = Pool(10)
+    await pool.take(10)
+    async with trio.open_nursery() as nursery:
+        for _ in range(3):
+            nursery.start_soon(pool.take, 10)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+        pool.give_back(10)
+    assert pool.free_bytes == 10
+    assert pool.take_now(10)
