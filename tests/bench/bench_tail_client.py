@@ -1,4 +1,4 @@
-"""Many tails of a node in a process of their own: `bench_tail_client.py NODE_FOLDER`.
+"""Many tails of a node in a process of their own: `bench_tail_client.py NODE_FOLDER NICE`.
 
 It obeys as `bench_node.py` does: `start` and `stop` so many tails, `got` says the bytes of records
 that each has received, `idle` has so many connections open that do nothing.
@@ -7,6 +7,7 @@ that each has received, `idle` has so many connections open that do nothing.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -93,7 +94,8 @@ async def obey(tails: Tails, command: dict[str, Any]) -> Any:
     return True
 
 
-async def main(folder: str) -> None:
+async def main(folder: str, nice: str) -> None:
+    os.nice(int(nice))
     async with trio.open_nursery() as nursery:
         tails = Tails(api_socket_path(folder), nursery)
         print(json.dumps("ready"), flush=True)

@@ -5,7 +5,8 @@
 
 A master and its slave, `synced`, two copies, bodies of 256 B; 128 tasks append over the API from a
 process of their own. Tails begin at position 0 with all the credit that the protocol allows, begin
-again at the log's end, and live in another process. `--idle` connections are open beside them in
+again at the log's end, and live in another process, whose priority `--nice` lowers: they take a
+core for decoding, of which a small machine has few. `--idle` connections are open beside them in
 the last case. In each round the same pair of master and slave is measured with appends alone, with
 tails alone and with both.
 
@@ -36,7 +37,7 @@ RECORD_BYTES = 256
 TASKS = 128
 PRODUCER_S = 0.5
 SETTLE_S = 1.0
-"""After tails have begun, and before they are measured."""
+"""After tails have begun, or connections have come and gone, and before the next measurement."""
 SHARE_WANTED = "at least 0.8"
 TAILS_WANTED = "at least 0.5"
 LEAST_WANTED = "at least 0.25"
@@ -58,6 +59,7 @@ def measure(
 ) -> None:
     """One round of one case: appends alone, tails alone, both."""
     readers.ask("idle", count=idle)
+    time.sleep(SETTLE_S)
     alone = appended(client, seconds)
     if not tails:
         figures.add(name, k_per_s=alone, alone=alone)
@@ -80,6 +82,7 @@ def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--tails", type=list_of(int), default=[20, 200])
     parser.add_argument("--idle", type=int, default=2000, help="connections in the last case")
+    parser.add_argument("--nice", type=int, default=0, help="of the readers' process, 0 to 19")
     parser.add_argument("--seconds", type=float, default=3.0, help="of each measurement")
     parser.add_argument("--bytes", type=bytes_of, default=200_000_000, help="of records, before")
     given = parser.parse_args()
@@ -95,7 +98,10 @@ def main() -> None:
         master, _ = (Node.start(processes, cluster, name) for name in ("n0", "n1"))
         client = Node.client_of(processes, master)
         readers = Node.launch(
-            processes, cluster, "readers", ["bench_tail_client.py", master.store.parents[1]]
+            processes,
+            cluster,
+            "readers",
+            ["bench_tail_client.py", master.store.parents[1], str(given.nice)],
         )
         readers.answer()
         while master.ask("offsets")["written"] < given.bytes:
