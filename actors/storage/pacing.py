@@ -33,9 +33,12 @@ class Pacing:
     Attributes:
         gives_way: on a slave, whose copying comes first; a master's appends are never so much
             faster.
+        keeps_up_ratio: a log that grows by more than this part of what the work alone could do is
+            being caught up with.
     """
 
     gives_way: bool = False
+    keeps_up_ratio: float = KEEPS_UP_RATIO
     _began_s: float = 0.0
     _limit_bytes: int = 0
     _behind_since_s: float | None = None
@@ -61,7 +64,7 @@ class Pacing:
         if not self.gives_way or began_s - self._behind_since_s >= GIVES_WAY_MAX_S:
             return 0.0
         took_s = ended_s - began_s
-        keeps_up_bytes = min(KEEPS_UP_RATIO * dispatched_bytes, CATCH_UP_BYTES_PER_S * took_s)
+        keeps_up_bytes = min(self.keeps_up_ratio * dispatched_bytes, CATCH_UP_BYTES_PER_S * took_s)
         if grown_bytes * took_s <= keeps_up_bytes * since_s:
             return 0.0
         return min(PAUSE_TIMES * took_s, PAUSE_MAX_S)

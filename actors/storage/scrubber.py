@@ -39,6 +39,10 @@ CHECK_BYTES: Final = 4 << 20
 """One answer covers so much: 3 ms of reading, and some hundred frames."""
 DIGEST_WITHIN_S: Final = 0.05
 """What was written collects so long: ranges are long, and nobody waits."""
+DIGEST_RATIO: Final = 0.05
+"""A slave whose log grows by more than this part of what digesting could do is catching up: then
+digesting takes one part in 16 of the time. Otherwise it took a third of a catch-up's.
+"""
 RECHECK_S: Final = 5.0
 """A damaged range is read again so often, as long as it is damaged."""
 ROUND_FIRST_S: Final = 10.0
@@ -181,7 +185,7 @@ class Scrubber(Actor[_Inbox]):
         )
         size, end = held.segment_bytes, held.written_bytes
         self._min_bytes = held.min_bytes
-        self._pacing = Pacing(gives_way=not self.writes_itself)
+        self._pacing = Pacing(gives_way=not self.writes_itself, keeps_up_ratio=DIGEST_RATIO)
         newest = max(held.min_bytes, end - end % size)
         self._check = LogCheck(
             reader=LogReader(disk, held.folder, size),
