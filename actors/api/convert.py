@@ -145,11 +145,15 @@ def encode_batch(
     Raises: TooLarge if even one record does not fit into a frame; RequestRefused if the first one
         is damaged.
     """
-    if isinstance(batch, log_types.StoredBatch) and form.stored and not form.text:
+    as_stored = form.stored and not form.text
+    # What is larger is a single record: nobody may ask for so much at once.
+    if (
+        isinstance(batch, log_types.StoredBatch)
+        and as_stored
+        and len(batch.data) <= STORED_BYTES_MAX
+    ):
         frame = _from_stored(request, batch, costs=costs)
-        # What is larger is a single record: nobody may ask for so much at once.
-        if len(batch.data) <= STORED_BYTES_MAX:
-            return api.encode(frame), frame
+        return api.encode(frame), frame
     try:
         return _encode_records(request, decoded(batch), text=form.text, costs=costs)
     except CorruptLog as error:

@@ -14,7 +14,7 @@ import attrs
 import trio
 
 from actors.api import convert
-from actors.errors import Closed, TriologError
+from actors.errors import Closed, CorruptLog, TriologError
 from actors.log_types import Batch, Offsets
 from actors.storage.records import decoded
 from wire import api
@@ -142,7 +142,18 @@ def read_batch(frame: api.Answer) -> tuple[Callable[[], Batch], int]:
     """A push of a tail. It is decoded by whoever receives it: other answers do not wait for it."""
     if not isinstance(frame, api.Batch | api.Stored):
         raise RemoteProtocolError(f"a tail was pushed {type(frame).__name__}")
-    return lambda: decoded(convert.to_batch(frame)), frame.cost_bytes
+    return lambda: _whole(frame), frame.cost_bytes
+
+
+def _whole(frame: api.Batch | api.Stored) -> Batch:
+    """All that was pushed: what follows it goes on behind it, so nothing of it may be left out.
+
+    Raises: CorruptLog if a record is damaged; a read at the last position gives those before it.
+    """
+    batch = decoded(convert.to_batch(frame))
+    if batch.next < frame.next:
+        raise CorruptLog(f"the record at {batch.next} was pushed damaged")
+    return batch
 
 
 def read_events(frame: api.Answer) -> tuple[Callable[[], EventBatch], int]:

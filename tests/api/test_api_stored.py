@@ -12,6 +12,8 @@ from trio.testing import MockClock
 
 from actors.api.frame_socket import FrameSocket
 from actors.api.outbox import Outbox
+from actors.client.following import read_batch
+from actors.errors import CorruptLog
 from actors.log_types import Found, NewRecord, StoredBatch
 from actors.storage.append_batch import AppendEncoder
 from wire import api, api_batch
@@ -111,6 +113,24 @@ async def test_a_tail_costs_the_bytes_that_it_is_sent(autojump_clock: MockClock)
         pushed = await client.receive()
     assert isinstance(pushed, api.Stored)
     assert pushed.cost_bytes == len(node.data)
+
+
+def test_a_tail_does_not_pass_over_a_damaged_record() -> None:
+    """What is pushed next lies behind it, so an error has to come in its place."""
+    data = encoded(BODIES)
+    damaged = bytearray(data)
+    damaged[-len("orders") - 3 - len(BODIES[-1])] ^= 1  # in the body of the last one
+    for pushed, whole in ((data, True), (bytes(damaged), False)):
+        frame = api.Stored(
+            id=1, start=0, data=pushed, entries=False, skips_empty=False,
+            next=len(data), acknowledged=len(data), end=len(data), lag_bytes=0,
+        )  # fmt: skip
+        make, _ = read_batch(frame)
+        if whole:
+            assert tuple(record.body for record in make().records) == BODIES
+        else:
+            with pytest.raises(CorruptLog, match="was pushed damaged"):
+                make()
 
 
 class Sends(FrameSocket):
