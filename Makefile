@@ -10,7 +10,7 @@ SECONDS ?= 60
 BENCH ?= mailbox api catchup appends async memory
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check sim replay shrink mutations fuzz bench compare audit interop diagrams clean
+.PHONY: help run test check sim replay shrink mutations fuzz bench compare audit kills interop diagrams clean
 
 help:
 	@echo "make run       three nodes, a feed of real lines, a live view; Ctrl-C stops in order"
@@ -24,6 +24,7 @@ help:
 	@echo "make bench     the measurements, quick: BENCH=catchup ARGS='--bytes 2GB --java' for one"
 	@echo "make compare   classic beside DLedger, one load, one script of faults: ARGS='--parts sim'"
 	@echo "make audit     three nodes, killed again and again; then Spark judges and reports: SECONDS=60"
+	@echo "make kills     three nodes under kills, full disks, wipes and promotions, judged: SECONDS=600"
 	@echo "make diagrams  rooms and connection states as Mermaid pictures, drawn from the code"
 	@echo "make interop   only the tests beside real brokers and members (Maven, Java 17): PEER_VERSION=5.4.0"
 
@@ -71,6 +72,10 @@ compare: $(VENV)/.test
 # ARGS="--kills 8 --folder DIR" and others: tests/audit.py --help.
 audit: $(VENV)/.test
 	@$(BIN)/python tests/audit.py --seconds $(SECONDS) $(ARGS)
+
+# Ten minutes: SECONDS=600. In a mount namespace of its own.
+kills: $(VENV)/.test
+	@$(BIN)/python tests/kills/kills_run.py --seconds $(SECONDS) $(ARGS)
 
 sim: $(VENV)/.test
 	$(BIN)/python -m actors.sim sweep --mode $(MODE) --seeds $(SEEDS) --first $(FIRST)
