@@ -1,4 +1,4 @@
-"""Whether each peer answers votes and heartbeats, and whether it refuses this member as such.
+"""Whether each peer answers votes and heartbeats, and refuses this member, or says no sound term.
 
 Source: the codes 400 to 402 of openmessaging/dledger, DLedgerServer.handle..., 0.3.1.2, where
 upstream's caller drops them without a word; specification sections 2.4, 4.2 and 4.4.
@@ -12,12 +12,14 @@ import attrs
 
 from actors.dledger.base_fields import Sender
 from actors.dledger.core.election_effects import RoleChanged
-from actors.dledger.core.member_state import INDEX_NONE, Role
+from actors.dledger.core.member_state import INDEX_NONE, TERM_LEAP_MAX, Role
 from actors.dledger.election_requests import round_of, vote_answer
 from actors.dledger.leaderless import Leaderless
 from actors.dledger.peer_messages import PeerSign, Signs
 from actors.dledger.refusal_log import RefusalLog
 from actors.dledger.rpc_messages import Answered
+from actors.events.dledger import TermRefused
+from actors.storage.dledger.term_files import NEW_VOTE
 from wire.dledger_codes import ResponseCode, VoteResult, response_code
 from wire.dledger_rpc import HeartBeatResponse, Response, VoteResponse
 
@@ -30,6 +32,15 @@ _OF_VOTES: Final = {
     VoteResult.REJECT_UNKNOWN_LEADER: ResponseCode.UNKNOWN_MEMBER,
     VoteResult.REJECT_UNEXPECTED_LEADER: ResponseCode.UNEXPECTED_MEMBER,
 }
+
+
+def leap_text(refused: TermRefused) -> str:
+    """What is wrong with a peer's term, and what is to be done about it."""
+    return (
+        f"says term {refused.term}, which does not follow {refused.known}, the last known here, and"
+        " is not believed: whichever of both differs from all other members has lost its vote:"
+        f" stop it, and {NEW_VOTE}"
+    )
 
 
 def refusal_of(response: Response) -> str:
@@ -54,6 +65,7 @@ class PeerSigns:
     full: str = attrs.field(default="", init=False)
     _end_index: int = attrs.field(default=INDEX_NONE, init=False)
     _signs: dict[str, PeerSign] = attrs.field(factory=dict, init=False)
+    _leapt: dict[str, TermRefused] = attrs.field(factory=dict, init=False)
     _rounds: dict[str, int] = attrs.field(factory=dict, init=False)  # the newest that has ended
     _log: RefusalLog = attrs.field(
         default=attrs.Factory(lambda signs: RefusalLog(signs._sender.group), takes_self=True),
@@ -69,6 +81,14 @@ class PeerSigns:
             signs = self._signs.items()
             self._signs = {peer: attrs.evolve(sign, joins=False) for peer, sign in signs}
         self._leaderless.took(now_s, role)
+
+    def told_of(self, events: tuple[object, ...]) -> tuple[object, ...]:
+        """Of what the election has done. Warns of a term that was not believed. Returns: them."""
+        for event in events:
+            if isinstance(event, TermRefused):
+                self._leapt[event.peer] = event
+                self._log.say(event.peer, f"{event.peer or 'a leader'} {leap_text(event)}")
+        return events
 
     def grew(self, end_index: int) -> None:
         """The log's end now. With entries that are new the store takes some again."""
@@ -100,7 +120,7 @@ class PeerSigns:
                 joins=before is not None and before.joins,
             )
             return
-        refusal = refusal_of(answered.response)
+        refusal = refusal_of(answered.response) or self._leap_of(peer, answered.response.term)
         joins = before is not None and before.joins
         if isinstance(answered.response, HeartBeatResponse):
             joins = answered.response.joins
@@ -110,7 +130,18 @@ class PeerSigns:
         self._signs[peer] = PeerSign(
             peer=peer, silent=False, heard_s=now_s, refusal=refusal, joins=joins
         )
-        self._log.say(peer, refusal and f"{peer} refuses {self._sender.self_id}: {refusal}")
+        if peer not in self._leapt:
+            self._log.say(peer, refusal and f"{peer} refuses {self._sender.self_id}: {refusal}")
+
+    def _leap_of(self, peer: str, term: int) -> str:
+        """What is still wrong with the peer's term, which it has just said."""
+        refused = self._leapt.get(peer)
+        if refused is None:
+            return ""
+        if term <= refused.known + TERM_LEAP_MAX:
+            del self._leapt[peer]
+            return ""
+        return leap_text(refused)
 
     def told(self, unsaved_vote: str = "", joining: str = "") -> Signs:
         """Of every peer that was asked for something, and of this member itself."""

@@ -332,7 +332,7 @@ class StateMaintainer(Actor[_Inbox]):
             await self.peers[peer].tell(call)
         if effects.joined:
             self._emit(self.joining.joined())
-        self._emit(effects.events)
+        self._emit(self._signs.told_of(effects.events))
 
     def _emit(self, events: Iterable[object]) -> None:
         for event in events:

@@ -32,6 +32,21 @@ class VoteUnsaved:
 
 
 @attrs.frozen(kw_only=True)
+class TermRefused:
+    """A peer said a term that no elections can have come to, and it was not taken. By
+    state_maintainer, once for each peer in each of its lives.
+
+    Attributes:
+        peer: as it calls itself; "": a part that pushes or takes entries has heard it.
+        known: the member's own term.
+    """
+
+    peer: str
+    term: int
+    known: int
+
+
+@attrs.frozen(kw_only=True)
 class MembershipChanged:
     """What a member's vote is worth, see `Membership`: at a start where it is not "full", and when
     that changes. By state_maintainer.

@@ -11,7 +11,7 @@ Effects. `now_s` never goes back.
 
 Differs from upstream:
 - A larger term is taken at once, also in the middle of a round of votes; upstream's candidate first
-  waits the round out.
+  waits the round out. One that no elections can have come to is not taken (`_leaps`).
 - With `ElectionSettings.raft_votes` a larger term and the vote in it are one step, and so are a
   quorum's word that nobody leads and the next term's round of votes; between the two there is no
   pause to draw. Of two candidates that probe at a time one gives way. Members of either kind, and
@@ -35,7 +35,7 @@ import attrs
 from actors.dledger.core.election_effects import Effects, HeartbeatAnswer, SendTransfer
 from actors.dledger.core.heartbeats import Heard, RoundOutcome, judge_heartbeat
 from actors.dledger.core.leader_proof import Proven
-from actors.dledger.core.member_state import TERM_NONE, LedgerEnd, Role
+from actors.dledger.core.member_state import TERM_LEAP_MAX, TERM_NONE, LedgerEnd, Role
 from actors.dledger.core.preferred import preferred
 from actors.dledger.core.roles import Roles
 from actors.dledger.core.settings import REVOTE_PAUSE_S, TRANSFER_TIMEOUT_S
@@ -48,12 +48,15 @@ from actors.dledger.core.transfer import (
     refuse_transfer,
 )
 from actors.dledger.core.votes import Judgement, Pause, VoteAnswer, VoteAsked, judge
-from wire.dledger_codes import ResponseCode
+from actors.events import dledger as events
+from wire.dledger_codes import ResponseCode, VoteResult
 
 
 @attrs.define(kw_only=True)
 class Election(Roles):
     """See the module's text."""
+
+    _leapt: set[str] = attrs.field(factory=set, init=False)  # each peer's leap is told once
 
     def started(self, now_s: float) -> Effects:
         """The log was recovered; the group is joined as a candidate."""
@@ -96,6 +99,9 @@ class Election(Roles):
     def vote_requested(self, now_s: float, asked: VoteAsked) -> Effects:
         """A candidate's request; `Effects.vote` is the answer."""
         self.now_s = now_s
+        if self._leaps(asked.candidate, asked.term):
+            self.draft.vote = VoteAnswer(result=VoteResult.UNKNOWN, term=self.state.term)
+            return self.effects()
         judgement = self._judge(asked)
         if judgement.raise_to is not None:
             self.to_candidate(judgement.raise_to)
@@ -109,6 +115,20 @@ class Election(Roles):
             self.campaign_s = now_s + self.pause(Pause.RANDOM)
         self.draft.vote = judgement.answer
         return self.effects()
+
+    def _leaps(self, peer: str, term: int) -> bool:
+        """Whether no elections can have come to the term that the peer says.
+
+        Args:
+            peer: as a request names it, a member or not; "": some leader.
+        """
+        state = self.state
+        leaps = term > state.term + TERM_LEAP_MAX and (not peer or peer in state.peers)
+        if leaps and peer not in self._leapt:
+            self._leapt.add(peer)
+            refused = events.TermRefused(peer=peer, term=term, known=state.term)
+            self.draft.events.append(refused)
+        return leaps
 
     def _judge(self, asked: VoteAsked) -> Judgement:
         return judge(
@@ -125,6 +145,8 @@ class Election(Roles):
         """An answer to `AskVotes`; None: there will be none."""
         self.now_s = now_s
         if self.round is not None and self.round.number == number:
+            if answer is not None and self._leaps(voter, answer.term):
+                answer = None
             self.round.answered(voter, answer)
             self.settle_round()
         return self.effects()
@@ -132,6 +154,10 @@ class Election(Roles):
     def heartbeat(self, now_s: float, leader: str, term: int) -> Effects:
         """A leader's heartbeat; `Effects.heartbeat` is the answer."""
         self.now_s = now_s
+        if self._leaps(leader, term):
+            code = ResponseCode.UNEXPECTED_ARGUMENT
+            self.draft.heartbeat = HeartbeatAnswer(code=code, term=self.state.term)
+            return self.effects()
         verdict = judge_heartbeat(self.state, leader, term)
         match verdict.heard:
             case Heard.RAISE:
@@ -159,6 +185,8 @@ class Election(Roles):
     ) -> Effects:
         """An answer to `SendHeartbeats`; NETWORK_ERROR: there will be none."""
         self.now_s = now_s
+        if self._leaps(peer, term):
+            code, term = ResponseCode.UNKNOWN, TERM_NONE
         if code is ResponseCode.SUCCESS and term not in (TERM_NONE, self.state.term):
             code = ResponseCode.UNKNOWN  # it follows somebody, but not the leader of this term
         self.heard.answered(peer, number, code, joins=joins)
@@ -195,7 +223,7 @@ class Election(Roles):
     def saw_term(self, now_s: float, term: int) -> Effects:
         """A push or its answer bore that term."""
         self.now_s = now_s
-        if not self.compat.quorum_hides_terms:
+        if not self._leaps("", term) and not self.compat.quorum_hides_terms:
             self.larger_term(term)
         return self.effects()
 

@@ -19,9 +19,12 @@ import attrs
 from actors.log_types import Membership
 
 TERM_NONE = -1
-TERM_MAX: Final = 1 << 62
+TERM_MAX: Final = 3 << 61
 """A message of a larger term is refused: terms are written as 64 bits, and rise by one from
-whatever a peer says."""
+whatever a peer says. A group that an older version let come to its own end, 2^62, goes on."""
+TERM_LEAP_MAX: Final = 1 << 32
+"""Elections that a member may have missed: one each second for 136 years. A later term is no
+group's, and is kept for good by who takes it: a single message would leave few to all of them."""
 INDEX_NONE = -1
 
 

@@ -196,8 +196,8 @@ def find_at_start(
         refuse_lost(log, found, checkpoint, read_checkpoint(disk, checkpoint).committed_index)
     if found.end_term > TERM_MAX:
         raise CorruptLog(
-            f"{log.folder}: entry {found.end_index} is of term {found.end_term}, above {TERM_MAX}"
-            " (2^62), in which no member can be; nothing was changed"
+            f"{log.folder}: entry {found.end_index} is of term {found.end_term}, above {TERM_MAX},"
+            " in which no member can be; nothing was changed"
         )
     return found
 

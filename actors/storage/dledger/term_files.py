@@ -37,7 +37,7 @@ from wire.errors import RemoteProtocolError
 
 FILE_BYTES_MAX = 4096
 """A longer one is none of these."""
-TERM_MAX = 1 << 62
+TERM_MAX = 3 << 61
 """As the core's: no member hears another in a later one, and the next must be a long of Java's."""
 UNTIL_THEN = "until it holds its leader's log its vote counts only with all others'"
 """By then it holds whatever it may have acknowledged; sooner it elects nobody who lacks that."""
@@ -108,7 +108,7 @@ def _decode(data: bytes) -> TermVote:
         raise RemoteProtocolError("it does not end with a line end")
     value = decode_currterm(data)
     if not -1 <= value.term <= TERM_MAX:
-        raise RemoteProtocolError(f"currTerm: expected -1 to {TERM_MAX} (2^62), found {value.term}")
+        raise RemoteProtocolError(f"currTerm: expected -1 to {TERM_MAX}, found {value.term}")
     # Versions up to 0.1 count from -1; there nobody has voted yet.
     return TermVote(max(value.term, 0), (value.vote_leader or "") if value.term >= 0 else "")
 

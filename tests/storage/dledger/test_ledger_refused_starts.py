@@ -17,6 +17,7 @@ from actors.errors import ConfigError, CorruptLog
 from actors.sim.disk import SimDisk
 from actors.storage.dledger.ledger import TermVote
 from actors.storage.dledger.member_opening import open_member
+from actors.storage.dledger.term_files import TERM_MAX
 from actors.storage.path_kinds import kind_of
 from actors.storage.side_file import SideFile
 from actors.storage.tools.check import CheckOptions
@@ -219,7 +220,7 @@ SPOILT: dict[str, Change] = {
     "unreadable vote": term(b"voteLeader=n0\n"),
     "empty vote": term(b""),
     "term beyond all": term(b"voteLeader=\ncurrTerm=9223372036854775807\n"),
-    "term above the last": term(b"voteLeader=\ncurrTerm=4611686018427387905\n"),
+    "term above the last": term(f"voteLeader=\ncurrTerm={TERM_MAX + 1}\n".encode()),
     "negative term": term(b"voteLeader=\ncurrTerm=-2\n"),
     "no vote": no_vote,
     "empty mark": side(LAYOUT.synced, b""),
@@ -291,7 +292,7 @@ def test_an_entry_of_a_term_that_no_member_can_be_in_refuses_the_start(has_vote:
     disk = copy.deepcopy(STORES["filled"])
     disk.unlink(LAYOUT.synced)
     end = checked(disk).end_bytes
-    entry = new_entry(index=COUNT, term=(1 << 62) + 1, pos=end, body=b"x")
+    entry = new_entry(index=COUNT, term=TERM_MAX + 1, pos=end, body=b"x")
     file = disk.open(f"{DATA}/{end - end % FILE:020d}", "w")
     file.pwrite(encode_entry(entry), end % FILE)
     file.close()
@@ -301,7 +302,7 @@ def test_an_entry_of_a_term_that_no_member_can_be_in_refuses_the_start(has_vote:
     damage = checked(disk).findings.damage[0]
     refused = str(why_refused(disk))
     for line in (damage, refused):
-        assert "is of term 4611686018427387905, above 4611686018427387904 (2^62)" in line
+        assert f"is of term {TERM_MAX + 1}, above {TERM_MAX}, in which no member can be" in line
     assert picture(disk) == before
 
 
