@@ -87,6 +87,7 @@ class Promotion:
         plan = decide(self.wish, states, silent)
         if isinstance(plan, Refusal):
             raise _refused(plan)
+        states = {node: state for node, state in states.items() if node not in plan.strays}
         claim = Claim(
             number=plan.number,
             token=self.token,

@@ -41,6 +41,8 @@ from wire.api_base import NUMBER_MAX, POSITION_MAX
 FORMAT_VERSION: Final = 1
 IDENTITY_BYTES_MAX: Final = 8 << 20
 """64 groups with 256 reigns each are 4 MB."""
+BOOTS_MISSED_MAX: Final = 1 << 32
+"""A start each second for 136 years."""
 # What a Java broker writes into its own lock file; an empty one would look foreign to operators.
 LOCK_NAME: Final = "lock"
 LOCK_CONTENT: Final = b"lock"
@@ -185,7 +187,7 @@ def open_directory(
             cluster=cluster,
             node=node,
             groups=tuple(dict.fromkeys((*known, *groups))),
-            boot=1 + max(found.boot if found is not None else 0, _boot_of_events(disk, path, node)),
+            boot=1 + _last_boot(disk, path, node, found.boot if found is not None else 0),
             settings=dict(settings),
             records=found.records if found is not None else {},
             votes=found.votes if found is not None else (),
@@ -346,11 +348,13 @@ def _checked(disk: Disk, path: str, cluster: str, node: str) -> Identity | None:
     return found
 
 
-def _boot_of_events(disk: Disk, path: str, node: str) -> int:
-    """The last start that the events here tell of, 0 without any: without an identity, or with an
-    older copy of one, its number would be given again, and files of the same name replaced.
+def _last_boot(disk: Disk, path: str, node: str, known: int) -> int:
+    """The last start, also by the events here: without an identity, or with an older copy of one,
+    its number would be given again, and files of the same name replaced. What no starts can have
+    come to since the last known one is no file of ours: there would soon be no number for a start.
     """
-    return event_files.last_boot(disk, events_path(path), node, most=NUMBER_MAX - 1)
+    found = event_files.last_boot(disk, events_path(path), node, most=known + BOOTS_MISSED_MAX)
+    return max(known, found)
 
 
 def _holds_data(disk: Disk, path: str) -> bool:

@@ -24,6 +24,18 @@ async def test_claims_come_first_in_the_files_order_and_are_kept_last_of_all(
     assert not any(word.startswith("un") for word in found.words)
 
 
+async def test_a_member_whose_promotion_follows_nothing_is_asked_for_no_word(
+    autojump_clock: trio.abc.Clock,
+) -> None:
+    """It refuses every later one, and would end them all."""
+    found = group(master(120), slave("n1", 120), slave("n2", 130, number=2**62))
+    with pytest.raises(RequestRefused, match="n2 knows of promotion 4611686018427387904"):
+        await of(found).run()
+    await of(found, force=True).run()
+    assert found.words[:2] == ["fence n0 1", "claim n1 1"]
+    assert not any(" n2" in word for word in found.words)
+
+
 async def test_a_claim_that_is_refused_ends_it_and_says_whose_it_is(
     autojump_clock: trio.abc.Clock,
 ) -> None:

@@ -69,6 +69,7 @@ def event_file(disk: SimDisk, name: str, *, node: str = "n0", day: str = "2026-1
         ((".000004-000000000001.jsonl.gz.part.copy",), 5),
         (("1000000-000000000001.jsonl.gz",), 1_000_001),
         (("9999999999999999999-000000000001.jsonl.gz", "notes.txt", "5-1.jsonl.gz"), 1),
+        ((f"{NUMBER_MAX - 1}-000000000001.jsonl.gz", f"{2**62}-000000000001.jsonl.gz"), 1),
     ],
 )
 def test_a_new_identity_goes_on_above_the_starts_that_the_events_know(

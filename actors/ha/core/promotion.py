@@ -18,6 +18,7 @@ import attrs
 
 from actors.ha.core.reigns import Comparison, Kind, compare, line
 from actors.ha.core.role_checks import reigned
+from actors.ha.core.role_part import LEAP_MAX
 from actors.log_types import GroupState, Reign
 from wire.api_base import NUMBER_MAX
 
@@ -63,6 +64,7 @@ class Plan:
         fence: who takes appends, or might soon: to be fenced before `chosen` is told.
         hand_over: `old` answers, and `chosen` is to get all that it has before it is told.
         losses: what may be lost all the same, by `force`.
+        strays: who answers and is not asked to agree, as its number is no promotion's of the group.
     """
 
     number: int
@@ -71,6 +73,7 @@ class Plan:
     fence: tuple[str, ...]
     hand_over: bool
     losses: tuple[str, ...] = ()
+    strays: tuple[str, ...] = ()
 
 
 @attrs.frozen
@@ -96,6 +99,16 @@ def decide(
         return Refusal((_absent(wish, wish.node, silent),))
     if not states:
         return Refusal((f"no member of {wish.group} answers",))
+    if strays := _strays(wish, states):
+        if not wish.force:
+            return Refusal(tuple(strays.values()), by_force=True)
+        others = {name: state for name, state in states.items() if name not in strays}
+        mute = dict.fromkeys(strays, "its promotion follows nothing that others know")
+        found = decide(wish, others, {**silent, **mute})
+        if isinstance(found, Refusal):
+            return found
+        losses = (*strays.values(), *found.losses)
+        return attrs.evolve(found, losses=losses, strays=tuple(strays))
     number = max(state.number for state in states.values())
     claimed = max(state.claimed for state in states.values())
     if max(number, claimed) >= NUMBER_MAX:
@@ -147,6 +160,22 @@ def is_outdated(state: GroupState, others: Mapping[str, GroupState]) -> bool:
         for name, other in others.items()
         if name != state.node
     )
+
+
+def _strays(wish: Wish, states: Mapping[str, GroupState]) -> dict[str, str]:
+    """Whose number no operator can have come to since what at least half of those that answer know,
+    and what is to be done about it.
+    """
+    numbers = {name: max(state.number, state.claimed) for name, state in states.items()}
+    known = sorted(numbers.values())[(len(numbers) - 1) // 2]
+    return {
+        name: (
+            f"{name} knows of promotion {number}, which does not follow {known}: stop it, take"
+            f" {wish.group} out of `records` in its identity.json, and start it"
+        )
+        for name, number in numbers.items()
+        if number > known + LEAP_MAX
+    }
 
 
 def _master(wish: Wish, states: Mapping[str, GroupState], number: int) -> str | None:
