@@ -71,6 +71,9 @@ DATA_FILE_BYTES: Final = 1 << 30
 INDEX_FILE_BYTES: Final = 5 * 1024 * 1024 * INDEX_BYTES
 """Upstream: mappedFileSizeForEntryIndex."""
 FILE_NAME_DIGITS: Final = 20
+POS_MAX: Final = 1 << 62
+INDEX_MAX: Final = POS_MAX // INDEX_BYTES
+"""No log ever comes there. A single entry near the last long would leave no place for another."""
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Place: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
@@ -171,6 +174,8 @@ def entry_problem(entry: Entry) -> str | None:
         return f"entry {entry.index} of {len(entry.body)} body bytes says size {entry.size}"
     if entry.size > ENTRY_BYTES_MAX:
         return f"entry {entry.index} of {entry.size} bytes, at most {ENTRY_BYTES_MAX}"
+    if entry.index > INDEX_MAX or entry.pos > POS_MAX:
+        return f"entry {entry.index} at {entry.pos} lies where no log ever comes"
     return None
 
 

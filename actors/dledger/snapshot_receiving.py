@@ -21,6 +21,7 @@ from actors.storage.dledger.snapshots import (
     Writer,
 )
 from wire.dledger_codes import ResponseCode
+from wire.dledger_entry import INDEX_MAX
 from wire.dledger_rpc import InstallSnapshotRequest
 
 
@@ -126,7 +127,7 @@ def _fits(request: InstallSnapshotRequest, size: int, at: int, total: int) -> bo
     return (
         at >= 0
         and at + size <= total <= SNAPSHOT_BYTES_MAX
-        and request.last_included_index >= 0
+        and 0 <= request.last_included_index <= INDEX_MAX
         and 0 <= request.last_included_term <= request.term
     )
 

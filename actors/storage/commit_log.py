@@ -22,7 +22,7 @@ from collections.abc import Callable
 import attrs
 
 from actors.env.protocols import Disk, File, Held
-from actors.storage.file_sizes import check_sizes
+from actors.storage.file_sizes import LOG_BYTES_MAX, check_sizes
 from actors.storage.path_kinds import check_kinds
 from actors.storage.room import needing_room
 from wire.commitlog import BLANK_BYTES, encode_blank, segment_name, segment_offset
@@ -202,6 +202,8 @@ class CommitLog:
         Raises: OffsetMismatch (nothing written); NoRoom, OSError as `append`.
         """
         if self.is_empty and offset_bytes != 0:
+            if offset_bytes + self.segment_bytes > LOG_BYTES_MAX:
+                raise OffsetMismatch(f"no log ever comes to {offset_bytes}")
             if offset_bytes < 0 or offset_bytes % self.segment_bytes:
                 raise OffsetMismatch(
                     f"an empty log cannot begin at {offset_bytes}: "
@@ -359,7 +361,8 @@ def log_files(
     sizes = [disk.stat(segment_path(folder, base)).size_bytes for base in bases]
     if sizes and fills_last and 0 < sizes[-1] < segment_bytes:
         sizes[-1] = segment_bytes
-    if sizes and sizes[-1] == 0:
+    follows = len(bases) < 2 or bases[-1] == bases[-2] + segment_bytes
+    if sizes and sizes[-1] == 0 and follows and bases[-1] < LOG_BYTES_MAX:
         bases.pop()
         sizes.pop()
     check_sizes(folder, bases, sizes, segment_bytes, key)

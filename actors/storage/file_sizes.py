@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Final
 
 from actors.env.protocols import Disk
 from actors.errors import ConfigError, CorruptLog
 from wire.commitlog import segment_name
+
+LOG_BYTES_MAX: Final = 1 << 62
+"""No log ever comes there. One that begins near the last long would soon have no place for a
+record, nor a name for a file."""
 
 
 def short_text(path: str, size: int, segment_bytes: int, key: str) -> str:
@@ -59,6 +64,11 @@ def check_sizes(
     def path_of(base: int) -> str:
         return f"{folder}/{segment_name(base)}"
 
+    if bases and bases[-1] + segment_bytes > LOG_BYTES_MAX:
+        raise CorruptLog(
+            f"{path_of(bases[-1])}: no log ever comes to where this file's name says that it"
+            " begins: it is none of this log: move it away"
+        )
     if len(sizes) == 1 and 0 < sizes[0] < segment_bytes:
         raise ConfigError(short_text(path_of(bases[0]), sizes[0], segment_bytes, key))
     if len(set(sizes)) == 1 and sizes[0] not in (0, segment_bytes):  # nobody configures 0

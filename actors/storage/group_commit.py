@@ -21,6 +21,9 @@ from actors.storage.store_messages import Append, RecordsWritten, Waiting
 GROUP_BYTES = 4 << 20
 """One group takes appends up to so many encoded bytes; then other actors get a turn."""
 GROUP_APPENDS = 1024
+AHEAD_MAX_MS = 100 * 365 * 86_400_000
+"""A stored time further ahead of the clock is no time: followed, it would be that of all records to
+come. A clock that has lost its battery, and begins in 1970, is less behind."""
 
 
 @attrs.frozen
@@ -69,7 +72,8 @@ class GroupCommit:
 
     Attributes:
         log: written by nobody else meanwhile.
-        wall_clock_ms: store timestamps come from it, and never fall.
+        wall_clock_ms: store timestamps come from it, and never fall, but to it from a time that is
+            none (AHEAD_MAX_MS).
         last_ts: the newest store timestamp, ms since 1970.
     """
 
@@ -87,7 +91,9 @@ class GroupCommit:
             refusal: why no append is taken at all; a new error for each.
         """
         batch = self.encoder.begin(self.log.written_bytes)
-        self.last_ts = max(self.last_ts, self.wall_clock_ms())
+        now_ms = self.wall_clock_ms()
+        followed = self.last_ts <= now_ms + AHEAD_MAX_MS
+        self.last_ts = max(self.last_ts, now_ms) if followed else now_ms
         placed: list[Placed] = []
         taken = 0
         is_closed = refusal() is not None

@@ -34,6 +34,7 @@ from actors.storage.path_kinds import check_kinds
 from actors.storage.queue_ends import read_queue_ends
 from actors.storage.queue_files import QUEUES_PER_STEP, queue_folder, scan_queue, walk_queues
 from actors.storage.queue_heads import NextOffsets, add_offsets
+from actors.storage.queue_units import QUEUE_OFFSET_LAST
 from actors.storage.set_aside import set_aside
 from actors.storage.side_file import SideFile, SideFileDamaged, read_side_file
 from actors.storage.small_files import (
@@ -162,7 +163,11 @@ def _judge(
     log.set_end(found.end_bytes)
     offsets: NextOffsets = {}
     if is_master:
-        offsets = yield from next_offsets(disk, layout, group, log, state)
+        found_offsets = yield from next_offsets(disk, layout, group, log, state)
+        offsets = {
+            key: offset if offset <= QUEUE_OFFSET_LAST else 0
+            for key, offset in found_offsets.items()
+        }
     return _Judged(
         was_clean=was_clean,
         mark_bytes=mark_bytes,

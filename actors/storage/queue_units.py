@@ -9,6 +9,9 @@ from wire.commitlog import RecordHead
 
 QUEUE_OFFSET_MAX = 1 << 58
 """A unit's byte position is 20 times as large and has to be a long."""
+QUEUE_OFFSET_LAST = 1 << 57
+"""A queue that a received record has brought above it begins anew at 0 with its master's next
+start: soon no unit would lead to a record any more."""
 
 
 def light_heads(head: RecordHead) -> Iterator[RecordHead]:

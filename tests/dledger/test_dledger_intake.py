@@ -74,13 +74,6 @@ def test_what_no_leader_sends_is_refused(type_: P, given: tuple[Entry, ...]) -> 
     assert kit.changes == []
 
 
-def test_an_entry_that_no_store_can_take_is_refused() -> None:
-    kit = matched()
-    good = entry(10)
-    bad = Entry(body=b"x", index=10, magic=2, pos=good.pos, size=49, term=5)
-    assert kit.code(kit.append(bad)) is C.UNEXPECTED_ARGUMENT
-
-
 # ---- APPEND ----
 
 

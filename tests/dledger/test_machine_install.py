@@ -253,6 +253,7 @@ def request(group: Group, leader: str, **fields: Any) -> InstallSnapshotRequest:
         ({"data": b""}, ResponseCode.UNEXPECTED_ARGUMENT),
         ({}, ResponseCode.UNEXPECTED_ARGUMENT),
         ({"data": b"x", "last_included_index": -1}, ResponseCode.UNEXPECTED_ARGUMENT),
+        ({"data": b"x", "last_included_index": 1 << 62}, ResponseCode.UNEXPECTED_ARGUMENT),
         ({"data": b"x", "last_included_term": 7}, ResponseCode.UNEXPECTED_ARGUMENT),
         ({"data": b"x", "last_included_index": 0}, ResponseCode.REPEATED_REQUEST),
         ({"piece": b"x", "piece_at": 0}, ResponseCode.UNEXPECTED_ARGUMENT),

@@ -38,6 +38,7 @@ from actors.storage.commit_log import segment_path
 from actors.storage.derived_files import DerivedFiles
 from actors.storage.dispatch_state import DispatchState
 from actors.storage.layout import StoreLayout
+from actors.storage.queue_units import QUEUE_OFFSET_LAST
 from actors.storage.tools import manifest
 from wire import index_file
 from wire.commitlog import RecordHead, scan_heads, segment_name
@@ -84,8 +85,7 @@ def env_on(disk: Disk) -> Env:
 
 
 def content(disk: Disk, path: str) -> bytes:
-    file = disk.open(path, "r")
-    return file.pread(0, file.size_bytes)
+    return (file := disk.open(path, "r")).pread(0, file.size_bytes)
 
 
 # ---- side files ----
@@ -242,6 +242,7 @@ def recovering(data: bytes) -> object:
     opened = run(opening.open_store(disk, LAYOUT, GROUP, is_master=True, owner="x"))
     end = opened.log.written_bytes
     assert end == opened.found.end_bytes
+    assert all(0 <= number <= QUEUE_OFFSET_LAST for number in opened.next_offsets.values())
     opened.log.close(remove_spare=False)
     again = run(opening.open_store(disk, LAYOUT, GROUP, is_master=False, owner="x"))
     assert again.log.written_bytes == end  # OpeningIsStable
@@ -359,7 +360,7 @@ _INDEX_STATE, _INDEX = _made_index()
 _STORES = files_of(opening, recovery, consume_queue, adopting, dispatch_state, index_files,
                    side_file)  # fmt: skip
 _TOKENS = (b"\xda\xa3\x20\xa7", b"\xcb\xd4\x31\x94", b"\x7f" + b"\xff" * 7, b"\x80" + b"\0" * 7,
-           b"\0\0\0\0\0\0\0\1", b"SCHEDULE_TOPIC_XXXX")  # fmt: skip
+           b"\3" + b"\xff" * 7, b"\0" * 7 + b"\1", b"SCHEDULE_TOPIC_XXXX")  # fmt: skip
 
 
 def targets() -> tuple[Target, ...]:
