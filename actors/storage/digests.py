@@ -140,8 +140,13 @@ class Digests:
         """Whether something was written that is not synced, or could not be written."""
         return bool(self._dirty or self._unsaved)
 
+    @property
+    def is_unsaved(self) -> bool:
+        """Whether something could not be written."""
+        return bool(self._unsaved)
+
     def take_dirty(self) -> tuple[str, ...]:
-        """Files written since the last call."""
+        """Files written since the last call, and the folder if one was made."""
         paths = tuple(self._dirty)
         self._dirty.clear()
         return paths
@@ -189,6 +194,7 @@ class Digests:
             except OSError:
                 file.close()
                 raise
+            self._dirty[self.folder] = None  # the name, too, has to outlive a loss of power
         else:
             return None
         while len(self._handles) >= HANDLES_MAX:
