@@ -40,6 +40,8 @@ Requests, and what answers each (`failed` is possible for all):
 | fence | group, number, on | group: the master takes no appends until the promotion is over |
 | record | group, number, master, token, force | group, once the node acts by that promotion |
 | resync | group | resynced: one free-form value |
+| repair | group, source (null: any) | repaired: one free-form value |
+| get_range | group, start | range: bytes of the log, for a member that mends its own |
 | transfer | group, node (null: the furthest) | transferred: one free-form value, by the leader |
 | get_status, get_tree | | status, tree: one free-form value |
 | tail_events | credit_lines | events, many: lines as they stand in the event log |
@@ -82,6 +84,11 @@ from wire.api_group import Resynced as Resynced
 from wire.api_group import Transfer as Transfer
 from wire.api_group import Transferred as Transferred
 from wire.api_group import WatchGroup as WatchGroup
+from wire.api_repair import RANGE_BYTES_MAX as RANGE_BYTES_MAX
+from wire.api_repair import GetRange as GetRange
+from wire.api_repair import Range as Range
+from wire.api_repair import Repair as Repair
+from wire.api_repair import Repaired as Repaired
 from wire.errors import LocalProtocolError, RemoteProtocolError
 
 PROTOCOL_VERSION = 3
@@ -284,6 +291,8 @@ Request: TypeAlias = (
     | Record
     | Resync
     | Transfer
+    | GetRange
+    | Repair
 )
 Answer: TypeAlias = (
     Welcome
@@ -301,6 +310,8 @@ Answer: TypeAlias = (
     | Group
     | Resynced
     | Transferred
+    | Range
+    | Repaired
 )
 
 READS = (

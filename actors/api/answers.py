@@ -22,6 +22,8 @@ Slow: TypeAlias = (
     | api.Record
     | api.Resync
     | api.Transfer
+    | api.GetRange
+    | api.Repair
 )
 
 
@@ -90,5 +92,11 @@ async def answer(
         case api.Transfer():
             moved = await handle.transfer_leader(request.group, request.node)
             return api.Transferred(id=request.id, value=moved)
+        case api.GetRange():
+            found = await handle.log_range(request.group, request.start)
+            return api.Range(id=request.id, start=found.start, data=found.data, digest=found.digest)
+        case api.Repair():
+            value = await handle.repair(request.group, request.source)
+            return api.Repaired(id=request.id, value=value)
         case _:
             assert_never(request)

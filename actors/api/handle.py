@@ -13,6 +13,7 @@ from actors.events.sink import EventLines, EventSubscription
 from actors.ha.role_board import RoleBoard
 from actors.log import AppendOutcome
 from actors.log_types import Chain, Claim, Found, GroupState, NewRecord, Offsets, Receipt
+from actors.storage.mending import GoodRange
 
 __all__ = ["AppendOutcome", "EventLines", "EventSubscription", "NodeHandle", "NodeIdentity"]
 
@@ -119,6 +120,21 @@ class NodeHandle(Protocol):
 
     async def resync(self, group: str) -> dict[str, Any]:
         """Set aside what this node's log has beyond its master's, and follow."""
+
+    async def log_range(self, group: str, start: int) -> GoodRange:
+        """The bytes of the log's range that holds byte `start` (of a DLedger group: of the entry
+        `start`), for another member.
+
+        Raises: RequestRefused(ERROR_NOT_AVAILABLE): they are not what was written here, or not
+            here.
+        """
+
+    async def repair(self, group: str, source: str | None) -> dict[str, Any]:
+        """Mend what is damaged of this node's log with `source`'s bytes (None: whoever has them).
+
+        Raises: RequestRefused(ERROR_BAD_REQUEST) for a `source` that is no other member;
+            RequestRefused(ERROR_NOT_AVAILABLE) if the group is being repaired.
+        """
 
     async def transfer_leader(self, group: str, node: str | None) -> dict[str, Any]:
         """Have `node` (None: who has most of the log) lead a DLedger group that this node leads.

@@ -5,6 +5,7 @@ Raises everywhere: one of `LOST`, whatever goes wrong between the two.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -20,9 +21,12 @@ from actors.api.places import member_name
 from actors.env.protocols import Address, Network, Stream
 from actors.errors import TriologError
 from actors.log_types import GroupState
+from actors.storage.mending import GoodRange
 from wire import api
 from wire.errors import RemoteProtocolError
 
+ANSWER_CHARS_MAX = 500
+"""Of an answer that nobody expected, in an error."""
 LOST = (
     OSError,
     SocketClosed,
@@ -134,6 +138,23 @@ async def ask_group(
             if not isinstance(answer, api.Group):
                 raise SocketClosed(f"unexpected answer: {answer!r}")
             return to_group_state(answer)
+
+
+async def ask_range(
+    network: MemberNetwork, door: MasterDoor, *, node: str, master: str, group: str, start: int
+) -> GoodRange:
+    """A good range of another member's log, by what that one says: nothing of it was checked but
+    its length and its digest.
+    """
+    with trio.fail_after(door.answer_timeout_s):
+        async with member_session(network, door, node=node, master=master) as session:
+            await session.frames.send(api.encode(api.GetRange(id=1, group=group, start=start)))
+            answer = await session.answer()
+    if not isinstance(answer, api.Range):
+        raise SocketClosed(f"unexpected answer: {answer!r}"[:ANSWER_CHARS_MAX])
+    if zlib.crc32(answer.data) != answer.digest:
+        raise SocketClosed("the bytes that came are not those that were sent")
+    return GoodRange(start=answer.start, data=answer.data, digest=answer.digest)
 
 
 async def _connect(network: Network, door: MasterDoor) -> Stream:

@@ -235,6 +235,16 @@ class Client:
         )
         return answer.value
 
+    async def repair(self, group: str, source: str | None = None) -> dict[str, Any]:
+        """Mend what is damaged of the node's log with `source`'s bytes (None: whoever has them).
+
+        Raises: NodeStopped if the connection ends first: it may have happened, in part or whole.
+        """
+        answer = await self.requests.ask(
+            api.Repaired, lambda at: api.Repair(id=at, group=group, source=source), in_doubt=True
+        )
+        return answer.value
+
     async def transfer_leader(self, group: str, node: str | None = None) -> dict[str, Any]:
         """Have `node` (None: who has most of the log) lead a DLedger group that this node leads.
 

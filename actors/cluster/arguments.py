@@ -14,8 +14,10 @@ from actors.config.command_line import Parser
 from actors.errors import ConfigError
 
 Command: TypeAlias = Literal[
-    "run", "check", "status", "stop", "promote", "resync", "transfer-leader"
+    "run", "check", "status", "stop", "promote", "resync", "repair", "transfer-leader"
 ]
+OF_NODE: tuple[Command, ...] = ("resync", "repair")
+"""What names a node first."""
 COMMANDS: tuple[Command, ...] = get_args(Command)
 DURATION_S_MAX = 366 * 86_400.0
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "": 1.0}
@@ -31,6 +33,7 @@ Run a cluster of replicated logs, or look at one.
   promote GROUP [NODE]   make NODE, or the furthest slave, the group's master: a master that answers
           hands over and nothing is lost; what might be lost is refused, unless by --force
   resync NODE [GROUP]    set aside what NODE's log has beyond its master's, and let it follow
+  repair NODE [GROUP]    mend what is damaged of NODE's log with another member's bytes (--from)
   transfer-leader GROUP [NODE]   have NODE, or who has most of the log, lead a dledger group;
           nothing is lost, and appends wait meanwhile"""
 EPILOG = """\
@@ -46,8 +49,9 @@ class Arguments:
     Attributes:
         file: the cluster file, as typed.
         command: what to do.
-        group: of promote, resync and transfer-leader; None: all groups of the node.
+        group: of promote, resync, repair and transfer-leader; None: all groups of the node.
         member: the node of these; None: the furthest.
+        source: the member that `repair` takes bytes from; None: whoever has them.
         force: promote although something may be lost.
         nodes: only these; () = all.
         processes: one supervised process for each node.
@@ -72,6 +76,7 @@ class Arguments:
     tell_end: int | None = None
     group: str | None = None
     member: str | None = None
+    source: str | None = None
     force: bool = False
     trees: bool = False
 
@@ -108,7 +113,7 @@ def parse(words: Sequence[str]) -> Arguments:
         nargs="*",
         default=[],
         metavar="NAME",
-        help="GROUP [NODE] of promote and transfer-leader, NODE [GROUP] of resync",
+        help="GROUP [NODE] of promote and transfer-leader, NODE [GROUP] of resync and repair",
     )
     add("--node", action="append", default=[], metavar="NAME", help="only this node; repeatable")
     add("--processes", action="store_true", help="one supervised process for each node")
@@ -116,6 +121,7 @@ def parse(words: Sequence[str]) -> Arguments:
     add("--feed", metavar="FILE", help="append this file's lines, - for standard input, then stop")
     add("--json", action="store_true", help="print the result as JSON")
     add("--plain", action="store_true", help="lines instead of the live view")
+    add("--from", dest="source", metavar="NODE", help="repair: take the bytes of this node")
     add("--force", action="store_true", help="promote although something may be lost")
     add("--trees", action="store_true", help="status: each node's supervision tree, whole")
     add("--child-of", type=int, help=argparse.SUPPRESS)
@@ -135,6 +141,7 @@ def parse(words: Sequence[str]) -> Arguments:
         tell_end=found.tell_end,
         group=group,
         member=member,
+        source=found.source,
         force=found.force,
         trees=found.trees,
     )
@@ -146,13 +153,13 @@ def _names(command: str, names: list[str]) -> tuple[str | None, str | None]:
     """Group and node of a command that takes them. Raises: ConfigError."""
     first, second = (*names, None, None)[:2]
     match command:
-        case "promote" | "resync" | "transfer-leader" if not 1 <= len(names) <= 2:
-            expected = "NODE [GROUP]" if command == "resync" else "GROUP [NODE]"
+        case "promote" | "resync" | "repair" | "transfer-leader" if not 1 <= len(names) <= 2:
+            expected = "NODE [GROUP]" if command in OF_NODE else "GROUP [NODE]"
             found = " ".join(names) or "nothing"
             raise ConfigError(f"{command}: expected {expected}, found {found} (see --help)")
         case "promote" | "transfer-leader":
             return first, second
-        case "resync":
+        case "resync" | "repair":
             return second, first
         case _:
             if names:
@@ -163,6 +170,8 @@ def _names(command: str, names: list[str]) -> tuple[str | None, str | None]:
 def _refuse_what_has_no_meaning(arguments: Arguments) -> None:
     if arguments.force and arguments.command != "promote":
         raise ConfigError(f"--force has no meaning for {arguments.command} (see --help)")
+    if arguments.source is not None and arguments.command != "repair":
+        raise ConfigError(f"--from has no meaning for {arguments.command} (see --help)")
     if arguments.trees and arguments.command != "status":
         raise ConfigError(f"--trees has no meaning for {arguments.command} (see --help)")
     if arguments.command == "run":

@@ -31,7 +31,7 @@ from actors.quiet_imports import INTERRUPTED, quiet_imports
 if TYPE_CHECKING:
     from actors.cluster.commands import Answer
 
-SWITCHES = ("promote", "resync", "transfer-leader")
+SWITCHES = ("promote", "resync", "repair", "transfer-leader")
 
 
 def run_command_line(words: Sequence[str] | None) -> int:
@@ -104,7 +104,7 @@ def _do(arguments: Arguments, config: ClusterConfig, is_own: bool) -> int:
             answer = _check(arguments, config)
         case "status" | "stop":
             answer = _ask(arguments, config, nodes)
-        case "promote" | "resync" | "transfer-leader":
+        case "promote" | "resync" | "repair" | "transfer-leader":
             answer = _switch(arguments, config)
         case _:
             assert_never(arguments.command)
@@ -156,7 +156,7 @@ def _ask(arguments: Arguments, config: ClusterConfig, nodes: tuple[str, ...]) ->
 def _switch(arguments: Arguments, config: ClusterConfig) -> Answer:
     """Raises: ConfigError: a group or a node that is none."""
     with quiet_imports():
-        from actors.cluster import switching, transferring
+        from actors.cluster import repairing, switching, transferring
         from actors.cluster.links import connect_own
     connect = partial(connect_own, config)
     group, node = arguments.group, arguments.member
@@ -181,8 +181,12 @@ def _switch(arguments: Arguments, config: ClusterConfig) -> Answer:
     if group is not None:
         _check_name("GROUP", group, groups)
         groups = (group,)
-    resync = partial(switching.resync, config, node, groups, connect, as_json=arguments.json)
-    return trio.run(resync)
+    what = partial(switching.resync)
+    if arguments.command == "repair":
+        if arguments.source is not None:
+            _check_name("--from", arguments.source, config.python_nodes)
+        what = partial(repairing.repair, source=arguments.source)
+    return trio.run(partial(what, config, node, groups, connect, as_json=arguments.json))
 
 
 def _say(line: str) -> None:
@@ -197,6 +201,7 @@ def _check_kind(command: str, group: Group) -> None:
         return
     instead = {
         "promote": f"its members elect their leader, `transfer-leader {group.name}` changes it",
+        "repair": "stopped, remove the member's data (README, Running it)",
         "resync": "a follower's log is made like its leader's by itself",
         "transfer-leader": f"`promote {group.name}` changes its master",
     }[command]

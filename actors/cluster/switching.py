@@ -6,7 +6,8 @@ Here is what people read of it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -69,17 +70,10 @@ async def resync(
 ) -> Answer:
     """Ask the node itself, one group after the other. Exit code 1 if one does not follow.
 
-    Raises:
-        ConfigError: the node does not run.
-        NoAnswer: it hangs.
-        NoPlace: it takes no more clients now.
-        TriologError: what it refuses.
+    Raises: as `open_node`; TriologError: what it refuses.
     """
-    if not await _runs(config, node, connect):
-        raise ConfigError(f"{config.path}: expected node {node} to run, found nobody there")
     found = []
-    enter = partial(connect, node)
-    async with with_place(enter, config.answer_timeout_s, node) as api:
+    async with open_node(config, node, connect) as api:
         for group in groups:
             done = readable_values(await api.resync(group))
             part, reason = await _seen(api, group)
@@ -87,6 +81,22 @@ async def resync(
     code = EXIT_OK if all(each["state"] == FITS for each in found) else EXIT_FAILED
     text = json.dumps(found) if as_json else "\n".join(map(resynced_line, found))
     return Answer(text, code)
+
+
+@asynccontextmanager
+async def open_node(config: ClusterConfig, node: str, connect: Connect) -> AsyncIterator[NodeApi]:
+    """The node itself, which has to run.
+
+    Raises:
+        ConfigError: it does not run.
+        NoAnswer: it hangs.
+        NoPlace: it takes no more clients now.
+    """
+    if not await _runs(config, node, connect):
+        raise ConfigError(f"{config.path}: expected node {node} to run, found nobody there")
+    enter = partial(connect, node)
+    async with with_place(enter, config.answer_timeout_s, node) as api:
+        yield api
 
 
 async def _seen(api: NodeApi, group: str) -> tuple[str, str]:

@@ -166,6 +166,20 @@ class RotMended:
 
 
 @attrs.frozen(kw_only=True)
+class RangeRepaired:
+    """A damaged range was written anew, as another member has it, and is on the disk. By scrubber,
+    for `repair`; RotMended comes with it.
+
+    Attributes:
+        source: that member.
+    """
+
+    first_bytes: int
+    next_bytes: int
+    source: str
+
+
+@attrs.frozen(kw_only=True)
 class DispatchStarted:
     """The derived files are loaded; records from `from_bytes` on are dispatched (again).
 

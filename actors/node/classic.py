@@ -21,7 +21,7 @@ from actors.node.append import AppendReply
 from actors.node.part import STATE_LOOK_S, STATUS_TIMEOUT_S, GroupCounts, asked
 from actors.node.status import group_status
 from actors.runtime import ActorError, ActorRef, Registry
-from actors.storage import pull_service, store
+from actors.storage import mending, pull_service, store
 from actors.storage.pull_service import Pulled
 from actors.storage.store_messages import LogRange
 from actors.trees.classic import GroupPaths
@@ -51,6 +51,7 @@ class ClassicPart:
     Attributes:
         file_group: as the cluster file has it.
         board: what this node is in the group.
+        repairing: somebody mends its log now.
     """
 
     config: ClusterConfig
@@ -61,9 +62,11 @@ class ClassicPart:
     pull: ActorRef[pull_service.Message]
     state: ActorRef[connection_state.Message]
     keeper: ActorRef[role_messages.Message]
+    scrubber: ActorRef[mending.Message]
     counts: GroupCounts = attrs.Factory(GroupCounts)
     _led: dict[str, ClassicGroup] = attrs.Factory(dict)  # by master: at most its members
     _in_vain: RoleView | None = None  # it stayed this for as long as an append may wait
+    repairing: bool = False
     _stopping: bool = False
 
     @staticmethod
@@ -84,6 +87,7 @@ class ClassicPart:
             pull=registry.ref(paths.pull_service),
             state=registry.ref(paths.connection_state),
             keeper=registry.ref(paths.role),
+            scrubber=registry.ref(paths.scrubber),
         )
 
     @property

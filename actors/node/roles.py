@@ -28,12 +28,14 @@ from actors.ha.core.role_effects import RoleView
 from actors.ha.role_board import RoleBoard
 from actors.ha.role_parts import TOKEN_MAX
 from actors.log_types import Claim, GroupState, Offsets
+from actors.node import repair
 from actors.node.classic import ClassicPart
 from actors.node.ledger import LedgerPart
 from actors.node.part import STATE_LOOK_S, Part, asked
 from actors.node.transfer import transfer_leader
 from actors.runtime import ReplyTo
 from actors.storage import pull_service, store
+from actors.storage.mending import GoodRange
 from wire import api
 
 R = TypeVar("R")
@@ -152,6 +154,15 @@ class NodeRoles:
         members = Members(own=self, config=self.config, network=self._network, group=group)
         who, token = self.identity.node, self._rng.randint(1, TOKEN_MAX)
         return await Promotion(wish, members, self.config.drain_timeout_s, who, token).run()
+
+    async def log_range(self, group: str, start: int) -> GoodRange:
+        """See `NodeHandle.log_range`."""
+        return await repair.log_range(self._classic_part(group), start)
+
+    async def repair(self, group: str, source: str | None) -> dict[str, Any]:
+        """See `NodeHandle.repair`."""
+        part = self._classic_part(group)
+        return await repair.repair(part, self._network, source, self.group_state)
 
     async def transfer_leader(self, group: str, node: str | None) -> dict[str, Any]:
         """See `NodeHandle.transfer_leader`."""

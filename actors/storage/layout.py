@@ -86,7 +86,7 @@ class StoreLayout:
 
     @property
     def aside(self) -> str:
-        """Folder: what a slave had and its master not. See `set_aside`."""
+        """Folder: what a slave had and its master not, and what was mended. See `set_aside`."""
         return f"{self.root}/aside"
 
     @property

@@ -11,7 +11,7 @@ looked at when it is consumed.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from typing import Final
 
 import attrs
@@ -45,6 +45,7 @@ class Walk:
         at: first byte of the next range.
         parses: every record is checked; else only ranges that have a digest are.
         broken: no record begins where one should, so that the rest cannot be parsed.
+        record_at: where the first record begins that is not checked; `rest`: the bytes from there.
     """
 
     base: int
@@ -53,7 +54,7 @@ class Walk:
     parses: bool
     broken: bool = False
     record_at: int = attrs.field(init=False)
-    _rest: bytes = attrs.field(default=b"", init=False)
+    rest: bytes = attrs.field(default=b"", init=False)
     _wanted: int = attrs.field(default=0, init=False)
     _pending: list[tuple[int, int, int]] = attrs.field(factory=list, init=False)
 
@@ -70,19 +71,19 @@ class Walk:
         end = self.end
         if self.record_at == end:
             return ""  # behind the file's filler
-        self._rest += data
-        if len(self._rest) < self._wanted and self.at + len(data) < end:
+        self.rest += data
+        if len(self.rest) < self._wanted and self.at + len(data) < end:
             return ""
-        _, stopped = scan(self._rest, physical_offset=self.record_at, size_max=size_max)
+        _, stopped = scan(self.rest, physical_offset=self.record_at, size_max=size_max)
         self.record_at += stopped.end
-        self._rest, self._wanted = self._rest[stopped.end :], 0
+        self.rest, self._wanted = self.rest[stopped.end :], 0
         is_last = self.at + len(data) == end
         match stopped.stop:
             case Stop.BLANK if self.record_at + stopped.blank_bytes == end:
-                self.record_at, self._rest = end, b""
+                self.record_at, self.rest = end, b""
                 return ""
             case Stop.INCOMPLETE if not is_last:
-                self._wanted = len(self._rest) + stopped.missing_bytes
+                self._wanted = len(self.rest) + stopped.missing_bytes
                 return ""
             case Stop.END:
                 return ""
@@ -109,6 +110,8 @@ class LogCheck:
 
     Attributes:
         rotten: by their first byte, ascending as they were found.
+        healed: those of them that read well again: they are damaged until somebody has synced what
+            was read, see `confirm`.
         limit_bytes: nothing at or behind it is looked at: it may still change, or be lost.
         own_from_bytes: what lies from there on was written by this process from memory, and is not
             parsed; None: it is all parsed.
@@ -120,6 +123,7 @@ class LogCheck:
     limit_bytes: int
     own_from_bytes: int | None
     rotten: dict[int, Rot] = attrs.field(factory=dict)
+    healed: set[int] = attrs.field(factory=set)
 
     def walk_from(self, base: int) -> Walk:
         """A walk through the file that begins there; it parses only if it has to."""
@@ -153,7 +157,7 @@ class LogCheck:
             if known is None and not walk.broken:
                 for place, sure in walk.sure(start, end, digest):
                     self.digests.put(place, sure)
-                    self.rotten.pop(place, None)
+                    self._reads_well(place)
         elif known is None:
             walk.broken = True
         walk.at = end
@@ -200,14 +204,24 @@ class LogCheck:
             try:
                 if self.digests.get(rot.start) is None:
                     base = rot.start - rot.start % self.digests.segment_bytes
-                    del self.rotten[rot.start]
                     yield from self.digest_file(base)
                 elif (data := self._read(rot.start, rot.end)) is not None:
                     same = digest_of(data) == self.digests.get(rot.start)
                     self._compared(rot.start, rot.end, same)
             except OffsetGone:
-                self.rotten.pop(rot.start, None)
+                self.forget(rot.start)
             yield
+
+    def confirm(self, starts: Iterable[int]) -> None:
+        """What read well there was synced then: it is no damage any more, if it still reads so."""
+        for start in starts:
+            if start in self.healed:
+                self.forget(start)
+
+    def forget(self, start: int) -> None:
+        """There is no damage there, or no file."""
+        self.rotten.pop(start, None)
+        self.healed.discard(start)
 
     def _first_unknown(self, base: int) -> int:
         """Where the first range of a file begins that has no digest; its end if all have one."""
@@ -221,26 +235,41 @@ class LogCheck:
         try:
             data = self.reader.read(start, end - start, end)
         except OSError as error:
-            self._note(Rot(start, end, f"it cannot be read: {error.strerror or error}"))
+            self.note(Rot(start, end, f"it cannot be read: {error.strerror or error}"))
             return None
         if len(data) < end - start:
-            self._note(Rot(start, end, "its file is too short"))
+            self.note(Rot(start, end, "its file is too short"))
             return None
         return data
 
     def _compared(self, start: int, end: int, is_same: bool) -> None:
         if is_same:
-            self.rotten.pop(start, None)
+            self._reads_well(start)
         else:
-            self._note(Rot(start, end, "its bytes are not those that were written"))
+            self.note(Rot(start, end, "its bytes are not those that were written"))
+
+    def _reads_well(self, start: int) -> None:
+        if start in self.rotten:
+            self.healed.add(start)
 
     def _parse(self, walk: Walk, data: bytes) -> None:
         reason = walk.parse(data, self.record_bytes_max)
         if reason:
             walk.broken = True
             start, end = self.digests.range_at(walk.record_at)
-            self._note(Rot(start, end, f"offset {walk.record_at}: {reason}"))
+            self.note(Rot(start, end, f"offset {walk.record_at}: {reason}"))
 
-    def _note(self, rot: Rot) -> None:
+    def note(self, rot: Rot) -> None:
+        """There is damage, whatever was read before."""
+        self.healed.discard(rot.start)
         if rot.start in self.rotten or len(self.rotten) < ROTTEN_MAX:
             self.rotten.setdefault(rot.start, rot)
+
+
+def damage_text(rotten: tuple[Rot, ...], folder: str) -> str:
+    """For people: which bytes of a log are damaged, in one line; "" if none are."""
+    if not rotten:
+        return ""
+    first, more = rotten[0], len(rotten) - 1
+    others = f", and {more} more ranges" if more else ""
+    return f"{folder}: bytes {first.start} to {first.end} are damaged ({first.reason}){others}"

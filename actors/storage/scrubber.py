@@ -2,15 +2,17 @@
 
 Messages: the store tells it LogGrew. Check comes from whoever is about to send log bytes: it is
 answered once they have been compared with their digests, so that a damaged copy never becomes
-another one. GetScrub is answered at once. It tells the role keeper CopyState, and a slave's client
-Stop. A restart goes on with what is in its files; a round of the scrub begins anew.
+another one. See `mending` for what `repair` asks. It asks the group's syncer to sync what reads
+well again, and tells the role keeper CopyState, and a slave's client Stop. A restart goes on with
+what is in its files; a round of the scrub begins anew.
 
 It does three things, in this order of urgency: it answers Check; it digests what was written (on a
 slave: once its records were parsed, and giving way to copying); and it reads, at
 `scrub_bytes_per_s`, all that lies there, for nobody else reads old files before they are needed.
 
 Damage is remembered (`rotten`), survives a restart, and is looked at again every RECHECK_S: who has
-mended a range, by whatever means, need not tell. There is no upstream.
+mended a range, by whatever means, need not tell; it is over once the file was synced then. There is
+no upstream.
 """
 
 from __future__ import annotations
@@ -25,15 +27,17 @@ from actors.env import Env
 from actors.env.protocols import Syncer
 from actors.events import store as events
 from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo, StopReason
+from actors.storage import mending
 from actors.storage.digests import Digests
 from actors.storage.layout import StoreLayout
-from actors.storage.log_check import ROTTEN_MAX, YIELD_BYTES, LogCheck, Rot, Walk
+from actors.storage.log_check import ROTTEN_MAX, YIELD_BYTES, LogCheck, Rot, Walk, damage_text
 from actors.storage.log_reader import LogReader, OffsetGone
 from actors.storage.pacing import Pacing
 from actors.storage.side_file import SideFile, SideFileDamaged
 from actors.storage.stepping import stepped
 from actors.storage.store_messages import GetRange, LogGrew, LogRange, Subscribe
 from actors.storage.store_messages import Message as StoreMessage
+from actors.storage.syncer import FileSynced, SyncFile
 
 CHECK_BYTES: Final = 4 << 20
 """One answer covers so much: 3 ms of reading, and some hundred frames."""
@@ -74,28 +78,6 @@ class Check:
 
     start_bytes: int
     reply_to: ReplyTo[Checked]
-
-
-@attrs.frozen(kw_only=True)
-class ScrubState:
-    """What the scrub knows.
-
-    Attributes:
-        rotten: damaged ranges.
-        scrubbed_bytes: read since the start, by the scrub alone.
-        rounds: over the whole log, since the start.
-    """
-
-    rotten: tuple[Rot, ...]
-    scrubbed_bytes: int
-    rounds: int
-
-
-@attrs.frozen(kw_only=True)
-class GetScrub:
-    """Answered at once."""
-
-    reply_to: ReplyTo[ScrubState]
 
 
 @attrs.frozen(kw_only=True)
@@ -140,8 +122,16 @@ class _SyncDue:
     """Timer: digests were written."""
 
 
-Message: TypeAlias = LogGrew | Check | GetScrub
-_Inbox: TypeAlias = Message | _GoOn | _ScrubDue | _RecheckDue | _SyncDue
+@attrs.frozen(kw_only=True)
+class _FileSynced:
+    """A file in which damage was mended is on the disk, unless that failed."""
+
+    path: str
+    outcome: FileSynced | Exception
+
+
+Message: TypeAlias = LogGrew | Check | mending.Message
+_Inbox: TypeAlias = Message | _GoOn | _ScrubDue | _RecheckDue | _SyncDue | _FileSynced
 
 
 def _only(message: object) -> None:
@@ -154,6 +144,7 @@ class Scrubber(Actor[_Inbox]):
 
     Attributes:
         writes_itself: this node is the master, and what it appends need not be parsed.
+        log_syncer: the group's; it syncs what was mended.
         keeper: told whether the copy is damaged.
         client: a slave's.
     """
@@ -164,18 +155,18 @@ class Scrubber(Actor[_Inbox]):
     group: ClassicGroup
     store: ActorRef[StoreMessage]
     writes_itself: bool
+    log_syncer: ActorRef[SyncFile]
     keeper: ActorRef[CopyState] | None = None
     client: ActorRef[Stop] | None = None
     _pacing: Pacing = attrs.field(init=False)
     _check: LogCheck = attrs.field(init=False)
+    _mender: mending.Mender = attrs.field(init=False)
     _live: Walk = attrs.field(init=False)
     _round: Walk | None = attrs.field(default=None, init=False)
     _min_bytes: int = attrs.field(default=0, init=False)
     _side: SideFile | None = attrs.field(default=None, init=False)
     _told: tuple[Rot, ...] = attrs.field(default=(), init=False)
     _syncer: Syncer = attrs.field(init=False)
-    _scrubbed_bytes: int = attrs.field(default=0, init=False)
-    _rounds: int = attrs.field(default=0, init=False)
 
     async def on_start(self) -> None:
         """What was damaged before is looked at first, so that nothing counts meanwhile."""
@@ -196,6 +187,13 @@ class Scrubber(Actor[_Inbox]):
             own_from_bytes=newest if self.writes_itself else None,
         )
         self._syncer = disk.syncer()
+        self._mender = mending.Mender(
+            check=self._check,
+            disk=disk,
+            layout=self.layout,
+            syncer=self._syncer,
+            sync_file=self._sync_file,
+        )
         self._live = self._check.walk_from(newest)
         await self._look_at_known()
         me, name = self.ctx.self_ref, self.ctx.path
@@ -219,24 +217,21 @@ class Scrubber(Actor[_Inbox]):
                 await self._digest()
             case Check():
                 await self._answer(message)
-            case GetScrub():
-                message.reply_to.send(self._state())
             case _ScrubDue():
                 await self._scrub()
             case _RecheckDue():
                 await stepped(self._check.look_again())
             case _SyncDue():
                 await self._sync()
+            case _FileSynced():
+                self._mender.synced(message.path, done=isinstance(message.outcome, FileSynced))
+            case mending.GetDamage() | mending.GetGoodRange() | mending.Mend():
+                await self._mender.handle(message)
             case _:
                 assert_never(message)
         if self._check.digests.is_dirty and not self.ctx.timers.active("sync"):
             self.ctx.timers.start("sync", SYNC_S, _SyncDue())
         await self._tell()
-
-    def _state(self) -> ScrubState:
-        return ScrubState(
-            rotten=self._rotten(), scrubbed_bytes=self._scrubbed_bytes, rounds=self._rounds
-        )
 
     def _rotten(self) -> tuple[Rot, ...]:
         return tuple(sorted(self._check.rotten.values(), key=lambda rot: rot.start))
@@ -251,7 +246,7 @@ class Scrubber(Actor[_Inbox]):
             check.reader.drop_below(message.min_bytes)
             self._syncer.forget(check.digests.drop_below(message.min_bytes))
             for start in [each for each in check.rotten if each < message.min_bytes]:
-                del check.rotten[start]
+                check.forget(start)
         if self._live.at < self._min_bytes:
             self._live = check.walk_from(self._min_bytes)
 
@@ -301,7 +296,6 @@ class Scrubber(Actor[_Inbox]):
             base = self._min_bytes if walk is None else walk.end
             if base >= self._live.base:  # the file that is being written is the live walk's
                 self._round = None
-                self._rounds += 1
                 self.ctx.timers.start("scrub", ROUND_PAUSE_S, _ScrubDue())
                 return
             walk = self._round = self._check.walk_all(base)
@@ -310,7 +304,6 @@ class Scrubber(Actor[_Inbox]):
             done += size
         if not done:
             self._round = None
-        self._scrubbed_bytes += done
         after_s = max(done, 1) / self.group.scrub_bytes_per_s
         self.ctx.timers.start("scrub", after_s, _ScrubDue())
 
@@ -333,6 +326,7 @@ class Scrubber(Actor[_Inbox]):
     async def _tell(self, *, always: bool = False) -> None:
         """Remember it, then tell whom it concerns."""
         now = self._rotten()
+        self._mender.settle(now)
         if self._check.rotten and not self.ctx.timers.active("recheck"):
             self.ctx.timers.start("recheck", RECHECK_S, _RecheckDue())
         if now == self._told and not always:
@@ -348,6 +342,7 @@ class Scrubber(Actor[_Inbox]):
         for rot in before:
             if rot.start not in left:
                 self.ctx.emit(events.RotMended(first_bytes=rot.start, next_bytes=rot.end))
+                self._mender.tell(rot, self.ctx.emit)
         damage = damage_text(now, self._check.reader.folder)
         if self.keeper is not None:
             await self.keeper.tell(CopyState(damage=damage))
@@ -363,18 +358,18 @@ class Scrubber(Actor[_Inbox]):
             self._side.write(padded)
             self._side.sync()
 
+    def _sync_file(self, path: str) -> None:
+        self.ctx.ask_later(
+            self.log_syncer,
+            FileSynced,
+            lambda reply_to: SyncFile(path=path, reply_to=reply_to),
+            timeout_s=ASK_TIMEOUT_S,
+            on_reply=lambda outcome: _FileSynced(path=path, outcome=outcome),
+        )
+
     async def _sync(self) -> None:
         self._check.digests.save()
         paths = [p for p in self._check.digests.take_dirty() if self.env.disk.exists(p)]
         if paths:
             with suppress(OSError):  # what is lost of them is made again
                 await self._syncer.sync(paths)
-
-
-def damage_text(rotten: tuple[Rot, ...], folder: str) -> str:
-    """For people: which bytes of a log are damaged, in one line; "" if none are."""
-    if not rotten:
-        return ""
-    first, more = rotten[0], len(rotten) - 1
-    others = f", and {more} more ranges" if more else ""
-    return f"{folder}: bytes {first.start} to {first.end} are damaged ({first.reason}){others}"

@@ -15,7 +15,7 @@ other cut.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 
 import attrs
@@ -73,6 +73,22 @@ def set_aside(
         truncation.truncate(disk, layout, rest, offset)
     finally:
         rest.close(remove_spare=False)
+
+
+def keep_bytes(disk: Disk, layout: StoreLayout, pieces: Sequence[tuple[int, bytes]]) -> None:
+    """Keep bytes of the log that are about to be written over, each in a file that is named by its
+    offset, in the folder of the first one's. Raises: OSError: nothing is kept.
+    """
+    attempt = _Attempt.begin(disk, layout, pieces[0][0])
+    with attempt.copying():
+        for offset, data in pieces:
+            file = disk.open(f"{attempt.part}/{segment_name(offset)}", "x")
+            try:
+                file.pwrite(data, 0)
+                file.sync()
+            finally:
+                file.close()
+    attempt.publish()
 
 
 def _copy_end(disk: Disk, log: CommitLog, offset: int, folder: str) -> Generator[None, None, None]:

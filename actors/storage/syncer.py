@@ -8,8 +8,8 @@ failed sync is final: the kernel may have dropped the pages, so a second try tha
 nothing. The actor crashes, and with it the store and the node. With `upstream` (`compat`) it counts
 as done, as upstream's does (T26).
 
-Messages: Written; Settle. It tells the store SyncDone. A restart forgets what was to be synced; the
-store restarts with it.
+Messages: Written; Settle; SyncFile. It tells the store SyncDone. A restart forgets what was to be
+synced; the store restarts with it.
 """
 
 from __future__ import annotations
@@ -70,15 +70,30 @@ class Settle:
 
 
 @attrs.frozen(kw_only=True)
+class FileSynced:
+    """The file is on the disk as it was when it was asked for, or is gone."""
+
+
+@attrs.frozen(kw_only=True)
+class SyncFile:
+    """From who has written to the middle of a file: sync it now. A failed sync fails this, and is
+    as final as any other. A file that has been deleted meanwhile needs none.
+    """
+
+    path: str
+    reply_to: ReplyTo[FileSynced]
+
+
+@attrs.frozen(kw_only=True)
 class _IntervalPassed:
     """Timer: the next sync of a `written` group is due."""
 
 
-Message: TypeAlias = Written | Settle
+Message: TypeAlias = Written | Settle | SyncFile
 _Inbox: TypeAlias = Message | _IntervalPassed
 
 
-async def may_close_clean(syncer: ActorRef[Message], reason: StopReason) -> bool:
+async def may_close_clean(syncer: ActorRef[Settle], reason: StopReason) -> bool:
     """Whether a store that stops for `reason` may sync the rest by itself and call that clean.
 
     Only in an ordered stop, and only after the sync that is under way is known to have ended well:
@@ -125,6 +140,8 @@ class Syncer(Actor[_Inbox]):
                     self._syncer.forget(message.gone)
                 case Settle():
                     settles.append(message)
+                case SyncFile():
+                    await self._sync_file(message)
                 case _IntervalPassed():
                     pass
                 case _:
@@ -148,10 +165,24 @@ class Syncer(Actor[_Inbox]):
         try:
             await self._syncer.sync(paths)
         except OSError as error:
-            self.ctx.emit(events.SyncFailed(error=str(error), paths=paths))
-            if isinstance(error, FileNotFoundError) and not self.upstream:
-                raise StorageError(lost_text(self._disk, str(error.filename))) from None
-            if not self.upstream:
-                raise StorageError(f"the sync of {', '.join(paths)} failed: {error}") from error
+            self._failed(error, paths)
         self._next_s = began_s + self.interval_s
         await self._store.tell(SyncDone(offset_bytes=offset))
+
+    async def _sync_file(self, message: SyncFile) -> None:
+        try:
+            await self._syncer.sync((message.path,))
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            self._failed(error, (message.path,))
+        message.reply_to.send(FileSynced())
+
+    def _failed(self, error: OSError, paths: tuple[str, ...]) -> None:
+        """Raises: StorageError, unless it counts as done."""
+        self.ctx.emit(events.SyncFailed(error=str(error), paths=paths))
+        if self.upstream:
+            return
+        if isinstance(error, FileNotFoundError):
+            raise StorageError(lost_text(self._disk, str(error.filename))) from None
+        raise StorageError(f"the sync of {', '.join(paths)} failed: {error}") from error

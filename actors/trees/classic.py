@@ -210,6 +210,7 @@ def _scrubber(place: GroupPlace) -> Scrubber:
         group=place.group,
         store=registry.ref(paths.store),
         writes_itself=is_master,
+        log_syncer=registry.ref(paths.syncer),
         keeper=place.keeper,
         client=None if is_master else registry.ref(paths.ha_client),
     )

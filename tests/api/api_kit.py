@@ -42,6 +42,7 @@ from actors.log_types import (
 from actors.runtime import ChildSpec, System, open_system
 from actors.runtime.spec import SupervisorSpec
 from actors.sim.network import NetworkOptions, SimNetwork
+from actors.storage.mending import GoodRange
 from wire import api
 
 SOCKET = "/data/n0/api.sock"
@@ -107,7 +108,7 @@ class MemoryNode:
         stored: the log.
         held_end: how much of it this node holds; None: all.
         state: its part in the group.
-        calls: fence, record and resync, with their arguments.
+        calls: fence, record, resync and so on, with their arguments.
     """
 
     sink: EventSink = attrs.field(factory=lambda: sink_of("n0"))
@@ -247,26 +248,29 @@ class MemoryNode:
         return self.state
 
     async def fence(self, group: str, claim: Claim, on: bool) -> GroupState:
-        self.check(group)
-        self.calls.append(("fence", claim, on))
+        await self._called(group, "fence", claim, on)
         return await self.group_state(group)
 
-    async def record(
-        self, group: str, number: int, master: str, token: int, force: bool
-    ) -> GroupState:
-        self.check(group)
-        self.calls.append(("record", number, master, token, force))
+    async def record(self, group: str, *words: Any) -> GroupState:
+        await self._called(group, "record", *words)
         return await self.group_state(group)
 
     async def resync(self, group: str) -> dict[str, Any]:
-        self.check(group)
-        self.calls.append(("resync",))
-        await trio.lowlevel.checkpoint()
-        return {"group": group}
+        return await self._called(group, "resync")
+
+    async def repair(self, group: str, source: str | None) -> dict[str, Any]:
+        return await self._called(group, "repair", source)
+
+    async def log_range(self, group: str, start: int) -> GoodRange:
+        await self._called(group, "log_range", start)
+        return GoodRange(start=64, data=b"range", digest=5)
 
     async def transfer_leader(self, group: str, node: str | None) -> dict[str, Any]:
+        return await self._called(group, "transfer", node)
+
+    async def _called(self, group: str, *call: Any) -> dict[str, Any]:
         self.check(group)
-        self.calls.append(("transfer", node))
+        self.calls.append(call)
         await trio.lowlevel.checkpoint()
         return {"group": group}
 
@@ -278,10 +282,9 @@ class MemoryNode:
         return self.sink.subscribe()
 
     def check(self, group: str) -> None:
-        if self.fail is not None:
-            raise self.fail
-        if group not in self.identity.groups:
-            raise RequestRefused(api.ERROR_UNKNOWN_GROUP, f"no group {group!r}")
+        unknown = RequestRefused(api.ERROR_UNKNOWN_GROUP, f"no group {group!r}")
+        if self.fail is not None or group not in self.identity.groups:
+            raise self.fail or unknown
 
 
 def body_of(record: NewRecord) -> bytes:

@@ -40,12 +40,15 @@ from actors.sim.secret_files import SimSecretStore
 from wire import api
 
 OTHER = b"what a stranger made up, so it is none"
+# Bytes as they lie in the log, damaged or not, are for members alone.
 CHANGES: tuple[api.Request, ...] = (
     api.Append(id=1, group="orders", records=(b"x",)),
     api.Fence(id=1, group="orders", number=1, master="n1", by="n1", token=1, on=True),
     api.Record(id=1, group="orders", number=1, master="n1", token=1, force=True),
     api.Resync(id=1, group="orders"),
     api.Transfer(id=1, group="orders"),
+    api.Repair(id=1, group="orders"),
+    api.GetRange(id=1, group="orders", start=0),
     api.Promote(id=1, group="orders"),
     api.Stop(id=1),
 )
@@ -250,6 +253,7 @@ async def test_a_client_gives_nothing_to_who_has_not_proved_itself(
                 client.append("orders", (b"x",)),
                 client.promote("orders"),
                 client.resync("orders"),
+                client.repair("orders"),
                 client.transfer_leader("orders"),
                 client.stop(),
             ):

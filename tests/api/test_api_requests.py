@@ -122,11 +122,17 @@ async def test_a_member_asks_for_and_changes_a_node_s_part(
         assert resynced == api.Resynced(id=4, value={"group": "orders"})
         moved = await client.ask(api.Transfer(id=5, group="orders", node="n2"))
         assert moved == api.Transferred(id=5, value={"group": "orders"})
+        mended = await client.ask(api.Repair(id=6, group="orders", source="n2"))
+        assert mended == api.Repaired(id=6, value={"group": "orders"})
+        given = await client.ask(api.GetRange(id=7, group="orders", start=70))
+        assert given == api.Range(id=7, start=64, data=b"range", digest=5)
     assert node.calls == [
         ("fence", claim, True),
         ("record", 3, "n1", 5, False),
         ("resync",),
         ("transfer", "n2"),
+        ("repair", "n2"),
+        ("log_range", 70),
     ]
 
 

@@ -55,6 +55,7 @@ class Nodes:
     full: tuple[str, ...] = ()
     asked: list[tuple[Any, ...]] = attrs.field(factory=list)
     resynced: dict[str, Any] = attrs.field(factory=lambda: dict(RESYNCED))
+    repaired: dict[str, Any] = attrs.field(factory=dict)
     parts: list[dict[str, str]] = attrs.field(factory=list)
     error: Exception | None = None
 
@@ -90,6 +91,11 @@ class Api:
             raise self.nodes.error
         return self.nodes.resynced
 
+    async def repair(self, group: str, source: str | None) -> dict[str, Any]:
+        await trio.lowlevel.checkpoint()
+        self.nodes.asked.append((self.name, group, source))
+        return self.nodes.repaired
+
     async def status(self) -> dict[str, Any]:
         await trio.lowlevel.checkpoint()
         parts = self.nodes.parts
@@ -107,6 +113,9 @@ def test_words() -> None:
         file="c.toml", command="resync", member="n0"
     )
     assert parse(["c.toml", "resync", "n0", "orders"]).group == "orders"
+    assert parse(["c.toml", "repair", "n0", "orders", "--from", "n1"]) == Arguments(
+        file="c.toml", command="repair", member="n0", group="orders", source="n1"
+    )
 
 
 @pytest.mark.parametrize(
@@ -115,6 +124,8 @@ def test_words() -> None:
         ("promote", "promote: expected GROUP [NODE], found nothing (see --help)"),
         ("promote a b c", "promote: expected GROUP [NODE], found a b c (see --help)"),
         ("resync", "resync: expected NODE [GROUP], found nothing (see --help)"),
+        ("repair", "repair: expected NODE [GROUP], found nothing (see --help)"),
+        ("resync n0 --from n1", "--from has no meaning for resync (see --help)"),
         ("status n1", "unrecognized arguments: n1 (see --help)"),
         ("run x", "unrecognized arguments: x (see --help)"),
         ("status --force", "--force has no meaning for status (see --help)"),
@@ -135,6 +146,7 @@ def test_wrong_words(words: str, line: str) -> None:
         ("promote order", "GROUP: expected orders, found order"),
         ("promote orders n9", "NODE: expected one of n0, n1, n2, found n9"),
         ("resync nn2", "NODE: expected one of n0, n1, n2 (did you mean n2?), found nn2"),
+        ("repair n0 --from n9", "--from: expected one of n0, n1, n2, found n9"),
         ("resync n0 ledger", "GROUP: expected orders, found ledger"),
     ],
 )

@@ -107,6 +107,8 @@ requests = st.one_of(
     ),
     st.builds(api.Resync, id=ids, group=names),
     st.builds(api.Transfer, id=ids, group=names, node=st.none() | names),
+    st.builds(api.Repair, id=ids, group=names, source=st.none() | names),
+    st.builds(api.GetRange, id=ids, group=names, start=positions),
 )
 answers = st.one_of(
     st.builds(
@@ -192,6 +194,14 @@ answers = st.one_of(
     ),
     st.builds(api.Resynced, id=ids, value=objects),
     st.builds(api.Transferred, id=ids, value=objects),
+    st.builds(api.Repaired, id=ids, value=objects),
+    st.builds(
+        api.Range,
+        id=ids,
+        start=positions,
+        data=st.binary(min_size=1, max_size=100),
+        digest=st.integers(0, 2**32 - 1),
+    ),
     st.builds(api.Status, id=ids, value=objects),
     st.builds(api.Tree, id=ids, value=objects),
     st.builds(api.Events, id=ids, lines=texts, missed=positions),

@@ -1,0 +1,225 @@
+"""`repair`: what is damaged of a classic group's log is fetched from other members, and only that.
+
+The scrubber knows what is damaged, judges what came and writes it (`storage.mending`); here members
+are asked one after the other, the master first. A member gives only what its own digest vouches
+for, and is asked only if its log is the same one up to there. Whatever ends this in the middle has
+mended what it had come to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import attrs
+import trio
+
+from actors.api.credentials import MemberNetwork
+from actors.api.failures import RequestRefused
+from actors.api.member_session import LOST, MasterDoor, ask_group, ask_range, lost_text
+from actors.api.server import master_door
+from actors.ha.core.reigns import compare
+from actors.log_types import GroupState
+from actors.node.classic import ClassicPart
+from actors.node.part import asked
+from actors.storage.digests import RANGE_BYTES
+from actors.storage.log_check import Rot
+from actors.storage.mending import (
+    MEND_BYTES_MAX,
+    Damage,
+    GetDamage,
+    GetGoodRange,
+    GoodRange,
+    Mend,
+    Mended,
+)
+from wire import api
+
+HEARD_S: Final = 5.0
+"""By then `status` says that what is mended counts again."""
+
+
+async def log_range(part: ClassicPart, start: int) -> GoodRange:
+    """See `NodeHandle.log_range`."""
+    found = await asked(
+        part.node,
+        part.scrubber,
+        lambda reply: GetGoodRange(start=start, reply_to=reply),
+        GoodRange,
+    )
+    if found.refused:
+        raise RequestRefused(api.ERROR_NOT_AVAILABLE, found.refused)
+    return found
+
+
+async def repair(
+    part: ClassicPart,
+    network: MemberNetwork,
+    source: str | None,
+    group_state: Callable[[str], Awaitable[GroupState]],
+) -> dict[str, Any]:
+    """See `NodeHandle.repair`.
+
+    Args:
+        group_state: what this node is in the group.
+
+    Returns: group and node; `mended`, ranges with their source; `left`, those that are damaged
+        still, with the reason.
+    """
+    members = tuple(each for each in part.file_group.members if each != part.node)
+    if source is not None and source not in members:
+        expected = ", ".join(members)
+        text = f"expected another member of {part.name} ({expected}), found {source}"
+        raise RequestRefused(api.ERROR_BAD_REQUEST, text)
+    if part.repairing:
+        text = f"{part.node}: {part.name} is being repaired already"
+        raise RequestRefused(api.ERROR_NOT_AVAILABLE, text)
+    part.repairing = True
+    try:
+        own = await group_state(part.name)
+        names = members if source is None else (source,)
+        ordered = tuple(sorted(names, key=lambda each: each != part.master))
+        return await _Repair(part, network, own, ordered).run()
+    finally:
+        part.repairing = False
+
+
+@attrs.define
+class _Repair:
+    """One call.
+
+    Attributes:
+        own: what this node is, at its beginning.
+        names: whom to ask, in this order.
+        shared: up to which byte a member's log is the own one.
+        silent: why a member is not asked, for people.
+    """
+
+    part: ClassicPart
+    network: MemberNetwork
+    own: GroupState
+    names: tuple[str, ...]
+    shared: dict[str, int] = attrs.field(factory=dict, init=False)
+    silent: dict[str, str] = attrs.field(factory=dict, init=False)
+
+    async def run(self) -> dict[str, Any]:
+        """Round after round: behind what is mended more may be found, if nothing was digested."""
+        mended: dict[int, tuple[Rot, str]] = {}
+        left: dict[int, tuple[Rot, str]] = {}
+        while new := [rot for rot in await self._damage() if rot.start not in left]:
+            if not self.shared and not self.silent:
+                await self._meet()
+            for rot in new:
+                if rot.start in mended:  # a disk that does not keep what it is given
+                    left[rot.start] = mended.pop(rot.start)[0], "it is damaged again"
+                    continue
+                giver, why = await self._mend(rot)
+                (mended if giver else left)[rot.start] = rot, giver or why
+        if not left:
+            await self._counts_again()
+        return {
+            "group": self.part.name,
+            "node": self.part.node,
+            "unit": "bytes",
+            "mended": [_told(rot, "source", each) for _, (rot, each) in sorted(mended.items())],
+            "left": [_told(rot, "reason", each) for _, (rot, each) in sorted(left.items())],
+        }
+
+    async def _counts_again(self) -> None:
+        """Wait a moment for the role keeper to have heard of it."""
+        board = self.part.board
+        with trio.move_on_after(HEARD_S):
+            while board.view.damage:
+                await board.wait_changed(board.view)
+
+    async def _damage(self) -> tuple[Rot, ...]:
+        """What is damaged now: all of it is read again."""
+        part = self.part
+        found = await asked(
+            part.node, part.scrubber, lambda reply: GetDamage(reply_to=reply), Damage
+        )
+        return found.rotten
+
+    async def _meet(self) -> None:
+        """See which members have the same log, and up to where."""
+        part = self.part
+        for name in self.names:
+            if name in part.file_group.java_nodes:
+                self.silent[name] = "a Java broker cannot be asked"
+                continue
+            try:
+                said = await ask_group(
+                    self.network, self._door(name), node=part.node, master=name, group=part.name
+                )
+            except LOST as error:
+                self.silent[name] = f"does not answer: {lost_text(error)}"
+                continue
+            found = compare(self.own.history, self.own.written, said.history, said.written)
+            self.shared[name] = found.consistent_bytes
+
+    async def _mend(self, rot: Rot) -> tuple[str, str]:
+        """Who gave what is there now; else "" and why nobody could."""
+        reasons = []
+        for name in self.names:
+            refused = self.silent.get(name) or await self._mend_from(name, rot)
+            if not refused:
+                return name, ""
+            reasons.append(f"{name}: {refused}")
+        return "", "; ".join(reasons)
+
+    async def _mend_from(self, name: str, rot: Rot) -> str:
+        """Why it came to nothing; "" if the range is good now."""
+        until, data = rot.end, b""
+        while True:
+            if self.shared[name] < until:
+                return f"its log is the same up to byte {self.shared[name]} only"
+            if until - rot.start > MEND_BYTES_MAX:
+                return f"more than {MEND_BYTES_MAX} bytes would have to be changed"
+            while rot.start + len(data) < until:
+                try:
+                    data += await self._range(name, rot.start + len(data))
+                except LOST as error:
+                    return lost_text(error)
+            done = await self._give(name, rot.start, data)
+            if done.refused or done.wants_until <= until:
+                break
+            until = done.wants_until
+        if done.refused or done.wants_until:
+            return done.refused or "what came is damaged"
+        again = {each.start: each.reason for each in await self._damage()}
+        return again.get(rot.start, "")
+
+    async def _range(self, name: str, start: int) -> bytes:
+        """Raises: one of LOST."""
+        part = self.part
+        found = await ask_range(
+            self.network,
+            self._door(name),
+            node=part.node,
+            master=name,
+            group=part.name,
+            start=start,
+        )
+        size = self.part.file_group.segment_bytes
+        due = min(RANGE_BYTES, size - start % size)
+        if (found.start, len(found.data)) != (start, due):
+            sent = f"{len(found.data)} bytes from {found.start}"
+            text = f"it sent {sent} for {due} from {start}"
+            raise RequestRefused(api.ERROR_NOT_AVAILABLE, text)
+        return found.data
+
+    async def _give(self, name: str, start: int, data: bytes) -> Mended:
+        part = self.part
+        return await asked(
+            part.node,
+            part.scrubber,
+            lambda reply: Mend(start=start, data=data, source=name, reply_to=reply),
+            Mended,
+        )
+
+    def _door(self, name: str) -> MasterDoor:
+        return master_door(self.part.config, name, self.part.config.nodes[self.part.node])
+
+
+def _told(rot: Rot, what: str, text: str) -> dict[str, Any]:
+    return {"first": rot.start, "next": rot.end, what: text}

@@ -1,0 +1,312 @@
+"""Mending a log: giving good ranges to other members, and taking theirs for damaged ones.
+
+A part of the scrubber, which owns the digests and knows what is damaged. What another member gives
+is checked here as bytes from a stranger: with the own digest, which says what was written; where
+there is none, all records of the file up to there are parsed with it in its place.
+
+Order of a mend: keep the old bytes in `aside/`, write down the digest if there was none, write the
+range in place. It stays damaged until the file has been synced. So a crash leaves a range that its
+digest contradicts, or the new one; and what a full disk refuses has changed nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Final, TypeAlias, assert_never
+
+import attrs
+
+from actors.env.protocols import Disk, Syncer
+from actors.events import store as events
+from actors.runtime import ReplyTo
+from actors.storage.commit_log import segment_path
+from actors.storage.digests import RANGE_BYTES, digest_of
+from actors.storage.layout import StoreLayout
+from actors.storage.log_check import ROTTEN_MAX, LogCheck, Rot, Walk
+from actors.storage.log_reader import OffsetGone
+from actors.storage.room import why_failed
+from actors.storage.set_aside import keep_bytes
+from actors.storage.stepping import stepped
+
+MEND_BYTES_MAX: Final = 16 << 20
+"""Written at once: the ranges of one record, of the largest that a group may have and its ends."""
+SIZE_BYTES: Final = 4
+"""A record begins with its size."""
+
+
+@attrs.frozen(kw_only=True)
+class Damage:
+    """What is damaged at this moment: all of it was read again, and what read well was synced."""
+
+    rotten: tuple[Rot, ...]
+
+
+@attrs.frozen(kw_only=True)
+class GetDamage:
+    """Read again what is known to be damaged, then answer."""
+
+    reply_to: ReplyTo[Damage]
+
+
+@attrs.frozen(kw_only=True)
+class GoodRange:
+    """Attributes:
+    data: the whole range; b"" if it is refused.
+    digest: of it.
+    refused: why there is none, for people.
+    """
+
+    start: int
+    data: bytes = b""
+    digest: int = 0
+    refused: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class GetGoodRange:
+    """Give the range that holds `start`, if its bytes are what was written there."""
+
+    start: int
+    reply_to: ReplyTo[GoodRange]
+
+
+@attrs.frozen(kw_only=True)
+class Mended:
+    """The answer to Mend. GetDamage says whether the range is good now.
+
+    Attributes:
+        wants_until: nothing was written: give all ranges up to there; 0: they are not wanted.
+        refused: why nothing was written, for people.
+    """
+
+    wants_until: int = 0
+    refused: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class Mend:
+    """Take these whole ranges, one behind the other, in place of what is there.
+
+    Attributes:
+        source: who gave them.
+    """
+
+    start: int
+    data: bytes
+    source: str
+    reply_to: ReplyTo[Mended]
+
+
+Message: TypeAlias = GetDamage | GetGoodRange | Mend
+
+
+class _Refused(Exception):
+    """The bytes are not taken."""
+
+
+@attrs.define(kw_only=True)
+class Mender:
+    """Of one scrubber.
+
+    Attributes:
+        sync_file: has a file of the log synced by the group's syncer, and `synced` called then.
+        sources: by range, who gave what was written there.
+    """
+
+    check: LogCheck
+    disk: Disk
+    layout: StoreLayout
+    syncer: Syncer
+    sync_file: Callable[[str], None]
+    sources: dict[int, str] = attrs.field(factory=dict, init=False)
+    _waiting: list[GetDamage] = attrs.field(factory=list, init=False)
+    _syncing: set[int] = attrs.field(factory=set, init=False)
+    _in_flight: int = attrs.field(default=0, init=False)
+
+    async def handle(self, message: Message) -> None:
+        match message:
+            case GetDamage():
+                await stepped(self.check.look_again())
+                self._waiting.append(message)
+            case GetGoodRange():
+                message.reply_to.send(await stepped(self._good_range(message.start)))
+            case Mend():
+                message.reply_to.send(await self._mend(message))
+            case _:
+                assert_never(message)
+
+    def synced(self, path: str, *, done: bool) -> None:
+        """What read well in that file before it was asked to be synced is good, if it was."""
+        self._in_flight -= 1
+        asked = {start for start in self._syncing if self._path(start) == path}
+        self._syncing -= asked
+        if done:
+            self.check.confirm(asked)
+        else:
+            self.check.healed -= asked  # it is looked at again
+
+    def tell(self, rot: Rot, emit: Callable[[object], None]) -> None:
+        """A range is damaged no more: if others gave it, say who."""
+        source = self.sources.pop(rot.start, None)
+        if source is not None:
+            emit(events.RangeRepaired(first_bytes=rot.start, next_bytes=rot.end, source=source))
+
+    def settle(self, rotten: tuple[Rot, ...]) -> None:
+        """After every message: have synced what reads well, and answer whoever waits for that."""
+        new = self.check.healed - self._syncing
+        if new and not self._in_flight:
+            self._syncing |= new
+            paths = sorted({self._path(start) for start in new})
+            self._in_flight = len(paths)
+            for path in paths:
+                self.sync_file(path)
+        if not self.check.healed:
+            for waiting in self._waiting:
+                waiting.reply_to.send(Damage(rotten=rotten))
+            self._waiting.clear()
+
+    # ---- giving ----
+
+    def _good_range(self, place: int) -> Generator[None, None, GoodRange]:
+        check = self.check
+        start, end = check.digests.range_at(place)
+        if end > check.limit_bytes:
+            return GoodRange(start=start, refused="it has not synced these bytes")
+        try:
+            until = yield from check.check(start, end)
+            data = check.reader.read(start, end - start, end) if until >= end else b""
+        except OffsetGone:
+            return GoodRange(start=start, refused="it has deleted the file")
+        except OSError as error:
+            return GoodRange(start=start, refused=f"it cannot read them: {error}")
+        digest = check.digests.get(start)
+        if digest is None or digest_of(data) != digest:
+            return GoodRange(start=start, refused="its own bytes there are damaged")
+        return GoodRange(start=start, data=data, digest=digest)
+
+    # ---- taking ----
+
+    async def _mend(self, message: Mend) -> Mended:
+        start, data = message.start, message.data
+        try:
+            self._need_ranges(start, start + len(data))
+            wants_until = await stepped(self._judge(start, data))
+            if wants_until:
+                return Mended(wants_until=wants_until)
+            await self._replace(message)
+        except _Refused as refused:
+            return Mended(refused=str(refused))
+        except OffsetGone:
+            return Mended(refused="the file has been deleted for its age meanwhile")
+        except OSError as error:
+            return Mended(refused=why_failed(self.disk, self.layout.root, error))
+        await stepped(self.check.look_again())
+        return Mended()
+
+    def _need_ranges(self, start: int, end: int) -> None:
+        digests = self.check.digests
+        whole = start < end and digests.range_at(start)[0] == start
+        if not whole or digests.range_at(end - 1)[1] != end or end - start > MEND_BYTES_MAX:
+            raise _Refused("what came is no whole range")
+        if end > self.check.limit_bytes:
+            raise _Refused("the log does not reach so far")
+        if start - start % digests.segment_bytes != (end - 1) - (end - 1) % digests.segment_bytes:
+            raise _Refused("what came lies in two files")
+
+    def _judge(self, start: int, data: bytes) -> Generator[None, None, int]:
+        """0: the bytes are what was written there. Else up to where more have to be seen."""
+        unknown = False
+        for at, piece in self._pieces(start, data):
+            known = self.check.digests.get(at)
+            unknown |= known is None
+            if known is not None and known != digest_of(piece):
+                raise _Refused("what came is not what was written here: its digest is another")
+        return (yield from self._parse(start, data)) if unknown else 0
+
+    def _parse(self, start: int, data: bytes) -> Generator[None, None, int]:
+        """See `_judge`; where nobody wrote down a digest. Yields after each range."""
+        check, end = self.check, start + len(data)
+        base = start - start % check.digests.segment_bytes
+        walk = Walk(base, base + check.digests.segment_bytes, base, parses=True)
+        while not walk.is_done and (walk.at < end or walk.record_at < end):
+            at, behind = check.digests.range_at(walk.at)
+            if start <= at < end:
+                piece = data[at - start : behind - start]
+            elif behind > check.limit_bytes:
+                raise _Refused(f"a record that reaches to byte {at} and beyond is not whole here")
+            else:
+                piece = check.reader.read(at, behind - at, behind)
+            reason = walk.parse(piece, check.record_bytes_max)
+            if reason:
+                return self._more(walk, start, end, reason)
+            walk.at = behind
+            yield
+        return 0
+
+    def _more(self, walk: Walk, start: int, end: int, reason: str) -> int:
+        """A bad record that begins in what came and ends behind it may be bad only there."""
+        place = f"offset {walk.record_at}: {reason}"
+        if walk.record_at < start:
+            raise _Refused(f"nothing behind damage can be checked: {place}")
+        size = int.from_bytes(walk.rest[:SIZE_BYTES], "big")
+        reach = walk.record_at + (size if len(walk.rest) >= SIZE_BYTES else SIZE_BYTES)
+        if walk.record_at >= end or not end < reach <= min(walk.end, start + MEND_BYTES_MAX):
+            raise _Refused(f"what came is no log: {place}")
+        return self.check.digests.range_at(reach - 1)[1]
+
+    async def _replace(self, message: Mend) -> None:
+        """In the order of the module's text; nothing is written where nothing differs."""
+        check, digests = self.check, self.check.digests
+        pieces = [
+            (at, piece, self._old(at, piece))
+            for at, piece in self._pieces(message.start, message.data)
+        ]
+        changed = [each for each in pieces if each[1] != each[2]]
+        if changed:
+            keep_bytes(self.disk, self.layout, [(at, old) for at, _, old in changed])
+        unknown = [(at, piece) for at, piece, _ in pieces if digests.get(at) is None]
+        for at, piece in unknown:
+            digests.put(at, digest_of(piece))
+        if unknown and digests.is_unsaved:
+            raise _Refused("its digest cannot be written down")
+        if paths := digests.take_dirty():
+            await self.syncer.sync(paths)
+        for at, piece, _ in changed:
+            check.healed.discard(at)
+            self._syncing.discard(at)
+            check.note(Rot(at, at + len(piece), "it is being mended"))
+            if at not in check.rotten:
+                raise _Refused(f"{ROTTEN_MAX} ranges are damaged: mend these first")
+            self.sources[at] = message.source
+            self._write(at, piece)
+
+    def _write(self, at: int, piece: bytes) -> None:
+        file = self.disk.open(self._path(at), "w")
+        try:
+            file.pwrite(piece, at % self.check.digests.segment_bytes)
+        finally:
+            file.close()
+
+    def _old(self, at: int, piece: bytes) -> bytes:
+        """What lies there; less where the disk does not give it."""
+        try:
+            return self.check.reader.read(at, len(piece), at + len(piece))
+        except OSError:
+            return b""
+
+    def _pieces(self, start: int, data: bytes) -> list[tuple[int, bytes]]:
+        """By range."""
+        found, at = [], start
+        while at < start + len(data):
+            _, behind = self.check.digests.range_at(at)
+            found.append((at, data[at - start : behind - start]))
+            at = behind
+        return found
+
+    def _path(self, start: int) -> str:
+        return segment_path(
+            self.layout.commit_log, start - start % self.check.digests.segment_bytes
+        )
+
+
+assert MEND_BYTES_MAX % RANGE_BYTES == 0

@@ -1,0 +1,395 @@
+"""Mending ranges of a log: what is given, what is taken, and what a crash leaves of it."""
+
+from __future__ import annotations
+
+import errno
+import random
+from collections.abc import Callable
+from typing import Literal
+
+import attrs
+import pytest
+from storage_kit import fill, finish
+
+from actors.runtime import ReplyTo
+from actors.sim.disk import SimDisk
+from actors.storage.commit_log import CommitLog, segment_path
+from actors.storage.digests import RANGE_BYTES, Digests, digest_of
+from actors.storage.layout import StoreLayout
+from actors.storage.log_check import ROTTEN_MAX, LogCheck, Rot
+from actors.storage.log_reader import LogReader
+from actors.storage.mending import (
+    MEND_BYTES_MAX,
+    Damage,
+    GetDamage,
+    GetGoodRange,
+    GoodRange,
+    Mend,
+    Mended,
+    Mender,
+)
+
+LAYOUT = StoreLayout("/d")
+SEGMENT = 4 * RANGE_BYTES
+END = 2 * SEGMENT
+LONG = 100 << 10
+"""A body of more than one range: the third record's, from 20 KiB on."""
+BODIES = [b"%02d" % number * 5000 for number in range(2)] + [b"long" * (LONG // 4)]
+BODIES += [b"%02d" % number * 5000 for number in range(60)]
+
+
+@attrs.define
+class Held:
+    """A log of three files, two of which are complete, and what looks after it."""
+
+    disk: SimDisk
+    good: bytes
+    places: list[tuple[int, int]]
+    check: LogCheck
+    mender: Mender
+    to_sync: list[str]
+
+    @staticmethod
+    def opened(disk: SimDisk, good: bytes, places: list[tuple[int, int]]) -> Held:
+        to_sync: list[str] = []
+        digests = Digests.open(disk, LAYOUT.digests, SEGMENT, 0, len(good))
+        check = LogCheck(
+            reader=LogReader(disk, LAYOUT.commit_log, SEGMENT),
+            digests=digests,
+            record_bytes_max=1 << 20,
+            limit_bytes=END,
+            own_from_bytes=None,
+        )
+        mender = Mender(
+            check=check,
+            disk=disk,
+            layout=LAYOUT,
+            syncer=disk.syncer(),
+            sync_file=to_sync.append,
+        )
+        return Held(disk, good, places, check, mender, to_sync)
+
+    @staticmethod
+    def made(seed: int = 0) -> Held:
+        disk = SimDisk(random.Random(seed))
+        log = CommitLog.load(disk, LAYOUT.commit_log, SEGMENT)
+        places = fill(log, BODIES)
+        assert log.written_bytes > END
+        log.close(remove_spare=False)
+        paths = [segment_path(LAYOUT.commit_log, base) for base in (0, SEGMENT, END)]
+        for path in paths:
+            file = disk.open(path, "w")
+            file.sync()
+            file.close()
+        disk.sync_dir(LAYOUT.commit_log)
+        good = b"".join(disk.open(path, "r").pread(0, SEGMENT) for path in paths)
+        held = Held.opened(disk, good, places)
+        for base in (0, SEGMENT):
+            finish(held.check.digest_file(base))
+        held.check.digests.take_dirty()
+        for base in (0, SEGMENT):
+            file = disk.open(segment_path(LAYOUT.digests, base), "w")
+            file.sync()
+            file.close()
+        disk.sync_dir(LAYOUT.digests)
+        return held
+
+    def again(self) -> Held:
+        """As the next start sees it."""
+        return Held.opened(self.disk, self.good, self.places)
+
+    def forget_digests(self) -> Held:
+        self.check.digests.close()
+        self.disk.rmtree(LAYOUT.digests)
+        self.disk.sync_dir(LAYOUT.root)
+        return self.again()
+
+    def spoil(self, offset: int) -> None:
+        path = segment_path(LAYOUT.commit_log, offset - offset % SEGMENT)
+        self.disk.inode(path).flip_bit(offset % SEGMENT, 1)
+
+    def now(self, start: int, end: int) -> bytes:
+        return self.check.reader.read(start, end - start, end)
+
+    def original(self, start: int, end: int) -> bytes:
+        return self.good[start:end]
+
+    async def find(self) -> tuple[Rot, ...]:
+        """What a round of the scrub finds."""
+        for base in (0, SEGMENT):
+            walk = self.check.walk_all(base)
+            while self.check.step(walk):
+                pass
+        return tuple(self.check.rotten.values())
+
+    async def mend(self, start: int, data: bytes) -> Mended:
+        answers: list[Mended | Exception] = []
+        reply: ReplyTo[Mended] = ReplyTo.local(answers.append, asked=None)
+        await self.mender.handle(Mend(start=start, data=data, source="n0", reply_to=reply))
+        (answer,) = answers
+        assert isinstance(answer, Mended)
+        return answer
+
+    async def give(self, start: int) -> GoodRange:
+        answers: list[GoodRange | Exception] = []
+        reply: ReplyTo[GoodRange] = ReplyTo.local(answers.append, asked=None)
+        await self.mender.handle(GetGoodRange(start=start, reply_to=reply))
+        (answer,) = answers
+        assert isinstance(answer, GoodRange)
+        return answer
+
+    async def damage(self) -> list[Damage | Exception]:
+        answers: list[Damage | Exception] = []
+        await self.mender.handle(GetDamage(reply_to=ReplyTo.local(answers.append, asked=None)))
+        return answers
+
+    def settle(self) -> None:
+        self.mender.settle(tuple(self.check.rotten.values()))
+
+
+async def test_a_range_is_given_with_its_digest() -> None:
+    held = Held.made()
+    found = await held.give(RANGE_BYTES + 5)
+    data = held.original(RANGE_BYTES, 2 * RANGE_BYTES)
+    assert found == GoodRange(start=RANGE_BYTES, data=data, digest=digest_of(data))
+
+
+@pytest.mark.parametrize("digested", [True, False])
+async def test_a_damaged_range_is_not_given(digested: bool) -> None:
+    held = Held.made()
+    if not digested:
+        held = held.forget_digests()
+    held.spoil(100)
+    assert (await held.give(0)).refused == "its own bytes there are damaged"
+
+
+async def test_what_is_not_synced_is_not_given() -> None:
+    held = Held.made()
+    assert (await held.give(END)).refused == "it has not synced these bytes"
+
+
+async def test_a_file_that_is_gone_is_not_given() -> None:
+    held = Held.made()
+    held.check.reader.close()
+    held.disk.unlink(segment_path(LAYOUT.commit_log, 0))
+    assert (await held.give(0)).refused == "it has deleted the file"
+
+
+async def test_what_cannot_be_read_is_not_given() -> None:
+    held = Held.made()
+    held.disk.faults.fail("read", errno.EIO, path_part="commitlog")
+    assert (await held.give(0)).refused == "its own bytes there are damaged"
+
+
+async def test_a_range_is_good_again_once_its_file_is_synced() -> None:
+    held = Held.made()
+    held.spoil(100)
+    (rot,) = await held.find()
+    assert await held.mend(0, held.original(0, RANGE_BYTES)) == Mended()
+    held.settle()
+    assert held.to_sync == [segment_path(LAYOUT.commit_log, 0)]
+    answers = await held.damage()
+    held.settle()
+    assert answers == []
+    assert held.to_sync == [segment_path(LAYOUT.commit_log, 0)]
+    held.mender.synced(held.to_sync[0], done=True)
+    held.settle()
+    assert answers == [Damage(rotten=())]
+    told: list[object] = []
+    held.mender.tell(rot, told.append)
+    held.mender.tell(rot, told.append)
+    assert len(told) == 1
+
+
+async def test_a_sync_that_is_not_known_to_be_done_leaves_it_damaged() -> None:
+    held = Held.made()
+    held.spoil(100)
+    await held.find()
+    await held.mend(0, held.original(0, RANGE_BYTES))
+    held.settle()
+    answers = await held.damage()
+    held.mender.synced(held.to_sync[0], done=False)
+    held.mender.settle(tuple(held.check.rotten.values()))
+    assert [damage.rotten[0].start for damage in answers if isinstance(damage, Damage)] == [0]
+    await held.damage()
+    held.settle()
+    held.mender.synced(held.to_sync[1], done=True)
+    assert held.check.rotten == {}
+
+
+async def test_what_is_written_again_while_a_sync_runs_waits_for_the_next() -> None:
+    held = Held.made()
+    held.spoil(100)
+    await held.find()
+    await held.mend(0, held.original(0, RANGE_BYTES))
+    held.settle()
+    held.spoil(200)
+    await held.mend(0, held.original(0, RANGE_BYTES))
+    held.mender.synced(held.to_sync[0], done=True)
+    assert list(held.check.rotten) == [0]
+    held.settle()
+    held.mender.synced(held.to_sync[1], done=True)
+    assert held.check.rotten == {}
+
+
+Change = Callable[[bytes], bytes]
+
+
+@pytest.mark.parametrize(
+    ("start", "change", "reason"),
+    [
+        (0, lambda data: data[:-1] + b"?", "its digest is another"),
+        (0, lambda data: data[:-1], "no whole range"),
+        (0, lambda data: b"", "no whole range"),
+        (1, lambda data: data, "no whole range"),
+        (END, lambda data: data, "does not reach so far"),
+        (SEGMENT - RANGE_BYTES, lambda data: 2 * data, "lies in two files"),
+        (0, lambda data: data * (MEND_BYTES_MAX // RANGE_BYTES + 1), "no whole range"),
+    ],
+)
+async def test_what_comes_is_not_believed(start: int, change: Change, reason: str) -> None:
+    held = Held.made()
+    held.spoil(100)
+    await held.find()
+    before = held.now(0, RANGE_BYTES)
+    answer = await held.mend(start, change(held.original(0, RANGE_BYTES)))
+    assert reason in answer.refused
+    assert held.now(0, RANGE_BYTES) == before
+    assert not held.disk.exists(LAYOUT.aside)
+
+
+async def test_without_a_digest_the_records_are_parsed() -> None:
+    held = Held.made().forget_digests()
+    held.spoil(100)
+    (rot,) = await held.find()
+    assert rot.start == 0
+    bad = bytearray(held.original(0, RANGE_BYTES))
+    bad[101] ^= 1
+    assert "what came is no log: offset 0: " in (await held.mend(0, bytes(bad))).refused
+    assert held.now(0, RANGE_BYTES) != held.original(0, RANGE_BYTES)
+    # The third record goes on in the next ranges, which are good.
+    assert await held.mend(0, held.original(0, RANGE_BYTES)) == Mended()
+    assert held.now(0, RANGE_BYTES) == held.original(0, RANGE_BYTES)
+    assert held.check.digests.get(0) == digest_of(held.original(0, RANGE_BYTES))
+
+
+async def test_the_rest_of_a_record_that_is_damaged_there_is_wanted() -> None:
+    """It begins in the first range, and is damaged in the second."""
+    held = Held.made().forget_digests()
+    held.spoil(RANGE_BYTES + 100)
+    (rot,) = await held.find()
+    assert rot.start == 0
+    answer = await held.mend(0, held.original(0, RANGE_BYTES))
+    assert answer == Mended(wants_until=2 * RANGE_BYTES)
+    assert await held.mend(0, held.original(0, 2 * RANGE_BYTES)) == Mended()
+    assert held.now(0, SEGMENT) == held.original(0, SEGMENT)
+
+
+async def test_nothing_behind_damage_can_be_checked_without_digests() -> None:
+    held = Held.made().forget_digests()
+    held.spoil(100)
+    await held.find()
+    at = 2 * RANGE_BYTES
+    answer = await held.mend(at, held.original(at, at + RANGE_BYTES))
+    assert answer.refused.startswith("nothing behind damage can be checked: offset 0: ")
+
+
+async def test_a_record_that_goes_on_behind_what_is_synced_is_not_judged() -> None:
+    held = Held.made().forget_digests()
+    held.check.limit_bytes = RANGE_BYTES
+    answer = await held.mend(0, held.original(0, RANGE_BYTES))
+    assert "is not whole here" in answer.refused
+
+
+async def test_more_ranges_than_are_remembered_are_not_begun_with() -> None:
+    held = Held.made()
+    held.spoil(100)
+    for number in range(ROTTEN_MAX):
+        held.check.note(Rot(END + number, END + number + 1, "elsewhere"))
+    before = held.now(0, RANGE_BYTES)
+    answer = await held.mend(0, held.original(0, RANGE_BYTES))
+    assert "mend these first" in answer.refused
+    assert held.now(0, RANGE_BYTES) == before
+
+
+async def test_a_file_that_was_deleted_meanwhile_is_not_made_anew() -> None:
+    held = Held.made().forget_digests()
+    held.check.reader.close()
+    held.disk.unlink(segment_path(LAYOUT.commit_log, 0))
+    at = RANGE_BYTES
+    answer = await held.mend(at, held.original(at, 2 * at))
+    assert "has been deleted" in answer.refused
+
+
+async def test_a_file_that_became_shorter_is_as_long_as_before() -> None:
+    held = Held.made()
+    path = segment_path(LAYOUT.commit_log, SEGMENT)
+    file = held.disk.open(path, "w")
+    file.resize(SEGMENT - 500)
+    file.close()
+    (rot,) = await held.find()
+    assert rot.reason == "its file is too short"
+    at = END - RANGE_BYTES
+    assert await held.mend(at, held.original(at, END)) == Mended()
+    assert held.now(at, END) == held.original(at, END)
+
+
+async def test_what_cannot_be_read_is_written_anew() -> None:
+    held = Held.made()
+    held.disk.faults.fail("read", errno.EIO, path_part="commitlog", times=1)
+    (rot,) = await held.find()
+    assert rot.reason.startswith("it cannot be read")
+    held.disk.faults.fail("read", errno.EIO, path_part="commitlog", times=1)
+    assert await held.mend(rot.start, held.original(rot.start, rot.end)) == Mended()
+
+
+async def test_without_room_for_a_digest_nothing_is_written() -> None:
+    held = Held.made().forget_digests()
+    held.spoil(100)
+    await held.find()
+    before = held.now(0, RANGE_BYTES)
+    held.disk.faults.fail("create", errno.ENOSPC, path_part="digests", times=3)
+    answer = await held.mend(0, held.original(0, RANGE_BYTES))
+    assert answer.refused == "its digest cannot be written down"
+    assert held.now(0, RANGE_BYTES) == before
+
+
+@pytest.mark.parametrize("digested", [True, False])
+@pytest.mark.parametrize("operation", ["write", "sync", "create", "rename"])
+async def test_no_failure_and_no_loss_of_power_leaves_damage_that_is_taken_for_good(
+    operation: Literal["write", "sync", "create", "rename"], digested: bool
+) -> None:
+    """Whatever fails, and whatever of it is on the disk: the old state, or the new one."""
+    outcomes = set()
+    for skip in range(12):
+        held = Held.made(skip)
+        if not digested:
+            held = held.forget_digests()
+        for place in range(100, RANGE_BYTES, 5000):  # some in heads, some in bodies
+            held.spoil(place)
+        await held.find()
+        held.disk.faults.fail(operation, errno.EIO, path_part="/d/", skip=skip)
+        answer = await held.mend(0, held.original(0, RANGE_BYTES))
+        held.disk.power_loss(random.Random(skip))
+        held.disk.faults.clear()
+        after = held.again()
+        until = finish(after.check.check(0, RANGE_BYTES))
+        is_good = after.now(0, RANGE_BYTES) == after.original(0, RANGE_BYTES)
+        assert is_good or until < RANGE_BYTES, skip
+        outcomes.add((bool(answer.refused), is_good))
+        assert await after.mend(0, held.original(0, RANGE_BYTES)) == Mended()
+        assert after.now(0, RANGE_BYTES) == after.original(0, RANGE_BYTES)
+    assert (False, True) in outcomes or (False, False) in outcomes
+    assert (True, False) in outcomes
+
+
+async def test_what_was_there_is_kept_before_anything_is_written() -> None:
+    held = Held.made()
+    held.spoil(100)
+    await held.find()
+    before = held.now(0, RANGE_BYTES)
+    held.disk.faults.fail("write", errno.EIO, path_part="commitlog")
+    answer = await held.mend(0, held.original(0, RANGE_BYTES))
+    assert "Errno 5" in answer.refused
+    kept = held.disk.open(f"{LAYOUT.aside}/{0:020d}.1/{0:020d}", "r")
+    assert kept.pread(0, RANGE_BYTES) == before
