@@ -25,7 +25,7 @@ class MeddlingDisk:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._inner, name)
-        if name not in ("open", "stat", "listdir", "exists"):
+        if name not in ("open", "stat", "listdir", "names", "exists"):
             return method
 
         def looking(*args: Any) -> Any:

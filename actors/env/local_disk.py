@@ -21,7 +21,7 @@ import stat
 import struct
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import attrs
 import trio
@@ -325,6 +325,10 @@ class LocalDisk:
             return sorted(name for name in os.listdir(path) if name != LOST_AND_FOUND)
         except FileNotFoundError:
             return []
+
+    def names(self, path: str) -> Iterator[str]:
+        with contextlib.suppress(FileNotFoundError), os.scandir(path) as found:
+            yield from (each.name for each in found if each.name != LOST_AND_FOUND)
 
     def mkdir(self, path: str, *, sync: bool = True) -> None:
         assert os.path.isabs(path), path

@@ -10,7 +10,7 @@ the errno a real system gives. Using a half, stream or listener that was closed 
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import attrs
@@ -153,6 +153,12 @@ class Disk(Protocol):
     def stat(self, path: str) -> FileStat: ...
     def listdir(self, path: str) -> list[str]:
         """Names in the folder, sorted, without LOST_AND_FOUND. Empty if there is no such folder."""
+
+    def names(self, path: str) -> Iterator[str]:
+        """The same in no order, read little by little: of a folder that may have tens of thousands.
+
+        Of names that come or go meanwhile nothing is said.
+        """
 
     def mkdir(self, path: str, *, sync: bool = True) -> None:
         """Make the folder and its parents; harmless if it exists.

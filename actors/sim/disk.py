@@ -5,8 +5,7 @@ had been written when it began. A power loss keeps, of every page that was not s
 old or a newer version, chosen by chance and page by page (`pages`); file sizes and the order of
 creations, renames and removals (`namespace`) likewise. A kill keeps all that was written.
 
-One process at a time uses the disk: `kill` and `power_loss` make all its handles useless and
-release its locks.
+One process at a time uses the disk: `kill` and `power_loss` end its handles and its locks.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from __future__ import annotations
 import errno
 import os
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import attrs
 import trio
@@ -254,6 +253,9 @@ class SimDisk:
 
     def listdir(self, path: str) -> list[str]:
         return self._names.listdir(path)
+
+    def names(self, path: str) -> Iterator[str]:
+        return iter(self._names.listdir(path))
 
     def mkdir(self, path: str, *, sync: bool = True) -> None:
         assert path.startswith("/"), path

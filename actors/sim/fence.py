@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
 
 import attrs
 
@@ -38,6 +39,9 @@ class FencedDisk:
 
     def listdir(self, path: str) -> list[str]:
         return self._disk(path).listdir(path)
+
+    def names(self, path: str) -> Iterator[str]:
+        return self._disk(path).names(path)
 
     def mkdir(self, path: str, *, sync: bool = True) -> None:
         self._disk(path).mkdir(path, sync=sync)

@@ -5,6 +5,7 @@ A start that is refused changes nothing, so it looks at what it will have before
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import cast
 
 import attrs
@@ -66,6 +67,9 @@ class _CutView:
     def listdir(self, path: str) -> list[str]:
         names = self._disk.listdir(path)
         return [name for name in names if path != self._folder or name not in self._gone]
+
+    def names(self, path: str) -> Iterator[str]:
+        return self._disk.names(path)  # of derived files, which are as they were
 
 
 @attrs.define

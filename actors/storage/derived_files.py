@@ -23,7 +23,7 @@ from actors.storage.index_files import IndexDamaged, IndexFiles, is_index_name
 from actors.storage.layout import StoreLayout
 from actors.storage.path_kinds import is_folder
 from actors.storage.queue_ends import read_queue_ends, remove_queue_ends, write_queue_ends
-from actors.storage.queue_files import QUEUES_PER_STEP, walk_queues
+from actors.storage.queue_files import QUEUES_PER_STEP, walk_names, walk_queues
 from actors.storage.queue_units import QUEUE_OFFSET_MAX, light_heads
 from actors.storage.room import NO_ROOM_CODES
 from actors.storage.side_file import SideFile
@@ -200,7 +200,7 @@ class DerivedFiles:
         disk, topics, index = self.env.disk, self.layout.consume_queue, self.layout.index
         for folder in (topics, index):
             disk.mkdir(folder)
-        for name in disk.listdir(topics):
+        for name in (yield from walk_names(disk, topics)):
             if is_folder(disk, f"{topics}/{name}"):
                 disk.rmtree(f"{topics}/{name}")
                 yield

@@ -32,7 +32,13 @@ from actors.storage.given_up import GivenUp
 from actors.storage.layout import StoreLayout
 from actors.storage.path_kinds import check_kinds
 from actors.storage.queue_ends import read_queue_ends
-from actors.storage.queue_files import QUEUES_PER_STEP, queue_folder, scan_queue, walk_queues
+from actors.storage.queue_files import (
+    NAMES_PER_STEP,
+    QUEUES_PER_STEP,
+    queue_folder,
+    scan_queue,
+    walk_queues,
+)
 from actors.storage.queue_heads import NextOffsets, add_offsets
 from actors.storage.queue_units import QUEUE_OFFSET_LAST
 from actors.storage.set_aside import set_aside
@@ -333,11 +339,12 @@ def next_offsets(
     begun_bytes = read_begun_anew(disk, layout.begun_anew)
     ends = yield from read_queue_ends(disk, layout, state, file_bytes, log.written_bytes)
     if ends and log.written_bytes > begun_bytes:
-        least, up_to = given_up.next_offset, given_up.end_bytes
-        return {
-            key: max(queue.next_offset, least if queue.end_bytes <= up_to else 0)
-            for key, queue in ends.items()
-        }
+        for number, (key, known) in enumerate(ends.items(), 1):
+            least = given_up.next_offset if known.end_bytes <= given_up.end_bytes else 0
+            offsets[key] = max(known.next_offset, least)
+            if number % NAMES_PER_STEP == 0:
+                yield
+        return offsets
     queues = yield from walk_queues(disk, folder)
     if group.compat is not None:
         for number, key in enumerate(queues, 1):
@@ -365,8 +372,10 @@ def next_offsets(
     if state.lacks_units(count, trusted) or trusted <= begun_bytes:
         start = log.min_bytes
     begun = yield from add_offsets(disk, log, start, log.written_bytes, behind)
-    known = {
-        key: offset if key in begun else max(offset, offsets.get(key, 0))
-        for key, offset in behind.items()
-    }
-    return {**offsets, **unsure, **known}
+    for number, (key, offset) in enumerate(behind.items(), 1):
+        offsets[key] = offset if key in begun else max(offset, offsets.get(key, 0))
+        unsure.pop(key, None)
+        if number % NAMES_PER_STEP == 0:
+            yield
+    offsets.update(unsure)
+    return offsets

@@ -43,6 +43,7 @@ from actors.storage.queue_files import (
     QueueKey,
     queue_folder,
     queue_path,
+    walk_names,
 )
 
 MAGIC = 0x54524C51
@@ -132,7 +133,7 @@ def read_queue_ends(
         if number % _STEP == 0:
             yield
     topics = dict.fromkeys(topic for topic, _ in found)
-    for name in disk.listdir(layout.consume_queue):
+    for name in (yield from walk_names(disk, layout.consume_queue)):
         if name not in topics and names_in(disk, f"{layout.consume_queue}/{name}"):
             return None
     return found

@@ -14,7 +14,9 @@ from actors.storage.queue_units import light_heads
 from wire.commitlog import Stop, scan_heads
 from wire.message_record import has_queue_unit
 
-READ_BYTES = 4 << 20
+READ_BYTES = 512 << 10
+"""A step reads so many bytes, or one record if that is longer. Of records of 200 B they take some
+10 ms."""
 
 NextOffsets: TypeAlias = dict[QueueKey, int]
 """Next queue offset of each queue."""
@@ -28,7 +30,7 @@ def add_offsets(
 
     Returns: the queues that such a record is of.
 
-    Raises: CorruptLog. Yields at least every 4 MiB, or record.
+    Raises: CorruptLog. Yields at least every 512 KiB, or record.
     """
     reader = LogReader(disk, log.folder, log.segment_bytes)
     at, size = start, READ_BYTES

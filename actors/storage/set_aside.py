@@ -28,6 +28,7 @@ from actors.storage.index_files import is_index_name
 from actors.storage.layout import StoreLayout
 from actors.storage.moving import copy_into, may_rename, remove
 from actors.storage.path_kinds import is_folder
+from actors.storage.queue_files import walk_names
 from actors.storage.side_file import SideFile
 from actors.storage.small_files import lower_logics_offset
 from wire.commitlog import segment_name
@@ -114,11 +115,11 @@ def _move_all(disk: Disk, layout: StoreLayout, offset: int) -> Generator[None, N
     files = (layout.checkpoint, layout.synced, layout.dispatched, layout.truncating)
     names = [path.rpartition("/")[2] for path in files if disk.exists(path)]
     segments = [segment_name(base) for base in segment_bases(disk, layout.commit_log)]
-    topics = [
-        name
-        for name in disk.listdir(layout.consume_queue)
-        if is_safe_topic(name) and is_folder(disk, f"{layout.consume_queue}/{name}")
-    ]
+    topics = []
+    for name in (yield from walk_names(disk, layout.consume_queue)):
+        if is_safe_topic(name) and is_folder(disk, f"{layout.consume_queue}/{name}"):
+            topics.append(name)
+        yield
     indexes = [name for name in disk.listdir(layout.index) if is_index_name(name)]
     moves = [
         _Move(disk, layout.index, indexes, "index"),

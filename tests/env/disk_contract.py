@@ -54,7 +54,22 @@ def the_file_systems_own_folder_is_not_listed(kit: Kit) -> None:
     kit.disk.mkdir(f"{kit.folder}/lost+found")
     kit.disk.mkdir(f"{kit.folder}/a")
     assert kit.disk.listdir(kit.folder) == ["a"]
+    assert list(kit.disk.names(kit.folder)) == ["a"]
     assert kit.disk.exists(f"{kit.folder}/lost+found")
+
+
+@case
+def names_come_little_by_little(kit: Kit) -> None:
+    wanted = [f"topic-{number}" for number in range(3000)]
+    for name in wanted:
+        kit.disk.mkdir(f"{kit.folder}/{name}", sync=False)
+    names = kit.disk.names(kit.folder)
+    first = next(names)
+    assert sorted([first, *names]) == sorted(wanted)
+    assert list(kit.disk.names(f"{kit.folder}/nowhere")) == []
+    kit.disk.open(f"{kit.folder}/file", "x").close()
+    with pytest.raises(NotADirectoryError):
+        list(kit.disk.names(f"{kit.folder}/file"))
 
 
 @case
