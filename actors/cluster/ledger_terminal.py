@@ -9,7 +9,8 @@ from rich.table import Table
 from actors.client.ledger_words import stranger
 from actors.cluster.cells import STATE_NARROW_CHARS, STATE_WIDE_CHARS, STYLES, line
 from actors.cluster.ledger_view import LEADER, LedgerView, PeerView, cell
-from actors.cluster.view import ClusterView, NodeView, Rates
+from actors.cluster.rates import Rates
+from actors.cluster.view import ClusterView, NodeView
 from actors.dledger.weaker import weaker_words
 
 _WORDS = ("group", "node", "role")

@@ -25,9 +25,10 @@ from actors.cluster.feed_record import FeedRecord, RecordTaken
 from actors.cluster.links import Connect, Links
 from actors.cluster.master_finder import MasterFinder
 from actors.cluster.painter import Painter
+from actors.cluster.rates import RateMeter, Rates
 from actors.cluster.run import Feeding, Reader, Run
 from actors.cluster.terminal import frame, plain_lines
-from actors.cluster.view import ClusterView, RateMeter, Rates
+from actors.cluster.view import ClusterView
 from actors.config import ClusterConfig, DLedgerGroup, Group
 from actors.config.command_line import complain, say
 from actors.config.guarantees import guarantee_of

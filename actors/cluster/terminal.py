@@ -16,15 +16,8 @@ from rich.text import Text
 
 from actors.cluster.cells import STATE_NARROW_CHARS, STATE_WIDE_CHARS, STYLES, clock, line, offset
 from actors.cluster.ledger_terminal import ledger_line, ledger_lines, ledger_table
-from actors.cluster.view import (
-    ClusterView,
-    FeedView,
-    GroupView,
-    NodeView,
-    Rates,
-    SlaveView,
-    TreeView,
-)
+from actors.cluster.rates import Rates
+from actors.cluster.view import ClusterView, FeedView, GroupView, NodeView, SlaveView, TreeView
 from actors.config.check import size
 
 TREE_COLUMN_CHARS = 24
@@ -322,6 +315,9 @@ def node_lines(node: NodeView, *, trees: bool = False) -> list[str]:
         acknowledged = f", acknowledged to {group.acknowledged_bytes}"
         if group.role == "master" and group.ack_policy != "copies":
             acknowledged += f" by the policy of {group.ack_policy}"
+        if group.role == "master" and group.fresh_needed is not None and group.fresh_others:
+            of = f"{group.fresh_needed} of {group.fresh_others} others"
+            acknowledged += f", fresh reads confirmed by {of}"
         role = f"{group.role}{_part_words(group)}"
         lines.append(f"  {name}: {role}, {offsets}{acknowledged}{own}{why}")
         lines += [f"    {_plain_slave(slave)}" for slave in group.slaves]

@@ -13,6 +13,7 @@ import attrs
 from actors.config.bounds import RECONNECT_FIRST_S
 from actors.config.classic import ClassicGroup
 from actors.config.dledger import DLedgerGroup
+from actors.config.fresh_reads import confirmed_by
 from actors.config.guarantees import guarantee_of
 from actors.config.model import ClusterConfig, Group
 from wire import api
@@ -210,6 +211,7 @@ def _group(group: Group) -> str:
         ("kind", promise.mode),
         ("an append returns when", promise.returns_when),
         ("and then survives", promise.holds_after),
+        ("a fresh read", confirmed_by(group)),
         ("an append waits", f"at most {group.append_timeout_s:g} s, then its outcome is unknown"),
         *(_ledger_rows(group) if isinstance(group, DLedgerGroup) else _classic_rows(group)),
         ("a record", f"holds at most {size(group.body_bytes_max)}"),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from functools import partial
 
 import attrs
 
 from actors.config import ClassicGroup, ClusterConfig
-from actors.ha.core.freshness import FreshReads, others_needed
+from actors.config.fresh_reads import can_be_asked, others_of
+from actors.ha.core.freshness import FreshReads
 from actors.ha.core.role_effects import RoleView
 from actors.ha.core.role_rules import RoleRules
 from actors.ha.role_board import RoleBoard
@@ -60,16 +60,10 @@ def role_rules(
 
 def fresh_reads(group: ClassicGroup, node: str) -> FreshReads[ReplyTo[Fresh]]:
     """The fresh reads of one group on one node."""
-    members = tuple(each for each in group.members if each not in group.java_nodes)
-    needed = partial(
-        others_needed,
-        nodes=len(members),
-        # Upstream's rules believe every report: nobody but the master is sure to hold anything.
-        copies=1 if group.compat is not None else group.sure_copies,
-        java_copies=sum(each in group.java_nodes for each in group.counting_nodes),
+    others = tuple(each for each in can_be_asked(group) if each != node)
+    return FreshReads(
+        node=node, members=others, needed=lambda forced: others_of(group, forced=forced)
     )
-    others = tuple(each for each in members if each != node)
-    return FreshReads(node=node, members=others, needed=lambda forced: needed(forced=forced))
 
 
 def first_view(

@@ -2,6 +2,8 @@
 
 The keys are the field names of `HaStatus`, `SlaveStatus`, `ClientChanged`, `Offsets` and
 `TreeNode`, where they are explained. Times become ages in seconds: two processes share no clock.
+`fresh_needed` of `fresh_others` other members confirm a fresh read now, as its master knows: after
+an opening by force all of them.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import Any
 import attrs
 
 from actors.config import ClassicGroup
+from actors.config.fresh_reads import can_be_asked, others_of
 from actors.ha.connection_state import ClientChanged, HaStatus
 from actors.ha.core.role_effects import RoleView
 from actors.log_types import Offsets
@@ -43,6 +46,8 @@ def group_status(
         "fence": "" if role.fence is None else role.fence.name,
         "damage": role.damage,
         "copies": group.sure_copies,
+        "fresh_others": len(can_be_asked(group)) - 1,
+        "fresh_needed": others_of(group, forced=role.forced),
         "ack_policy": group.ack_policy,
         "durability": group.durability,
         "body_bytes_max": group.body_bytes_max,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import attrs
 from cluster_samples import FEED, cluster, master, node, slave, slave_group, tree
 
+from actors.cluster.rates import RateMeter, Rates
 from actors.cluster.summary import damaged
 from actors.cluster.terminal import frame, node_lines, plain_lines
-from actors.cluster.view import ClusterView, NodeView, RateMeter, Rates, tree_view
+from actors.cluster.view import ClusterView, NodeView, tree_view
 
 RATES = {"orders": Rates(bytes_per_s=410_000.0, records_per_s=2000.4)}
 
@@ -223,6 +224,10 @@ def test_node_lines() -> None:
     assert line.endswith("acknowledged to 69999000, ready (refused)")
     four = node_lines(attrs.evolve(node("n0", master(ack_policy="4.x")), tree=None))[1]
     assert four.endswith("acknowledged to 69999000 by the policy of 4.x")
+    fresh = master(fresh_needed=1, fresh_others=2)
+    assert node_lines(attrs.evolve(node("n0", fresh), tree=None))[1].endswith(
+        "acknowledged to 69999000, fresh reads confirmed by 1 of 2 others"
+    )
     unknown = node_lines(attrs.evolve(node("n0", master(refused_count=3)), tree=None))
     assert unknown[4:] == ["    refused, from addresses that are no slave's: 3"]
 

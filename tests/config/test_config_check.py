@@ -26,6 +26,8 @@ group orders
   kind                    classic, copies = 2, durability = "synced"
   an append returns when  2 distinct nodes have it, the master among them, each on its disk
   and then survives       loss of any one node: the furthest slave has it; power loss of all nodes
+  a fresh read            is confirmed by the node that is read and 1 of 2 others, asked since it \
+came; after `promote --force` by all
   an append waits         at most 3 s, then its outcome is unknown
   an idle link            has a heartbeat every 5 s and ends after 20 s of silence
   a slave connects        within 5 s, again after 0.2 s, then after twice as long each time, \

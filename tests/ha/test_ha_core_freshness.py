@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.config.fresh_reads import others_needed
 from actors.ha.core.freshness import (
     ASK_AGAIN_S,
     FRESH_READS_MAX,
     FreshReads,
     Refused,
     fresh_offset,
-    others_needed,
 )
 from actors.ha.core.role_effects import Role, RoleState, RoleView
 from actors.log_types import GroupState, Reign

@@ -7,7 +7,8 @@ they act by the same promotion:
 
 - Whatever another master acknowledged, by a later promotion, `copies` nodes held that acted by that
   one, itself among them. So of the nodes that can be asked, as many as leave fewer than that many
-  others have not all missed it: with n of them, all but `copies - 1` (`others_needed`).
+  others have not all missed it: with n of them, all but `copies - 1`
+  (`actors.config.fresh_reads.others_needed`).
 - Whatever was acknowledged before the present master opened its log lies below where it opened. It
   waits until that is acknowledged again, as a Raft leader waits for an entry of its own term.
 
@@ -38,19 +39,6 @@ ASK_AGAIN_S: Final = 0.5
 """A question may be lost with its connection, and an answer may say "not yet"."""
 FRESH_READS_MAX: Final = 1024
 """Reads that may wait for members at once."""
-
-
-def others_needed(*, nodes: int, copies: int, java_copies: int = 0, forced: bool = False) -> int:
-    """How many other members have to agree.
-
-    Args:
-        nodes: the members that can be asked, this one included.
-        copies: nodes that hold an append before it is answered, at least.
-        java_copies: members that count as copies and cannot be asked.
-        forced: the present master opened its log by force.
-    """
-    asked_copies = min(nodes, max(1, copies - java_copies))
-    return nodes - 1 if forced else nodes - asked_copies
 
 
 def fresh_offset(
