@@ -28,6 +28,7 @@ _OFFSET = struct.Struct(">q")
 _MESSAGE_ID_DIGITS: Final = (2 * (HOST_BYTES_IPV4 + 8), 2 * (HOST_BYTES_IPV6 + 8))
 
 
+@lru_cache(maxsize=1024)  # each new topic's encoder asks for the same ones
 def encode_host(host: Host) -> bytes:
     """8 bytes for an IPv4 address, 20 for IPv6.
 

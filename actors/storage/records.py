@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from actors.errors import CorruptLog
-from actors.log_types import Batch, Found, Record, StoredBatch
+from actors.log_types import Batch, Found, Properties, Record, StoredBatch
 from wire.dledger_entry import decode_entries
 from wire.errors import IncompleteData, RemoteProtocolError
-from wire.message_record import decode_record
-from wire.properties import KEYS, TAGS
+from wire.properties import KEYS, TAGS, decode_properties
 from wire.record_scan import scan
+from wire.shown_record import decode_shown
 
 
 def decoded(batch: Found) -> Batch:
@@ -44,7 +44,7 @@ def _from_messages(data: bytes, position: int) -> tuple[tuple[Record, ...], int]
     end = 0
     try:
         for at, size in found:
-            records.append(_to_record(data, at, size, position + at))
+            records.append(_to_record(data, at, size))
             end = at + size
         if stopped.end < len(data):
             raise RemoteProtocolError(f"no record begins at {position + stopped.end}")
@@ -54,23 +54,29 @@ def _from_messages(data: bytes, position: int) -> tuple[tuple[Record, ...], int]
     return tuple(records), position + end
 
 
-def _to_record(data: bytes, at: int, size: int, position: int) -> Record:
-    record = decode_record(data, at, size_max=size)
-    properties = dict(record.properties_map)
-    tags = properties.pop(TAGS, "")
-    keys = properties.pop(KEYS, "")
+def _to_record(data: bytes, at: int, size: int) -> Record:
+    """One whose lengths were looked at."""
+    shown = decode_shown(data, at, size)
+    tags = ""
+    keys: tuple[str, ...] = ()
+    properties: Properties = ()
+    if shown.properties:
+        others = dict(decode_properties(shown.properties))
+        tags = others.pop(TAGS, "")
+        keys = tuple(others.pop(KEYS, "").split())
+        properties = tuple(others.items())
     return Record(
-        position=position,
-        next_position=position + size,
-        topic=record.topic,
-        queue_id=record.queue_id,
-        queue_offset=record.queue_offset,
-        body=record.body,
+        position=shown.physical_offset,
+        next_position=shown.physical_offset + size,
+        topic=shown.topic,
+        queue_id=shown.queue_id,
+        queue_offset=shown.queue_offset,
+        body=shown.body,
         tags=tags,
-        keys=tuple(keys.split()),
-        properties=tuple(properties.items()),
-        store_timestamp_ms=record.store_ts,
-        born_timestamp_ms=record.born_ts,
+        keys=keys,
+        properties=properties,
+        store_timestamp_ms=shown.store_ts,
+        born_timestamp_ms=shown.born_ts,
     )
 
 

@@ -21,6 +21,7 @@ from wire import (
     message_record,
     properties,
     record_scan,
+    shown_record,
 )
 from wire.errors import IncompleteData, RemoteProtocolError
 from wire.record_encoder import RecordEncoder, encode_blank
@@ -207,8 +208,10 @@ def scanning(data: bytes) -> object:
     heads, heads_scanned = record_scan.scan_heads(data)
     assert [head.size for head in heads[: len(spans)]] == [size for _, size in spans]
     assert heads_scanned.end >= scanned.end == sum(size for _, size in spans)
-    for (at, _), head in zip(spans, heads, strict=False):
+    for (at, size), head in zip(spans, heads, strict=False):
         exact = message_record.decode_record(data, at)
+        shown = shown_record.decode_shown(data, at, size)
+        assert all(getattr(exact, name) == value for name, value in shown._asdict().items())
         assert (head.queue_id, head.store_ts) == (exact.queue_id, exact.store_ts)
         assert (head.keys, head.topic) == (exact.properties_map.get("KEYS", ""), exact.topic)
         assert -(2**63) <= head.tags_code < 2**63  # a unit of the consume queue holds it
@@ -273,7 +276,7 @@ def index_parts(data: bytes) -> object:
 REMOTE = (RemoteProtocolError,)
 _HA = files_of(ha_classic, buffer)
 _API = files_of(api, api_gather)
-_LOG = files_of(message_record, record_scan, properties, hosts)
+_LOG = files_of(message_record, record_scan, shown_record, properties, hosts)
 _INDEX_SEED = index_file.encode_index_header(index_file.IndexHeader()) + b"\0\0\0\1" + b"\0" * 20
 _FRAMES = ha_classic.encode_frame_header(0, 5) + b"bytes" + ha_classic.encode_frame_header(5, 0)
 _LONG_MIN = (-(2**63)).to_bytes(8, signed=True)

@@ -1,11 +1,13 @@
 """Records of any content round trip; damaged or arbitrary bytes decode or are refused."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from wire.errors import IncompleteData, RemoteProtocolError
 from wire.message_record import Record, body_crc, decode_record, encode_record
 from wire.record_scan import Stop, scan, scan_heads
+from wire.shown_record import ShownRecord, decode_shown
 
 ints = st.integers(-(2**31), 2**31 - 1)
 longs = st.integers(-(2**63), 2**63 - 1)
@@ -41,12 +43,17 @@ def records(draw: st.DrawFn) -> Record:
     )
 
 
+def shown_of(record: Record) -> tuple[object, ...]:
+    return tuple(getattr(record, name) for name in ShownRecord._fields)
+
+
 @given(records(), st.binary(max_size=100))
 def test_records_round_trip_with_anything_behind(record: Record, behind: bytes) -> None:
     data = encode_record(record)
     assert decode_record(data + behind) == record
     spans, _ = scan(data + behind)
     assert spans[0] == (0, record.size)
+    assert decode_shown(behind + data + behind, len(behind), record.size) == shown_of(record)
     head = scan_heads(data + behind)[0][0]
     properties = record.properties_map
     assert (head.keys, head.uniq_key) == (
@@ -66,6 +73,13 @@ def test_damaged_records_decode_or_are_refused(record: Record, data: st.DataObje
     spans, scanned = scan(damaged)
     heads, heads_scanned = scan_heads(damaged)
     assert len(heads) >= len(spans)
+    for at, size in scan(damaged, check_crc=False)[0]:
+        if (at, size) in spans:
+            exact = decode_record(damaged, at)
+            assert decode_shown(bytes(damaged), at, size) == shown_of(exact)
+        else:
+            with pytest.raises(RemoteProtocolError, match="body CRC is not"):
+                decode_shown(bytes(damaged), at, size)
     try:
         decoded = decode_record(damaged)
     except IncompleteData:

@@ -1,0 +1,68 @@
+"""What a reader is shown of a message record: a client decodes every record that it reads.
+
+`decode_record` gives every field, and finds out where they lie by itself; this takes a third of the
+time. Layout: see `wire.message_record`.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import Final, NamedTuple
+
+from wire.errors import RemoteProtocolError
+from wire.message_record import CRC_MASK, MAGIC_V1, topic_text
+
+# magic, bodyCRC, queueId, queueOffset, physicalOffset, bornTimestamp, storeTimestamp, bodyLength,
+# by sysFlag >> 4 & 3: which hosts have 20 bytes, the born host's (1), the store host's (2).
+_HEADS: Final = tuple(
+    struct.Struct(f">4xIIi4xqq4xq{born}xq{store + 12}xi")
+    for born, store in ((8, 8), (20, 8), (8, 20), (20, 20))
+)
+_FLAGS_AT: Final = 39
+"""Of the byte of sysFlag that says which hosts are longer."""
+
+
+class ShownRecord(NamedTuple):
+    """Fields as `wire.message_record.Record` has them."""
+
+    physical_offset: int
+    queue_id: int
+    queue_offset: int
+    born_ts: int
+    store_ts: int
+    body: bytes
+    topic: str
+    properties: bytes
+
+
+def decode_shown(data: bytes, at: int, size: int) -> ShownRecord:
+    """The record of `size` bytes at `at`, which `scan` has found: its lengths are right.
+
+    Raises: RemoteProtocolError: its body does not fit its CRC.
+    """
+    head = _HEADS[data[at + _FLAGS_AT] >> 4 & 3]
+    (
+        magic, crc, queue_id, queue_offset, physical_offset, born_ts, store_ts, body_bytes,
+    ) = head.unpack_from(data, at)  # fmt: skip
+    body_at = at + head.size
+    body_end = body_at + body_bytes
+    body = data[body_at:body_end]
+    if body and zlib.crc32(body) & CRC_MASK != crc:
+        raise RemoteProtocolError(f"body CRC is not {crc}")
+    if magic == MAGIC_V1:
+        topic_at = body_end + 1
+        topic_end = topic_at + data[body_end]
+    else:
+        topic_at = body_end + 2
+        topic_end = topic_at + (data[body_end] << 8 | data[body_end + 1])
+    return ShownRecord(
+        physical_offset,
+        queue_id,
+        queue_offset,
+        born_ts,
+        store_ts,
+        body,
+        topic_text(data[topic_at:topic_end]),
+        data[topic_end + 2 : at + size],
+    )
