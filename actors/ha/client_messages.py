@@ -77,7 +77,7 @@ class HighWaterDue:
     """Timer: the role keeper has not been told for a second."""
 
 
-Message: TypeAlias = SetMaster | store.LogGrew | store.RawRefused | scrubber.Stop
+Message: TypeAlias = SetMaster | store.LogGrew | store.RawRefused | scrubber.CopyState
 Inbox: TypeAlias = (
     Message | Connected | Received | StreamEnded | RangeAnswered | Judged | Tick | HighWaterDue
 )

@@ -4,7 +4,7 @@ and reports.
 Source: apache/rocketmq store/ha/DefaultHAClient.java (5.3.3); the decisions and their differences
 are in `core.slave_progress` and `core.reconnect`.
 
-Messages: store.LogGrew and store.RawRefused from the store, scrubber.Stop if the copy is damaged,
+Messages: store.LogGrew and store.RawRefused from the store, scrubber.CopyState from the scrubber,
 SetMaster from whoever learns of another master, and its feeder's. It tells the store OpenSession
 and AppendRaw and the master, through the stream, what it holds; connection_state hears
 ClientChanged. Its feeder waits for room in the mailbox, and the actor for room in the store's, so
@@ -82,20 +82,21 @@ class HAClient(Actor[Inbox]):
             store.LogGrew: lambda message: None,
             store.RawRefused: attrgetter("session"),
         },
-        control=(SetMaster, scrubber.Stop),
+        control=(SetMaster, scrubber.CopyState),
     )
     _settings: ClientSettings
     _network: Network
     _next_session: Callable[[], int]
     _store: ActorRef[store.Message]
     _connection_state: ActorRef[connection_state.Message]
+    _scrubber: ActorRef[scrubber.Watch]
     _master: Address = attrs.field(init=False)
     _reconnect: Reconnect = attrs.field(init=False)
     _session: int = 0
     _attempting: bool = False
     _arrived: dict[int, Connection] = attrs.field(factory=dict)  # connected, not yet taken over
     _connection: Connection | None = None
-    _stopped: bool = False  # the own copy is damaged
+    _damaged: bool = False  # the own copy is, so it follows nobody
     _left: int | None = None  # a session whose end the role keeper has not been told of
 
     async def on_start(self) -> None:
@@ -103,6 +104,7 @@ class HAClient(Actor[Inbox]):
         interval_s = self._settings.reconnect_interval_s
         self._reconnect = Reconnect(interval_s=interval_s, upstream=upstream)
         await self._store.tell(store.Subscribe(subscriber=self.ctx.self_ref, name=self.ctx.path))
+        await self._scrubber.tell(scrubber.Watch(subscriber=self.ctx.self_ref))
         self.ctx.timers.start("tick", 0.0, Tick())
 
     async def handle_batch(self, messages: list[Inbox]) -> None:
@@ -128,8 +130,8 @@ class HAClient(Actor[Inbox]):
                     await self._raw_refused(message)
                 case SetMaster():
                     self._set_master(message.address)
-                case scrubber.Stop():
-                    self._stop(message.reason)
+                case scrubber.CopyState():
+                    self._copy_is(message.damage)
                 case Tick():
                     pass
                 case _:
@@ -271,12 +273,12 @@ class HAClient(Actor[Inbox]):
         else:
             self._reconnect.connect_at_s = self.ctx.now_s()
 
-    def _stop(self, reason: str) -> None:
-        self._stopped = bool(reason)
-        if reason:
-            self._lose(Lost.DAMAGED, reason)
-        else:
+    def _copy_is(self, damage: str) -> None:
+        if damage:
+            self._lose(Lost.DAMAGED, damage)
+        elif self._damaged:
             self._reconnect.connect_at_s = self.ctx.now_s()
+        self._damaged = bool(damage)
 
     async def _carry_out(
         self, connection: Connection, effects: slave_progress.Effects, held: Held | None = None
@@ -357,7 +359,7 @@ class HAClient(Actor[Inbox]):
         if (
             self._connection is None
             and not self._attempting
-            and not self._stopped
+            and not self._damaged
             and now_s >= self._reconnect.connect_at_s
         ):
             self._attempting = True
@@ -370,7 +372,7 @@ class HAClient(Actor[Inbox]):
 
     def _deadline_s(self) -> float | None:
         if self._connection is None:
-            waits = self._attempting or self._stopped
+            waits = self._attempting or self._damaged
             return None if waits else self._reconnect.connect_at_s
         progress = self._connection.progress
         return progress.deadline_s if progress is not None else None

@@ -3,8 +3,8 @@
 Messages: the store tells it LogGrew. Check comes from whoever is about to send log bytes: it is
 answered once they have been compared with their digests, so that a damaged copy never becomes
 another one. See `mending` for what `repair` asks. It asks the group's syncer to sync what reads
-well again, and tells the role keeper CopyState, and a slave's client Stop. A restart goes on with
-what is in its files; a round of the scrub begins anew.
+well again, and tells CopyState to the role keeper and to who watches, a slave's client. A restart
+goes on with what is in its files; a round of the scrub begins anew.
 
 It does three things, in this order of urgency: it answers Check; it digests what was written (on a
 slave: once its records were parsed, and giving way to copying); and it reads, at
@@ -82,7 +82,7 @@ class Check:
 
 @attrs.frozen(kw_only=True)
 class CopyState:
-    """To the role keeper, whenever it changes: this copy of the log is damaged, or is not.
+    """To the role keeper, and to who watches: this copy of the log is damaged, or is not.
 
     Attributes:
         damage: for people; "" if there is none that is known.
@@ -92,14 +92,10 @@ class CopyState:
 
 
 @attrs.frozen(kw_only=True)
-class Stop:
-    """To a slave's client: this copy does not count any more, so leave the master, and stay away.
+class Watch:
+    """Tell the subscriber CopyState now, and whenever it changes. A later one takes its place."""
 
-    Attributes:
-        reason: for people; "": follow it again.
-    """
-
-    reason: str
+    subscriber: ActorRef[CopyState]
 
 
 @attrs.frozen(kw_only=True)
@@ -130,7 +126,7 @@ class _FileSynced:
     outcome: FileSynced | Exception
 
 
-Message: TypeAlias = LogGrew | Check | mending.Message
+Message: TypeAlias = LogGrew | Check | Watch | mending.Message
 _Inbox: TypeAlias = Message | _GoOn | _ScrubDue | _RecheckDue | _SyncDue | _FileSynced
 
 
@@ -146,7 +142,6 @@ class Scrubber(Actor[_Inbox]):
         writes_itself: this node is the master, and what it appends need not be parsed.
         log_syncer: the group's; it syncs what was mended.
         keeper: told whether the copy is damaged.
-        client: a slave's.
     """
 
     mailbox = MailboxSpec(conflate={LogGrew: _only, _GoOn: _only})
@@ -157,7 +152,6 @@ class Scrubber(Actor[_Inbox]):
     writes_itself: bool
     log_syncer: ActorRef[SyncFile]
     keeper: ActorRef[CopyState] | None = None
-    client: ActorRef[Stop] | None = None
     _pacing: Pacing = attrs.field(init=False)
     _check: LogCheck = attrs.field(init=False)
     _mender: mending.Mender = attrs.field(init=False)
@@ -166,6 +160,7 @@ class Scrubber(Actor[_Inbox]):
     _min_bytes: int = attrs.field(default=0, init=False)
     _side: SideFile | None = attrs.field(default=None, init=False)
     _told: tuple[Rot, ...] = attrs.field(default=(), init=False)
+    _watching: ActorRef[CopyState] | None = attrs.field(default=None, init=False)
     _syncer: Syncer = attrs.field(init=False)
 
     async def on_start(self) -> None:
@@ -217,6 +212,9 @@ class Scrubber(Actor[_Inbox]):
                 await self._digest()
             case Check():
                 await self._answer(message)
+            case Watch():
+                self._watching = message.subscriber
+                await self._watching.tell(self._state_of_copy())
             case _ScrubDue():
                 await self._scrub()
             case _RecheckDue():
@@ -343,11 +341,12 @@ class Scrubber(Actor[_Inbox]):
             if rot.start not in left:
                 self.ctx.emit(events.RotMended(first_bytes=rot.start, next_bytes=rot.end))
                 self._mender.tell(rot, self.ctx.emit)
-        damage = damage_text(now, self._check.reader.folder)
-        if self.keeper is not None:
-            await self.keeper.tell(CopyState(damage=damage))
-        if self.client is not None and (damage or not always):
-            await self.client.tell(Stop(reason=damage))
+        for watching in (self.keeper, self._watching):
+            if watching is not None:
+                await watching.tell(self._state_of_copy())
+
+    def _state_of_copy(self) -> CopyState:
+        return CopyState(damage=damage_text(self._told, self._check.reader.folder))
 
     def _remember(self, rotten: tuple[Rot, ...]) -> None:
         if self._side is None:

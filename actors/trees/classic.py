@@ -141,6 +141,7 @@ def slave_ha(place: GroupPlace) -> tuple[ChildSpec, ...]:
         next_session=place.sessions.__next__,
         store=registry.ref(paths.store),
         connection_state=registry.ref(paths.connection_state),
+        scrubber=registry.ref(paths.scrubber),
     )
     return (
         ChildSpec(
@@ -202,17 +203,15 @@ def _dispatcher(place: GroupPlace) -> Dispatcher:
 
 
 def _scrubber(place: GroupPlace) -> Scrubber:
-    is_master = place.group.master == place.node
     registry, paths = place.registry, place.paths
     return Scrubber(
         env=place.env,
         layout=place.layout,
         group=place.group,
         store=registry.ref(paths.store),
-        writes_itself=is_master,
+        writes_itself=place.group.master == place.node,
         log_syncer=registry.ref(paths.syncer),
         keeper=place.keeper,
-        client=None if is_master else registry.ref(paths.ha_client),
     )
 
 

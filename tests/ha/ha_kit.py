@@ -135,12 +135,15 @@ class KitStore(Actor[KitMessage]):
 
 
 @attrs.define
-class Checks(Actor[scrubber.Check]):
-    """Stands where the scrubber is: all may be sent."""
+class Checks(Actor[scrubber.Check | scrubber.Watch]):
+    """Stands where the scrubber is: all may be sent, and no copy is damaged."""
 
     mailbox = MailboxSpec()
 
-    async def handle(self, message: scrubber.Check) -> None:
+    async def handle(self, message: scrubber.Check | scrubber.Watch) -> None:
+        if isinstance(message, scrubber.Watch):
+            await message.subscriber.tell(scrubber.CopyState(damage=""))
+            return
         until = message.start_bytes + scrubber.CHECK_BYTES
         message.reply_to.send(scrubber.Checked(until_bytes=until, rotten=False))
 

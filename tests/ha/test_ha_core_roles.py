@@ -288,6 +288,17 @@ def test_a_slave_that_fits_follows_and_takes_the_master_s_history() -> None:
     assert one.view().state is RoleState.CONNECTING
 
 
+def test_a_copy_that_is_found_damaged_while_it_is_asked_for_does_not_follow() -> None:
+    one = slave(80, history=(A,))
+    one.verify(5, 80)
+    one.copy_is("bytes 0 to 10 are damaged")
+    answer = one.heard("n0", master(120, A, B), 1.0, asked=1)
+    assert answer.verdict is None
+    assert one.view().state is RoleState.DAMAGED
+    one.copy_is("")
+    assert one.view().state is RoleState.CONNECTING
+
+
 def test_the_end_of_an_older_connection_is_no_news() -> None:
     """It may be told behind the next one's verdict."""
     one = slave(100, history=(A,))

@@ -11,8 +11,10 @@ from broken_store import damaged_bytes_leave
 from rot_kit import BODY, GROUP, HEAD, SCRUBBED_S, SEGMENT, filled
 
 from actors.api.failures import RequestRefused
+from actors.events import ha
 from actors.events import store as events
 from actors.ha.core.role_effects import RoleState
+from actors.ha.ha_client import VERIFY_TIMEOUT_S
 from actors.sim.damage_checker import NoDamagedCopyCounts
 from actors.sim.history import FaultInjected
 from actors.sim.world import SimEvent
@@ -95,6 +97,9 @@ async def test_a_damaged_slave_does_not_count(autojump_clock: object) -> None:
         await on.cluster.start("n1")
         await trio.sleep(1)
         assert on.view("n1").state is RoleState.DAMAGED
+        connected = len(on.events("n1", ha.MasterConnected))
+        await trio.sleep(VERIFY_TIMEOUT_S + 2 * RECHECK_S)
+        assert len(on.events("n1", ha.MasterConnected)) == connected
         on.flip("n1", SEGMENT + HEAD)
         await trio.sleep(2 * RECHECK_S)
         await on.cluster.converged(GROUP)

@@ -8,6 +8,7 @@ from typing import Final
 import attrs
 
 from actors.ha.core.claims import Claims
+from actors.ha.core.role_checks import Question
 from actors.ha.core.role_effects import Effects, Fence, Gate, Role, RoleState, RoleView
 from actors.log_types import GroupRecord, Promotion
 
@@ -46,6 +47,8 @@ class RolePart:
     _reason: str = ""
     _fence: Fence | None = None
     _damage: str = ""
+    _question: Question | None = None
+    _whole_at: int | None = None  # a slave that forgot has caught up from there on
 
     @property
     def promotion(self) -> Promotion:
@@ -92,6 +95,7 @@ class RolePart:
         """
         self._damage = damage
         if self.role is Role.SLAVE and damage:
+            self._question = self._whole_at = None
             self._become(RoleState.DAMAGED, damage)
         elif self._state is RoleState.DAMAGED:
             self._become(RoleState.CONNECTING)

@@ -63,9 +63,7 @@ class RoleRules(RolePart):
     _forced_open: bool = False
     _ahead: AheadReports = attrs.field(factory=AheadReports)
     _heard: dict[str, GroupState] = attrs.field(factory=dict)
-    _question: Question | None = None
     _session: int = 0
-    _whole_at: int | None = None  # a slave that forgot has caught up from there on
 
     # ---- inputs ----
 
@@ -139,7 +137,7 @@ class RoleRules(RolePart):
             return Effects(verdict=Verdict(session=session, fits=False, detail=detail))
         if self._damage:
             self._become(RoleState.DAMAGED, self._damage)
-            return Effects()  # its client is told to leave
+            return Effects()  # its client hears of it, and leaves
         if master not in self.members:
             self._become(RoleState.FOLLOWING)
             verdict = Verdict(session=session, fits=True, detail="")
