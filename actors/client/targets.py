@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 
 import attrs
 import trio
@@ -22,6 +23,7 @@ from actors.client.places import NoPlace, with_place
 from actors.client.race import open_race
 from actors.config import ClassicGroup, ClusterConfig, load
 from actors.config.strict import one_of, suggestion
+from actors.env.local_disk import lock_holder
 from actors.env.local_secrets import LocalSecretStore
 from actors.env.protocols import Address, Network, SecretStore
 from actors.errors import ConfigError
@@ -198,7 +200,7 @@ async def connect_target(
 
     def enter() -> AbstractAsyncContextManager[Client]:
         left_s = round(until_s - trio.current_time(), 1)  # it is told
-        return _first_of(found, who, name, network, max(left_s, TRY_S))
+        return _first_of(found, who, name, network, max(left_s, TRY_S), partial(_held, target))
 
     async with with_place(enter, wait_s, name, who) as client:
         yield client
@@ -206,7 +208,12 @@ async def connect_target(
 
 @asynccontextmanager
 async def _first_of(
-    doors: tuple[Door, ...], who: str, name: str, network: Network | None, timeout_s: float
+    doors: tuple[Door, ...],
+    who: str,
+    name: str,
+    network: Network | None,
+    timeout_s: float,
+    held: Callable[[], str] = str,
 ) -> AsyncIterator[Client]:
     """By whichever opens first: a door that hangs delays no other by more than `STAGGER_S`.
 
@@ -237,8 +244,20 @@ async def _first_of(
             hangs = any(isinstance(race.words[door], TimeoutError) for door in found)
             kind = TimeoutError if hangs else ConnectionError
             text = "; ".join(failures).removeprefix(f"{who}: ")  # it may be the door
-            raise kind(f"cannot reach {who}: {text}")
+            raise kind(f"cannot reach {who}: {text}{held()}")
         yield client
+
+
+def _held(target: Target) -> str:
+    """That a node which does not answer runs here all the same, and who knows what it does."""
+    config = target.config
+    if config is None:
+        return ""
+    nodes = (target.node,) if target.node else config.python_nodes
+    pids = {node: lock_holder(f"{config.node_dir(node)}/lock") for node in nodes}
+    held = [f"process {pid} has the data of {node}" for node, pid in pids.items() if pid]
+    asks = f"`python -m actors.cluster {config.path} status` says what it does"
+    return f"; {', '.join(held)}: {asks}" if held else ""
 
 
 def _words(door: str, error: Exception | str) -> str:

@@ -17,8 +17,9 @@ from actors.env.real import now_ms
 def starts_how(
     config: ClusterConfig, node: str, process: int, clock_ms: Callable[[], int] = now_ms
 ) -> str:
-    """For people: since when, and which group it opens at the moment; "" if it has been ready, if
-    the process is none of its boot, or if its events do not tell.
+    """For people: since when, which group it opens at the moment, and whether it waits for room; ""
+    if it has been ready, or if its events do not tell: those of a full disk's node wait in its
+    memory, so then what its disk lacks is said.
 
     Args:
         process: who has its data open.
@@ -28,24 +29,42 @@ def starts_how(
     from actors.events.codec import EventFormatError
     from actors.events.node import NodeStarted
     from actors.events.runtime import ActorStarted
+    from actors.events.store import DiskUsageChanged
     from actors.storage.event_reader import newest_boot
     from actors.storage.identity import events_path
 
     try:
         events = newest_boot(LocalDisk(), events_path(config.node_dir(node)), node)
         first = next(events, None)
-        if first is None or not isinstance(first.event, NodeStarted):
+        if first is None:
+            return _without_room(config, node)
+        if not isinstance(first.event, NodeStarted):
             return ""  # of a long life: its beginning has expired
         if first.event.process != process:
-            return ""
-        ready = set[str]()
+            return _without_room(config, node)
+        ready, lacks = set[str](), ""
         for logged in events:
             if isinstance(logged.event, ActorStarted):
                 if logged.path.startswith(f"/{node}/api/"):
                     return ""
                 ready.add(logged.path)
+            elif isinstance(logged.event, DiskUsageChanged):
+                lacks = logged.event.reason
     except (OSError, EventFormatError):
         return ""
     left = [group for group in first.event.groups if f"/{node}/{group}" not in ready]
     so_far_s = max(0, clock_ms() - first.ts_us // 1000) / 1000
-    return f"starting for {so_far_s:.0f} s" + (f", opens {left[0]}" if left else "")
+    opens = f", opens {left[0]}" if left else ""
+    return f"starting for {so_far_s:.0f} s{opens}{f', waits: {lacks}: make room' if lacks else ''}"
+
+
+def _without_room(config: ClusterConfig, node: str) -> str:
+    """What the disks of the node's folders lack, each of which may be another; "": nothing."""
+    from actors.storage.room import is_full, lacks
+
+    disk, folder = LocalDisk(), config.node_dir(node)
+    groups = [f"{folder}/groups/{group.name}" for group in config.groups_of(node)]
+    for path in (folder, *groups):
+        if is_full(disk, path):
+            return f"no answer, and no room in {path}: {lacks(disk, path)}: it waits, so make room"
+    return ""

@@ -46,6 +46,15 @@ def needing_room() -> Iterator[None]:
         raise
 
 
+FULL: Final = 0.995
+"""So much of a disk is used where it is called 100% full."""
+
+
+def is_full(disk: Disk, path: str) -> bool:
+    """Whether the file system of `path` has no room to speak of."""
+    return disk.free_files(path) == 0 or disk.usage(path) >= FULL
+
+
 def lacks(disk: Disk, path: str) -> str:
     """What the file system of `path` lacks, for people: "the disk is 37% full"."""
     if disk.free_files(path) == 0:
@@ -96,7 +105,8 @@ class Room:
             except (NoRoom, LogFull) as error:
                 if not waits:
                     waits = True
-                    self._tell(why_no_room(self.disk, self.path, error), emit)
+                    text = why_no_room(self.disk, self.path, error)
+                    self._tell(f"{text}: it opens once there is room", emit)
                 await trio.sleep(ROOM_PAUSE_S)
                 continue
             if waits:

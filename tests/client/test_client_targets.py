@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -233,3 +236,39 @@ async def test_an_error_in_the_block_tries_no_further_door(
                     entered += 1
                     raise error
     assert entered == 2
+
+
+async def test_a_node_whose_data_somebody_has_is_asked_for_elsewhere(tmp_path: Path) -> None:
+    """It starts, or waits for room, and has no door yet."""
+    config = cluster(str(tmp_path), groups={"orders": ("n0", "n1")})
+    config = attrs.evolve(config, path="c.toml")
+    lock = Path(config.node_dir("n0")) / "lock"
+    lock.parent.mkdir(parents=True)
+    lock.write_bytes(b"lock")
+    hold = "import fcntl, sys; f = open(sys.argv[1], 'r+'); fcntl.lockf(f, fcntl.LOCK_EX, 1)"
+    hold += "; print('.', end='', flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", hold, str(lock)]
+    process = await trio.lowlevel.open_process(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        assert await process.stdout.receive_some(1) == b"."
+        words = (
+            f"process {process.pid} has the data of n0: `python -m actors.cluster c.toml status`"
+        )
+        for node in (None, "n0"):
+            target = Target(text="c.toml", config=config, node=node)
+            with pytest.raises(ConnectionError, match=re.escape(words)):
+                async with connect_target(target, name="it", wait_s=0.0):
+                    raise AssertionError("not reached")
+        with pytest.raises(ConnectionError) as other:
+            async with connect_target(
+                Target(text="c.toml:n1", config=config, node="n1"), name="it", wait_s=0.0
+            ):
+                raise AssertionError("not reached")
+        assert "process" not in str(other.value)
+    finally:
+        await process.stdin.aclose()
+        await process.wait()

@@ -15,14 +15,17 @@ from cluster_kit import WAIT_S
 from cluster_world import CONFIG, NODES, three_nodes
 from free_ports import free_port
 
-from actors.cluster import commands
+from actors.cluster import commands, starts
 from actors.cluster.starts import starts_how
 from actors.config import ClusterConfig
+from actors.env.local_disk import LocalDisk
 from actors.events.codec import LineEncoder
 from actors.events.node import NodeStarted
 from actors.events.runtime import ActorStarted
+from actors.events.store import DiskUsageChanged
 from actors.service import open_node
 from actors.storage import event_files, room
+from actors.storage.room import NO_ROOM
 from actors.storage.stepping import stepped
 
 
@@ -35,17 +38,34 @@ GROUPS = ("orders", "ledger")
 STARTED = NodeStarted(cluster="demo", version="1", groups=GROUPS, process=7)
 
 
-def write(config: ClusterConfig, *paths: str, boot: int = 2, live: bool = True) -> None:
+def write(
+    config: ClusterConfig,
+    *paths: str,
+    boot: int = 2,
+    live: bool = True,
+    last: DiskUsageChanged | None = None,
+) -> None:
     """A boot of process 7 that began at 100 s, and the actors that have started since."""
     encode = LineEncoder("n1", boot).encode
     lines = [encode(1, "/n1", 0, 100_000_000, STARTED)]
     started = ActorStarted(role="actor", type="Any")
     lines += [encode(seq, path, 1, 101_000_000, started) for seq, path in enumerate(paths, 2)]
+    if last is not None:
+        lines.append(encode(len(lines) + 1, "/n1/orders/storage/store", 1, 102_000_000, last))
     root = f"{config.node_dir('n1')}/events"
     folder = event_files.folder_of(root, "2026-01-31", "n1")
     file = event_files.EventFile(boot=boot, start_seq=1, folder=folder)
     Path(folder).mkdir(parents=True, exist_ok=True)
     Path(file.part_path if live else file.path).write_bytes(event_files.compress(lines))
+
+
+class Filled(LocalDisk):
+    """A disk on which there is no room in some folder."""
+
+    full = ""
+
+    def usage(self, path: str) -> float:
+        return 1.0 if path == self.full else 0.5
 
 
 def how(config: ClusterConfig, process: int = 7) -> str:
@@ -74,6 +94,30 @@ def test_one_that_has_been_ready_and_one_that_is_somebody_else(config: ClusterCo
     assert how(config) == "", "damaged"
 
 
+def test_that_it_waits_for_room(config: ClusterConfig) -> None:
+    """By its events, where those find room: the disk of a group may be another."""
+    for reason, words in ((NO_ROOM + "the disk is 100% full", True), ("", False)):
+        waits = DiskUsageChanged(is_full=bool(reason), used_ratio=1.0, reason=reason)
+        write(config, "/n1/event_log", last=waits)
+        said = ", waits: no room: the disk is 100% full: make room" if words else ""
+        assert how(config) == f"starting for 12 s, opens orders{said}"
+
+
+@pytest.mark.parametrize("folder", ["", "/groups/orders"])
+@pytest.mark.parametrize("boot", [None, 8])
+def test_what_its_disk_lacks_where_no_event_of_it_can_be_written(
+    config: ClusterConfig, folder: str, boot: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if boot is not None:
+        write(config, "/n1/event_log", boot=1)
+    monkeypatch.setattr(starts, "LocalDisk", Filled)
+    assert how(config, 8) == ""
+    monkeypatch.setattr(Filled, "full", path := f"{config.node_dir('n1')}{folder}")
+    assert how(config, 8) == (
+        f"no answer, and no room in {path}: the disk is 100% full: it waits, so make room"
+    )
+
+
 async def test_status_and_stop_say_it(
     config: ClusterConfig, autojump_clock: trio.abc.Clock
 ) -> None:
@@ -81,7 +125,7 @@ async def test_status_and_stop_say_it(
     world = three_nodes()
     world.nodes["n1"].up = False
 
-    def starts(node: str, process: int) -> str:
+    def begins(node: str, process: int) -> str:
         return starts_how(config, node, process, lambda: 112_400)
 
     async def status(pid: int, *, as_json: bool) -> commands.Answer:
@@ -90,7 +134,7 @@ async def test_status_and_stop_say_it(
             NODES,
             world.connect,  # type: ignore[arg-type]
             {"n1": pid}.get,
-            starts=starts,
+            starts=begins,
             as_json=as_json,
         )
 
@@ -106,7 +150,7 @@ async def test_status_and_stop_say_it(
         ("n1",),
         world.connect,  # type: ignore[arg-type]
         {"n1": 7}.get,
-        starts,
+        begins,
     )
     words = "n1: not stopped: starting for 12 s, opens orders (process 7)"
     assert stopped == commands.Answer(words, 1)
