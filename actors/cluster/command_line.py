@@ -176,6 +176,8 @@ def _switch(arguments: Arguments, config: ClusterConfig) -> Answer:
     assert node is not None
     _check_name("NODE", node, config.python_nodes)
     groups = tuple(one.name for one in config.classic_groups_of(node))
+    if arguments.command == "repair":
+        groups = tuple(one.name for one in config.groups_of(node))
     if not groups:
         raise ConfigError(f"NODE: expected a member of a classic group, found {node}")
     if group is not None:
@@ -195,13 +197,14 @@ def _say(line: str) -> None:
 
 def _check_kind(command: str, group: Group) -> None:
     """Who is master is an operator's word; who leads, and what a follower drops, is not."""
+    if command == "repair":
+        return
     ledger = isinstance(group, DLedgerGroup)
     expected = "dledger" if command == "transfer-leader" else "classic"
     if (expected == "dledger") == ledger:
         return
     instead = {
         "promote": f"its members elect their leader, `transfer-leader {group.name}` changes it",
-        "repair": "stopped, remove the member's data (README, Running it)",
         "resync": "a follower's log is made like its leader's by itself",
         "transfer-leader": f"`promote {group.name}` changes its master",
     }[command]

@@ -6,10 +6,10 @@ Differs: reads end at what is committed (bug B13), on every member alike; `uncom
 is upstream's view. Over the wire the leader alone answers, as upstream's does.
 
 Messages: Read and WatchOffsets as `storage.pull_service` takes them, with indexes for positions
-(the end of a range is the index behind its last entry); Asked (GET); CommittedTo, LedgerGrew, and
-sessions. It asks nobody. What it cannot read is the error of that request; whether it can be read
-at all, the store finds out (`doubts`). A restart forgets what is committed until the store has said
-it, and who waited: their replies fail.
+(the end of a range is the index behind its last entry); Inspect and GetEntry for `repair`; Asked
+(GET); CommittedTo, LedgerGrew, and sessions. It asks nobody. What it cannot read is the error of
+that request; whether it can be read at all, the store finds out (`doubts`). A restart forgets what
+is committed until the store has said it, and who waited: their replies fail.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ import attrs
 import trio
 
 from actors.dledger.reader_messages import CommittedTo as CommittedTo
+from actors.dledger.reader_messages import GetEntry as GetEntry
+from actors.dledger.reader_messages import Inspect as Inspect
 from actors.dledger.rpc_messages import Asked
 from actors.dledger.session_messages import CONTROL, Following, Leading, Rejoin, Resting
 from actors.errors import Closed, StorageError
@@ -29,6 +31,10 @@ from actors.runtime.loop_share import let_others_work
 from actors.storage.dledger import store
 from actors.storage.dledger.entry_window import EntrySource
 from actors.storage.dledger.ledger import IndexGone
+from actors.storage.dledger.mending import Inspected, good_entry, inspect
+from actors.storage.dledger.reader import EntryReader as EntryFiles
+from actors.storage.dledger.reader import last_index
+from actors.storage.mending import GoodRange
 from actors.storage.pull_messages import (
     HELD_MAX,
     IDLE_NEWS_WITHIN_S,
@@ -39,11 +45,20 @@ from actors.storage.pull_messages import (
 from actors.storage.pull_messages import Read as Read
 from actors.storage.pull_messages import WatchOffsets as WatchOffsets
 from wire.dledger_codes import ResponseCode
-from wire.dledger_entry import ENTRY_PLACE, Entry, decode_entry
+from wire.dledger_entry import Entry, decode_entry
 from wire.dledger_rpc import GetEntriesRequest, GetEntriesResponse
 
 Message: TypeAlias = (
-    Read | WatchOffsets | Asked | CommittedTo | store.LedgerGrew | Resting | Following | Leading
+    Read
+    | WatchOffsets
+    | Inspect
+    | GetEntry
+    | Asked
+    | CommittedTo
+    | store.LedgerGrew
+    | Resting
+    | Following
+    | Leading
 )
 
 
@@ -56,6 +71,7 @@ class EntryReader(Actor[Message]):
     """See the module's text.
 
     Attributes:
+        files: the same log; what is damaged there the store is not told. None: it is in memory.
         uncommitted: show all that is written.
     """
 
@@ -66,6 +82,7 @@ class EntryReader(Actor[Message]):
     )
     self_id: str
     source: EntrySource
+    files: EntryFiles | None
     uncommitted: bool
     store_ref: ActorRef[store.Message]
     maintainer: ActorRef[Rejoin]
@@ -90,7 +107,12 @@ class EntryReader(Actor[Message]):
 
     async def on_stop(self, reason: StopReason) -> None:
         await self.store_ref.tell(store.Unsubscribe(name=self.ctx.path))
+        self._forget()
+
+    def _forget(self) -> None:
         self.source.forget()
+        if self.files is not None:
+            self.files.forget()
 
     # ---- messages ----
 
@@ -99,6 +121,10 @@ class EntryReader(Actor[Message]):
             case Read():
                 began_s = trio.current_time()
                 self._read(message)
+                await let_others_work(trio.current_time() - began_s)
+            case Inspect() | GetEntry():
+                began_s = trio.current_time()
+                self._look(message)
                 await let_others_work(trio.current_time() - began_s)
             case WatchOffsets():
                 self._watches.add(message)
@@ -134,7 +160,7 @@ class EntryReader(Actor[Message]):
     def _grew(self, log: store.LedgerGrew) -> None:
         if log.cuts != self._cuts:
             self._cuts = log.cuts
-            self.source.forget()
+            self._forget()
         self._begin, self._end, self._synced = log.begin_index, log.end_index, log.synced_index
         self._committed = max(self._committed, log.committed_index)
         self._tell_watchers()
@@ -179,8 +205,26 @@ class EntryReader(Actor[Message]):
                 # Another member can be asked; whether it passes, the store finds out.
                 request.reply_to.fail(Closed(f"{self.ctx.path} cannot read: {error}"))
                 return
-        following = start if not data else _last_index(data) + 1
+        following = start if not data else last_index(data) + 1
         request.reply_to.send(Pulled(start=start, next=following, data=data, offsets=offsets))
+
+    def _look(self, request: Inspect | GetEntry) -> None:
+        """For `repair`: what is damaged ends nobody."""
+        last, index = min(self._committed, self._synced), request.index
+        match request:
+            case Inspect():
+                at = max(index, self._begin, 0)
+                found = Inspected(next_index=at)
+                if self.files is not None and at <= last:
+                    found = inspect(self.files, at, last)
+                request.reply_to.send(found)
+            case GetEntry():
+                given = GoodRange(start=index, refused="it is not committed and synced there")
+                if self.files is not None and max(self._begin, 0) <= index <= last:
+                    given = good_entry(self.files, index)
+                request.reply_to.send(given)
+            case _:
+                assert_never(request)
 
     def _get(self, asked: Asked) -> None:
         request = asked.request
@@ -214,12 +258,3 @@ class EntryReader(Actor[Message]):
         except (StorageError, OSError):
             return ResponseCode.DISK_ERROR, ()
         return ResponseCode.INDEX_LESS_THAN_LOCAL_BEGIN, ()
-
-
-def _last_index(data: bytes) -> int:
-    """Of whole entries that lie one after the other."""
-    at = last = 0
-    while at < len(data):
-        entry_bytes, last = ENTRY_PLACE.unpack_from(data, at)
-        at += entry_bytes
-    return last

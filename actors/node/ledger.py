@@ -25,6 +25,7 @@ from actors.dledger.append_messages import (
     ReadIndex,
 )
 from actors.dledger.leader_board import LeaderBoard
+from actors.dledger.reader_messages import GetEntry, Inspect
 from actors.dledger.rpc_messages import Asked
 from actors.dledger.session_messages import LeaderProven, ProveLeader
 from actors.errors import Closed, NotMaster, NotStored, TriologError
@@ -41,6 +42,7 @@ from actors.node.append import AppendReply
 from actors.node.ledger_peers import LedgerPeers
 from actors.node.part import GroupCounts, asked
 from actors.runtime import ActorError, ActorRef, Registry
+from actors.storage.dledger.store_messages import Mend
 from actors.storage.pull_messages import Pulled, Read, WatchOffsets
 from actors.trees.ledger_places import LedgerPaths
 from wire import api
@@ -80,6 +82,7 @@ class LedgerPart:
         checker: takes appends.
         maintainer: knows whether this member leads, and hands over.
         reader: takes reads.
+        store: takes what mends the log; `repairing`: somebody does that now.
         peers: says what the member knows of the others.
     """
 
@@ -90,9 +93,11 @@ class LedgerPart:
     board: LeaderBoard
     checker: ActorRef[Append | GetWatermarks | GetReadIndex]
     maintainer: ActorRef[ProveLeader | Asked]
-    reader: ActorRef[Read | WatchOffsets]
+    reader: ActorRef[Read | WatchOffsets | Inspect | GetEntry]
+    store: ActorRef[Mend]
     peers: LedgerPeers
     counts: GroupCounts = attrs.Factory(GroupCounts)
+    repairing: bool = False
     _stopping: bool = False
 
     @staticmethod
@@ -114,6 +119,7 @@ class LedgerPart:
             checker=registry.ref(paths.quorum_ack_checker),
             maintainer=registry.ref(paths.state_maintainer),
             reader=registry.ref(paths.entry_reader),
+            store=registry.ref(paths.store),
             peers=LedgerPeers.of(group, node, registry),
         )
 

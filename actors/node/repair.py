@@ -21,6 +21,8 @@ from actors.api.server import master_door
 from actors.ha.core.reigns import compare
 from actors.log_types import GroupState
 from actors.node.classic import ClassicPart
+from actors.node.ledger import LedgerPart
+from actors.node.ledger_repair import LedgerRepair, entry_range
 from actors.node.part import asked
 from actors.storage.digests import RANGE_BYTES
 from actors.storage.log_check import Rot
@@ -39,8 +41,10 @@ HEARD_S: Final = 5.0
 """By then `status` says that what is mended counts again."""
 
 
-async def log_range(part: ClassicPart, start: int) -> GoodRange:
+async def log_range(part: ClassicPart | LedgerPart, start: int) -> GoodRange:
     """See `NodeHandle.log_range`."""
+    if isinstance(part, LedgerPart):
+        return await entry_range(part, start)
     found = await asked(
         part.node,
         part.scrubber,
@@ -53,7 +57,7 @@ async def log_range(part: ClassicPart, start: int) -> GoodRange:
 
 
 async def repair(
-    part: ClassicPart,
+    part: ClassicPart | LedgerPart,
     network: MemberNetwork,
     source: str | None,
     group_state: Callable[[str], Awaitable[GroupState]],
@@ -61,25 +65,27 @@ async def repair(
     """See `NodeHandle.repair`.
 
     Args:
-        group_state: what this node is in the group.
+        group_state: what this node is in a classic group.
 
-    Returns: group and node; `mended`, ranges with their source; `left`, those that are damaged
-        still, with the reason.
+    Returns: group and node; `unit`, of what follows; `mended`, ranges with their source; `left`,
+        those that are damaged still, with the reason.
     """
-    members = tuple(each for each in part.file_group.members if each != part.node)
+    group = part.file_group if isinstance(part, ClassicPart) else part.group
+    first = part.master if isinstance(part, ClassicPart) else part.board.leader
+    members = tuple(each for each in group.members if each != part.node)
     if source is not None and source not in members:
-        expected = ", ".join(members)
-        text = f"expected another member of {part.name} ({expected}), found {source}"
+        expected = ", ".join(members) or "there is none"
+        text = f"expected another member of {group.name} ({expected}), found {source}"
         raise RequestRefused(api.ERROR_BAD_REQUEST, text)
     if part.repairing:
-        text = f"{part.node}: {part.name} is being repaired already"
+        text = f"{part.node}: {group.name} is being repaired already"
         raise RequestRefused(api.ERROR_NOT_AVAILABLE, text)
+    names = sorted(members if source is None else (source,), key=lambda each: each != first)
     part.repairing = True
     try:
-        own = await group_state(part.name)
-        names = members if source is None else (source,)
-        ordered = tuple(sorted(names, key=lambda each: each != part.master))
-        return await _Repair(part, network, own, ordered).run()
+        if isinstance(part, LedgerPart):
+            return await LedgerRepair(part, tuple(names)).run()
+        return await _Repair(part, network, await group_state(group.name), tuple(names)).run()
     finally:
         part.repairing = False
 

@@ -157,11 +157,11 @@ class NodeRoles:
 
     async def log_range(self, group: str, start: int) -> GoodRange:
         """See `NodeHandle.log_range`."""
-        return await repair.log_range(self._classic_part(group), start)
+        return await repair.log_range(self._part_of(group), start)
 
     async def repair(self, group: str, source: str | None) -> dict[str, Any]:
         """See `NodeHandle.repair`."""
-        part = self._classic_part(group)
+        part = self._part_of(group)
         return await repair.repair(part, self._network, source, self.group_state)
 
     async def transfer_leader(self, group: str, node: str | None) -> dict[str, Any]:
@@ -236,6 +236,11 @@ class NodeRoles:
                 " changes who leads"
             )
             raise RequestRefused(api.ERROR_BAD_REQUEST, text)
+        return part
+
+    def _part_of(self, group: str) -> ClassicPart | LedgerPart:
+        part = self._part(group)
+        assert isinstance(part, ClassicPart | LedgerPart)
         return part
 
     def _part(self, group: str) -> Part:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Protocol
 
 import attrs
 
@@ -76,7 +77,14 @@ def set_aside(
         rest.close(remove_spare=False)
 
 
-def keep_bytes(disk: Disk, layout: StoreLayout, pieces: Sequence[tuple[int, bytes]]) -> None:
+class AsideLayout(Protocol):
+    """Of a store of either kind."""
+
+    @property
+    def aside(self) -> str: ...
+
+
+def keep_bytes(disk: Disk, layout: AsideLayout, pieces: Sequence[tuple[int, bytes]]) -> None:
     """Keep bytes of the log that are about to be written over, each in a file that is named by its
     offset, in the folder of the first one's. Raises: OSError: nothing is kept.
     """
@@ -153,7 +161,7 @@ class _Attempt:
         return self.folder + PART
 
     @classmethod
-    def begin(cls, disk: Disk, layout: StoreLayout, offset: int) -> _Attempt:
+    def begin(cls, disk: Disk, layout: AsideLayout, offset: int) -> _Attempt:
         """Make it, under a number that is free. What attempts that failed had copied goes."""
         disk.mkdir(layout.aside)
         for name in disk.listdir(layout.aside):

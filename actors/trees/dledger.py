@@ -297,6 +297,7 @@ def _entry_reader(place: LedgerPlace) -> EntryReader:
     return EntryReader(
         self_id=place.node,
         source=place.source(),
+        files=place.files(),
         uncommitted=place.compat.read_uncommitted,
         store_ref=place.registry.ref(place.paths.store),
         maintainer=place.registry.ref(place.paths.state_maintainer),

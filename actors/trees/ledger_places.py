@@ -133,11 +133,17 @@ class LedgerPlace:
     def address_of(self, node: str) -> str:
         return self.config.nodes[node]
 
-    def source(self) -> EntrySource:
-        """A reader of this member's log, one for each owner."""
+    def files(self) -> reader.EntryReader | None:
+        """A reader of this member's files, one for each owner; None: it has none."""
         if self.group.store == "memory":
+            return None
+        return reader.EntryReader.of(self.env.disk, self.layout, ledger_settings(self.group))
+
+    def source(self) -> EntrySource:
+        """The same, or one of its memory; what it cannot read, it has the store look at."""
+        files = self.files()
+        if files is None:
             return MemoryReader(self.held, self.group.data_file_bytes)
-        files = reader.EntryReader.of(self.env.disk, self.layout, ledger_settings(self.group))
         ref: ActorRef[Doubt] = self.registry.ref(self.paths.store)
 
         def doubt(index: int, end_index: int, bytes_max: int) -> None:

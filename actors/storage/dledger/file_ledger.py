@@ -17,6 +17,7 @@ from contextlib import suppress
 
 from actors.env import Env
 from actors.errors import LogFull
+from actors.events.store import RangeRepaired
 from actors.log_types import Membership
 from actors.storage import truncation
 from actors.storage.commit_log import CommitLog
@@ -34,6 +35,7 @@ from actors.storage.dledger.ledger import (
     check_vote,
 )
 from actors.storage.dledger.mark import Mark, MarkValues
+from actors.storage.dledger.mending import EntryMender
 from actors.storage.dledger.opening import OpenedLedger, open_files
 from actors.storage.dledger.per_index import PerIndexFiles
 from actors.storage.dledger.reader import EntryReader
@@ -102,9 +104,8 @@ class FileLedger:
         self._reader = EntryReader.of(env.disk, layout, settings)
         self._cleaner = cleaner
         self._cleaner.look()
-        found = opened.found
-        self._begin, self._end, self._end_term = opened.begin_index, found.end_index, found.end_term
-        self._next = found.end_index + 1
+        found, self._begin = opened.found, opened.begin_index
+        self._end, self._end_term, self._next = found.end_index, found.end_term, found.end_index + 1
         self._committed = opened.committed_index
         self._vote = opened.vote
         self._synced, self._synced_bytes = found.end_index, opened.log.written_bytes
@@ -380,6 +381,12 @@ class FileLedger:
         if max(self._begin, 0) <= index <= self._end:
             self._reader.forget()  # what is open may be gone
             self._reading(lambda: self._reader.read(index, min(end_index, self._end), bytes_max))
+
+    def mend(self, index: int, data: bytes, source: str) -> RangeRepaired | str:
+        if not max(self._begin, 0) <= index <= min(self._committed, self._synced):
+            return "it is not committed and synced here, or was let go of"
+        with self._changing(f"mending {index}"):
+            return EntryMender(self._disk, self._layout, self._settings).mend(index, data, source)
 
     # ---- checks ----
 

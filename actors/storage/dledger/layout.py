@@ -69,9 +69,22 @@ class LedgerLayout:
         return f"{self.root}/cut"
 
     @property
+    def aside(self) -> str:
+        """Folder: what was mended. See `set_aside`."""
+        return f"{self.root}/aside"
+
+    @property
     def folders(self) -> tuple[str, ...]:
         """All that are folders, the root first."""
-        return (self.root, self.commit_log, self.index, self.sums, self.snapshot, self.cut)
+        return (
+            self.root,
+            self.commit_log,
+            self.index,
+            self.sums,
+            self.snapshot,
+            self.cut,
+            self.aside,
+        )
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from typing import Protocol
 import attrs
 
 from actors.errors import LogFull, StorageError, TooLarge, TriologError
+from actors.events.store import RangeRepaired
 from actors.log_types import Membership
 from actors.storage.dledger.term_files import TermVote
 from wire.dledger_entry import Entry
@@ -286,6 +287,18 @@ class LedgerStore(Protocol):
         Args: as of `reader.EntryReader.read`.
 
         Raises: CorruptLog: a file of it is damaged or missing. StorageError: it cannot be read.
+        """
+
+    def mend(self, index: int, data: bytes, source: str) -> RangeRepaired | str:
+        """Put the entry in the place of a damaged one, and have it on the disk.
+
+        Args:
+            data: as it lies in another member's log.
+            source: that member.
+
+        Returns: what was done; or why nothing was, for people: it is not what was written here, or
+            not committed and synced; no room to keep aside what was there.
+        Raises: StorageError: as `append_as_leader`.
         """
 
     def close(self, *, ordered: bool) -> None:

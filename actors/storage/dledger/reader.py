@@ -21,12 +21,13 @@ from actors.storage.commit_log import segment_path
 from actors.storage.dledger.layout import LedgerLayout
 from actors.storage.dledger.ledger import FileGone
 from actors.storage.dledger.settings import LedgerSettings
-from actors.storage.dledger.sums import SUM_BYTES, contradicted, sums_at, sums_file_bytes
+from actors.storage.dledger.sums import SUM_BYTES, all_known, contradicted, sums_at, sums_file_bytes
 from actors.storage.dledger.term_files import README
 from actors.storage.log_reader import LogReader, OffsetGone
 from wire.dledger_entry import (
     ENTRY_BYTES_MAX,
     ENTRY_HEAD_BYTES,
+    ENTRY_PLACE,
     INDEX_BYTES,
     MAGIC_NORMAL,
     IndexRecord,
@@ -119,6 +120,20 @@ class EntryReader:
         ends = [record.pos - first.pos for record in records[1:]] + [len(data)]
         wanted = sums_at(data, list(zip([0, *ends], ends, strict=False)))
         return not contradicted(known[: len(known) // SUM_BYTES * SUM_BYTES], wanted)
+
+    def known_sum(self, index: int) -> int | None:
+        """The CRC-32 that was written down of an entry; None: there is no whole record of one.
+
+        Raises: OSError.
+        """
+        at = index * SUM_BYTES
+        try:
+            record = self._sums.read(at, SUM_BYTES, at + SUM_BYTES)
+        except OffsetGone:
+            return None
+        if len(record) < SUM_BYTES or not all_known(record):
+            return None
+        return int.from_bytes(record[:4], "big")
 
     # ---- what is damaged ----
 
@@ -214,3 +229,12 @@ def _place(log: LogReader, offset: int) -> str:
 def _missing(log: LogReader, offset: int, index: int, do: str) -> str:
     path = segment_path(log.folder, offset - offset % log.segment_bytes)
     return f"{path}: the file is missing, which has entry {index} {do}"
+
+
+def last_index(data: bytes) -> int:
+    """Of whole entries that lie one after the other."""
+    at = last = 0
+    while at < len(data):
+        entry_bytes, last = ENTRY_PLACE.unpack_from(data, at)
+        at += entry_bytes
+    return last

@@ -9,9 +9,9 @@ Differs:
   fence against an actor that has not yet heard of a change of role or term.
 - A failed write or sync ends the node: what the disk holds is unknown.
 
-Messages: see `store_messages`. It tells the syncer Written, with numbers of its own for offsets;
-subscribers LedgerGrew. It asks the syncer as it stops. A removal waits for the sync that runs, and
-all writes behind it wait with it. A restart ends the node.
+Messages: see `store_messages`. It tells the syncer Written, numbered for offsets, and subscribers
+LedgerGrew; it asks the syncer as it stops. A removal, and all writes behind it, wait for the sync
+that runs. A restart ends the node.
 """
 
 from __future__ import annotations
@@ -175,6 +175,8 @@ class Store(Actor[_Inbox]):
                 raise StorageError(message.reason)
             case Doubt():
                 self._ledger.verify(message.index, message.end_index, message.bytes_max)
+            case store_messages.Mend():
+                message.carry_out(self._ledger, self.ctx.emit)
             case SyncDone():
                 await self._sync_done(message.offset_bytes)
             case OpenSession():
@@ -258,8 +260,7 @@ class Store(Actor[_Inbox]):
 
     async def _publish(self) -> None:
         now = self._grown()
-        changed = store_messages.changes(self._told, now)
-        if not changed:
+        if not (changed := store_messages.changes(self._told, now)):
             return
         self._told = now
         for one in tuple(self._subscribers.values()):
@@ -384,9 +385,8 @@ class Store(Actor[_Inbox]):
 
     def _clean(self, deleted: int) -> None:
         """Delete at most one file, then look again soon, or in the next round."""
-        goes_on = deleted < FILES_PER_ROUND_MAX
         reason = None
-        if goes_on:
+        if deleted < FILES_PER_ROUND_MAX:
             ledger = self._ledger
             reason = ledger.delete_expired(self._floor, snapshot=True)
             if reason is None and not self.by_snapshot:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 import attrs
@@ -12,6 +12,7 @@ from actors.log_types import Membership
 from actors.runtime import ActorRef, ReplyTo
 from actors.storage.dledger.ledger import AppendedEntries, LedgerStore
 from actors.storage.dledger.term_files import TermVote
+from actors.storage.mending import Mended
 from actors.storage.syncer import SyncDone
 from wire.dledger_entry import ENTRY_HEAD_BYTES, Entry
 
@@ -110,6 +111,29 @@ class Doubt:
     index: int
     end_index: int
     bytes_max: int
+
+
+@attrs.frozen(kw_only=True)
+class Mend:
+    """Put this entry in the place of a damaged one, see `LedgerStore.mend`.
+
+    Attributes:
+        source: the member that gave it.
+    """
+
+    index: int
+    data: bytes
+    source: str
+    reply_to: ReplyTo[Mended]
+
+    def carry_out(self, ledger: LedgerStore, emit: Callable[[object], None]) -> None:
+        """Raises: as the store's."""
+        done = ledger.mend(self.index, self.data, self.source)
+        if isinstance(done, str):
+            self.reply_to.send(Mended(refused=done))
+        else:
+            emit(done)
+            self.reply_to.send(Mended())
 
 
 @attrs.frozen(kw_only=True)
@@ -285,6 +309,7 @@ Message: TypeAlias = (
     | SaveVote
     | Condemn
     | Doubt
+    | Mend
     | Append
     | Change
     | Commit

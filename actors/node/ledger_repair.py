@@ -1,0 +1,113 @@
+"""`repair` of a DLedger group: a member's entries are read, and damaged ones fetched from others.
+
+All that is committed and synced here is read (`storage.dledger.mending`), for nothing else looks at
+old entries before they are needed; then it ends the member. Members are asked one after the other,
+the leader first; what they give is judged by the store, which writes it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from actors.api.failures import RequestRefused
+from actors.api.member_session import LOST, ask_range, lost_text
+from actors.api.server import master_door
+from actors.dledger.reader_messages import GetEntry, Inspect
+from actors.node.ledger import LedgerPart
+from actors.node.part import asked
+from actors.storage.dledger.mending import Inspected
+from actors.storage.dledger.store_messages import Mend
+from actors.storage.mending import GoodRange, Mended
+from wire import api
+
+
+async def entry_range(part: LedgerPart, index: int) -> GoodRange:
+    """See `NodeHandle.log_range`."""
+    found = await asked(
+        part.node, part.reader, lambda reply: GetEntry(index=index, reply_to=reply), GoodRange
+    )
+    if found.refused:
+        raise RequestRefused(api.ERROR_NOT_AVAILABLE, found.refused)
+    return found
+
+
+@attrs.define
+class LedgerRepair:
+    """One call.
+
+    Attributes:
+        names: whom to ask, in this order.
+    """
+
+    part: LedgerPart
+    names: tuple[str, ...]
+
+    async def run(self) -> dict[str, Any]:
+        """As `repair.repair`, by entry."""
+        part, index = self.part, 0
+        mended: list[dict[str, Any]] = []
+        left: list[dict[str, Any]] = []
+        while True:
+            found = await self._inspect(index)
+            if found.next_index <= index:
+                break
+            index = found.next_index
+            if found.bad is None:
+                continue
+            at = found.bad.index
+            giver, why = await self._mend(at)
+            if giver:
+                mended.append({"first": at, "next": at + 1, "source": giver})
+            else:
+                left.append({"first": at, "next": at + 1, "reason": f"{found.bad.reason}; {why}"})
+        return {
+            "group": part.group.name,
+            "node": part.node,
+            "unit": "entries",
+            "mended": mended,
+            "left": left,
+        }
+
+    async def _inspect(self, index: int) -> Inspected:
+        part = self.part
+        return await asked(
+            part.node, part.reader, lambda reply: Inspect(index=index, reply_to=reply), Inspected
+        )
+
+    async def _mend(self, index: int) -> tuple[str, str]:
+        """Who gave what is there now; else "" and why nobody could."""
+        part, reasons = self.part, []
+        for name in self.names:
+            if name in part.group.java_nodes:
+                reasons.append(f"{name}: a Java member cannot be asked")
+                continue
+            try:
+                data = await self._given(name, index)
+            except LOST as error:
+                reasons.append(f"{name}: {lost_text(error)}")
+                continue
+            done = await self._give(name, index, data)
+            if not done.refused:
+                return name, ""
+            reasons.append(f"{name}: {done.refused}")
+        return "", "; ".join(reasons)
+
+    async def _give(self, name: str, index: int, data: bytes) -> Mended:
+        part = self.part
+        return await asked(
+            part.node,
+            part.store,
+            lambda reply: Mend(index=index, data=data, source=name, reply_to=reply),
+            Mended,
+        )
+
+    async def _given(self, name: str, index: int) -> bytes:
+        """Raises: one of LOST."""
+        part = self.part
+        door = master_door(part.config, name, part.config.nodes[part.node])
+        found = await ask_range(
+            part.network, door, node=part.node, master=name, group=part.group.name, start=index
+        )
+        return found.data
