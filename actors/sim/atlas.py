@@ -97,12 +97,19 @@ class FaultAtlas:
                 return self._flip_bit(node, rng, base, head.physical_offset - base, head.size, data)
         return None
 
-    def flip_old_bit(self, node: str, rng: random.Random) -> str | None:
+    def flip_old_bit(
+        self, node: str, rng: random.Random, *, beside: int | None = None
+    ) -> str | None:
         """Bit rot anywhere in a record of a complete file, also in a field that no CRC covers.
         Returns where, if anywhere.
+
+        Args:
+            beside: in the file that holds this byte of the log.
         """
         mark, size = self._mark(node), self.group.segment_bytes
         bases = [base for base in self._segments(node) if base + size <= mark]
+        if beside is not None:
+            bases = [base for base in bases if base <= beside < base + size]
         rng.shuffle(bases)
         for base in bases:
             heads, _ = scan_heads(self.logs.written(node, base, base + size), physical_offset=base)

@@ -43,6 +43,7 @@ from actors.sim.actions_process import (
     Stop,
 )
 from actors.sim.actions_replace import NewDisk, NewMachine, RottenSource
+from actors.sim.actions_rot import RotRepaired
 from actors.sim.actions_tools import CheckRunning
 from actors.sim.actions_topics import RemakeTopic
 from actors.sim.fault_runner import FaultRunner
@@ -91,6 +92,7 @@ ACTIONS: Final[Mapping[str, Action[FaultRunner]]] = {
         Misdate(),
         FailOver(),
         RemakeTopic(),
+        RotRepaired(),
     )
 }
 """Everything a script can do, by name."""

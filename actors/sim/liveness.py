@@ -62,7 +62,8 @@ class _Slave:
 @attrs.define(kw_only=True)
 class NoSilentStall:
     """A slave that lags either gets on, or tries again: each attempt is a new session, whose end
-    has a reason. One that holds less than its master's end and shows neither is a silent stall.
+    has a reason. One that holds less than its master's end and shows neither is a silent stall,
+    unless it says that its copy is damaged: then it waits for somebody to mend it.
     """
 
     group: ClassicGroup
@@ -90,7 +91,8 @@ class NoSilentStall:
             written,
             session,
         )
-        if known is None or moved or written >= self._master_written:
+        waits = bool(status["damage"]) or written >= self._master_written
+        if known is None or moved or waits:
             self._slaves[seen.node] = _Slave(seen.boot, written, session, seen.at_s)
             return
         stood_s = seen.at_s - known.since_s

@@ -161,6 +161,8 @@ class _Tally:
                 yield "mark write failed", 1
             case store.SyncFailed():
                 yield "mark sync failed", 1
+            case store.RangeRepaired():
+                yield "mark range repaired", 1
             case store.PageSealed():
                 yield "mark page sealed", 1
 

@@ -12,11 +12,13 @@ from actors.storage import identity, opening, raw_session, recovery, store
 from actors.storage.commit_log import CommitLog
 from actors.storage.consume_queue import ConsumeQueues
 from actors.storage.derived_files import DerivedFiles
+from actors.storage.digests import digest_of
 from actors.storage.dispatch_state import UNKNOWN_COUNT
 from actors.storage.dispatcher import Dispatcher
 from actors.storage.expiry import Cleaner, Expiry
 from actors.storage.group_commit import GroupCommit
 from actors.storage.log_check import LogCheck
+from actors.storage.mending import GoodRange, Mender
 from actors.storage.pull_service import PullService
 from actors.storage.queue_files import list_queues, scan_queue
 from actors.storage.store import Store
@@ -52,6 +54,25 @@ def damaged_bytes_leave(patch: Patch) -> None:
         return end
 
     patch.setattr(LogCheck, "check", check)
+
+
+def repair_takes_what_comes(patch: Patch) -> None:
+    """A member gives for a repair what lies there, and it is taken for what was written."""
+
+    def good_range(mender: Any, place: int) -> Generator[None, None, GoodRange]:
+        yield
+        start, end = mender.check.digests.range_at(place)
+        data = mender.check.reader.read(start, end - start, end)
+        return GoodRange(start=start, data=data, digest=digest_of(data))
+
+    def judge(mender: Any, start: int, data: bytes) -> Generator[None, None, int]:
+        yield
+        for at, piece in mender._pieces(start, data):
+            mender.check.digests.put(at, digest_of(piece))
+        return 0
+
+    patch.setattr(Mender, "_good_range", good_range)
+    patch.setattr(Mender, "_judge", judge)
 
 
 def files_need_room(patch: Patch) -> None:

@@ -91,6 +91,8 @@ async def stage(seed: int = 1, **settings: Any) -> AsyncIterator[Stage]:
         "at 0.1 clock_jump n0 for 1 extra -60",
         "at 0.1 slow_sync n1 for 1 extra 0.5",
         "at 0.1 bit_rot n1 for 1",
+        "at 0.1 rot_repaired n1 n2 for 1 in kill extra 0.1",
+        "at 0.1 rot_repaired n0 n2 for 1 in neither",
         "at 0.1 old_sector n1 for 1",
         "at 0.1 false_report n1 extra -1",
         "at 0.1 false_report n1 extra 1099511627776",

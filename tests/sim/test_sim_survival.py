@@ -252,11 +252,21 @@ def test_a_full_slave_refuses_and_says_so() -> None:
 
 
 def looked(
-    node: str, at_s: float, written: int, session: int = 1, state: str = "TRANSFER"
+    node: str,
+    at_s: float,
+    written: int,
+    session: int = 1,
+    state: str = "TRANSFER",
+    damage: str = "",
 ) -> NodeLooked:
     client = {"state": state, "session": session}
     role = "master" if node == "n0" else "slave"
-    status = {"role": role, "written_bytes": written, "client": None if node == "n0" else client}
+    status = {
+        "role": role,
+        "written_bytes": written,
+        "client": None if node == "n0" else client,
+        "damage": damage,
+    }
     return NodeLooked(
         at_s=at_s, node=node, boot=1, status={"groups": {"orders": status}}, tree=tree_of()
     )
@@ -280,6 +290,7 @@ LATE_S = STALL_S + 3.0
         ([looked("n1", 2, 100), looked("n1", 9, 101), looked("n1", LATE_S, 101)], False),
         ([looked("n1", 2, 100), looked("n1", 9, 100, session=2), looked("n1", LATE_S, 100)], False),
         ([looked("n1", 2, 300), looked("n1", LATE_S, 300)], False),
+        ([looked("n1", 2, 100), looked("n1", LATE_S, 100, damage="bytes 0 to 9")], False),
     ],
 )
 def test_a_slave_that_stands_still_is_seen(seen: list[NodeLooked], is_wrong: bool) -> None:
