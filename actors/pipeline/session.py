@@ -18,6 +18,7 @@ import contextlib
 import functools
 import importlib.util
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -50,11 +51,15 @@ RESULTS: Final = {
 }
 """In every profile: what jobs rely on. A Python Data Source with filters is refused without it."""
 
+_AUTHENTICATE: Final = "spark.authenticate"
+_MAKES_SECRETS: Final = re.compile(r"local(\[[^\]]*\])?|k8s://.*")
+"""Masters for which Spark makes a secret for each application by itself. A standalone one has one
+secret for all, which is the operator's; YARN's shuffle service has to be told of it, too."""
 _JAVA: Final = "spark.driver.extraJavaOptions"
 _HERE: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    "spark.authenticate": "true",
+    _AUTHENTICATE: "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
@@ -136,6 +141,8 @@ def open_session(
         with _environment(_variables(profile)), plain_words() as group, _whole_or_none(group):
             if not is_remote:
                 _launch(wanted, group)
+                for key, value in _authenticates(wanted).items():
+                    builder = builder.config(key, value)
             session = builder.getOrCreate()
             if group.java is not None:
                 _started.append((session, group))
@@ -245,6 +252,18 @@ def _launch(options: Mapping[str, str], group: JavaGroup) -> None:
     group.java = gateway.proc  # None where somebody else has started it
     atexit.register(_leave, group)  # before this process's folder goes
     SparkContext._ensure_initialized(gateway=gateway)
+
+
+def _authenticates(options: Mapping[str, str]) -> dict[str, str]:
+    """What a session on somebody else's master needs, beside these options, so that its processes
+    take nothing from other users: where it can be said from here, and nobody has said otherwise.
+    """
+    from pyspark import SparkConf
+
+    known = {**dict(SparkConf().getAll()), **options}  # with what spark-submit was given
+    if _AUTHENTICATE in known or not _MAKES_SECRETS.fullmatch(known.get("spark.master", "")):
+        return {}
+    return {_AUTHENTICATE: "true"}
 
 
 def _options(profile: Profile, scratch: Path | None, more: Mapping[str, str]) -> dict[str, str]:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyspark
 import pytest
 from alarms_kit import publish
 from lines_kit import Boot
@@ -18,8 +19,10 @@ from pyspark.sql import functions as fn
 from actors.events.node import NodeStopped
 from actors.pipeline import session as session_module
 from actors.pipeline.errors import NoJava, PipelineError
+from actors.pipeline.java import cache_folder, java_home
 from actors.pipeline.session import CONF, Profile, _options, _variables
 
+ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import sys
 from actors.pipeline.alarms.limits import Limits
@@ -57,6 +60,55 @@ def test_no_other_user_gives_java_objects(spark: SparkSession) -> None:
 @pytest.mark.parametrize("profile", [Profile.LOCAL, Profile.TEST])
 def test_who_starts_spark_here_authenticates(profile: Profile, tmp_path: Path) -> None:
     assert _options(profile, tmp_path, {})["spark.authenticate"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("options", "sets"),
+    [
+        ({"spark.master": "local"}, True),
+        ({"spark.master": "local[2]"}, True),
+        ({"spark.master": "k8s://https://host:443"}, True),
+        ({"spark.master": "spark://host:7077"}, False),
+        ({"spark.master": "yarn"}, False),
+        ({"spark.master": "local[2]", "spark.authenticate": "false"}, False),
+        ({}, False),
+    ],
+)
+def test_on_a_cluster_it_authenticates_where_spark_makes_the_secret(
+    options: dict[str, str], sets: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A standalone master without the operator's secret would refuse who demands one."""
+    monkeypatch.setattr("pyspark.SparkConf.getAll", lambda conf: list(options.items()))
+    expected = {"spark.authenticate": "true"} if sets else {}
+    assert session_module._authenticates({}) == expected
+
+
+SUBMITTED = """
+from actors.pipeline.session import Profile, open_session
+spark = open_session(Profile.CLUSTER)
+print("authenticates:", spark.sparkContext.getConf().get("spark.authenticate"))
+print("counts:", spark.range(9).repartition(3).count())
+"""
+
+
+def test_what_spark_submit_starts_here_authenticates(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(SUBMITTED)
+    submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    done = subprocess.run(
+        [str(submit), "--master", "local[1]", "--conf", "spark.ui.enabled=false", str(program)],
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "PYSPARK_PYTHON": sys.executable,
+            "JAVA_HOME": str(java_home(os.environ, cache_folder(os.environ))),
+            "SPARK_CONF_DIR": str(CONF),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.split("\n")[:2] == ["authenticates: true", "counts: 9"], done.stderr
 
 
 def test_a_session_leaves_no_trace_in_the_environment(spark: SparkSession) -> None:
