@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 from typing import Final
 
@@ -9,12 +10,15 @@ import trio
 
 from actors.sim.action import Action, Ground
 from actors.sim.actions_operator import refill
+from actors.sim.disk import SimDisk
 from actors.sim.fault_runner import FaultRunner
 from actors.sim.script import Fault
 from actors.storage.commit_log import segment_bases, segment_path
 from actors.storage.expiry import HOUR_MS
 from actors.storage.layout import StoreLayout
 
+READS_MAX: Final = 10_000
+"""A bad sector stays one, however often it is read."""
 YEARS_MS: Final = 10 * 365 * 24 * HOUR_MS
 LAG_MIN_S: Final = 2.0
 LAG_MAX_S: Final = 12.0
@@ -71,13 +75,37 @@ class Misdate(Action[FaultRunner]):
         bases = segment_bases(disk, layout.commit_log)
         if not runner.is_ready(fault.node) or len(bases) < 3:
             return
-        disk.inode(segment_path(layout.commit_log, bases[0])).modified_ms += YEARS_MS
+        self.spoil(disk, segment_path(layout.commit_log, bases[0]), fault)
         await trio.sleep(fault.for_s)
         for name in runner.cluster.names:
             runner.cluster.world.node(name).skew_ms += HOUR_MS
         runner.began(fault)
         await trio.sleep(REFUSED_S)
+        self.mend(runner, disk, fault)
         await refill(runner)
+
+    def spoil(self, disk: SimDisk, path: str, fault: Fault) -> None:
+        """Do to the oldest file what the name says."""
+        disk.inode(path).modified_ms += YEARS_MS
+
+    def mend(self, runner: FaultRunner, disk: SimDisk, fault: Fault) -> None:
+        """Undo what else would go on."""
+
+
+class BadSector(Misdate):
+    """The oldest log file of a node, if another full one follows, cannot be read, and is old soon.
+    Nobody who does not need it ends of that.
+    """
+
+    name = "bad_sector"
+    alone = True
+
+    def spoil(self, disk: SimDisk, path: str, fault: Fault) -> None:
+        disk.faults.fail("read", errno.EIO, path_part=path, times=READS_MAX, name=str(fault))
+
+    def mend(self, runner: FaultRunner, disk: SimDisk, fault: Fault) -> None:
+        disk.faults.disarm(str(fault))
+        runner.mended("readable", fault.node)
 
 
 def age(runner: FaultRunner) -> int:

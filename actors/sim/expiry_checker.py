@@ -8,7 +8,7 @@ from typing import Final
 import attrs
 
 from actors.config import ClassicGroup
-from actors.events import store
+from actors.events import runtime, store
 from actors.sim.cluster import SimCluster
 from actors.sim.history import FaultInjected, NodeLooked, Observation
 from actors.sim.log_bytes import DiskLogBytes
@@ -80,19 +80,32 @@ class _Due:
 
 @attrs.define(kw_only=True)
 class RetentionGoesOn:
-    """A node whose oldest file has a wrong time deletes it all the same when it is old, or says
-    that it does not.
+    """A node whose oldest file has a wrong time, or a bad sector, deletes it all the same when it
+    is old, or says that it does not; it does not end of it.
     """
 
     group: ClassicGroup
     cluster: SimCluster
     _due: dict[str, _Due] = attrs.field(factory=dict, init=False)
+    _unreadable: str = attrs.field(default="", init=False)
 
     def see(self, seen: Observation) -> Iterator[str]:
-        if isinstance(seen, FaultInjected) and seen.kind == "misdate":
-            self._begin(seen.where.split()[0])
+        if isinstance(seen, FaultInjected):
+            if seen.kind in ("misdate", "bad_sector"):
+                self._begin(seen.where.split()[0])
+            if seen.kind in ("bad_sector", "readable"):
+                self._unreadable = seen.where.split()[0] if seen.kind == "bad_sector" else ""
+        elif isinstance(seen, SimEvent):
+            if isinstance(seen.event, runtime.ActorCrashed) and self._is_store(seen):
+                yield f"{seen.node} ended of a bad sector in a file that nobody needs"
         elif isinstance(seen, NodeLooked) and seen.node in self._due:
             yield from self._judge(seen, self._due[seen.node])
+
+    def _is_store(self, seen: SimEvent) -> bool:
+        """Whether this is the store that has the bad sector."""
+        return seen.node == self._unreadable and seen.path.endswith(
+            f"/{self.group.name}/storage/store"
+        )
 
     def _begin(self, node: str) -> None:
         layout = StoreLayout(self.cluster.config.group_dir(node, self.group.name))

@@ -19,7 +19,7 @@ from actors.sim.actions_disk import (
     ShortWrite,
     SlowSync,
 )
-from actors.sim.actions_expiry import Expire, Misdate
+from actors.sim.actions_expiry import BadSector, Expire, Misdate
 from actors.sim.actions_force import ForcePromote
 from actors.sim.actions_network import (
     Clog,
@@ -90,6 +90,7 @@ ACTIONS: Final[Mapping[str, Action[FaultRunner]]] = {
         DeposeUnheard(),
         Expire(),
         Misdate(),
+        BadSector(),
         FailOver(),
         RemakeTopic(),
         RotRepaired(),

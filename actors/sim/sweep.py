@@ -34,6 +34,7 @@ RARE: Final = (
     "depose_unheard",
     "expire",
     "misdate",
+    "bad_sector",
     "false_report",
     "stranger",
 )

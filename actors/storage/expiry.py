@@ -99,6 +99,7 @@ class Cleaner:
         root: the store's folder, for people.
         owner: node and group, for people.
         emit: takes events; None: nobody is told.
+        needs_next: whoever deletes the oldest file has to read where the next one begins.
         floor_bytes: files from here on stay, unless the disk is too full for that.
         is_full: the disk was too full for appends at the last look.
         stands_still: why files do not go that should have gone, for people; "": they do.
@@ -110,6 +111,7 @@ class Cleaner:
     root: str
     owner: str = ""
     emit: Callable[[object], None] | None = None
+    needs_next: bool = False
     floor_bytes: int = 1 << 62
     is_full: bool = attrs.field(default=False, init=False)
     stands_still: str = attrs.field(default="", init=False)
@@ -191,7 +193,7 @@ class Cleaner:
         log = self.log
         if len(log.bases()) < 2 or log.bases()[1] > synced_bytes:
             return None
-        if deleted >= FILES_PER_ROUND_MAX:
+        if deleted >= FILES_PER_ROUND_MAX or self._lacks_next():
             return None
         if reason is not None:
             return reason
@@ -210,12 +212,13 @@ class Cleaner:
 
         Its own time is believed if the others do not contradict it: it is not of the future, the
         next file is not older, nor the file younger than the record that it begins with. Otherwise
-        the record that the next file begins with tells it, or else the time of that file.
+        the record that the next file begins with tells it, or else the time of that file. A record
+        that cannot be read says nothing.
         """
         disk, log = self.env.disk, self.log
         first, second = log.bases()[:2]
         own, following = (disk.stat(log.path_of(base)).modified_ms for base in (first, second))
-        begun, stored = (first_store_ts(disk, log, base) for base in (first, second))
+        begun, stored = (self._begun_ms(base) or 0 for base in (first, second))
         latest = now_ms + APART_MS
         earliest = begun - APART_MS if begun <= latest else 0
         believed = [own] if own <= following + APART_MS else []
@@ -223,11 +226,29 @@ class Cleaner:
         found = [ms for ms in (*believed, following) if earliest <= ms <= latest]
         return found[0] if found else None
 
+    def _begun_ms(self, base: int) -> int | None:
+        """When the record that a file begins with was stored, 0 if it begins with none; None: there
+        is a bad sector. It ends nobody: who needs the record itself finds it, too.
+        """
+        try:
+            return first_store_ts(self.env.disk, self.log, base)
+        except OSError:
+            return None
+
+    def _lacks_next(self) -> bool:
+        """Whether the next file cannot be read where that is needed."""
+        return self.needs_next and self._begun_ms(self.log.bases()[1]) is None
+
     def _why_old_files_stay(self) -> str:
         """For another reason than the rules; "": they do not."""
         bases = self.log.bases()
         if len(bases) < 2 or bases[1] > self.log.written_bytes:
             return ""  # the one that is written
+        if self._lacks_next():
+            return (
+                f"no log file expires: {self.log.path_of(bases[1])} cannot be read where it begins,"
+                " and so where the log would: replace the disk"
+            )
         now_ms = self.env.wall_clock_ms()
         path, modified_ms = self.log.path_of(bases[0]), self._oldest_ms(now_ms)
         if modified_ms is None:

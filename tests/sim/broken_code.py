@@ -21,6 +21,7 @@ from broken_roles import (
     truncation_keeps_what_was_derived,
 )
 from broken_store import (
+    bad_sectors_end_cleaning,
     checkpoint_ahead,
     damaged_bytes_leave,
     dispatcher_ahead_of_log,
@@ -257,6 +258,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     names_are_not_synced,
     received_twice,
     young_files_expire,
+    bad_sectors_end_cleaning,
     one_files_time_is_believed,
     checkpoint_ahead,
     dispatcher_ahead_of_log,

@@ -21,6 +21,7 @@ from actors.storage.log_check import LogCheck
 from actors.storage.mending import GoodRange, Mender
 from actors.storage.pull_service import PullService
 from actors.storage.queue_files import list_queues, scan_queue
+from actors.storage.recovery import first_store_ts
 from actors.storage.store import Store
 from actors.storage.syncer import Syncer
 from actors.trees import classic
@@ -187,6 +188,13 @@ def one_files_time_is_believed(patch: Patch) -> None:
         return found
 
     patch.setattr(Cleaner, "_oldest_ms", oldest_ms)
+
+
+def bad_sectors_end_cleaning(patch: Patch) -> None:
+    """Who looks how old a file is needs to read where it begins."""
+    patch.setattr(
+        Cleaner, "_begun_ms", lambda self, base: first_store_ts(self.env.disk, self.log, base)
+    )
 
 
 # ---- derived files, readers, the runtime ----

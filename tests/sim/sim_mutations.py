@@ -50,7 +50,10 @@ FOLDERS = {"classic": SCRIPTS, "dledger": SCRIPTS / "dledger"}
 OF_MODE = {"classic": MUTATIONS, "dledger": LEDGER_MUTATIONS}
 SCRIPTED = {path.stem for path in FOLDERS["dledger"].glob("*.toml")}
 """Of DLedger's."""
-BY_SCRIPT = {"classic": {"no_page_seal", "a_member_is_heard_once"}, "dledger": SCRIPTED}
+BY_SCRIPT = {
+    "classic": {"no_page_seal", "a_member_is_heard_once", "bad_sectors_end_cleaning"},
+    "dledger": SCRIPTED,
+}
 """What is looked for in its script alone."""
 
 

@@ -202,6 +202,18 @@ async def test_a_wrong_date_keeps_nothing(autojump_clock: object) -> None:
         assert line.startswith("n1 keeps what lies below ")
 
 
+async def test_a_bad_sector_in_a_file_that_expires_ends_nobody(autojump_clock: object) -> None:
+    async with stage(**OLD) as on:
+        await fill(on, 20)
+        await trio.sleep(SETTLED_S)
+        await on.do("at 0.1 bad_sector n1 for 1")
+        assert on.runner.counts == {"bad_sector": 1}
+        assert f"n1 read:{errno.EIO}" in [
+            seen.where for seen in on.history.observations if isinstance(seen, FaultInjected)
+        ]
+        assert (await on.cluster.node("n1").status())["groups"][GROUP]["min_bytes"] > 0
+
+
 def test_it_is_drawn_where_files_expire() -> None:
     names = ("n0", "n1")
     assert Expire().nodes(Ground(names=names, duration_s=1.0)) == ()

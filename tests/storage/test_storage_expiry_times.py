@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import random
 from typing import Any
@@ -71,6 +72,25 @@ async def test_two_clocks_contradict_nothing(by_ms: int, autojump_clock: Any) ->
         date(disk, 0, by_ms)
         kit.wall_ms += 24 * HOUR_MS - APART_MS // 4
         assert await min_after_a_while(kit) == (S if by_ms < 0 else 0)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("by_ms", [0, YEARS_MS])
+async def test_a_bad_sector_where_a_file_begins_neither_ends_the_node_nor_stops_expiry(
+    which: int, by_ms: int, autojump_clock: Any
+) -> None:
+    """The times of the files say enough."""
+    disk = SimDisk(random.Random(0))
+    async with running(disk, group()) as kit:
+        await fill(kit)
+        date(disk, 0, by_ms)
+        path = segment_path(FOLDER, which * S)
+        disk.faults.fail("read", errno.EIO, path_part=path, times=10_000)
+        assert await min_after_a_while(kit) == 0, "all is young"
+        kit.wall_ms += (group().file_reserved_time_h + 1) * HOUR_MS
+        assert await min_after_a_while(kit) == 3 * S
+        assert disk.faults.counts[f"read:{errno.EIO}"] > 0
+        assert (await kit.range()).stands_still == ""
 
 
 async def test_it_is_said_when_nothing_tells_an_age(

@@ -70,8 +70,10 @@ def open_ledger(
     opened = yield from open_files(
         env.disk, layout, settings, had_vote=had_vote, needs_vote=needs_vote, lacks=lacks
     )
-    rules, root = settings.expiry(), layout.root
-    cleaner = Cleaner(env=env, log=opened.log, rules=rules, root=root, owner=owner, emit=emit)
+    log, rules, root = opened.log, settings.expiry(), layout.root
+    cleaner = Cleaner(
+        env=env, log=log, rules=rules, root=root, owner=owner, emit=emit, needs_next=True
+    )
     return FileLedger(env, layout, settings, opened, cleaner)
 
 

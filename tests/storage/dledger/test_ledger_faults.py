@@ -158,6 +158,34 @@ def test_a_damaged_file_behind_the_one_that_expires_is_damage() -> None:
         ledger.delete_expired(99)
 
 
+def test_a_bad_sector_where_the_oldest_file_begins_does_not_keep_it() -> None:
+    disk, ledger = aged()
+    ledger.commit(11)
+    disk.faults.fail("read", errno.EIO, path_part=f"{LAYOUT.commit_log}/{0:020}", times=99)
+    assert ledger.delete_expired(99) == "age"
+    assert ledger.begin_index == 4
+
+
+@pytest.mark.parametrize("snapshot", [False, True])
+def test_nothing_goes_before_a_file_whose_first_entry_cannot_be_read(
+    snapshot: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It says where the log begins then. Nobody ends of it, and the log says why."""
+    disk, ledger = aged()
+    ledger.commit(11)
+    second = f"{LAYOUT.commit_log}/{sorted(disk.listdir(LAYOUT.commit_log))[1]}"
+    disk.faults.fail("read", errno.EIO, path_part=second, times=99)
+    for _ in range(3):
+        assert ledger.delete_expired(11, snapshot=snapshot) is None
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert f"no log file expires: {second} cannot be read where it begins" in said
+    assert ledger.read(0, 4096)
+    disk.faults.clear()
+    assert ledger.delete_expired(11, snapshot=snapshot) == ("snapshot" if snapshot else "age")
+    assert ledger.begin_index == 4
+    assert caplog.records[-1].getMessage().endswith("log files expire again")
+
+
 def test_files_expire_up_to_the_floor_and_never_above_what_is_committed() -> None:
     disk, ledger = aged()
     assert ledger.delete_expired(99) is None  # nothing is committed
