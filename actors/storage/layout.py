@@ -41,6 +41,7 @@ class StoreLayout:
 
     @property
     def abort(self) -> str:
+        """While a store runs. Between its runs it is `abort.spare`, which is ours."""
         return f"{self.root}/abort"
 
     @property

@@ -232,8 +232,8 @@ def close_store(
     Args:
         synced_bytes: None if the stop is not an ordered one: then only release. Else sync `paths`,
             all log files that hold bytes at or behind it (a sync that is under way may not have
-            ended) and the mark; remove the spare file, then `abort`, which stays if something was
-            not dispatched, so that the next start looks for it.
+            ended) and the mark; remove the spare log file; take `abort` away, which stays if
+            something was not dispatched, so that the next start looks for it.
     """
     ordered = synced_bytes is not None
     try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import attrs
 
 from actors.env.protocols import Disk, File
+from actors.storage.replacing import spare_path
 from wire.checkpoint import CHECKPOINT_BYTES
 from wire.commitlog import Checkpoint, decode_checkpoint, encode_checkpoint
 from wire.errors import RemoteProtocolError
@@ -52,21 +53,30 @@ def lower_logics_offset(disk: Disk, path: str, offset_bytes: int) -> None:
 
 
 def create_abort(disk: Disk, path: str, content: str) -> None:
-    """Say that the store runs. Synced, name and all; harmless if it is there already."""
+    """Say that the store runs. Synced, name and all; harmless if it is there already.
+
+    The file of an earlier run is used, if `remove_abort` has kept it: a full disk takes no other.
+    """
     if disk.exists(path):
         return
-    file = disk.open(path, "x")
-    try:
-        file.pwrite(content.encode(), 0)
-        file.sync()
-    finally:
-        file.close()
+    spare = spare_path(path)
+    if disk.exists(spare):
+        disk.rename(spare, path)
+    else:
+        file = disk.open(path, "x")
+        try:
+            file.pwrite(content.encode(), 0)
+            file.sync()
+        finally:
+            file.close()
     disk.sync_dir(path.rpartition("/")[0])
 
 
 def remove_abort(disk: Disk, path: str) -> None:
-    """Say that the store has stopped with nothing left to do."""
-    disk.unlink(path)
+    """Say that the store has stopped with nothing left to do. The file stays under another name,
+    for the next start, which may find a disk that somebody else has filled.
+    """
+    disk.rename(path, spare_path(path))
     disk.sync_dir(path.rpartition("/")[0])
 
 
