@@ -2,7 +2,8 @@
 
 A JSON line on standard output says that it is ready; then each line of standard input is a command,
 answered by one line. Times are seconds of CLOCK_MONOTONIC, which all processes of a machine share.
-With `--turns` it knows how long the longest turn of its loop was.
+With `--turns` it knows how long the longest turn of its loop was, and tells it once more when it
+ends.
 """
 
 from __future__ import annotations
@@ -69,19 +70,27 @@ class Turns(trio.abc.Instrument):
     """The longest time, since it was last asked, between two waits of the loop for input or time.
 
     Nothing else of the process is served meanwhile.
+
+    Attributes:
+        longest_s: as a clock says it, with what it waited for a disk or for a processor.
+        busiest_s: the most that a turn took of a processor.
     """
 
     longest_s: float = 0.0
+    busiest_s: float = 0.0
     _began_s: float = attrs.field(factory=time.monotonic)
+    _used_s: float = attrs.field(factory=time.thread_time)
 
     def after_io_wait(self, timeout: float) -> None:
-        self._began_s = time.monotonic()
+        self._began_s, self._used_s = time.monotonic(), time.thread_time()
 
     def before_io_wait(self, timeout: float) -> None:
         self.longest_s = max(self.longest_s, time.monotonic() - self._began_s)
+        self.busiest_s = max(self.busiest_s, time.thread_time() - self._used_s)
 
-    def take(self) -> float:
-        found, self.longest_s = self.longest_s, 0.0
+    def take(self) -> tuple[float, float]:
+        found = self.longest_s, self.busiest_s
+        self.longest_s = self.busiest_s = 0.0
         return found
 
 
@@ -156,6 +165,8 @@ async def main(cluster: str, name: str, turns: Turns) -> None:
         print(json.dumps({"ready_s": time.monotonic() - began_s}), flush=True)
         async for command in commands():
             print(json.dumps(await obey(node, watch, turns, command)), flush=True)
+        turns.take()
+    print(json.dumps(turns.take()), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,24 +1,33 @@
-"""A start on many queues, or many small records, gives others a turn every few milliseconds."""
+"""Many queues: a start gives others a turn often, and a check passes over what is unused."""
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
-from storage_kit import fill
+from storage_kit import fill, golden_copy
 from store_kit import sim_disk
 
+from actors.env.local_disk import LocalDisk, LocalFile
 from actors.sim.disk import SimDisk, SimFile
 from actors.storage import queue_heads, recovery
 from actors.storage.commit_log import CommitLog
 from actors.storage.queue_files import NAMES_PER_STEP, walk_names
 from actors.storage.queue_heads import NextOffsets, add_offsets
+from actors.storage.tools import check_queues
+from actors.storage.tools.check import CheckOptions, check_store
+from actors.storage.tools.steps import finish
+from actors.storage.tools.target import find_target
+from wire.consume_queue import decode_units
 
 FOLDER = "/data/commitlog"
 BODIES = [b"x"] * 25_000
 STEP_BYTES = 1 << 20
 """Of records of some 100 B, which take a few microseconds each."""
+
+QUEUE_FILE_BYTES = 6_000_000
 
 
 @pytest.fixture(scope="module")
@@ -83,3 +92,38 @@ def test_names_of_topics_are_read_little_by_little(monkeypatch: pytest.MonkeyPat
         steps.append(0)
     assert found == wanted
     assert steps == [NAMES_PER_STEP, NAMES_PER_STEP, 5]
+
+
+@pytest.mark.real_io
+@pytest.mark.parametrize("is_dense", [False, True])
+def test_a_check_passes_what_is_unused_of_a_queue(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, is_dense: bool
+) -> None:
+    """A queue of one record has a file of 6 MB."""
+    store = golden_copy("5.3.3", "master", tmp_path)
+    files = [path for path in store.glob("consumequeue/*/*/*") if path.is_file()]
+    for path in files:
+        size = path.stat().st_size
+        with path.open("r+b") as file:
+            file.truncate(QUEUE_FILE_BYTES)
+            if is_dense:
+                file.seek(size)
+                file.write(bytes(QUEUE_FILE_BYTES - size))
+    counts = {"read": 0, "decoded": 0}
+    read = LocalFile.pread
+
+    def counted(file: LocalFile, offset: int, size: int) -> bytes:
+        counts["read"] += size if "consumequeue" in file.path else 0
+        return read(file, offset, size)
+
+    def decode(data: bytes) -> Iterator[tuple[int, int, int]]:
+        counts["decoded"] += len(data)
+        return decode_units(data)
+
+    monkeypatch.setattr(LocalFile, "pread", counted)
+    monkeypatch.setattr(check_queues, "decode_units", decode)
+    disk = LocalDisk()
+    (found,) = find_target(disk, str(store)).stores
+    assert finish(check_store(disk, found, CheckOptions(index_slots=50))).is_good
+    assert counts["decoded"] < QUEUE_FILE_BYTES / 10 * len(files)
+    assert is_dense or counts["read"] < QUEUE_FILE_BYTES / 10 * len(files), "holes are passed"

@@ -259,13 +259,19 @@ class QueueCheck:
         except FileNotFoundError:
             return  # expired meanwhile
         try:
-            for at in range(0, self.file_bytes, READ_BYTES):
-                data = file.pread(at, min(READ_BYTES, self.file_bytes - at))
+            at = 0
+            while at < self.file_bytes:
+                start, end = file.data_from(at)
+                at = start - start % UNIT_BYTES
+                if at >= self.file_bytes:
+                    break
+                size = min(READ_BYTES, end + -end % UNIT_BYTES - at, self.file_bytes - at)
+                data = file.pread(at, size)
                 yield
-                if data.count(0) == len(data):
-                    continue
                 first = (base + at) // UNIT_BYTES
-                count = len(data) // UNIT_BYTES
+                at += size
+                used = -(-len(data.rstrip(b"\0")) // UNIT_BYTES)  # the others are most of a file
+                count = min(used, len(data) // UNIT_BYTES)
                 if known and known.first <= first and first + count <= known.next:
                     continue
                 for number, unit in enumerate(decode_units(data[: count * UNIT_BYTES]), first):
