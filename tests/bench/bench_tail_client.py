@@ -1,7 +1,8 @@
 """Many tails of a node in a process of their own: `bench_tail_client.py NODE_FOLDER NICE`.
 
 It obeys as `bench_node.py` does: `start` and `stop` so many tails, `got` says the bytes of records
-that each has received, `idle` has so many connections open that do nothing.
+that each has received, `idle` has so many connections open that do nothing, `burn` takes a part of
+a core without a word to the node.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,9 +25,15 @@ from bench_node import commands
 from actors.api.limits import ApiLimits
 from actors.api.socket_file import api_socket_path
 from actors.client import Client, connect
+from actors.log_types import StoredBatch
+from actors.storage.append_batch import AppendEncoder
+from actors.storage.records import decoded
 from wire import api
 
 PER_CONNECTION = ApiLimits().subscriptions
+BURN_RECORDS = 200
+BURN_RECORD_BYTES = 256
+BURN_PAUSE_S = 0.001
 
 
 @attrs.define
@@ -79,6 +87,35 @@ class Tails:
                         break  # and from the beginning again
 
 
+def burn(share: float, seconds: float) -> None:
+    """Decode records as tails do, for that part of the time."""
+    encoder = AppendEncoder(
+        default_topic=GROUP,
+        host=("127.0.0.1", 1),
+        segment_bytes=1 << 30,
+        body_bytes_max=1 << 20,
+        next_offsets={},
+    )
+    written = encoder.begin(0)
+    encoder.add(written, (b"x" * BURN_RECORD_BYTES,) * BURN_RECORDS, 0)
+    batch = StoredBatch(
+        start=0,
+        data=bytes(written.parts[0]),
+        entries=False,
+        skips_empty=False,
+        next=0,
+        acknowledged=0,
+        end=0,
+        lag_bytes=0,
+    )
+    began_s, used_s = time.monotonic(), time.process_time()
+    while (passed_s := time.monotonic() - began_s) < seconds:
+        if time.process_time() - used_s < share * passed_s:
+            decoded(batch)
+        else:
+            time.sleep(BURN_PAUSE_S)
+
+
 async def obey(tails: Tails, command: dict[str, Any]) -> Any:
     match command["do"]:
         case "start":
@@ -89,6 +126,8 @@ async def obey(tails: Tails, command: dict[str, Any]) -> Any:
             return tails.got
         case "stop":
             tails.stop()
+        case "burn":
+            burn(command["share"], command["seconds"])
         case unknown:
             raise ValueError(f"unknown command {unknown!r}")
     return True

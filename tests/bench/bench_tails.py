@@ -8,19 +8,24 @@ process of their own. Tails begin at position 0 with all the credit that the pro
 again at the log's end, and live in another process, whose priority `--nice` lowers: they take a
 core for decoding, of which a small machine has few. `--idle` connections are open beside them in
 the last case. In each round the same pair of master and slave is measured with appends alone, with
-tails alone and with both.
+tails alone, with both, and with appends beside `as busy`: the readers' process takes as much of a
+core as it did for the tails, and does not talk to the node. What the tails cost beyond that they
+cost the node; the rest is the machine's.
 
-- `k_per_s`: appends. `alone`: as they were without tails in the same round.
+- `k_per_s`: appends.
 - `MB_per_s`: bytes of records that all tails got together.
 - `least`: what the slowest tail got, as a part of an equal share.
+- `readers`, `master`: cores that the process took.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import attrs
 from bench_kit import (
     Figures,
     Node,
@@ -32,6 +37,7 @@ from bench_kit import (
     show_versions,
     workplace,
 )
+from bench_load import WARM_UP_S
 
 RECORD_BYTES = 256
 TASKS = 128
@@ -43,9 +49,10 @@ TAILS_WANTED = "at least 0.5"
 LEAST_WANTED = "at least 0.25"
 
 
-def appended(client: Node, seconds: float) -> float:
-    found = client.ask("tasks", count=TASKS, batch=1, seconds=seconds, size=RECORD_BYTES)
-    return float(found["k_per_s"])
+def processor_s(node: Node) -> float:
+    """Processor time that the process has had so far."""
+    fields = Path(f"/proc/{node.process.popen.pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def tailed(readers: Node, before: Sequence[int], seconds: float) -> tuple[float, float]:
@@ -54,28 +61,48 @@ def tailed(readers: Node, before: Sequence[int], seconds: float) -> tuple[float,
     return sum(got) / seconds / 1e6, min(got) / max(1.0, sum(got) / len(got))
 
 
-def measure(
-    figures: Figures, name: str, client: Node, readers: Node, tails: int, idle: int, seconds: float
-) -> None:
-    """One round of one case: appends alone, tails alone, both."""
+@attrs.frozen
+class Cast:
+    """The processes of a measurement."""
+
+    master: Node
+    client: Node
+    readers: Node
+
+    def appended(self, seconds: float) -> dict[str, float]:
+        """What the client appends in so long, and what that takes."""
+        began_s, watched = time.monotonic(), (self.readers, self.master)
+        before_s = [processor_s(node) for node in watched]
+        found = self.client.ask("tasks", count=TASKS, batch=1, seconds=seconds, size=RECORD_BYTES)
+        passed_s = time.monotonic() - began_s
+        readers, master = (
+            (processor_s(node) - then_s) / passed_s
+            for node, then_s in zip(watched, before_s, strict=True)
+        )
+        return {"k_per_s": float(found["k_per_s"]), "readers": readers, "master": master}
+
+
+def measure(figures: Figures, name: str, cast: Cast, tails: int, idle: int, seconds: float) -> None:
+    """One round of one case: appends alone, tails alone, both, and beside as busy a process."""
+    readers = cast.readers
     readers.ask("idle", count=idle)
     time.sleep(SETTLE_S)
-    alone = appended(client, seconds)
-    if not tails:
-        figures.add(name, k_per_s=alone, alone=alone)
-        return
+    figures.add(f"{name}, appends alone", **cast.appended(seconds))
     readers.ask("start", count=tails)
     time.sleep(SETTLE_S)
     before, began_s = readers.ask("got"), time.monotonic()
     time.sleep(seconds)
     tails_alone, least_alone = tailed(readers, before, time.monotonic() - began_s)
     before, began_s = readers.ask("got"), time.monotonic()
-    beside = appended(client, seconds)
+    beside = cast.appended(seconds)
     both, least = tailed(readers, before, time.monotonic() - began_s)
     readers.ask("stop")
-    figures.add(f"{name}, appends alone", k_per_s=alone)
     figures.add(f"{name}, tails alone", MB_per_s=tails_alone, least=least_alone)
-    figures.add(name, k_per_s=beside, MB_per_s=both, least=least)
+    figures.add(name, MB_per_s=both, least=least, **beside)
+    time.sleep(SETTLE_S)
+    readers.begin("burn", share=beside["readers"], seconds=WARM_UP_S + seconds)
+    figures.add(f"{name}, as busy", **cast.appended(seconds))
+    readers.answer()
 
 
 def main() -> None:
@@ -106,11 +133,13 @@ def main() -> None:
         readers.answer()
         while master.ask("offsets")["written"] < given.bytes:
             client.ask("producer", seconds=PRODUCER_S, size=RECORD_BYTES)
-        figures = Figures("appends beside tails, synced", ("k_per_s", "MB_per_s", "least"))
+        columns = ("k_per_s", "MB_per_s", "least", "readers", "master")
+        figures = Figures("appends beside tails, synced", columns)
+        cast = Cast(master, client, readers)
         for _ in range(given.rounds):
             for name, tails, idle in cases:
                 settle()
-                measure(figures, name, client, readers, tails, idle, given.seconds)
+                measure(figures, name, cast, tails, idle, given.seconds)
         show(figures, [name for name, _, _ in cases])
 
 
@@ -124,7 +153,10 @@ def show(figures: Figures, names: Sequence[str]) -> None:
     ratios = []
     floors = []
     for name in names:
-        ratios.append((name, f"{name}, appends alone", "k_per_s", SHARE_WANTED))
+        alone, busy = f"{name}, appends alone", f"{name}, as busy"
+        ratios.append((name, alone, "k_per_s", SHARE_WANTED))
+        ratios.append((busy, alone, "k_per_s", ""))
+        ratios.append((name, busy, "k_per_s", ""))
         ratios.append((name, f"{name}, tails alone", "MB_per_s", TAILS_WANTED))
         floors.append((name, "least", LEAST_WANTED))
     figures.show(ratios, floors)
