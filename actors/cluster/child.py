@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -25,7 +24,7 @@ import attrs
 import trio
 
 from actors.cluster.explain import EXIT_OK
-from actors.errors import ConfigError
+from actors.errors import ConfigError, TriologError
 
 OUTPUT_LINE_BYTES_MAX = 4096
 OUTPUT_READ_BYTES = 64 << 10
@@ -36,6 +35,10 @@ TELLS_END = "--tell-end"
 ENDED = b"ended"
 END_BYTES_MAX = 16
 """Of what it says there, `ended 0`, with room."""
+
+
+class StillRuns(TriologError):
+    """A process has not ended in time."""
 
 
 @attrs.define
@@ -82,21 +85,31 @@ class Child:
     def said(self) -> int | None:
         """The exit code that it ends with, as it said itself; None: it said nothing.
 
-        To be asked once, when it has ended.
+        To be asked once, when it has ended. It never waits: a process that still runs, or that gave
+        the pipe to others, has said nothing.
         """
-        word, _, code = os.read(self._end, END_BYTES_MAX).partition(b" ")
+        try:
+            said = os.read(self._end, END_BYTES_MAX)
+        except BlockingIOError:
+            return None
+        word, _, code = said.partition(b" ")
         whole = word == ENDED and code.endswith(b"\n") and code.strip().isdigit()
         return int(code) if whole else None
 
-    def reap(self) -> int | None:
-        """Wait at most REAP_S for its end.
+    async def reap(self) -> int | None:
+        """Wait at most REAP_S for its end, also where the caller is cancelled. SIGKILL does not end
+        a process at once that waits for a disk.
 
         Returns: what the system says of it, as Popen.returncode; None: the system forgot it.
+        Raises: StillRuns: the time is over.
         """
-        ended = select.poll()
-        ended.register(self._pidfd, select.POLLIN)
-        if not ended.poll(REAP_S * 1000):
-            raise subprocess.TimeoutExpired(self._process.args, REAP_S)
+        with trio.move_on_after(REAP_S, shield=True) as scope:
+            await self.wait()
+        if scope.cancelled_caught:
+            raise StillRuns(f"process {self.pid} still runs {REAP_S} s after SIGKILL")
+        return self._collect()
+
+    def _collect(self) -> int | None:
         try:
             os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED | os.WNOWAIT)
         except ChildProcessError:
@@ -104,7 +117,7 @@ class Child:
         return self._process.wait()
 
     def close(self) -> None:
-        """Our ends of its pipes. It has ended."""
+        """Our ends of its pipes. It has ended, or is left alone."""
         assert self._process.stdout is not None
         self._process.stdout.close()
         for descriptor in (self._pidfd, self._end):
@@ -118,6 +131,7 @@ def start_child(command: Sequence[str]) -> Child:
     Raises: OSError; no process is left then.
     """
     end, tells = os.pipe()
+    os.set_blocking(end, False)
     try:
         process = subprocess.Popen(
             (*command, TELLS_END, str(tells)),

@@ -15,7 +15,7 @@ from typing import TypeAlias, assert_never
 import attrs
 import trio
 
-from actors.cluster.child import Child, ended_how, start_child
+from actors.cluster.child import Child, StillRuns, ended_how, start_child
 from actors.cluster.explain import EXIT_DAMAGED, EXIT_NO_ROOM, EXIT_OK, EXIT_USAGE
 from actors.errors import TriologError
 from actors.runtime import (
@@ -139,7 +139,7 @@ class NodeProcess(Actor[_Inbox]):
             case _Printed(line=line):
                 self._heed_line(line)
             case _Exited():
-                self._ended()
+                await self._ended()
             case _:
                 assert_never(message)
 
@@ -150,11 +150,12 @@ class NodeProcess(Actor[_Inbox]):
         else:
             self._watcher.note(f"{self._node}: {line}")
 
-    def _ended(self) -> None:
+    async def _ended(self) -> None:
         """It ended without having been stopped from here."""
         assert self._child is not None
         self._judged = True
-        said, returncode = self._child.said(), self._child.reap()
+        returncode = await self._child.reap()
+        said = self._child.said()
         gave_up = said is not None or (returncode is not None and returncode >= 0)
         if said == EXIT_OK:  # it was asked to stop, over its API
             self._watcher.note(f"{self._node}: stopped in order")
@@ -184,7 +185,9 @@ class NodeProcess(Actor[_Inbox]):
         return "; ".join(words) or ended_how(returncode)
 
     async def on_stop(self, reason: StopReason) -> None:
-        """End the process in order; whatever happens, it has ended afterwards."""
+        """End the process in order. It has ended afterwards, unless SIGKILL does not end it in
+        time: then it is left alone, and that is told.
+        """
         child = self._child
         assert child is not None
         in_time = False
@@ -201,12 +204,20 @@ class NodeProcess(Actor[_Inbox]):
         finally:
             if not in_time:
                 child.signal(signal.SIGKILL)
-            said, returncode = child.said(), child.reap()
+            try:
+                returncode = await child.reap()
+            except StillRuns as error:
+                how = f"{error}: it waits for its disk perhaps; end it before the next start"
+                self._watcher.give_up(self._node, f"not stopped in order: {how}")
+            else:
+                self._tell_end(child.said(), returncode, in_time=in_time)
             child.close()
             self._watcher.pids.pop(self._node, None)
-            if not self._judged and said != EXIT_OK and returncode not in BY_OUR_SIGTERM:
-                how = self._why(returncode) if in_time else "did not stop in time, was killed"
-                self._watcher.give_up(self._node, f"not stopped in order: {how}")
+
+    def _tell_end(self, said: int | None, returncode: int | None, *, in_time: bool) -> None:
+        if not self._judged and said != EXIT_OK and returncode not in BY_OUR_SIGTERM:
+            how = self._why(returncode) if in_time else "did not stop in time, was killed"
+            self._watcher.give_up(self._node, f"not stopped in order: {how}")
 
     async def _pass_hurry_on(self, child: Child) -> None:
         await self._watcher.hurry.wait()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -21,11 +20,9 @@ pytestmark = pytest.mark.real_io
 
 ORDERLY = """
     import os, signal, sys
-    stop = []
-    signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     print("ready", flush=True)
-    while not stop:
-        signal.pause()
+    signal.sigwait({signal.SIGTERM})
     print("stopped", flush=True)
     os.write(int(sys.argv[-1]), b"ended 0\\n")
 """
@@ -301,6 +298,41 @@ async def test_child_that_does_not_stop_is_killed(
     assert watcher.failed == {"n0": "not stopped in order: did not stop in time, was killed"}
 
 
+def kill(stuck: child.Child) -> None:
+    """One that is there still, and that nobody waits for any more."""
+    assert stuck._process.poll() is None
+    stuck._process.kill()
+    stuck._process.wait()
+
+
+async def test_a_child_that_sigkill_does_not_end_holds_nobody_up(
+    watcher: Watcher, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that waits for a disk. It ends by itself, lest a parent that waits for it hangs."""
+    monkeypatch.setattr(processes, "KILL_EXTRA_S", 0.1)
+    monkeypatch.setattr(child, "REAP_S", 0.1)
+    to_child = child.Child.signal
+    left: list[child.Child] = []
+
+    def all_but_kill(self: child.Child, number: signal.Signals) -> None:
+        if number is signal.SIGKILL:
+            left.append(self)
+        else:
+            to_child(self, number)
+
+    monkeypatch.setattr(child.Child, "signal", all_but_kill)
+    held = STUBBORN.replace("count = []", f"count = []; signal.alarm({WAIT_S:.0f})")
+    stuck = processes.tree(["n0"], lambda _: python(held), watcher, stop_timeout_s=0.1)
+    async with open_system("c", stuck):
+        await notes.having("ready")
+        pid = watcher.pids["n0"]
+    assert [each.pid for each in left] == [pid]
+    kill(left[0])
+    (told,) = watcher.failed.values()
+    assert told.startswith(f"not stopped in order: process {pid} still runs 0.1 s after SIGKILL")
+    assert watcher.pids == {}
+
+
 async def test_output_without_newlines_is_bounded(watcher: Watcher, notes: Notes) -> None:
     code = "import sys; sys.stdout.write('x' * 100_000 + '\\nend'); sys.stdout.flush()"
     async with open_system("c", spec(watcher, n0=code)):
@@ -314,81 +346,3 @@ async def test_missing_program_fails_the_system(watcher: Watcher) -> None:
     with pytest.RaisesGroup(FileNotFoundError, allow_unwrapped=True, flatten_subgroups=True):
         async with open_system("c", missing):
             pass  # the first start's error is the system's
-
-
-CHILD = """
-    import os, signal, sys
-    from actors.cluster.child import die_with_parent
-    die_with_parent(int(sys.argv[1]))
-    print("ready", os.getpid(), flush=True)
-    signal.pause()
-"""
-PARENT = f"""
-    import os, subprocess, sys
-    code = {textwrap.dedent(CHILD)!r}
-    subprocess.run([sys.executable, "-c", code, str(os.getpid())])
-"""
-
-
-def test_a_killed_parent_leaves_no_child() -> None:
-    with subprocess.Popen(python(PARENT), stdout=subprocess.PIPE) as parent:
-        assert parent.stdout is not None
-        word, pid = parent.stdout.readline().split()
-        assert word == b"ready"
-        assert int(pid) != parent.pid
-        parent.kill()
-        # The pipe's end is the proof: it ends when the last process that holds it has ended.
-        assert parent.stdout.read() == b""
-
-
-def test_child_of_somebody_else_refuses() -> None:
-    code = """
-        from actors.cluster.child import die_with_parent
-        from actors.errors import ConfigError
-        try:
-            die_with_parent(1 << 22)
-        except ConfigError as error:
-            print(error)
-    """
-    found = subprocess.run(python(code), capture_output=True, text=True, check=True)
-    assert found.stdout.startswith("--child-of: expected the parent's process id")
-
-
-def test_prctl_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child, "PR_SET_PDEATHSIG", -1)
-    with pytest.raises(OSError, match="Invalid argument"):
-        child.die_with_parent(os.getppid())
-
-
-def test_no_child_is_left_when_it_cannot_be_watched(monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[int] = []
-
-    def refuse(pid: int) -> int:
-        started.append(pid)
-        raise OSError(24, "Too many open files")
-
-    monkeypatch.setattr(os, "pidfd_open", refuse)
-    with pytest.raises(OSError, match="Too many"):
-        child.start_child(python("import signal; signal.pause()"))
-    with pytest.raises(ProcessLookupError):
-        os.kill(started[0], 0)
-
-
-@pytest.mark.parametrize(
-    ("code", "words"),
-    [
-        (-9, "was killed by SIGKILL"),
-        (3, "ended with exit code 3"),
-        (-200, "was killed by signal 200"),
-        (0, "ended with exit code 0, but has not said that it stopped"),
-        (None, "ended without a word"),
-    ],
-)
-def test_ended_how(code: int | None, words: str) -> None:
-    assert child.ended_how(code) == words
-
-
-def test_command_of_a_child() -> None:
-    command = child.child_command("f.toml", "n1")
-    assert command[:3] == (sys.executable, "-m", "actors.cluster")
-    assert command[3:] == ("f.toml", "run", "--node", "n1", "--child-of", str(os.getpid()))
