@@ -320,7 +320,8 @@ def _refuse_damage(
     reason = found.reason or "nothing is written there"
     raise CorruptLog(
         f"{path}: byte {end % size} (offset {end}): {reason}, "
-        f"but all below {mark} was synced once; nothing was changed (README, Running it)"
+        f"but all below {mark} was synced once; nothing was changed, and `repair` asks nodes that"
+        " run (README, Running it)"
     )
 
 

@@ -32,6 +32,7 @@ from actors.sim.actions_process import (
     PowerLossInSync,
     Stop,
 )
+from actors.sim.dledger.actions_rot import RotRepaired
 from actors.sim.dledger.moments import KillAfterSync, KillInCut, PowerLossInCut
 from actors.sim.dledger.runner import ANSWER_S, LedgerRunner
 from actors.sim.dledger.transfers import Depose, TransferLeader
@@ -199,7 +200,8 @@ _NETWORK: Final[tuple[Action[Any], ...]] = (
 _SEVERAL: Final[tuple[Action[Any], ...]] = (KillInCut(), PowerLossInCut())
 
 LEDGER_ACTIONS: Final = _table(
-    *_NETWORK, *_ANY_NODE, *_SEVERAL, PowerLossAll(), BitRot(), OldSector(), LoseDisk(), NewDisk()
+    *(*_NETWORK, *_ANY_NODE, *_SEVERAL),
+    *(PowerLossAll(), BitRot(), OldSector(), LoseDisk(), NewDisk(), RotRepaired()),
 )
 """Everything a script can do to DLedger groups, by name."""
 ONE_NODE_ACTIONS: Final = _table(*_ANY_NODE)

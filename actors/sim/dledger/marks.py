@@ -38,6 +38,7 @@ from actors.storage.dledger.snapshots import CHUNK_BYTES
 
 RARE: Final = (
     *("power_loss_all", "lose_disk", "new_disk", "eio_read", "old_sector", "bit_rot"),
+    "rot_repaired",
     *("depose", "kill_in_cut", "power_loss_in_cut"),
 )
 ENDED: Final = {
