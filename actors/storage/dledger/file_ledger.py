@@ -37,7 +37,6 @@ from actors.storage.dledger.ledger import (
 from actors.storage.dledger.mark import Mark, MarkValues
 from actors.storage.dledger.mending import EntryMender
 from actors.storage.dledger.opening import OpenedLedger, open_files
-from actors.storage.dledger.per_index import PerIndexFiles
 from actors.storage.dledger.reader import EntryReader
 from actors.storage.dledger.recovery import need_first_of_log
 from actors.storage.dledger.settings import LedgerSettings
@@ -99,8 +98,7 @@ class FileLedger:
         self._layout = layout
         self._settings = settings
         self._log: CommitLog = opened.log
-        self._index: PerIndexFiles = opened.index
-        self._sums: PerIndexFiles = opened.sums
+        self._index, self._sums = opened.index, opened.sums
         self._logs = (opened.log, opened.index.log, opened.sums.log)
         self._mark: Mark = opened.mark
         self._reader = EntryReader.of(env.disk, layout, settings)
