@@ -4,11 +4,12 @@ Whoever asks for it remembers that until the store has opened, so a start that w
 it again: every step may be repeated, and what was moved stays moved. Nothing is deleted: it lies in
 `aside/OFFSET.N/`, under a number of its own for each attempt.
 
-Order of a tail: see that files can be moved, and copy what cannot get there by a new name, which
-may fail and has changed nothing then; lower the synced mark; move the later files, the last one
-first; cut the file that holds the offset (`truncation`). If the whole log has to go, all that
-belongs to it is moved, the log last; folders stay, for they may be links or mounts, and so do names
-that are none of ours. Until all copies are synced the new folder in `aside/` is called
+Order of a tail: have the file for the intent of the last step, see that files can be moved, and
+copy what cannot get there by a new name, which may fail and has changed nothing then; lower the
+synced mark; move the later files, the last one first; cut the file that holds the offset
+(`truncation`). If the whole log has to go, all that belongs to it is moved, the log last; folders
+stay, for they may be links or mounts, and so do names that are none of ours. Until all copies are
+synced the new folder in `aside/` is called
 `OFFSET.N.part`. The queues and the index are cut by the dispatcher when it starts, as after any
 other cut.
 """
@@ -58,16 +59,10 @@ def set_aside(
     try:
         if not (yield from truncation.has_bytes_behind(disk, log, offset)):
             return
+        truncation.keep_intent(disk, layout)
         later = [base for base in log.bases() if base >= offset]
-        attempt = _Attempt.begin(disk, layout, offset)
-        with attempt.copying():
-            move = _Move(disk, log.folder, [segment_name(base) for base in reversed(later)], "")
-            yield from _copy_end(disk, log, offset, attempt.part)
-            yield from move.prepare(attempt)
-        _lower_mark(disk, layout, offset)
-        lower_logics_offset(disk, layout.checkpoint, offset)
-        attempt.publish()
-        yield from move.carry_out(attempt, sync_each=True)
+        if later or not (yield from _has_end(disk, layout, log, offset)):
+            yield from _set_tail_aside(disk, layout, log, offset, later)
     finally:
         log.close(remove_spare=False)
     rest = CommitLog.load(disk, layout.commit_log, segment_bytes)
@@ -82,6 +77,40 @@ class AsideLayout(Protocol):
 
     @property
     def aside(self) -> str: ...
+
+
+def _set_tail_aside(
+    disk: Disk, layout: StoreLayout, log: CommitLog, offset: int, later: list[int]
+) -> Generator[None, None, None]:
+    """All but the last step: `later` are the files that begin at or behind the offset."""
+    attempt = _Attempt.begin(disk, layout, offset)
+    with attempt.copying():
+        move = _Move(disk, log.folder, [segment_name(base) for base in reversed(later)], "")
+        yield from _copy_end(disk, log, offset, attempt.part)
+        yield from move.prepare(attempt)
+    _lower_mark(disk, layout, offset)
+    lower_logics_offset(disk, layout.checkpoint, offset)
+    attempt.publish()
+    yield from move.carry_out(attempt, sync_each=True)
+
+
+def _has_end(
+    disk: Disk, layout: StoreLayout, log: CommitLog, offset: int
+) -> Generator[None, None, bool]:
+    """Whether an attempt that found no room for its last step has left the copy of `_copy_end`."""
+    start, name = offset % log.segment_bytes, segment_name(offset)
+    source = disk.open(segment_path(log.folder, offset - start), "r")
+    try:
+        for folder in disk.listdir(layout.aside):
+            path = f"{layout.aside}/{folder}/{name}"
+            is_tail = folder.startswith(f"{name}.") and not folder.endswith(PART)
+            if is_tail and disk.exists(path):
+                same = truncation.is_copy(disk, path, source, start, log.segment_bytes)
+                if (yield from same):
+                    return True
+    finally:
+        source.close()
+    return False
 
 
 def keep_bytes(disk: Disk, layout: AsideLayout, pieces: Sequence[tuple[int, bytes]]) -> None:

@@ -5,9 +5,9 @@ Differs: the bytes cut off are kept aside in `cut/`; the intent is on disk befor
 goes, so that a crash in the middle is finished at the next start; the rest of the file is zero
 afterwards, so that no old record can be taken for one that follows the new end.
 
-Order, each step synced before the next: copy aside; lower the synced mark (the caller); write the
-intent; delete the later files from the last to the first; zero the rest of the file that holds the
-end; clear the intent.
+Order, each step synced before the next: have the file for the intent; copy aside; lower the synced
+mark (the caller); write the intent; delete the later files from the last to the first; zero the
+rest of the file that holds the end; clear the intent.
 """
 
 from __future__ import annotations
@@ -65,10 +65,12 @@ def keep_aside(
     disk: Disk, layout: CutLayout, log: CommitLog, end_bytes: int
 ) -> Generator[None, None, int]:
     """Copy what lies at or behind `end_bytes` to `cut/OFFSET.N`, one file per segment, without
-    trailing zeros. It is looked for up to `log.written_bytes`: after a load, in all files.
+    trailing zeros. It is looked for up to `log.written_bytes`: after a load, in all files. A copy
+    of an attempt that found no room later is used: a full disk gets no more of them.
 
     Returns: bytes kept. Yields every 4 MiB.
     """
+    keep_intent(disk, layout)
     kept = 0
     for base in log.bases():
         if base + log.segment_bytes <= end_bytes or base >= log.written_bytes:
@@ -84,22 +86,63 @@ def keep_aside(
                 yield
             if used == start:
                 continue
-            target = disk.open(_new_cut_path(disk, layout, base + start), "x")
-            try:
-                for at in _chunks(start, used):
-                    target.pwrite(source.pread(at, min(CHUNK_BYTES, used - at)), at - start)
-                    yield
-                target.sync()
-            except OSError:
-                disk.unlink(target.path)
-                raise
-            finally:
-                target.close()
-            disk.sync_dir(layout.cut)
             kept += used - start
+            if not (yield from _has_copy(disk, layout, base + start, source, start, used)):
+                yield from _copy(disk, layout, base + start, source, start, used)
         finally:
             source.close()
     return kept
+
+
+def _copy(
+    disk: Disk, layout: CutLayout, offset: int, source: File, start: int, end: int
+) -> Generator[None, None, None]:
+    target = disk.open(_new_cut_path(disk, layout, offset), "x")
+    try:
+        for at in _chunks(start, end):
+            target.pwrite(source.pread(at, min(CHUNK_BYTES, end - at)), at - start)
+            yield
+        target.sync()
+    except OSError:
+        disk.unlink(target.path)
+        raise
+    finally:
+        target.close()
+    disk.sync_dir(layout.cut)
+
+
+def _has_copy(
+    disk: Disk, layout: CutLayout, offset: int, source: File, start: int, end: int
+) -> Generator[None, None, bool]:
+    for name in disk.listdir(layout.cut):
+        path = f"{layout.cut}/{name}"
+        if name.startswith(f"{offset:020d}.") and (
+            yield from is_copy(disk, path, source, start, end)
+        ):
+            return True
+    return False
+
+
+def is_copy(
+    disk: Disk, path: str, source: File, start: int, end: int
+) -> Generator[None, None, bool]:
+    """Whether the file holds what `source` holds from `start` to `end`. Then it is on the disk, and
+    its name. Yields every 4 MiB.
+    """
+    file = disk.open(path, "r")
+    try:
+        if file.size_bytes != end - start:
+            return False
+        for at in _chunks(start, end):
+            size = min(CHUNK_BYTES, end - at)
+            if file.pread(at - start, size) != source.pread(at, size):
+                return False
+            yield
+        file.sync()  # its maker may have been killed before it did that
+    finally:
+        file.close()
+    disk.sync_dir(path.rpartition("/")[0])
+    return True
 
 
 def keep_intent(disk: Disk, layout: CutLayout) -> None:

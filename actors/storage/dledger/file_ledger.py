@@ -63,8 +63,7 @@ def open_ledger(
 
     Args:
         had_vote, needs_vote, lacks: see `opening.open_files`.
-        owner, emit: who hears, and how, that there is no room, and that there is again; see
-            `Cleaner`.
+        owner, emit: who hears, and how, whether there is room; see `Cleaner`.
     """
     opened = yield from open_files(
         env.disk, layout, settings, had_vote=had_vote, needs_vote=needs_vote, lacks=lacks
@@ -260,7 +259,6 @@ class FileLedger:
         assert self._sync is None, "no sync may be under way"
         try:
             yield from truncation.keep_aside(self._disk, self._layout, self._log, end_bytes)
-            truncation.keep_intent(self._disk, self._layout)
         except OSError as error:
             if error.errno in NO_ROOM_CODES:
                 raise LogFull(f"no room to keep aside what is cut: {error}") from error
