@@ -61,8 +61,9 @@ class PerIndexFiles:
         try:
             log = CommitLog.load(disk, folder, file_bytes, least_bytes=record_bytes, key=key)
         except CorruptLog:
-            disk.rmtree(folder)
-            disk.sync_dir(folder.rpartition("/")[0])
+            for base in segment_bases(disk, folder):  # what else lies there is somebody else's
+                disk.unlink(segment_path(folder, base))
+            disk.sync_dir(folder)
             log = CommitLog.load(disk, folder, file_bytes, least_bytes=record_bytes, key=key)
         reader = LogReader(disk, folder, file_bytes)
         return cls(log=log, record_bytes=record_bytes, disk=disk, reader=reader)

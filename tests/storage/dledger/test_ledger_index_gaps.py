@@ -61,6 +61,18 @@ def test_an_index_file_cut_short_is_made_whole(base: int, clean: bool) -> None:
         assert checked(disk).is_good
 
 
+def test_what_is_none_of_ours_in_the_folder_stays() -> None:
+    """Also where a file is missing, and all of them are made again."""
+    wanted = made_anew()
+    disk = filled()
+    notes = f"{LAYOUT.index}/notes.txt"
+    disk.open(notes, "x").close()
+    disk.unlink(f"{LAYOUT.index}/{BASES[1]:020d}")
+    found = index_after_start(disk)
+    assert found.pop(notes) == b""
+    assert found == wanted
+
+
 @pytest.mark.parametrize("index", [1, 9, 31, 32, 63, 100, 120, 127])
 def test_records_of_zeros_are_made_again(index: int) -> None:
     wanted = made_anew()
