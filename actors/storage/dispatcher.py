@@ -274,18 +274,14 @@ class Dispatcher(Actor[_Inbox]):
         """
         put = Put()
         try:
-            await stepped(self._files.put(heads, put))
+            if (gap := await self._gap_in(heads, put)) is not None:
+                self._rebuild(gap)
+                return False
         except OSError as error:
             if error.errno not in NO_ROOM_CODES:
                 raise
             # The same records again: what is there already is left out.
             self.ctx.timers.start("room", ROOM_PAUSE_S, _GoOn())
-            return False
-        except QueueGap as gap:
-            self._files.rebuild_queue(gap, self._min_bytes)
-            self._syncer.forget(self._files.take_gone())
-            self._at_bytes, self._wanted_bytes = self._min_bytes, 0
-            self.ctx.emit(events.QueueRebuilt(topic=gap.topic, queue_id=gap.queue_id))
             return False
         finally:
             self._tell_begun(put)
@@ -296,6 +292,19 @@ class Dispatcher(Actor[_Inbox]):
             first = put.repeated[0].physical_offset
             self.ctx.emit(events.QueueOffsetsRepeated(first_bytes=first, count=len(put.repeated)))
         return True
+
+    async def _gap_in(self, heads: list[RecordHead], put: Put) -> QueueGap | None:
+        try:
+            await stepped(self._files.put(heads, put))
+        except QueueGap as gap:
+            return gap
+        return None
+
+    def _rebuild(self, gap: QueueGap) -> None:
+        self._files.rebuild_queue(gap, self._min_bytes)
+        self._syncer.forget(self._files.take_gone())
+        self._at_bytes, self._wanted_bytes = self._min_bytes, 0
+        self.ctx.emit(events.QueueRebuilt(topic=gap.topic, queue_id=gap.queue_id))
 
     def _tell_begun(self, put: Put) -> None:
         if put.begun:

@@ -40,10 +40,10 @@ def write_checkpoint(disk: Disk, path: str, checkpoint: Checkpoint) -> None:
 
 def lower_logics_offset(disk: Disk, path: str, offset_bytes: int) -> None:
     """Before the log, or what derives from it, is cut there: no broker may believe that the queues
-    reach further, and go on behind a hole. Synced.
+    reach further, and go on behind a hole. Synced; after a failure it may be done again.
     """
     checkpoint = read_checkpoint(disk, path)
-    if checkpoint.logics_offset > offset_bytes:
+    if checkpoint.logics_offset >= offset_bytes and disk.exists(path):
         write_checkpoint(disk, path, attrs.evolve(checkpoint, logics_offset=offset_bytes))
         file = disk.open(path, "w")
         try:

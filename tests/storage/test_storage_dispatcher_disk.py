@@ -15,7 +15,8 @@ from actors.log_types import Message
 from actors.sim.disk import EPOCH_MS
 from actors.storage import dispatcher
 from actors.storage.pacing import Pacing
-from actors.storage.small_files import read_checkpoint
+from actors.storage.small_files import lower_logics_offset, read_checkpoint, write_checkpoint
+from wire.commitlog import Checkpoint
 
 
 async def test_a_stop_derives_and_flushes_what_was_just_written(autojump_clock: Any) -> None:
@@ -145,6 +146,49 @@ async def test_a_queue_that_begins_later_is_made_whole_or_not_at_all(autojump_cl
         await kit.dispatched(len(first))
         found = await kit.units("t")
         assert (found.min_offset, found.next_offset, len(found.units)) == (30, 31, 1)
+
+
+@pytest.mark.checklist(48)
+@pytest.mark.parametrize(
+    ("operation", "part"),
+    [("write", "dispatched"), ("write", "checkpoint"), ("sync", "checkpoint")],
+)
+async def test_a_queue_that_lacks_units_waits_for_room_to_be_built_anew(
+    autojump_clock: Any, operation: Literal["write", "sync"], part: str
+) -> None:
+    """On a file system that never overwrites, what is trusted less cannot be written down."""
+    disk = sim_disk()
+    first, second = record(0, b"x"), record(93, b"y", queue_offset=5)
+    async with running(disk, is_master=False) as kit:
+        await kit.open_session(1)
+        await received(kit, first, 0)
+        await trio.sleep(3)
+        write_checkpoint(disk, f"{ROOT}/checkpoint", Checkpoint(logics_offset=93))
+        disk.faults.fail(operation, errno.ENOSPC, path_part=f"{ROOT}/{part}", times=3)
+        await received(kit, second, len(first))
+        assert kit.of(events.QueueRebuilt) == []
+        await kit.dispatched(len(first + second))
+        assert len(kit.of(events.QueueRebuilt)) == 1
+        assert disk.faults.counts[f"{operation}:{errno.ENOSPC}"] == 3
+        assert (await kit.units("t")).next_offset == 6
+        assert kit.of(runtime_events.ActorCrashed) == []
+
+
+def test_a_lowered_checkpoint_whose_sync_failed_is_written_and_synced_again() -> None:
+    """What is in the page cache behind a failed sync may never get to the disk."""
+    disk, path = sim_disk(), f"{ROOT}/checkpoint"
+    disk.mkdir(ROOT)
+    lower_logics_offset(disk, path, 0)
+    assert not disk.exists(path), "there is nothing to be lowered"
+    write_checkpoint(disk, path, Checkpoint(logics_offset=93))
+    disk.sync_now(disk.inode(path), path)
+    disk.sync_dir(ROOT)
+    disk.faults.fail("sync", errno.ENOSPC, path_part=path)
+    with pytest.raises(OSError, match="No space left"):
+        lower_logics_offset(disk, path, 50)
+    lower_logics_offset(disk, path, 50)
+    disk.power_loss()
+    assert read_checkpoint(disk, path).logics_offset == 50
 
 
 @pytest.mark.checklist(48)
