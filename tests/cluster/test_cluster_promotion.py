@@ -13,14 +13,23 @@ from typing import Any
 
 import pytest
 from cluster_kit import ROOT, WAIT_S, Cluster, make_cluster, statuses, wait_for
+from mount_space import OWN_SPACE, mount_tmpfs, need_mounts
 
 pytestmark = pytest.mark.real_io
 NODES = ("n0", "n1", "n2")
 
 
+MOUNTED_LOGS = "TRIOLOG_TEST_MOUNTED_LOGS"
+"""Set in a mount namespace of a test's own: each node's log files lie on another file system."""
+
+
 @pytest.fixture
 def cluster(tmp_path: Path) -> Cluster:
-    return make_cluster(tmp_path)
+    found = make_cluster(tmp_path)
+    if MOUNTED_LOGS in os.environ:
+        for node in NODES:
+            mount_tmpfs(str(tmp_path / "var" / node / "groups" / "orders" / "commitlog"))
+    return found
 
 
 @pytest.fixture
@@ -181,3 +190,18 @@ def test_a_lost_master_is_replaced_comes_back_and_is_resynced(
     assert cluster.log_of("n0") == cluster.log_of("n1") == cluster.log_of("n2")
     aside = cluster.folder / "var" / "n0" / "groups" / "orders" / "aside"
     assert any(path.is_file() for path in aside.rglob("*"))
+
+
+def test_so_is_one_whose_log_lies_on_another_file_system(tmp_path: Path) -> None:
+    """What is set aside is copied there: nothing can be renamed across."""
+    need_mounts()
+    test = f"{__file__}::test_a_lost_master_is_replaced_comes_back_and_is_resynced"
+    done = subprocess.run(
+        [*OWN_SPACE, sys.executable, "-m", "pytest", "-q", f"--basetemp={tmp_path}/in", test],
+        cwd=ROOT,
+        env={**os.environ, MOUNTED_LOGS: "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
