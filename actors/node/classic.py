@@ -205,6 +205,8 @@ class ClassicPart:
             )
         except pull_service.NotARecord as error:
             raise RequestRefused(api.ERROR_BAD_REQUEST, str(error)) from error
+        except pull_service.Unreadable as error:  # another member may have it whole
+            raise RequestRefused(api.ERROR_NOT_AVAILABLE, f"{self.node}: {error}") from error
         offsets = pulled.offsets
         held = offsets.synced if self.group.durability == "synced" else offsets.written
         return StoredBatch(

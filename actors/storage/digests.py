@@ -48,11 +48,13 @@ class Digests:
     Attributes:
         folder: absolute path.
         segment_bytes: size of a file of the log.
+        reads_only: nothing is written or made.
     """
 
     _disk: Disk
     folder: str
     segment_bytes: int
+    reads_only: bool = attrs.field(default=False, kw_only=True)
     _handles: dict[int, File] = attrs.field(factory=dict, init=False)
     _dirty: dict[str, None] = attrs.field(factory=dict, init=False)
     _unsaved: dict[int, int] = attrs.field(factory=dict, init=False)
@@ -186,7 +188,7 @@ class Digests:
         if not self._usable:
             return None
         if self._disk.exists(path):
-            file = self._disk.open(path, "w")
+            file = self._disk.open(path, "r" if self.reads_only else "w")
         elif create:
             file = self._disk.open(path, "x")
             try:
@@ -213,7 +215,7 @@ class Digests:
             file.close()
 
 
-def digest_of(data: bytes) -> int:
+def digest_of(data: bytes | memoryview) -> int:
     """CRC-32: 3 GB/s where the system's zlib uses the processor's instructions for it."""
     return zlib.crc32(data)
 

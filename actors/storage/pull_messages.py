@@ -45,6 +45,10 @@ class NotARecord(ValueError):
     """The asked position is not where a record begins: the asker's fault."""
 
 
+class Unreadable(Exception):
+    """What lies at the asked position is damaged on this node, by the fault of its disk."""
+
+
 @attrs.frozen(kw_only=True)
 class Read:
     """Request: acknowledged records from `start` on.

@@ -6,7 +6,8 @@ longpolling/PullRequestHoldService.java, 5.3.3.
 Differs: reads end at what is acknowledged, not at what is written (T27), on every node alike;
 positions are physical offsets; there is no poll, every growth wakes who waits for it.
 
-Messages: Read, WatchOffsets; store.LogGrew, Acknowledged, MasterChanged as they grow and change.
+Messages: Read, WatchOffsets; store.LogGrew, Acknowledged, MasterChanged and the scrubber's
+CopyState as they grow and change: what is damaged is not shown.
 It asks the store for its range at its start. A restart forgets what is acknowledged, until it is
 told again, and who waited: their replies fail.
 """
@@ -30,11 +31,13 @@ from actors.storage.pull_messages import READ_BYTES_MAX as READ_BYTES_MAX
 from actors.storage.pull_messages import NotARecord as NotARecord
 from actors.storage.pull_messages import Pulled as Pulled
 from actors.storage.pull_messages import Read as Read
+from actors.storage.pull_messages import Unreadable as Unreadable
 from actors.storage.pull_messages import Watches
 from actors.storage.pull_messages import WatchOffsets as WatchOffsets
-from wire.record_scan import Stop, walk
+from actors.storage.recovery import is_beginning
+from actors.storage.scrubber import CopyState
+from wire.record_scan import Scanned, Stop, walk
 
-_SIZE_BYTES: Final = 4
 _ASK_TIMEOUT_S: Final = 5.0
 
 
@@ -52,7 +55,7 @@ class MasterChanged:
     master: str | None
 
 
-Message: TypeAlias = Read | WatchOffsets | Acknowledged | MasterChanged | store.LogGrew
+Message: TypeAlias = Read | WatchOffsets | Acknowledged | MasterChanged | CopyState | store.LogGrew
 
 
 def _only_one(_: object) -> None:
@@ -73,7 +76,7 @@ class PullService(Actor[Message]):
 
     mailbox = MailboxSpec(
         capacity=HELD_MAX,
-        conflate={Acknowledged: _only_one, MasterChanged: _only_one, store.LogGrew: _only_one},
+        conflate=dict.fromkeys((Acknowledged, MasterChanged, CopyState, store.LogGrew), _only_one),
     )
 
     disk: Disk
@@ -86,6 +89,7 @@ class PullService(Actor[Message]):
     _log: store.LogGrew = attrs.field(init=False)
     _acknowledged: int = attrs.field(default=0, init=False)
     _watches: Watches = attrs.field(factory=Watches, init=False)
+    _damaged: tuple[tuple[int, int], ...] = attrs.field(default=(), init=False)
 
     async def on_start(self) -> None:
         held = await self.store_ref.ask(
@@ -122,6 +126,8 @@ class PullService(Actor[Message]):
                 self._log = message
                 self._reader.drop_below(message.min_bytes)
                 self._tell_watchers()
+            case CopyState():
+                self._damaged = message.ranges
             case MasterChanged():
                 self.master = message.master
                 self._tell_watchers()
@@ -149,40 +155,94 @@ class PullService(Actor[Message]):
         limit = min(offsets.acknowledged, self._held_here)
         try:
             start, following, data = self._records(start, limit, request.max_bytes)
-        except NotARecord as error:
+        except (NotARecord, Unreadable) as error:
             request.reply_to.fail(error)
             return
         assert start + len(data) <= following
         request.reply_to.send(Pulled(start=start, next=following, data=data, offsets=offsets))
 
     def _records(self, start: int, limit: int, max_bytes: int) -> tuple[int, int, bytes]:
-        """Where the whole records at or behind `start` begin, where to read on, their bytes."""
+        """Where the whole records at or behind `start` begin, where to read on, their bytes.
+
+        Raises: NotARecord; Unreadable.
+        """
         size = min(max_bytes, READ_BYTES_MAX)
         while start < limit:
+            self._check_damage(start)
             try:
                 data = self._reader.read(start, size, limit)
             except OffsetGone:
                 # Expired, and the news of it still waits. What is kept begins with some next file.
-                start += self._reader.segment_bytes - start % self._reader.segment_bytes
+                start = self._file_end(start)
                 continue
             stopped = walk(data, physical_offset=start, size_max=self.record_bytes_max)
-            after = start + stopped.end
-            if stopped.stop is Stop.BLANK:
-                after += stopped.blank_bytes
             if stopped.end:
-                return start, after, data[: stopped.end]
-            match stopped.stop:
-                case Stop.BLANK:
-                    start = after
-                case Stop.INCOMPLETE if len(data) < min(limit - start, READ_BYTES_MAX):
-                    size = max(2 * size, int.from_bytes(data[:_SIZE_BYTES], "big"))
-                    if len(data) < size and start + len(data) >= limit:
-                        break
-                case Stop.CORRUPT | Stop.UNWRITTEN:
-                    raise NotARecord(f"no record begins at {start}: {stopped.reason or 'zeros'}")
-                case _:
+                return self._undamaged(start, data[: stopped.end], self._behind(start, stopped))
+            if stopped.stop is Stop.INCOMPLETE:
+                size = self._more(start, data, stopped.missing_bytes, size, limit)
+                if not size:
                     break
+                continue
+            following = self._behind(start, stopped)
+            if following == start:
+                raise self._not_a_record(start, stopped)
+            start = following
         return start, start, b""
+
+    def _file_end(self, offset: int) -> int:
+        size = self._reader.segment_bytes
+        return offset - offset % size + size
+
+    def _behind(self, start: int, stopped: Scanned) -> int:
+        """Where to read on: behind the filler, if one follows that ends where its file does."""
+        after = start + stopped.end
+        file_end = self._file_end(start)
+        is_filler = stopped.stop is Stop.BLANK and after + stopped.blank_bytes == file_end
+        return file_end if is_filler else after
+
+    def _more(self, start: int, data: bytes, missing: int, size: int, limit: int) -> int:
+        """How many bytes show the record that `data` is the beginning of; 0: the rest is not
+        acknowledged, or not here yet.
+
+        Raises: Unreadable: no such record can lie there.
+        """
+        end = start + len(data) + missing
+        file_end = self._file_end(start)
+        if len(data) < min(size, limit - start, file_end - start):
+            raise Unreadable(f"the file with log byte {start} is too short")
+        if end <= min(limit, file_end):
+            return end - start
+        if not is_beginning(data, start, file_end - start, self.record_bytes_max):
+            raise Unreadable(f"the record at {start} has a size that is not what its lengths say")
+        return 0
+
+    def _not_a_record(self, start: int, stopped: Scanned) -> Exception:
+        """Where a file begins, or a filler, a record begins too, or another file follows."""
+        reason = stopped.reason or stopped.stop.name
+        if stopped.stop is Stop.BLANK:
+            return Unreadable(f"the filler at {start} does not end where its file ends")
+        if start in (self._log.min_bytes, self._file_end(start) - self._reader.segment_bytes):
+            return Unreadable(f"the record at {start} is damaged: {reason}")
+        return NotARecord(f"no record begins at {start}: {reason}")
+
+    # ---- damage ----
+
+    def _check_damage(self, start: int) -> None:
+        for first, end in self._damaged:
+            if first <= start < end:
+                raise Unreadable(f"bytes {first} to {end} of its log are damaged")
+
+    def _undamaged(self, start: int, data: bytes, following: int) -> tuple[int, int, bytes]:
+        """The records in front of the first damaged range."""
+        for first, end in self._damaged:
+            if first < following and start < end:
+                whole = walk(
+                    data[: first - start], physical_offset=start, size_max=self.record_bytes_max
+                )
+                if not whole.end:
+                    raise Unreadable(f"bytes {first} to {end} of its log are damaged")
+                return start, start + whole.end, data[: whole.end]
+        return start, following, data
 
     def _watch(self, request: WatchOffsets) -> None:
         self._watches.add(request)

@@ -3,8 +3,8 @@
 Messages: the store tells it LogGrew. Check comes from whoever is about to send log bytes: it is
 answered once they have been compared with their digests, so that a damaged copy never becomes
 another one. See `mending` for what `repair` asks. It asks the group's syncer to sync what reads
-well again, and tells CopyState to the role keeper and to who watches, a slave's client. A restart
-goes on with what is in its files; a round of the scrub begins anew.
+well again, and tells CopyState to the role keeper, to the readers, and to who watches, a slave's
+client. A restart goes on with what is in its files; a round of the scrub begins anew.
 
 It does three things, in this order of urgency: it answers Check; it digests what was written (on a
 slave: once its records were parsed, and giving way to copying); and it reads, at
@@ -82,13 +82,15 @@ class Check:
 
 @attrs.frozen(kw_only=True)
 class CopyState:
-    """To the role keeper, and to who watches: this copy of the log is damaged, or is not.
+    """To all whom it concerns, when it changes: this copy of the log is damaged, or is not.
 
     Attributes:
         damage: for people; "" if there is none that is known.
+        ranges: log bytes [start, end) of each damaged range, in order.
     """
 
     damage: str
+    ranges: tuple[tuple[int, int], ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -142,6 +144,7 @@ class Scrubber(Actor[_Inbox]):
         writes_itself: this node is the master, and what it appends need not be parsed.
         log_syncer: the group's; it syncs what was mended.
         keeper: told whether the copy is damaged.
+        readers: told the same, so that nothing damaged is shown.
     """
 
     mailbox = MailboxSpec(conflate={LogGrew: _only, _GoOn: _only})
@@ -152,6 +155,7 @@ class Scrubber(Actor[_Inbox]):
     writes_itself: bool
     log_syncer: ActorRef[SyncFile]
     keeper: ActorRef[CopyState] | None = None
+    readers: ActorRef[CopyState] | None = None
     _pacing: Pacing = attrs.field(init=False)
     _check: LogCheck = attrs.field(init=False)
     _mender: mending.Mender = attrs.field(init=False)
@@ -341,12 +345,13 @@ class Scrubber(Actor[_Inbox]):
             if rot.start not in left:
                 self.ctx.emit(events.RotMended(first_bytes=rot.start, next_bytes=rot.end))
                 self._mender.tell(rot, self.ctx.emit)
-        for watching in (self.keeper, self._watching):
+        for watching in (self.keeper, self.readers, self._watching):
             if watching is not None:
                 await watching.tell(self._state_of_copy())
 
     def _state_of_copy(self) -> CopyState:
-        return CopyState(damage=damage_text(self._told, self._check.reader.folder))
+        damage = damage_text(self._told, self._check.reader.folder)
+        return CopyState(damage=damage, ranges=tuple((rot.start, rot.end) for rot in self._told))
 
     def _remember(self, rotten: tuple[Rot, ...]) -> None:
         if self._side is None:

@@ -212,6 +212,7 @@ def _scrubber(place: GroupPlace) -> Scrubber:
         writes_itself=place.group.master == place.node,
         log_syncer=registry.ref(paths.syncer),
         keeper=place.keeper,
+        readers=registry.ref(paths.pull_service),
     )
 
 

@@ -35,6 +35,10 @@ async def test_what_is_damaged_on_a_master_leaves_it_no_more(
         assert found.first_bytes == SEGMENT
         assert "bytes 16384 to 32768 are damaged" in on.view("n0").damage
         assert on.view("n0").state is RoleState.OPEN
+        assert (await on.cluster.log(GROUP).read(0)).next == SEGMENT
+        for fresh in (False, True):
+            with pytest.raises(RequestRefused, match="bytes 16384 to 32768 of its log are damaged"):
+                await on.cluster.log(GROUP).read(SEGMENT, fresh=fresh)
         receipt = await on.cluster.log(GROUP).append([b"what is new is good"])
         assert receipt.copies == 2
         on.flip("n0", SEGMENT + place)

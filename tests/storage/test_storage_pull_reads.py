@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import attrs
@@ -16,10 +16,11 @@ from actors.runtime import Actor, ActorRef, ChildSpec, SupervisorSpec, open_syst
 from actors.sim.disk import SimDisk
 from actors.storage import pull_service, store
 from actors.storage.commit_log import CommitLog
-from actors.storage.pull_service import Pulled, PullService
+from actors.storage.pull_service import NotARecord, Pulled, PullService, Unreadable
+from actors.storage.scrubber import CopyState
 from wire.commitlog import RECORD_BYTES_MAX
 from wire.message_record import decode_record
-from wire.record_scan import scan
+from wire.record_scan import Stop, scan
 
 S = 4096
 
@@ -141,3 +142,97 @@ async def test_what_expired_without_copies_is_not_called_acknowledged(
         pulled = await read(pull, 0)
         assert (pulled.start, pulled.next, pulled.data) == (2 * S, 2 * S, b"")
         assert (pulled.offsets.min, pulled.offsets.acknowledged) == (2 * S, S)
+
+
+# ---- damage ----
+
+HEAD_BYTES = 28
+"""Of a record: its size, magic and place are in them; of a filler size and magic."""
+BITS = (0x01, 0x10, 0x80)
+
+
+def heads(disk: SimDisk, log: CommitLog) -> list[int]:
+    """Where records and fillers begin."""
+    found = []
+    for base in range(0, log.written_bytes, S):
+        file = disk.open(log.path_of(base), "r")
+        data = file.pread(0, S)
+        file.close()
+        records, stopped = scan(data, physical_offset=base)
+        found += [base + at for at, _ in records]
+        if stopped.stop is Stop.BLANK:
+            found.append(base + stopped.end)
+    return found
+
+
+async def bodies_shown(pull: ActorRef[pull_service.Message], end: int) -> list[bytes]:
+    """What a client gets that reads on and on. Raises: what the last read ended with."""
+    at, found = 0, []
+    while at < end:
+        pulled = await read(pull, at)
+        assert pulled.next > at, f"nothing at {at}, as if it were the end"
+        records, stopped = scan(pulled.data, physical_offset=pulled.start)
+        if stopped.stop is not Stop.END:
+            raise Unreadable("the client finds it")
+        found += [decode_record(pulled.data, place).body for place, _ in records]
+        at = pulled.next
+    return found
+
+
+@pytest.mark.parametrize("bit", BITS)
+async def test_no_flipped_bit_in_a_head_shortens_what_is_read(
+    autojump_clock: MockClock, bit: int
+) -> None:
+    """A filler whose size was changed passed over a whole file, and a record's let a read turn for
+    ever, both without a word.
+    """
+    disk = SimDisk(random.Random(1))
+    log = CommitLog.load(disk, "/data/commitlog", S)
+    bodies = [b"%d" % number * 1500 for number in range(6)]
+    fill(log, bodies)
+    async with pull_on(disk, log) as pull:
+        assert await bodies_shown(pull, log.written_bytes) == bodies
+        for place in [start + more for start in heads(disk, log) for more in range(HEAD_BYTES)]:
+            if place >= log.written_bytes:
+                continue
+            flip(disk, log, place, bit)
+            with suppress(NotARecord, Unreadable):
+                assert await bodies_shown(pull, log.written_bytes) == bodies, place
+            flip(disk, log, place, bit)
+
+
+def flip(disk: SimDisk, log: CommitLog, place: int, bit: int) -> None:
+    file = disk.open(log.path_of(place - place % S), "w")
+    (before,) = file.pread(place % S, 1)
+    file.pwrite(bytes([before ^ bit]), place % S)
+    file.close()
+
+
+async def test_what_is_known_to_be_damaged_is_not_shown(autojump_clock: MockClock) -> None:
+    disk = SimDisk(random.Random(1))
+    log = CommitLog.load(disk, "/data/commitlog", S)
+    bodies = [b"%d" % number * 1500 for number in range(6)]
+    fill(log, bodies)
+    second = heads(disk, log)[1]
+    async with pull_on(disk, log) as pull:
+        await pull.tell(CopyState(damage="why", ranges=((second + 10, second + 20),)))
+        pulled = await read(pull, 0)
+        assert (pulled.next, len(pulled.data)) == (second, second)
+        for start in (second, second + 10):
+            with pytest.raises(Unreadable, match=f"bytes {second + 10} to {second + 20}"):
+                await read(pull, start)
+        assert (await read(pull, S)).next > S
+        await pull.tell(CopyState(damage=""))
+        assert await bodies_shown(pull, log.written_bytes) == bodies
+
+
+async def test_a_file_that_is_too_short_is_no_end_of_the_log(autojump_clock: MockClock) -> None:
+    disk = SimDisk(random.Random(1))
+    log = CommitLog.load(disk, "/data/commitlog", S)
+    fill(log, [b"%d" % number * 1500 for number in range(6)])
+    file = disk.open(log.path_of(S), "w")
+    file.resize(100)
+    file.close()
+    async with pull_on(disk, log) as pull:
+        with pytest.raises(Unreadable, match=f"the file with log byte {S} is too short"):
+            await read(pull, S)
