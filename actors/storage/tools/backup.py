@@ -13,7 +13,7 @@ manifest, last. An interrupted backup is begun again and compares what it finds 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -26,8 +26,10 @@ from actors.storage.identity import UNREADABLE, identity_path
 from actors.storage.layout import StoreLayout
 from actors.storage.path_kinds import check_kinds
 from actors.storage.side_file import SideFileDamaged, read_side_file
+from actors.storage.tools.check_digests import DigestCheck
 from actors.storage.tools.copying import BackedUp as BackedUp
 from actors.storage.tools.copying import LogCopy, refuse_unfinished
+from actors.storage.tools.findings import Findings
 from actors.storage.tools.manifest import (
     BackedUpGroup,
     Manifest,
@@ -204,7 +206,29 @@ class _Copying:
             limit=self._limit.why,
             done=self._done,
         )
-        return (yield from copy.run(log_bases(self._disk, self._store)))
+        bases = list(log_bases(self._disk, self._store))
+        copied = yield from copy.run(bases)
+        yield from self._compare(bases, end)
+        return copied
+
+    def _compare(self, bases: Sequence[int], end: int) -> Work[None]:
+        """What was copied with what was written once. Raises: CorruptLog."""
+        found = Findings()
+        check = DigestCheck(
+            disk=self._disk,
+            log_folder=self._store.layout.commit_log,
+            copy_folder=StoreLayout(self._root).commit_log,
+            digests_folder=self._store.layout.digests,
+            segment_bytes=self._store.segment_bytes,
+            limit_bytes=end,
+            findings=found,
+        )
+        done = 0
+        for size in check.run(bases):
+            done += size
+            yield Step(f"{self._store.name}: digests", done, max(done, end))
+        if found.damage:
+            raise CorruptLog(found.damage[0])
 
     def _record_end(self) -> Work[int]:
         """The end of the last whole record within the limit: a slave's may lie within one."""

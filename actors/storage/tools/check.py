@@ -20,6 +20,7 @@ from actors.storage.index_files import is_index_name
 from actors.storage.side_file import SideFileDamaged, read_side_file
 from actors.storage.small_files import read_checkpoint
 from actors.storage.store_version import WITH_TAG_KEYS, number_of
+from actors.storage.tools.check_digests import DigestCheck
 from actors.storage.tools.check_end import EndCheck
 from actors.storage.tools.check_index import IndexCheck, slots_of
 from actors.storage.tools.check_queues import QueueCheck, usual_file_bytes
@@ -80,6 +81,7 @@ class _Check:
         try:
             yield from self._walk(bases, queues, index)
             yield from self._judge(bases)
+            yield from self._compare(bases)
             log_is_good = self._report.is_good
             yield from self._finish_derived(queues, index, log_is_good)
         finally:
@@ -351,6 +353,22 @@ class _Check:
             ends.name_all()
         elif bases:
             yield from ends.judge(bases)
+
+    def _compare(self, bases: list[int]) -> Work[None]:
+        """What no record's CRC covers, and what a record says of itself, against the digests."""
+        mark, end = self._report.mark_bytes, self._report.end_bytes
+        check = DigestCheck(
+            disk=self._disk,
+            log_folder=self._store.layout.commit_log,
+            digests_folder=self._store.layout.digests,
+            segment_bytes=self._store.segment_bytes,
+            limit_bytes=end if mark is None else min(mark, end),
+            findings=self._report.findings,
+        )
+        done = 0
+        for size in check.run(bases):
+            done += size
+            yield self._step("digests", done)
 
     def _check_checkpoint(self) -> None:
         layout, findings = self._store.layout, self._report.findings
