@@ -6,6 +6,7 @@ directory by hand gets one line for each such path here.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 
 from actors.env.protocols import Disk, FileKind
@@ -41,11 +42,15 @@ def names_in(disk: Disk, path: str) -> list[str]:
 
 
 def kind_of(disk: Disk, path: str) -> FileKind | None:
-    """What is there; None for nothing, also if it has just gone. Raises: OSError."""
+    """What is there; None for nothing, also if it has just gone, and for a link that leads nowhere
+    or to itself. Raises: OSError.
+    """
     try:
         return disk.stat(path).kind
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            return None
+        raise
 
 
 def is_file(disk: Disk, path: str) -> bool:
