@@ -15,7 +15,7 @@ There is no upstream: a broker keeps its DLedger store in another folder.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -24,8 +24,11 @@ from actors.env.protocols import LOST_AND_FOUND, Disk
 from actors.errors import ConfigError
 from actors.storage.dledger.layout import LedgerLayout
 from actors.storage.identity import LOCK_NAME
+from actors.storage.index_files import is_index_name
 from actors.storage.layout import StoreLayout, may_be_group
+from actors.storage.moving import PROBE
 from actors.storage.path_kinds import check_kinds, names_in
+from wire.commitlog import segment_offset
 
 _LOGGER: Final = logging.getLogger("triolog.node")
 NAMED_MAX: Final = 8
@@ -84,6 +87,9 @@ def warn_of_others(disk: Disk, path: str, node: str, groups: Sequence[Group]) ->
     foreign = [f"{place}/{LOST_AND_FOUND}" for place in dict.fromkeys(places)]
     foreign = [found for found in foreign if disk.exists(found)]
     foreign += [f"{root}/{name}" for name in names if not may_be_group(name)]
+    foreign += [
+        name for group in groups for name in _strangers(disk, f"{root}/{group.name}", group)
+    ]
     if foreign:
         _LOGGER.warning("%s: left alone, as it cannot be ours: %s", node, _some_of(foreign))
 
@@ -99,6 +105,27 @@ def _has_data(disk: Disk, path: str) -> bool:
 def _folders_of(root: str, group: Group) -> tuple[str, ...]:
     path = f"{root}/{group.name}"
     return (LedgerLayout(path) if group.mode == "dledger" else StoreLayout(path)).folders
+
+
+def _strangers(disk: Disk, root: str, group: Group) -> Iterator[str]:
+    """What lies among the files of a log or an index under a name that no file of theirs has."""
+    path = f"{root}/{group.name}"
+    kept = (LOST_AND_FOUND, PROBE)  # which is told elsewhere, and which a kill may leave
+    if group.mode == "dledger":
+        ledger = LedgerLayout(path)
+        folders = {ledger.commit_log: _is_segment, ledger.index: _is_segment}
+    else:
+        classic = StoreLayout(path)
+        folders = {classic.commit_log: _is_segment, classic.index: is_index_name}
+    for folder, is_own in folders.items():
+        names: list[str] = []
+        with suppress(OSError):
+            names = names_in(disk, folder)
+        yield from (f"{folder}/{name}" for name in names if name not in kept and not is_own(name))
+
+
+def _is_segment(name: str) -> bool:
+    return segment_offset(name) is not None
 
 
 def _some_of(names: Sequence[str]) -> str:

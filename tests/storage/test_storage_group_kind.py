@@ -7,7 +7,7 @@ import pytest
 from special_files import SPECIAL
 from store_kit import sim_disk, small_group
 
-from actors.config import DLedgerGroup
+from actors.config import DLedgerGroup, Group
 from actors.env.local_disk import LocalDisk
 from actors.errors import ConfigError
 from actors.sim.disk import SimDisk
@@ -120,6 +120,28 @@ def test_what_cannot_be_ours_is_left_alone_and_noted_once(caplog: pytest.LogCapt
     )
     open_directory(disk, NODE, cluster="c", node="n0", groups=["orders"], settings={}).close()
     assert [store.name for store in find_target(disk, NODE).stores] == ["orders"]
+
+
+@pytest.mark.parametrize(
+    ("group", "folder", "own"),
+    [
+        (CLASSIC, "commitlog", "00000000000000000000"),
+        (CLASSIC, "index", "20260101000000000"),
+        (LEDGER, "data", "00000000000000000000"),
+        (LEDGER, "index", "00000000000000000000"),
+    ],
+)
+def test_a_name_that_no_file_of_a_log_or_an_index_has_is_noted(
+    caplog: pytest.LogCaptureFixture, group: Group, folder: str, own: str
+) -> None:
+    disk, path = sim_disk(), f"{NODE}/groups/{group.name}/{folder}"
+    disk.mkdir(path)
+    for name in (own, ".moving", "00000000000000000000.old"):
+        disk.open(f"{path}/{name}", "x").close()
+    warn_of_others(disk, NODE, "n0", (group,))
+    (record,) = caplog.records
+    found = f"{path}/00000000000000000000.old"
+    assert record.getMessage() == f"n0: left alone, as it cannot be ours: {found}"
 
 
 def test_a_directory_that_is_new_has_none(caplog: pytest.LogCaptureFixture) -> None:
