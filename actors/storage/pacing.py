@@ -17,6 +17,10 @@ PAUSE_TIMES = 15
 """Then dispatching takes one part in 16 of the time."""
 PAUSE_MAX_S = 0.1
 """However long the slice took: the process may have been stopped meanwhile."""
+GROWTH_OVER_S = 0.1
+"""Growth is judged over so long at least: it is told in steps, such as a sync's, and between two of
+them a log that is being copied seems to stand still.
+"""
 GIVES_WAY_MAX_S = 60.0
 """At most, since it was last at the log's end; then copying waits, until dispatching is there."""
 DISPATCH_WITHIN_S = 0.005
@@ -35,12 +39,14 @@ class Pacing:
             faster.
         keeps_up_ratio: a log that grows by more than this part of what the work alone could do is
             being caught up with.
+        gives_way_max_s: what is behind for longer gives way no more.
     """
 
     gives_way: bool = False
     keeps_up_ratio: float = KEEPS_UP_RATIO
-    _began_s: float = 0.0
-    _limit_bytes: int = 0
+    gives_way_max_s: float = GIVES_WAY_MAX_S
+    _since: tuple[float, int] = (0.0, 0)  # seconds and limit, GROWTH_OVER_S ago or longer
+    _latest: tuple[float, int] = (0.0, 0)
     _behind_since_s: float | None = None
 
     def at_end(self) -> None:
@@ -57,11 +63,12 @@ class Pacing:
             dispatched_bytes: in it.
             limit_bytes: the log's end when it began.
         """
-        since_s, grown_bytes = began_s - self._began_s, limit_bytes - self._limit_bytes
-        self._began_s, self._limit_bytes = began_s, limit_bytes
+        if began_s - self._latest[0] >= GROWTH_OVER_S:
+            self._since, self._latest = self._latest, (began_s, limit_bytes)
+        since_s, grown_bytes = began_s - self._since[0], limit_bytes - self._since[1]
         if self._behind_since_s is None:
             self._behind_since_s = began_s
-        if not self.gives_way or began_s - self._behind_since_s >= GIVES_WAY_MAX_S:
+        if not self.gives_way or began_s - self._behind_since_s >= self.gives_way_max_s:
             return 0.0
         took_s = ended_s - began_s
         keeps_up_bytes = min(self.keeps_up_ratio * dispatched_bytes, CATCH_UP_BYTES_PER_S * took_s)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from actors.storage.pacing import GIVES_WAY_MAX_S, PAUSE_MAX_S, PAUSE_TIMES, Pacing
@@ -77,3 +79,23 @@ def test_dispatching_gives_way_again_once_it_was_at_the_end() -> None:
     pauses_s = always_growing(3 * bound, at_end_s=2 * bound)
     assert not any(pauses_s[bound : 2 * bound])
     assert all(pauses_s[2 * bound :])
+
+
+@pytest.mark.parametrize("told_every_s", [0.05, 0.099])
+def test_growth_that_is_told_in_steps_is_growth_between_them_too(told_every_s: float) -> None:
+    """A synced log grows with each sync, and a note of it may be read late."""
+    pacing, now_s, pauses = Pacing(gives_way=True), 10.0, []
+    while now_s < 12.0:
+        steps = int(now_s / told_every_s)
+        end = steps * int(DISPATCH_BYTES_PER_S * told_every_s)
+        ended_s = now_s + SLICE_BYTES / DISPATCH_BYTES_PER_S
+        pauses.append(pacing.pause_s(now_s, ended_s, SLICE_BYTES, end))
+        now_s = ended_s
+    assert all(pauses[len(pauses) // 2 :])
+
+
+def test_what_nobody_waits_for_gives_way_for_ever() -> None:
+    pacing = Pacing(gives_way=True, gives_way_max_s=math.inf)
+    times_s = range(1, 3 * int(GIVES_WAY_MAX_S))
+    pauses = [pacing.pause_s(at, at + 0.01, SLICE_BYTES, at << 40) for at in times_s]
+    assert all(pauses)
