@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 import attrs
 import trio
+
+T = TypeVar("T")
 
 
 @attrs.frozen
@@ -326,6 +328,23 @@ class NoSecretStore:
         raise AssertionError("this world keeps no secrets")
 
 
+class RunBeside(Protocol):
+    """Runs plain work that takes long, and waits for no other part of the program."""
+
+    async def __call__(self, work: Callable[[], T], /) -> T:
+        """What `work` gives or raises. It has ended when this returns, also after a cancellation.
+
+        It may run in a thread, so nothing that it uses may be used meanwhile. That pays where it
+        gives Python's lock back, as a read and a CRC-32 of many bytes do.
+        """
+
+
+async def run_here(work: Callable[[], T], /) -> T:
+    """`RunBeside` where there is nothing beside the loop, as in simulation."""
+    await trio.lowlevel.checkpoint()
+    return work()
+
+
 EventSink = Callable[[str, int, Any], None]
 """`events(path, incarnation, event)`: takes one event, synchronously, never raising."""
 
@@ -339,6 +358,7 @@ class Env:
         wall_clock_ms: milliseconds since 1970 as this node believes them, for store timestamps and
             events.
         events: where emitted events go.
+        run_beside: keeps long reads off the loop.
         tell_hook: awaited before each tell; only simulation has one, to make tells yield.
         process: the number of the process that the node is in; 0: none, in simulation.
         secret_store: the source of what must not be guessed, and where it is kept.
@@ -349,6 +369,7 @@ class Env:
     rng: random.Random
     wall_clock_ms: Callable[[], int]
     events: EventSink
+    run_beside: RunBeside = run_here
     tell_hook: Callable[[], Awaitable[None]] | None = None
     process: int = 0
     secret_store: SecretStore = attrs.field(factory=NoSecretStore)

@@ -16,6 +16,7 @@ import trio
 from actors.env.local_disk import LocalDisk
 from actors.env.local_secrets import LocalSecretStore
 from actors.env.protocols import Env, EventSink
+from actors.env.sync_workers import run_in_thread
 from actors.env.tcp import TcpNetwork
 
 
@@ -57,5 +58,6 @@ def real_env(*, events: EventSink | None = None, rng: random.Random | None = Non
         secret_store=LocalSecretStore(),
         wall_clock_ms=anchored_wall_clock(now_ms()),
         events=events or _no_events,
+        run_beside=run_in_thread,
         process=os.getpid(),
     )

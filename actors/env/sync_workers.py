@@ -1,4 +1,5 @@
-"""Who carries out fdatasync and fsync beside the event loop: the kernel itself, or a thread.
+"""Who works beside the event loop. Syncs (fdatasync, fsync) carries out the kernel itself, or a
+thread; long reads, a thread (`run_in_thread`).
 
 `KernelSync` asks for it by io_submit (Linux AIO, since 4.18), which answers through an eventfd that
 Trio watches. The thread does the same for a third of the speed: it needs Python's lock between any
@@ -14,11 +15,13 @@ import errno
 import os
 import sys
 import threading
-from collections.abc import Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol, TypeVar
 
 import attrs
 import trio
+
+T = TypeVar("T")
 
 REQUESTS_MAX: Final = 64
 """Files that one call of the kernel takes."""
@@ -285,3 +288,8 @@ def sync_worker() -> SyncWorker:
         return KernelSync()
     except OSError:
         return ThreadSync()
+
+
+async def run_in_thread(work: Callable[[], T], /) -> T:
+    """`RunBeside` by a thread of Trio's: some 100 us, so for work that takes longer."""
+    return await trio.to_thread.run_sync(work)

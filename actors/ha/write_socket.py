@@ -34,8 +34,10 @@ TURN_BYTES = 1 << 20
 """Sent between two looks at the mailbox, so that a stop or a deletion is seen in time."""
 COPY_BYTES = 16 << 10
 """Up to here a frame is read and sent with its header in one call; above it goes by sendfile."""
-AHEAD_BYTES = scrubber.CHECK_BYTES // 2
-"""With less than so much left that may be sent, the next is asked for: sending need not wait."""
+AHEAD_BYTES = scrubber.CHECK_BYTES
+"""With less than so much left that may be sent, the next is asked for: while one answer's bytes are
+sent, those of the next are compared.
+"""
 CHECK_TIMEOUT_S = 60.0
 """A file without digests is parsed first: 1 GiB of small records in some seconds."""
 

@@ -96,22 +96,23 @@ class Digests:
 
     def get(self, start: int) -> int | None:
         """The digest of the range that begins there; None: nobody has written it down."""
-        if start in self._unsaved:
-            return self._unsaved[start]
+        return self.known(start, 1)[0]
+
+    def known(self, start: int, count: int) -> list[int | None]:
+        """The digests of so many ranges of one file, from the one on that begins there."""
         base = start - start % self.segment_bytes
         try:
             file = self._file(base, create=False)
-            raw = (
-                file.pread((start - base) // RANGE_BYTES * ENTRY_BYTES, ENTRY_BYTES)
-                if file
-                else b""
-            )
+            at, size = (start - base) // RANGE_BYTES * ENTRY_BYTES, count * ENTRY_BYTES
+            raw = file.pread(at, size) if file else b""
         except OSError:
-            return None
-        if len(raw) < ENTRY_BYTES:
-            return None
-        digest, guard = _ENTRY.unpack(raw)
-        return int(digest) if guard == _guard(start, digest) else None
+            raw = b""
+        raw = raw.ljust(count * ENTRY_BYTES, b"\0")
+        starts = range(start, start + count * RANGE_BYTES, RANGE_BYTES)
+        return [
+            self._unsaved.get(place, digest if guard == _guard(place, digest) else None)
+            for place, (digest, guard) in zip(starts, _ENTRY.iter_unpack(raw), strict=True)
+        ]
 
     def put(self, start: int, digest: int) -> None:
         """Write down what a range is; where that fails it is kept in memory for a while."""

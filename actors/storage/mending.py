@@ -16,17 +16,17 @@ from typing import Final, TypeAlias, assert_never
 
 import attrs
 
-from actors.env.protocols import Disk, Syncer
+from actors.env.protocols import Disk, RunBeside, Syncer
 from actors.events import store as events
 from actors.runtime import ReplyTo
 from actors.storage.commit_log import segment_path
 from actors.storage.digests import RANGE_BYTES, digest_of
 from actors.storage.layout import StoreLayout
-from actors.storage.log_check import ROTTEN_MAX, LogCheck, Rot, Walk
+from actors.storage.log_check import ROTTEN_MAX, LogCheck, Rot, Steps, Walk
 from actors.storage.log_reader import OffsetGone
 from actors.storage.room import why_failed
 from actors.storage.set_aside import keep_bytes
-from actors.storage.stepping import stepped
+from actors.storage.stepping import answered, stepped
 
 MEND_BYTES_MAX: Final = 16 << 20
 """Written at once: the ranges of one record, of the largest that a group may have and its ends."""
@@ -118,6 +118,7 @@ class Mender:
     layout: StoreLayout
     syncer: Syncer
     sync_file: Callable[[str], None]
+    run_beside: RunBeside
     sources: dict[int, str] = attrs.field(factory=dict, init=False)
     _waiting: list[GetDamage] = attrs.field(factory=list, init=False)
     _syncing: set[int] = attrs.field(factory=set, init=False)
@@ -126,10 +127,11 @@ class Mender:
     async def handle(self, message: Message) -> None:
         match message:
             case GetDamage():
-                await stepped(self.check.look_again())
+                await answered(self.check.look_again(), self.run_beside)
                 self._waiting.append(message)
             case GetGoodRange():
-                message.reply_to.send(await stepped(self._good_range(message.start)))
+                good = await answered(self._good_range(message.start), self.run_beside)
+                message.reply_to.send(good)
             case Mend():
                 message.reply_to.send(await self._mend(message))
             case _:
@@ -167,7 +169,7 @@ class Mender:
 
     # ---- giving ----
 
-    def _good_range(self, place: int) -> Generator[None, None, GoodRange]:
+    def _good_range(self, place: int) -> Steps[GoodRange]:
         check = self.check
         start, end = check.digests.range_at(place)
         if end > check.limit_bytes:
@@ -200,7 +202,7 @@ class Mender:
             return Mended(refused="the file has been deleted for its age meanwhile")
         except OSError as error:
             return Mended(refused=why_failed(self.disk, self.layout.root, error))
-        await stepped(self.check.look_again())
+        await answered(self.check.look_again(), self.run_beside)
         return Mended()
 
     def _need_ranges(self, start: int, end: int) -> None:

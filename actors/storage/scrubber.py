@@ -18,7 +18,8 @@ no upstream.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Final, TypeAlias, assert_never
+from math import inf
+from typing import Final, TypeAlias, TypeVar, assert_never
 
 import attrs
 
@@ -30,11 +31,11 @@ from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo, StopReason
 from actors.storage import mending
 from actors.storage.digests import Digests
 from actors.storage.layout import StoreLayout
-from actors.storage.log_check import ROTTEN_MAX, YIELD_BYTES, LogCheck, Rot, Walk, damage_text
+from actors.storage.log_check import ROTTEN_MAX, LogCheck, Rot, Steps, Walk, damage_text
 from actors.storage.log_reader import LogReader, OffsetGone
 from actors.storage.pacing import Pacing
 from actors.storage.side_file import SideFile, SideFileDamaged
-from actors.storage.stepping import stepped
+from actors.storage.stepping import answered
 from actors.storage.store_messages import GetRange, LogGrew, LogRange, Subscribe
 from actors.storage.store_messages import Message as StoreMessage
 from actors.storage.syncer import FileSynced, SyncFile
@@ -55,7 +56,8 @@ ROUND_PAUSE_S: Final = 60.0
 SYNC_S: Final = 5.0
 """The digests of what was written last may be lost with so much: they are made again."""
 ASK_TIMEOUT_S: Final = 30.0
-STEP_RANGES: Final = 4
+
+T = TypeVar("T")
 
 
 @attrs.frozen(kw_only=True)
@@ -162,6 +164,7 @@ class Scrubber(Actor[_Inbox]):
     _live: Walk = attrs.field(init=False)
     _round: Walk | None = attrs.field(default=None, init=False)
     _min_bytes: int = attrs.field(default=0, init=False)
+    _written_bytes: int = attrs.field(default=0, init=False)
     _side: SideFile | None = attrs.field(default=None, init=False)
     _told: tuple[Rot, ...] = attrs.field(default=(), init=False)
     _watching: ActorRef[CopyState] | None = attrs.field(default=None, init=False)
@@ -175,7 +178,9 @@ class Scrubber(Actor[_Inbox]):
         )
         size, end = held.segment_bytes, held.written_bytes
         self._min_bytes = held.min_bytes
-        self._pacing = Pacing(gives_way=not self.writes_itself, keeps_up_ratio=DIGEST_RATIO)
+        self._pacing = Pacing(
+            gives_way=not self.writes_itself, keeps_up_ratio=DIGEST_RATIO, gives_way_max_s=inf
+        )
         newest = max(held.min_bytes, end - end % size)
         self._check = LogCheck(
             reader=LogReader(disk, held.folder, size),
@@ -192,6 +197,7 @@ class Scrubber(Actor[_Inbox]):
             layout=self.layout,
             syncer=self._syncer,
             sync_file=self._sync_file,
+            run_beside=self.env.run_beside,
         )
         self._live = self._check.walk_from(newest)
         await self._look_at_known()
@@ -222,7 +228,7 @@ class Scrubber(Actor[_Inbox]):
             case _ScrubDue():
                 await self._scrub()
             case _RecheckDue():
-                await stepped(self._check.look_again())
+                await self._run(self._check.look_again())
             case _SyncDue():
                 await self._sync()
             case _FileSynced():
@@ -243,6 +249,7 @@ class Scrubber(Actor[_Inbox]):
     def _grew(self, message: LogGrew) -> None:
         check = self._check
         check.limit_bytes = message.synced_bytes
+        self._written_bytes = message.written_bytes
         if message.min_bytes > self._min_bytes:
             self._min_bytes = message.min_bytes
             check.reader.drop_below(message.min_bytes)
@@ -256,27 +263,27 @@ class Scrubber(Actor[_Inbox]):
         """Some ranges of what was written; then everybody has a turn."""
         if self.ctx.timers.active("pause"):
             return
-        began_s, size = self.ctx.now_s(), 0
-        for _ in range(STEP_RANGES):
-            done = self._step(self._live)
-            if not done:
-                self._pacing.at_end()
-                return
-            size += done
-            if self._live.is_done:
-                self._live = self._check.walk_from(self._live.end)
-        limit = self._check.limit_bytes
-        pause_s = self._pacing.pause_s(began_s, self.ctx.now_s(), size, limit)
+        began_s = self.ctx.now_s()
+        size = await self._step(self._live)
+        if not size:
+            self._pacing.at_end()
+            return
+        if self._live.is_done:
+            self._live = self._check.walk_from(self._live.end)
+        pause_s = self._pacing.pause_s(began_s, self.ctx.now_s(), size, self._written_bytes)
         if pause_s:
             self.ctx.timers.start("pause", pause_s, _GoOn())
         else:
             self.ctx.self_ref.offer(_GoOn())
 
-    def _step(self, walk: Walk) -> int:
+    async def _step(self, walk: Walk) -> int:
         try:
-            return self._check.step(walk)
+            return await self._run(self._check.step(walk))
         except OffsetGone:
             return 0  # expired under our feet; the next LogGrew says where the log begins
+
+    async def _run(self, steps: Steps[T]) -> T:
+        return await answered(steps, self.env.run_beside)
 
     # ---- what is sent ----
 
@@ -285,7 +292,7 @@ class Scrubber(Actor[_Inbox]):
         start, end = message.start_bytes, message.start_bytes + CHECK_BYTES
         until = start
         with suppress(OffsetGone):
-            until = await stepped(self._check.check(start, min(end, self._live.at)))
+            until = await self._run(self._check.check(start, min(end, self._live.at)))
         is_whole = until >= min(end, self._live.at)
         message.reply_to.send(Checked(until_bytes=end if is_whole else until, rotten=not is_whole))
 
@@ -301,9 +308,7 @@ class Scrubber(Actor[_Inbox]):
                 self.ctx.timers.start("scrub", ROUND_PAUSE_S, _ScrubDue())
                 return
             walk = self._round = self._check.walk_all(base)
-        done = 0
-        while done < YIELD_BYTES and (size := self._step(walk)):
-            done += size
+        done = await self._step(walk)
         if not done:
             self._round = None
         after_s = max(done, 1) / self.group.scrub_bytes_per_s
@@ -322,7 +327,7 @@ class Scrubber(Actor[_Inbox]):
                 if self._min_bytes <= start < self._check.limit_bytes:
                     first, end = self._check.digests.range_at(start)
                     self._check.rotten[first] = Rot(first, end, "it was found before")
-            await stepped(self._check.look_again())
+            await self._run(self._check.look_again())
         await self._tell(always=True)
 
     async def _tell(self, *, always: bool = False) -> None:

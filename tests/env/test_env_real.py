@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
@@ -9,6 +10,7 @@ import trio
 
 from actors.env.local_disk import LocalDisk
 from actors.env.real import anchored_wall_clock, real_env
+from actors.env.sync_workers import run_in_thread
 from actors.env.tcp import TcpNetwork
 
 
@@ -32,3 +34,34 @@ async def test_real_env_is_this_machine(autojump_clock: trio.abc.Clock) -> None:
     other = real_env()
     other.events("/n0", 1, "dropped")
     assert env.rng.random() != other.rng.random()
+
+
+async def test_long_work_leaves_the_loop_free() -> None:
+    """The work waits for something that only the loop can bring about."""
+    free = threading.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_set, free)
+        assert await real_env().run_beside(lambda: free.wait(10.0) and threading.get_ident())
+    with pytest.raises(ZeroDivisionError):
+        await run_in_thread(lambda: 1 // 0)
+
+
+async def _set(free: threading.Event) -> None:
+    free.set()
+
+
+async def test_work_has_ended_when_its_caller_is_cancelled() -> None:
+    """Who is cancelled closes the files that the work reads."""
+    begun, may_end, done = threading.Event(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        may_end.wait(10.0)
+        done.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run_in_thread, work)
+        await trio.to_thread.run_sync(begun.wait, 10.0)
+        nursery.cancel_scope.cancel()
+        may_end.set()
+    assert done.is_set()

@@ -119,7 +119,8 @@ async def test_a_slave_that_reads_a_byte_a_second(autojump_clock: object) -> Non
             await trio.sleep(1.0)
         during = await siege.picture()
         assert during.connections == before.connections + 1
-        assert during.waiting <= before.waiting + 2  # growth is conflated, bytes stay in the log
+        # Growth is conflated, one check is answered ahead, bytes stay in the log.
+        assert during.waiting <= before.waiting + 3
         assert len(during.actors) == len(before.actors) + 3
         peer.stream.abort()
         await assert_as_before(siege, before)

@@ -17,7 +17,7 @@ from actors.storage.dispatch_state import UNKNOWN_COUNT
 from actors.storage.dispatcher import Dispatcher
 from actors.storage.expiry import Cleaner, Expiry
 from actors.storage.group_commit import GroupCommit
-from actors.storage.log_check import LogCheck
+from actors.storage.log_check import LogCheck, Steps
 from actors.storage.mending import GoodRange, Mender
 from actors.storage.pull_service import PullService
 from actors.storage.queue_files import list_queues, scan_queue
@@ -50,8 +50,8 @@ def syncs_one_file_only(patch: Patch) -> None:
 def damaged_bytes_leave(patch: Patch) -> None:
     """A master sends what lies there, whatever was written."""
 
-    def check(check: LogCheck, start: int, end: int) -> Generator[None, None, int]:
-        yield
+    def check(check: LogCheck, start: int, end: int) -> Steps[int]:
+        yield list
         return end
 
     patch.setattr(LogCheck, "check", check)
@@ -60,8 +60,8 @@ def damaged_bytes_leave(patch: Patch) -> None:
 def repair_takes_what_comes(patch: Patch) -> None:
     """A member gives for a repair what lies there, and it is taken for what was written."""
 
-    def good_range(mender: Any, place: int) -> Generator[None, None, GoodRange]:
-        yield
+    def good_range(mender: Any, place: int) -> Steps[GoodRange]:
+        yield list
         start, end = mender.check.digests.range_at(place)
         data = mender.check.reader.read(start, end - start, end)
         return GoodRange(start=start, data=data, digest=digest_of(data))

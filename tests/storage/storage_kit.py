@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 import shutil
 from collections.abc import Generator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from actors.env.local_disk import LocalDisk
 from actors.storage.commit_log import CommitLog
@@ -17,11 +17,13 @@ HOST = ("127.0.0.1", 10911)
 T = TypeVar("T")
 
 
-def finish(work: Generator[None, None, T]) -> T:
-    """Run a generator that yields between pieces of work to its end."""
+def finish(work: Generator[Any, Any, T]) -> T:
+    """Run a generator that yields between pieces of work, or what is to be run, to its end."""
+    answer = None
     while True:
         try:
-            next(work)
+            asked = work.send(answer)
+            answer = asked() if asked is not None else None
         except StopIteration as stop:
             result: T = stop.value
             return result

@@ -94,6 +94,18 @@ def test_without_room_they_are_kept_in_memory_for_a_while() -> None:
     assert not digests.is_dirty
 
 
+def test_many_are_known_at_once() -> None:
+    disk = SimDisk(random.Random(0))
+    digests = filled(disk)
+    disk.inode(f"{FOLDER}/{0:020d}").flip_bit(2 * ENTRY_BYTES, 0)
+    disk.faults.fail("write", errno.ENOSPC, path_part=FOLDER)
+    digests.put(RANGE_BYTES, 5)
+    places = [None, 5, None, 3 * RANGE_BYTES + 7]
+    assert digests.known(0, 4) == [7, *places[1:]]
+    disk.faults.fail("read", errno.EIO, path_part=FOLDER)
+    assert digests.known(0, 4) == [None, 5, None, None]
+
+
 def test_files_that_could_not_be_cleared_are_not_believed() -> None:
     disk = SimDisk(random.Random(0))
     filled(disk).close()

@@ -11,6 +11,7 @@ import attrs
 import pytest
 from storage_kit import fill, finish
 
+from actors.env.protocols import run_here
 from actors.runtime import ReplyTo
 from actors.sim.disk import SimDisk
 from actors.storage.commit_log import CommitLog, segment_path
@@ -66,6 +67,7 @@ class Held:
             layout=LAYOUT,
             syncer=disk.syncer(),
             sync_file=to_sync.append,
+            run_beside=run_here,
         )
         return Held(disk, good, places, check, mender, to_sync)
 
@@ -118,7 +120,7 @@ class Held:
         """What a round of the scrub finds."""
         for base in (0, SEGMENT):
             walk = self.check.walk_all(base)
-            while self.check.step(walk):
+            while finish(self.check.step(walk)):
                 pass
         return tuple(self.check.rotten.values())
 
@@ -336,7 +338,7 @@ async def test_a_file_that_became_shorter_is_as_long_as_before() -> None:
 
 async def test_what_cannot_be_read_is_written_anew() -> None:
     held = Held.made()
-    held.disk.faults.fail("read", errno.EIO, path_part="commitlog", times=1)
+    held.disk.faults.fail("read", errno.EIO, path_part="commitlog", times=2)  # then it alone
     (rot,) = await held.find()
     assert rot.reason.startswith("it cannot be read")
     held.disk.faults.fail("read", errno.EIO, path_part="commitlog", times=1)
