@@ -87,9 +87,7 @@ def warn_of_others(disk: Disk, path: str, node: str, groups: Sequence[Group]) ->
     foreign = [f"{place}/{LOST_AND_FOUND}" for place in dict.fromkeys(places)]
     foreign = [found for found in foreign if disk.exists(found)]
     foreign += [f"{root}/{name}" for name in names if not may_be_group(name)]
-    foreign += [
-        name for group in groups for name in _strangers(disk, f"{root}/{group.name}", group)
-    ]
+    foreign += [each for group in groups for each in _strangers(disk, root, group)]
     if foreign:
         _LOGGER.warning("%s: left alone, as it cannot be ours: %s", node, _some_of(foreign))
 
