@@ -109,7 +109,8 @@ class NodeHandle(Protocol):
     async def record(
         self, group: str, number: int, master: str, token: int, force: bool
     ) -> GroupState:
-        """`master` is master by promotion `number`; return once this node acts by it.
+        """`master` is master by promotion `number`; return once this node acts by it, or will as
+        soon as its log finds room to open: then nothing is said of the log.
 
         A master by it need not be open yet. With `force` it opens without hearing anybody.
         `token` is that of the coordinator's claim.

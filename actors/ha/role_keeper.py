@@ -46,7 +46,7 @@ from actors.ha.unsaved_record import NEWER, UnsavedRecord
 from actors.log_types import GroupRecord, Promotion
 from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo, StopReason, requests
 from actors.storage import store
-from actors.storage.room import NO_ROOM, ROOM_PAUSE_S, NoRoom
+from actors.storage.room import NO_ROOM, ROOM_PAUSE_S, NoRoom, OpeningWaits
 from actors.storage.scrubber import CopyState
 
 NOTHING = Effects()
@@ -85,7 +85,9 @@ class RoleKeeper(Actor[_Inbox]):
         fresh: reads that wait to know what is fresh.
     """
 
-    mailbox = MailboxSpec(conflate={HighWater: lambda message: None})
+    mailbox = MailboxSpec(
+        conflate={HighWater: lambda message: None, OpeningWaits: lambda message: None}
+    )
     group: str
     rules: RoleRules
     board: RoleBoard
@@ -96,6 +98,7 @@ class RoleKeeper(Actor[_Inbox]):
     link: Callable[[str], ActorRef[AskMember]]
     fresh: FreshReads[ReplyTo[Fresh]]
     _life: int = 0
+    _opening: str = ""  # why the group's tree waits for room
     _asking: Verify | None = None
     _unsaved: UnsavedRecord[Message | _Tick | _FreshTick] = attrs.field(factory=UnsavedRecord)
     _waiting: list[Record | Resync] = attrs.field(factory=list)
@@ -146,6 +149,8 @@ class RoleKeeper(Actor[_Inbox]):
                 effects = self._store_started(message, now_s)
             case CopyState():
                 effects = rules.copy_is(message.damage)
+            case OpeningWaits():
+                self._opening, effects = message.reason, NOTHING
             case _Tick():
                 effects = rules.tick(now_s)
             case _:
@@ -213,7 +218,7 @@ class RoleKeeper(Actor[_Inbox]):
         await self._settle_fresh(self.ctx.now_s())
 
     def _store_started(self, message: store.StoreStarted, now_s: float) -> Effects:
-        self._life = message.life
+        self._life, self._opening = message.life, ""
         held = message.range
         return self.rules.started(
             message.promotion,
@@ -231,6 +236,7 @@ class RoleKeeper(Actor[_Inbox]):
             why = f"promotion {promotion.number} made {promotion.master} master of {self.group}"
             await self.transfer_ref.tell(group_transfer.GiveUp(reason=why))
             await self.root.tell(requests.RestartChild(name=self.group))
+            self._opening = ""
         for member, number in effects.ask:
             await self.link(member).tell(AskMember(number=number))
         if effects.verdict is not None:
@@ -253,8 +259,8 @@ class RoleKeeper(Actor[_Inbox]):
 
     def _publish(self) -> None:
         view = self.rules.view()
-        if self._unsaved.reason:
-            view = attrs.evolve(view, reason=self._unsaved.reason)
+        if reason := self._unsaved.reason or self._opening:
+            view = attrs.evolve(view, reason=reason)
         is_open = view.role is Role.MASTER and view.state is RoleState.OPEN
         self.board.publish(view, is_open=is_open)
 
@@ -311,7 +317,9 @@ class RoleKeeper(Actor[_Inbox]):
         self._waiting.append(message)
 
     def _answer_records(self) -> None:
-        """Answer those that the tree acts by, and those that a later one has overtaken."""
+        """Answer those that the tree acts by, or will when it finds room, and those that a later
+        one has overtaken.
+        """
         if not self._waiting:
             return
         promotion, acts = self.rules.promotion, self.rules.acts
@@ -319,8 +327,10 @@ class RoleKeeper(Actor[_Inbox]):
         for held in self._waiting:
             if held.number < promotion.number:
                 self._overtaken(held.reply_to, promotion)
-            elif acts:
+            elif acts or (self._opening and isinstance(held, Record)):
                 held.reply_to.send(Done())
+            elif self._opening:
+                held.reply_to.send(Done(refused=self._opening))
             else:
                 kept.append(held)
         self._waiting = kept

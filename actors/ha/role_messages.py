@@ -8,6 +8,7 @@ import attrs
 
 from actors.log_types import Claim, GroupState
 from actors.runtime import ReplyTo
+from actors.storage.room import OpeningWaits
 from actors.storage.scrubber import CopyState
 from actors.storage.store_messages import StoreStarted
 
@@ -124,7 +125,7 @@ class Fence:
 
 @attrs.frozen(kw_only=True)
 class Record:
-    """See `NodeHandle.record`. Answered when the group's tree acts by it."""
+    """See `NodeHandle.record`. Answered when the group's tree acts by it, or waits for room."""
 
     number: int
     master: str
@@ -169,4 +170,5 @@ Message: TypeAlias = (
     | Resync
     | StoreStarted
     | CopyState
+    | OpeningWaits
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 import trio
@@ -19,13 +19,18 @@ from actors.ha.role_board import RoleBoard
 from actors.log_types import BEHIND_FAILED, Chain, NewRecord, Offsets, Receipt, StoredBatch
 from actors.node.append import AppendReply
 from actors.node.part import STATE_LOOK_S, STATUS_TIMEOUT_S, GroupCounts, asked
-from actors.node.status import group_status
-from actors.runtime import ActorError, ActorRef, Registry
+from actors.node.status import group_status, unseen_status
+from actors.runtime import ActorError, ActorRef, Registry, ReplyTo
 from actors.storage import mending, pull_service, store
 from actors.storage.pull_service import Pulled
+from actors.storage.room import NO_ROOM
 from actors.storage.store_messages import LogRange
 from actors.trees.classic import GroupPaths
 from wire import api
+
+R = TypeVar("R")
+NOT_LOOKED = Offsets(min=0, written=0, synced=0, acknowledged=0, master=None)
+NO_RANGE = LogRange(min_bytes=0, written_bytes=0, synced_bytes=0, segment_bytes=0, folder="")
 
 
 class ClassicReply(AppendReply[store.Appended]):
@@ -67,6 +72,7 @@ class ClassicPart:
     _led: dict[str, ClassicGroup] = attrs.Factory(dict)  # by master: at most its members
     _in_vain: RoleView | None = None  # it stayed this for as long as an append may wait
     repairing: bool = False
+    _looked: Offsets = NOT_LOOKED
     _stopping: bool = False
 
     @staticmethod
@@ -197,9 +203,7 @@ class ClassicPart:
         if fresh:
             await self._wait_fresh()
         try:
-            pulled = await asked(
-                self.node,
-                self.pull,
+            pulled = await self._pulled(
                 lambda reply: pull_service.Read(start=start, max_bytes=max_bytes, reply_to=reply),
                 Pulled,
             )
@@ -263,21 +267,34 @@ class ClassicPart:
         return await self._watch(known=known)
 
     async def _watch(self, *, known: Offsets | None = None, above: int = -1) -> Offsets:
-        return await asked(
-            self.node,
-            self.pull,
+        return await self._pulled(
             lambda reply: pull_service.WatchOffsets(known=known, above=above, reply_to=reply),
             Offsets,
         )
 
+    async def _pulled(self, make: Callable[[ReplyTo[R]], pull_service.Message], kind: type[R]) -> R:
+        """Raises: Closed, which says why the group's tree waits for room, if it does."""
+        try:
+            return await asked(self.node, self.pull, make, kind)
+        except Closed as error:
+            if not self.waits_for_room:
+                raise
+            raise Closed(f"{self.node}: {self.name} opens: {self.board.view.reason}") from error
+
     # ---- looking ----
+
+    @property
+    def waits_for_room(self) -> bool:
+        """Whether that is what `board` gives as the reason; the group's tree may wait for it."""
+        return self.board.view.reason.startswith(NO_ROOM)
 
     async def status(self) -> dict[str, Any]:
         """What `NodeHandle.status` says of the group."""
         ha, offsets = await self._looked_at()
-        counts, held = attrs.asdict(self.counts), await self._held()
-        stands_still = "" if held is None else held.stands_still
-        return group_status(self.group, ha, offsets, self.board.view, counts, stands_still)
+        counts, held = attrs.asdict(self.counts), None if ha is None else await self._held()
+        stands_still, view = "" if held is None else held.stands_still, self.board.view
+        ha = unseen_status(view) if ha is None else ha
+        return group_status(self.group, ha, offsets, view, counts, stands_still)
 
     async def _held(self) -> LogRange | None:
         """The store's answer, which comes behind all appends that it was given; None: it fails."""
@@ -290,15 +307,21 @@ class ClassicPart:
         except ActorError:
             return None
 
-    async def _looked_at(self) -> tuple[connection_state.HaStatus, Offsets]:
-        """What a group's tree says of itself; one that is being restarted is waited for."""
+    async def _looked_at(self) -> tuple[connection_state.HaStatus | None, Offsets]:
+        """What a group's tree says of itself. One that is being restarted is waited for, but none
+        that waits for room: then it is nothing, and the offsets are those of the last look.
+        """
         deadline_s = trio.current_time() + STATUS_TIMEOUT_S
         while True:
             try:
-                return await self._ha_status(), await self.wait_offsets(None)
+                ha, self._looked = await self._ha_status(), await self.wait_offsets(None)
             except (ActorError, Closed) as error:
+                if self.waits_for_room:
+                    return None, self._looked
                 if self._stopping or trio.current_time() >= deadline_s:
                     raise Closed(f"{self.node}: {self.name} does not answer: {error}") from error
+            else:
+                return ha, self._looked
             await trio.sleep(STATE_LOOK_S)
 
     async def _ha_status(self) -> connection_state.HaStatus:

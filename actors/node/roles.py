@@ -29,12 +29,12 @@ from actors.ha.role_board import RoleBoard
 from actors.ha.role_parts import TOKEN_MAX
 from actors.log_types import Claim, GroupState, Offsets
 from actors.node import repair
-from actors.node.classic import ClassicPart
+from actors.node.classic import NO_RANGE, NOT_LOOKED, ClassicPart
 from actors.node.ledger import LedgerPart
 from actors.node.part import STATE_LOOK_S, Part, asked
 from actors.node.transfer import transfer_leader
 from actors.runtime import ReplyTo
-from actors.storage import pull_service, store
+from actors.storage import store
 from actors.storage.mending import GoodRange
 from wire import api
 
@@ -66,12 +66,7 @@ class NodeRoles:
         while True:
             view = part.board.view
             try:
-                offsets = await asked(
-                    self.identity.node,
-                    part.pull,
-                    lambda reply: pull_service.WatchOffsets(reply_to=reply),
-                    Offsets,
-                )
+                offsets = await part.wait_offsets(None)
                 held = await asked(
                     self.identity.node,
                     part.store,
@@ -110,7 +105,13 @@ class NodeRoles:
                 number=number, master=master, token=token, force=force, reply_to=reply
             ),
         )
-        return await self.group_state(group)
+        try:
+            return await self.group_state(group)
+        except Closed:
+            part = self._classic_part(group)
+            if not part.waits_for_room:
+                raise
+            return self._state(group, part, NO_RANGE, NOT_LOOKED)
 
     async def resync(self, group: str) -> dict[str, Any]:
         """See `NodeHandle.resync`."""

@@ -67,6 +67,23 @@ def group_status(
     }
 
 
+def unseen_status(role: RoleView) -> HaStatus:
+    """Of a group whose tree does not run: nobody is connected."""
+    return HaStatus(
+        role=role.role.value,
+        min_bytes=0,
+        written_bytes=0,
+        synced_bytes=0,
+        slaves=(),
+        in_sync_count=0,
+        connections_count=0,
+        refused_count=0,
+        full_count=0,
+        client=None,
+        asked_s=0.0,
+    )
+
+
 def tree_json(node: TreeNode) -> dict[str, Any]:
     """A supervision tree, and all below it."""
     return attrs.asdict(node, value_serializer=_plain)

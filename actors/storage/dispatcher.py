@@ -43,7 +43,7 @@ from actors.storage.dispatcher_messages import QueueUnits as QueueUnits
 from actors.storage.layout import StoreLayout
 from actors.storage.log_reader import LogReader, OffsetGone
 from actors.storage.pacing import DISPATCH_WITHIN_S, STOP_DISPATCH_S, Pacing
-from actors.storage.room import NO_ROOM_CODES, ROOM_PAUSE_S, Room
+from actors.storage.room import NO_ROOM_CODES, ROOM_PAUSE_S, OpeningWaits, Room
 from actors.storage.stepping import stepped
 from actors.storage.store_messages import GetRange, LogGrew, LogRange, SetFloor, Subscribe
 from actors.storage.store_messages import Message as StoreMessage
@@ -82,7 +82,7 @@ _Inbox: TypeAlias = Message | _GoOn | _FlushDue | _Flushed
 
 @attrs.define(kw_only=True)
 class Dispatcher(Actor[_Inbox]):
-    """See the module's text."""
+    """See the module's text. `keeper`: is told, too, that the start waits for room."""
 
     mailbox = MailboxSpec(conflate={LogGrew: lambda message: None, _GoOn: lambda message: None})
     env: Env
@@ -90,6 +90,7 @@ class Dispatcher(Actor[_Inbox]):
     group: ClassicGroup
     store: ActorRef[StoreMessage]
     pacing: Pacing = attrs.field(factory=Pacing)
+    keeper: ActorRef[OpeningWaits] | None = None
     _files: DerivedFiles = attrs.field(init=False)
     _reader: LogReader = attrs.field(init=False)
     _at_bytes: int = attrs.field(default=0, init=False)
@@ -106,7 +107,8 @@ class Dispatcher(Actor[_Inbox]):
         held = await self._ask_range(ASK_TIMEOUT_S)
         disk, limit = self.env.disk, self._allowed(held.written_bytes, held.synced_bytes)
         self._min_bytes = held.min_bytes
-        room = Room(disk=disk, path=self.layout.root, owner=self.ctx.path)
+        path, owner = self.layout.root, self.ctx.path
+        room = Room(disk=disk, path=path, owner=owner, keeper=self.keeper)
         recover = partial(self._recover, held.min_bytes, limit)
         self._at_bytes = await room.wait(recover, self.ctx.emit)
         self._reader = LogReader(disk, held.folder, held.segment_bytes)

@@ -18,6 +18,7 @@ import trio
 from actors.env.protocols import Disk
 from actors.errors import LogFull
 from actors.events.store import DiskUsageChanged
+from actors.runtime import ActorRef
 from actors.storage.stepping import stepped
 
 NO_ROOM_CODES: Final = (errno.ENOSPC, errno.EDQUOT)
@@ -73,6 +74,13 @@ def why_failed(disk: Disk, path: str, error: OSError) -> str:
     return why_no_room(disk, path, error) if error.errno in NO_ROOM_CODES else str(error)
 
 
+@attrs.frozen
+class OpeningWaits:
+    """To whom it may concern: what opens waits for room. `reason`: for people; "": not any more."""
+
+    reason: str
+
+
 @attrs.frozen(kw_only=True)
 class Room:
     """Where something is opened that may need room, and whose it is.
@@ -80,11 +88,13 @@ class Room:
     Attributes:
         path: of the store.
         owner: node and group, for people.
+        keeper: is told, too, why it waits, and that it does not any more.
     """
 
     disk: Disk
     path: str
     owner: str
+    keeper: ActorRef[OpeningWaits] | None = None
 
     async def wait(
         self, attempt: Callable[[], Generator[None, None, T]], emit: Callable[[object], None]
@@ -117,3 +127,5 @@ class Room:
         used = self.disk.usage(self.path)
         emit(DiskUsageChanged(is_full=bool(reason), used_ratio=used, reason=reason))
         _LOGGER.warning("%s: %s", self.owner, reason or "there is room again")
+        if self.keeper is not None:
+            self.keeper.offer(OpeningWaits(reason))

@@ -11,6 +11,7 @@ import attrs
 
 from actors.env.protocols import Disk, File
 from actors.storage.replacing import spare_path
+from actors.storage.room import NO_ROOM_CODES
 from wire.checkpoint import CHECKPOINT_BYTES
 from wire.commitlog import Checkpoint, decode_checkpoint, encode_checkpoint
 from wire.errors import RemoteProtocolError
@@ -74,9 +75,15 @@ def create_abort(disk: Disk, path: str, content: str) -> None:
 
 def remove_abort(disk: Disk, path: str) -> None:
     """Say that the store has stopped with nothing left to do. The file stays under another name,
-    for the next start, which may find a disk that somebody else has filled.
+    for the next start, which may find a disk that somebody else has filled. Where not even a change
+    of names finds room nothing is said, and the next start looks at more.
     """
-    disk.rename(path, spare_path(path))
+    try:
+        disk.rename(path, spare_path(path))
+    except OSError as error:
+        if error.errno not in NO_ROOM_CODES:
+            raise
+        return
     disk.sync_dir(path.rpartition("/")[0])
 
 

@@ -142,10 +142,10 @@ class Store(Actor[_Inbox]):
 
     async def on_start(self) -> None:
         """Recover; see `opening`. Others are told nothing before it is done."""
-        disk, layout = self.env.disk, self.layout
-        group, owner = self.group, self.node
+        disk, layout, group, owner = self.env.disk, self.layout, self.group, self.node
         start = partial(open_store, disk, layout, group, is_master=self.is_master, owner=owner)
-        room = Room(disk=disk, path=layout.root, owner=f"{owner}: {group.name}")
+        keeper = None if self.guard is None else self.guard.keeper
+        room = Room(disk=disk, path=layout.root, owner=f"{owner}: {group.name}", keeper=keeper)
         opened = await room.wait(partial(start, guard=self.guard), self.ctx.emit)
         self._log, self._mark = opened.log, opened.mark
         self._raw = RawSession(PageSeal(disk, self.ctx.emit) if self.group.compat is None else None)

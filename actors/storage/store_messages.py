@@ -11,6 +11,7 @@ from actors.env.protocols import Held
 from actors.errors import NotEnoughReplicas, NotMaster, NotStored
 from actors.log_types import Chain, NewRecord, Promotion
 from actors.runtime import ActorRef, ReplyTo
+from actors.storage.room import OpeningWaits
 from actors.storage.syncer import SyncDone
 
 
@@ -230,7 +231,7 @@ class Guard:
         cut_bytes: set aside what the log has beyond this, before it opens; None: nothing.
     """
 
-    keeper: ActorRef[StoreStarted]
+    keeper: ActorRef[StoreStarted | OpeningWaits]
     promotion: Promotion
     cut_bytes: int | None = None
 

@@ -199,6 +199,7 @@ def _dispatcher(place: GroupPlace) -> Dispatcher:
         group=place.group,
         store=place.registry.ref(place.paths.store),
         pacing=Pacing(gives_way=place.group.master != place.node),
+        keeper=place.keeper,
     )
 
 

@@ -33,7 +33,7 @@ from actors.runtime import (
 )
 from actors.runtime import requests as runtime_requests
 from actors.storage import store
-from actors.storage.room import NoRoom
+from actors.storage.room import NoRoom, OpeningWaits
 
 RANGE = store.LogRange(
     min_bytes=0, written_bytes=100, synced_bytes=100, segment_bytes=4096, folder="/x"
@@ -210,6 +210,49 @@ async def test_a_promotion_is_answered_when_the_tree_acts_by_it(autojump_clock: 
             await kit.started(Promotion(1, "n1"), life=3)
         assert answers == [Done()]
         assert kit.board.view.number == 1
+
+
+async def test_a_tree_that_waits_for_room_is_told_of_and_not_waited_for(
+    autojump_clock: object,
+) -> None:
+    """The others hear of a promotion then; a resync is not over before the log is open."""
+    why = "no room: the disk is 100% full"
+    async with keeping("n2") as kit:
+        await kit.started()
+        answers: list[Done] = []
+
+        async def ask(make: Any) -> None:
+            answers.append(await kit.keeper.ask(Done, make, timeout_s=60.0))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(
+                ask, lambda reply: role_messages.Resync(number=0, cut_bytes=40, reply_to=reply)
+            )
+            await settle()
+            assert answers == []
+            kit.keeper.offer(OpeningWaits(why))
+        assert answers == [Done(refused=why)]
+        assert kit.board.view.reason == why
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(
+                ask,
+                lambda reply: role_messages.Record(
+                    number=1, master="n1", token=77, force=False, reply_to=reply
+                ),
+            )
+            await settle()
+            assert len(answers) == 1, "its tree is made anew, and may find room"
+            assert kit.board.view.reason != why
+            kit.keeper.offer(OpeningWaits(why))
+        assert answers[1:] == [Done()]
+        assert kit.board.view.reason == why
+        kit.keeper.offer(OpeningWaits(""))
+        await settle()
+        assert kit.board.view.reason != why
+        kit.keeper.offer(OpeningWaits(why))
+        await kit.started(Promotion(1, "n1"), life=2)
+        await settle()
+        assert (kit.board.view.reason, kit.board.view.number) == ("", 1)
 
 
 async def test_a_promotion_that_is_overtaken_is_refused(autojump_clock: object) -> None:

@@ -16,6 +16,7 @@ from actors.log_types import Message
 from actors.sim.disk import SimDisk
 from actors.storage.commit_log import segment_path
 from actors.storage.layout import StoreLayout
+from actors.storage.replacing import spare_path
 from actors.storage.set_aside import set_aside
 from actors.storage.truncation import keep_intent
 
@@ -53,6 +54,24 @@ async def test_a_store_that_ran_opens_again_on_a_full_disk(
             assert kit.of(events.RecoveryFinished)[0].was_clean
             assert disk.durable(f"{ROOT}/abort") == b"n0", "it runs"
         is_master = not is_master
+
+
+@pytest.mark.parametrize("at", ["stop", "start"])
+async def test_a_file_system_on_which_no_name_changes_without_room(
+    at: str, autojump_clock: Any
+) -> None:
+    """The stop says nothing then, and the start waits."""
+    disk = sim_disk()
+    source = LAYOUT.abort if at == "stop" else spare_path(LAYOUT.abort)
+    async with running(disk) as kit:
+        await kit.append(b"x")
+        disk.faults.fail("rename", errno.ENOSPC, path_part=source, times=3 if at == "start" else 1)
+    assert disk.exists(LAYOUT.abort) == (at == "stop")
+    async with running(disk) as kit:
+        assert (await kit.range()).written_bytes > 0
+        told = [event.is_full for event in kit.of(events.DiskUsageChanged)]
+        assert told == ([True, False] if at == "start" else [])
+    assert not disk.exists(LAYOUT.abort)
 
 
 async def test_what_a_broker_left_behind_is_no_obstacle(autojump_clock: Any) -> None:

@@ -1,0 +1,67 @@
+"""A group that waits for room while its node runs: it is said wherever somebody asks for it."""
+
+from __future__ import annotations
+
+import errno
+from typing import Any
+
+import pytest
+import trio
+from node_roles_kit import GROUP, becomes
+
+from actors.api.failures import RequestRefused
+from actors.errors import Closed
+from actors.sim.cluster import SimCluster
+
+pytest_plugins = ["actors.sim.plugin"]
+LONG_S = 3600.0
+
+
+async def promoted(cluster: SimCluster, name: str) -> dict[str, object]:
+    return await cluster.node("n2").promote(GROUP, name, False)
+
+
+async def ready(cluster: SimCluster) -> None:
+    await cluster.log(GROUP).append([b"one"])
+    await cluster.converged(GROUP)
+    await trio.sleep(3)
+
+
+@pytest.mark.parametrize("name", ["n1", "n2"])
+async def test_a_promotion_needs_no_room(cluster: SimCluster, name: str) -> None:
+    """Neither of the one that is to be master, nor of a slave that only follows another one."""
+    await ready(cluster)
+    cluster.world.node("n1").disk.faults.fill(LONG_S)
+    with trio.fail_after(20):
+        await promoted(cluster, name)
+        await becomes(cluster, "n1", "open" if name == "n1" else "following")
+        assert (await cluster.node("n1").log(GROUP).read(0)).records
+
+
+@pytest.mark.parametrize(
+    ("operation", "part"), [("rename", "abort.spare"), ("write", "dispatched")]
+)
+async def test_what_opens_and_waits_for_room_says_so(
+    cluster: SimCluster, operation: Any, part: str
+) -> None:
+    """The store, and what derives from it: on a file system on which each change needs room."""
+    await ready(cluster)
+    faults = cluster.world.node("n1").disk.faults
+    faults.fail(operation, errno.ENOSPC, path_part=f"{GROUP}/{part}", times=10_000)
+    node, words = cluster.node("n1"), "no room: "
+    with trio.fail_after(200), pytest.raises(RequestRefused, match=words) as refused:
+        await promoted(cluster, "n1")
+    assert "n1 is master of orders by promotion 1" in str(refused.value)
+    with trio.fail_after(1.0):
+        status = (await node.status())["groups"][GROUP]
+    assert words in status["reason"]
+    with pytest.raises(Closed, match=words):
+        await node.log(GROUP).read(0)
+    with pytest.raises(Closed, match=words):
+        await node.group_state(GROUP)
+    faults.clear()
+    await trio.sleep(5)
+    status = (await node.status())["groups"][GROUP]
+    assert (status["part"], status["reason"]) == ("open", "")
+    await cluster.log(GROUP).append([b"two"])
+    await cluster.converged(GROUP)
