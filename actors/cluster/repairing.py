@@ -49,6 +49,8 @@ def repaired_lines(found: Mapping[str, Any]) -> list[str]:
         " what was there is kept in aside/"
         for each in found["mended"]
     ]
+    if found["derived_anew"]:
+        lines.append("  consume queues and index were derived from the damage, and are anew soon")
     lines += [
         f"{who}: {unit} {each['first']} to {each['next']} stay damaged: {each['reason']}"
         for each in found["left"]

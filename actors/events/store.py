@@ -194,7 +194,7 @@ class DispatchStarted:
 @attrs.frozen(kw_only=True)
 class DerivedAnew:
     """All consume queues and the index are built anew from the whole log. By dispatcher, at a start
-    that finds something else than it left.
+    that finds something else than it left, or when the log was mended where they derive from it.
 
     Attributes:
         reason: what it found.

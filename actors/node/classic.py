@@ -22,6 +22,7 @@ from actors.node.part import STATE_LOOK_S, STATUS_TIMEOUT_S, GroupCounts, asked
 from actors.node.status import group_status, unseen_status
 from actors.runtime import ActorError, ActorRef, Registry, ReplyTo
 from actors.storage import mending, pull_service, store
+from actors.storage.dispatcher_messages import Rederive
 from actors.storage.pull_service import Pulled
 from actors.storage.room import NO_ROOM
 from actors.storage.store_messages import LogRange
@@ -68,6 +69,7 @@ class ClassicPart:
     state: ActorRef[connection_state.Message]
     keeper: ActorRef[role_messages.Message]
     scrubber: ActorRef[mending.Message]
+    dispatcher: ActorRef[Rederive]
     counts: GroupCounts = attrs.Factory(GroupCounts)
     _led: dict[str, ClassicGroup] = attrs.Factory(dict)  # by master: at most its members
     _in_vain: RoleView | None = None  # it stayed this for as long as an append may wait
@@ -94,6 +96,7 @@ class ClassicPart:
             state=registry.ref(paths.connection_state),
             keeper=registry.ref(paths.role),
             scrubber=registry.ref(paths.scrubber),
+            dispatcher=registry.ref(paths.dispatcher),
         )
 
     @property

@@ -66,6 +66,7 @@ class LedgerRepair:
             "group": part.group.name,
             "node": part.node,
             "unit": "entries",
+            "derived_anew": False,
             "mended": mended,
             "left": left,
         }

@@ -25,6 +25,7 @@ from actors.node.ledger import LedgerPart
 from actors.node.ledger_repair import LedgerRepair, entry_range
 from actors.node.part import asked
 from actors.storage.digests import RANGE_BYTES
+from actors.storage.dispatcher_messages import Rederive, Rederived
 from actors.storage.log_check import Rot
 from actors.storage.mending import (
     MEND_BYTES_MAX,
@@ -121,15 +122,28 @@ class _Repair:
                     continue
                 giver, why = await self._mend(rot)
                 (mended if giver else left)[rot.start] = rot, giver or why
+        anew = [await self._rederived(rot) for rot, _ in mended.values()]
         if not left:
             await self._counts_again()
         return {
             "group": self.part.name,
             "node": self.part.node,
             "unit": "bytes",
+            "derived_anew": any(anew),
             "mended": [_told(rot, "source", each) for _, (rot, each) in sorted(mended.items())],
             "left": [_told(rot, "reason", each) for _, (rot, each) in sorted(left.items())],
         }
+
+    async def _rederived(self, rot: Rot) -> bool:
+        """Whether queues and index were derived from the damaged bytes, and are now anew."""
+        part = self.part
+        done = await asked(
+            part.node,
+            part.dispatcher,
+            lambda reply: Rederive(start_bytes=rot.start, end_bytes=rot.end, reply_to=reply),
+            Rederived,
+        )
+        return done.anew
 
     async def _counts_again(self) -> None:
         """Wait a moment for the role keeper to have heard of it."""

@@ -143,10 +143,7 @@ class DerivedFiles:
             dropped = True
         if dropped:
             self.anew = "units or entries are missing or damaged"
-            self.queues.close()
-            self.index.close()
-            self._make_empty()
-            yield from self._start_over(log_min_bytes)
+            yield from self.begin_anew(log_min_bytes)
             return log_min_bytes
         self._note(self._state_at(trusted, trusted))
         reached = read_checkpoint(disk, self.layout.checkpoint).logics_offset
@@ -177,8 +174,7 @@ class DerivedFiles:
         """Remove all derived files; everything from `at_bytes` on is to be derived. Yields after
         each topic.
         """
-        disk = self.env.disk
-        lower_logics_offset(disk, self.layout.checkpoint, at_bytes)
+        lower_logics_offset(self.env.disk, self.layout.checkpoint, at_bytes)
         self._note(
             DispatchState(
                 dispatched_bytes=at_bytes,
@@ -209,12 +205,23 @@ class DerivedFiles:
         for folder in (topics, index):
             disk.sync_dir(folder)
 
+    def begin_anew(self, log_min_bytes: int) -> Generator[None, None, None]:
+        """Drop everything: the log is to be dispatched again from its first byte. Yields."""
+        self.queues.close()
+        self.index.close()
+        self._make_empty()
+        yield from self._start_over(log_min_bytes)
+
     def rebuild_queue(self, gap: QueueGap, log_min_bytes: int) -> None:
         """Drop a queue that lacks units; the log is to be dispatched again from its first byte."""
+        self.distrust(log_min_bytes)
+        self.queues.drop(gap.topic, gap.queue_id)
+
+    def distrust(self, log_min_bytes: int) -> None:
+        """Have the next start derive all again. Raises: OSError: nothing else has changed."""
         lower_logics_offset(self.env.disk, self.layout.checkpoint, log_min_bytes)
         self._note(self._state_at(log_min_bytes, log_min_bytes))
         self._last_bytes = log_min_bytes
-        self.queues.drop(gap.topic, gap.queue_id)
 
     def _note(self, state: DispatchState) -> None:
         """Write down what may be trusted at most from now on. Synced."""

@@ -1,5 +1,4 @@
-"""Dispatcher: derives consume queues and index from the log, behind its writer, and looks up in
-them.
+"""Dispatcher: derives consume queues and index from the log, behind its writer, and looks there.
 
 Upstream: apache/rocketmq store/.../DefaultMessageStore.java, ReputMessageService,
 FlushConsumeQueueService; index/IndexService.java (5.3.3); specification section 4.8.
@@ -40,9 +39,13 @@ from actors.storage.dispatcher_messages import LookupKey as LookupKey
 from actors.storage.dispatcher_messages import LookupQueue as LookupQueue
 from actors.storage.dispatcher_messages import Message as Message
 from actors.storage.dispatcher_messages import QueueUnits as QueueUnits
+from actors.storage.dispatcher_messages import Rederive as Rederive
+from actors.storage.dispatcher_messages import Rederived as Rederived
 from actors.storage.layout import StoreLayout
 from actors.storage.log_reader import LogReader, OffsetGone
+from actors.storage.lookups import matches, units
 from actors.storage.pacing import DISPATCH_WITHIN_S, STOP_DISPATCH_S, Pacing
+from actors.storage.rederiving import WHY, MendedRanges
 from actors.storage.room import NO_ROOM_CODES, ROOM_PAUSE_S, OpeningWaits, Room
 from actors.storage.stepping import stepped
 from actors.storage.store_messages import GetRange, LogGrew, LogRange, SetFloor, Subscribe
@@ -54,7 +57,6 @@ SLICE_BYTES = 128 << 10
 FLUSH_INTERVAL_S = 1.0
 ASK_TIMEOUT_S = 30.0
 STOP_ASK_TIMEOUT_S = 1.0
-LOOKUP_COUNT_MAX = 1024
 CREATED_MAX = 2048
 """Queue files made since the last flush; then dispatching waits for one. Each means three or four
 syncs, and an ordered stop has to wait for all of them."""
@@ -101,6 +103,7 @@ class Dispatcher(Actor[_Inbox]):
     _syncer: Syncer = attrs.field(init=False)
     _in_flight: Flush | None = attrs.field(default=None, init=False)
     _floor_bytes: int = attrs.field(default=0, init=False)
+    _mended: list[Rederive] = attrs.field(factory=list, init=False)
 
     async def on_start(self) -> None:
         """Load the files; dispatching itself begins with the first LogGrew."""
@@ -178,12 +181,19 @@ class Dispatcher(Actor[_Inbox]):
             case _Flushed():
                 self._in_flight = None
                 self._files.end_flush(message.flush)
+                await self._look_at_mended()
                 await self._tell_floor()
                 await self._go_on()
             case LookupQueue():
-                message.reply_to.send(self._units(message))
+                message.reply_to.send(units(self._files, message, self._min_bytes))
             case LookupKey():
-                message.reply_to.send(KeyMatches(matches=self._matches(message)))
+                limit, most = self._limit_bytes, self.group.record_bytes_max
+                found = matches(self._files, self._reader, message, limit, most)
+                message.reply_to.send(KeyMatches(matches=found))
+            case Rederive():
+                self._mended.append(message)
+                await self._look_at_mended()
+                await self._go_on()
             case GetDispatched():
                 message.reply_to.send(self._progress())
             case _:
@@ -321,6 +331,34 @@ class Dispatcher(Actor[_Inbox]):
                 )
             )
 
+    async def _look_at_mended(self) -> None:
+        """Not while a flush runs: its end says that all is derived."""
+        while self._mended and self._in_flight is None:
+            message = self._mended.pop()
+            files, log, most = self._files, self._reader, self.group.record_bytes_max
+            ranges = MendedRanges(files, log, self._min_bytes, self._at_bytes, most)
+            anew = await stepped(ranges.lack(message))
+            if anew and not await self._begin_anew():
+                self._mended.append(message)  # until the next flush
+                return
+            message.reply_to.send(Rederived(anew=anew))
+
+    async def _begin_anew(self) -> bool:
+        """False: there is no room to write that down."""
+        try:
+            self._files.distrust(self._min_bytes)
+        except OSError as error:
+            if error.errno not in NO_ROOM_CODES:
+                raise
+            return False
+        await stepped(self._files.begin_anew(self._min_bytes))
+        self._syncer.close()  # which holds files of the same names
+        self._syncer = self.env.disk.syncer()
+        self._at_bytes, self._wanted_bytes = self._min_bytes, 0
+        self.ctx.emit(events.DerivedAnew(reason=WHY))
+        await self._tell_floor()
+        return True
+
     # ---- flushing ----
 
     def _begin_flush(self) -> Flush | None:
@@ -360,40 +398,3 @@ class Dispatcher(Actor[_Inbox]):
             limit_bytes=self._limit_bytes,
             queue_count=self._files.queue_count,
         )
-
-    def _units(self, request: LookupQueue) -> QueueUnits:
-        queues, topic, queue_id = self._files.queues, request.topic, request.queue_id
-        least = queues.min_offset(topic, queue_id, self._min_bytes)
-        first = max(request.position, least)
-        count = min(request.count, LOOKUP_COUNT_MAX)
-        return QueueUnits(
-            min_offset=least,
-            next_offset=queues.next_offset(topic, queue_id),
-            first_offset=first,
-            units=queues.units(topic, queue_id, first, count, self._min_bytes),
-        )
-
-    def _matches(self, request: LookupKey) -> tuple[tuple[int, int], ...]:
-        """Entries share hashes, so each record is looked at."""
-        count = min(request.count, LOOKUP_COUNT_MAX)
-        found: list[tuple[int, int]] = []
-        for offset in self._files.index.find(request.topic, request.key, LOOKUP_COUNT_MAX):
-            if len(found) >= count:
-                break
-            head = self._head_at(offset)
-            if head is not None and head.topic == request.topic and _has_key(head, request.key):
-                found.append((offset, head.size))
-        return tuple(dict.fromkeys(found))
-
-    def _head_at(self, offset: int) -> RecordHead | None:
-        try:
-            size = int.from_bytes(self._reader.read(offset, 4, self._limit_bytes), "big")
-            data = self._reader.read(offset, size, self._limit_bytes)
-        except OffsetGone:
-            return None
-        heads, _ = scan_heads(data, physical_offset=offset, size_max=self.group.record_bytes_max)
-        return heads[0] if heads else None
-
-
-def _has_key(head: RecordHead, key: str) -> bool:
-    return key == head.uniq_key or key in head.keys.split(" ")

@@ -78,4 +78,22 @@ class GetDispatched:
     reply_to: ReplyTo[Dispatched]
 
 
-Message: TypeAlias = LogGrew | LookupQueue | LookupKey | GetDispatched
+@attrs.frozen(kw_only=True)
+class Rederived:
+    """Attributes:
+    anew: queues and index lacked something of these records: all are being derived again.
+    """
+
+    anew: bool
+
+
+@attrs.frozen(kw_only=True)
+class Rederive:
+    """These bytes of the log were mended: see that what derives from them is what they say now."""
+
+    start_bytes: int
+    end_bytes: int
+    reply_to: ReplyTo[Rederived]
+
+
+Message: TypeAlias = LogGrew | LookupQueue | LookupKey | GetDispatched | Rederive

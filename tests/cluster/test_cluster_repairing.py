@@ -16,6 +16,7 @@ NOTHING: dict[str, Any] = {
     "group": "orders",
     "node": "n1",
     "unit": "bytes",
+    "derived_anew": False,
     "mended": [],
     "left": [],
 }
@@ -40,6 +41,11 @@ async def test_what_it_says(autojump_clock: trio.abc.Clock) -> None:
         "orders: n1: bytes 0 to 65536 are mended, as n0 has them; what was there is kept in aside/"
     )
     assert await repaired(NOTHING | {"mended": [MENDED]}, source="n0") == (mended, 0)
+    text, code = await repaired(NOTHING | {"mended": [MENDED], "derived_anew": True})
+    assert (text.splitlines()[1], code) == (
+        "  consume queues and index were derived from the damage, and are anew soon",
+        0,
+    )
     text, code = await repaired(NOTHING | {"mended": [MENDED], "left": [LEFT]})
     assert code == 1
     stays = f"bytes 65536 to 131072 stay damaged: {LEFT['reason']}"
