@@ -208,7 +208,7 @@ def without_room(view: ClusterView, group: str) -> dict[str, str]:
         own = node.groups.get(group)
         if own is None or node.state == "away" or own.role != "slave" or own.state == CONNECTED:
             continue
-        _, sign, reason = own.last_error.partition(NO_ROOM)
+        _, sign, reason = (own.last_error or own.reason).partition(NO_ROOM)
         if sign:
             found[node.node] = f"{sign}{reason}"
     return found

@@ -218,6 +218,14 @@ def test_a_slave_whose_disk_is_full_is_named(state: str, told: bool) -> None:
     assert without_room == ({"n1": reason} if told else {})
 
 
+def test_a_slave_whose_log_waits_for_room_to_open_is_named() -> None:
+    why = "no room: the disk is 100% full: it opens once there is room"
+    waits = slave_group(client={"state": "", "last_error": ""}, part="connecting", reason=why)
+    view = cluster(nodes=(node("n0", master()), node("n1", waits)))
+    found = summary(groups=(group_summary(view, "orders", ("n0", "n1"), "n0", 0.0),))
+    assert f"    n1: copies nothing: {why}" in as_text(found).split("\n")
+
+
 def test_a_node_whose_files_do_not_expire_is_named() -> None:
     why = "no log file expires: /data/0 is dated in the future"
     kept = slave_group(stands_still=why)
