@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+from typing import Any
+
 import pytest
 from ledger_kit import FILE, LAYOUT, model, opened
 from ledger_tools_kit import all_bytes, checked, filled
 
+from actors.errors import LogFull
 from actors.sim.disk import SimDisk
 
 JUNK = b"not an entry, and nobody's"
@@ -48,6 +52,22 @@ def test_bytes_behind_the_end_are_kept(how: str, where: str) -> None:
     disk.kill()
     assert model(opened(disk))[: len(before)] == before
     assert len(disk.listdir(LAYOUT.cut)) == 1, "nothing of it was left in the log"
+
+
+@pytest.mark.parametrize(("operation", "part"), [("create", "truncating"), ("write", "synced")])
+def test_a_start_that_finds_no_room_again_and_again_keeps_one_copy(
+    operation: Any, part: str
+) -> None:
+    """As it is tried each second on a full disk."""
+    disk = stored("stopped")
+    end = checked(disk).end_bytes
+    put(disk, end, JUNK)
+    disk.faults.fail(operation, errno.ENOSPC, path_part=f"{LAYOUT.root}/{part}", times=20)
+    for _ in range(20):
+        with pytest.raises((OSError, LogFull)):
+            opened(disk)
+    assert opened(disk).opened.kept_bytes == len(JUNK)
+    assert [*all_bytes(disk, LAYOUT.cut).values()] == [JUNK]
 
 
 @pytest.mark.parametrize("how", ["stopped", "killed"])
