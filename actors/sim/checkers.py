@@ -27,7 +27,7 @@ from actors.sim.history import (
     RecordsRead,
     given_up,
 )
-from actors.sim.liveness import NoSilentStall, QueuesBounded
+from actors.sim.liveness import NoSilentStall, QueuesBounded, RoomIsFoundAgain
 from actors.sim.log_bytes import LogBytes, left_by_resync
 from actors.sim.survival import AcknowledgedIsOnDisks, FurthestHolds, is_of
 from actors.sim.world import SimEvent
@@ -53,6 +53,7 @@ def invariants(group: ClassicGroup, logs: LogBytes) -> tuple[Invariant, ...]:
         NothingFails(),
         NoSilentStall(group=group),
         QueuesBounded(),
+        RoomIsFoundAgain(),
     )
 
 

@@ -285,7 +285,7 @@ class SimDisk:
         self._names.sync_dir(path)
 
     def usage(self, path: str) -> float:
-        return min(self._reserved_pages * PAGE_BYTES / self.options.capacity_bytes, 1.0)
+        return self.faults.used(self._reserved_pages * PAGE_BYTES / self.options.capacity_bytes)
 
     def free_files(self, path: str) -> int | None:
         return 0 if self.faults.lacks_inodes else None

@@ -136,6 +136,10 @@ class DiskFaults:
     def is_full(self) -> bool:
         return _lasts(self._full_until_s)
 
+    def used(self, by_nodes: float) -> float:
+        """The share of the disk that is used, by others too."""
+        return 1.0 if self.is_full else min(by_nodes, 1.0)
+
     @property
     def lacks_inodes(self) -> bool:
         return _lasts(self._no_inodes_until_s)

@@ -19,6 +19,7 @@ from actors.events import ha, runtime, store
 from actors.sim.disk_faults import NO_ROOM
 from actors.sim.history import FaultInjected, Observation
 from actors.sim.world import SimEvent
+from actors.storage import room
 
 API_CLIENT: Final = "/api/connections/"
 """A client that does not read its last answer is cut off after a while: by design."""
@@ -97,7 +98,9 @@ class NothingFails:
                 yield f"{seen.node}#{seen.boot} did not stop in time: {', '.join(paths)}"
             case runtime.ChildKilled(shutdown_s=shutdown_s) if API_CLIENT not in seen.path:
                 yield f"{who} was killed after {shutdown_s:g} s"
-            case store.RawAppendRefused(reason=reason) if not speaks_of_disk(reason):
+            case store.RawAppendRefused(reason=reason) if not (
+                speaks_of_disk(reason) or reason.startswith(room.NO_ROOM)
+            ):
                 yield f"{who} refused received bytes: {reason}"
             case ha.SlaveDiverged(mismatches=mismatches):
                 yield f"{who} diverged after {mismatches}"

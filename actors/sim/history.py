@@ -122,13 +122,18 @@ class FaultInjected:
 
 @attrs.frozen(kw_only=True)
 class NodeLooked:
-    """A running node was asked for its status and its tree."""
+    """A running node was asked for its status and its tree.
+
+    Attributes:
+        has_room: its disk would have taken what it has to write.
+    """
 
     at_s: float
     node: str
     boot: int
     status: dict[str, Any] = attrs.field(repr=False)
     tree: dict[str, Any] = attrs.field(repr=False)
+    has_room: bool = True
 
 
 @attrs.frozen(kw_only=True)

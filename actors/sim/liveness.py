@@ -12,10 +12,13 @@ import trio
 
 from actors.config import ClassicGroup
 from actors.errors import TriologError
+from actors.events.node import NodeStarted, NodeStopped
+from actors.events.store import DiskUsageChanged
 from actors.runtime.errors import ActorError
 from actors.sim.history import NodeLooked, Observation
 from actors.sim.machine import NodeState
 from actors.sim.machines import SimMachines
+from actors.sim.world import SimEvent
 
 LOOK_EVERY_S: Final = 2.0
 LOOK_TIMEOUT_S: Final = 1.0
@@ -27,6 +30,11 @@ MAILBOX_MAX: Final = 10_000 + 64
 MAILBOX_BYTES_MAX: Final = 64 << 20
 WAITING_MAX: Final = 5000
 """Tasks that wait for room in one mailbox."""
+ROOM_USED_MAX: Final = 0.5
+"""A disk that is less used has room for anybody, whatever the configuration says."""
+ROOM_AGAIN_S: Final = 60.0
+"""Who has found no room has found some by then, or has not looked for it: logs look at their disk
+each 10 s, and a write that failed is tried again with pauses of up to 30 s."""
 
 
 async def look_around(cluster: SimMachines[Any], add: Callable[[Observation], None]) -> None:
@@ -46,7 +54,12 @@ async def look_around(cluster: SimMachines[Any], add: Callable[[Observation], No
                     continue  # it is stopping, or was killed meanwhile
                 now_s = trio.current_time()
                 if sim_node.boots == boot and cluster.runs(name):
-                    add(NodeLooked(at_s=now_s, node=name, boot=boot, status=status, tree=tree))
+                    disk = sim_node.disk
+                    room = disk.free_files("") != 0 and disk.usage("") < ROOM_USED_MAX
+                    looked = NodeLooked(
+                        at_s=now_s, node=name, boot=boot, status=status, tree=tree, has_room=room
+                    )
+                    add(looked)
 
 
 @attrs.define
@@ -99,6 +112,35 @@ class NoSilentStall:
         if stood_s > STALL_S:
             how = "is connected and" if client["state"] == "TRANSFER" else "tries nothing and"
             yield f"{seen.node} {how} stands at {written} for {stood_s:.0f} s"
+
+
+@attrs.define
+class RoomIsFoundAgain:
+    """What waits for room on a running node says that it goes on, once there has been some."""
+
+    _since_s: dict[tuple[str, str], float] = attrs.field(factory=dict, init=False)  # node, part
+
+    def see(self, seen: Observation) -> Iterator[str]:
+        match seen:
+            case SimEvent(event=NodeStarted() | NodeStopped(), node=node):
+                self._forget(node)
+            case SimEvent(event=DiskUsageChanged(is_full=True), node=node, at_s=at_s, path=path):
+                self._since_s.setdefault((node, path), at_s)
+            case SimEvent(event=DiskUsageChanged(), node=node, path=path):
+                self._since_s.pop((node, path), None)
+            case NodeLooked(has_room=False, node=node, at_s=at_s):
+                self._since_s |= {key: at_s for key in self._since_s if key[0] == node}
+            case NodeLooked(node=node, at_s=at_s):
+                yield from self._judge(node, at_s)
+
+    def _judge(self, node: str, now_s: float) -> Iterator[str]:
+        for (name, path), since_s in tuple(self._since_s.items()):
+            if name == node and now_s - since_s > ROOM_AGAIN_S:
+                self._since_s[name, path] = now_s  # it is said each time
+                yield f"{path} has found no room for {now_s - since_s:.0f} s, and there was some"
+
+    def _forget(self, node: str) -> None:
+        self._since_s = {key: at_s for key, at_s in self._since_s.items() if key[0] != node}
 
 
 @attrs.define

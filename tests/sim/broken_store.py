@@ -247,6 +247,17 @@ def dispatcher_ahead_of_log(patch: Patch) -> None:
     patch.setattr(Dispatcher, "_allowed", lambda actor, written, synced: written)
 
 
+def room_again_is_not_told(patch: Patch) -> None:
+    """Who has found no room goes on without a word once there is some."""
+    real = Cleaner._tell
+
+    def tell(cleaner: Any, reason: str) -> None:
+        if reason:
+            real(cleaner, reason)
+
+    patch.setattr(Cleaner, "_tell", tell)
+
+
 def made_again_is_dropped(patch: Patch) -> None:
     """Records of a topic that was made again get no units, for older ones have their numbers."""
     real = ConsumeQueues.put

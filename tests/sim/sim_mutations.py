@@ -51,7 +51,12 @@ OF_MODE = {"classic": MUTATIONS, "dledger": LEDGER_MUTATIONS}
 SCRIPTED = {path.stem for path in FOLDERS["dledger"].glob("*.toml")}
 """Of DLedger's."""
 BY_SCRIPT = {
-    "classic": {"no_page_seal", "a_member_is_heard_once", "bad_sectors_end_cleaning"},
+    "classic": {
+        "no_page_seal",
+        "a_member_is_heard_once",
+        "bad_sectors_end_cleaning",
+        "room_again_is_not_told",
+    },
     "dledger": SCRIPTED,
 }
 """What is looked for in its script alone."""

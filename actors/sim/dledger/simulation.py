@@ -26,7 +26,7 @@ from actors.sim.dledger.validations import validate_ledger
 from actors.sim.dledger.workload import LedgerWorkload
 from actors.sim.failures import NothingFails
 from actors.sim.history import History, Invariant, Observation
-from actors.sim.liveness import QueuesBounded, look_around
+from actors.sim.liveness import QueuesBounded, RoomIsFoundAgain, look_around
 from actors.sim.outcome import outcome_of
 from actors.sim.plan import Outcome
 from actors.sim.simulation import SCRIPT_EXTRA_S, make_policy
@@ -59,7 +59,7 @@ async def simulate_ledgers(
         logs = {group.name: SimLedgers(groups, group, damaged) for group in ledgers}
         chosen = {group.name: Chosen(group=group, logs=logs[group.name]) for group in ledgers}
         own = _invariants(plan, logs, chosen)
-        history = History((*own, NothingFails(), QueuesBounded()), tell)
+        history = History((*own, NothingFails(), QueuesBounded(), RoomIsFoundAgain()), tell)
         world.on_event.append(history.add)
         groups.on_machine.append(history.add)
         faults = LedgerRunner(
