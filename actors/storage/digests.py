@@ -216,6 +216,19 @@ class Digests:
             file.close()
 
 
+def forget_digests(disk: Disk, folder: str) -> None:
+    """Somebody who keeps no digests wrote the log last, an older version of ours: it may have cut
+    it and written it otherwise. So they are made anew, once its records have been checked.
+
+    Raises: OSError.
+    """
+    bases = segment_bases(disk, folder)
+    for base in bases:
+        disk.unlink(segment_path(folder, base))
+    if bases:
+        disk.sync_dir(folder)
+
+
 def digest_of(data: bytes | memoryview) -> int:
     """CRC-32: 3 GB/s where the system's zlib uses the processor's instructions for it."""
     return zlib.crc32(data)

@@ -26,6 +26,7 @@ from actors.storage.adopting import adopt, adopted
 from actors.storage.begun_anew import read_begun_anew
 from actors.storage.commit_log import CommitLog, log_files, segment_bases, segment_path
 from actors.storage.cut_view import as_if_cut
+from actors.storage.digests import forget_digests
 from actors.storage.dispatch_state import DispatchState
 from actors.storage.found_bytes import sync_file, sync_found, write_again
 from actors.storage.given_up import GivenUp
@@ -123,6 +124,9 @@ def open_store(
         files.callback(log.close, remove_spare=False)
         mark, _ = SideFile.open(disk, layout.synced, 1)
         files.callback(mark.close)
+        if not mark.is_sealed:
+            forget_digests(disk, layout.digests)
+            mark.is_sealed = True
         opened = yield from _open(disk, layout, group, log, mark, owner, judged)
         files.pop_all()
     return opened

@@ -14,7 +14,13 @@ Layout of one slot; slot i starts at 512 * i, so that one sector holds one slot:
 | 8 | 8 | ulong | sequence | raised by every write; the larger one is newer |
 | 16 | 8 * n | long | values | n is fixed per file |
 
-Size: 2 * 512 bytes, at most 62 values.
+Size: 2 * 512 bytes, at most 62 values. With up to 60 a seal may follow, which versions of ours that
+keep no digests of the log leave as it is, so that it fits no slot that they write:
+
+| Offset | Width | Type | Field | Meaning |
+|---|---|---|---|---|
+| 500 | 8 | ulong | sequence | of this slot |
+| 508 | 4 | uint | crc | CRC-32 of the sequence |
 """
 
 from __future__ import annotations
@@ -30,6 +36,7 @@ from actors.storage.room import NoRoom, needing_room
 SLOT_BYTES = 512
 SLOT_COUNT = 2
 MAGIC = 0x54524C4E
+SEAL_AT = 500
 VALUES_MAX = (SLOT_BYTES - 16) // 8
 NEVER_WRITTEN = 0
 """The sequence of a new file's first slot; its values mean nothing."""
@@ -43,12 +50,18 @@ class SideFileDamaged(Exception):
 
 @attrs.define
 class SideFile:
-    """One side file, opened by its single owner."""
+    """One side file, opened by its single owner.
+
+    Attributes:
+        is_sealed: the newest values were written with a seal; what is written from now on is, or is
+            not, as this says.
+    """
 
     path: str
     _file: File
     _layout: struct.Struct
     _sequence: int
+    is_sealed: bool = attrs.field(default=False, init=False)
 
     @classmethod
     def open(
@@ -75,7 +88,9 @@ class SideFile:
         if newest[0] == NEVER_WRITTEN:
             return cls(path=path, file=file, layout=layout, sequence=0), None
         sequence, *values = newest
-        return cls(path=path, file=file, layout=layout, sequence=sequence), tuple(values)
+        side = cls(path=path, file=file, layout=layout, sequence=sequence)
+        side.is_sealed = side._reads_sealed()
+        return side, tuple(values)
 
     def write(self, values: tuple[int, ...]) -> None:
         """Write to the older slot. Not synced: `sync`, or a Syncer that is given `path`.
@@ -86,6 +101,9 @@ class SideFile:
         sequence = self._sequence + 1
         with needing_room():
             raw = _encode(self._layout, sequence, values)
+            if self.is_sealed:
+                raw = raw.ljust(SEAL_AT, b"\0") + _seal(sequence)
+            assert len(raw) <= SLOT_BYTES
             self._file.pwrite(raw, SLOT_BYTES * (sequence % SLOT_COUNT))
         self._sequence = sequence
 
@@ -102,6 +120,12 @@ class SideFile:
 
     def close(self) -> None:
         self._file.close()
+
+    def _reads_sealed(self) -> bool:
+        seal = _seal(self._sequence)
+        return (
+            self._file.pread(self._sequence % SLOT_COUNT * SLOT_BYTES + SEAL_AT, len(seal)) == seal
+        )
 
 
 def read_side_file(
@@ -147,6 +171,11 @@ def _create(disk: Disk, path: str, layout: struct.Struct, count: int) -> None:
 def _encode(layout: struct.Struct, sequence: int, values: tuple[int, ...]) -> bytes:
     body = layout.pack(sequence, *values)
     return struct.pack(">II", MAGIC, zlib.crc32(body)) + body
+
+
+def _seal(sequence: int) -> bytes:
+    raw = struct.pack(">Q", sequence)
+    return raw + struct.pack(">I", zlib.crc32(raw))
 
 
 def _newest(file: File, count: int, older: int | None) -> tuple[int, ...]:

@@ -19,6 +19,7 @@ from actors.sim.damage_checker import NoDamagedCopyCounts
 from actors.sim.history import FaultInjected
 from actors.sim.world import SimEvent
 from actors.storage.scrubber import RECHECK_S, SYNC_S
+from actors.storage.side_file import SideFile
 
 
 @pytest.mark.parametrize("place", [HEAD, BODY])
@@ -62,6 +63,32 @@ async def test_a_log_without_digests_is_parsed_before_it_is_sent(autojump_clock:
         assert found.why.startswith("offset 16384:")
         on.flip("n0", SEGMENT + BODY)
         await on.cluster.converged(GROUP)
+
+
+@pytest.mark.parametrize("by_older", [True, False])
+async def test_digests_of_before_an_older_version_wrote_are_made_anew(
+    autojump_clock: object, by_older: bool
+) -> None:
+    """It keeps none, and may have cut the log and written it otherwise. It writes the mark without
+    a seal.
+    """
+    async with filled() as on:
+        await on.cluster.stop("n0")
+        on.flip("n0", SEGMENT + HEAD)
+        mark, values = SideFile.open(on.world.node("n0").disk, on.layout("n0").synced, 1)
+        assert mark.is_sealed
+        assert values is not None
+        mark.is_sealed = not by_older
+        mark.write(values)
+        await on.cluster.start("n0")
+        await trio.sleep(SCRUBBED_S)
+        found = on.events("n0", events.RotFound)
+        assert [each.first_bytes for each in found] == ([] if by_older else [SEGMENT])
+        assert f"{SEGMENT:020d}" in on.world.node("n0").disk.listdir(on.layout("n0").digests)
+        on.flip("n0", SEGMENT + HEAD)
+        await on.cluster.stop("n0")
+        on.world.node("n0").disk.rmtree(on.layout("n0").digests)
+        await on.cluster.start("n0")
 
 
 async def test_what_a_slave_was_sent_is_parsed_there(

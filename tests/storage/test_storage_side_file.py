@@ -115,3 +115,22 @@ def test_a_side_file_of_an_earlier_version_goes_on(tmp_path: pathlib.Path) -> No
         assert read_side_file(disk, path, 3, older=2) == (5, 6, number)
     side.close()
     assert SideFile.open(disk, path, 3)[1] == (5, 6, 2)
+
+
+def test_a_seal_fits_no_slot_that_was_written_without_one() -> None:
+    """As older versions write: the values alone, whatever lies behind them."""
+    disk, path = SimDisk(random.Random(0)), "/d/mark"
+    disk.mkdir("/d")
+    side, _ = SideFile.open(disk, path, 1)
+    assert not side.is_sealed
+    side.is_sealed = True
+    for value in (1, 2, 3):
+        side.write((value,))
+        again, values = SideFile.open(disk, path, 1)
+        assert (again.is_sealed, values) == (True, (value,))
+    again.is_sealed = False
+    again.write((4,))
+    older, values = SideFile.open(disk, path, 1)
+    assert (older.is_sealed, values) == (False, (4,))
+    older.write((5,))  # who only reads and lowers it leaves that as it is
+    assert not SideFile.open(disk, path, 1)[0].is_sealed
