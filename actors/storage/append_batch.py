@@ -13,7 +13,7 @@ import attrs
 
 from actors.errors import NotStored, TooLarge
 from actors.log_types import Message, NewRecord
-from actors.storage.consume_queue import TOPIC_BYTES_MAX, is_safe_topic
+from actors.storage.queue_units import TOPIC_BYTES_MAX, is_safe_topic
 from wire.commitlog import BLANK_BYTES, Host, RecordEncoder, encode_properties
 from wire.errors import LocalProtocolError
 from wire.properties import KEYS, TAGS

@@ -17,17 +17,20 @@ Differs:
 
 from __future__ import annotations
 
+import errno
 from collections import OrderedDict
 from collections.abc import Generator, Iterator, Mapping, Sequence
 
 import attrs
 
-from actors.env.protocols import LOST_AND_FOUND, Disk, File
+from actors.env.protocols import Disk, File
 from actors.storage.queue_files import (
     QUEUES_PER_STEP,
     Queue,
+    QueueGap,
     QueueKey,
     queue_folder,
+    queue_key,
     queue_path,
     scan_queue,
 )
@@ -44,32 +47,12 @@ from wire.consume_queue import (
 
 HANDLES_MAX = 64
 """Open queue files; a queue that is not written for a while is opened again."""
-TOPIC_BYTES_MAX = 255
-"""A topic is a folder's name."""
 READ_UNITS_MAX = 4096
 """Units that one lookup gives."""
+_UNREADABLE = (errno.ENOENT, errno.EIO)
+"""Somebody removed the file, or the disk has lost it."""
 _CHUNK_BYTES = 1 << 20
 """Read at once where it is looked whether a file is zero."""
-
-
-class QueueGap(Exception):
-    """Units before a new one are missing, so the queue has to be built anew.
-
-    Attributes:
-        topic, queue_id: which one.
-    """
-
-    def __init__(self, topic: str, queue_id: int, expected: int, got: int) -> None:
-        super().__init__(f"{topic}/{queue_id}: unit {expected} is missing before {got}")
-        self.topic = topic
-        self.queue_id = queue_id
-
-
-def is_safe_topic(topic: str) -> bool:
-    """Whether a topic can be a folder's name. Upstream's own topics are a subset of these."""
-    if topic in ("", ".", "..", LOST_AND_FOUND) or not topic.isprintable() or "/" in topic:
-        return False
-    return len(topic.encode("utf-8", "replace")) <= TOPIC_BYTES_MAX and "\ufffd" not in topic
 
 
 @attrs.define
@@ -235,6 +218,8 @@ class ConsumeQueues:
         """Up to `count` units from queue offset `offset` on: (physical offset, size, tags code).
 
         `offset` is at least `min_offset`. One call ends at a file's end.
+
+        Raises: QueueGap, OSError; so does `min_offset`.
         """
         queue = self._queues.get((topic, queue_id))
         if queue is None or offset >= queue.next_offset:
@@ -247,7 +232,8 @@ class ConsumeQueues:
     def trim(self, log_min_bytes: int) -> Generator[None, None, int]:
         """Delete files whose last record is gone from the log, never a queue's last file.
 
-        Returns: files deleted. Yields after each queue of several files.
+        Returns: files deleted.
+        Raises: QueueGap, OSError. Yields after each queue of several files.
         """
         deleted = 0
         for queue in tuple(queue for queue in self if len(queue.bases) > 1):
@@ -312,8 +298,8 @@ class ConsumeQueues:
         """Units are missing before `at`. After a rebuild it is the log itself that has the gap."""
         expected = queue.next_bytes
         if key not in self._filled:
-            got = at // UNIT_BYTES
-            raise QueueGap(*key, expected=expected // UNIT_BYTES, got=got)
+            missing, got = expected // UNIT_BYTES, at // UNIT_BYTES
+            raise QueueGap(*key, f"unit {missing} is missing before {got}")
         if at - expected <= self.file_bytes:
             self._write(queue, FILLER_UNIT * ((at - expected) // UNIT_BYTES))
             return
@@ -367,11 +353,19 @@ class ConsumeQueues:
             done += len(part)
 
     def _read(self, queue: Queue, offset: int, count: int) -> bytes:
-        """Whole units from one file."""
+        """Whole units from one file. Raises: QueueGap, OSError."""
         at = offset * UNIT_BYTES
         base = at - at % self.file_bytes
         size = min(count * UNIT_BYTES, base + self.file_bytes - at)
-        return self._open(queue, base).pread(at - base, size)
+        try:
+            data = self._open(queue, base).pread(at - base, size)
+        except OSError as error:
+            if error.errno not in _UNREADABLE:
+                raise
+            raise QueueGap(*queue_key(queue), f"unit {offset} cannot be read: {error}") from error
+        if len(data) < size:
+            raise QueueGap(*queue_key(queue), f"unit {offset} is missing: its file is cut short")
+        return data
 
     def _open(self, queue: Queue, base: int) -> File:
         path = queue_path(queue.folder, base)

@@ -14,17 +14,17 @@ import attrs
 
 from actors.config import ClassicGroup
 from actors.env import Env
+from actors.storage import queue_ends
 from actors.storage.begun_anew import NEVER, read_begun_anew, write_begun_anew
-from actors.storage.consume_queue import ConsumeQueues, QueueGap, is_safe_topic
+from actors.storage.consume_queue import ConsumeQueues
 from actors.storage.derived_work import Flush as Flush
 from actors.storage.derived_work import Put as Put
 from actors.storage.dispatch_state import UNKNOWN_COUNT, DispatchState, known_count
 from actors.storage.index_files import IndexDamaged, IndexFiles, is_index_name
 from actors.storage.layout import StoreLayout
 from actors.storage.path_kinds import is_folder
-from actors.storage.queue_ends import read_queue_ends, remove_queue_ends, write_queue_ends
-from actors.storage.queue_files import QUEUES_PER_STEP, walk_names, walk_queues
-from actors.storage.queue_units import QUEUE_OFFSET_MAX, light_heads
+from actors.storage.queue_files import QUEUES_PER_STEP, QueueGap, walk_names, walk_queues
+from actors.storage.queue_units import QUEUE_OFFSET_MAX, is_safe_topic, light_heads
 from actors.storage.room import NO_ROOM_CODES
 from actors.storage.side_file import SideFile
 from actors.storage.small_files import lower_logics_offset, read_checkpoint, write_checkpoint
@@ -92,8 +92,7 @@ class DerivedFiles:
 
         Raises: ConfigError, OSError. Yields at least every 4 MiB.
         """
-        disk = self.env.disk
-        self._side, state = DispatchState.open(disk, self.layout.dispatched)
+        self._side, state = DispatchState.open(self.env.disk, self.layout.dispatched)
         with ExitStack() as files:
             files.callback(self._close_files)
             at_bytes = yield from self._load(state, log_min_bytes, limit_bytes)
@@ -106,10 +105,13 @@ class DerivedFiles:
         disk = self.env.disk
         self.version = yield from self._find_version(state, log_min_bytes, limit_bytes)
         self.index.with_tag_keys = self.version >= WITH_TAG_KEYS
-        ends = yield from read_queue_ends(
-            disk, self.layout, state, self.group.consume_queue_bytes, limit_bytes
-        )
-        remove_queue_ends(disk, self.layout)  # before anything changes
+        ends, dropped = None, False
+        try:
+            known = state, self.group.consume_queue_bytes, limit_bytes
+            ends = yield from queue_ends.read_queue_ends(disk, self.layout, *known)
+        except queue_ends.QueueFilesGone:
+            dropped = True
+        queue_ends.remove_queue_ends(disk, self.layout)  # before anything changes
         found = list(ends or (yield from walk_queues(disk, self.layout.consume_queue)))
         self.queues.log_min_bytes = log_min_bytes
         self._begun_anew_bytes = read_begun_anew(disk, self.layout.begun_anew)
@@ -129,10 +131,9 @@ class DerivedFiles:
             return log_min_bytes
         # Before anything is cut: a later start must not trust what is going to be missing.
         self._note(state.up_to(trusted))
-        dropped = False
         if ends:
             self.queues.take(ends)
-        else:
+        elif not dropped:
             dropped = yield from self.queues.recover(found, trusted)
         dropped |= state.lacks_units(self.queues.units_count, trusted)
         try:
@@ -274,8 +275,7 @@ class DerivedFiles:
         if heads:
             self._last_ts = heads[-1].store_ts
             # A broker refuses a 0, so of a log's first record the end.
-            last = heads[-1].physical_offset
-            self._last_bytes = last or heads[-1].size
+            self._last_bytes = heads[-1].physical_offset or heads[-1].size
 
     def _put_queue(
         self, key: tuple[str, int], heads: Sequence[RecordHead], last_bytes: int, put: Put
@@ -380,7 +380,7 @@ class DerivedFiles:
         if known_count(queues.units_count) != state.units_count or not all(q.bases for q in queues):
             return
         try:
-            yield from write_queue_ends(
+            yield from queue_ends.write_queue_ends(
                 self.env.disk, self.layout, state, queues.file_bytes, queues.by_key
             )
         except OSError as error:

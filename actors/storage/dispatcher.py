@@ -30,7 +30,6 @@ from actors.env.protocols import SYNC_PATHS_MAX, Syncer
 from actors.errors import CorruptLog, StorageError
 from actors.events import store as events
 from actors.runtime import Actor, ActorDown, ActorRef, AskTimeout, MailboxSpec, StopReason
-from actors.storage.consume_queue import QueueGap
 from actors.storage.derived_files import DerivedFiles, Flush, Put
 from actors.storage.dispatcher_messages import Dispatched as Dispatched
 from actors.storage.dispatcher_messages import GetDispatched as GetDispatched
@@ -43,8 +42,9 @@ from actors.storage.dispatcher_messages import Rederive as Rederive
 from actors.storage.dispatcher_messages import Rederived as Rederived
 from actors.storage.layout import StoreLayout
 from actors.storage.log_reader import LogReader, OffsetGone
-from actors.storage.lookups import matches, units
+from actors.storage.lookups import answer
 from actors.storage.pacing import DISPATCH_WITHIN_S, STOP_DISPATCH_S, Pacing
+from actors.storage.queue_files import QueueGap
 from actors.storage.rederiving import WHY, MendedRanges
 from actors.storage.room import NO_ROOM_CODES, ROOM_PAUSE_S, OpeningWaits, Room
 from actors.storage.stepping import stepped
@@ -184,12 +184,11 @@ class Dispatcher(Actor[_Inbox]):
                 await self._look_at_mended()
                 await self._tell_floor()
                 await self._go_on()
-            case LookupQueue():
-                message.reply_to.send(units(self._files, message, self._min_bytes))
-            case LookupKey():
-                limit, most = self._limit_bytes, self.group.record_bytes_max
-                found = matches(self._files, self._reader, message, limit, most)
-                message.reply_to.send(KeyMatches(matches=found))
+            case LookupQueue() | LookupKey():
+                limits = self._min_bytes, self._limit_bytes
+                if (gap := answer(self._files, self._reader, message, *limits)) is not None:
+                    self._rebuild(gap)
+                    self.ctx.self_ref.offer(_GoOn())
             case Rederive():
                 self._mended.append(message)
                 await self._look_at_mended()
@@ -210,7 +209,7 @@ class Dispatcher(Actor[_Inbox]):
         if message.min_bytes > self._min_bytes:
             self._min_bytes = message.min_bytes
             self._reader.drop_below(message.min_bytes)
-            await stepped(self._files.trim(message.min_bytes))
+            await self._stepped(self._files.trim(message.min_bytes))
             self._syncer.forget(self._files.take_gone())
         self._at_bytes = max(self._at_bytes, self._min_bytes)
         await self._go_on()
@@ -286,8 +285,7 @@ class Dispatcher(Actor[_Inbox]):
         """
         put = Put()
         try:
-            if (gap := await self._gap_in(heads, put)) is not None:
-                self._rebuild(gap)
+            if not await self._stepped(self._files.put(heads, put)):
                 return False
         except OSError as error:
             if error.errno not in NO_ROOM_CODES:
@@ -305,12 +303,14 @@ class Dispatcher(Actor[_Inbox]):
             self.ctx.emit(events.QueueOffsetsRepeated(first_bytes=first, count=len(put.repeated)))
         return True
 
-    async def _gap_in(self, heads: list[RecordHead], put: Put) -> QueueGap | None:
+    async def _stepped(self, steps: Generator[None, None, None]) -> bool:
+        """False: a queue lacks units, and is built anew."""
         try:
-            await stepped(self._files.put(heads, put))
+            await stepped(steps)
         except QueueGap as gap:
-            return gap
-        return None
+            self._rebuild(gap)
+            return False
+        return True
 
     def _rebuild(self, gap: QueueGap) -> None:
         self._files.rebuild_queue(gap, self._min_bytes)

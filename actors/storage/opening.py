@@ -341,7 +341,9 @@ def next_offsets(
     folder, file_bytes = layout.consume_queue, group.consume_queue_bytes
     given_up = GivenUp() if group.compat else GivenUp.read(disk, layout.given_up)
     begun_bytes = read_begun_anew(disk, layout.begun_anew)
-    ends = yield from read_queue_ends(disk, layout, state, file_bytes, log.written_bytes)
+    ends = yield from read_queue_ends(
+        disk, layout, state, file_bytes, log.written_bytes, ends_only=True
+    )
     if ends and log.written_bytes > begun_bytes:
         for number, (key, known) in enumerate(ends.items(), 1):
             least = given_up.next_offset if known.end_bytes <= given_up.end_bytes else 0

@@ -6,9 +6,12 @@ only with a proof that nothing has changed since it was made:
 
 - it is whole (CRC) and says the very dispatch state that the side file `dispatched` says;
 - all of the log was dispatched, and the log has neither grown since nor become shorter;
-- there are the same topics, and each queue's last file has the size and the time of its last change
-  that it had then. So a program that wrote there meanwhile, or somebody who deleted a topic, is
-  noticed.
+- there are the same queues with the same files, and each queue's last file has the size and the
+  time of its last change that it had then. So a program that wrote there meanwhile, or somebody who
+  deleted a topic, a queue or one file of it, is noticed.
+
+A queue whose last file is as it was, and that lacks another one, has lost units, which looking at
+its end would not tell: that is an error, for all queues to be derived anew.
 
 Who has read it removes it before anything changes, so no crash leaves it behind. Without it, or
 without its proof, each queue is looked at.
@@ -43,14 +46,19 @@ from actors.storage.queue_files import (
     QueueKey,
     queue_folder,
     queue_path,
-    walk_names,
+    walk_queue_names,
 )
+from wire.commitlog import segment_name, segment_offset
 
 MAGIC = 0x54524C51
 _HEAD = struct.Struct(f">IIQQ{DispatchState.FIELDS}q")
 _QUEUE = struct.Struct(">6qH")
 _STEP = 8 * QUEUES_PER_STEP
 """Queues that are read or written between two turns of others: one costs some 15 us."""
+
+
+class QueueFilesGone(Exception):
+    """Somebody has removed files of a queue, and not the last one."""
 
 
 def write_queue_ends(
@@ -101,13 +109,16 @@ def read_queue_ends(
     state: DispatchState | None,
     file_bytes: int,
     log_end_bytes: int,
+    *,
+    ends_only: bool = False,
 ) -> Generator[None, None, dict[QueueKey, Queue] | None]:
     """All queues, as the last ordered stop left them; None: there is no table, or no proof.
 
     Args:
         state: what the side file says.
+        ends_only: for who does not read the queues: files before the last one are not looked for.
 
-    Raises: OSError. Yields after every few queues.
+    Raises: QueueFilesGone, OSError. Yields after every few queues.
     """
     if state is None or not state.dispatched_bytes == state.seen_bytes == log_end_bytes:
         return None
@@ -126,17 +137,16 @@ def read_queue_ends(
         at += _QUEUE.size + length
         key = raw[at - length : at].decode(), queue_id
         folder = queue_folder(layout.consume_queue, *key)
-        if not _is_as_it_was(disk, queue_path(folder, last), file_bytes, changed_ms):
-            return None
         bases = list(range(first, last + 1, file_bytes))
+        if not _ends_as_it_did(disk, queue_path(folder, last), file_bytes, changed_ms):
+            return None
+        if not ends_only and not _has_its_files(disk, folder, bases):
+            return None
         found[key] = Queue(folder=folder, bases=bases, next_bytes=next_bytes, end_bytes=end)
         if number % _STEP == 0:
             yield
-    topics = dict.fromkeys(topic for topic, _ in found)
-    for name in (yield from walk_names(disk, layout.consume_queue)):
-        if name not in topics and names_in(disk, f"{layout.consume_queue}/{name}"):
-            return None
-    return found
+    there = yield from walk_queue_names(disk, layout.consume_queue)
+    return found if len(there) == len(found) else None  # each of `found` is there
 
 
 def _read(disk: Disk, path: str) -> bytes:
@@ -149,9 +159,20 @@ def _read(disk: Disk, path: str) -> bytes:
         file.close()
 
 
-def _is_as_it_was(disk: Disk, path: str, file_bytes: int, changed_ms: int) -> bool:
+def _ends_as_it_did(disk: Disk, path: str, file_bytes: int, changed_ms: int) -> bool:
     try:
         status = disk.stat(path)
     except (FileNotFoundError, NotADirectoryError):
         return False
     return (status.size_bytes, status.modified_ms) == (file_bytes, changed_ms)
+
+
+def _has_its_files(disk: Disk, folder: str, bases: list[int]) -> bool:
+    """Whether it has no more than these. Raises: QueueFilesGone."""
+    names = names_in(disk, folder)
+    if names == [segment_name(base) for base in bases]:
+        return True
+    there = {segment_offset(name) for name in names} - {None}
+    if not there.issuperset(bases):
+        raise QueueFilesGone(folder)
+    return len(there) == len(bases)

@@ -33,6 +33,19 @@ NAMES_PER_STEP = 1024
 """The same of names that are only read."""
 
 
+class QueueGap(Exception):
+    """Units are missing, or cannot be read, so the queue has to be built anew.
+
+    Attributes:
+        topic, queue_id: which one.
+    """
+
+    def __init__(self, topic: str, queue_id: int, what: str) -> None:
+        super().__init__(f"{topic}/{queue_id}: {what}")
+        self.topic = topic
+        self.queue_id = queue_id
+
+
 @attrs.define
 class Queue:
     """One queue's files and ends.
@@ -70,6 +83,12 @@ def queue_folder(folder: str, topic: str, queue_id: int) -> str:
     return f"{folder}/{topic}/{queue_id}"
 
 
+def queue_key(queue: Queue) -> QueueKey:
+    """Of the queue that has this folder."""
+    *_, topic, queue_id = queue.folder.split("/")
+    return topic, int(queue_id)
+
+
 def list_queues(disk: Disk, folder: str) -> list[QueueKey]:
     """Topic and queue id of every queue there is, sorted. As upstream, plain files are no topics.
 
@@ -94,14 +113,20 @@ def walk_names(disk: Disk, folder: str) -> Generator[None, None, list[str]]:
     return found
 
 
-def walk_queues(disk: Disk, folder: str) -> Generator[None, None, list[QueueKey]]:
-    """As `list_queues`, in no order. Yields after every few topics."""
+def walk_queue_names(disk: Disk, folder: str) -> Generator[None, None, list[QueueKey]]:
+    """What is called as a queue is, in no order. Yields after every few topics."""
     queues: list[QueueKey] = []
     for number, topic in enumerate((yield from walk_names(disk, folder)), 1):
         names = names_in(disk, f"{folder}/{topic}")
         queues += [(topic, int(name)) for name in names if name.isascii() and name.isdigit()]
         if number % QUEUES_PER_STEP == 0:
             yield
+    return queues
+
+
+def walk_queues(disk: Disk, folder: str) -> Generator[None, None, list[QueueKey]]:
+    """As `list_queues`, in no order. Yields after every few topics."""
+    queues = yield from walk_queue_names(disk, folder)
     for first in range(0, len(queues), QUEUES_PER_STEP):
         some = queues[first : first + QUEUES_PER_STEP]
         check_kinds(disk, folders=(queue_folder(folder, *queue) for queue in some), files=())

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from actors.storage.consume_queue import is_safe_topic
+from actors.env.protocols import LOST_AND_FOUND
 from wire.commitlog import RecordHead
 
+TOPIC_BYTES_MAX = 255
+"""A topic is a folder's name."""
 QUEUE_OFFSET_MAX = 1 << 58
 """A unit's byte position is 20 times as large and has to be a long."""
 QUEUE_OFFSET_LAST = 1 << 57
 """A queue that a received record has brought above it begins anew at 0 with its master's next
 start: soon no unit would lead to a record any more."""
+
+
+def is_safe_topic(topic: str) -> bool:
+    """Whether a topic can be a folder's name. Upstream's own topics are a subset of these."""
+    if topic in ("", ".", "..", LOST_AND_FOUND) or not topic.isprintable() or "/" in topic:
+        return False
+    return len(topic.encode("utf-8", "replace")) <= TOPIC_BYTES_MAX and "\ufffd" not in topic
 
 
 def light_heads(head: RecordHead) -> Iterator[RecordHead]:

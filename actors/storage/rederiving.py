@@ -13,11 +13,10 @@ from typing import Final
 
 import attrs
 
-from actors.storage.consume_queue import is_safe_topic
 from actors.storage.derived_files import DerivedFiles
 from actors.storage.dispatcher_messages import Rederive
 from actors.storage.log_reader import LogReader, OffsetGone
-from actors.storage.queue_units import QUEUE_OFFSET_MAX
+from actors.storage.queue_units import QUEUE_OFFSET_MAX, is_safe_topic
 from wire.commitlog import RecordHead, Stop, scan_heads
 from wire.message_record import SYS_FLAG_TRANSACTION, TRANSACTION_ROLLBACK, has_queue_unit
 

@@ -25,12 +25,12 @@ import attrs
 from actors.env.protocols import Disk
 from actors.storage import truncation
 from actors.storage.commit_log import CommitLog, segment_bases, segment_path
-from actors.storage.consume_queue import is_safe_topic
 from actors.storage.index_files import is_index_name
 from actors.storage.layout import StoreLayout
 from actors.storage.moving import copy_into, may_rename, remove
 from actors.storage.path_kinds import is_folder
 from actors.storage.queue_files import walk_names
+from actors.storage.queue_units import is_safe_topic
 from actors.storage.side_file import SideFile
 from actors.storage.small_files import lower_logics_offset
 from wire.commitlog import segment_name

@@ -38,6 +38,7 @@ from actors.storage.commit_log import segment_path
 from actors.storage.derived_files import DerivedFiles
 from actors.storage.dispatch_state import DispatchState
 from actors.storage.layout import StoreLayout
+from actors.storage.queue_files import QueueGap
 from actors.storage.queue_units import QUEUE_OFFSET_LAST
 from actors.storage.tools import manifest
 from wire import index_file
@@ -267,10 +268,9 @@ def dispatching(data: bytes) -> object:
         try:
             run(derived.put(heads))
             break
-        except consume_queue.QueueGap as gap:
+        except QueueGap as gap:
             derived.rebuild_queue(gap, 0)
-    flush = derived.begin_flush(len(data), len(data), len(data))
-    if flush is not None:
+    if (flush := derived.begin_flush(len(data), len(data), len(data))) is not None:
         derived.end_flush(flush)
     derived.close()
     again = _derived(disk, limit_bytes=1 << 62)

@@ -10,8 +10,15 @@ from store_kit import sim_disk
 
 from actors.env.local_disk import LocalDisk, LocalFile
 from actors.sim.disk import SimDisk
-from actors.storage.consume_queue import ConsumeQueues, QueueGap, is_safe_topic
-from actors.storage.queue_files import PROBE_UNITS, QUEUES_PER_STEP, list_queues, scan_queue
+from actors.storage.consume_queue import ConsumeQueues
+from actors.storage.queue_files import (
+    PROBE_UNITS,
+    QUEUES_PER_STEP,
+    QueueGap,
+    list_queues,
+    scan_queue,
+)
+from actors.storage.queue_units import is_safe_topic
 
 FOLDER = LAYOUT.consume_queue
 

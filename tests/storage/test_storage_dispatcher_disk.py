@@ -9,13 +9,15 @@ from dispatcher_kit import received
 from storage_kit import record
 from store_kit import ROOT, running, sim_disk, small_group
 
+from actors.errors import StorageError
 from actors.events import runtime as runtime_events
 from actors.events import store as events
 from actors.log_types import Message
-from actors.sim.disk import EPOCH_MS
+from actors.sim.disk import EPOCH_MS, SimDisk
 from actors.storage import dispatcher
 from actors.storage.pacing import Pacing
 from actors.storage.small_files import lower_logics_offset, read_checkpoint, write_checkpoint
+from actors.storage.store_messages import LogGrew
 from wire.commitlog import Checkpoint
 
 
@@ -240,3 +242,80 @@ async def test_a_plain_file_among_the_topics_is_none_of_ours(autojump_clock: Any
         await kit.dispatched((await kit.range()).written_bytes)
         assert (await kit.units("t")).next_offset == 2
         assert disk.exists(f"{ROOT}/consumequeue/.DS_Store")
+
+
+def lose(disk: SimDisk, path: str) -> None:
+    disk.unlink(path)
+
+
+def cut_short(disk: SimDisk, path: str) -> None:
+    disk.open(path, "w").resize(500)
+
+
+def go_bad(disk: SimDisk, path: str) -> None:
+    disk.faults.fail("read", errno.EIO, path_part=path)
+
+
+QUEUE_UNITS = 100
+"""Of one file."""
+
+
+async def with_two_files(disk: SimDisk) -> None:
+    async with running(disk) as kit:
+        for _ in range(130):
+            await kit.append(Message("t", b"x"), Message("u", b"y"))
+
+
+@pytest.mark.parametrize("spoil", [lose, cut_short, go_bad])
+async def test_a_lookup_in_a_spoiled_queue_has_it_built_anew(
+    autojump_clock: Any, spoil: Any
+) -> None:
+    """The restart of a dispatcher would restart what appends wait for, too."""
+    disk = sim_disk()
+    await with_two_files(disk)
+    async with running(disk) as kit:
+        spoil(disk, f"{ROOT}/consumequeue/t/0/{0:020d}")
+        with pytest.raises(StorageError, match=r"t/0: unit .* ask again"):
+            await kit.units("t", 0, 10)
+        await kit.dispatched((await kit.range()).written_bytes)
+        found = await kit.units("t")
+        assert (found.min_offset, found.next_offset) == (0, 130)
+        assert len(found.units) == QUEUE_UNITS
+        (rebuilt,) = kit.of(events.QueueRebuilt)
+        assert (rebuilt.topic, rebuilt.queue_id) == ("t", 0)
+        assert not kit.of(runtime_events.ActorCrashed)
+        assert len((await kit.units("u")).units) == QUEUE_UNITS
+
+
+async def test_a_lookup_that_fails_for_another_reason_fails_alone(autojump_clock: Any) -> None:
+    disk = sim_disk()
+    await with_two_files(disk)
+    async with running(disk) as kit:
+        disk.faults.fail("read", errno.ENOMEM, path_part="consumequeue/t")
+        with pytest.raises(StorageError, match="cannot look that up"):
+            await kit.units("t")
+        assert len((await kit.units("t")).units) == QUEUE_UNITS
+        assert not kit.of(events.QueueRebuilt)
+        assert not kit.of(runtime_events.ActorCrashed)
+
+
+async def test_a_queue_whose_oldest_file_is_gone_is_built_anew_as_the_log_expires(
+    autojump_clock: Any,
+) -> None:
+    disk = sim_disk()
+    await with_two_files(disk)
+    async with running(disk) as kit:
+        held = await kit.range()
+        disk.unlink(f"{ROOT}/consumequeue/t/0/{0:020d}")
+        await kit.dispatcher.tell(
+            LogGrew(
+                min_bytes=held.segment_bytes,
+                written_bytes=held.written_bytes,
+                synced_bytes=held.synced_bytes,
+            )
+        )
+        await kit.dispatched(held.written_bytes)
+        found = await kit.units("t", 0, 120)
+        assert (found.next_offset, len(found.units)) == (130, 10)
+        assert kit.of(events.QueueRebuilt)
+        assert not kit.of(runtime_events.ActorCrashed)

@@ -18,9 +18,8 @@ from itertools import groupby
 import attrs
 
 from actors.env.protocols import Disk, File
-from actors.storage.consume_queue import is_safe_topic
 from actors.storage.queue_files import list_queues
-from actors.storage.queue_units import QUEUE_OFFSET_MAX, light_heads
+from actors.storage.queue_units import QUEUE_OFFSET_MAX, is_safe_topic, light_heads
 from actors.storage.tools.findings import FINDINGS_MAX, Findings
 from actors.storage.tools.queue_ranges import QueueRange, Summed
 from actors.storage.tools.target import GroupStore, size_of
