@@ -302,9 +302,17 @@ def _role_parts(
         if directory is not None:
             directory.update(group.name, new)
 
+    async def note(new: GroupRecord) -> None:
+        if directory is not None:
+            await directory.update_beside(group.name, new)
+
     view = first_view(config, group, node, record())
     return RoleParts(
-        file_master=group.master, record=record, remember=remember, board=RoleBoard(view)
+        file_master=group.master,
+        record=record,
+        remember=remember,
+        note=note,
+        board=RoleBoard(view),
     )
 
 

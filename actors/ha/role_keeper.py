@@ -1,7 +1,8 @@
 """RoleKeeper: one group's role on this node. It outlives the group's tree, which it has restarted.
 
 The decisions are in `core.role_rules`; this actor carries them out, in this order: remember
-(written and synced, inline: it is rare), set the store's gate, restart the tree, ask, answer, emit,
+(written and synced, inline, for it is rare; how far all is acknowledged, which is not, beside the
+loop), set the store's gate, restart the tree, ask, answer, emit,
 publish. So nobody hears of what would be forgotten.
 
 Messages: see `role_messages`. It tells the store SetGate, group_transfer Opened and GiveUp, the
@@ -13,7 +14,7 @@ is waited for, see `unsaved_record`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeAlias, assert_never
 
 import attrs
@@ -80,6 +81,7 @@ class RoleKeeper(Actor[_Inbox]):
     Attributes:
         group: its name, and its child's in the node's root.
         remember: writes and syncs the record. Raises: NoRoom: the old one stays. OSError.
+        note: the same beside the loop, of what nobody relies on yet.
         root: of the node.
         link: the link to a member.
         fresh: reads that wait to know what is fresh.
@@ -92,6 +94,7 @@ class RoleKeeper(Actor[_Inbox]):
     rules: RoleRules
     board: RoleBoard
     remember: Callable[[GroupRecord], None]
+    note: Callable[[GroupRecord], Awaitable[None]]
     root: ActorRef[requests.Message]
     store_ref: ActorRef[store.Message]
     transfer_ref: ActorRef[group_transfer.Message]
@@ -155,20 +158,28 @@ class RoleKeeper(Actor[_Inbox]):
                 effects = rules.tick(now_s)
             case _:
                 assert_never(message)
-        if effects.record is None or self._saved(effects.record):
+        rests = not isinstance(message, HighWater) or effects != Effects(record=effects.record)
+        if effects.record is None or await self._saved(effects.record, rests=rests):
             await self._carry_out(message, effects)
-        elif isinstance(message, HighWater) and effects == Effects(record=effects.record):
-            self._publish()  # nothing rests on it
+        elif not rests:
+            self._publish()
         else:
             self._unsaved.waits = message, effects
 
     # Remembering.
 
-    def _saved(self, record: GroupRecord) -> bool:
-        """False: there is no room; it is tried again in a while, unless a later one is saved."""
+    async def _saved(self, record: GroupRecord, *, rests: bool = True) -> bool:
+        """False: there is no room; it is tried again in a while, unless a later one is saved.
+
+        Args:
+            rests: something rests on it.
+        """
         unsaved = self._unsaved
         try:
-            self.remember(record)
+            if rests:
+                self.remember(record)
+            else:
+                await self.note(record)
         except NoRoom as error:
             unsaved.record = record
             self.ctx.timers.start("room", ROOM_PAUSE_S, _RoomDue())
@@ -187,7 +198,7 @@ class RoleKeeper(Actor[_Inbox]):
 
     async def _save_again(self) -> None:
         unsaved = self._unsaved
-        if unsaved.record is None or not self._saved(unsaved.record):
+        if unsaved.record is None or not await self._saved(unsaved.record):
             return
         if unsaved.waits is not None:
             message, effects = unsaved.waits

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import attrs
 
@@ -27,11 +27,13 @@ class RoleParts:
     Attributes:
         record: what is remembered now.
         remember: writes and syncs it. Raises: OSError.
+        note: the same beside the loop, of what nobody relies on yet.
     """
 
     file_master: str
     record: Callable[[], GroupRecord]
     remember: Callable[[GroupRecord], None]
+    note: Callable[[GroupRecord], Awaitable[None]]
     board: RoleBoard
 
     @property

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any, Final
 
 import attrs
@@ -35,7 +35,7 @@ from actors.storage import event_files
 from actors.storage.layout import StoreLayout, may_be_group
 from actors.storage.ledger_shape import LedgerShape, next_shapes
 from actors.storage.path_kinds import check_kinds, is_bare, is_folder
-from actors.storage.replacing import replace_file, settle_spares, spare_path
+from actors.storage.replacing import Replaced, replace_file, settle_spares, spare_path
 from wire.api_base import NUMBER_MAX, POSITION_MAX
 
 FORMAT_VERSION: Final = 1
@@ -87,12 +87,12 @@ class NodeDirectory:
 
     Attributes:
         path: absolute.
-        identity: as it was written last.
+        identity: as it was written last, or is going to be by `update_beside`.
     """
 
     path: str
     identity: Identity
-    _disk: Disk
+    _file: Replaced
     _locks: ExitStack
 
     @property
@@ -111,6 +111,12 @@ class NodeDirectory:
             start.
         """
         self._replace(records={**self.identity.records, group: record})
+
+    async def update_beside(self, group: str, record: GroupRecord) -> None:
+        """As `update`, beside the loop: of what nobody relies on yet, so the next may write it."""
+        records = {**self.identity.records, group: record}
+        self.identity = attrs.evolve(self.identity, records=records)
+        await self._file.replace_beside(lambda: _encoded(self.identity))
 
     def has_voted(self, group: str) -> bool:
         """Whether term and vote of a DLedger group have been on the disk."""
@@ -131,11 +137,15 @@ class NodeDirectory:
 
     def _replace(self, **changes: Any) -> None:
         identity = attrs.evolve(self.identity, **changes)
-        _write(self._disk, self.path, identity)
+        self._file.replace(_encoded(identity))
         self.identity = identity
 
     def close(self) -> None:
-        """Release the locks; harmless when closed."""
+        """Release the locks; harmless when closed. What is late is written first, if it can be."""
+        self._file.close()
+        if self._file.is_late:
+            with suppress(OSError):
+                self._file.replace(_encoded(self.identity))
         self._locks.close()
 
 
@@ -205,9 +215,9 @@ def open_directory(
             disk.mkdir(layout.root)
             locks.callback(_lock(disk, layout.lock, layout.root).release)
         settle_spares(disk, path)
-        _write(disk, path, identity)
+        replace_file(disk, identity_path(path), _encoded(identity))
         held = locks.pop_all()
-    return NodeDirectory(path, identity, disk, held)
+    return NodeDirectory(path, identity, Replaced(disk, identity_path(path)), held)
 
 
 def read_identity(disk: Disk, path: str) -> Identity | None:
@@ -386,6 +396,5 @@ def _lock(disk: Disk, lock_path: str, what: str) -> FileLock:
         raise ConfigError(f"{what}: is in use by another process") from error
 
 
-def _write(disk: Disk, path: str, identity: Identity) -> None:
-    text = json.dumps(attrs.asdict(identity), indent=2, sort_keys=True)
-    replace_file(disk, identity_path(path), text.encode() + b"\n")
+def _encoded(identity: Identity) -> bytes:
+    return json.dumps(attrs.asdict(identity), indent=2, sort_keys=True).encode() + b"\n"

@@ -148,6 +148,7 @@ def _role_keeper(place: GroupPlace, parts: RoleParts) -> RoleKeeper:
         rules=role_rules(place.config, group, place.node, parts.record(), place.env.rng),
         board=parts.board,
         remember=parts.remember,
+        note=parts.note,
         root=registry.ref(f"/{place.node}"),
         store_ref=registry.ref(paths.store),
         transfer_ref=registry.ref(paths.group_transfer),
