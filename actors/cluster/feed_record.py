@@ -16,7 +16,8 @@ what lies there is what was fed. Older records lack the last two.
 
 A last line that is torn (a crash while writing) is cut off at the next start; any other line that
 is no row of the table is the user's to look at, and nothing is changed. Above FILE_BYTES_MAX the
-file becomes `GROUP.1.jsonl`, replacing the one before.
+file becomes `GROUP.1.jsonl`, replacing the one before: it changes names with the new one in one
+step, and is `GROUP.jsonl.tmp` until it has its own. Each step may fail and is tried again then.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from actors.env.file_kinds import FILE_MODE, kind_of
 from actors.env.local_disk import LocalDisk
 from actors.errors import ConfigError
 from actors.log_types import Receipt
+from actors.storage.replacing import NO_EXCHANGE
 from actors.storage.room import NO_ROOM, NO_ROOM_CODES, ROOM_PAUSE_S
 
 FILE_BYTES_MAX = 16 << 20
@@ -93,8 +95,11 @@ class FeedRecord:
         self._older = os.path.join(folder, f"{group}.1.jsonl")
         self._source = ""
         self._prefix = Prefix()
+        self._fresh, self._disk = f"{self._path}.tmp", LocalDisk()
         _check_kinds(folder, self._path, self._older)
-        LocalDisk().mkdir(os.path.abspath(folder))
+        self._disk.mkdir(os.path.abspath(folder))
+        if os.path.exists(self._fresh) and not os.path.exists(self._path):
+            os.rename(self._fresh, self._path)  # a roll that could not change both in one step
         is_new = not os.path.exists(self._path)
         self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         self._size_bytes = 0
@@ -105,6 +110,7 @@ class FeedRecord:
         except OSError:
             os.close(self._descriptor)
             raise RecordTaken(self._path) from None
+        self._settle()
 
     def open(self, source: str, *, resumable: bool) -> int:
         """Begin or go on with a source.
@@ -119,11 +125,7 @@ class FeedRecord:
         line = prefix.line if resumable and found_source == source else 0
         self._source, self._prefix = source, Prefix(line)
         self._append([{"kind": "opened", "source": source, "line": line}])
-        directory = os.open(os.path.dirname(self._path), os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        self._sync_names()
         return line
 
     async def note(self, receipts: list[tuple[int, Receipt, int]]) -> None:
@@ -181,21 +183,50 @@ class FeedRecord:
         return done
 
     def _roll(self) -> None:
-        """The new file first, under a name of its own, so that one without room changes nothing."""
-        flags, path = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, f"{self._path}.tmp"
-        fresh = os.open(path, flags, FILE_MODE)
+        """The new file first, under a name of its own, so that one without room changes nothing.
+
+        Raises: OSError: the rows so far are there under either name; `_append` may try again.
+        """
+        self._settle()
+        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        fresh = os.open(self._fresh, flags, FILE_MODE)
         try:
             os.fchmod(fresh, FILE_MODE)
             fcntl.flock(fresh, fcntl.LOCK_EX | fcntl.LOCK_NB)
             opened = {"kind": "opened", "source": self._source, "line": self._prefix.line}
             size_bytes = self._write(fresh, [opened], 0)
-            os.rename(self._path, self._older)
-            os.rename(path, self._path)
+            self._change_names()
+            self._sync_names()  # before a row in the new file is called kept
         except OSError:
             os.close(fresh)
             raise
         os.close(self._descriptor)
         self._descriptor, self._size_bytes = fresh, size_bytes
+        self._settle()
+
+    def _change_names(self) -> None:
+        try:
+            self._disk.exchange(self._fresh, self._path)
+        except OSError as error:
+            if error.errno not in NO_EXCHANGE:
+                raise
+            if os.path.exists(self._path):  # else a failure in between is tried again
+                os.rename(self._path, self._older)
+            os.rename(self._fresh, self._path)
+
+    def _settle(self) -> None:
+        """Finish the roll before, or forget one that had not changed names. Any number of times."""
+        try:
+            size_bytes = os.stat(self._fresh).st_size
+        except FileNotFoundError:
+            return
+        if size_bytes > FILE_BYTES_MAX:
+            os.rename(self._fresh, self._older)
+        else:
+            os.unlink(self._fresh)
+
+    def _sync_names(self) -> None:
+        self._disk.sync_dir(os.path.dirname(self._path))
 
     def _read(self) -> tuple[str, Prefix]:
         """The last source and how far it came; cuts a torn end off. Raises: ConfigError."""

@@ -27,7 +27,7 @@ BLOCK_BYTES: Final = 4096
 """Of most file systems. A spare has at least one."""
 SPARE_FACTOR: Final = 2
 """A spare has room for content that has grown as much."""
-_NO_EXCHANGE: Final = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
+NO_EXCHANGE: Final = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 def spare_path(path: str) -> str:
@@ -174,6 +174,6 @@ def _put_in_place(disk: Disk, path: str) -> None:
     try:
         disk.exchange(spare, path)
     except OSError as error:
-        if error.errno not in _NO_EXCHANGE:
+        if error.errno not in NO_EXCHANGE:
             raise
         disk.rename(spare, path)
