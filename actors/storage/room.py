@@ -76,7 +76,7 @@ def why_failed(disk: Disk, path: str, error: OSError) -> str:
 
 @attrs.frozen
 class OpeningWaits:
-    """To whom it may concern: what opens waits for room. `reason`: for people; "": not any more."""
+    """A log that opens waits for room. `reason`: why, for people; "": it does not any more."""
 
     reason: str
 
