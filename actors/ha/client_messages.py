@@ -12,7 +12,7 @@ from actors.ha.core.rate_limiter import RateLimiter
 from actors.ha.core.slave_progress import Append, SlaveProgress
 from actors.ha.core.states import Lost
 from actors.ha.role_messages import Verified
-from actors.storage import scrubber, store
+from actors.storage import scrubber_messages, store
 
 
 @attrs.frozen(kw_only=True)
@@ -77,7 +77,7 @@ class HighWaterDue:
     """Timer: the role keeper has not been told for a second."""
 
 
-Message: TypeAlias = SetMaster | store.LogGrew | store.RawRefused | scrubber.CopyState
+Message: TypeAlias = SetMaster | store.LogGrew | store.RawRefused | scrubber_messages.CopyState
 Inbox: TypeAlias = (
     Message | Connected | Received | StreamEnded | RangeAnswered | Judged | Tick | HighWaterDue
 )

@@ -4,7 +4,7 @@ and reports.
 Source: apache/rocketmq store/ha/DefaultHAClient.java (5.3.3); the decisions and their differences
 are in `core.slave_progress` and `core.reconnect`.
 
-Messages: store.LogGrew and store.RawRefused from the store, scrubber.CopyState from the scrubber,
+Messages: store.LogGrew and store.RawRefused from the store, CopyState from the scrubber,
 SetMaster from whoever learns of another master, and its feeder's. It tells the store OpenSession
 and AppendRaw and the master, through the stream, what it holds; connection_state hears
 ClientChanged. Its feeder waits for room in the mailbox, and the actor for room in the store's, so
@@ -52,7 +52,7 @@ from actors.ha.frame_reader import RECEIVE_BYTES, TURN_BYTES
 from actors.ha.role_messages import HIGH_WATER_S, HighWater, MasterLeft, Verified, Verify
 from actors.ha.settings import ClientSettings
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
-from actors.storage import scrubber, store
+from actors.storage import scrubber_messages, store
 
 PENDING_BYTES = TURN_BYTES + RECEIVE_BYTES
 """Received bytes that wait for this actor; the store's mailbox bounds what waits for the disk."""
@@ -82,14 +82,14 @@ class HAClient(Actor[Inbox]):
             store.LogGrew: lambda message: None,
             store.RawRefused: attrgetter("session"),
         },
-        control=(SetMaster, scrubber.CopyState),
+        control=(SetMaster, scrubber_messages.CopyState),
     )
     _settings: ClientSettings
     _network: Network
     _next_session: Callable[[], int]
     _store: ActorRef[store.Message]
     _connection_state: ActorRef[connection_state.Message]
-    _scrubber: ActorRef[scrubber.Watch]
+    _scrubber: ActorRef[scrubber_messages.Watch]
     _master: Address = attrs.field(init=False)
     _reconnect: Reconnect = attrs.field(init=False)
     _session: int = 0
@@ -104,7 +104,7 @@ class HAClient(Actor[Inbox]):
         interval_s = self._settings.reconnect_interval_s
         self._reconnect = Reconnect(interval_s=interval_s, upstream=upstream)
         await self._store.tell(store.Subscribe(subscriber=self.ctx.self_ref, name=self.ctx.path))
-        await self._scrubber.tell(scrubber.Watch(subscriber=self.ctx.self_ref))
+        await self._scrubber.tell(scrubber_messages.Watch(subscriber=self.ctx.self_ref))
         self.ctx.timers.start("tick", 0.0, Tick())
 
     async def handle_batch(self, messages: list[Inbox]) -> None:
@@ -130,7 +130,7 @@ class HAClient(Actor[Inbox]):
                     await self._raw_refused(message)
                 case SetMaster():
                     self._set_master(message.address)
-                case scrubber.CopyState():
+                case scrubber_messages.CopyState():
                     self._copy_is(message.damage)
                 case Tick():
                     pass

@@ -48,7 +48,7 @@ from actors.log_types import GroupRecord, Promotion
 from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo, StopReason, requests
 from actors.storage import store
 from actors.storage.room import NO_ROOM, ROOM_PAUSE_S, NoRoom, OpeningWaits
-from actors.storage.scrubber import CopyState
+from actors.storage.scrubber_messages import CopyState
 
 NOTHING = Effects()
 _LOGGER = logging.getLogger("triolog.ha")

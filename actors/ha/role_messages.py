@@ -9,7 +9,7 @@ import attrs
 from actors.log_types import Claim, GroupState
 from actors.runtime import ReplyTo
 from actors.storage.room import OpeningWaits
-from actors.storage.scrubber import CopyState
+from actors.storage.scrubber_messages import CopyState
 from actors.storage.store_messages import StoreStarted
 
 HIGH_WATER_S = 1.0

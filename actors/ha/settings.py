@@ -8,7 +8,7 @@ from actors.env.protocols import Address, Disk
 from actors.ha import connection_state, group_transfer, role_messages
 from actors.ha.core.dialect import Dialect
 from actors.runtime import ActorRef, Registry
-from actors.storage import scrubber, store
+from actors.storage import scrubber_messages, store
 
 
 @attrs.frozen(kw_only=True)
@@ -39,7 +39,7 @@ class ConnectionSettings:
     store: ActorRef[store.Message]
     group_transfer: ActorRef[group_transfer.Message]
     connection_state: ActorRef[connection_state.Message]
-    scrubber: ActorRef[scrubber.Check] | None = None
+    scrubber: ActorRef[scrubber_messages.Check] | None = None
 
 
 @attrs.frozen(kw_only=True)

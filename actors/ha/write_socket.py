@@ -27,14 +27,14 @@ from actors.ha.core.dialect import Dialect
 from actors.ha.core.states import Lost
 from actors.ha.core.transfer_progress import Expired, Frame, Heartbeat, TransferProgress, Wait
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
-from actors.storage import scrubber, store
+from actors.storage import scrubber_messages, store
 from actors.storage.log_reader import LogReader, OffsetGone
 
 TURN_BYTES = 1 << 20
 """Sent between two looks at the mailbox, so that a stop or a deletion is seen in time."""
 COPY_BYTES = 16 << 10
 """Up to here a frame is read and sent with its header in one call; above it goes by sendfile."""
-AHEAD_BYTES = scrubber.CHECK_BYTES
+AHEAD_BYTES = scrubber_messages.CHECK_BYTES
 """With less than so much left that may be sent, the next is asked for: while one answer's bytes are
 sent, those of the next are compared.
 """
@@ -63,7 +63,7 @@ class _CheckDue:
 class _Checked:
     """The scrubber's answer."""
 
-    outcome: scrubber.Checked | Exception
+    outcome: scrubber_messages.Checked | Exception
 
 
 Message: TypeAlias = Begin | store.LogGrew
@@ -91,7 +91,7 @@ class WriteSocket(Actor[_Inbox]):
     _log: LogReader
     _connection_state: ActorRef[connection_state.Message]
     _poll_s: float | None = None
-    _scrubber: ActorRef[scrubber.Check] | None = None
+    _scrubber: ActorRef[scrubber_messages.Check] | None = None
     _checked_bytes: int = 0
     _checking: bool = False
     _leaves_bytes: int = 0
@@ -140,20 +140,20 @@ class WriteSocket(Actor[_Inbox]):
             self._checking = True
             self.ctx.ask_later(
                 self._scrubber,
-                scrubber.Checked,
-                lambda reply_to: scrubber.Check(start_bytes=start, reply_to=reply_to),
+                scrubber_messages.Checked,
+                lambda reply_to: scrubber_messages.Check(start_bytes=start, reply_to=reply_to),
                 timeout_s=CHECK_TIMEOUT_S,
                 on_reply=_Checked,
             )
 
-    def _checked(self, outcome: scrubber.Checked | Exception) -> None:
+    def _checked(self, outcome: scrubber_messages.Checked | Exception) -> None:
         """What is damaged is waited for: the slave stays connected, and behind."""
-        if isinstance(outcome, scrubber.Checked):
+        if isinstance(outcome, scrubber_messages.Checked):
             self._checked_bytes = outcome.until_bytes
             if not outcome.rotten:
                 self._checking = False
                 return
-        self.ctx.timers.start("check", scrubber.RECHECK_S, _CheckDue())
+        self.ctx.timers.start("check", scrubber_messages.RECHECK_S, _CheckDue())
 
     def _poll_later(self) -> None:
         assert self._poll_s is not None

@@ -35,8 +35,9 @@ RANGE_BYTES: Final = 64 << 10
 ENTRY_BYTES: Final = 8
 HANDLES_MAX: Final = 4
 """The file that is written, one that a slave copies, one that the scrub reads."""
-UNSAVED_MAX: Final = 4096
-"""Digests kept in memory while their files cannot be written: of 256 MiB of log."""
+UNSAVED_MAX: Final = 1 << 16
+"""Digests kept in memory while their files cannot be written: of 4 GiB of log, so of all of a file
+that was just parsed."""
 _ENTRY: Final = struct.Struct(">II")
 _GUARDED: Final = struct.Struct(">qI")
 
@@ -85,7 +86,10 @@ class Digests:
             if not whole or base + size <= min_bytes or base >= end_bytes:
                 disk.unlink(path)
             elif base + size > end_bytes:
-                self._drop_behind(base, end_bytes)
+                try:
+                    self._drop_behind(base, end_bytes)
+                except OSError:  # a later start would believe what is left
+                    disk.unlink(path)
         disk.sync_dir(folder)
 
     def range_at(self, offset: int) -> tuple[int, int]:

@@ -12,6 +12,7 @@ looked at when it is consumed.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
@@ -24,7 +25,8 @@ from actors.storage.side_file import VALUES_MAX
 from wire.commitlog import Stop, scan
 
 ROTTEN_MAX: Final = VALUES_MAX - 1
-"""Ranges that are remembered as damaged; what is found beyond them is found again later."""
+"""Ranges that are remembered and told; what is found beyond them is found again, and leaves no more
+than they do."""
 PARSE_BYTES: Final = 256 << 10
 """Parsed on the loop, in 2 ms if its records are small; then everybody has a turn."""
 STEP_BYTES: Final = 1 << 20
@@ -171,7 +173,7 @@ class LogCheck:
         known = self.digests.get(start)
         if digest is None:
             self.note(Rot(start, end, found.problem))
-            walk.broken = walk.broken or known is None
+            walk.broken = walk.broken or walk.parses or known is None  # its records have a gap
             return
         if known is not None:
             self._compared(start, end, known == digest)
@@ -182,46 +184,61 @@ class LogCheck:
                 self.digests.put(place, sure)
                 self._reads_well(place)
 
+    def walk_anew(self, base: int) -> Walk:
+        """A walk that parses a whole file, to have digests of it."""
+        return Walk(base, base + self.digests.segment_bytes, base, parses=True)
+
     def digest_file(self, base: int) -> Steps[None]:
         """Have digests of all complete ranges of a file, as far as its records are good."""
-        walk = Walk(base, base + self.digests.segment_bytes, base, parses=True)
-        while (yield from self.step(walk)):
+        walk = self.walk_anew(base)
+        while not walk.broken and (yield from self.step(walk)):
             pass
 
+    def is_unknown(self, offset: int) -> bool:
+        """Nobody has digested the range that holds `offset`, and it is complete."""
+        start, end = self.digests.range_at(offset)
+        return end <= self.limit_bytes and self.digests.get(start) is None
+
     def check(self, start: int, end: int) -> Steps[int]:
-        """How far the bytes from `start` on are what was written, `end` at most.
+        """How far the bytes from `start` on are what was written, `end` at most. It ends in front
+        of a range that `is_unknown`, too.
 
         Raises: OffsetGone.
         """
         at = self.digests.range_at(start)[0]
         while spans := self._complete(at, min(end, at + COMPARE_BYTES)):
             known = self._known(spans)
-            if known[0] is None:
-                yield from self.digest_file(at - at % self.digests.segment_bytes)
-                known = self._known(spans)
             if None in known:
                 spans = spans[: known.index(None)]
             if not spans:
                 return max(start, at)
             for found, digest in zip((yield from self._read(spans)), known, strict=False):
-                self._judge(found, digest)
-                if found.start in self.rotten:
+                if not self._judge(found, digest) or found.start in self.rotten:
                     return max(start, found.start)
             at = spans[-1][1]
         return end
 
     def look_again(self) -> Steps[None]:
-        """Read what was damaged once more: it may have been mended."""
+        """Read all that was damaged once more: it may have been mended."""
+        for base in (yield from self.compare_again()):
+            with suppress(OffsetGone):
+                yield from self.digest_file(base)
+
+    def compare_again(self) -> Steps[list[int]]:
+        """The same for what has a digest. Gives the files that have to be parsed for the rest."""
+        unknown: dict[int, None] = {}
         for rot in tuple(self.rotten.values()):
+            known = self.digests.get(rot.start)
+            if known is None:
+                unknown[rot.start - rot.start % self.digests.segment_bytes] = None
             try:
-                if self.digests.get(rot.start) is None:
-                    base = rot.start - rot.start % self.digests.segment_bytes
-                    yield from self.digest_file(base)
-                else:
-                    (found,) = yield from self._read([(rot.start, rot.end)])
-                    self._judge(found, self.digests.get(rot.start))
+                (found,) = yield from self._read([(rot.start, rot.end)])
             except OffsetGone:
                 self.forget(rot.start)
+            else:
+                if known is not None:
+                    self._judge(found, known)
+        return list(unknown)
 
     def _complete(self, at: int, end: int) -> list[Span]:
         """The ranges from `at` on that begin below `end` in its file, and are complete."""
@@ -254,19 +271,32 @@ class LogCheck:
         return at
 
     def _read(self, spans: Sequence[Span], *, keeps: bool = False) -> Steps[list[Found]]:
-        """Of one file. Raises: OffsetGone."""
+        """Of one file. Raises: OffsetGone: it was deleted for its age."""
         try:
             file, place, _ = self.reader.file_at(spans[0][0])
+        except OffsetGone:
+            if not self._is_hole(spans[0][0]):
+                raise
+            problem = "its file is not there"
         except OSError as error:
             problem = f"it cannot be read: {error.strerror or error}"
-            return [Found(start, end, None, problem=problem) for start, end in spans]
-        return (yield partial(read_ranges, file, spans[0][0] - place, spans, keeps=keeps))
+        else:
+            return (yield partial(read_ranges, file, spans[0][0] - place, spans, keeps=keeps))
+        return [Found(start, end, None, problem=problem) for start, end in spans]
 
-    def _judge(self, found: Found, known: int | None) -> None:
+    def _is_hole(self, offset: int) -> bool:
+        """Whether older files are there: the oldest goes first."""
+        bases = self.reader.bases()
+        return bool(bases) and bases[0] < offset
+
+    def _judge(self, found: Found, known: int | None) -> bool:
+        """Gives whether they are what was written."""
+        is_same = found.digest is not None and found.digest == known
         if found.digest is None:
             self.note(Rot(found.start, found.end, found.problem))
         else:
-            self._compared(found.start, found.end, found.digest == known)
+            self._compared(found.start, found.end, is_same)
+        return is_same
 
     def _compared(self, start: int, end: int, is_same: bool) -> None:
         if is_same:

@@ -13,7 +13,7 @@ import attrs
 
 from actors.env.protocols import Disk, File
 from actors.errors import TriologError
-from actors.storage.commit_log import segment_path
+from actors.storage.commit_log import segment_bases, segment_path
 
 HANDLES_MAX = 8
 """A reader that follows needs one file; one that catches up, one after the other."""
@@ -67,6 +67,10 @@ class LogReader:
         else:
             self._handles.move_to_end(base)
         return file, offset - base, base + self.segment_bytes - offset
+
+    def bases(self) -> list[int]:
+        """Where the files begin that are there, ascending. Raises: OSError."""
+        return segment_bases(self._disk, self.folder)
 
     def drop_below(self, min_bytes: int) -> None:
         """Release the files that end at or below the log's new first offset."""

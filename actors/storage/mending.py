@@ -16,7 +16,7 @@ from typing import Final, TypeAlias, assert_never
 
 import attrs
 
-from actors.env.protocols import Disk, RunBeside, Syncer
+from actors.env.protocols import Disk, RunBeside
 from actors.events import store as events
 from actors.runtime import ReplyTo
 from actors.storage.commit_log import segment_path
@@ -116,7 +116,6 @@ class Mender:
     check: LogCheck
     disk: Disk
     layout: StoreLayout
-    syncer: Syncer
     sync_file: Callable[[str], None]
     run_beside: RunBeside
     sources: dict[int, str] = attrs.field(factory=dict, init=False)
@@ -175,6 +174,8 @@ class Mender:
         if end > check.limit_bytes:
             return GoodRange(start=start, refused="it has not synced these bytes")
         try:
+            if check.is_unknown(start):
+                yield from check.digest_file(start - start % check.digests.segment_bytes)
             until = yield from check.check(start, end)
             data = check.reader.read(start, end - start, end) if until >= end else b""
         except OffsetGone:
@@ -272,7 +273,11 @@ class Mender:
         if unknown and digests.is_unsaved:
             raise _Refused("its digest cannot be written down")
         if paths := digests.take_dirty():
-            await self.syncer.sync(paths)
+            syncer = self.disk.syncer()  # the scrubber's may be busy
+            try:
+                await syncer.sync(paths)
+            finally:
+                syncer.close()
         for at, piece, _ in changed:
             check.healed.discard(at)
             self._syncing.discard(at)

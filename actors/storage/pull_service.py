@@ -35,7 +35,7 @@ from actors.storage.pull_messages import Unreadable as Unreadable
 from actors.storage.pull_messages import Watches
 from actors.storage.pull_messages import WatchOffsets as WatchOffsets
 from actors.storage.recovery import is_beginning
-from actors.storage.scrubber import CopyState
+from actors.storage.scrubber_messages import CopyState
 from wire.record_scan import Scanned, Stop, walk
 
 _ASK_TIMEOUT_S: Final = 5.0

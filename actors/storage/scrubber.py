@@ -27,29 +27,33 @@ from actors.config import ClassicGroup
 from actors.env import Env
 from actors.env.protocols import Syncer
 from actors.events import store as events
-from actors.runtime import Actor, ActorRef, MailboxSpec, ReplyTo, StopReason
+from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage import mending
 from actors.storage.digests import Digests
 from actors.storage.layout import StoreLayout
-from actors.storage.log_check import ROTTEN_MAX, LogCheck, Rot, Steps, Walk, damage_text
+from actors.storage.log_check import LogCheck, Rot, Steps, Walk, damage_text
 from actors.storage.log_reader import LogReader, OffsetGone
 from actors.storage.pacing import Pacing
-from actors.storage.side_file import SideFile, SideFileDamaged
+from actors.storage.rotten_file import RottenFile
+from actors.storage.scrubber_messages import (
+    CHECK_BYTES,
+    RECHECK_S,
+    Check,
+    Checked,
+    CopyState,
+    Watch,
+)
 from actors.storage.stepping import answered
 from actors.storage.store_messages import GetRange, LogGrew, LogRange, Subscribe
 from actors.storage.store_messages import Message as StoreMessage
 from actors.storage.syncer import FileSynced, SyncFile
 
-CHECK_BYTES: Final = 4 << 20
-"""One answer covers so much: 3 ms of reading, and some hundred frames."""
 DIGEST_WITHIN_S: Final = 0.05
 """What was written collects so long: ranges are long, and nobody waits."""
 DIGEST_RATIO: Final = 0.05
 """A slave whose log grows by more than this part of what digesting could do is catching up: then
 digesting takes one part in 16 of the time. Otherwise it took a third of a catch-up's.
 """
-RECHECK_S: Final = 5.0
-"""A damaged range is read again so often, as long as it is damaged."""
 ROUND_FIRST_S: Final = 10.0
 ROUND_PAUSE_S: Final = 60.0
 """Between two rounds over a log so short that a round takes no time."""
@@ -58,48 +62,6 @@ SYNC_S: Final = 5.0
 ASK_TIMEOUT_S: Final = 30.0
 
 T = TypeVar("T")
-
-
-@attrs.frozen(kw_only=True)
-class Checked:
-    """The answer to Check: all from its start up to `until_bytes` may be sent.
-
-    Attributes:
-        rotten: damage begins there, or nobody knows; ask again after RECHECK_S.
-    """
-
-    until_bytes: int
-    rotten: bool
-
-
-@attrs.frozen(kw_only=True)
-class Check:
-    """May the bytes from `start_bytes` on be sent? What was written since the last range was
-    digested may: it comes from the writer's memory, and was never anywhere else.
-    """
-
-    start_bytes: int
-    reply_to: ReplyTo[Checked]
-
-
-@attrs.frozen(kw_only=True)
-class CopyState:
-    """To all whom it concerns, when it changes: this copy of the log is damaged, or is not.
-
-    Attributes:
-        damage: for people; "" if there is none that is known.
-        ranges: log bytes [start, end) of each damaged range, in order.
-    """
-
-    damage: str
-    ranges: tuple[tuple[int, int], ...] = ()
-
-
-@attrs.frozen(kw_only=True)
-class Watch:
-    """Tell the subscriber CopyState now, and whenever it changes. A later one takes its place."""
-
-    subscriber: ActorRef[CopyState]
 
 
 @attrs.frozen(kw_only=True)
@@ -118,8 +80,18 @@ class _RecheckDue:
 
 
 @attrs.frozen(kw_only=True)
+class _ParseOn:
+    """To itself: a file has to be parsed before bytes of it may be sent, or are good again."""
+
+
+@attrs.frozen(kw_only=True)
 class _SyncDue:
     """Timer: digests were written."""
+
+
+@attrs.frozen(kw_only=True)
+class _DigestsSynced:
+    """What was written of them is on the disk, or lost: then it is made again."""
 
 
 @attrs.frozen(kw_only=True)
@@ -131,7 +103,8 @@ class _FileSynced:
 
 
 Message: TypeAlias = LogGrew | Check | Watch | mending.Message
-_Inbox: TypeAlias = Message | _GoOn | _ScrubDue | _RecheckDue | _SyncDue | _FileSynced
+_Timed: TypeAlias = _GoOn | _ScrubDue | _RecheckDue | _ParseOn | _SyncDue
+_Inbox: TypeAlias = Message | _Timed | _DigestsSynced | _FileSynced
 
 
 def _only(message: object) -> None:
@@ -149,7 +122,7 @@ class Scrubber(Actor[_Inbox]):
         readers: told the same, so that nothing damaged is shown.
     """
 
-    mailbox = MailboxSpec(conflate={LogGrew: _only, _GoOn: _only})
+    mailbox = MailboxSpec(conflate={LogGrew: _only, _GoOn: _only, _ParseOn: _only})
     env: Env
     layout: StoreLayout
     group: ClassicGroup
@@ -165,10 +138,14 @@ class Scrubber(Actor[_Inbox]):
     _round: Walk | None = attrs.field(default=None, init=False)
     _min_bytes: int = attrs.field(default=0, init=False)
     _written_bytes: int = attrs.field(default=0, init=False)
-    _side: SideFile | None = attrs.field(default=None, init=False)
+    _file: RottenFile = attrs.field(init=False)
     _told: tuple[Rot, ...] = attrs.field(default=(), init=False)
     _watching: ActorRef[CopyState] | None = attrs.field(default=None, init=False)
     _syncer: Syncer = attrs.field(init=False)
+    _is_syncing: bool = attrs.field(default=False, init=False)
+    _parked: list[Check] = attrs.field(factory=list, init=False)  # until their files are parsed
+    _to_parse: dict[int, None] = attrs.field(factory=dict, init=False)  # by their first bytes
+    _parsing: Walk | None = attrs.field(default=None, init=False)
 
     async def on_start(self) -> None:
         """What was damaged before is looked at first, so that nothing counts meanwhile."""
@@ -195,7 +172,6 @@ class Scrubber(Actor[_Inbox]):
             check=self._check,
             disk=disk,
             layout=self.layout,
-            syncer=self._syncer,
             sync_file=self._sync_file,
             run_beside=self.env.run_beside,
         )
@@ -210,8 +186,7 @@ class Scrubber(Actor[_Inbox]):
         self._syncer.close()
         self._check.reader.close()
         self._check.digests.close()
-        if self._side is not None:
-            self._side.close()
+        self._file.close()
 
     async def handle(self, message: _Inbox) -> None:
         match message:
@@ -228,9 +203,14 @@ class Scrubber(Actor[_Inbox]):
             case _ScrubDue():
                 await self._scrub()
             case _RecheckDue():
-                await self._run(self._check.look_again())
+                for base in await self._run(self._check.compare_again()):
+                    self._have_parsed(base)
+            case _ParseOn():
+                await self._parse_on()
             case _SyncDue():
-                await self._sync()
+                self._sync()
+            case _DigestsSynced():
+                self._is_syncing = False
             case _FileSynced():
                 self._mender.synced(message.path, done=isinstance(message.outcome, FileSynced))
             case mending.GetDamage() | mending.GetGoodRange() | mending.Mend():
@@ -287,14 +267,49 @@ class Scrubber(Actor[_Inbox]):
 
     # ---- what is sent ----
 
-    async def _answer(self, message: Check) -> None:
-        """What lies behind the last digest comes from the writer's memory."""
+    async def _answer(self, message: Check, *, is_parsed: bool = False) -> None:
+        """What lies behind the last digest comes from the writer's memory.
+
+        Others are not kept waiting while a file is parsed: its asker is.
+        """
         start, end = message.start_bytes, message.start_bytes + CHECK_BYTES
+        limit = min(end, self._live.at)
         until = start
         with suppress(OffsetGone):
-            until = await self._run(self._check.check(start, min(end, self._live.at)))
-        is_whole = until >= min(end, self._live.at)
-        message.reply_to.send(Checked(until_bytes=end if is_whole else until, rotten=not is_whole))
+            until = await self._run(self._check.check(start, limit))
+        is_unknown = until < limit and self._check.is_unknown(until)
+        if is_unknown and until == start and not is_parsed:
+            self._parked.append(message)
+            self._have_parsed(start - start % self._check.digests.segment_bytes)
+            return
+        stops = until < limit and not (is_unknown and until > start)
+        until = end if until >= limit else until
+        message.reply_to.send(Checked(until_bytes=until, rotten=stops))
+
+    def _have_parsed(self, base: int) -> None:
+        self._to_parse[base] = None
+        self.ctx.self_ref.offer(_ParseOn())
+
+    async def _parse_on(self) -> None:
+        """A step of the first file that has to be parsed; then everybody has a turn."""
+        if not self._to_parse:
+            return
+        base = next(iter(self._to_parse))
+        walk = self._parsing
+        if walk is None or walk.base != base:
+            walk = self._parsing = self._check.walk_anew(base)
+        done = await self._step(walk)
+        is_over = not done or walk.is_done or walk.broken
+        if is_over:
+            self._parsing = None
+            del self._to_parse[base]
+        here = [each for each in self._parked if base <= each.start_bytes < walk.end]
+        for each in here:
+            if is_over or not self._check.is_unknown(each.start_bytes):
+                self._parked.remove(each)
+                await self._answer(each, is_parsed=is_over)
+        if self._to_parse:
+            self.ctx.self_ref.offer(_ParseOn())
 
     # ---- the scrub ----
 
@@ -317,17 +332,13 @@ class Scrubber(Actor[_Inbox]):
     # ---- damage ----
 
     async def _look_at_known(self) -> None:
-        """What an earlier start had found. A file that cannot be read says nothing."""
-        with suppress(OSError, SideFileDamaged):
-            self._side, values = SideFile.open(
-                self.env.disk, f"{self.layout.digests}/rotten", ROTTEN_MAX + 1
-            )
-            count, *starts = values or (0,)
-            for start in starts[:count]:
-                if self._min_bytes <= start < self._check.limit_bytes:
-                    first, end = self._check.digests.range_at(start)
-                    self._check.rotten[first] = Rot(first, end, "it was found before")
-            await self._run(self._check.look_again())
+        """What an earlier start had found."""
+        self._file = RottenFile.open(self.env.disk, f"{self.layout.digests}/rotten")
+        for start in self._file.starts:
+            if self._min_bytes <= start < self._check.limit_bytes:
+                first, end = self._check.digests.range_at(start)
+                self._check.rotten[first] = Rot(first, end, "it was found before")
+        await self._run(self._check.look_again())
         await self._tell(always=True)
 
     async def _tell(self, *, always: bool = False) -> None:
@@ -338,7 +349,7 @@ class Scrubber(Actor[_Inbox]):
             self.ctx.timers.start("recheck", RECHECK_S, _RecheckDue())
         if now == self._told and not always:
             return
-        self._remember(now)
+        self._file.write(tuple(rot.start for rot in now))
         before, self._told = self._told, now
         known = {rot.start for rot in before}
         for rot in now:
@@ -358,15 +369,6 @@ class Scrubber(Actor[_Inbox]):
         damage = damage_text(self._told, self._check.reader.folder)
         return CopyState(damage=damage, ranges=tuple((rot.start, rot.end) for rot in self._told))
 
-    def _remember(self, rotten: tuple[Rot, ...]) -> None:
-        if self._side is None:
-            return
-        starts = [rot.start for rot in rotten]
-        padded = (len(starts), *starts, *[0] * (ROTTEN_MAX - len(starts)))
-        with suppress(OSError):  # then the next start finds it again
-            self._side.write(padded)
-            self._side.sync()
-
     def _sync_file(self, path: str) -> None:
         self.ctx.ask_later(
             self.log_syncer,
@@ -376,9 +378,16 @@ class Scrubber(Actor[_Inbox]):
             on_reply=lambda outcome: _FileSynced(path=path, outcome=outcome),
         )
 
-    async def _sync(self) -> None:
+    def _sync(self) -> None:
+        if self._is_syncing:
+            return  # the timer is started again
         self._check.digests.save()
         paths = [p for p in self._check.digests.take_dirty() if self.env.disk.exists(p)]
         if paths:
-            with suppress(OSError):  # what is lost of them is made again
-                await self._syncer.sync(paths)
+            self._is_syncing = True
+            self.ctx.spawn(self._feed_synced, paths)
+
+    async def _feed_synced(self, paths: list[str]) -> None:
+        with suppress(OSError):  # what is lost of them is made again
+            await self._syncer.sync(paths)
+        await self.ctx.self_ref.tell(_DigestsSynced())

@@ -30,7 +30,7 @@ from actors.runtime import (
     open_system,
 )
 from actors.sim.network import NetworkOptions, SimNetwork
-from actors.storage import pull_service, scrubber, store
+from actors.storage import pull_service, scrubber_messages, store
 from actors.storage.commit_log import segment_path
 from actors.storage.growth import Growth
 from actors.storage.pull_messages import NEWS_WITHIN_S
@@ -135,17 +135,17 @@ class KitStore(Actor[KitMessage]):
 
 
 @attrs.define
-class Checks(Actor[scrubber.Check | scrubber.Watch]):
+class Checks(Actor[scrubber_messages.Check | scrubber_messages.Watch]):
     """Stands where the scrubber is: all may be sent, and no copy is damaged."""
 
     mailbox = MailboxSpec()
 
-    async def handle(self, message: scrubber.Check | scrubber.Watch) -> None:
-        if isinstance(message, scrubber.Watch):
-            await message.subscriber.tell(scrubber.CopyState(damage=""))
+    async def handle(self, message: scrubber_messages.Check | scrubber_messages.Watch) -> None:
+        if isinstance(message, scrubber_messages.Watch):
+            await message.subscriber.tell(scrubber_messages.CopyState(damage=""))
             return
-        until = message.start_bytes + scrubber.CHECK_BYTES
-        message.reply_to.send(scrubber.Checked(until_bytes=until, rotten=False))
+        until = message.start_bytes + scrubber_messages.CHECK_BYTES
+        message.reply_to.send(scrubber_messages.Checked(until_bytes=until, rotten=False))
 
 
 @attrs.define

@@ -18,7 +18,8 @@ from actors.ha.ha_client import VERIFY_TIMEOUT_S
 from actors.sim.damage_checker import NoDamagedCopyCounts
 from actors.sim.history import FaultInjected
 from actors.sim.world import SimEvent
-from actors.storage.scrubber import RECHECK_S, SYNC_S
+from actors.storage.scrubber import SYNC_S
+from actors.storage.scrubber_messages import RECHECK_S
 from actors.storage.side_file import SideFile
 
 

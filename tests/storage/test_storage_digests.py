@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import random
 
+import pytest
+
 from actors.sim.disk import SimDisk
 from actors.storage.digests import ENTRY_BYTES, RANGE_BYTES, UNSAVED_MAX, Digests, digest_of
 
@@ -106,7 +108,22 @@ def test_many_are_known_at_once() -> None:
     assert digests.known(0, 4) == [None, 5, None, None]
 
 
-def test_files_that_could_not_be_cleared_are_not_believed() -> None:
+def test_a_file_that_cannot_be_cleared_goes_as_a_whole() -> None:
+    """A later start would believe what is left in it."""
+    disk = SimDisk(random.Random(0))
+    filled(disk).close()
+    disk.faults.fail("write", errno.ENOSPC, path_part=FOLDER)
+    digests = opened(disk, end=SEGMENT + RANGE_BYTES)
+    assert digests.get(0) == 7
+    assert disk.listdir(FOLDER) == [f"{0:020d}"]
+    digests.close()
+
+
+def test_files_that_could_not_be_cleared_are_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: SimDisk, path: str) -> None:
+        raise OSError(errno.EIO, "no", path)
+
+    monkeypatch.setattr(SimDisk, "unlink", refuse)
     disk = SimDisk(random.Random(0))
     filled(disk).close()
     disk.faults.fail("write", errno.EIO, path_part=FOLDER)

@@ -65,7 +65,6 @@ class Held:
             check=check,
             disk=disk,
             layout=LAYOUT,
-            syncer=disk.syncer(),
             sync_file=to_sync.append,
             run_beside=run_here,
         )

@@ -17,7 +17,7 @@ from actors.sim.disk import SimDisk
 from actors.storage import pull_service, store
 from actors.storage.commit_log import CommitLog
 from actors.storage.pull_service import NotARecord, Pulled, PullService, Unreadable
-from actors.storage.scrubber import CopyState
+from actors.storage.scrubber_messages import CopyState
 from wire.commitlog import RECORD_BYTES_MAX
 from wire.message_record import decode_record
 from wire.record_scan import Stop, scan

@@ -1,0 +1,121 @@
+"""Ranges of a log are compared with digests: what is damaged, unknown or gone never passes."""
+
+from __future__ import annotations
+
+import random
+
+import attrs
+import pytest
+from storage_kit import fill, finish
+
+from actors.config import bounds
+from actors.sim.disk import SimDisk
+from actors.storage.commit_log import CommitLog, segment_path
+from actors.storage.digests import RANGE_BYTES, UNSAVED_MAX, Digests
+from actors.storage.log_check import ROTTEN_MAX, LogCheck
+from actors.storage.log_reader import LogReader, OffsetGone
+from actors.storage.range_reading import Found
+
+S = 4096
+FOLDER, DIGESTS = "/data/commitlog", "/data/digests"
+
+
+@attrs.frozen
+class Log:
+    """Files of one range each, all with digests but the last."""
+
+    disk: SimDisk
+    count: int
+    check: LogCheck
+
+    @classmethod
+    def of(cls, count: int, segment_bytes: int = S, body_bytes: int = 1500) -> Log:
+        disk = SimDisk(random.Random(1))
+        log = CommitLog.load(disk, FOLDER, segment_bytes)
+        per_file = segment_bytes // (body_bytes + 100)
+        fill(log, [b"%d;" % number + b"x" * body_bytes for number in range(count * per_file + 1)])
+        end = count * segment_bytes
+        log.close(remove_spare=False)
+        check = LogCheck(
+            reader=LogReader(disk, FOLDER, segment_bytes),
+            digests=Digests.open(disk, DIGESTS, segment_bytes, 0, end),
+            record_bytes_max=1 << 20,
+            limit_bytes=end,
+            own_from_bytes=None,
+        )
+        return cls(disk, count, check)
+
+    def digested(self) -> Log:
+        for number in range(self.count):
+            finish(self.check.digest_file(number * S))
+        return self
+
+    def flip(self, base: int, place: int = 20) -> None:
+        self.disk.inode(segment_path(FOLDER, base)).flip_bit(place, 3)
+
+
+def test_no_damaged_range_passes_however_many_there_are() -> None:
+    log = Log.of(ROTTEN_MAX + 9).digested()
+    bases = [number * S for number in range(log.count)]
+    for base in bases:
+        log.flip(base)
+    for base in bases:
+        assert finish(log.check.check(base, base + S)) == base
+    assert len(log.check.rotten) == ROTTEN_MAX
+
+
+def test_a_file_that_vanished_is_damage_but_the_oldest_have_expired() -> None:
+    log = Log.of(5).digested()
+    log.check.reader.close()
+    log.disk.unlink(segment_path(FOLDER, 2 * S))
+    assert finish(log.check.check(0, 5 * S)) == 2 * S
+    assert log.check.rotten[2 * S].reason == "its file is not there"
+    walk = log.check.walk_all(2 * S)
+    assert finish(log.check.step(walk)) == S, "a scrub passes it"
+    log.disk.unlink(segment_path(FOLDER, 0))
+    log.check.reader.close()
+    with pytest.raises(OffsetGone):
+        finish(log.check.check(0, S))
+    finish(log.check.look_again())
+    assert list(log.check.rotten) == [2 * S]
+
+
+def test_what_has_no_digest_is_unknown_until_its_file_was_parsed() -> None:
+    log = Log.of(3)
+    assert log.check.is_unknown(S)
+    assert finish(log.check.check(0, 3 * S)) == 0
+    assert log.check.rotten == {}
+    finish(log.check.digest_file(0))
+    assert finish(log.check.check(0, 3 * S)) == S
+    assert log.check.rotten == {}
+
+
+def test_all_digests_of_one_file_are_kept_while_none_can_be_written() -> None:
+    """Else the file would be parsed again for each of its ranges, or never be sent."""
+    assert UNSAVED_MAX * RANGE_BYTES >= bounds.SEGMENT_BYTES_MAX
+
+
+def test_a_read_that_fails_once_calls_no_other_range_damaged() -> None:
+    size = 6 * RANGE_BYTES
+    log = Log.of(1, segment_bytes=size, body_bytes=30_000)
+    finish(log.check.digest_file(0))
+    digests = [log.check.digests.get(at) for at in range(0, size, RANGE_BYTES)]
+    log.check.digests.close()
+    log.disk.unlink(segment_path(DIGESTS, 0))
+    for at in (0, RANGE_BYTES):
+        known = digests[at // RANGE_BYTES]
+        assert known is not None
+        log.check.digests.put(at, known)
+    walk, failed = log.check.walk_all(0), RANGE_BYTES
+    assert walk.parses
+    steps = log.check.step(walk)
+    found = next(steps)()
+    found = [
+        Found(each.start, each.end, None, problem="EIO") if each.start == failed else each
+        for each in found
+    ]
+    with pytest.raises(StopIteration):
+        steps.send(found)
+    assert {rot.start: rot.reason for rot in log.check.rotten.values()} == {failed: "EIO"}
+    finish(log.check.look_again())
+    assert log.check.healed == {failed}
