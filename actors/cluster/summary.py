@@ -60,6 +60,7 @@ class GroupSummary:
         without_room: slaves that stopped copying as their disk has no room, with the reason.
         damaged: whose copy is damaged, and where.
         stands_still: nodes whose old log files do not go, with the reason.
+        mended: nodes that have mended consume queues or index, and how much of them.
         elsewhere: the master is no node of this run.
     """
 
@@ -72,6 +73,7 @@ class GroupSummary:
     without_room: tuple[tuple[str, str], ...] = ()
     damaged: tuple[tuple[str, str], ...] = ()
     stands_still: tuple[tuple[str, str], ...] = ()
+    mended: tuple[tuple[str, str], ...] = ()
     elsewhere: bool = False
 
     @property
@@ -153,6 +155,11 @@ def group_summary(
         fenced=tuple(fenced(view, group).items()),
         without_room=tuple(without_room(view, group).items()),
         damaged=tuple(damaged(view, group).items()),
+        mended=tuple(
+            (node.node, own.mended)
+            for node in view.nodes
+            if (own := node.groups.get(group)) is not None and own.mended
+        ),
         stands_still=tuple(
             (node.node, own.stands_still)
             for node in view.nodes
@@ -266,6 +273,7 @@ def _plain_group(group: GroupSummary) -> dict[str, Any]:
         "without_room": dict(group.without_room),
         "damaged": dict(group.damaged),
         "stands_still": dict(group.stands_still),
+        "mended": dict(group.mended),
     }
 
 
@@ -315,4 +323,5 @@ def _lines(group: GroupSummary) -> list[str]:
     lines += [f"    {name}: copies nothing: {reason}" for name, reason in group.without_room]
     lines += [f"    {name}: its copy is damaged: {where}" for name, where in group.damaged]
     lines += [f"    {name}: {reason}" for name, reason in group.stands_still]
+    lines += [f"    {name}: {text}" for name, text in group.mended]
     return lines

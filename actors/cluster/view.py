@@ -53,9 +53,8 @@ class GroupView:
         promotion: number of the promotion that made it, 0 for the cluster file's word.
         part: what the node does in its role: on the master "asking", "open" or "fenced", on a slave
             "connecting", "following", "diverged" or "damaged".
-        reason: why it is fenced, diverged or still asking.
-        fence: on a fenced master: a name of `role_effects.Fence`.
-        damage: which bytes of its log are not what was written; "" if none are known.
+        reason, fence: why it is fenced, diverged or still asking; of a fence, its name too.
+        damage, mended: of its log; how much of what derives from it was mended; "": nothing.
         refused_count: on a master: connections from addresses that are no slave's in its file.
         stands_still: why old log files do not go; "": they do, or there are none.
         fresh_needed, fresh_others: of how many other members how many confirm a fresh read; None: a
@@ -82,6 +81,7 @@ class GroupView:
     fence: str = ""
     refused_count: int = 0
     damage: str = ""
+    mended: str = ""
     stands_still: str = ""
     fresh_needed: int | None = None
     fresh_others: int = 0
@@ -302,6 +302,7 @@ def group_view(group: str, found: Mapping[str, Any]) -> GroupView:
         fence=str(found.get("fence", "")),
         refused_count=int(found.get("refused_count") or 0),
         damage=str(found.get("damage", "")),
+        mended=str(found.get("mended", "")),
         stands_still=str(found.get("stands_still", "")),
         fresh_needed=found.get("fresh_needed"),
         fresh_others=int(found.get("fresh_others", 0)),

@@ -121,7 +121,8 @@ class ClassicGroup:
         clean_resource_interval_s: how often the disk is looked at. Upstream: cleanResourceInterval,
             10000 ms.
         scrub_bytes_per_s: how fast what lies on the disk is read again, to find bytes that have
-            changed there; 0: it is not. Upstream has no scrub.
+            changed there: half of it is the log's, half that of queues and index; 0: it is not.
+            Upstream has no scrub.
         append_pending_bytes: bodies that may wait unwritten in the master; above it callers wait or
             are refused.
         receive_pending_bytes: received log bytes that may wait unwritten in a slave; above it TCP

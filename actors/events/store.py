@@ -212,6 +212,20 @@ class QueueRebuilt:
 
 
 @attrs.frozen(kw_only=True)
+class DerivedMended:
+    """Bytes of a consume queue or an index file were not what its records say, and are again. By
+    dispatcher, once for each of them that the scrub has found damaged in one step.
+
+    Attributes:
+        file: "consumequeue/TOPIC/QUEUE_ID" or "index/NAME".
+        count: units, or entries, slots and headers, that were written again.
+    """
+
+    file: str
+    count: int
+
+
+@attrs.frozen(kw_only=True)
 class RecordsNotDispatched:
     """Records that no queue can take (a topic that is no file name). By dispatcher, per batch."""
 

@@ -22,6 +22,7 @@ from actors.node.part import STATE_LOOK_S, STATUS_TIMEOUT_S, GroupCounts, asked
 from actors.node.status import group_status, unseen_status
 from actors.runtime import ActorError, ActorRef, Registry, ReplyTo
 from actors.storage import mending, pull_service, store
+from actors.storage.derived_scrubber import GetMended, MendedSoFar, mended_text
 from actors.storage.dispatcher_messages import Rederive
 from actors.storage.pull_service import Pulled
 from actors.storage.room import NO_ROOM
@@ -70,6 +71,7 @@ class ClassicPart:
     keeper: ActorRef[role_messages.Message]
     scrubber: ActorRef[mending.Message]
     dispatcher: ActorRef[Rederive]
+    derived_scrubber: ActorRef[GetMended]
     counts: GroupCounts = attrs.Factory(GroupCounts)
     _led: dict[str, ClassicGroup] = attrs.Factory(dict)  # by master: at most its members
     _in_vain: RoleView | None = None  # it stayed this for as long as an append may wait
@@ -92,6 +94,7 @@ class ClassicPart:
             node=node,
             board=board,
             store=registry.ref(paths.store),
+            derived_scrubber=registry.ref(paths.derived_scrubber),
             pull=registry.ref(paths.pull_service),
             state=registry.ref(paths.connection_state),
             keeper=registry.ref(paths.role),
@@ -296,8 +299,18 @@ class ClassicPart:
         ha, offsets = await self._looked_at()
         counts, held = attrs.asdict(self.counts), None if ha is None else await self._held()
         stands_still, view = "" if held is None else held.stands_still, self.board.view
+        mended = "" if ha is None else await self._mended()
         ha = unseen_status(view) if ha is None else ha
-        return group_status(self.group, ha, offsets, view, counts, stands_still)
+        return group_status(self.group, ha, offsets, view, counts, stands_still, mended)
+
+    async def _mended(self) -> str:
+        try:
+            found = await self.derived_scrubber.ask(
+                MendedSoFar, lambda reply: GetMended(reply_to=reply), timeout_s=STATUS_TIMEOUT_S
+            )
+        except ActorError:
+            return ""  # it is being restarted
+        return mended_text(found)
 
     async def _held(self) -> LogRange | None:
         """The store's answer, which comes behind all appends that it was given; None: it fails."""

@@ -28,6 +28,7 @@ def group_status(
     role: RoleView,
     counts: dict[str, int],
     stands_still: str = "",
+    mended: str = "",
 ) -> dict[str, Any]:
     """One group on one node.
 
@@ -35,6 +36,7 @@ def group_status(
         role: what the node is in the group, and by which promotion.
         counts: what the node did for it since its start.
         stands_still: why old log files do not go.
+        mended: how much of what derives from the log was damaged, and is not any more.
     """
     return {
         "mode": group.mode,
@@ -64,6 +66,7 @@ def group_status(
         "client": None if ha.client is None else _client(ha.client, ha.asked_s),
         "counts": counts,
         "stands_still": stands_still,
+        "mended": mended,
     }
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from actors.sim.action import Action, Ground
 from actors.sim.actions_deposed import DeposeUnheard
+from actors.sim.actions_derived import DerivedRot
 from actors.sim.actions_disk import (
     BitRot,
     DiskFull,
@@ -94,6 +95,7 @@ ACTIONS: Final[Mapping[str, Action[FaultRunner]]] = {
         FailOver(),
         RemakeTopic(),
         RotRepaired(),
+        DerivedRot(),
     )
 }
 """Everything a script can do, by name."""

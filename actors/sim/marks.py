@@ -155,6 +155,10 @@ class _Tally:
                 yield "mark dispatch went on behind the end", start < end
             case store.QueueRebuilt():
                 yield "mark queue rebuilt", 1
+            case store.DerivedMended(file=file):
+                yield f"mark mended: {file.partition('/')[0]}", 1
+            case store.DerivedAnew():
+                yield "mark all derived anew", 1
             case store.QueuesBegunAnew():
                 yield "mark queues begun anew", 1
             case store.WriteFailed():

@@ -18,6 +18,7 @@ import trio
 from actors.config import ClusterConfig
 from actors.sim import workload
 from actors.sim.action import Ground
+from actors.sim.actions_derived import derived_is_mended
 from actors.sim.actions_force import is_whole
 from actors.sim.actions_network import STRANGER, STRANGER_ADDRESS
 from actors.sim.actions_operator import keep_tending, view_of
@@ -264,6 +265,7 @@ async def _simulate(plan: ClassicPlan, tell: Callable[[Observation], None] | Non
             try:
                 end = await faults.converged(CONVERGE_S)
                 world.fingerprint.note(repr(end))
+                await derived_is_mended(faults)
                 await cluster.stop()
             except NotConverged as error:
                 history.violated("Converges", trio.current_time(), str(error))

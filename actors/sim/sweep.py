@@ -84,6 +84,8 @@ MARKS: Final = (
     "mark catch-up from what had not expired",
     "mark dispatch went on behind the end",
     "mark queues begun anew",
+    "mark mended: consumequeue",
+    "mark mended: index",
     "mark write failed",
     "mark sync failed",
     "mark slave could not write",

@@ -20,6 +20,7 @@ from __future__ import annotations
 import errno
 from collections import OrderedDict
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from functools import partial
 
 import attrs
 
@@ -29,6 +30,8 @@ from actors.storage.queue_files import (
     Queue,
     QueueGap,
     QueueKey,
+    Unit,
+    first_kept,
     queue_folder,
     queue_key,
     queue_path,
@@ -42,7 +45,6 @@ from wire.consume_queue import (
     decode_unit,
     decode_units,
     encode_unit,
-    is_filler,
 )
 
 HANDLES_MAX = 64
@@ -203,21 +205,10 @@ class ConsumeQueues:
         if not queue.bases:  # there was no room for its first file yet
             return queue.next_offset
         low, high = queue.bases[0] // UNIT_BYTES, queue.next_offset
-        while low < high:
-            middle = (low + high) // 2
-            unit = decode_unit(self._read(queue, middle, 1))
-            if unit[0] < log_min_bytes or is_filler(*unit):
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        return first_kept(partial(self._read, queue), low, high, log_min_bytes)
 
-    def units(
-        self, topic: str, queue_id: int, offset: int, count: int, log_min_bytes: int
-    ) -> tuple[tuple[int, int, int], ...]:
-        """Up to `count` units from queue offset `offset` on: (physical offset, size, tags code).
-
-        `offset` is at least `min_offset`. One call ends at a file's end.
+    def units(self, topic: str, queue_id: int, offset: int, count: int) -> tuple[Unit, ...]:
+        """Up to `count` units from `offset`, at least `min_offset`, on, to the end of one file.
 
         Raises: QueueGap, OSError; so does `min_offset`.
         """
@@ -226,8 +217,7 @@ class ConsumeQueues:
             return ()
         assert offset >= queue.bases[0] // UNIT_BYTES
         count = min(count, READ_UNITS_MAX, queue.next_offset - offset)
-        units = decode_units(self._read(queue, offset, count))
-        return tuple(unit for unit in units if unit[0] >= log_min_bytes)
+        return tuple(decode_units(self._read(queue, offset, count)))
 
     def trim(self, log_min_bytes: int) -> Generator[None, None, int]:
         """Delete files whose last record is gone from the log, never a queue's last file.
@@ -239,7 +229,8 @@ class ConsumeQueues:
         for queue in tuple(queue for queue in self if len(queue.bases) > 1):
             while len(queue.bases) > 1:
                 last = (queue.bases[1] - UNIT_BYTES) // UNIT_BYTES
-                if decode_unit(self._read(queue, last, 1))[0] >= log_min_bytes:
+                offset, size, _ = decode_unit(self._read(queue, last, 1))
+                if offset >= log_min_bytes or size <= 0:  # of zeros nobody knows
                     break
                 path = queue_path(queue.folder, queue.bases.pop(0))
                 self._forget(path)
@@ -248,6 +239,22 @@ class ConsumeQueues:
                 deleted += 1
             yield
         return deleted
+
+    def rewrite(
+        self, topic: str, queue_id: int, offset: int, found: bytes, wanted: bytes | None
+    ) -> bool:
+        """Replace a unit that still is `found` (None: leave it); whether it was."""
+        queue, at = self._queues.get((topic, queue_id)), offset * UNIT_BYTES
+        is_there = queue and queue.bases and queue.bases[0] <= at < queue.next_bytes
+        if not queue or not is_there or self._read(queue, offset, 1) != found:
+            return False
+        if wanted is not None:
+            file = self._open(queue, at - at % self.file_bytes)
+            file.pwrite(wanted, at % self.file_bytes)
+            self._dirty[file.path] = None
+            if at + UNIT_BYTES == queue.next_bytes:
+                queue.end_bytes = sum(decode_unit(wanted)[:2])
+        return True
 
     def take_dirty(self) -> tuple[str, ...]:
         """Files and folders changed since the last call: what a flush has to sync."""

@@ -27,12 +27,15 @@ import trio
 from actors.config import ClassicGroup
 from actors.env import Env
 from actors.env.protocols import SYNC_PATHS_MAX, Syncer
-from actors.errors import CorruptLog, StorageError
+from actors.errors import StorageError
 from actors.events import store as events
 from actors.runtime import Actor, ActorDown, ActorRef, AskTimeout, MailboxSpec, StopReason
 from actors.storage.derived_files import DerivedFiles, Flush, Put
+from actors.storage.derived_mends import apply_mends
+from actors.storage.dispatch_steps import begun_event, events_of, wanted_bytes
 from actors.storage.dispatcher_messages import Dispatched as Dispatched
 from actors.storage.dispatcher_messages import GetDispatched as GetDispatched
+from actors.storage.dispatcher_messages import GetScrubRange, MendDerived, Mended
 from actors.storage.dispatcher_messages import KeyMatches as KeyMatches
 from actors.storage.dispatcher_messages import LookupKey as LookupKey
 from actors.storage.dispatcher_messages import LookupQueue as LookupQueue
@@ -42,9 +45,10 @@ from actors.storage.dispatcher_messages import Rederive as Rederive
 from actors.storage.dispatcher_messages import Rederived as Rederived
 from actors.storage.layout import StoreLayout
 from actors.storage.log_reader import LogReader, OffsetGone
-from actors.storage.lookups import answer
+from actors.storage.lookups import Lookups
 from actors.storage.pacing import DISPATCH_WITHIN_S, STOP_DISPATCH_S, Pacing
 from actors.storage.queue_files import QueueGap
+from actors.storage.record_proof import RecordProof
 from actors.storage.rederiving import WHY, MendedRanges
 from actors.storage.room import NO_ROOM_CODES, ROOM_PAUSE_S, OpeningWaits, Room
 from actors.storage.stepping import stepped
@@ -104,6 +108,7 @@ class Dispatcher(Actor[_Inbox]):
     _in_flight: Flush | None = attrs.field(default=None, init=False)
     _floor_bytes: int = attrs.field(default=0, init=False)
     _mended: list[Rederive] = attrs.field(factory=list, init=False)
+    _lookups: Lookups = attrs.field(init=False)
 
     async def on_start(self) -> None:
         """Load the files; dispatching itself begins with the first LogGrew."""
@@ -115,6 +120,8 @@ class Dispatcher(Actor[_Inbox]):
         recover = partial(self._recover, held.min_bytes, limit)
         self._at_bytes = await room.wait(recover, self.ctx.emit)
         self._reader = LogReader(disk, held.folder, held.segment_bytes)
+        proof = RecordProof(reader=self._reader, record_bytes_max=self.group.record_bytes_max)
+        self._lookups = Lookups(files=self._files, proof=proof)
         self._syncer = disk.syncer()
         if self._files.anew:
             self.ctx.emit(events.DerivedAnew(reason=self._files.anew))
@@ -185,8 +192,8 @@ class Dispatcher(Actor[_Inbox]):
                 await self._tell_floor()
                 await self._go_on()
             case LookupQueue() | LookupKey():
-                limits = self._min_bytes, self._limit_bytes
-                if (gap := answer(self._files, self._reader, message, *limits)) is not None:
+                gap = await stepped(self._looking().answer(message))
+                if gap is not None:
                     self._rebuild(gap)
                     self.ctx.self_ref.offer(_GoOn())
             case Rederive():
@@ -194,7 +201,11 @@ class Dispatcher(Actor[_Inbox]):
                 await self._look_at_mended()
                 await self._go_on()
             case GetDispatched():
-                message.reply_to.send(self._progress())
+                message.reply_to.send(self._looking().progress(self._at_bytes))
+            case GetScrubRange():
+                message.reply_to.send(self._looking().scrub_range(self._at_bytes))
+            case MendDerived():
+                message.reply_to.send(self._mend(message))
             case _:
                 assert_never(message)
 
@@ -258,26 +269,12 @@ class Dispatcher(Actor[_Inbox]):
         return self._goes_on(stopped, len(data) - stopped.end)
 
     def _goes_on(self, stopped: Scanned, rest_bytes: int) -> bool:
-        match stopped.stop:
-            case Stop.END:
-                return True
-            case Stop.BLANK:
-                self._wanted_bytes = self._at_bytes + stopped.blank_bytes
-                if self._wanted_bytes <= self._limit_bytes:
-                    self._at_bytes = self._wanted_bytes
-                return True
-            case Stop.INCOMPLETE:
-                # Normal on a slave: frames cut records. More is read at once, or waited for.
-                self._wanted_bytes = self._at_bytes + rest_bytes + stopped.missing_bytes
-                return True
-            case Stop.CORRUPT | Stop.UNWRITTEN:
-                reason = stopped.reason or "nothing is written there"
-                raise CorruptLog(
-                    f"{self._reader.folder}: offset {self._at_bytes}: {reason}; on a slave: its"
-                    " master's log is not the one that it had copied (README, Running it)"
-                )
-            case _:
-                assert_never(stopped.stop)
+        wanted = wanted_bytes(stopped, self._at_bytes, rest_bytes, self._reader.folder)
+        if stopped.stop is not Stop.END:
+            self._wanted_bytes = wanted
+        if stopped.stop is Stop.BLANK and wanted <= self._limit_bytes:
+            self._at_bytes = wanted
+        return True
 
     async def _put(self, heads: list[RecordHead]) -> bool:
         """False: a queue lacks units, and the whole log is dispatched again for it; or there is no
@@ -295,12 +292,8 @@ class Dispatcher(Actor[_Inbox]):
             return False
         finally:
             self._tell_begun(put)
-        if put.refused:
-            first = put.refused[0].physical_offset
-            self.ctx.emit(events.RecordsNotDispatched(first_bytes=first, count=len(put.refused)))
-        if put.repeated:
-            first = put.repeated[0].physical_offset
-            self.ctx.emit(events.QueueOffsetsRepeated(first_bytes=first, count=len(put.repeated)))
+        for event in events_of(put):
+            self.ctx.emit(event)
         return True
 
     async def _stepped(self, steps: Generator[None, None, None]) -> bool:
@@ -321,15 +314,7 @@ class Dispatcher(Actor[_Inbox]):
     def _tell_begun(self, put: Put) -> None:
         if put.begun:
             self._syncer.forget(self._files.take_gone())
-            self.ctx.emit(
-                events.QueuesBegunAnew(
-                    topic=put.begun[0].topic,
-                    queue_id=put.begun[0].queue_id,
-                    first_bytes=put.begun[0].physical_offset,
-                    queue_count=len(put.begun),
-                    unit_count=put.units_count,
-                )
-            )
+            self.ctx.emit(begun_event(put))
 
     async def _look_at_mended(self) -> None:
         """Not while a flush runs: its end says that all is derived."""
@@ -389,12 +374,26 @@ class Dispatcher(Actor[_Inbox]):
             self.ctx.emit(events.SyncFailed(error=str(error), paths=flush.paths))
             raise StorageError(f"the sync of derived files failed: {error}") from error
 
+    # ---- the scrub ----
+
+    def _mend(self, request: MendDerived) -> Mended:
+        """Without room nothing is lost: the next round finds the same."""
+        done: dict[str, int] = {}
+        try:
+            if gap := apply_mends(self._files.queues, self._files.index, request.mends, done):
+                self._rebuild(gap)
+                self.ctx.self_ref.offer(_GoOn())
+        except OSError as error:
+            if error.errno not in NO_ROOM_CODES:
+                raise
+        for file, count in done.items():
+            self.ctx.emit(events.DerivedMended(file=file, count=count))
+        return Mended(count=sum(done.values()), file=next(reversed(done), ""))
+
     # ---- lookups ----
 
-    def _progress(self) -> Dispatched:
-        return Dispatched(
-            dispatched_bytes=self._at_bytes,
-            flushed_bytes=self._files.flushed_bytes,
-            limit_bytes=self._limit_bytes,
-            queue_count=self._files.queue_count,
-        )
+    def _looking(self) -> Lookups:
+        """As far as the log reaches now."""
+        proof = self._lookups.proof
+        proof.min_bytes, proof.limit_bytes = self._min_bytes, self._limit_bytes
+        return self._lookups

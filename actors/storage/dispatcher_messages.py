@@ -7,6 +7,8 @@ from typing import TypeAlias
 import attrs
 
 from actors.runtime import ReplyTo
+from actors.storage.derived_mends import Mend
+from actors.storage.queue_files import QueueKey
 from actors.storage.store_messages import LogGrew
 
 
@@ -96,4 +98,48 @@ class Rederive:
     reply_to: ReplyTo[Rederived]
 
 
-Message: TypeAlias = LogGrew | LookupQueue | LookupKey | GetDispatched | Rederive
+@attrs.frozen(kw_only=True)
+class ScrubRange:
+    """What there is to be scrubbed.
+
+    Attributes:
+        min_bytes, limit_bytes: records between them have their units and entries.
+        index_name, index_units_next: the index file that entries are added to, and its next one.
+        with_tag_keys: records have entries for their tags.
+        suspects: queue offsets of units that lookups have met and not shown, by their queues.
+    """
+
+    min_bytes: int
+    limit_bytes: int
+    index_name: int
+    index_units_next: int
+    with_tag_keys: bool
+    suspects: tuple[tuple[QueueKey, int], ...]
+
+
+@attrs.frozen(kw_only=True)
+class GetScrubRange:
+    """Answered at once; each suspect is told once."""
+
+    reply_to: ReplyTo[ScrubRange]
+
+
+@attrs.frozen(kw_only=True)
+class Mended:
+    """How many units, entries, slots and headers were written again, and the last file of them."""
+
+    count: int
+    file: str
+
+
+@attrs.frozen(kw_only=True)
+class MendDerived:
+    """Write again what the scrub has found to be damaged, as far as it still is."""
+
+    mends: tuple[Mend, ...]
+    reply_to: ReplyTo[Mended]
+
+
+Message: TypeAlias = (
+    LogGrew | LookupQueue | LookupKey | GetDispatched | Rederive | GetScrubRange | MendDerived
+)

@@ -187,6 +187,15 @@ class IndexFiles:
             deleted += 1
         return deleted
 
+    def file(self, name: int) -> IndexFile | None:
+        """The file with that name, if there is one."""
+        return next((each for each in self._files if each.name == name), None)
+
+    def patch(self, each: IndexFile, data: bytes, at: int) -> None:
+        """Write over bytes of a file that are not what they should be. The next flush syncs it."""
+        each.file.pwrite(data, at)
+        self._dirty[each.path] = None
+
     def take_dirty(self) -> tuple[str, ...]:
         """Paths written since the last call: what a flush has to sync."""
         paths = tuple(self._dirty)

@@ -9,7 +9,7 @@ lie in the log's order, and behind the last one the file is zero or holds those 
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import TypeAlias
 
 import attrs
@@ -21,6 +21,8 @@ from wire.consume_queue import UNIT_BYTES, decode_units, is_filler, is_used
 
 QueueKey: TypeAlias = tuple[str, int]
 """Topic and queue id."""
+Unit: TypeAlias = tuple[int, int, int]
+"""Physical offset, size and tags code."""
 FILES_RECOVERED = 3
 """Recovery looks at the last so many files of a queue. Upstream: ConsumeQueue.recover."""
 PROBE_UNITS = 256
@@ -87,6 +89,25 @@ def queue_key(queue: Queue) -> QueueKey:
     """Of the queue that has this folder."""
     *_, topic, queue_id = queue.folder.split("/")
     return topic, int(queue_id)
+
+
+def first_kept(read: Callable[[int, int], bytes], low: int, high: int, log_min_bytes: int) -> int:
+    """Of the units from `low` to `high`, the first whose record lies at or behind `log_min_bytes`;
+    `high` if none does.
+
+    Args:
+        read: gives units by the number of the first, and how many at most.
+    """
+    while low < high:
+        middle = (low + high) // 2
+        units = decode_units(read(middle, min(PROBE_UNITS, high - middle)))
+        # A page of zeros says nothing: what follows it does.
+        at, unit = next((e for e in enumerate(units, middle) if is_used(*e[1][:2])), (0, None))
+        if unit is not None and (unit[0] < log_min_bytes or is_filler(*unit)):
+            low = at + 1
+        else:
+            high = middle
+    return low
 
 
 def list_queues(disk: Disk, folder: str) -> list[QueueKey]:

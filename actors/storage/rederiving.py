@@ -79,7 +79,7 @@ class MendedRanges:
         queues, key = self.files.queues, (head.topic, head.queue_id)
         if head.queue_offset < queues.min_offset(*key, self.min_bytes):
             return False
-        units = queues.units(*key, head.queue_offset, 1, self.min_bytes)
+        units = queues.units(*key, head.queue_offset, 1)
         return units == ((head.physical_offset, head.size, head.tags_code),)
 
     def _has_keys(self, head: RecordHead) -> bool:

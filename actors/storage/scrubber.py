@@ -54,6 +54,8 @@ DIGEST_RATIO: Final = 0.05
 """A slave whose log grows by more than this part of what digesting could do is catching up: then
 digesting takes one part in 16 of the time. Otherwise it took a third of a catch-up's.
 """
+LOG_SHARE: Final = 0.5
+"""Of `scrub_bytes_per_s`; the rest is for what derives from the log (`derived_scrubber`)."""
 ROUND_FIRST_S: Final = 10.0
 ROUND_PAUSE_S: Final = 60.0
 """Between two rounds over a log so short that a round takes no time."""
@@ -326,7 +328,7 @@ class Scrubber(Actor[_Inbox]):
         done = await self._step(walk)
         if not done:
             self._round = None
-        after_s = max(done, 1) / self.group.scrub_bytes_per_s
+        after_s = max(done, 1) / (self.group.scrub_bytes_per_s * LOG_SHARE)
         self.ctx.timers.start("scrub", after_s, _ScrubDue())
 
     # ---- damage ----

@@ -2,9 +2,9 @@
 
 A group is rest_for_one, the listener last, so that the door closes first:
 
-- master: storage, dispatcher, pull_service, scrubber, group_transfer, connection_state, connections
-  (dynamic), accept_socket
-- slave: storage, dispatcher, pull_service, scrubber, connection_state, ha_client
+- master: storage, dispatcher, pull_service, scrubber, derived_scrubber, group_transfer,
+  connection_state, connections (dynamic), accept_socket
+- slave: storage, dispatcher, pull_service, scrubber, derived_scrubber, connection_state, ha_client
 
 `storage` is store and syncer, one_for_all and significant: if either crashes, the group ends, and
 with it the node, for what was written last is in doubt; and if they cannot start, as the group gets
@@ -42,6 +42,7 @@ from actors.runtime import (
     Strategy,
     SupervisorSpec,
 )
+from actors.storage.derived_scrubber import DerivedScrubber
 from actors.storage.dispatcher import Dispatcher
 from actors.storage.pacing import Pacing
 from actors.storage.pull_service import PullService
@@ -78,6 +79,11 @@ def group_tree(place: GroupPlace) -> SupervisorSpec:
             ),
             ChildSpec(name="pull_service", start=partial(_pull_service, place)),
             ChildSpec(name="scrubber", start=partial(_scrubber, place), backoff=SCRUBBER_BACKOFF),
+            ChildSpec(
+                name="derived_scrubber",
+                start=partial(_derived_scrubber, place),
+                backoff=SCRUBBER_BACKOFF,
+            ),
             *(master_ha(place) if is_master else slave_ha(place)),
         ),
         auto_shutdown=AutoShutdown.ANY_SIGNIFICANT,
@@ -214,6 +220,17 @@ def _scrubber(place: GroupPlace) -> Scrubber:
         log_syncer=registry.ref(paths.syncer),
         keeper=place.keeper,
         readers=registry.ref(paths.pull_service),
+    )
+
+
+def _derived_scrubber(place: GroupPlace) -> DerivedScrubber:
+    registry, paths = place.registry, place.paths
+    return DerivedScrubber(
+        env=place.env,
+        layout=place.layout,
+        group=place.group,
+        dispatcher=registry.ref(paths.dispatcher),
+        scrubber=registry.ref(paths.scrubber),
     )
 
 

@@ -49,6 +49,10 @@ class GroupPaths:
         return f"{self.base}/scrubber"
 
     @property
+    def derived_scrubber(self) -> str:
+        return f"{self.base}/derived_scrubber"
+
+    @property
     def group_transfer(self) -> str:
         """Only on the master."""
         return f"{self.base}/group_transfer"

@@ -295,9 +295,9 @@ def queue_file(data: bytes) -> object:
     at = queues.next_offset("t", 0)
     if at:
         low = queues.min_offset("t", 0, 100)
-        queues.units("t", 0, low, 100, 100)
+        queues.units("t", 0, low, 100)
     queues.put("t", 0, [RecordHead(1000, 91, "t", 0, at, 0, 5, 7, "", "")])
-    assert queues.units("t", 0, at, 1, 0) == ((1000, 91, 7),)
+    assert queues.units("t", 0, at, 1) == ((1000, 91, 7),)
     return dropped
 
 

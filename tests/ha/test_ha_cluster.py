@@ -187,6 +187,7 @@ MASTER_TREE = """\
    ├─ dispatcher temporary significant
    ├─ pull_service permanent
    ├─ scrubber permanent back-off 1-30 s
+   ├─ derived_scrubber permanent back-off 1-30 s
    ├─ group_transfer permanent
    ├─ connection_state permanent
    ├─ connections [dynamic, at most 18 children, 3 restarts in 30 s] permanent
@@ -202,6 +203,7 @@ SLAVE_TREE = """\
    ├─ dispatcher temporary significant
    ├─ pull_service permanent
    ├─ scrubber permanent back-off 1-30 s
+   ├─ derived_scrubber permanent back-off 1-30 s
    ├─ connection_state permanent
    └─ ha_client permanent back-off 1-30 s
 """

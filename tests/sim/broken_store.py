@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import pytest
 
-from actors.storage import identity, opening, raw_session, recovery, store
+from actors.storage import dispatcher, identity, opening, raw_session, recovery, store
 from actors.storage.commit_log import CommitLog
 from actors.storage.consume_queue import ConsumeQueues
 from actors.storage.derived_files import DerivedFiles
@@ -74,6 +74,11 @@ def repair_takes_what_comes(patch: Patch) -> None:
 
     patch.setattr(Mender, "_good_range", good_range)
     patch.setattr(Mender, "_judge", judge)
+
+
+def derived_rot_is_believed(patch: Patch) -> None:
+    """What the scrub finds damaged of queues and index stays as it is."""
+    patch.setattr(dispatcher, "apply_mends", lambda queues, index, mends, done: None)
 
 
 def files_need_room(patch: Patch) -> None:

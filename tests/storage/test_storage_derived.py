@@ -66,8 +66,8 @@ def test_units_cross_files_and_repeats_are_left_out() -> None:
     made = filled(disk, 12)
     made.put("t", 0, [head(number, 10 * number) for number in range(9, 14)])
     assert made.next_offset("t", 0) == 14
-    assert [u[0] for u in made.units("t", 0, 3, 100, 0)] == [30, 40]
-    assert [u[0] for u in made.units("t", 0, 5, 100, 0)] == [50, 60, 70, 80, 90]
+    assert [u[0] for u in made.units("t", 0, 3, 100)] == [30, 40]
+    assert [u[0] for u in made.units("t", 0, 5, 100)] == [50, 60, 70, 80, 90]
     assert disk.listdir(f"{FOLDER}/t/0") == [f"{base:020d}" for base in (0, 100, 200)]
     assert len([path for path in made.take_dirty() if disk.stat(path).kind == "file"]) == 3
     assert made.end_bytes == 140

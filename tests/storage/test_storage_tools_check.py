@@ -169,11 +169,6 @@ DAMAGES: dict[str, tuple[Callable[[SimDisk], None], str]] = {
         "the synced mark cannot be read",
     ),
     "mark above the end": (lambda disk: mark(disk, 1 << 20), "was synced"),
-    "missing unit": (
-        lambda disk: write_at(disk, queue_path(disk), 40, bytes(20)),
-        "unit 2: missing",
-    ),
-    "wrong unit": (lambda disk: flip(disk, queue_path(disk), 47), "unit 2: expected offset"),
     "unit without a record": (
         lambda disk: write_at(disk, queue_path(disk), 25 * 20, encode_unit(5000, 100, 0)),
         "unit 25: points at 5000",
@@ -360,9 +355,16 @@ async def test_findings_are_bounded(autojump_clock: Any) -> None:
     disk = await node_disk(400)
     for queue in (f"{topic}/{number}" for topic in "tu" for number in range(3)):
         write_at(disk, f"{LAYOUT.consume_queue}/{queue}/{0:020d}", 0, bytes(2000))
+    for number in range(6):
+        folder = f"{LAYOUT.consume_queue}/v/{number}"
+        disk.mkdir(folder)
+        disk.open(f"{folder}/{0:020d}", "x").resize(2000)
+        write_at(disk, f"{folder}/{0:020d}", 0, encode_unit(5000, 100, 0) * 20)
     found = checked(disk)
     assert len(found.findings.damage) == FINDINGS_MAX
-    assert found.findings.damage_count == 400
+    assert found.findings.damage_count == 120
+    assert found.findings.mend_count == 1
+    assert "400 units of 6 queues" in found.findings.mends[0]
 
 
 async def test_an_empty_store_and_a_node_without_groups(autojump_clock: Any) -> None:

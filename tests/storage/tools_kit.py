@@ -32,6 +32,7 @@ GROUP = small_group()
 def settings_of(group: ClassicGroup) -> dict[str, str]:
     """What a node's identity keeps of its group's settings, as far as it matters here."""
     keys = ("segment_bytes", "consume_queue_bytes", "index_slots_count", "index_units_count")
+    keys = (*keys, "scrub_bytes_per_s")
     found = {f"groups.orders.{key}": str(getattr(group, key)) for key in keys}
     if group.store_version is not None:
         found["groups.orders.store_version"] = f'"{group.store_version}"'

@@ -195,8 +195,9 @@ class _Check:
             return None, None
         found = self._derived_findings
         queues = QueueCheck(
-            self._disk, layout.consume_queue, file_bytes, trusted, self._is_gone, found
-        )
+            self._disk, layout.consume_queue, file_bytes, trusted, self._is_gone, found,
+            is_scrubbed=self._store.setting("scrub_bytes_per_s") != 0,
+        )  # fmt: skip
         given = options.index_slots or self._store.setting("index_slots_count")
         if given and slots != 0:
             slots = given

@@ -47,6 +47,7 @@ class QueueCheck:
         trusted_bytes: units of records that end behind it may be missing, or wrong.
         is_gone: whether the record at an offset has expired since the check began, and its unit
             with it.
+        is_scrubbed: a node on this store compares its queues with the log (`scrub_bytes_per_s`).
         units: compared so far.
     """
 
@@ -56,6 +57,7 @@ class QueueCheck:
     trusted_bytes: int
     is_gone: Callable[[int], bool]
     _findings: Findings
+    is_scrubbed: bool = True
     units: int = attrs.field(default=0, init=False)
     _log_end: int = attrs.field(default=0, init=False)
     _behind: int = attrs.field(default=0, init=False)
@@ -63,6 +65,8 @@ class QueueCheck:
     _repeated: Summed = attrs.field(factory=Summed, init=False)
     _older: Summed = attrs.field(factory=Summed, init=False)
     _extended: Summed = attrs.field(factory=Summed, init=False)
+    _wrong: Summed = attrs.field(factory=Summed, init=False)
+    _wrong_queues: int = attrs.field(default=0, init=False)
     _unbuilt: Summed = attrs.field(factory=Summed, init=False)
     _ranges: dict[tuple[str, int], QueueRange] = attrs.field(factory=dict, init=False)
     _handles: OrderedDict[str, File | None] = attrs.field(factory=OrderedDict, init=False)
@@ -188,9 +192,9 @@ class QueueCheck:
     def _tell_differences(self) -> None:
         gone, records = Summed(), 0
         for key, known in self._ranges.items():
-            for line in known.differences:
-                self._findings.hurt(line)
-            self._findings.damage_count += known.more
+            if known.differences:
+                self._wrong.add(known.differences[0], len(known.differences) + known.more)
+                self._wrong_queues += 1
             if not known.is_there:
                 gone.add(_name(key))
                 records += known.records
@@ -204,6 +208,15 @@ class QueueCheck:
             )
 
     def _tell_sums(self) -> None:
+        if self._wrong.count:
+            what = (
+                f"consumequeue: {self._wrong.count} units of {self._wrong_queues} queues are not"
+                f" their records'; the first is {self._wrong.first}"
+            )
+            if self.is_scrubbed:
+                self._findings.mend(f"{what}: a node on this store mends them while it runs")
+            else:
+                self._findings.hurt(what)
         if self._extended.count:
             self._findings.note(
                 f"consumequeue: {self._extended.count} units lead to `consumequeue_ext` for their"
