@@ -138,7 +138,10 @@ class DiskFaults:
 
     def used(self, by_nodes: float) -> float:
         """The share of the disk that is used, by others too."""
-        return 1.0 if self.is_full else min(by_nodes, 1.0)
+        if self.is_full:
+            self.effect(FULL)  # who sees it does without a write
+            return 1.0
+        return min(by_nodes, 1.0)
 
     @property
     def lacks_inodes(self) -> bool:

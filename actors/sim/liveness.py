@@ -55,7 +55,8 @@ async def look_around(cluster: SimMachines[Any], add: Callable[[Observation], No
                 now_s = trio.current_time()
                 if sim_node.boots == boot and cluster.runs(name):
                     disk = sim_node.disk
-                    room = disk.free_files("") != 0 and disk.usage("") < ROOM_USED_MAX
+                    filled = disk.faults.is_full or disk.faults.lacks_inodes
+                    room = not filled and disk.usage("") < ROOM_USED_MAX
                     looked = NodeLooked(
                         at_s=now_s, node=name, boot=boot, status=status, tree=tree, has_room=room
                     )
