@@ -298,10 +298,10 @@ class ClassicPart:
         """What `NodeHandle.status` says of the group."""
         ha, offsets = await self._looked_at()
         counts, held = attrs.asdict(self.counts), None if ha is None else await self._held()
-        stands_still, view = "" if held is None else held.stands_still, self.board.view
-        mended = "" if ha is None else await self._mended()
+        stands_still, no_room = ("", "") if held is None else (held.stands_still, held.no_room)
+        view, mended = self.board.view, "" if ha is None else await self._mended()
         ha = unseen_status(view) if ha is None else ha
-        return group_status(self.group, ha, offsets, view, counts, stands_still, mended)
+        return group_status(self.group, ha, offsets, view, counts, stands_still, mended, no_room)
 
     async def _mended(self) -> str:
         try:

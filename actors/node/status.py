@@ -29,6 +29,7 @@ def group_status(
     counts: dict[str, int],
     stands_still: str = "",
     mended: str = "",
+    no_room: str = "",
 ) -> dict[str, Any]:
     """One group on one node.
 
@@ -37,6 +38,7 @@ def group_status(
         counts: what the node did for it since its start.
         stands_still: why old log files do not go.
         mended: how much of what derives from the log was damaged, and is not any more.
+        no_room: why nothing can be written here.
     """
     return {
         "mode": group.mode,
@@ -44,7 +46,7 @@ def group_status(
         "master": role.master,
         "promotion": role.number,
         "part": role.state.value,
-        "reason": role.reason,
+        "reason": role.reason or no_room,
         "fence": "" if role.fence is None else role.fence.name,
         "damage": role.damage,
         "copies": group.sure_copies,

@@ -103,6 +103,7 @@ class Cleaner:
         floor_bytes: files from here on stay, unless the disk is too full for that.
         is_full: the disk was too full for appends at the last look.
         stands_still: why files do not go that should have gone, for people; "": they do.
+        lacks: what room lacks, for people; "": none.
     """
 
     env: Env
@@ -116,7 +117,7 @@ class Cleaner:
     is_full: bool = attrs.field(default=False, init=False)
     stands_still: str = attrs.field(default="", init=False)
     _used: float = attrs.field(default=0.0, init=False)
-    _lacks: str = attrs.field(default="", init=False)
+    lacks: str = attrs.field(default="", init=False)
     _by_write: bool = attrs.field(default=False, init=False)
 
     @classmethod
@@ -170,9 +171,9 @@ class Cleaner:
         return f"{NO_ROOM}the disk of {self.root} is {most} ({self._used:.0%})"
 
     def _tell(self, reason: str) -> None:
-        if self.emit is None or bool(reason) == bool(self._lacks):
+        if self.emit is None or bool(reason) == bool(self.lacks):
             return
-        self._lacks = reason
+        self.lacks = reason
         self.emit(
             events.DiskUsageChanged(is_full=bool(reason), used_ratio=self._used, reason=reason)
         )

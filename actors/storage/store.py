@@ -227,8 +227,7 @@ class Store(Actor[_Inbox]):
             case Unsubscribe():
                 self._growth.unsubscribe(message.name)
             case OpenSession():
-                if self._raw.open(message):
-                    self._in_frame = False
+                self._in_frame &= not self._raw.open(message)
             case SetGate():
                 if message.life == self.ctx.incarnation:
                     self._closed = message.closed
@@ -250,6 +249,7 @@ class Store(Actor[_Inbox]):
             segment_bytes=self._log.segment_bytes,
             folder=self._log.folder,
             stands_still=self._cleaner.stands_still,
+            no_room=self._cleaner.lacks,
         )
 
     def _grown(self) -> LogGrew:

@@ -130,6 +130,7 @@ class LogRange:
     Attributes:
         folder: the folder of its files, for a LogReader.
         stands_still: why old files do not go, for people; "": they do, or there are none.
+        no_room: why nothing can be written, for people; "": it can.
     """
 
     min_bytes: int
@@ -138,6 +139,7 @@ class LogRange:
     segment_bytes: int
     folder: str
     stands_still: str = ""
+    no_room: str = ""
 
 
 @attrs.frozen(kw_only=True)

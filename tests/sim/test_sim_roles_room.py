@@ -10,11 +10,13 @@ import trio
 from node_roles_kit import GROUP, becomes
 
 from actors.api.failures import RequestRefused
-from actors.errors import Closed
+from actors.errors import Closed, LogFull
 from actors.sim.cluster import SimCluster
 
 pytest_plugins = ["actors.sim.plugin"]
 LONG_S = 3600.0
+LOOKED_S = 11.0
+"""The disk has been looked at."""
 
 
 async def promoted(cluster: SimCluster, name: str) -> dict[str, object]:
@@ -36,6 +38,16 @@ async def test_a_promotion_needs_no_room(cluster: SimCluster, name: str) -> None
         await promoted(cluster, name)
         await becomes(cluster, "n1", "open" if name == "n1" else "following")
         assert (await cluster.node("n1").log(GROUP).read(0)).records
+
+
+async def test_a_master_without_room_says_so_to_whoever_looks(cluster: SimCluster) -> None:
+    await ready(cluster)
+    cluster.world.node("n0").disk.faults.fill(LONG_S)
+    await trio.sleep(LOOKED_S)
+    with pytest.raises(LogFull):
+        await cluster.log(GROUP).append([b"x" * 20_000])
+    said = await cluster.node("n0").status()
+    assert said["groups"][GROUP]["reason"].startswith("no room: ")
 
 
 @pytest.mark.parametrize(

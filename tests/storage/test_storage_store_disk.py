@@ -212,9 +212,11 @@ async def test_a_full_disk_refuses_appends_until_there_is_room(autojump_clock: A
         await trio.sleep(20)
         with pytest.raises(LogFull, match="more than 90% full"):
             await kit.append(b"x")
+        assert "more than 90% full" in (await kit.range()).no_room
         disk.used = 0.5
         await trio.sleep(20)
         await kit.append(b"x")
+        assert (await kit.range()).no_room == ""
         assert [e.is_full for e in kit.of(events.DiskUsageChanged)] == [True, False]
 
 
