@@ -47,6 +47,7 @@ async def test_old_files_go_and_whole_logs_are_compared_all_the_same(
         on.world.on_event.append(lambda seen: said.extend(checker.see(seen)))
         logs = DiskLogBytes(on.cluster, on.runner.group)
         await fill(on, 20)
+        await on.cluster.converged(GROUP)
         before = logs.written("n1", 0, END)
         await trio.sleep(SETTLED_S)
         await on.do("at 0.1 expire n2 for 3 extra 2")
