@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import attrs
 import trio
@@ -30,6 +30,11 @@ from actors.log_types import BEHIND_FAILED, Chain, Found, NewRecord, Offsets, Re
 from wire import api
 
 R = TypeVar("R")
+ANSWERS_LOOK_S: Final = 0.02
+ANSWERS_S: Final = 10.0
+"""A connection that others shall replace is kept for so long while its node owes answers: who does
+not lead any more refuses what is under way, and that is known to be not stored. Above the time that
+an append may wait there for its turn (`slave_timeout_s`, 3 s)."""
 
 
 @attrs.define(eq=False)
@@ -65,6 +70,9 @@ class Slot:
                 dropped = self._dropped = trio.Event()
                 task_status.started(client)
                 await dropped.wait()
+                with trio.move_on_after(ANSWERS_S):
+                    while client.unanswered_count:  # noqa: ASYNC110 - rare
+                        await trio.sleep(ANSWERS_LOOK_S)
         except OSError:
             if dropped is None:
                 raise  # to who asked for it; what fails while it is closed is nobody's

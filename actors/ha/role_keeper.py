@@ -264,7 +264,7 @@ class RoleKeeper(Actor[_Inbox]):
         closed = None
         if not gate.open:
             is_master = gate.master == self.rules.node
-            hint = None if is_master else gate.master
+            hint = None if is_master else gate.master or None
             closed = store.GateClosed(reason=gate.reason, hint=hint, is_master=is_master)
         await self.store_ref.tell(store.SetGate(life=self._life, closed=closed))
 

@@ -10,10 +10,10 @@ from typing import Any, Generic, TypeVar
 import trio
 
 from actors.api.handle import AppendOutcome
-from actors.errors import NodeStopped, OutcomeUnknown, TriologError
+from actors.errors import Closed, NodeStopped, OutcomeUnknown, TriologError
 from actors.log_types import Receipt
 from actors.node.part import GroupCounts
-from actors.runtime import ActorRef, ReplyTo
+from actors.runtime import ActorRef, ReplyTo, Unread
 from actors.runtime.parking import Parker
 
 A = TypeVar("A")
@@ -50,7 +50,10 @@ class AppendReply(ReplyTo[A], Generic[A]):
         self._on_done = on_done
         self._parker = Parker()
         self.outcome: AppendOutcome | None = None
-        self.bound_to(asked)
+        if asked.alive:
+            self.bound_to(asked)
+        else:  # nobody has been told of it yet
+            self.fail(Unread(f"{asked.path} is not running"))
 
     @abstractmethod
     def receipt(self, answer: A) -> Receipt:
@@ -114,7 +117,11 @@ class AppendReply(ReplyTo[A], Generic[A]):
             _LOGGER.exception("the callback of an append raised")
 
     def _failed(self, error: Exception) -> TriologError:
-        if not isinstance(error, TriologError):
+        if isinstance(error, Unread):
+            closed = Closed(f"{self._node} ended before it had begun to append")
+            closed.__cause__ = error
+            error = closed
+        elif not isinstance(error, TriologError):
             stopped = NodeStopped(f"{self._node} stopped while the records were in flight")
             stopped.__cause__ = error
             error = stopped

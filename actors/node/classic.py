@@ -192,7 +192,10 @@ class ClassicPart:
         if board.view == found:
             self._in_vain = found
         reason = board.view.reason or "has not opened it yet"
-        raise NotEnoughReplicas(f"{self.node} takes no appends of {name}: {reason}")
+        text = f"{self.node} takes no appends of {name}: {reason}"
+        if board.view.fence in PASSING and board.view.fence is not None:
+            raise NotMaster(text)  # who is about to be is looked for
+        raise NotEnoughReplicas(text)
 
     async def _tell_append(
         self, records: tuple[NewRecord, ...], reply: ClassicReply, chain: Chain | None = None

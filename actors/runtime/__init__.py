@@ -34,6 +34,7 @@ from actors.runtime.errors import (
     SignificantChildFailed,
     SpecError,
     StopFailed,
+    Unread,
     describe,
 )
 from actors.runtime.mailbox import MailboxSpec, MailboxStatistics, Overflow
@@ -86,6 +87,7 @@ __all__ = [
     "System",
     "Timers",
     "TreeNode",
+    "Unread",
     "describe",
     "dynamic",
     "open_system",

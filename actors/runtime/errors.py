@@ -20,6 +20,10 @@ class ActorDown(ActorError):
     """
 
 
+class Unread(ActorDown):
+    """The asked actor is not there, or ended before it read the message: it has not acted on it."""
+
+
 class MailboxFull(ActorError):
     """The mailbox refuses (Overflow.REFUSE), or an actor would wait for room in its own mailbox."""
 

@@ -15,7 +15,7 @@ import trio
 from actors.env.protocols import EventSink
 from actors.events import runtime as events
 from actors.runtime.deadlines import Deadlines
-from actors.runtime.errors import ActorDown
+from actors.runtime.errors import Unread
 from actors.runtime.ref import ActorRef
 from actors.runtime.reply import ReplyTo
 
@@ -93,7 +93,7 @@ class Registry:
             self._count(path, type(message).__name__)
             reply = getattr(message, "reply_to", None)
             if isinstance(reply, ReplyTo):
-                reply.fail(error or ActorDown(f"{path} is not running"))
+                reply.fail(error or Unread(f"{path} is not running"))
 
     def flush_dead_letters(self) -> None:
         """Tell what was counted and not yet told. At the end of the system."""

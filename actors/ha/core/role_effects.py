@@ -77,7 +77,7 @@ class Gate:
 
     Attributes:
         reason: why not, for people.
-        master: who takes them, if they are not taken here.
+        master: who takes them, if they are not taken here; "" if another one is about to.
     """
 
     open: bool

@@ -131,7 +131,9 @@ class RolePart:
     def _gate(self) -> Gate:
         master = self.promotion.master
         if master == self.node:
-            return Gate(open=False, reason=f"{self.node}: {self._reason}", master=self.node)
+            passes_on = self._fence in (Fence.HANDING_OVER, Fence.SUPERSEDED)
+            stays = "" if passes_on else self.node
+            return Gate(open=False, reason=f"{self.node}: {self._reason}", master=stays)
         return Gate(open=False, reason=f"{self.node} is a slave", master=master)
 
     def _become(self, state: RoleState, reason: str = "", fence: Fence | None = None) -> None:
