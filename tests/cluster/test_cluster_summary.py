@@ -74,6 +74,7 @@ def test_for_machines() -> None:
                 "without_room": {},
                 "damaged": {},
                 "stands_still": {},
+                "mended": {},
             }
         },
         "starting": [],
