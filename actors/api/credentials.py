@@ -49,6 +49,13 @@ def secret_path(config: ClusterConfig) -> str:
     return os.path.join(config.data_dir, SECRET_NAME)
 
 
+@attrs.define
+class _Told:
+    """What was said last of a file that may not be used; "" if it may."""
+
+    text: str = ""
+
+
 @attrs.frozen
 class Credentials:
     """A cluster's secret, as this process may know it.
@@ -62,18 +69,26 @@ class Credentials:
     cluster: str
     path: str
     secret_store: SecretStore
+    _told: _Told = attrs.field(factory=_Told, init=False, eq=False, repr=False)
 
     @classmethod
     def of(cls, config: ClusterConfig, secret_store: SecretStore) -> Credentials:
         return cls(config.name, secret_path(config), secret_store)
 
     def secret(self) -> bytes | None:
-        """None: there is none that may be used; what is wrong with it is logged."""
+        """None: there is none that may be used; what is wrong with it is logged, once until that
+        changes: anybody at a member's address may connect as often as he likes.
+        """
         try:
-            return self.secret_store.read(self.path)
+            secret = self.secret_store.read(self.path)
         except ConfigError as error:
-            _LOGGER.warning("%s; only reads pass at api_port meanwhile", error)
-            return None
+            secret, text = None, str(error)
+            if text != self._told.text:
+                _LOGGER.warning("%s; only reads pass at api_port meanwhile", text)
+        else:
+            text = ""
+        self._told.text = text
+        return secret
 
     def gate(self, node: str, hosts: frozenset[str]) -> Gate:
         """For one connection to `node`, which the members know by `hosts`."""

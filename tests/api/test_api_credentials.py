@@ -376,6 +376,13 @@ def test_a_secret_that_others_may_read_stops_the_start(
     path.chmod(0o644)
     with pytest.raises(ConfigError, match="only its owner may read"):
         prepare(config, LocalSecretStore())
-    assert Credentials("demo", str(path), LocalSecretStore()).secret() is None
+    known = Credentials("demo", str(path), LocalSecretStore())
+    assert [known.secret() for _ in range(3)] == [None] * 3  # told once, whoever connects
     (line,) = caplog.messages
     assert line.endswith("only reads pass at api_port meanwhile")
+    mode = path.stat().st_mode
+    path.chmod(0o600)
+    assert known.secret() == SECRET
+    path.chmod(mode)
+    assert known.secret() is None
+    assert len(caplog.messages) == 2
