@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import trio
 import trio_websocket
+import wsproto.events
 
 from actors.api.credentials import LOCAL_HOST, Gate
 from actors.env.protocols import Address, Stream
@@ -150,6 +151,18 @@ class FrameSocket:
         self._stream.abort()
 
 
+def host_of(request: object) -> str:
+    """The Host of an opening handshake, for which trio-websocket has no public name (0.12.2).
+
+    Raises: SocketClosed: a version that keeps it elsewhere: nobody may pass without that check.
+    """
+    event = getattr(request, "_event", None)
+    if not isinstance(event, wsproto.events.Request):
+        found = trio_websocket.__version__
+        raise SocketClosed(f"expected trio-websocket 0.12, found {found}: install that one")
+    return event.host
+
+
 @asynccontextmanager
 async def accept(
     stream: Stream, before_read: BeforeRead | None = None, gate: Gate | None = None
@@ -173,8 +186,7 @@ async def accept(
         )
         headers: list[tuple[bytes, bytes]] = []
         if gate is not None:
-            # The library has no public name for the Host (0.12.2).
-            objection = gate.objection(request._event.host, request.headers)
+            objection = gate.objection(host_of(request), request.headers)
             if objection:
                 await request.reject(HTTPStatus.FORBIDDEN, body=objection.encode())
                 raise SocketClosed(objection)

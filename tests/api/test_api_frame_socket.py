@@ -52,3 +52,9 @@ async def test_a_peer_that_leaves_before_it_is_welcomed_is_gone(autojump_clock: 
     with pytest.raises(SocketClosed, match="handshake"):
         async with frame_socket.accept(cast(Stream, GoneBeforeTheAnswer())):
             raise AssertionError("nobody is there")
+
+
+async def test_a_request_whose_host_cannot_be_read_is_refused() -> None:
+    """Of a version of the library that keeps it elsewhere."""
+    with pytest.raises(SocketClosed, match=r"expected trio-websocket 0\.12, found"):
+        frame_socket.host_of(object())
