@@ -10,7 +10,7 @@ from actors.errors import CorruptLog
 from actors.storage.commit_log import CommitLog
 from actors.storage.log_reader import LogReader
 from actors.storage.queue_files import QueueKey
-from actors.storage.queue_units import light_heads
+from actors.storage.queue_units import queue_heads
 from wire.commitlog import Stop, scan_heads
 from wire.message_record import has_queue_unit
 
@@ -26,7 +26,7 @@ def add_offsets(
     disk: Disk, log: CommitLog, start: int, end: int, offsets: NextOffsets
 ) -> Generator[None, None, set[QueueKey]]:
     """Raise `offsets` above those of the records from `start` to `end`, where records begin. A
-    record with queue offset 0 begins its queue anew (`begun_anew`).
+    record with queue offset 0 begins that queue anew, light ones too (`begun_anew`).
 
     Returns: the queues that such a record is of.
 
@@ -41,13 +41,11 @@ def add_offsets(
             heads, stopped = scan_heads(data, physical_offset=at)
             for head in heads:
                 if has_queue_unit(head.sys_flag):
-                    key, offset = (head.topic, head.queue_id), head.queue_offset
-                    if not offset:
-                        begun.add(key)
-                    offsets[key] = max(offsets.get(key, 0), offset + 1) if offset else 1
-                    for light in light_heads(head):
-                        key = (light.topic, 0)
-                        offsets[key] = max(offsets.get(key, 0), light.queue_offset + 1)
+                    for each in queue_heads(head):
+                        key, offset = (each.topic, each.queue_id), each.queue_offset
+                        if not offset:
+                            begun.add(key)
+                        offsets[key] = max(offsets.get(key, 0), offset + 1) if offset else 1
             yield
             at += stopped.end + stopped.blank_bytes
             if stopped.stop in (Stop.CORRUPT, Stop.UNWRITTEN):

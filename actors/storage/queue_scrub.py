@@ -21,7 +21,7 @@ import attrs
 from actors.env.protocols import Disk, File
 from actors.storage.derived_mends import UnitMend
 from actors.storage.queue_files import QueueKey, queue_folder, queue_path
-from actors.storage.queue_units import QUEUE_OFFSET_MAX, is_safe_topic, light_heads
+from actors.storage.queue_units import QUEUE_OFFSET_MAX, is_safe_topic, queue_heads
 from actors.storage.record_proof import EXTENDED_BELOW, RecordProof
 from wire.commitlog import RecordHead
 from wire.consume_queue import UNIT_BYTES, decode_unit, decode_units, encode_unit, is_filler
@@ -70,8 +70,7 @@ class QueueScrub:
         Raises: OSError.
         """
         found: list[UnitMend] = []
-        fitting = [head for head in heads if _has_unit(head)]
-        fitting += [light for head in fitting if head.light_queues for light in light_heads(head)]
+        fitting = [each for head in heads if _has_unit(head) for each in queue_heads(head)]
         by_queue = sorted(fitting, key=_key)  # stable: log order within a queue
         try:
             for number, (key, group) in enumerate(groupby(by_queue, key=_key), 1):

@@ -28,3 +28,12 @@ def light_heads(head: RecordHead) -> Iterator[RecordHead]:
     for name, offset in head.light_queues:
         if is_safe_topic(name) and offset < QUEUE_OFFSET_MAX:
             yield head._replace(topic=name, queue_id=0, queue_offset=offset)
+
+
+def queue_heads(head: RecordHead) -> Iterator[RecordHead]:
+    """The record as each queue that leads to it has it, its own first. Any of them begins anew with
+    queue offset 0.
+    """
+    yield head
+    if head.light_queues:
+        yield from light_heads(head)

@@ -204,3 +204,17 @@ def test_the_end_of_a_queue_follows_from_its_newest_life() -> None:
     offsets = {("t", 0): 100}
     assert finish(add_offsets(disk, log, 0, log.written_bytes, offsets)) == {("t", 0)}
     assert offsets == {("t", 0): 4}
+
+
+def test_a_light_queue_begins_anew_as_others_do() -> None:
+    """Its units do, so its next record has to go on behind them."""
+    disk = sim_disk()
+    disk.mkdir(LAYOUT.commit_log)
+    log = CommitLog.load(disk, LAYOUT.commit_log, 4096)
+    for number in (0, 1, 2, 0):
+        light = {"INNER_MULTI_DISPATCH": "%LMQ%a", "INNER_MULTI_QUEUE_OFFSET": f"{number}"}
+        end = log.written_bytes
+        log.append(record(end, b"x", queue_offset=7 + end, properties=light))
+    offsets: dict[tuple[str, int], int] = {("%LMQ%a", 0): 100}
+    assert finish(add_offsets(disk, log, 0, log.written_bytes, offsets)) == {("%LMQ%a", 0)}
+    assert offsets["%LMQ%a", 0] == 1

@@ -19,7 +19,7 @@ import attrs
 
 from actors.env.protocols import Disk, File
 from actors.storage.queue_files import list_queues
-from actors.storage.queue_units import QUEUE_OFFSET_MAX, is_safe_topic, light_heads
+from actors.storage.queue_units import QUEUE_OFFSET_MAX, is_safe_topic, queue_heads
 from actors.storage.tools.findings import FINDINGS_MAX, Findings
 from actors.storage.tools.queue_ranges import QueueRange, Summed
 from actors.storage.tools.target import GroupStore, size_of
@@ -73,8 +73,7 @@ class QueueCheck:
 
     def take(self, heads: Sequence[RecordHead]) -> None:
         """Compare the units of the next records of the log."""
-        fitting = [head for head in heads if _has_unit(head)]
-        fitting += [light for head in fitting if head.light_queues for light in light_heads(head)]
+        fitting = [each for head in heads if _has_unit(head) for each in queue_heads(head)]
         by_queue = sorted(fitting, key=_queue_key)  # stable: log order within a queue
         for key, group in groupby(by_queue, key=_queue_key):
             run: list[RecordHead] = []
