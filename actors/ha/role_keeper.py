@@ -158,10 +158,9 @@ class RoleKeeper(Actor[_Inbox]):
                 effects = rules.tick(now_s)
             case _:
                 assert_never(message)
-        rests = not isinstance(message, HighWater) or effects != Effects(record=effects.record)
-        if effects.record is None or await self._saved(effects.record, rests=rests):
+        if effects.record is None or await self._saved(effects.record, rests=effects.rests):
             await self._carry_out(message, effects)
-        elif not rests:
+        elif not effects.rests:
             self._publish()
         else:
             self._unsaved.waits = message, effects

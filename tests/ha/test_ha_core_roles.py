@@ -391,5 +391,7 @@ def test_a_slave_is_cut_where_it_parts_from_its_master() -> None:
 
 def test_the_mark_only_rises() -> None:
     one = slave(80)
-    assert one.high_water(70).record == GroupRecord(high_water_bytes=70)
+    effects = one.high_water(70)
+    assert effects.record == GroupRecord(high_water_bytes=70)
+    assert not effects.rests
     assert one.high_water(60) == Effects()

@@ -105,6 +105,7 @@ class Effects:
 
     Attributes:
         record: to be remembered, and synced, before anything else happens.
+        rests: something does, on what is in `record`; else it may be remembered later.
         gate: of the store of this life.
         restart: end the group's tree and start it again, built by the promotion in `record`.
         ask: who is to be asked what they are, with the number of the question.
@@ -115,6 +116,7 @@ class Effects:
     """
 
     record: GroupRecord | None = None
+    rests: bool = True
     gate: Gate | None = None
     restart: bool = False
     ask: tuple[tuple[str, int], ...] = ()

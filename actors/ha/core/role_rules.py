@@ -209,7 +209,8 @@ class RoleRules(RolePart):
             return self._vouch(max(offset_bytes, self.record.high_water_bytes))
         if offset_bytes <= self.record.high_water_bytes:
             return Effects()
-        return self._remember(attrs.evolve(self.record, high_water_bytes=offset_bytes))
+        higher = attrs.evolve(self.record, high_water_bytes=offset_bytes)
+        return attrs.evolve(self._remember(higher), rests=False)
 
     def tick(self, now_s: float) -> Effects:
         """Time has passed. Harmless when early."""
