@@ -7,6 +7,8 @@ them, so that without a rule a slave catches up at the pace of its dispatching.
 
 from __future__ import annotations
 
+from math import inf
+
 import attrs
 
 CATCH_UP_BYTES_PER_S = 256 << 20
@@ -17,12 +19,16 @@ PAUSE_TIMES = 15
 """Then dispatching takes one part in 16 of the time."""
 PAUSE_MAX_S = 0.1
 """However long the slice took: the process may have been stopped meanwhile."""
-GROWTH_OVER_S = 0.1
-"""Growth is judged over so long at least: it is told in steps, such as a sync's, and between two of
-them a log that is being copied seems to stand still.
-"""
 GIVES_WAY_MAX_S = 60.0
 """At most, since it was last at the log's end; then copying waits, until dispatching is there."""
+DIGEST_RATIO = 0.05
+"""A log that grows by more than this part of what digesting could do is being caught up with."""
+DIGEST_PAUSE_TIMES = 63
+"""Then digesting takes one part in 64 of the time; otherwise it took a third of a catch-up's."""
+DIGEST_GROWTH_OVER_S = 0.1
+"""Growth is told in steps, such as a sync's: between two of them a log that is being copied seems
+to stand still.
+"""
 DISPATCH_WITHIN_S = 0.005
 """Appends collect so long before they can be looked up: dispatching each alone costs as much as it.
 """
@@ -40,14 +46,29 @@ class Pacing:
         keeps_up_ratio: a log that grows by more than this part of what the work alone could do is
             being caught up with.
         gives_way_max_s: what is behind for longer gives way no more.
+        growth_over_s: growth is judged over so long at least; 0.0: since the slice before.
+        pause_times: of the slice's length, while it gives way.
     """
 
     gives_way: bool = False
     keeps_up_ratio: float = KEEPS_UP_RATIO
     gives_way_max_s: float = GIVES_WAY_MAX_S
-    _since: tuple[float, int] = (0.0, 0)  # seconds and limit, GROWTH_OVER_S ago or longer
+    growth_over_s: float = 0.0
+    pause_times: int = PAUSE_TIMES
+    _since: tuple[float, int] = (0.0, 0)  # seconds and limit, growth_over_s ago or longer
     _latest: tuple[float, int] = (0.0, 0)
     _behind_since_s: float | None = None
+
+    @classmethod
+    def of_digests(cls, *, gives_way: bool) -> Pacing:
+        """Of digesting what was received, for which nobody waits."""
+        return cls(
+            gives_way=gives_way,
+            keeps_up_ratio=DIGEST_RATIO,
+            gives_way_max_s=inf,
+            growth_over_s=DIGEST_GROWTH_OVER_S,
+            pause_times=DIGEST_PAUSE_TIMES,
+        )
 
     def at_end(self) -> None:
         """Nothing is left that could be dispatched now."""
@@ -63,7 +84,7 @@ class Pacing:
             dispatched_bytes: in it.
             limit_bytes: the log's end when it began.
         """
-        if began_s - self._latest[0] >= GROWTH_OVER_S:
+        if began_s - self._latest[0] >= self.growth_over_s:
             self._since, self._latest = self._latest, (began_s, limit_bytes)
         since_s, grown_bytes = began_s - self._since[0], limit_bytes - self._since[1]
         if self._behind_since_s is None:
@@ -74,4 +95,4 @@ class Pacing:
         keeps_up_bytes = min(self.keeps_up_ratio * dispatched_bytes, CATCH_UP_BYTES_PER_S * took_s)
         if grown_bytes * took_s <= keeps_up_bytes * since_s:
             return 0.0
-        return min(PAUSE_TIMES * took_s, PAUSE_MAX_S)
+        return min(self.pause_times * took_s, PAUSE_MAX_S)

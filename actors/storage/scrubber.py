@@ -18,7 +18,6 @@ no upstream.
 from __future__ import annotations
 
 from contextlib import suppress
-from math import inf
 from typing import Final, TypeAlias, TypeVar, assert_never
 
 import attrs
@@ -50,10 +49,6 @@ from actors.storage.syncer import FileSynced, SyncFile
 
 DIGEST_WITHIN_S: Final = 0.05
 """What was written collects so long: ranges are long, and nobody waits."""
-DIGEST_RATIO: Final = 0.05
-"""A slave whose log grows by more than this part of what digesting could do is catching up: then
-digesting takes one part in 16 of the time. Otherwise it took a third of a catch-up's.
-"""
 LOG_SHARE: Final = 0.5
 """Of `scrub_bytes_per_s`; the rest is for what derives from the log (`derived_scrubber`)."""
 ROUND_FIRST_S: Final = 10.0
@@ -157,9 +152,7 @@ class Scrubber(Actor[_Inbox]):
         )
         size, end = held.segment_bytes, held.written_bytes
         self._min_bytes = held.min_bytes
-        self._pacing = Pacing(
-            gives_way=not self.writes_itself, keeps_up_ratio=DIGEST_RATIO, gives_way_max_s=inf
-        )
+        self._pacing = Pacing.of_digests(gives_way=not self.writes_itself)
         newest = max(held.min_bytes, end - end % size)
         self._check = LogCheck(
             reader=LogReader(disk, held.folder, size),

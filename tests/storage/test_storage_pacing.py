@@ -84,7 +84,7 @@ def test_dispatching_gives_way_again_once_it_was_at_the_end() -> None:
 @pytest.mark.parametrize("told_every_s", [0.05, 0.099])
 def test_growth_that_is_told_in_steps_is_growth_between_them_too(told_every_s: float) -> None:
     """A synced log grows with each sync, and a note of it may be read late."""
-    pacing, now_s, pauses = Pacing(gives_way=True), 10.0, []
+    pacing, now_s, pauses = Pacing(gives_way=True, growth_over_s=0.1), 10.0, []
     while now_s < 12.0:
         steps = int(now_s / told_every_s)
         end = steps * int(DISPATCH_BYTES_PER_S * told_every_s)
@@ -99,3 +99,10 @@ def test_what_nobody_waits_for_gives_way_for_ever() -> None:
     times_s = range(1, 3 * int(GIVES_WAY_MAX_S))
     pauses = [pacing.pause_s(at, at + 0.01, SLICE_BYTES, at << 40) for at in times_s]
     assert all(pauses)
+
+
+def test_digesting_gives_way_more_than_dispatching() -> None:
+    digesting, dispatching = Pacing.of_digests(gives_way=True), Pacing(gives_way=True)
+    for at_s in range(1, 4):
+        now = at_s, at_s + 0.001, SLICE_BYTES, at_s << 40
+        assert digesting.pause_s(*now) > dispatching.pause_s(*now) > 0.0
