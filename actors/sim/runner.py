@@ -146,28 +146,32 @@ class Runner:
             return
         self._starting[name] = None
         try:
-            for _ in range(STARTS_MAX):
+            for number in range(STARTS_MAX):
                 if self.cluster.runs(name):
                     return
-                self.notice_failure(name)
+                if DAMAGE_WORD in self.notice_failure(name) and number:
+                    self._tend(name)  # it ends as soon as it has started
                 if not await self._start(name):
                     return
             raise AssertionError(f"{name} was ended {STARTS_MAX} times while it started")
         finally:
             del self._starting[name]
 
-    def notice_failure(self, name: str) -> None:
-        """A node that has died of itself breaks a rule, unless its disk was made to fail."""
+    def notice_failure(self, name: str) -> str:
+        """A node that has died of itself breaks a rule, unless its disk was made to fail. Gives
+        what it died of; "" if it has not.
+        """
         node = self.cluster.world.node(name)
         failure = node.take_failure()
         if failure is None:
-            return
+            return ""
         text = describe(failure)
         if self._excuses.cover(name, text):
             self.note("died", f"{name} of its disk")
         else:
             now_s = trio.current_time()
             self.history.violated("NothingFails", now_s, f"{name} died: {text}")
+        return text
 
     def repair(self, name: str) -> None:
         """The operator puts the damaged bytes back, from another node's copy."""
