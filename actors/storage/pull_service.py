@@ -175,6 +175,9 @@ class PullService(Actor[Message]):
                 # Expired, and the news of it still waits. What is kept begins with some next file.
                 start = self._file_end(start)
                 continue
+            except OSError as error:
+                why = error.strerror or error
+                raise Unreadable(f"log byte {start} cannot be read: {why}") from error
             stopped = walk(data, physical_offset=start, size_max=self.record_bytes_max)
             if stopped.end:
                 return self._undamaged(start, data[: stopped.end], self._behind(start, stopped))

@@ -1,5 +1,6 @@
 """Reads of a log whose oldest files go while somebody reads them."""
 
+import errno
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -236,3 +237,16 @@ async def test_a_file_that_is_too_short_is_no_end_of_the_log(autojump_clock: Moc
     async with pull_on(disk, log) as pull:
         with pytest.raises(Unreadable, match=f"the file with log byte {S} is too short"):
             await read(pull, S)
+
+
+async def test_a_bad_sector_refuses_reads_and_ends_nothing(autojump_clock: MockClock) -> None:
+    """A client that read it again and again used up the restarts of the node."""
+    disk = SimDisk(random.Random(1))
+    log = CommitLog.load(disk, "/data/commitlog", S)
+    fill(log, [b"%d" % number * 1500 for number in range(6)])
+    disk.faults.fail("read", errno.EIO, path_part=log.path_of(S), times=20)
+    async with pull_on(disk, log) as pull:
+        for _ in range(20):
+            with pytest.raises(Unreadable, match=f"log byte {S} cannot be read"):
+                await read(pull, S)
+        assert (await read(pull, S)).data
