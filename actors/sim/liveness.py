@@ -12,7 +12,7 @@ import trio
 
 from actors.config import ClassicGroup
 from actors.errors import TriologError
-from actors.events.node import NodeStarted, NodeStopped
+from actors.events.node import NodeStopped
 from actors.events.store import DiskUsageChanged
 from actors.runtime.errors import ActorError
 from actors.sim.history import NodeLooked, Observation
@@ -120,10 +120,14 @@ class RoomIsFoundAgain:
     """What waits for room on a running node says that it goes on, once there has been some."""
 
     _since_s: dict[tuple[str, str], float] = attrs.field(factory=dict, init=False)  # node, part
+    _boots: dict[str, int] = attrs.field(factory=dict, init=False)
 
     def see(self, seen: Observation) -> Iterator[str]:
+        if isinstance(seen, SimEvent | NodeLooked) and self._boots.get(seen.node) != seen.boot:
+            self._boots[seen.node] = seen.boot
+            self._forget(seen.node)  # a new start says itself what it lacks
         match seen:
-            case SimEvent(event=NodeStarted() | NodeStopped(), node=node):
+            case SimEvent(event=NodeStopped(), node=node):
                 self._forget(node)
             case SimEvent(event=DiskUsageChanged(is_full=True), node=node, at_s=at_s, path=path):
                 self._since_s.setdefault((node, path), at_s)

@@ -119,6 +119,8 @@ class Cleaner:
     _used: float = attrs.field(default=0.0, init=False)
     lacks: str = attrs.field(default="", init=False)
     _by_write: bool = attrs.field(default=False, init=False)
+    _used_then: float = attrs.field(default=0.0, init=False)  # when the last write found no room
+    _no_files: bool = attrs.field(default=False, init=False)
 
     @classmethod
     def of(
@@ -136,8 +138,13 @@ class Cleaner:
         return cls(env=env, log=log, rules=rules, root=root, owner=owner, emit=emit, floor_bytes=0)
 
     def look(self) -> None:
-        """Look at the disk, and at whether what is old goes."""
+        """Look at the disk, and at whether what is old goes. What a write has found no room for may
+        have some once the disk is less full than it was then: nobody may write for long.
+        """
         self._used = self.env.disk.usage(self.log.folder)
+        files = self.env.disk.free_files(self.log.folder)
+        if self._by_write and (self._used < self._used_then or (self._no_files and files != 0)):
+            self._by_write = False
         self.is_full = self.rules.is_full(self._used)
         if self.is_full:
             self._tell(self.full_text())
@@ -148,10 +155,11 @@ class Cleaner:
     def no_room(self, error: NoRoom) -> str:
         """A write found none, whatever share of the disk is used. Gives why, for a person."""
         rules, self._by_write = self.rules, True
-        self._used = self.env.disk.usage(self.log.folder)
         disk, folder = self.env.disk, self.log.folder
+        self._used = self._used_then = disk.usage(folder)
+        self._no_files = disk.free_files(folder) == 0
         reason = why_no_room(disk, folder, error)
-        if disk.free_files(folder) != 0:
+        if not self._no_files:
             reason += (
                 f": expired files go at any hour above {rules.used_max:.0%},"
                 f" others above {rules.used_forcibly:.0%}"

@@ -10,7 +10,6 @@ import pytest
 import trio
 
 from actors.events import store
-from actors.events.node import NodeStarted
 from actors.sim.disk import SimDisk
 from actors.sim.failures import NothingFails
 from actors.sim.history import NodeLooked, Observation
@@ -33,7 +32,6 @@ def looked(at_s: float, *, has_room: bool = True, node: str = "n1") -> NodeLooke
     return NodeLooked(at_s=at_s, node=node, boot=1, status={}, tree=TREE, has_room=has_room)
 
 
-STARTED = NodeStarted(cluster="demo", version="1", groups=("orders",))
 LATE_S = 2.0 + ROOM_AGAIN_S
 
 
@@ -46,7 +44,7 @@ LATE_S = 2.0 + ROOM_AGAIN_S
         ([full(1), looked(9, has_room=False), looked(LATE_S)], 0),
         ([full(1), looked(9, has_room=False), looked(9 + LATE_S)], 1),
         ([full(1), looked(LATE_S, node="n0")], 0),
-        ([full(1), told(9, STARTED, "/n1"), looked(LATE_S)], 0),
+        ([full(1), attrs.evolve(looked(LATE_S), boot=2)], 0),
         ([full(1), full(1, path="/n1/b"), full(9, is_full=False), looked(LATE_S)], 1),
         ([full(1), looked(LATE_S), looked(LATE_S + 1), looked(2 * LATE_S)], 2),
     ],

@@ -101,3 +101,27 @@ async def test_a_disk_that_is_full_by_both_has_room_when_it_has_by_both(
         assert [each[0] for each in changes(kit)] == [True], "no write has found any yet"
         await received(kit, 2, 0, b"abc")
         assert [each[0] for each in changes(kit)] == [True, False]
+
+
+async def test_a_log_that_nobody_writes_to_finds_room_again(autojump_clock: Any) -> None:
+    """It would be told as full for ever, and its files go as under pressure."""
+    disk = full_disk()
+    async with running(disk, is_master=False) as kit:
+        disk.used = 0.8
+        disk.faults.fail("prepare", errno.ENOSPC, path_part="commitlog")
+        await received(kit, 1, 0, b"abc")
+        await until(lambda: kit.refused)
+        disk.used = 0.7
+        await trio.sleep(LOOK_S)
+        assert [each[0] for each in changes(kit)] == [True, False]
+
+
+async def test_a_log_that_nobody_writes_to_finds_inodes_again(autojump_clock: Any) -> None:
+    disk = full_disk()
+    async with running(disk, is_master=False) as kit:
+        disk.faults.use_up_inodes(LOOK_S / 2)
+        disk.faults.fail("prepare", errno.ENOSPC, path_part="commitlog")
+        await received(kit, 1, 0, b"abc")
+        await until(lambda: kit.refused)
+        await trio.sleep(2 * LOOK_S)
+        assert [each[0] for each in changes(kit)] == [True, False]
