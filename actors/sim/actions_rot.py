@@ -122,6 +122,6 @@ def _check(runner: FaultRunner, name: str) -> None:
         return
     for damage in runner.atlas.damaged.get(name, []):
         now = runner.atlas.logs.durable(name, damage.start, damage.end)
-        if now and now != damage.good:
+        if now and now != damage.good and runner.atlas.is_there(name, damage):
             text = f"{name} calls its copy good, which is damaged from {damage.start} on"
             runner.history.violated("RepairedIsGood", trio.current_time(), text)

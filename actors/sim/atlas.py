@@ -69,12 +69,13 @@ class FaultAtlas:
         return have == others or (is_old and bool(have))
 
     def is_damaged(self, node: str) -> bool:
-        """Whether there is damage in what the node still has: some may have gone with its file."""
-        disk = self._disk(node)
-        return any(
-            disk.exists(self._path(node, damage.start - damage.start % self.group.segment_bytes))
-            for damage in self.damaged.get(node, [])
-        )
+        """Whether there is damage in what the node still has."""
+        return any(self.is_there(node, damage) for damage in self.damaged.get(node, []))
+
+    def is_there(self, node: str, damage: Damage) -> bool:
+        """Whether the node still has the damaged file: it may have expired."""
+        base = damage.start - damage.start % self.group.segment_bytes
+        return self._disk(node).exists(self._path(node, base))
 
     def may_refill(self, node: str) -> bool:
         """Whether the node may be emptied and copy everything from the master."""

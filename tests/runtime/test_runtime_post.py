@@ -15,6 +15,7 @@ from actors.runtime import (
     Overflow,
     ReplyTo,
     SupervisorSpec,
+    Unread,
     open_system,
 )
 
@@ -91,5 +92,5 @@ async def test_a_post_that_nobody_reads_is_a_dead_letter(autojump_clock):
             assert a.post(Ask(reply_to=ReplyTo.local(answers.append)))
         assert answers == []
         await trio.sleep(2)
-        assert [type(answer) for answer in answers] == [ActorDown, ActorDown]
+        assert [type(answer) for answer in answers] == [Unread, Unread]
     assert sum(event.count for event in seen.of(events.DeadLettered)) == 3

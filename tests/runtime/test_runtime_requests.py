@@ -19,6 +19,7 @@ from actors.runtime import (
     Strategy,
     SupervisorSpec,
     System,
+    Unread,
     open_system,
     render_spec,
     requests,
@@ -268,7 +269,7 @@ async def test_what_a_stop_finds_unread_is_not_done_and_fails(autojump_clock):
             nursery.start_soon(ask, "a")
             await settle()
             system.request_stop()
-        assert outcomes == [ActorDown, ActorDown]
+        assert outcomes == [Unread, ActorDown]
         await system.wait_ended()
         assert not root.alive
     assert log == ["+a#1", "+b#1", "+c#1", "-b shutdown", "-c shutdown", "-a shutdown"]

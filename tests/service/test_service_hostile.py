@@ -143,6 +143,7 @@ async def copied(log: actors.Log) -> None:
             return
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.checklist(11)
 async def test_ten_thousand_real_probes_leave_nothing_behind(
     tmp_path: Path, free_port: int

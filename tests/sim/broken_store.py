@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import attrs
@@ -22,6 +22,7 @@ from actors.storage.mending import GoodRange, Mender
 from actors.storage.pull_service import PullService
 from actors.storage.queue_files import list_queues, scan_queue
 from actors.storage.recovery import first_store_ts
+from actors.storage.replacing import Replaced
 from actors.storage.store import Store
 from actors.storage.syncer import Syncer
 from actors.trees import classic
@@ -97,7 +98,12 @@ def files_need_room(patch: Patch) -> None:
         disk.rename(temporary, path)
         disk.sync_dir(path.rpartition("/")[0])
 
+    async def replace_beside(file: Replaced, content: Callable[[], bytes]) -> None:
+        replace(file._disk, file.path, content())
+
     patch.setattr(identity, "replace_file", replace)
+    patch.setattr(Replaced, "replace", lambda file, data: replace(file._disk, file.path, data))
+    patch.setattr(Replaced, "replace_beside", replace_beside)
 
 
 def mark_before_sync(patch: Patch) -> None:

@@ -23,7 +23,7 @@ def finish(work: Generator[Any, Any, T]) -> T:
     while True:
         try:
             asked = work.send(answer)
-            answer = asked() if asked is not None else None
+            answer = asked() if callable(asked) else None
         except StopIteration as stop:
             result: T = stop.value
             return result
