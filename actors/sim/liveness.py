@@ -13,6 +13,7 @@ import trio
 from actors.config import ClassicGroup
 from actors.errors import TriologError
 from actors.events.node import NodeStopped
+from actors.events.runtime import ActorCrashed, ActorStopped
 from actors.events.store import DiskUsageChanged
 from actors.runtime.errors import ActorError
 from actors.sim.history import NodeLooked, Observation
@@ -129,6 +130,8 @@ class RoomIsFoundAgain:
         match seen:
             case SimEvent(event=NodeStopped(), node=node):
                 self._forget(node)
+            case SimEvent(event=ActorStopped() | ActorCrashed(), node=node, path=path):
+                self._since_s.pop((node, path), None)
             case SimEvent(event=DiskUsageChanged(is_full=True), node=node, at_s=at_s, path=path):
                 self._since_s.setdefault((node, path), at_s)
             case SimEvent(event=DiskUsageChanged(), node=node, path=path):

@@ -10,6 +10,7 @@ import pytest
 import trio
 
 from actors.events import store
+from actors.events.runtime import ActorCrashed, ActorStopped
 from actors.sim.disk import SimDisk
 from actors.sim.failures import NothingFails
 from actors.sim.history import NodeLooked, Observation
@@ -45,6 +46,8 @@ LATE_S = 2.0 + ROOM_AGAIN_S
         ([full(1), looked(9, has_room=False), looked(9 + LATE_S)], 1),
         ([full(1), looked(LATE_S, node="n0")], 0),
         ([full(1), attrs.evolve(looked(LATE_S), boot=2)], 0),
+        ([full(1), told(9, ActorStopped(reason="shutdown")), looked(LATE_S)], 0),
+        ([full(1), told(9, ActorCrashed(error="x", starting=False)), looked(LATE_S)], 0),
         ([full(1), full(1, path="/n1/b"), full(9, is_full=False), looked(LATE_S)], 1),
         ([full(1), looked(LATE_S), looked(LATE_S + 1), looked(2 * LATE_S)], 2),
     ],
