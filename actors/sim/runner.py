@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 import attrs
 import trio
 
+from actors.errors import NoRoomToStart
 from actors.runtime.errors import describe
 from actors.sim.action import Action
 from actors.sim.failures import DAMAGE_WORD, Excuses
@@ -193,6 +194,9 @@ class Runner:
             await self.cluster.start(name)
         except EndedWhileStarting:
             await trio.lowlevel.checkpoint()
+        except NoRoomToStart:  # a new folder needs some, and nobody can wait for it in there
+            self.note("start failed", name)
+            await trio.sleep(START_AGAIN_S)
         except Exception as error:  # noqa: BLE001 - whatever a node may say of its start
             if not self._excuses.cover(name, describe(error)):
                 return self._cannot_start(name, error)
