@@ -21,6 +21,7 @@ import trio
 import actors
 from actors.config import loads
 from actors.errors import NotStored, OutcomeUnknown
+from actors.ha.role_messages import HIGH_WATER_S
 
 pytestmark = pytest.mark.real_io
 
@@ -64,6 +65,7 @@ slaves = {json.dumps(names[1:])}
 port = {port}
 segment_bytes = 1_048_576
 copies = 2
+scrub_bytes_per_s = 0
 """
 
 
@@ -151,7 +153,9 @@ async def test_ten_thousand_real_probes_leave_nothing_behind(
     config = loads(text(tmp_path, free_port, 2), "hostile.toml")
     async with actors.open_node(config, "n1") as slave, actors.open_node(config, "n0") as node:
         log = node.log("orders")
-        await log.append([b"before"])
+        for _ in range(3):  # what is opened once and then kept is open then
+            await log.append([b"before"])
+            await trio.sleep(2 * HIGH_WATER_S)
         before = await at_rest(node, slave)
         numbers = itertools.count()
 
