@@ -12,7 +12,6 @@ import trio
 
 from actors.config import ClassicGroup
 from actors.errors import TriologError
-from actors.events.node import NodeStopped
 from actors.events.runtime import ActorCrashed, ActorStopped
 from actors.events.store import DiskUsageChanged
 from actors.runtime.errors import ActorError
@@ -128,8 +127,6 @@ class RoomIsFoundAgain:
             self._boots[seen.node] = seen.boot
             self._forget(seen.node)  # a new start says itself what it lacks
         match seen:
-            case SimEvent(event=NodeStopped(), node=node):
-                self._forget(node)
             case SimEvent(event=ActorStopped() | ActorCrashed(), node=node, path=path):
                 self._since_s.pop((node, path), None)
             case SimEvent(event=DiskUsageChanged(is_full=True), node=node, at_s=at_s, path=path):

@@ -227,7 +227,8 @@ class Store(Actor[_Inbox]):
             case Unsubscribe():
                 self._growth.unsubscribe(message.name)
             case OpenSession():
-                self._in_frame &= not self._raw.open(message)
+                if self._raw.open(message):
+                    self._in_frame = False
             case SetGate():
                 if message.life == self.ctx.incarnation:
                     self._closed = message.closed
@@ -261,10 +262,9 @@ class Store(Actor[_Inbox]):
 
     async def _publish(self) -> None:
         """Tell everybody the new range, but not in the middle of a frame: it is reported whole."""
-        now = self._grown()
-        if now == self._told:
+        now, told = self._grown(), self._told
+        if now == told:
             return
-        told = self._told
         if self._in_frame and told and now == attrs.evolve(told, written_bytes=now.written_bytes):
             return
         self._told = now

@@ -157,15 +157,15 @@ def judged(clients: Clients, files: Mapping[tuple[str, str], Files]) -> list[str
     Args:
         files: by group and node; each counts as a fresh read after all else.
     """
-    for (group, node), found in files.items():
-        call = clients.recorder.call(f"{node}'s files", ReadLog(found.begin, fresh=True), key=group)
-        clients.recorder.answer(call, found.shown)
     begins: dict[str, int] = {}
     for (group, _), found in files.items():
         begins[group] = max(found.begin, begins.get(group, 0))
-    operations = [
-        each for each in clients.recorder.operations() if not _passed_over(each, begins[each.key])
-    ]
+    heard = clients.recorder.operations()
+    operations = [each for each in heard if not _passed_over(each, begins[each.key])]
+    for (group, node), found in files.items():
+        call = clients.recorder.call(f"{node}'s files", ReadLog(found.begin, fresh=True), key=group)
+        clients.recorder.answer(call, found.shown)
+    operations += clients.recorder.operations()[len(heard) :]
     wrong = [str(finding) for finding in judge_log(operations)]
     for (group, node), found in files.items():
         there = dict(found.shown.entries)
@@ -177,9 +177,9 @@ def judged(clients: Clients, files: Mapping[tuple[str, str], Files]) -> list[str
 
 
 def _passed_over(operation: Operation, begin: int) -> bool:
-    """A client's read from a place that was deleted: it may have begun behind it."""
+    """A read from a place that was deleted: it may have begun behind it."""
     action = operation.action
-    return isinstance(action, ReadLog) and action.start < begin and "files" not in operation.client
+    return isinstance(action, ReadLog) and action.start < begin
 
 
 def acknowledged_in(operations: Iterable[Operation], group: str) -> dict[int, bytes]:

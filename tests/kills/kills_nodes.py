@@ -220,15 +220,6 @@ def prepared(folder: Path, port: int) -> Cluster:
     return Cluster(folder)
 
 
-def plain_lines(folder: Path) -> list[bytes]:
-    """A classic log's bodies, by a reader that shares no code with us."""
-    reader = ROOT / "tests" / "plain_reader.py"
-    done = subprocess.run([sys.executable, str(reader), str(folder)], capture_output=True)
-    if done.returncode != 0:
-        raise NotAsPlanned(f"{folder}: {done.stderr.decode(errors='replace').strip()}")
-    return done.stdout.splitlines()
-
-
 def tool(*words: str) -> tuple[int, list[str]]:
     """`python -m actors.storage WORDS`: its exit code, and what it said."""
     done = subprocess.run(

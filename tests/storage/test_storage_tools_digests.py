@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from tools_kit import LAYOUT, NODE_DIR, S, checked, node_disk, write_at
 
 from actors.errors import CorruptLog
 from actors.sim.disk import SimDisk
 from actors.storage.commit_log import segment_bases, segment_path
-from actors.storage.digests import Digests, digest_of
+from actors.storage.digests import RANGE_BYTES, Digests, digest_of
 from actors.storage.tools.backup import BackedUp, copy_groups, open_backup, stopped_limit
+from actors.storage.tools.check_digests import DigestCheck
+from actors.storage.tools.findings import Findings
 from actors.storage.tools.steps import finish
 from actors.storage.tools.target import find_target
 
@@ -60,13 +64,29 @@ async def test_a_byte_that_no_crc_covers_is_found_by_its_range_s_digest() -> Non
     assert checked(disk).is_good
 
 
-async def test_damaged_ranges_beside_each_other_are_one_line() -> None:
-    disk = await node_disk()
-    digests = digested(disk)
-    for base in (0, S, 3 * S):
-        digests.put(base, digest_of(content(disk, base)) ^ 1)
+def test_damaged_ranges_beside_each_other_are_one_line() -> None:
+    disk, size, found = SimDisk(random.Random(1)), 4 * RANGE_BYTES, Findings()
+    disk.mkdir(LAYOUT.commit_log)
+    file = disk.open(segment_path(LAYOUT.commit_log, 0), "x")
+    file.pwrite(bytes(size), 0)
+    file.close()
+    digests = Digests.open(disk, LAYOUT.digests, size, 0, size)
+    for number, right in enumerate((False, False, True, False)):
+        digest = digest_of(bytes(RANGE_BYTES))
+        digests.put(number * RANGE_BYTES, digest if right else digest ^ 1)
     digests.close()
-    assert len(checked(disk).findings.damage) == 3, "a line for each file"
+    check = DigestCheck(
+        disk=disk,
+        log_folder=LAYOUT.commit_log,
+        digests_folder=LAYOUT.digests,
+        segment_bytes=size,
+        limit_bytes=size,
+        findings=found,
+    )
+    assert list(check.run([0]))
+    first, second = found.damage
+    assert f"bytes 0 to {2 * RANGE_BYTES} of" in first
+    assert f"bytes {3 * RANGE_BYTES} to {size} of" in second
 
 
 async def test_digests_of_what_lies_behind_the_mark_are_not_believed() -> None:
