@@ -18,10 +18,11 @@ from typing import Final, TypeAlias, TypeVar
 
 import attrs
 
+from actors.env.protocols import Disk
 from actors.storage.digests import Digests
 from actors.storage.log_reader import LogReader, OffsetGone
 from actors.storage.range_reading import Found, Reading, Span, read_ranges
-from actors.storage.side_file import VALUES_MAX
+from actors.storage.side_file import VALUES_MAX, SideFile, SideFileDamaged
 from wire.commitlog import Stop, scan
 
 ROTTEN_MAX: Final = VALUES_MAX - 1
@@ -320,6 +321,41 @@ class LogCheck:
         self.healed.discard(rot.start)
         if rot.start in self.rotten or len(self.rotten) < ROTTEN_MAX:
             self.rotten.setdefault(rot.start, rot)
+
+
+@attrs.define
+class RottenFile:
+    """Where damage begins that was found, kept for later starts in `digests/rotten`. It helps,
+    and nothing rests on it: what it does not keep is found again.
+
+    Attributes:
+        starts: the damaged ranges' first bytes, as an earlier start has left them.
+    """
+
+    starts: tuple[int, ...] = ()
+    _side: SideFile | None = None
+
+    @classmethod
+    def open(cls, disk: Disk, path: str) -> RottenFile:
+        """One that cannot be read says nothing."""
+        try:
+            side, values = SideFile.open(disk, path, ROTTEN_MAX + 1)
+        except (OSError, SideFileDamaged):
+            return cls()
+        count, *starts = values or (0,)
+        return cls(tuple(starts[:count]), side)
+
+    def write(self, starts: tuple[int, ...]) -> None:
+        """Keep at most ROTTEN_MAX of them."""
+        if self._side is None:
+            return
+        with suppress(OSError):
+            self._side.write((len(starts), *starts, *[0] * (ROTTEN_MAX - len(starts))))
+            self._side.sync()
+
+    def close(self) -> None:
+        if self._side is not None:
+            self._side.close()
 
 
 def damage_text(rotten: tuple[Rot, ...], folder: str) -> str:

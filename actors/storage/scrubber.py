@@ -30,10 +30,9 @@ from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage import mending
 from actors.storage.digests import Digests
 from actors.storage.layout import StoreLayout
-from actors.storage.log_check import LogCheck, Rot, Steps, Walk, damage_text
+from actors.storage.log_check import LogCheck, Rot, RottenFile, Steps, Walk, damage_text
 from actors.storage.log_reader import LogReader, OffsetGone
 from actors.storage.pacing import Pacing
-from actors.storage.rotten_file import RottenFile
 from actors.storage.scrubber_messages import (
     CHECK_BYTES,
     RECHECK_S,
