@@ -258,6 +258,11 @@ class CommitLog:
         self._dirty.clear()
         return paths
 
+    def take_gone(self) -> tuple[str, ...]:
+        """Files deleted since the last call: a syncer closes them."""
+        paths, self.gone_paths = self.gone_paths, ()
+        return paths
+
     def delete_first(self) -> int:
         """Delete the oldest file, never the one being written. Gives the new first offset.
 

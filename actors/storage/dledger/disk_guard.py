@@ -61,6 +61,9 @@ class DiskGuard:
         except FileNotFoundError as error:
             self.failed = lost_text(self.disk, str(error.filename))
             raise StorageError(self.failed) from None
+        except StorageError as error:
+            self.failed = str(error)
+            raise
         except OSError as error:
             self.failed = f"{what} failed: {error}"
             raise StorageError(f"{self.root}: {self.failed}") from error

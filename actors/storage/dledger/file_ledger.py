@@ -40,9 +40,10 @@ from actors.storage.dledger.opening import OpenedLedger, open_files
 from actors.storage.dledger.reader import EntryReader
 from actors.storage.dledger.recovery import need_first_of_log
 from actors.storage.dledger.settings import LedgerSettings
-from actors.storage.dledger.term_files import TermVote, write_checkpoint, write_term
+from actors.storage.dledger.term_files import CheckpointFile, TermVote, write_term
 from actors.storage.expiry import Cleaner
 from actors.storage.found_bytes import sync_file
+from actors.storage.replacing import Replaced
 from actors.storage.room import NO_ROOM_CODES, NoRoom
 from wire.dledger_entry import ENTRY_HEAD_BYTES, Entry
 from wire.dledger_files import LedgerCheckpoint
@@ -112,6 +113,8 @@ class FileLedger:
         self._risky = self._mark_dirty = False
         self._guard = DiskGuard(layout.root, env.disk)
         self._changing, self._reading = self._guard.changing, self._guard.reading
+        file = Replaced(env.disk, layout.checkpoint)
+        self._checkpoint = CheckpointFile(env.disk, file, self._checkpoint_now, self._changing)
 
     # ---- what there is ----
 
@@ -289,8 +292,7 @@ class FileLedger:
     def save_vote(self, vote: TermVote) -> None:
         check_vote(self._vote, vote)
         with self._changing(f"saving the vote in term {vote.term}"):
-            unsynced = self._settings.vote_unsynced
-            write_term(self._disk, self._layout.term, vote, unsynced=unsynced)
+            write_term(self._disk, self._layout.term, vote, unsynced=self._settings.vote_unsynced)
         self._vote = vote
 
     def commit(self, index: int) -> None:
@@ -298,11 +300,15 @@ class FileLedger:
         self._committed = max(self._committed, index)
 
     def save_checkpoint(self) -> None:
+        self._checkpoint.write()
+
+    async def save_checkpoint_beside(self) -> None:
+        await self._checkpoint.write_beside()
+
+    def _checkpoint_now(self) -> LedgerCheckpoint:
         """Of what is synced: a start that finds less knows that something was lost."""
-        with self._changing("saving the checkpoint"):
-            committed = min(self._committed, self._synced)
-            what = LedgerCheckpoint(committed_index=committed, end_index=self._end)
-            write_checkpoint(self._disk, self._layout.checkpoint, what)
+        committed = min(self._committed, self._synced)
+        return LedgerCheckpoint(committed_index=committed, end_index=self._end)
 
     # ---- durability ----
 
@@ -314,20 +320,15 @@ class FileLedger:
             if self._mark_dirty:
                 paths += (self._mark.path,)
                 self._mark_dirty = False
-        gone: tuple[str, ...] = ()
-        for log in self._logs:
-            gone += log.gone_paths
-            log.gone_paths = ()
         work = SyncWork(
             paths=paths,
-            gone=gone,
+            gone=tuple(path for log in self._logs for path in log.take_gone()),
             index=self._end,
             end_bytes=self._held_bytes,
             whole=whole,
             risky=self._risky,
         )
-        self._risky = False
-        self._sync = work
+        self._risky, self._sync = False, work
         return work
 
     def end_sync(self, work: SyncWork) -> bool:
@@ -367,6 +368,7 @@ class FileLedger:
         finally:
             self._reader.forget()
             self._mark.close()
+            self._checkpoint.close()
             self._guard.close((self._sums, self._index, self._log), remove_spare=ordered)
 
     # ---- reading ----

@@ -257,6 +257,11 @@ class LedgerStore(Protocol):
     def save_checkpoint(self) -> None:
         """Write the committed index down. Raises: as `save_vote`."""
 
+    async def save_checkpoint_beside(self) -> None:
+        """As `save_checkpoint`, beside the loop. A second call brings what the first did not, and
+        may return sooner than it. Not cancellable within a sync. Raises: as `save_vote`.
+        """
+
     # ---- durability ----
 
     def begin_sync(self, *, whole: bool = False) -> SyncWork:

@@ -276,6 +276,9 @@ class MemoryLedger:
     def save_checkpoint(self) -> None:
         """There is nowhere to write it to."""
 
+    async def save_checkpoint_beside(self) -> None:
+        """As `save_checkpoint`."""
+
     def begin_sync(self, *, whole: bool = False) -> SyncWork:
         return SyncWork(paths=(), index=self.end_index, end_bytes=self._end_bytes, whole=whole)
 

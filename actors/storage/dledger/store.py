@@ -17,14 +17,15 @@ that runs. A restart ends the node.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TypeAlias, assert_never
 
 import attrs
 
 from actors.errors import LogFull, Overloaded, StorageError, TooLarge
-from actors.events import store as events
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage.dledger import store_messages
+from actors.storage.dledger.cleaning import CleanDue, CleaningRounds
 from actors.storage.dledger.ledger import EntryRefused, IndexNotThere, LedgerStore, SyncWork
 from actors.storage.dledger.recent import RecentEntries
 from actors.storage.dledger.store_messages import COMMITS as COMMITS
@@ -60,10 +61,6 @@ GROUP_BYTES = 4 << 20
 """One write takes appends up to so many bytes; then other messages get a turn."""
 WHOLE_SYNC_S = 1.0
 """What derives from the entries, and the mark, are synced at most so much later."""
-CLEAN_S = 10.0
-"""Between two looks at the disk. Upstream looks ten times a second."""
-BETWEEN_FILES_S = 0.1
-FILES_PER_ROUND_MAX = 10
 SUBSCRIBERS_MAX = 1024
 
 
@@ -78,13 +75,11 @@ class _CheckpointDue:
 
 
 @attrs.frozen(kw_only=True)
-class _CleanDue:
-    """Timer: look at the disk and at the age of the oldest file. `deleted`: in this round."""
-
-    deleted: int
+class _CheckpointLate:
+    """There was no room for it."""
 
 
-_Inbox: TypeAlias = Message | _WholeDue | _CheckpointDue | _CleanDue
+_Inbox: TypeAlias = Message | _WholeDue | _CheckpointDue | _CheckpointLate | CleanDue
 _Write: TypeAlias = Append | Change | GetMember
 
 
@@ -111,11 +106,10 @@ class Store(Actor[_Inbox]):
     recent: RecentEntries | None = None
     mailbox: MailboxSpec = attrs.field(init=False)  # type: ignore[misc]
     _ledger: LedgerStore = attrs.field(init=False)
+    _rounds: CleaningRounds = attrs.field(init=False)
     _session: int = attrs.field(default=NO_SESSION, init=False)
     _term: int = attrs.field(default=0, init=False)
-    _floor: int = attrs.field(default=0, init=False)  # a snapshot stands for all below
     _cuts: int = attrs.field(default=0, init=False)
-    _cleaning: bool = attrs.field(default=False, init=False)
     _held: list[_Write] = attrs.field(factory=list, init=False)
     _work: SyncWork | None = attrs.field(default=None, init=False)
     _sync_number: int = attrs.field(default=0, init=False)
@@ -141,7 +135,13 @@ class Store(Actor[_Inbox]):
             self.recent.forget()
         for event in self._ledger.opening_events():
             self.ctx.emit(event)
-        self.ctx.timers.start("clean", CLEAN_S, _CleanDue(deleted=0))
+        self._rounds = CleaningRounds(
+            ledger=self._ledger,
+            by_snapshot=self.by_snapshot,
+            start=partial(self.ctx.timers.start, "clean"),
+            emit=self.ctx.emit,
+        )
+        self._rounds.begin()
 
     async def on_stop(self, reason: StopReason) -> None:
         """An ordered stop syncs what is left; after one that failed no sync proves anything."""
@@ -186,8 +186,8 @@ class Store(Actor[_Inbox]):
             case Commit():
                 self._commit(message)
             case DropBelow():
-                self._floor = message.index
-                self._clean_now()
+                self._rounds.floor_index = message.index
+                self._rounds.hurry()
             case Subscribe():
                 await self._subscribe(message)
             case Unsubscribe():
@@ -195,9 +195,11 @@ class Store(Actor[_Inbox]):
             case _WholeDue():
                 self._whole_due = True
             case _CheckpointDue():
-                self._save_checkpoint()
-            case _CleanDue():
-                self._clean(message.deleted)
+                self.ctx.spawn(self._feed_checkpoint)
+            case _CheckpointLate():
+                self._want_checkpoint()
+            case CleanDue():
+                self._cuts += self._rounds.step(message)
             case _:
                 assert_never(message)
 
@@ -226,14 +228,18 @@ class Store(Actor[_Inbox]):
         if message.session != self._session or index <= self._ledger.committed_index:
             return
         self._ledger.commit(index)
+        self._want_checkpoint()
+
+    def _want_checkpoint(self) -> None:
         if not self.ctx.timers.active("checkpoint"):
             self.ctx.timers.start("checkpoint", self.checkpoint_interval_s, _CheckpointDue())
 
-    def _save_checkpoint(self) -> None:
+    async def _feed_checkpoint(self) -> None:
+        """What comes due meanwhile, the first of these tasks writes; the others end at once."""
         try:
-            self._ledger.save_checkpoint()
+            await self._ledger.save_checkpoint_beside()
         except LogFull:
-            self.ctx.timers.start("checkpoint", self.checkpoint_interval_s, _CheckpointDue())
+            await self.ctx.self_ref.tell(_CheckpointLate())
 
     def _stale(self, session: int) -> StaleSession:
         return StaleSession(f"a write of session {session}, the store is in {self._session}")
@@ -314,7 +320,7 @@ class Store(Actor[_Inbox]):
         except LogFull as refused:
             for append in group:
                 append.reply_to.fail(LogFull(str(refused)))
-            self._clean_now()
+            self._rounds.hurry()
             return
         if self.recent is not None:
             self.recent.add(added, bodies)
@@ -338,7 +344,7 @@ class Store(Actor[_Inbox]):
         except (LogFull, EntryRefused, IndexNotThere) as refused:
             message.reply_to.fail(refused)
             if isinstance(refused, LogFull):
-                self._clean_now()
+                self._rounds.hurry()
         else:
             message.reply_to.send(Changed(end_index=ledger.end_index))
 
@@ -374,27 +380,3 @@ class Store(Actor[_Inbox]):
         waits = self._ledger.end_sync(work)
         if waits and not self.ctx.timers.active("whole"):
             self.ctx.timers.start("whole", WHOLE_SYNC_S, _WholeDue())
-
-    # ---- expiry ----
-
-    def _clean_now(self) -> None:
-        """The disk filled up between two looks. A round that goes on is not hurried."""
-        if not self._cleaning:
-            self._cleaning = True
-            self.ctx.timers.start("clean", 0.0, _CleanDue(deleted=0))
-
-    def _clean(self, deleted: int) -> None:
-        """Delete at most one file, then look again soon, or in the next round."""
-        reason = None
-        if deleted < FILES_PER_ROUND_MAX:
-            ledger = self._ledger
-            reason = ledger.delete_expired(self._floor, snapshot=True)
-            if reason is None and not self.by_snapshot:
-                reason = ledger.delete_expired(ledger.committed_index + 1)
-        self._cleaning = reason is not None
-        if reason is None:
-            self.ctx.timers.start("clean", CLEAN_S, _CleanDue(deleted=0))
-            return
-        self._cuts += 1
-        self.ctx.emit(events.SegmentExpired(min_bytes=self._ledger.begin_bytes, reason=reason))
-        self.ctx.timers.start("clean", BETWEEN_FILES_S, _CleanDue(deleted=deleted + 1))

@@ -18,12 +18,15 @@ Differs:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
 import attrs
 
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog, LogFull
 from actors.storage.found_bytes import sync_file
-from actors.storage.replacing import keep_spare, replace_file, settle_spares
+from actors.storage.replacing import Replaced, keep_spare, replace_file, settle_spares
 from actors.storage.room import NoRoom, why_no_room
 from wire.dledger_files import (
     LedgerCheckpoint,
@@ -191,6 +194,44 @@ def write_checkpoint(disk: Disk, path: str, checkpoint: LedgerCheckpoint) -> Non
     Raises: LogFull: no room, the old one stays. OSError: then it or the old one is there, whole.
     """
     _replace(disk, path, encode_ledger_checkpoint(checkpoint))
+
+
+@attrs.define
+class CheckpointFile:
+    """The `checkpoint` of a store that runs, replaced again and again.
+
+    Attributes:
+        now: what it is to say.
+        changing: see `DiskGuard`.
+    """
+
+    _disk: Disk
+    _file: Replaced  # there may be none yet
+    now: Callable[[], LedgerCheckpoint]
+    changing: Callable[[str], AbstractContextManager[None]]
+
+    def write(self) -> None:
+        """Have it on the disk when this returns. Raises: LogFull: no room, the old one stays.
+        StorageError: then it or the old one is there, whole.
+        """
+        with self.changing("saving the checkpoint"), self._needing_room():
+            self._file.replace(encode_ledger_checkpoint(self.now()))
+
+    async def write_beside(self) -> None:
+        """As `write`, beside the loop, see `Replaced.replace_beside`."""
+        with self.changing("saving the checkpoint"), self._needing_room():
+            await self._file.replace_beside(lambda: encode_ledger_checkpoint(self.now()))
+
+    def close(self) -> None:
+        """Nothing may be under way."""
+        self._file.close()
+
+    @contextmanager
+    def _needing_room(self) -> Iterator[None]:
+        try:
+            yield
+        except NoRoom as error:
+            raise LogFull(why_no_room(self._disk, self._file.path, error)) from error
 
 
 def _read(disk: Disk, path: str) -> bytes:
