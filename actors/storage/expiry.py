@@ -15,6 +15,7 @@ from __future__ import annotations
 import datetime
 import logging
 from collections.abc import Callable
+from typing import TypeVar
 
 import attrs
 
@@ -24,6 +25,8 @@ from actors.events import store as events
 from actors.storage.commit_log import CommitLog
 from actors.storage.recovery import first_store_ts
 from actors.storage.room import NO_ROOM, NoRoom, why_no_room
+
+T = TypeVar("T")
 
 FIRST_ROUND_S = 60.0
 """Upstream's. With a shorter interval, or too full a disk, the first round comes earlier."""
@@ -116,6 +119,7 @@ class Cleaner:
     floor_bytes: int = 1 << 62
     is_full: bool = attrs.field(default=False, init=False)
     stands_still: str = attrs.field(default="", init=False)
+    _unreadable: str = attrs.field(default="", init=False)
     _used: float = attrs.field(default=0.0, init=False)
     lacks: str = attrs.field(default="", init=False)
     _by_write: bool = attrs.field(default=False, init=False)
@@ -186,6 +190,25 @@ class Cleaner:
             events.DiskUsageChanged(is_full=bool(reason), used_ratio=self._used, reason=reason)
         )
         _LOGGER.warning("%s: %s", self.owner, reason or "there is room again")
+
+    def readable(self, read: Callable[[], T]) -> T | None:
+        """What a deletion rests on; None: a bad sector hides it. Raises: as `read`, but OSError."""
+        try:
+            found = read()
+        except OSError as error:
+            self.cannot_read(error)
+            return None
+        self.can_read()
+        return found
+
+    def cannot_read(self, error: OSError) -> None:
+        """The oldest file stays: a bad sector hides what its deletion rests on."""
+        self._unreadable = f"{error.filename} cannot be read: {error.strerror}"
+        self._say_stands_still(self._why_old_files_stay())
+
+    def can_read(self) -> None:
+        """What a deletion rests on was read."""
+        self._unreadable = ""
 
     def first_round_s(self, interval_s: float) -> float:
         """Seconds to the first round: none if the last look found too little room."""
@@ -258,6 +281,8 @@ class Cleaner:
                 f"no log file expires: {self.log.path_of(bases[1])} cannot be read where it begins,"
                 " and so where the log would: replace the disk"
             )
+        if self._unreadable:
+            return f"no log file expires: {self._unreadable}: replace the disk"
         now_ms = self.env.wall_clock_ms()
         path, modified_ms = self.log.path_of(bases[0]), self._oldest_ms(now_ms)
         if modified_ms is None:

@@ -16,6 +16,7 @@ import attrs
 
 from actors.env.protocols import Disk
 from actors.errors import CorruptLog
+from actors.events.store import SegmentExpired
 from actors.storage.expiry import Cleaner
 from actors.storage.layout import StoreLayout
 from actors.storage.queue_heads import NextOffsets, add_offsets
@@ -62,30 +63,41 @@ class GivenUp:
         return True
 
 
-def delete_first(layout: StoreLayout, cleaner: Cleaner) -> Generator[None, None, tuple[int, int]]:
+def delete_first(
+    layout: StoreLayout, cleaner: Cleaner, reason: str
+) -> Generator[None, None, SegmentExpired | None]:
     """Delete the oldest file; what of it is not dispatched is remembered first, or, where only its
     own room has room for that, right behind it.
 
     Args:
         cleaner: its floor is a file's first byte; everything below is dispatched.
+        reason: why it goes.
 
-    Returns: the log's first offset now, and how many bytes were not dispatched.
+    Returns: None: the file stays, for a bad sector hides which queue offsets are used; the cleaner
+        has been told.
 
-    Raises: OSError; CorruptLog: the side file is damaged. Yields at least every 4 MiB read.
+    Raises: OSError: of a change; CorruptLog: the side file is damaged. Yields at least every 4 MiB
+        read.
     """
     disk, log = cleaner.env.disk, cleaner.log
     first, end = log.bases()[:2]
     lost_bytes = end - min(max(first, cleaner.floor_bytes), end)
     if not lost_bytes:
-        return log.delete_first(), 0
+        cleaner.can_read()  # nobody needs to
+        return SegmentExpired(min_bytes=log.delete_first(), reason=reason)
     offsets: NextOffsets = {}
-    with suppress(CorruptLog):  # nobody could dispatch what lies behind it
-        yield from add_offsets(disk, log, first, end, offsets)
     path = layout.given_up
-    known = GivenUp.read(disk, path)
+    try:
+        with suppress(CorruptLog):  # nobody could dispatch what lies behind it
+            yield from add_offsets(disk, log, first, end, offsets)
+        known = GivenUp.read(disk, path)
+    except OSError as error:
+        cleaner.cannot_read(error)
+        return None
+    cleaner.can_read()
     now = GivenUp(end, max([known.next_offset, *offsets.values()]))
     written = now.write(disk, path)
     log.delete_first()
     if not written:
         now.write(disk, path)
-    return end, lost_bytes
+    return SegmentExpired(min_bytes=end, reason=reason, undispatched_bytes=lost_bytes)

@@ -76,7 +76,7 @@ class _MarkDue:
 class _CleanDue:
     """Timer: look at the disk and at the age of the oldest file. `deleted`: in this round."""
 
-    deleted: int
+    deleted: int = 0
 
 
 _Inbox: TypeAlias = Message | _MarkDue | _CleanDue
@@ -168,7 +168,7 @@ class Store(Actor[_Inbox]):
         )
         self._cleaner.look()
         first_s = self._cleaner.first_round_s(self.group.clean_resource_interval_s)
-        self.ctx.timers.start("clean", first_s, _CleanDue(deleted=0))
+        self.ctx.timers.start("clean", first_s, _CleanDue())
         for event in opened.events():
             self.ctx.emit(event)
         if self.guard is not None:
@@ -360,8 +360,8 @@ class Store(Actor[_Inbox]):
     def _offer_written(self) -> None:
         """Hand the syncer what is not synced. If it has no room, the next SyncDone tries again."""
         self._unsynced.update(dict.fromkeys(self._log.take_dirty()))
-        offset, paths, gone = self._log.written_bytes, tuple(self._unsynced), self._log.gone_paths
-        written = Written(offset_bytes=offset, paths=paths, gone=gone)
+        paths, gone = tuple(self._unsynced), self._log.gone_paths
+        written = Written(offset_bytes=self._log.written_bytes, paths=paths, gone=gone)
         if (paths or gone) and self.syncer.offer(written):
             self._unsynced.clear()
             self._log.gone_paths = ()
@@ -382,19 +382,19 @@ class Store(Actor[_Inbox]):
         """The disk filled up between two looks. A round that goes on is not hurried."""
         if not self._cleaning:
             self._cleaning = True
-            self.ctx.timers.start("clean", 0.0, _CleanDue(deleted=0))
+            self.ctx.timers.start("clean", 0.0, _CleanDue())
         return self._cleaner.no_room(error)
 
     async def _clean(self, deleted: int) -> None:
         """Delete at most one file, then look again soon, or in the next round."""
         self._cleaner.look()
-        reason = self._cleaner.due(self._synced_bytes, deleted=deleted)
-        self._cleaning = reason is not None
-        if reason is None:
-            after_s = self.group.clean_resource_interval_s
-            self.ctx.timers.start("clean", after_s, _CleanDue(deleted=0))
+        reason, gone = self._cleaner.due(self._synced_bytes, deleted=deleted), None
+        if reason is not None:
+            gone = await stepped(given_up.delete_first(self.layout, self._cleaner, reason))
+        self._cleaning = gone is not None
+        if gone is None:
+            self.ctx.timers.start("clean", self.group.clean_resource_interval_s, _CleanDue())
             return
-        at, lost = await stepped(given_up.delete_first(self.layout, self._cleaner))
         self._offer_written()  # so that the syncer lets go of the file
-        self.ctx.emit(events.SegmentExpired(min_bytes=at, reason=reason, undispatched_bytes=lost))
+        self.ctx.emit(gone)
         self.ctx.timers.start("clean", expiry.BETWEEN_FILES_S, _CleanDue(deleted=deleted + 1))

@@ -15,6 +15,8 @@ from actors.errors import CorruptLog, LogFull
 from actors.events import store as events
 from actors.log_types import Message
 from actors.sim.disk import SimDisk
+from actors.storage import given_up
+from actors.storage.commit_log import CommitLog
 from actors.storage.expiry import HOUR_MS
 
 S = 4096
@@ -184,6 +186,45 @@ async def test_other_errors_of_the_note_end_the_node(autojump_clock: Any) -> Non
     disk.faults.fail("sync", errno.EIO, path_part="given_up")
     with pytest.RaisesGroup(OSError, flatten_subgroups=True, allow_unwrapped=True):
         await lose(disk, is_master=True)
+
+
+@pytest.mark.parametrize("part", [f"commitlog/{S:020}", "given_up"])
+async def test_a_bad_sector_keeps_what_is_not_dispatched(
+    part: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    autojump_clock: Any,
+) -> None:
+    """It hides which queue offsets are used. It is said once, and files go once it can be read."""
+    disk = full_disk()
+
+    def unreadable(_: object, log: CommitLog, start: int, *__: object) -> Any:
+        """The dispatcher reads it, too, and is not what is tested."""
+        yield
+        raise OSError(errno.EIO, "Input/output error", log.path_of(start))
+
+    async with running(disk, old_group()) as kit:
+        stuck(disk)
+        await fill(kit, "u", 2)
+        await fill(kit, "t", 2)
+        await trio.sleep(5)
+        disk.used = 0.86
+        await trio.sleep(1.05)
+        if part == "given_up":
+            disk.faults.fail("read", errno.EIO, path_part=part, times=FOREVER, name="bad")
+        else:
+            monkeypatch.setattr(given_up, "add_offsets", unreadable)
+        await trio.sleep(20)
+        found = await kit.range()
+        assert found.min_bytes == S
+        assert f"no log file expires: {ROOT}/{part} cannot be read" in found.stands_still
+        disk.faults.disarm("bad")
+        monkeypatch.undo()
+        await trio.sleep(20)
+        found = await kit.range()
+        assert (found.min_bytes, found.stands_still) == (3 * S, "")
+    said = [each.getMessage() for each in caplog.records]
+    assert len([line for line in said if "expire" in line]) == 2, said
 
 
 async def test_a_damaged_note_refuses_the_start_of_a_master(autojump_clock: Any) -> None:

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
+from functools import partial
 
 from actors.env import Env
 from actors.errors import LogFull
 from actors.events.store import RangeRepaired
 from actors.log_types import Membership
 from actors.storage import truncation
-from actors.storage.commit_log import CommitLog
 from actors.storage.dledger import batches
 from actors.storage.dledger.batches import Batch
 from actors.storage.dledger.disk_guard import DiskGuard
@@ -34,7 +34,7 @@ from actors.storage.dledger.ledger import (
     check_uncommitted,
     check_vote,
 )
-from actors.storage.dledger.mark import Mark, MarkValues
+from actors.storage.dledger.mark import MarkValues
 from actors.storage.dledger.mending import EntryMender
 from actors.storage.dledger.opening import OpenedLedger, open_files
 from actors.storage.dledger.reader import EntryReader
@@ -97,10 +97,9 @@ class FileLedger:
         self._disk = env.disk
         self._layout = layout
         self._settings = settings
-        self._log: CommitLog = opened.log
+        self._log, self._mark = opened.log, opened.mark
         self._index, self._sums = opened.index, opened.sums
         self._logs = (opened.log, opened.index.log, opened.sums.log)
-        self._mark: Mark = opened.mark
         self._reader = EntryReader.of(env.disk, layout, settings)
         self._cleaner = cleaner
         self._cleaner.look()
@@ -271,9 +270,9 @@ class FileLedger:
     def delete_expired(self, floor_index: int, *, snapshot: bool = False) -> str | None:
         self._cleaner.look()
         keep = min(floor_index, self._committed, self._end)
-        if keep < max(self._begin, 0):
+        read = partial(self._reader.pos_of, keep)
+        if keep < max(self._begin, 0) or (pos := self._cleaner.readable(read)) is None:
             return None
-        pos = self._reading(lambda: self._reader.record(keep).pos)
         with self._changing("deleting the oldest file"):
             why = "snapshot" if snapshot else None
             reason = self._cleaner.due(min(pos, self._synced_bytes), reason=why)

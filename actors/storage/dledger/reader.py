@@ -63,6 +63,13 @@ class EntryReader:
         """The index record of an entry that is there. Raises: as `read`."""
         return self._records(index, 1)[0]
 
+    def pos_of(self, index: int) -> int:
+        """Where an entry lies that is there. Raises: OSError; CorruptLog."""
+        try:
+            return self.record(index).pos
+        except FileGone as gone:
+            raise CorruptLog(str(gone)) from None
+
     def read(self, index: int, end_index: int, bytes_max: int) -> bytes:
         """Entries `index` to at most `end_index`, from one file; at least one of them.
 

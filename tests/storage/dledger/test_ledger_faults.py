@@ -186,6 +186,25 @@ def test_nothing_goes_before_a_file_whose_first_entry_cannot_be_read(
     assert caplog.records[-1].getMessage().endswith("log files expire again")
 
 
+@pytest.mark.parametrize("snapshot", [False, True])
+def test_a_bad_sector_of_the_index_keeps_files_and_ends_nobody(
+    snapshot: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It says which files hold nothing else than what may go."""
+    disk, ledger = aged()
+    ledger.commit(11)
+    disk.faults.fail("read", errno.EIO, path_part="index/", times=99)
+    for _ in range(3):
+        assert ledger.delete_expired(11, snapshot=snapshot) is None
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert f"no log file expires: {LAYOUT.index}/{0:020} cannot be read" in said
+    disk.faults.clear()
+    assert ledger.delete_expired(11, snapshot=snapshot) == ("snapshot" if snapshot else "age")
+    assert ledger.begin_index == 4
+    ledger.delete_expired(11, snapshot=snapshot)
+    assert caplog.records[-1].getMessage().endswith("log files expire again")
+
+
 def test_files_expire_up_to_the_floor_and_never_above_what_is_committed() -> None:
     disk, ledger = aged()
     assert ledger.delete_expired(99) is None  # nothing is committed
