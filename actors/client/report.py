@@ -145,6 +145,8 @@ def _classic_lines(groups: dict[str, dict[str, Any]]) -> list[str]:
             lost = client.get("last_error") and state != CONNECTED
             error = f", last error: {client['last_error']}" if lost else ""
             lines += ["", f"{name} follows {_cell(group.get('master'))}: {state}{error}"]
+    read = [(name, scrub) for name, group in groups.items() if (scrub := group.get("scrub"))]
+    lines += ["", *(f"{name}: {_scrub_words(scrub)}" for name, scrub in read)] if read else []
     return lines
 
 
@@ -173,3 +175,12 @@ def _index(value: Any, none: str = "-") -> str:
 
 def _cell(value: Any) -> str:
     return "-" if value is None else str(value)
+
+
+def _scrub_words(scrub: dict[str, Any]) -> str:
+    """What the scrubber has read of a log, for people."""
+    unread, age_s = scrub["unread_bytes"], scrub["whole_age_s"]
+    what = f"{unread} bytes of its log not read since its start" if unread else "its log was read"
+    if age_s is None:
+        return f"{what}, no pass over all of it complete"
+    return f"{what}, last whole pass {age_s:.0f} s ago"

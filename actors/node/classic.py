@@ -26,6 +26,7 @@ from actors.storage.derived_scrubber import GetMended, MendedSoFar, mended_text
 from actors.storage.dispatcher_messages import Rederive
 from actors.storage.pull_service import Pulled
 from actors.storage.room import NO_ROOM
+from actors.storage.scrub_progress import GetScrubbed, Scrubbed
 from actors.storage.store_messages import LogRange
 from actors.trees.classic import GroupPaths
 from wire import api
@@ -69,7 +70,7 @@ class ClassicPart:
     pull: ActorRef[pull_service.Message]
     state: ActorRef[connection_state.Message]
     keeper: ActorRef[role_messages.Message]
-    scrubber: ActorRef[mending.Message]
+    scrubber: ActorRef[mending.Message | GetScrubbed]
     dispatcher: ActorRef[Rederive]
     derived_scrubber: ActorRef[GetMended]
     counts: GroupCounts = attrs.Factory(GroupCounts)
@@ -303,8 +304,20 @@ class ClassicPart:
         counts, held = attrs.asdict(self.counts), None if ha is None else await self._held()
         stands_still, no_room = ("", "") if held is None else (held.stands_still, held.no_room)
         view, mended = self.board.view, "" if ha is None else await self._mended()
+        scrub = None if ha is None else await self._scrub()
         ha = unseen_status(view) if ha is None else ha
-        return group_status(self.group, ha, offsets, view, counts, stands_still, mended, no_room)
+        found = group_status(self.group, ha, offsets, view, counts, stands_still, mended, no_room)
+        return {**found, "scrub": scrub}
+
+    async def _scrub(self) -> dict[str, Any] | None:
+        """None: it is being restarted."""
+        try:
+            found = await self.scrubber.ask(
+                Scrubbed, lambda reply: GetScrubbed(reply_to=reply), timeout_s=STATUS_TIMEOUT_S
+            )
+        except ActorError:
+            return None
+        return found.plain(trio.current_time())
 
     async def _mended(self) -> str:
         try:

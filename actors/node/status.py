@@ -2,6 +2,7 @@
 
 The keys are the field names of `HaStatus`, `SlaveStatus`, `ClientChanged`, `Offsets` and
 `TreeNode`, where they are explained. Times become ages in seconds: two processes share no clock.
+`scrub` is `Scrubbed.plain`; null where nobody knows: the log's part does not run.
 `fresh_needed` of `fresh_others` other members confirm a fresh read now, as its master knows: after
 an opening by force all of them.
 """

@@ -2,9 +2,10 @@
 
 Messages: the store tells it LogGrew. Check comes from whoever is about to send log bytes: it is
 answered once they have been compared with their digests, so that a damaged copy never becomes
-another one. See `mending` for what `repair` asks. It asks the group's syncer to sync what reads
-well again, and tells CopyState to the role keeper, to the readers, and to who watches, a slave's
-client. A restart goes on with what is in its files; a round of the scrub begins anew.
+another one; GetScrubbed is answered at once. See `mending` for what `repair` asks. It asks the
+group's syncer to sync what reads well again, and tells CopyState to the role keeper, to the
+readers, and to who watches, a slave's client. A restart goes on with what is in its files; a round
+of the scrub begins anew.
 
 It does three things, in this order of urgency: it answers Check; it digests what was written (on a
 slave: once its records were parsed, and giving way to copying); and it reads, at
@@ -33,6 +34,7 @@ from actors.storage.layout import StoreLayout
 from actors.storage.log_check import LogCheck, Rot, RottenFile, Steps, Walk, damage_text
 from actors.storage.log_reader import LogReader, OffsetGone
 from actors.storage.pacing import Pacing
+from actors.storage.scrub_progress import GetScrubbed, ScrubProgress
 from actors.storage.scrubber_messages import (
     CHECK_BYTES,
     RECHECK_S,
@@ -98,7 +100,7 @@ class _FileSynced:
     outcome: FileSynced | Exception
 
 
-Message: TypeAlias = LogGrew | Check | Watch | mending.Message
+Message: TypeAlias = LogGrew | Check | Watch | GetScrubbed | mending.Message
 _Timed: TypeAlias = _GoOn | _ScrubDue | _RecheckDue | _ParseOn | _SyncDue
 _Inbox: TypeAlias = Message | _Timed | _DigestsSynced | _FileSynced
 
@@ -132,6 +134,7 @@ class Scrubber(Actor[_Inbox]):
     _mender: mending.Mender = attrs.field(init=False)
     _live: Walk = attrs.field(init=False)
     _round: Walk | None = attrs.field(default=None, init=False)
+    _progress: ScrubProgress = attrs.field(init=False)
     _min_bytes: int = attrs.field(default=0, init=False)
     _written_bytes: int = attrs.field(default=0, init=False)
     _file: RottenFile = attrs.field(init=False)
@@ -170,6 +173,7 @@ class Scrubber(Actor[_Inbox]):
             run_beside=self.env.run_beside,
         )
         self._live = self._check.walk_from(newest)
+        self._progress = ScrubProgress(self._live.at)
         await self._look_at_known()
         me, name = self.ctx.self_ref, self.ctx.path
         await self.store.tell(Subscribe(subscriber=me, name=name, within_s=DIGEST_WITHIN_S))
@@ -194,6 +198,8 @@ class Scrubber(Actor[_Inbox]):
             case Watch():
                 self._watching = message.subscriber
                 await self._watching.tell(self._state_of_copy())
+            case GetScrubbed():
+                message.reply_to.send(self._progress.said(self._min_bytes))
             case _ScrubDue():
                 await self._scrub()
             case _RecheckDue():
@@ -314,12 +320,14 @@ class Scrubber(Actor[_Inbox]):
             base = self._min_bytes if walk is None else walk.end
             if base >= self._live.base:  # the file that is being written is the live walk's
                 self._round = None
+                self._progress.ended(self.ctx.now_s())
                 self.ctx.timers.start("scrub", ROUND_PAUSE_S, _ScrubDue())
                 return
             walk = self._round = self._check.walk_all(base)
         done = await self._step(walk)
         if not done:
             self._round = None
+        self._progress.read(walk.at)
         after_s = max(done, 1) / (self.group.scrub_bytes_per_s * LOG_SHARE)
         self.ctx.timers.start("scrub", after_s, _ScrubDue())
 

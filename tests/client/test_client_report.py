@@ -172,6 +172,16 @@ def test_status_table() -> None:
     client = {"state": "TRANSFER", "last_error": "refused"}
     linked = {"bills": {**STATUS["groups"]["bills"], "client": client}}
     assert report.status_lines({**STATUS, "groups": linked})[-1] == "bills follows -: transfer"
+    scrubs = {
+        "bills": {"scrub": {"unread_bytes": 7, "whole_age_s": None}},
+        "loans": {"scrub": {"unread_bytes": 0, "whole_age_s": 61.2}},
+        "other": {"scrub": None},
+    }
+    groups = {name: {**STATUS["groups"]["orders"], **one} for name, one in scrubs.items()}
+    assert report.status_lines({**STATUS, "groups": groups})[-2:] == [
+        "bills: 7 bytes of its log not read since its start, no pass over all of it complete",
+        "loans: its log was read, last whole pass 61 s ago",
+    ]
     assert report.status_lines({"node": "n0", "cluster": "c", "state": "running", "boot": 1}) == [
         "node n0 of c, running, boot 1",
         "no groups",

@@ -18,7 +18,7 @@ from actors.ha.ha_client import VERIFY_TIMEOUT_S
 from actors.sim.damage_checker import NoDamagedCopyCounts
 from actors.sim.history import FaultInjected
 from actors.sim.world import SimEvent
-from actors.storage.scrubber import SYNC_S
+from actors.storage.scrubber import ROUND_PAUSE_S, SYNC_S
 from actors.storage.scrubber_messages import RECHECK_S
 from actors.storage.side_file import SideFile
 
@@ -145,6 +145,29 @@ async def test_no_scrub_without_a_rate(autojump_clock: object) -> None:
         await trio.sleep(SCRUBBED_S)
         assert on.events("n1", events.RotFound) == []
         on.flip("n1", SEGMENT + HEAD)
+
+
+async def test_status_says_what_the_scrub_has_not_read(autojump_clock: object) -> None:
+    async with filled(copies=2) as on:
+
+        async def scrub() -> dict[str, object]:
+            running = on.cluster.running("n1")
+            assert running is not None
+            return dict((await running.status())["groups"][GROUP]["scrub"])
+
+        await trio.sleep(SCRUBBED_S)
+        assert (await scrub())["unread_bytes"] == 0, "all of it came since the start"
+        end = await on.written("n1")
+        await on.cluster.kill("n1")
+        await on.cluster.start("n1")
+        found = await scrub()
+        last = end - end % SEGMENT
+        assert last <= found["unread_bytes"] <= end
+        assert found["whole_age_s"] is None
+        await trio.sleep(SCRUBBED_S)
+        found = await scrub()
+        assert found["unread_bytes"] <= end - last
+        assert 0 <= found["whole_age_s"] <= ROUND_PAUSE_S
 
 
 async def test_the_furthest_undamaged_one_is_promoted(autojump_clock: object) -> None:
