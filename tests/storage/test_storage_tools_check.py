@@ -37,7 +37,6 @@ from actors.storage.tools.steps import finish
 from actors.storage.tools.target import find_target
 from wire.commitlog import Stop, scan
 from wire.consume_queue import encode_unit
-from wire.index_file import unit_position
 
 
 def real(path: pathlib.Path, **options: Any) -> StoreReport:
@@ -185,20 +184,6 @@ DAMAGES: dict[str, tuple[Callable[[SimDisk], None], str]] = {
         lambda disk: resize(disk, queue_path(disk), 1980),
         "expected 2000",
     ),
-    "index entry of another record": (
-        lambda disk: flip(disk, index_path(disk), unit_position(3, 50) + 11),
-        "index",
-    ),
-    "index entry of another key": (
-        lambda disk: flip(disk, index_path(disk), unit_position(3, 50) + 3),
-        "keys missing",
-    ),
-    "index chain": (
-        lambda disk: flip(disk, index_path(disk), unit_position(190, 50) + 19),
-        "the chain of its slot is cut",
-    ),
-    "index slot": (lambda disk: write_at(disk, index_path(disk), 40, b"\0\0\0\1"), "slots point"),
-    "index header": (lambda disk: flip(disk, index_path(disk), 31), "header"),
     "index header counts too much": (
         lambda disk: write_at(disk, index_path(disk), 36, b"\0\1\0\0"),
         "more than it has room for",

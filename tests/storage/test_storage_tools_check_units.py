@@ -1,4 +1,4 @@
-"""`check` sums up what a node mends of its consume queues while it runs."""
+"""`check` sums up what a node mends of its consume queues and index while it runs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,16 @@ import pytest
 from tools_kit import GROUP, LAYOUT, checked, node_disk, read_all, write_at
 
 from actors.sim.disk import SimDisk
+from wire.index_file import unit_position
 
 QUEUE = f"{LAYOUT.consume_queue}/t/0/{0:020d}"
+
+
+def flip_index(disk: SimDisk, at: int) -> None:
+    name = disk.listdir(LAYOUT.index)[0]
+    path = f"{LAYOUT.index}/{name}"
+    write_at(disk, path, at, bytes([read_all(disk, path)[at] ^ 1]))
+
 
 UNITS: dict[str, tuple[Callable[[SimDisk], None], str]] = {
     "missing unit": (
@@ -26,12 +34,22 @@ UNITS: dict[str, tuple[Callable[[SimDisk], None], str]] = {
         lambda disk: write_at(disk, QUEUE, 0, bytes(400)),
         "0 units of 1 queues are not their records'; the first is consumequeue/t/0: unit 0: miss",
     ),
+    "index entry of another record": (
+        lambda disk: flip_index(disk, unit_position(3, 50) + 11),
+        "index: 1 entries are not their records'; the first is ",
+    ),
+    "index chain": (
+        lambda disk: flip_index(disk, unit_position(190, 50) + 19),
+        "unit 190: the chain of its slot is cut",
+    ),
+    "index slot": (lambda disk: flip_index(disk, 43), "index: 1 links between entries are wrong"),
+    "index header": (lambda disk: flip_index(disk, 31), "header: the end is"),
 }
 
 
 @pytest.mark.parametrize("what", UNITS)
 @pytest.mark.parametrize("rate", [None, 0])
-async def test_what_a_node_mends_of_its_queues_is_summed_up(
+async def test_what_a_node_mends_of_what_derives_is_summed_up(
     what: str, rate: int | None, autojump_clock: Any
 ) -> None:
     group = GROUP if rate is None else attrs.evolve(GROUP, scrub_bytes_per_s=rate)
@@ -39,7 +57,25 @@ async def test_what_a_node_mends_of_its_queues_is_summed_up(
     harm, words = UNITS[what]
     harm(disk)
     findings = checked(disk).findings
-    (line,) = findings.mends if rate is None else findings.damage
-    assert words in line
-    assert ("a node on this store mends them" in line) == (rate is None)
-    assert findings.mend_count + findings.damage_count == 1
+    told, others = findings.mends, findings.damage
+    if rate is not None:
+        told, others = others, told
+    assert any(words in line for line in told)
+    assert {"a node on this store mends them" in line for line in told} == {rate is None}
+    assert others == []
+
+
+async def test_an_entry_that_no_place_is_left_for_is_damage(autojump_clock: Any) -> None:
+    disk = await node_disk()
+    name = disk.listdir(LAYOUT.index)[0]
+    disk.unlink(f"{LAYOUT.index}/{name}")
+    (line,) = checked(disk).findings.damage
+    assert "keys have no entry" in line
+
+
+async def test_an_entry_of_another_key_is_put_right_in_its_place(autojump_clock: Any) -> None:
+    disk = await node_disk()
+    flip_index(disk, unit_position(3, 50) + 3)
+    findings = checked(disk).findings
+    assert findings.damage == []
+    assert any("1 entries are not their records'" in line for line in findings.mends)

@@ -30,8 +30,8 @@ one member back: that one would have forgotten votes, and entries that it acknow
 EPILOG = """\
 `python -m actors.storage COMMAND --help` lists a command's options.
 Exit codes: 0 done, 1 ran and failed (check: damage, also where a start goes on without what was
-committed), 2 wrong usage or configuration, 3 check found nothing but what the next start mends by
-itself."""
+committed), 2 wrong usage or configuration, 3 check found nothing but what a node on the store
+mends by itself: the next start, or, of queues and index that a good log belies, while it runs."""
 
 
 @attrs.frozen(kw_only=True)

@@ -214,7 +214,7 @@ class _Check:
         index = IndexCheck(
             self._disk, layout.index, slots or 1, trusted, log_min, options.is_running,
             self._is_gone, found,
-            with_tag_keys=self._writes_tag_keys,
+            with_tag_keys=self._writes_tag_keys, is_scrubbed=queues.is_scrubbed,
         )  # fmt: skip
         return queues, index
 

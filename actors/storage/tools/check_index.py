@@ -16,7 +16,8 @@ import attrs
 
 from actors.env.protocols import Disk, File
 from actors.storage.index_files import is_index_name
-from actors.storage.tools.findings import Findings
+from actors.storage.tools.findings import MENDED_BY_NODE, Findings
+from actors.storage.tools.queue_ranges import Summed
 from actors.storage.tools.target import size_of
 from wire.commitlog import RecordHead
 from wire.errors import RemoteProtocolError
@@ -59,6 +60,7 @@ class IndexCheck:
         is_running: entries are being added, so that slots may point above what a header says.
         is_gone: whether the record at an offset has expired since the check began.
         with_tag_keys: records have entries for their tags, from some record on.
+        is_scrubbed: a node on this store compares its index with the log (`scrub_bytes_per_s`).
         files, entries: seen so far.
     """
 
@@ -75,9 +77,13 @@ class IndexCheck:
     _entries: Iterator[_Entry] = attrs.field(init=False)
     _next: _Entry | None = attrs.field(default=None, init=False)
     with_tag_keys: bool = attrs.field(default=True, kw_only=True)
+    is_scrubbed: bool = attrs.field(default=True, kw_only=True)
     _tags_are_due: bool = attrs.field(default=False, init=False)
     _last_offset: int = attrs.field(default=-1, init=False)
     _repeats: int = attrs.field(default=0, init=False)
+    _missing: Summed = attrs.field(factory=Summed, init=False)
+    _wrong: Summed = attrs.field(factory=Summed, init=False)
+    _links: Summed = attrs.field(factory=Summed, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._entries = self._all_entries()
@@ -115,11 +121,12 @@ class IndexCheck:
         missing, extra = expected - found, found - expected
         where = f"index: record at {head.physical_offset}"
         if missing:
-            self._findings.hurt(f"{where}: {missing.total()} of {expected.total()} keys missing")
-        if any(hashed not in expected for hashed in extra):
-            self._findings.hurt(f"{where}: an entry of a key that it does not have")
-        else:
-            self._repeats += extra.total()
+            what = f"{where}: {missing.total()} of {expected.total()} keys missing"
+            self._missing.add(what, missing.total())
+        foreign = sum(count for hashed, count in extra.items() if hashed not in expected)
+        if foreign:
+            self._wrong.add(f"{where}: an entry of a key that it does not have", foreign)
+        self._repeats += extra.total() - foreign
 
     def _skip_below(self, offset: int) -> None:
         while self._next is not None and self._next.offset < offset:
@@ -134,7 +141,7 @@ class IndexCheck:
             return
         if self.is_gone(entry.offset):
             return
-        self._findings.hurt(
+        self._wrong.add(
             f"{entry.file}: unit {entry.unit}: points at {entry.offset}, where no record with a "
             "key is"
         )
@@ -157,8 +164,28 @@ class IndexCheck:
             self._findings.note(
                 f"index: {behind} entries of records behind the log's end: the next start cuts them"
             )
+        self._tell_damage()
         if self._repeats:
             self._findings.note(f"index: {self._repeats} entries stand there more than once")
+
+    def _tell_damage(self) -> None:
+        """A node puts due entries in the place of wrong ones; for others none is left."""
+        if self._missing.count > self._wrong.count:
+            self._findings.hurt(
+                f"index: {self._missing.count} keys have no entry, {self._wrong.count} entries are"
+                f" wrong; the first is {self._missing.first}"
+            )
+        elif self._wrong.count:
+            self._mended(f"{self._wrong.count} entries are not their records'", self._wrong)
+        if self._links.count:
+            self._mended(f"{self._links.count} links between entries are wrong", self._links)
+
+    def _mended(self, what: str, found: Summed) -> None:
+        text = f"index: {what}; the first is {found.first}"
+        if self.is_scrubbed:
+            self._findings.mend(f"{text}: {MENDED_BY_NODE}")
+        else:
+            self._findings.hurt(text)
 
     # ---- files ----
 
@@ -248,7 +275,7 @@ class IndexCheck:
 
     def _blame(self, entry: _Entry, line: str) -> None:
         if entry.offset < self.trusted_bytes:
-            self._findings.hurt(line)
+            self._links.add(line)
 
 
 def slots_of(disk: Disk, folder: str) -> int | None:

@@ -20,7 +20,7 @@ import attrs
 from actors.env.protocols import Disk, File
 from actors.storage.queue_files import list_queues
 from actors.storage.queue_units import QUEUE_OFFSET_MAX, is_safe_topic, queue_heads
-from actors.storage.tools.findings import FINDINGS_MAX, Findings
+from actors.storage.tools.findings import FINDINGS_MAX, MENDED_BY_NODE, Findings
 from actors.storage.tools.queue_ranges import QueueRange, Summed
 from actors.storage.tools.target import GroupStore, size_of
 from wire.commitlog import RecordHead, has_queue_unit, segment_name, segment_offset
@@ -213,7 +213,7 @@ class QueueCheck:
                 f" their records'; the first is {self._wrong.first}"
             )
             if self.is_scrubbed:
-                self._findings.mend(f"{what}: a node on this store mends them while it runs")
+                self._findings.mend(f"{what}: {MENDED_BY_NODE}")
             else:
                 self._findings.hurt(what)
         if self._extended.count:

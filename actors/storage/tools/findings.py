@@ -9,6 +9,9 @@ import attrs
 FINDINGS_MAX = 50
 """Kept of each kind for each store; the rest is counted. A log with more has one cause."""
 
+MENDED_BY_NODE = "a node on this store mends them while it runs"
+"""Of what derives from a log that is good: the node's scrub writes it again from that."""
+
 
 def cut_text(
     at_bytes: int, why: str, what: str, mark_bytes: int | None, settings: Mapping[str, str]
