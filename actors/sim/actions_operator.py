@@ -28,6 +28,9 @@ TEND_TIMEOUT_S = 60.0
 TEND_LOOK_S = 0.5
 CALL_TIMEOUT_S = 5.0
 """A node that is paused, or stops, does not answer."""
+HEALS_S = 15.0
+"""By then a node whose bytes were put back has read them again, unless its digests are of damaged
+ones: made while a bit was flipped that no record's checksum covers."""
 NEEDED = (Fence.SLAVE_AHEAD, Fence.SHORTER_THAN_MARK, Fence.ABANDONED)
 """What a master waits for an operator in."""
 
@@ -145,11 +148,27 @@ async def keep_tending(runner: FaultRunner) -> None:
     starts whoever has died: one whose disk had failed may need long for its stop, and be down only
     after all was mended.
     """
+    damaged_since: dict[str, float] = {}
     while True:
         for name in filter(runner.has_died, runner.cluster.names):
             await runner.up(name)
         await tend(runner, alone=True)
+        for name in runner.cluster.names:
+            view = view_of(runner, name)
+            if view is None or not view.damage:
+                damaged_since.pop(name, None)
+            elif (
+                trio.current_time() > damaged_since.setdefault(name, trio.current_time()) + HEALS_S
+            ):
+                await ask_repair(runner, name)
         await trio.sleep(TEND_LOOK_S)
+
+
+async def ask_repair(runner: FaultRunner, name: str) -> None:
+    """Have a node mend its copy with `repair`, from whoever has good bytes."""
+    if runner.is_ready(name):
+        node = runner.cluster.node(name)
+        await on_node(node, lambda: node.repair(runner.group.name, None))
 
 
 async def tend(runner: FaultRunner, *, alone: bool = False) -> None:

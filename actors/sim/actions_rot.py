@@ -8,7 +8,7 @@ from typing import Final
 import trio
 
 from actors.sim.action import Action, Ground
-from actors.sim.actions_operator import TEND_LOOK_S, TEND_TIMEOUT_S, on_node, view_of
+from actors.sim.actions_operator import TEND_LOOK_S, TEND_TIMEOUT_S, ask_repair, view_of
 from actors.sim.actions_replace import became_whole
 from actors.sim.fault_runner import FaultRunner
 from actors.sim.script import Fault
@@ -94,24 +94,18 @@ async def _broken_off(runner: FaultRunner, fault: Fault) -> None:
         return
     runner.cluster.world.node(name).disk.faults.slow_syncs(SLOW_S, SLOW_FOR_S)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_ask, runner, name)
+        nursery.start_soon(ask_repair, runner, name)
         await trio.sleep(fault.extra)
         if runner.is_ready(name):
             await (runner.cluster.kill if fault.where == KILL else runner.cluster.power_loss)(name)
     await runner.up(name)
 
 
-async def _ask(runner: FaultRunner, name: str) -> None:
-    node = runner.cluster.node(name)
-    await on_node(node, lambda: node.repair(runner.group.name, None))
-
-
 async def _repaired(runner: FaultRunner, name: str) -> None:
     """Ask again and again, as long as there is damage, within an operator's patience."""
     with trio.move_on_after(TEND_TIMEOUT_S):
         while (view := view_of(runner, name)) is None or view.damage:
-            if runner.is_ready(name):
-                await _ask(runner, name)
+            await ask_repair(runner, name)
             await trio.sleep(TEND_LOOK_S)
 
 

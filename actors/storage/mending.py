@@ -2,7 +2,9 @@
 
 A part of the scrubber, which owns the digests and knows what is damaged. What another member gives
 is checked here as bytes from a stranger: with the own digest, which says what was written; where
-there is none, all records of the file up to there are parsed with it in its place.
+there is none, all records of the file up to there are parsed with it in its place. A digest that
+two copies contradict is the wrong one: it was made while a bit was flipped here that no record's
+checksum covers, and which reads well since.
 
 Order of a mend: keep the old bytes in `aside/`, write down the digest if there was none, write the
 range in place. It stays damaged until the file has been synced. So a crash leaves a range that its
@@ -222,7 +224,7 @@ class Mender:
         for at, piece in self._pieces(start, data):
             known = self.check.digests.get(at)
             unknown |= known is None
-            if known is not None and known != digest_of(piece):
+            if known not in (None, digest_of(piece)) and self._old(at, piece) != piece:
                 raise _Refused("what came is not what was written here: its digest is another")
         return (yield from self._parse(start, data)) if unknown else 0
 
@@ -267,9 +269,10 @@ class Mender:
         changed = [each for each in pieces if each[1] != each[2]]
         if changed:
             keep_bytes(self.disk, self.layout, [(at, old) for at, _, old in changed])
-        unknown = [(at, piece) for at, piece, _ in pieces if digests.get(at) is None]
+        unknown = [(at, piece) for at, piece, _ in pieces if digests.get(at) != digest_of(piece)]
         for at, piece in unknown:
             digests.put(at, digest_of(piece))
+            self.sources[at] = message.source
         if unknown and digests.is_unsaved:
             raise _Refused("its digest cannot be written down")
         if paths := digests.take_dirty():

@@ -274,6 +274,23 @@ async def test_without_a_digest_the_records_are_parsed() -> None:
     assert held.check.digests.get(0) == digest_of(held.original(0, RANGE_BYTES))
 
 
+async def test_a_digest_that_two_copies_contradict_is_replaced() -> None:
+    held = Held.made()
+    good = held.original(0, RANGE_BYTES)
+    held.check.digests.put(0, digest_of(b"?" + good[1:]))
+    (rot,) = await held.find()
+    assert "digest" in (await held.mend(0, b"?" + good[1:-1] + b"?")).refused
+    assert await held.mend(0, good) == Mended()
+    held.settle()
+    held.mender.synced(held.to_sync[0], done=True)
+    assert held.check.rotten == {}
+    assert held.again().check.digests.get(0) == digest_of(good)
+    told: list[object] = []
+    held.mender.tell(rot, told.append)
+    assert len(told) == 1
+    assert not held.disk.exists(LAYOUT.aside)
+
+
 async def test_the_rest_of_a_record_that_is_damaged_there_is_wanted() -> None:
     """It begins in the first range, and is damaged in the second."""
     held = Held.made().forget_digests()
