@@ -4,7 +4,7 @@ Source: apache/rocketmq store/ha/DefaultHAConnection.WriteSocketService; the dec
 differences are in `core.transfer_progress`.
 
 Differs from upstream: what leaves is first compared with what was written (`storage.scrubber`), so
-that a damaged copy does not become the slave's.
+that a damaged copy does not become the slave's; `storage.approval` says how long that holds.
 
 Messages: Begin, once, from read_socket, and store.LogGrew from the store. It asks the scrubber
 Check, ahead of what it sends. With `poll_s` growth
@@ -28,12 +28,17 @@ from actors.ha.core.states import Lost
 from actors.ha.core.transfer_progress import Expired, Frame, Heartbeat, TransferProgress, Wait
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage import scrubber_messages, store
+from actors.storage.approval import HOLDS_S, Approval
 from actors.storage.log_reader import LogReader, OffsetGone
 
 TURN_BYTES = 1 << 20
 """Sent between two looks at the mailbox, so that a stop or a deletion is seen in time."""
 COPY_BYTES = 16 << 10
-"""Up to here a frame is read and sent with its header in one call; above it goes by sendfile."""
+"""Up to here a frame is read and sent with its header in one call; above it goes by sendfile, but
+for a slow link, which leaves its bytes time to rot meanwhile.
+"""
+TURN_S = HOLDS_S / 4
+"""Or so long, on a slow link: what is sent was compared not much longer ago than HOLDS_S."""
 AHEAD_BYTES = scrubber_messages.CHECK_BYTES
 """With less than so much left that may be sent, the next is asked for: while one answer's bytes are
 sent, those of the next are compared.
@@ -61,8 +66,9 @@ class _CheckDue:
 
 @attrs.frozen
 class _Checked:
-    """The scrubber's answer."""
+    """The scrubber's answer for the bytes from `start_bytes` on."""
 
+    start_bytes: int
     outcome: scrubber_messages.Checked | Exception
 
 
@@ -92,68 +98,84 @@ class WriteSocket(Actor[_Inbox]):
     _connection_state: ActorRef[connection_state.Message]
     _poll_s: float | None = None
     _scrubber: ActorRef[scrubber_messages.Check] | None = None
-    _checked_bytes: int = 0
+    _approval: Approval = attrs.field(factory=lambda: Approval(ahead_bytes=AHEAD_BYTES))
     _checking: bool = False
     _leaves_bytes: int = 0
     _min_bytes: int = 0
+    _busy_s: float = 0.0
     _sent_bytes: int = 0
     _ending: bool = False
 
     async def handle_batch(self, messages: list[_Inbox]) -> None:
+        began_s = self.ctx.now_s()
         woken = self._poll_s is None
         for message in messages:
             match message:
                 case Begin():
                     woken = True
-                    self._progress.start(message.start_bytes, self.ctx.now_s())
-                    self._checked_bytes = message.start_bytes
+                    self._progress.start(message.start_bytes, began_s)
                 case store.LogGrew():
-                    synced, written = message.synced_bytes, message.written_bytes
-                    self._leaves_bytes = synced if self._synced else written
-                    self._min_bytes = message.min_bytes
-                    self._log.drop_below(message.min_bytes)
+                    self._grew(message, began_s)
                 case _CheckDue():
-                    self._checking = False
+                    pass
                 case _Checked():
                     woken = True
-                    self._checked(message.outcome)
+                    self._checked(message)
                 case _Wake():
                     woken = True
                 case _:
                     assert_never(message)
         self._ask_ahead()
-        limit_bytes = self._leaves_bytes
-        if self._scrubber is not None:
-            limit_bytes = min(limit_bytes, self._checked_bytes)
-        self._progress.grew(self._min_bytes, limit_bytes)
         if not woken:
             self._poll_later()
         elif not self._ending:
             await self._take_turn()
+            self._ask_ahead()
+        self._busy_s = self.ctx.now_s() - began_s
+
+    def _grew(self, message: store.LogGrew, now_s: float) -> None:
+        """It may have come while the last turn was taken."""
+        self._leaves_bytes = message.synced_bytes if self._synced else message.written_bytes
+        self._min_bytes = message.min_bytes
+        self._log.drop_below(message.min_bytes)
+        self._approval.grew(self._leaves_bytes, now_s - self._busy_s)
 
     def _ask_ahead(self) -> None:
         """Have the next bytes checked before they are due."""
-        next_bytes, start = self._progress.next_bytes, self._checked_bytes
-        if self._scrubber is None or self._checking or next_bytes is None:
+        next_bytes, scrubber = self._progress.next_bytes, self._scrubber
+        if scrubber is None or self._checking or self._ending or next_bytes is None:
             return
-        if next_bytes + AHEAD_BYTES >= start:
+        start = self._approval.ask_from(next_bytes, self.ctx.now_s())
+        if start is not None:
             self._checking = True
             self.ctx.ask_later(
-                self._scrubber,
+                scrubber,
                 scrubber_messages.Checked,
                 lambda reply_to: scrubber_messages.Check(start_bytes=start, reply_to=reply_to),
                 timeout_s=CHECK_TIMEOUT_S,
-                on_reply=_Checked,
+                on_reply=lambda outcome: _Checked(start, outcome),
             )
 
-    def _checked(self, outcome: scrubber_messages.Checked | Exception) -> None:
+    def _checked(self, message: _Checked) -> None:
         """What is damaged is waited for: the slave stays connected, and behind."""
+        self._checking = False
+        start, until, outcome = message.start_bytes, message.start_bytes, message.outcome
+        is_good = False
         if isinstance(outcome, scrubber_messages.Checked):
-            self._checked_bytes = outcome.until_bytes
-            if not outcome.rotten:
-                self._checking = False
-                return
-        self.ctx.timers.start("check", scrubber_messages.RECHECK_S, _CheckDue())
+            is_good, until = not outcome.rotten, outcome.until_bytes
+            self._approval.answered(start, until, outcome.compared_s)
+        if not is_good:
+            recheck_s = scrubber_messages.RECHECK_S
+            self._approval.is_bad(until, self.ctx.now_s() + recheck_s)
+            self.ctx.timers.start("check", recheck_s, _CheckDue())
+
+    def _limit(self, now_s: float) -> tuple[int, float]:
+        """How far may be sent, and until when."""
+        next_bytes = self._progress.next_bytes
+        if self._scrubber is None or next_bytes is None:
+            return self._leaves_bytes, now_s + TURN_S
+        limit_bytes, until_s = self._approval.limit(next_bytes, now_s)
+        return limit_bytes, min(until_s, now_s + TURN_S)
 
     def _poll_later(self) -> None:
         assert self._poll_s is not None
@@ -165,11 +187,14 @@ class WriteSocket(Actor[_Inbox]):
         self._log.close()
 
     async def _take_turn(self) -> None:
-        """Send until nothing is due, at most TURN_BYTES."""
+        """Send until nothing is due, at most TURN_BYTES and TURN_S."""
         sent_before = self._sent_bytes
+        now_s = self.ctx.now_s()
+        limit_bytes, until_s = self._limit(now_s)
+        self._progress.grew(self._min_bytes, limit_bytes)
         try:
-            while self._sent_bytes - sent_before < TURN_BYTES:
-                step = self._progress.next_step(self.ctx.now_s())
+            while self._sent_bytes - sent_before < TURN_BYTES and now_s < until_s:
+                step = self._progress.next_step(now_s)
                 match step:
                     case Frame() | Heartbeat():
                         await self._send_step(step)
@@ -183,6 +208,7 @@ class WriteSocket(Actor[_Inbox]):
                         return
                     case _:
                         assert_never(step)
+                now_s = self.ctx.now_s()
             else:
                 self.ctx.self_ref.offer(_Wake())  # conflated: there is always room
         except OffsetGone as error:
@@ -203,7 +229,7 @@ class WriteSocket(Actor[_Inbox]):
             await self._send_small(header)
         else:
             file, position, _ = self._log.file_at(step.offset_bytes)
-            if size <= COPY_BYTES:
+            if size <= COPY_BYTES or self._busy_s > TURN_S:
                 body = file.pread(position, size)
                 assert len(body) == size  # FilesArePresized
                 await self._send_small(header + body)

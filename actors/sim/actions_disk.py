@@ -154,7 +154,7 @@ class BitRot(Action[Runner]):
         where = runner.atlas.flip_bit(fault.node, runner.rng(fault))
         if where is not None:
             runner.began(fault)
-            runner.note("damaged", f"{fault.node} {where}")
+            runner.damaged(fault.node, where)
         await trio.sleep(fault.for_s)
         runner.repair(fault.node)
         if runner.has_died(fault.node):
@@ -177,6 +177,6 @@ class OldSector(Action[Runner]):
         where = runner.atlas.revert_page(fault.node, runner.rng(fault))
         if where is not None:
             runner.began(fault)
-            runner.note("damaged", f"{fault.node} {where}")
+            runner.damaged(fault.node, where)
         await trio.sleep(fault.for_s)
         await runner.up(fault.node)

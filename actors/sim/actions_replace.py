@@ -188,7 +188,7 @@ class RottenSource(Action[FaultRunner]):
             runner.repair(source)
             return
         runner.began(fault)
-        runner.note("damaged", f"{source} {where}")
+        runner.damaged(source, where)
         await cluster.kill(node)
         runner.wipe(node)
         await runner.up(node)

@@ -57,12 +57,12 @@ class RotRepaired(Action[FaultRunner]):
         if where is None:
             return
         runner.began(fault)
-        runner.note("damaged", f"{fault.node} {where}")
+        runner.damaged(fault.node, where)
         nodes = [fault.node]
         for other in fault.others:
             there = runner.atlas.flip_old_bit(other, rng, beside=int(where.split()[0]))
             if there is not None:
-                runner.note("damaged", f"{other} {there}")
+                runner.damaged(other, there)
                 nodes.append(other)
         await _found(runner, nodes)
         async with runner.flowing():

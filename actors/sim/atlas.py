@@ -10,12 +10,14 @@ import random
 from typing import Final
 
 import attrs
+import trio
 
 from actors.config import ClassicGroup
 from actors.sim.cluster import SimCluster
 from actors.sim.disk import SimDisk
 from actors.sim.log_bytes import DiskLogBytes
 from actors.sim.pages import PAGE_BYTES
+from actors.storage.approval import HOLDS_S
 from actors.storage.commit_log import segment_bases, segment_path
 from actors.storage.layout import StoreLayout
 from actors.storage.side_file import SLOT_BYTES, SLOT_COUNT, SideFile
@@ -24,6 +26,11 @@ from wire.commitlog import decode_record, scan_heads
 GUARDED_BYTES: Final = 12
 """Size, magic and body CRC: a changed bit there is always seen. So is one in the body; no other
 field of a record is covered by a checksum."""
+
+
+CACHED_S: Final = 2 * HOLDS_S
+"""What a master has read or written so lately does not rot: as long again as it relies on it, for
+the turn and the frame that are under way."""
 
 
 @attrs.frozen
@@ -56,7 +63,7 @@ class FaultAtlas:
         finds the damage instead of cutting the log.
         """
         mark = self._mark(node)
-        if self.damaged.get(node) or end > mark:
+        if self.damaged.get(node) or end > mark or self.is_cached(node, start, end):
             return False
         good = self.logs.durable(node, start, end)
         if len(good) != end - start:
@@ -67,6 +74,16 @@ class FaultAtlas:
         have = [other for other in others if self.logs.durable(other, start, end) == good]
         is_old = end <= mark - mark % self.group.segment_bytes
         return have == others or (is_old and bool(have))
+
+    def is_cached(self, node: str, start: int, end: int) -> bool:
+        """Whether a master has just compared or written these bytes, and so may send them without
+        another look (`storage.approval`). Its system has them in memory still.
+        """
+        base, disk = start - start % self.group.segment_bytes, self._disk(node)
+        if node != self.logs.master or not disk.exists(path := self._path(node, base)):
+            return False
+        since_s = trio.current_time() - CACHED_S
+        return disk.inode(path).was_used(start - base, end - base, since_s)
 
     def is_damaged(self, node: str) -> bool:
         """Whether there is damage in what the node still has."""
@@ -155,6 +172,10 @@ class FaultAtlas:
                 disk.inode(self._path(node, base)).revert_page(page)
                 return self._note(node, damage)
         return None
+
+    def newest_good(self, node: str) -> bytes:
+        """What there was before the newest damage of a node."""
+        return self.damaged[node][-1].good
 
     def repair(self, node: str) -> list[str]:
         """Put the bytes back, as another member has, or had, them. Returns where."""

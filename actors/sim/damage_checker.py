@@ -26,21 +26,13 @@ class NoDamagedCopyCounts:
 
     def see(self, seen: Observation) -> Iterator[str]:
         match seen:
-            case FaultInjected(kind="damaged", where=where):
-                node, start, _, end = where.split()
-                self._learn(node, int(start), int(end))
+            case FaultInjected(kind="damaged", where=where, good=good):
+                node, start, _, _ = where.split()
+                self._good.setdefault(node, []).append((int(start), good))
             case FaultInjected(kind="repaired" | "wiped", where=where):
                 self._good.pop(where.split()[0], None)
             case SimEvent(event=ha.OffsetReported(offset_bytes=offset)) if is_of(self.group, seen):
                 yield from self._check(seen.node, offset)
-
-    def _learn(self, node: str, start: int, end: int) -> None:
-        """As another member has it: it was damaged on this one alone."""
-        for other in self.group.members:
-            good = self.logs.written(other, start, end) if other != node else b""
-            if len(good) == end - start:
-                self._good.setdefault(node, []).append((start, good))
-                return
 
     def _check(self, reporter: str, offset: int) -> Iterator[str]:
         for node, damaged in self._good.items():

@@ -77,7 +77,7 @@ class SimFile:
     def pread(self, offset: int, size: int) -> bytes:
         self._check()
         self._disk.faults.check("read", self.path)
-        return self._inode.read(offset, size)
+        return self._inode.read_by_process(offset, size)
 
     def data_from(self, offset: int) -> tuple[int, int]:
         return offset, max(offset, self.size_bytes)  # a system that knows of no holes

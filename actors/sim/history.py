@@ -113,11 +113,13 @@ class FaultInjected:
             before is given up); LOST_DISK and LOST_LOGS (NODE: what it held, and in the first case
             all that it knew of itself, is gone, and may have been vouched for).
         where: to whom, the node's name first.
+        good: of "damaged": what there was before.
     """
 
     at_s: float
     kind: str
     where: str
+    good: bytes = attrs.field(default=b"", repr=False)
 
 
 @attrs.frozen(kw_only=True)

@@ -10,11 +10,16 @@ another write and sync of the same page can make it durable again.
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Callable, Mapping
+from typing import Final
 
 import attrs
+import trio
 
 PAGE_BYTES = 4096
+USES_MAX: Final = 64
+"""Reads and writes of a file that are remembered."""
 _ZEROS = bytes(PAGE_BYTES)
 
 
@@ -67,13 +72,31 @@ class Inode:
     # By page: the last version that was written back, and the number of the sync that came next.
     _written_back: dict[int, tuple[int, bytes]] = attrs.field(init=False, factory=dict)
 
+    # By processes: when, from where, to where.
+    _uses: deque[tuple[float, int, int]] = attrs.field(
+        init=False, factory=lambda: deque(maxlen=USES_MAX)
+    )
+
     # As the process sees it.
+
+    def read_by_process(self, offset: int, size: int) -> bytes:
+        """As `read`, and it is remembered when."""
+        self._uses.append((_now_s(), offset, offset + size))
+        return self.read(offset, size)
+
+    def was_used(self, start: int, end: int, since_s: float) -> bool:
+        """Whether a process has read or written some of these bytes since then, or may have."""
+        uses = self._uses
+        if len(uses) == USES_MAX and uses[0][0] >= since_s:
+            return True
+        return any(at_s >= since_s and low < end and start < high for at_s, low, high in uses)
 
     def read(self, offset: int, size: int) -> bytes:
         return _range(self._pages, offset, min(offset + size, self.size_bytes))
 
     def write(self, view: memoryview, offset: int) -> None:
         end = offset + len(view)
+        self._uses.append((_now_s(), offset, end))
         for number in range(offset // PAGE_BYTES, (end - 1) // PAGE_BYTES + 1):
             start = number * PAGE_BYTES
             low, high = max(offset, start), min(end, start + PAGE_BYTES)
@@ -254,6 +277,11 @@ class Inode:
     def durable_range(self, start: int, end: int) -> bytes:
         """A part of it; shorter where the durable file ends."""
         return _range(self._durable.pages, start, min(end, self._durable.size_bytes))
+
+
+def _now_s() -> float:
+    """Files are made outside of runs, too."""
+    return trio.current_time() if trio.lowlevel.in_trio_run() else 0.0
 
 
 def _range(pages: Mapping[int, bytes | bytearray], start: int, end: int) -> bytes:

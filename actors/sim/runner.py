@@ -41,6 +41,9 @@ class Atlas(Protocol):
     def repair(self, node: str) -> list[str]:
         """Put the bytes back. Returns where."""
 
+    def newest_good(self, node: str) -> bytes:
+        """What there was before the newest damage of a node."""
+
 
 @attrs.define(eq=False, kw_only=True)
 class Runner:
@@ -110,9 +113,13 @@ class Runner:
         """Something was undone, or is there again."""
         self.note(kind, where)
 
-    def note(self, kind: str, where: str) -> None:
+    def damaged(self, name: str, where: str) -> None:
+        """Bytes of a log were changed there by the atlas."""
+        self.note("damaged", f"{name} {where}", good=self.atlas.newest_good(name))
+
+    def note(self, kind: str, where: str, *, good: bytes = b"") -> None:
         self.cluster.world.fingerprint.note(f"{kind} {where}")
-        seen = FaultInjected(at_s=trio.current_time(), kind=kind, where=where)
+        seen = FaultInjected(at_s=trio.current_time(), kind=kind, where=where, good=good)
         self._excuses.learn(seen)
         self.history.add(seen)
 

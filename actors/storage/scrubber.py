@@ -284,7 +284,8 @@ class Scrubber(Actor[_Inbox]):
             return
         stops = until < limit and not (is_unknown and until > start)
         until = end if until >= limit else until
-        message.reply_to.send(Checked(until_bytes=until, rotten=stops))
+        now_s = self.ctx.now_s()
+        message.reply_to.send(Checked(until_bytes=until, rotten=stops, compared_s=now_s))
 
     def _have_parsed(self, base: int) -> None:
         self._to_parse[base] = None

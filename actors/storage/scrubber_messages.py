@@ -20,10 +20,12 @@ class Checked:
 
     Attributes:
         rotten: damage begins there, or nobody knows; ask again after RECHECK_S.
+        compared_s: when they had been read, by the node's monotonic clock: they may rot later.
     """
 
     until_bytes: int
     rotten: bool
+    compared_s: float
 
 
 @attrs.frozen(kw_only=True)

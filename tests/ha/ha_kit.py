@@ -145,7 +145,10 @@ class Checks(Actor[scrubber_messages.Check | scrubber_messages.Watch]):
             await message.subscriber.tell(scrubber_messages.CopyState(damage=""))
             return
         until = message.start_bytes + scrubber_messages.CHECK_BYTES
-        message.reply_to.send(scrubber_messages.Checked(until_bytes=until, rotten=False))
+        now_s = self.ctx.now_s()
+        message.reply_to.send(
+            scrubber_messages.Checked(until_bytes=until, rotten=False, compared_s=now_s)
+        )
 
 
 @attrs.define

@@ -12,6 +12,7 @@ import trio
 from actors.sim.atlas import FaultAtlas
 from actors.sim.cluster import SimCluster, classic_config
 from actors.sim.log_bytes import DiskLogBytes
+from actors.sim.network import NetworkOptions
 from actors.sim.world import World, open_world
 from actors.storage.layout import StoreLayout
 from actors.storage.scrubber import ROUND_FIRST_S, ROUND_PAUSE_S, SYNC_S
@@ -55,8 +56,10 @@ class Filled:
 
 
 @asynccontextmanager
-async def filled(seed: int = 1, **settings: Any) -> AsyncIterator[Filled]:
-    async with open_world(seed) as world:
+async def filled(
+    seed: int = 1, *, network: NetworkOptions | None = None, **settings: Any
+) -> AsyncIterator[Filled]:
+    async with open_world(seed, network=network or NetworkOptions()) as world:
         cluster = SimCluster(world, classic_config(segment_bytes=SEGMENT, **settings))
         await cluster.start()
         for number in range(90):

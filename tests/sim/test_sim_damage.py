@@ -9,7 +9,7 @@ import pytest
 import trio
 from test_sim_disk import content, disk_with
 
-from actors.sim.atlas import FaultAtlas
+from actors.sim.atlas import CACHED_S, FaultAtlas
 from actors.sim.cluster import SimCluster, classic_config
 from actors.sim.log_bytes import DiskLogBytes
 from actors.sim.pages import PAGE_BYTES
@@ -154,6 +154,22 @@ async def test_what_every_other_has_may_be_damaged_once(autojump_clock: object) 
         assert atlas.repair("n1") == [where]
         assert atlas.logs.written("n1", 0, end) == before
         assert atlas.repair("n1") == []
+        await cluster.stop()
+
+
+async def test_nothing_is_damaged_that_a_master_has_just_compared(autojump_clock: object) -> None:
+    """It may be sending it without another look."""
+    async with open_world(1) as world:
+        cluster, atlas = await filled(world)
+        await trio.sleep(CACHED_S)
+        assert atlas.may_damage("n0", 0, 800)
+        await cluster.kill("n1")
+        world.node("n1").disk.rmtree("/data/n1/groups/orders")
+        await cluster.start("n1")
+        await cluster.converged(GROUP)
+        assert not atlas.may_damage("n0", 0, 800)
+        await trio.sleep(CACHED_S)
+        assert atlas.may_damage("n0", 0, 800)
         await cluster.stop()
 
 

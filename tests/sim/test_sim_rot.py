@@ -17,7 +17,9 @@ from actors.ha.core.role_effects import RoleState
 from actors.ha.ha_client import VERIFY_TIMEOUT_S
 from actors.sim.damage_checker import NoDamagedCopyCounts
 from actors.sim.history import FaultInjected
+from actors.sim.network import NetworkOptions
 from actors.sim.world import SimEvent
+from actors.storage.approval import HOLDS_S
 from actors.storage.scrubber import ROUND_PAUSE_S, SYNC_S
 from actors.storage.scrubber_messages import RECHECK_S
 from actors.storage.side_file import SideFile
@@ -48,6 +50,28 @@ async def test_what_is_damaged_on_a_master_leaves_it_no_more(
         assert on.atlas.logs.written("n1", 0, 4 * SEGMENT) == good
         assert len(on.events("n0", events.RotMended)) == 1
         assert on.view("n0").damage == ""
+
+
+async def test_what_was_compared_long_ago_is_compared_again_before_it_leaves(
+    autojump_clock: object,
+) -> None:
+    """A slave stands still while it copies, and what it lacks rots on the master."""
+    async with filled(copies=2, network=NetworkOptions(window_bytes=4096)) as on:
+        good = on.atlas.logs.written("n0", 0, 4 * SEGMENT)
+        await on.empty("n1")
+        while await on.written("n1") < SEGMENT // 2:  # noqa: ASYNC110 - virtual time
+            await trio.sleep(0.001)
+        on.cluster.pause("n1")
+        on.flip("n0", 3 * SEGMENT + BODY)
+        await trio.sleep(2 * HOLDS_S)
+        on.cluster.resume("n1")
+        await trio.sleep(2.0)
+        assert await on.written("n1") == 3 * SEGMENT
+        (found,) = on.events("n0", events.RotFound)
+        assert found.first_bytes == 3 * SEGMENT
+        on.flip("n0", 3 * SEGMENT + BODY)
+        await on.cluster.converged(GROUP)
+        assert on.atlas.logs.written("n1", 0, 4 * SEGMENT) == good
 
 
 async def test_a_log_without_digests_is_parsed_before_it_is_sent(autojump_clock: object) -> None:
@@ -204,8 +228,8 @@ async def test_the_checker_objects_to_a_damaged_copy(autojump_clock: object) -> 
         checker = NoDamagedCopyCounts(group=group, logs=on.atlas.logs)
         where = on.atlas.flip_old_bit("n0", random.Random(3))
         assert where is not None
-        start = int(where.split()[0])
-        list(checker.see(FaultInjected(at_s=0.0, kind="damaged", where=f"n0 {where}")))
+        start, good = int(where.split()[0]), on.atlas.newest_good("n0")
+        list(checker.see(FaultInjected(at_s=0.0, kind="damaged", where=f"n0 {where}", good=good)))
         (reported,) = [e for e in on.world.events if type(e.event).__name__ == "OffsetReported"][
             -1:
         ]

@@ -51,7 +51,7 @@ class RotRepaired(Action[LedgerRunner]):
         if where is None:
             return
         runner.began(fault)
-        runner.note("damaged", f"{name} {where}")
+        runner.damaged(name, where)
         await trio.sleep(fault.for_s)
         for _ in range(TRIES_MAX):
             if runner.has_died(name):

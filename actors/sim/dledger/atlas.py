@@ -90,6 +90,10 @@ class LedgerAtlas:
             return self._note(node, LedgerDamage(path=path, start=start - base, good=good))
         return None
 
+    def newest_good(self, node: str) -> bytes:
+        """What there was before the newest damage of a node."""
+        return self.damaged[node][-1].good
+
     def repair(self, node: str) -> list[str]:
         """Put the bytes back. Returns where."""
         told = []
