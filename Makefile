@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SEEDS ?= 200
-WORKERS ?= 2
+WORKERS ?= 3
 FIRST ?= 0
 MODE ?= classic
 SECONDS ?= 60
@@ -14,7 +14,7 @@ BENCH ?= mailbox api catchup appends async memory
 
 help:
 	@echo "make run       three nodes, a feed of real lines, a live view; Ctrl-C stops in order"
-	@echo "make test      all tests, two at a time: WORKERS=2 (interop needs Maven and Java)"
+	@echo "make test      all tests, three at a time: WORKERS=3 (interop needs Maven and Java)"
 	@echo "make check     ruff and mypy --strict"
 	@echo "make sim       a sweep of simulated clusters: SEEDS=200 FIRST=0 MODE=classic|dledger"
 	@echo "make replay    one simulated cluster again: SEED=7"
