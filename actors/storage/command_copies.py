@@ -29,8 +29,8 @@ from actors.storage.tools.backup import (
     BackedUp,
     Limit,
     copy_groups,
+    held_backup,
     make_manifest,
-    open_backup,
     stopped_limit,
 )
 from actors.storage.tools.ledger_backup import (
@@ -66,7 +66,7 @@ async def backup(env: Env, command: arguments.Backup) -> int:
                 ledger_limits[ledger.name] = await _running_ledger(disk, target, ledger)
             else:
                 ledger_limits[ledger.name] = await drive(stopped_ledger_limit(disk, ledger))
-        open_backup(disk, target, folder)
+        locks.enter_context(held_backup(disk, target, folder))
         done = BackedUp()
         await drive(copy_groups(disk, target, folder, limits, done))
         await drive(copy_ledgers(disk, target, folder, ledger_limits, done))

@@ -37,6 +37,7 @@ from actors.storage.tools.backup import (
     BackedUp,
     Limit,
     copy_groups,
+    held_backup,
     make_manifest,
     open_backup,
     stopped_limit,
@@ -215,6 +216,22 @@ async def test_a_target_that_holds_something_else(what: str, autojump_clock: Any
     prepare(disk)
     with pytest.raises(ConfigError, match=words):
         backup(disk)
+
+
+async def test_two_backups_at_once_into_one_folder(autojump_clock: Any) -> None:
+    disk = await node_disk()
+    target = find_target(disk, NODE_DIR)
+    with held_backup(disk, target, DEST):
+        with pytest.raises(ConfigError, match=f"{DEST}: another backup copies into it"):
+            with held_backup(disk, target, DEST):
+                raise AssertionError
+    with held_backup(disk, target, DEST):
+        pass
+    assert disk.listdir(DEST) == ["backup.incomplete"]
+    with pytest.raises(ConfigError, match="apart from"):
+        with held_backup(disk, target, f"{target.path}/copy"):
+            raise AssertionError
+    assert not disk.exists(f"{target.path}/copy")
 
 
 async def test_sources_that_are_refused(autojump_clock: Any) -> None:

@@ -13,12 +13,13 @@ manifest, last. An interrupted backup is begun again and compares what it finds 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import attrs
 
-from actors.env.protocols import Disk
+from actors.env.protocols import Disk, LockedByOther, LockedByUs
 from actors.errors import ConfigError, CorruptLog
 from actors.storage import recovery
 from actors.storage.commit_log import CommitLog, segment_path
@@ -41,6 +42,7 @@ from actors.storage.tools.steps import Step, Work, labelled
 from actors.storage.tools.target import GroupStore, Kind, Target, log_bases, odd_files
 from actors.storage.tools.walk import Ending, read_file
 
+LOCK_NAME = "backup.lock"
 MARK_BYTES_MAX = 1 << 20
 RAW_BYTES_MAX = 16 << 20
 
@@ -58,12 +60,41 @@ class Limit:
     why: str
 
 
+@contextmanager
+def held_backup(disk: Disk, source: Target, folder: str) -> Iterator[None]:
+    """Take a folder as `open_backup`, and keep others from copying into it until the block ends.
+
+    Raises: as `open_backup`. ConfigError: another backup copies into it.
+    """
+    _check_folder(disk, source, folder)
+    disk.mkdir(folder)
+    path = f"{folder}/{LOCK_NAME}"
+    try:
+        lock = disk.lock(path)
+    except (LockedByUs, LockedByOther) as error:
+        raise ConfigError(f"{folder}: another backup copies into it: wait, then again") from error
+    try:
+        open_backup(disk, source, folder)  # what it holds now
+        yield
+    finally:
+        disk.unlink(path)
+        lock.release()
+
+
 def open_backup(disk: Disk, source: Target, folder: str) -> None:
     """Take an empty or missing folder, or one that was begun for the same source, for a backup.
 
     Raises: ConfigError: it holds something else, or lies in what is copied. Effects: its mark of
         being incomplete is synced.
     """
+    if not _check_folder(disk, source, folder):
+        disk.mkdir(folder)
+        about = json.dumps(_about(source)).encode()
+        write_synced(disk, incomplete_path(folder), about + b"\n")
+
+
+def _check_folder(disk: Disk, source: Target, folder: str) -> bool:
+    """Whether it was begun. Raises: as `open_backup`."""
     if source.kind is Kind.BACKUP:
         raise ConfigError(f"{source.path}: expected a node or a store, found a backup: copy it")
     for inner, outer in ((folder, source.path), (source.path, folder)):
@@ -80,13 +111,12 @@ def open_backup(disk: Disk, source: Target, folder: str) -> None:
                 f"{folder}: expected an incomplete backup of {_words(about)}, found one of"
                 f" {_words(found)}"
             )
-        return
-    temporary = f"{incomplete_path(folder)}.tmp".rpartition("/")[2]
-    names = [name for name in disk.listdir(folder) if name != temporary]
+        return True
+    ours = (f"{incomplete_path(folder)}.tmp".rpartition("/")[2], LOCK_NAME)
+    names = [name for name in disk.listdir(folder) if name not in ours]
     if names:
         raise ConfigError(f"{folder}: expected an empty folder, found {', '.join(names[:5])}")
-    disk.mkdir(folder)
-    write_synced(disk, incomplete_path(folder), json.dumps(about).encode() + b"\n")
+    return False
 
 
 def _about(source: Target) -> dict[str, Any]:
