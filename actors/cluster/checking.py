@@ -24,10 +24,12 @@ from actors.env.local_secrets import LocalSecretStore
 from actors.env.permissions import loose_in
 from actors.env.pipes import CONNECTION_BYTES_MAX
 from actors.env.protocols import Disk
+from actors.errors import ConfigError
 from actors.ha.ha_client import PENDING_BYTES
 from actors.storage.dledger import recent
 from actors.storage.group_commit import GROUP_BYTES
 from actors.storage.identity import read_identity
+from actors.storage.node_files import kind_problems
 
 
 def check(config: ClusterConfig, disk: Disk, trees: dict[str, str], *, as_json: bool) -> Answer:
@@ -36,7 +38,10 @@ def check(config: ClusterConfig, disk: Disk, trees: dict[str, str], *, as_json: 
     Args:
         disk: where the nodes' identity files of the last start are looked for.
         trees: node -> its tree as text.
+
+    Raises: ConfigError: what lies in a node's folder refuses its next start.
     """
+    _need_kinds(config, disk)
     changed, notes = _changed(config, disk), secret_state(config, LocalSecretStore())
     loose = _loose(config)
     if as_json:
@@ -142,6 +147,17 @@ def _changed(config: ClusterConfig, disk: Disk) -> dict[str, tuple[str, ...]]:
         if lines:
             found[node] = lines
     return found
+
+
+def _need_kinds(config: ClusterConfig, disk: Disk) -> None:
+    """Raises: ConfigError: the next start of a node is refused for what lies in its folder."""
+    problems: list[str] = []
+    for node in config.python_nodes:
+        folder, groups = config.node_dir(node), [one.name for one in config.groups_of(node)]
+        sockets = (api_socket_path(folder),)
+        problems += kind_problems(disk, folder, groups, sockets=sockets)
+    if problems:
+        raise ConfigError(tuple(problems))
 
 
 def _loose(config: ClusterConfig) -> list[str]:

@@ -34,8 +34,11 @@ from actors.log_types import Forgot, GroupRecord, Membership, Reign
 from actors.storage import event_files
 from actors.storage.layout import StoreLayout, may_be_group
 from actors.storage.ledger_shape import LedgerShape, next_shapes
+from actors.storage.node_files import events_path as events_path
+from actors.storage.node_files import identity_path as identity_path
+from actors.storage.node_files import kind_problems
 from actors.storage.path_kinds import check_kinds, is_bare, is_folder
-from actors.storage.replacing import Replaced, replace_file, settle_spares, spare_path
+from actors.storage.replacing import Replaced, replace_file, settle_spares
 from wire.api_base import NUMBER_MAX, POSITION_MAX
 
 FORMAT_VERSION: Final = 1
@@ -149,16 +152,6 @@ class NodeDirectory:
         self._locks.close()
 
 
-def identity_path(directory: str) -> str:
-    """Where a node's identity is kept."""
-    return f"{directory}/identity.json"
-
-
-def events_path(directory: str) -> str:
-    """Where a node's events are kept."""
-    return f"{directory}/events"
-
-
 def open_directory(
     disk: Disk,
     path: str,
@@ -186,7 +179,8 @@ def open_directory(
         OSError: the disk's fault.
     """
     groups = tuple(groups)
-    _check_kinds(disk, path, groups)
+    if problems := kind_problems(disk, path, groups):
+        raise ConfigError(problems)
     disk.mkdir(path)
     with ExitStack() as locks:
         locks.callback(_lock(disk, f"{path}/lock", path).release)
@@ -274,21 +268,6 @@ def _parse(found: dict[str, Any]) -> Identity:
             str(group): LedgerShape.parse(_object(shape))
             for group, shape in found.get("ledgers", {}).items()
         },
-    )
-
-
-def _check_kinds(disk: Disk, path: str, groups: tuple[str, ...]) -> None:
-    layouts = [StoreLayout(f"{path}/groups/{group}") for group in groups]
-    events = (events_path(path), f"{events_path(path)}/{event_files.FORMAT}")
-    check_kinds(
-        disk,
-        folders=(path, f"{path}/groups", *events, *(f for each in layouts for f in each.folders)),
-        files=(
-            identity_path(path),
-            spare_path(identity_path(path)),
-            f"{path}/lock",
-            *(file for each in layouts for file in each.files),
-        ),
     )
 
 

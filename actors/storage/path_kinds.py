@@ -20,17 +20,32 @@ def check_kinds(disk: Disk, *, folders: Iterable[str], files: Iterable[str]) -> 
     """What is not there is created later, and passes.
 
     Raises: ConfigError: a file where a folder is expected, or the other way round, or what is
-        neither (named pipes, sockets, devices). OSError.
+        neither (named pipes, sockets, devices, links that lead nowhere). OSError.
     """
-    wanted = [("folder", path) for path in folders] + [("file", path) for path in files]
-    found = [(path, kind, kind_of(disk, path)) for kind, path in wanted]
-    problems = [
-        f"{path}: expected a {kind}, found a {other}"
-        for path, kind, other in found
-        if other not in (kind, None)
-    ]
+    problems = wrong_kinds(disk, folders=folders, files=files)
     if problems:
-        raise ConfigError(tuple(problems))
+        raise ConfigError(problems)
+
+
+def wrong_kinds(
+    disk: Disk, *, folders: Iterable[str], files: Iterable[str], sockets: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """What `check_kinds` refuses, a line each. Raises: OSError."""
+    wanted = [("folder", path) for path in folders] + [("file", path) for path in files]
+    wanted += [("socket", path) for path in sockets]
+    found = [(path, kind, kind_of(disk, path)) for kind, path in wanted]
+    others = [
+        (path, kind, other or _dangling(disk, path)) for path, kind, other in found if other != kind
+    ]
+    return tuple(
+        f"{path}: expected a {kind}, found a {other}" for path, kind, other in others if other
+    )
+
+
+def _dangling(disk: Disk, path: str) -> str:
+    """Of a path that nothing is found at; "": there is no such name either."""
+    folder, _, name = path.rpartition("/")
+    return "link that leads nowhere" if name in names_in(disk, folder) else ""
 
 
 def names_in(disk: Disk, path: str) -> list[str]:

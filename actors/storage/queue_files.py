@@ -23,6 +23,8 @@ QueueKey: TypeAlias = tuple[str, int]
 """Topic and queue id."""
 Unit: TypeAlias = tuple[int, int, int]
 """Physical offset, size and tags code."""
+QUEUE_ID_MAX = (1 << 31) - 1
+QUEUE_DIGITS_MAX = 10
 FILES_RECOVERED = 3
 """Recovery looks at the last so many files of a queue. Upstream: ConsumeQueue.recover."""
 PROBE_UNITS = 256
@@ -139,10 +141,17 @@ def walk_queue_names(disk: Disk, folder: str) -> Generator[None, None, list[Queu
     queues: list[QueueKey] = []
     for number, topic in enumerate((yield from walk_names(disk, folder)), 1):
         names = names_in(disk, f"{folder}/{topic}")
-        queues += [(topic, int(name)) for name in names if name.isascii() and name.isdigit()]
+        queues += [(topic, int(name)) for name in names if _is_queue_name(name)]
         if number % QUEUES_PER_STEP == 0:
             yield
     return queues
+
+
+def _is_queue_name(name: str) -> bool:
+    """As upstream, a name that is no int of Java's is no queue's."""
+    if not (name.isascii() and name.isdigit()) or len(name) > QUEUE_DIGITS_MAX:
+        return False
+    return str(int(name)) == name and int(name) <= QUEUE_ID_MAX
 
 
 def walk_queues(disk: Disk, folder: str) -> Generator[None, None, list[QueueKey]]:

@@ -121,3 +121,27 @@ def test_a_data_directory_that_does_not_fit(tmp_path: Path, stack: ExitStack, sp
     (line,) = ran.stderr.splitlines()
     assert said in line
     assert str(tmp_path / "data/n0") in line
+
+
+@pytest.mark.parametrize(
+    ("name", "is_folder", "found"),
+    [
+        ("identity.json.spare", True, "expected a file, found a folder"),
+        ("api.sock", False, "expected a socket, found a file"),
+        ("events", False, "expected a folder, found a file"),
+    ],
+)
+def test_check_says_what_refuses_the_next_start(
+    name: str, is_folder: bool, found: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "cluster.toml"
+    file.write_text(TEXT.replace("PORT", str(free_port())))
+    assert main([str(file), "check", "--json"]) == 0
+    path = tmp_path / "data" / "n0" / name
+    if is_folder:
+        path.mkdir(parents=True)
+    else:
+        path.parent.mkdir(parents=True)
+        path.write_text("")
+    assert main([str(file), "check"]) == 2
+    assert f"{path}: {found}" in capsys.readouterr().err

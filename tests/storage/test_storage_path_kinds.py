@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from actors.env.local_disk import LocalDisk
-from actors.storage.path_kinds import is_file, is_folder, kind_of
+from actors.errors import ConfigError
+from actors.storage.dledger.per_index import PerIndexFiles
+from actors.storage.path_kinds import check_kinds, is_file, is_folder, kind_of
+from actors.storage.queue_files import list_queues
 
 
 @pytest.mark.real_io
@@ -31,3 +34,28 @@ def test_a_link_that_leads_nowhere_or_to_itself_is_nothing(tmp_path: Path) -> No
 def test_other_errors_are_not_taken_for_nothing(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="File name too long"):
         kind_of(LocalDisk(), os.fspath(tmp_path / ("x" * 300)))
+
+
+@pytest.mark.real_io
+def test_a_link_that_leads_nowhere_is_named(tmp_path: Path) -> None:
+    """It was taken for nothing, and what was then done with its name ended with a bare error."""
+    (tmp_path / "nowhere").symlink_to("missing")
+    path = os.fspath(tmp_path / "nowhere")
+    with pytest.raises(ConfigError, match=f"^{path}: expected a file, found a link that leads no"):
+        check_kinds(LocalDisk(), folders=(), files=(path, os.fspath(tmp_path / "missing")))
+
+
+@pytest.mark.real_io
+def test_a_file_of_sums_that_is_a_link_to_nothing_is_named(tmp_path: Path) -> None:
+    (tmp_path / f"{0:020}").symlink_to("missing")
+    with pytest.raises(ConfigError, match="found a link that leads nowhere"):
+        PerIndexFiles.load(LocalDisk(), os.fspath(tmp_path), 80, 8, key="k", is_sure=True)
+
+
+@pytest.mark.real_io
+def test_only_what_may_be_a_queue_is_looked_for_as_one(tmp_path: Path) -> None:
+    """As upstream, a name that is no int of Java's is no queue's."""
+    (tmp_path / "t" / "7").mkdir(parents=True)
+    for name in ("9" * 19, "0" * 19, str(1 << 31), "07"):
+        (tmp_path / "t" / name).write_bytes(b"")
+    assert list_queues(LocalDisk(), os.fspath(tmp_path)) == [("t", 7)]
