@@ -175,6 +175,8 @@ class Namespace:
                 needed.update(path for path, _ in change.after)
         for change in reversed(wanted):
             _put(self._durable, change)
+            if any(node is None for _, node in change.after):
+                self._drop_orphans()  # a folder of the same name may come next
         chosen = {id(change) for change in wanted}
         self._pending = [change for change in self._pending if id(change) not in chosen]
 

@@ -1,4 +1,4 @@
-"""Folders on the simulated disk that were made without a sync."""
+"""Folders on the simulated disk: made without a sync, removed, and made again."""
 
 import random
 from typing import Any
@@ -31,3 +31,16 @@ async def test_a_folder_that_is_removed_while_it_is_synced(autojump_clock: Any) 
     await syncer.sync(["/e/f"])
     syncer.close()
     assert not disk.exists("/e/f")
+
+
+def test_a_folder_that_is_made_again_holds_nothing_of_the_one_before() -> None:
+    for seed in range(40):
+        disk = SimDisk(random.Random(seed))
+        disk.mkdir("/e")
+        disk.open("/e/old", "x")
+        disk.sync_dir("/e")
+        disk.rmtree("/e")
+        disk.sync_dir("/")
+        disk.mkdir("/e")
+        disk.power_loss()
+        assert disk.listdir("/e") == []
