@@ -130,7 +130,7 @@ class Connection(Actor[_Inbox]):
         self._outbox = Outbox(self._encoded, self._in_flight.release, self._answering.end)
 
     async def on_start(self) -> None:
-        self._place = self._places.come(self._make_way)
+        self._place = self._places.come(self._make_way, self._waits)
         self.ctx.timers.start("hello", self._limits.hello_timeout_s, _HelloTimedOut())
         self.ctx.spawn(self._session)
 
@@ -168,6 +168,9 @@ class Connection(Actor[_Inbox]):
         self._reading.close()
         self._answering.close()
 
+    def _waits(self) -> bool:
+        return bool(self._running) or len(self._in_flight) > 0
+
     # Reading.
 
     async def _session(self) -> None:
@@ -198,6 +201,7 @@ class Connection(Actor[_Inbox]):
         await self.ctx.self_ref.tell(received)
 
     async def _received(self, message: _Received) -> None:
+        self._place.asked_s = self.ctx.now_s()
         each_bytes, more_bytes = divmod(message.size_bytes, len(message.requests))
         for request in message.requests:
             size_bytes, more_bytes = each_bytes + more_bytes, 0  # the first has what is left over

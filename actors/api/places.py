@@ -3,7 +3,9 @@
 Each has places of its own, so that no crowd of one kind keeps another out: clients that connect and
 stay idle took all of them before, and a member could not ask whose a log is. Who has not said hello
 is nobody yet. Of those there are a few at a time; if more come, the one that has been silent for
-the longest makes way. A client that was welcomed keeps its place for as long as it likes.
+the longest makes way. A client that was welcomed keeps its place for as long as it likes, unless
+all are taken: then the one that has asked for nothing for the longest, and waits for nothing, makes
+way for the next, if that was QUIET_S or more.
 
 A member is whoever names itself one and comes over the socket file, or from that member's address
 with a proof that it has the cluster's secret. Where the node has no secret the address must do,
@@ -24,6 +26,8 @@ from actors.env.protocols import Address
 from actors.runtime.accepting import UNOWNED_MAX
 
 MADE_WAY = "made way for another: it had said nothing for the longest"
+QUIET = "made way for another client: it had asked for nothing for the longest"
+QUIET_S = 60.0
 CROWD = "too many connect at once"
 """What the one that makes way is told: it may come again."""
 _MEMBER = "member "
@@ -40,9 +44,13 @@ class Place:
 
     Attributes:
         end: closes the connection, for that reason.
+        waits: whether something of it is unanswered, or it follows something.
+        asked_s: when it asked last.
     """
 
     end: Callable[[str], None]
+    waits: Callable[[], bool] = lambda: False
+    asked_s: float = 0.0
 
 
 @attrs.define
@@ -52,10 +60,12 @@ class Places:
     Attributes:
         limits: how many there are.
         members: the addresses of the cluster's nodes, by name.
+        now_s: the time that `Place.asked_s` is of.
     """
 
     limits: ApiLimits
     members: Mapping[str, str] = attrs.field(factory=dict)
+    now_s: Callable[[], float] = lambda: 0.0
     _silent: dict[Place, None] = attrs.field(factory=dict, init=False)  # the oldest first
     _greeted: dict[Place, bool] = attrs.field(factory=dict, init=False)  # whether a member's
 
@@ -66,9 +76,9 @@ class Places:
             del self._silent[oldest]
             oldest.end(MADE_WAY)
 
-    def come(self, end: Callable[[str], None]) -> Place:
+    def come(self, end: Callable[[str], None], waits: Callable[[], bool] = lambda: False) -> Place:
         """A connection begins; it is nobody's yet."""
-        place = Place(end)
+        place = Place(end, waits, self.now_s())
         self._silent[place] = None
         return place
 
@@ -85,13 +95,26 @@ class Places:
         """It has said who it is; whether there is a place for it."""
         self._silent.pop(place, None)
         is_member = not admission.no_member and self._is_member(name, remote)
-        members = sum(self._greeted.values())
-        if len(self._greeted) >= self.limits.clients + self.limits.members:
-            return False
-        if not is_member and len(self._greeted) - members >= self.limits.clients:
+        if self._is_full(is_member=is_member):
+            self._end_quietest()
+        if self._is_full(is_member=is_member):
             return False
         self._greeted[place] = is_member
         return True
+
+    def _is_full(self, *, is_member: bool) -> bool:
+        count, members = len(self._greeted), sum(self._greeted.values())
+        if count >= self.limits.clients + self.limits.members:
+            return True
+        return not is_member and count - members >= self.limits.clients
+
+    def _end_quietest(self) -> None:
+        clients = [place for place, is_member in self._greeted.items() if not is_member]
+        quiet = [place for place in clients if not place.waits()]
+        oldest = min(quiet, key=lambda place: place.asked_s, default=None)
+        if oldest is not None and self.now_s() - oldest.asked_s >= QUIET_S:
+            del self._greeted[oldest]
+            oldest.end(QUIET)
 
     def leave(self, place: Place) -> None:
         """It has ended. Harmless when it has left."""

@@ -16,6 +16,8 @@ import itertools
 from collections.abc import Callable, Mapping
 from functools import partial
 
+import trio
+
 from actors.api import durability_watch
 from actors.api.accept_socket import AcceptSocket, Endpoint, TcpEndpoint, UnixEndpoint
 from actors.api.budget import Budget
@@ -125,7 +127,7 @@ def api_spec(
         members: the addresses of the cluster's nodes, by name.
     """
     limits = limits or ApiLimits()
-    budget, places = Budget.of(limits), Places(limits, members or {})
+    budget, places = Budget.of(limits), Places(limits, members or {}, trio.current_time)
     numbers = itertools.count(1)
 
     def make_child(stream: Stream, name: str, gate: Gate | None) -> ChildSpec:

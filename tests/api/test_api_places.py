@@ -26,7 +26,7 @@ from actors.api import frame_socket
 from actors.api.credentials import WHOLLY_TRUSTED, Admission, greet
 from actors.api.frame_socket import SocketClosed
 from actors.api.limits import ApiLimits
-from actors.api.places import CROWD, MADE_WAY, Places, member_name
+from actors.api.places import CROWD, MADE_WAY, QUIET, QUIET_S, Places, member_name
 from actors.env.protocols import Address, Network, Stream
 from actors.runtime.accepting import FULL, UNOWNED_MAX
 from wire import api
@@ -161,3 +161,29 @@ def test_a_place_that_is_left_is_free_again() -> None:
         places.make_way()
         places.come(ended.append)
     assert ended == [MADE_WAY] * (100 - UNOWNED_MAX)
+
+
+async def test_a_client_that_asked_nothing_for_long_makes_way_for_the_next(
+    autojump_clock: MockClock,
+) -> None:
+    """A crowd of idle ones kept everybody else out for as long as it liked."""
+    limits = ApiLimits(clients=3, members=0)
+    async with serving(MemoryNode(stored=[b"x"], acknowledged=1), limits=limits) as served:
+        async with AsyncExitStack() as clients:
+            follows, idle, asks = [
+                await clients.enter_async_context(bare_client(served)) for _ in range(3)
+            ]
+            await follows.send(api.WatchOffsets(id=1, group="orders"))
+            await trio.sleep(QUIET_S)
+            assert isinstance(await asks.ask(api.GetStatus(id=1)), api.Status)
+            async with bare_client(served) as late:
+                assert isinstance(await late.ask(api.GetStatus(id=1)), api.Status)
+                assert isinstance(await asks.ask(api.GetStatus(id=2)), api.Status)
+                with pytest.raises(SocketClosed) as caught:
+                    await idle.receive()
+                assert caught.value.code == frame_socket.TRY_AGAIN_LATER
+                with pytest.raises(SocketClosed, match="all 3 places for clients are taken"):
+                    async with bare_client(served):
+                        raise AssertionError
+            await trio.sleep(5)
+            assert closed(served).count(QUIET) == 1
