@@ -344,17 +344,16 @@ class GroupState:
         state: of a master "asking" (it hears its members before it takes appends), "open" or
             "fenced"; of a slave "connecting", "following", "diverged" or "damaged".
         reason: why it is fenced, diverged or still asking, for people; "" otherwise.
-        opened: the newest reign of `history` is this master's own: slaves may follow it.
+        opened: the newest reign of `history`, its log's, is this master's: slaves may follow it.
         number: of the last promotion that it acts on, 0 for none.
         master: who is master by that promotion, or by the cluster file.
-        history: the reigns of its log.
-        min, written, synced: its log's range, in bytes.
-        acknowledged: as in `Offsets`.
+        min, written, synced: its log's range, in bytes; acknowledged: as in `Offsets`.
         high_water: the highest offset that it is known to have acknowledged or reported.
         unanswered: records that producers have handed to this node and wait for.
         claimed: the highest number that a promotion was begun with here, 0 for none under way.
         forgot, damage: as in `GroupRecord`; which bytes of its log are not what was written, or "".
         forced: it opened its log as the master by this promotion by force.
+        no_room: why its disk takes nothing more, for people; "" if it does.
     """
 
     cluster: str
@@ -378,6 +377,7 @@ class GroupState:
     forgot: str = ""
     damage: str = ""
     forced: bool = False
+    no_room: str = ""
 
 
 BEHIND_FAILED = "an append before it has failed"

@@ -119,6 +119,7 @@ class Group(Frame, frozen=True, kw_only=True, tag="group"):
     forgot: str = ""
     damage: str = ""
     forced: bool = False
+    no_room: str = ""
 
 
 class Resynced(Frame, frozen=True, kw_only=True, tag="resynced"):

@@ -33,6 +33,7 @@ def from_group_state(request: int, state: GroupState) -> api.Group:
         forgot=state.forgot,
         damage=state.damage,
         forced=state.forced,
+        no_room=state.no_room,
     )
 
 
@@ -61,6 +62,7 @@ def to_group_state(frame: api.Group) -> GroupState:
         forgot=frame.forgot,
         damage=frame.damage,
         forced=frame.forced,
+        no_room=frame.no_room,
     )
 
 

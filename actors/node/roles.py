@@ -225,6 +225,7 @@ class NodeRoles:
             forgot=view.forgot,
             damage=view.damage,
             forced=view.forced,
+            no_room=held.no_room,
         )
 
     def _classic_part(self, group: str) -> ClassicPart:

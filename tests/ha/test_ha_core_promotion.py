@@ -52,6 +52,24 @@ def test_one_that_is_not_the_furthest_only_by_force() -> None:
     assert (found.chosen, found.losses) == ("n1", ("n2 has 10 bytes that n1 does not have",))
 
 
+def test_one_without_room_only_by_force() -> None:
+    """It would take no appends; but nothing is lost, so that it does not open by force."""
+    full = attrs.evolve(slave("n1", 100), no_room="no room: the disk is full")
+    wish = attrs.evolve(WISH, node="n1")
+    found = decide(wish, of(master(100), full, slave("n2", 100)), {})
+    assert refused(found) == "n1 would take no appends: no room: the disk is full"
+    assert isinstance(found, Refusal)
+    assert found.by_force
+    states = of(master(100), full, slave("n2", 100))
+    assert planned(decide(attrs.evolve(wish, force=True), states, {})).losses == ()
+
+
+def test_of_equals_one_with_room() -> None:
+    full = attrs.evolve(slave("n1", 100), no_room="no room: the disk is full")
+    assert planned(decide(WISH, of(full, slave("n2", 100)), DEAD)).chosen == "n2"
+    assert refused(decide(WISH, of(full, slave("n2", 90)), DEAD)).startswith("n1 would take no")
+
+
 def test_a_silent_slave_is_named() -> None:
     silent = {**DEAD, "n2": "timed out"}
     found = decide(WISH, of(slave("n1", 90)), silent)

@@ -129,8 +129,10 @@ def decide(
         *(() if gets is not None else _silent_losses(wish, states, silent, old, short)),
         *_lacks(wish, states, chosen, gets),
     )
-    if losses and not wish.force:
-        return Refusal(losses, by_force=True)
+    full = states[chosen].no_room
+    idle = (f"{chosen} would take no appends: {full}",) if full else ()  # which loses nothing
+    if (losses or idle) and not wish.force:
+        return Refusal((*losses, *idle), by_force=True)
     masters = [name for name, state in states.items() if state.role == "master" and name != chosen]
     return Plan(
         number=max(number, claimed) + 1,
@@ -193,12 +195,18 @@ def _absent(wish: Wish, node: str, silent: Mapping[str, str]) -> str:
 
 
 def _furthest(wish: Wish, states: Mapping[str, GroupState], old: str | None) -> str | None:
-    """Of those whose log is not outdated, who has most, an undamaged one first; a master that works
-    is left out.
+    """Of those whose log is not outdated, who has most, an undamaged one first, and of several one
+    with room; a master that works is left out.
     """
     works = old is not None and old in states and states[old].state == "open"
     found = [
-        (not states[name].damage, wish.end_of(states[name]), states[name].written, -place)
+        (
+            not states[name].damage,
+            wish.end_of(states[name]),
+            states[name].written,
+            not states[name].no_room,
+            -place,
+        )
         for place, name in enumerate(wish.members)
         if name in states and not (works and name == old) and not is_outdated(states[name], states)
     ]
