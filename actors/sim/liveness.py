@@ -77,12 +77,13 @@ class _Slave:
 class NoSilentStall:
     """A slave that lags either gets on, or tries again: each attempt is a new session, whose end
     has a reason. One that holds less than its master's end and shows neither is a silent stall,
-    unless it says that its copy is damaged: then it waits for somebody to mend it.
+    unless it, or its master, says that its copy is damaged: then it waits for somebody to mend it.
     """
 
     group: ClassicGroup
     _slaves: dict[str, _Slave] = attrs.field(factory=dict, init=False)
     _master_written: int = attrs.field(default=0, init=False)
+    _master_damaged: bool = attrs.field(default=False, init=False)
 
     def see(self, seen: Observation) -> Iterator[str]:
         if not isinstance(seen, NodeLooked):
@@ -92,6 +93,7 @@ class NoSilentStall:
             return
         if status["role"] == "master":
             self._master_written = status["written_bytes"]
+            self._master_damaged = bool(status["damage"])
         elif status["client"] is not None:
             yield from self._judge(seen, status, status["client"])
 
@@ -105,7 +107,8 @@ class NoSilentStall:
             written,
             session,
         )
-        waits = bool(status["damage"]) or written >= self._master_written
+        damaged = bool(status["damage"]) or self._master_damaged
+        waits = damaged or written >= self._master_written
         if known is None or moved or waits:
             self._slaves[seen.node] = _Slave(seen.boot, written, session, seen.at_s)
             return

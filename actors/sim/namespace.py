@@ -42,6 +42,10 @@ class _Change:
     def touches(self, paths: set[str]) -> bool:
         return any(path in paths for path, _ in self.after)
 
+    def is_below(self, folders: set[str]) -> bool:
+        """Whether all that it touched lies in one of them."""
+        return all(any(path.startswith(f"{each}/") for each in folders) for path, _ in self.after)
+
 
 def _error(code: int, path: str) -> OSError:
     return OSError(code, os.strerror(code), path)
@@ -178,7 +182,14 @@ class Namespace:
             if any(node is None for _, node in change.after):
                 self._drop_orphans()  # a folder of the same name may come next
         chosen = {id(change) for change in wanted}
-        self._pending = [change for change in self._pending if id(change) not in chosen]
+        left: list[_Change] = []
+        gone: set[str] = set()
+        for change in reversed(self._pending):
+            if id(change) in chosen:
+                gone.update(path for path, node in change.after if node is None)
+            elif not change.is_below(gone):
+                left.insert(0, change)
+        self._pending = left
 
     def power_loss(self, rng: random.Random) -> list[Inode]:
         """Keep a beginning of each folder's pending operations. Returns the files that remain."""

@@ -39,6 +39,7 @@ def test_a_folder_that_is_made_again_holds_nothing_of_the_one_before() -> None:
         disk.mkdir("/e")
         disk.open("/e/old", "x")
         disk.sync_dir("/e")
+        disk.open("/e/new", "x")
         disk.rmtree("/e")
         disk.sync_dir("/")
         disk.mkdir("/e")

@@ -298,6 +298,15 @@ def test_a_slave_that_stands_still_is_seen(seen: list[NodeLooked], is_wrong: boo
     assert bool(found) is is_wrong
 
 
+@pytest.mark.parametrize("damage", ["bytes 0 to 9 are damaged", ""])
+def test_a_slave_of_a_damaged_master_waits_for_who_mends_it(damage: str) -> None:
+    master = looked("n0", 1, 300, damage=damage)
+    found = problems(
+        NoSilentStall(group=GROUP), master, looked("n1", 1, 9), looked("n1", 2 + STALL_S, 9)
+    )
+    assert bool(found) is not bool(damage)
+
+
 def test_looks_at_other_groups_are_no_concern() -> None:
     other = attrs.evolve(looked("n1", 1, 1), status={"groups": {}})
     assert problems(NoSilentStall(group=GROUP), other, looked("n2", 1, 1)) == []
