@@ -234,7 +234,7 @@ class WriteSocket(Actor[_Inbox]):
                 assert len(body) == size  # FilesArePresized
                 await self._send_small(header + body)
             else:
-                await self._send.send_all(header)
+                await self._send_small(header)
                 await self._send.send_file(file, position, size)
         self._progress.sent(step, self.ctx.now_s())
         self._sent_bytes += len(header) + size

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 SEGMENT_BYTES = 64 * 1024
 """Most bytes that travel as one piece: large enough to keep the number of events low."""
-SEND_FILE_CHUNK_BYTES = 256 * 1024  # as in `actors.env.tcp`
+SEND_FILE_CHUNK_BYTES = 1 << 20  # as in `actors.env.tcp`
 RECEIVE_DEFAULT_BYTES = 65536
 
 
