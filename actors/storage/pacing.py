@@ -25,6 +25,8 @@ DIGEST_RATIO = 0.05
 """A log that grows by more than this part of what digesting could do is being caught up with."""
 DIGEST_PAUSE_TIMES = 63
 """Then digesting takes one part in 64 of the time; otherwise it took a third of a catch-up's."""
+DIGEST_REST_TIMES = 3
+"""Else one part in 4: behind a catch-up dispatching, which is waited for, is to come first."""
 DIGEST_GROWTH_OVER_S = 0.1
 """Growth is told in steps, such as a sync's: between two of them a log that is being copied seems
 to stand still.
@@ -48,6 +50,7 @@ class Pacing:
         gives_way_max_s: what is behind for longer gives way no more.
         growth_over_s: growth is judged over so long at least; 0.0: since the slice before.
         pause_times: of the slice's length, while it gives way.
+        rest_times: of the slice's length, on a slave while it does not.
     """
 
     gives_way: bool = False
@@ -55,6 +58,7 @@ class Pacing:
     gives_way_max_s: float = GIVES_WAY_MAX_S
     growth_over_s: float = 0.0
     pause_times: int = PAUSE_TIMES
+    rest_times: int = 0
     _since: tuple[float, int] = (0.0, 0)  # seconds and limit, growth_over_s ago or longer
     _latest: tuple[float, int] = (0.0, 0)
     _behind_since_s: float | None = None
@@ -68,6 +72,7 @@ class Pacing:
             gives_way_max_s=inf,
             growth_over_s=DIGEST_GROWTH_OVER_S,
             pause_times=DIGEST_PAUSE_TIMES,
+            rest_times=DIGEST_REST_TIMES,
         )
 
     def at_end(self) -> None:
@@ -77,14 +82,17 @@ class Pacing:
     def pause_s(
         self, began_s: float, ended_s: float, dispatched_bytes: int, limit_bytes: int
     ) -> float:
-        """Seconds until the next slice; 0.0 while dispatching keeps up.
+        """Seconds until the next slice; while the work keeps up, what `rest_times` says.
 
         Args:
             began_s, ended_s: of the slice.
             dispatched_bytes: in it.
             limit_bytes: the log's end when it began.
         """
-        if began_s - self._latest[0] >= self.growth_over_s:
+        if self._behind_since_s is None and self.growth_over_s:
+            # For all we know the log has grown by all that it holds.
+            self._since = self._latest = (began_s, 0)
+        elif began_s - self._latest[0] >= self.growth_over_s:
             self._since, self._latest = self._latest, (began_s, limit_bytes)
         since_s, grown_bytes = began_s - self._since[0], limit_bytes - self._since[1]
         if self._behind_since_s is None:
@@ -94,5 +102,5 @@ class Pacing:
         took_s = ended_s - began_s
         keeps_up_bytes = min(self.keeps_up_ratio * dispatched_bytes, CATCH_UP_BYTES_PER_S * took_s)
         if grown_bytes * took_s <= keeps_up_bytes * since_s:
-            return 0.0
+            return min(self.rest_times * took_s, PAUSE_MAX_S)
         return min(self.pause_times * took_s, PAUSE_MAX_S)

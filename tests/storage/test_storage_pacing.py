@@ -6,7 +6,15 @@ import math
 
 import pytest
 
-from actors.storage.pacing import GIVES_WAY_MAX_S, PAUSE_MAX_S, PAUSE_TIMES, Pacing
+from actors.storage.pacing import (
+    DIGEST_GROWTH_OVER_S,
+    DIGEST_PAUSE_TIMES,
+    DIGEST_REST_TIMES,
+    GIVES_WAY_MAX_S,
+    PAUSE_MAX_S,
+    PAUSE_TIMES,
+    Pacing,
+)
 
 MIB = 1 << 20
 DISPATCH_BYTES_PER_S = 128 * MIB
@@ -106,3 +114,38 @@ def test_digesting_gives_way_more_than_dispatching() -> None:
     for at_s in range(1, 4):
         now = at_s, at_s + 0.001, SLICE_BYTES, at_s << 40
         assert digesting.pause_s(*now) > dispatching.pause_s(*now) > 0.0
+
+
+def digest_pauses(end_bytes: int, *, slices: int) -> list[float]:
+    """In parts of a slice's length, for a log that stands still from the first slice on."""
+    pacing, now_s, pauses = Pacing.of_digests(gives_way=True), 10.0, []
+    for _ in range(slices):
+        pauses.append(pacing.pause_s(now_s, now_s + 0.001, SLICE_BYTES, end_bytes) / 0.001)
+        now_s += 0.001 * (1 + pauses[-1])
+    return pauses
+
+
+def test_digesting_gives_way_until_it_has_seen_whether_the_log_grows() -> None:
+    """Otherwise the first 100 ms of each catch-up were its own."""
+    pauses = digest_pauses(1 << 30, slices=2)
+    assert pauses == pytest.approx([DIGEST_PAUSE_TIMES] * 2)
+
+
+def test_digesting_a_log_that_stands_still_leaves_most_of_the_time_to_others() -> None:
+    pauses = digest_pauses(1 << 30, slices=20)
+    assert pauses[-10:] == pytest.approx([DIGEST_REST_TIMES] * 10)
+
+
+def test_digesting_gives_way_again_to_what_comes_behind_a_silence() -> None:
+    pacing = Pacing.of_digests(gives_way=True)
+    for at_s in (10.0, 10.0 + DIGEST_GROWTH_OVER_S, 11.0):
+        pacing.pause_s(at_s, at_s + 0.001, SLICE_BYTES, MIB)
+    pacing.at_end()
+    pause_s = pacing.pause_s(99.0, 99.001, SLICE_BYTES, 2 * MIB)
+    assert pause_s == pytest.approx(DIGEST_PAUSE_TIMES * 0.001)
+
+
+def test_a_master_digests_without_a_rest() -> None:
+    pacing = Pacing.of_digests(gives_way=False)
+    for at_s in range(10, 14):
+        assert pacing.pause_s(at_s, at_s + 0.001, SLICE_BYTES, at_s << 30) == 0.0
