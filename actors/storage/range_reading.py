@@ -55,6 +55,24 @@ def read_ranges(file: File, base: int, spans: Sequence[Span], *, keeps: bool) ->
     return found
 
 
+def read_changed(
+    file: File, base: int, spans: Sequence[Span], known: Sequence[int | None]
+) -> list[Found]:
+    """As `read_ranges`, but only those whose digest is not the known one: mostly none, so that the
+    loop has nothing to do for each.
+    """
+    changed: list[Found] = []
+    at = 0
+    for block in _blocks(spans):
+        digests = known[at : at + len(block)]
+        at += len(block)
+        found = _read_block(file, base, block, keeps=False)
+        for each, digest in zip(found, digests, strict=True):
+            if each.digest is None or each.digest != digest:
+                changed.append(each)
+    return changed
+
+
 def _blocks(spans: Sequence[Span]) -> Iterator[Sequence[Span]]:
     first = 0
     for number, (_, end) in enumerate(spans, 1):

@@ -13,7 +13,7 @@ import trio
 from actors.env.protocols import run_here
 from actors.sim.disk import SimDisk, SimFile
 from actors.storage.digests import RANGE_BYTES, digest_of
-from actors.storage.range_reading import BLOCK_BYTES, Found, read_ranges
+from actors.storage.range_reading import BLOCK_BYTES, Found, read_changed, read_ranges
 from actors.storage.stepping import answered
 
 BASE = 1 << 20
@@ -58,6 +58,41 @@ def test_of_a_block_that_cannot_be_read_only_the_bad_range_is_named() -> None:
     assert found[0].digest is None
     assert found[0].problem == "it cannot be read: Input/output error"
     assert found[1:] == [good(number) for number in range(1, COUNT)]
+
+
+def digests() -> list[int | None]:
+    return [good(number).digest for number in range(COUNT)]
+
+
+def test_of_ranges_that_are_what_was_written_nothing_is_given() -> None:
+    file = log_file(SimDisk(random.Random(0)))
+    assert read_changed(file, BASE, SPANS, digests()) == []
+
+
+@pytest.mark.parametrize("number", [0, BLOCK_BYTES // RANGE_BYTES, COUNT - 1])
+def test_of_ranges_that_differ_in_one_bit_just_these_are_given(number: int) -> None:
+    file = log_file(SimDisk(random.Random(0)))
+    at = SPANS[number][0] - BASE
+    file.pwrite(bytes([DATA[at] ^ 1]), at)
+    (found,) = read_changed(file, BASE, SPANS, digests())
+    assert (found.start, found.end) == SPANS[number]
+    assert found.digest not in (None, good(number).digest)
+
+
+def test_a_range_that_nobody_has_digested_counts_as_changed() -> None:
+    known = digests()
+    known[1] = None
+    assert read_changed(log_file(SimDisk(random.Random(0))), BASE, SPANS, known) == [good(1)]
+
+
+def test_ranges_that_cannot_be_read_are_given_with_what_the_disk_said() -> None:
+    disk = SimDisk(random.Random(0))
+    file = log_file(disk)
+    disk.faults.fail("read", errno.EIO, times=2)
+    known = [None, *digests()[1:]]  # which is no digest that it could have
+    (found,) = read_changed(file, BASE, SPANS, known)
+    assert (found.start, found.digest) == (BASE, None)
+    assert found.problem == "it cannot be read: Input/output error"
 
 
 def asking(answers: list[int]) -> Generator[object, int, str]:
