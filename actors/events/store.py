@@ -212,6 +212,28 @@ class QueueRebuilt:
 
 
 @attrs.frozen(kw_only=True)
+class DispatchStands:
+    """Queues and index are derived no further: old bytes of the log that are needed for it are
+    damaged, or nobody can say. By dispatcher, once for each such place; it goes on by itself when
+    they are mended.
+
+    Attributes:
+        at_bytes: all records that end at or below it can be looked up.
+        damaged_bytes: where the damage begins.
+    """
+
+    at_bytes: int
+    damaged_bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class DispatchWentOn:
+    """The damage at which the dispatcher stood is mended. By dispatcher."""
+
+    at_bytes: int
+
+
+@attrs.frozen(kw_only=True)
 class DerivedMended:
     """Bytes of a consume queue or an index file were not what its records say, and are again. By
     dispatcher, once for each of them that the scrub has found damaged in one step.

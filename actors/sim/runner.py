@@ -154,32 +154,28 @@ class Runner:
             return
         self._starting[name] = None
         try:
-            for number in range(STARTS_MAX):
+            for _ in range(STARTS_MAX):
                 if self.cluster.runs(name):
                     return
-                if DAMAGE_WORD in self.notice_failure(name) and number:
-                    self._tend(name)  # it ends as soon as it has started
+                self.notice_failure(name)
                 if not await self._start(name):
                     return
             raise AssertionError(f"{name} was ended {STARTS_MAX} times while it started")
         finally:
             del self._starting[name]
 
-    def notice_failure(self, name: str) -> str:
-        """A node that has died of itself breaks a rule, unless its disk was made to fail. Gives
-        what it died of; "" if it has not.
-        """
+    def notice_failure(self, name: str) -> None:
+        """A node that has died of itself breaks a rule, unless its disk was made to fail."""
         node = self.cluster.world.node(name)
         failure = node.take_failure()
         if failure is None:
-            return ""
+            return
         text = describe(failure)
         if self._excuses.cover(name, text):
             self.note("died", f"{name} of its disk")
         else:
             now_s = trio.current_time()
             self.history.violated("NothingFails", now_s, f"{name} died: {text}")
-        return text
 
     def repair(self, name: str) -> None:
         """The operator puts the damaged bytes back, from another node's copy."""

@@ -14,6 +14,7 @@ import attrs
 from actors.storage.consume_queue import ConsumeQueues
 from actors.storage.index_files import IndexFiles
 from actors.storage.queue_files import QueueGap
+from actors.storage.room import NO_ROOM_CODES
 from wire.index_file import (
     SLOT_BYTES,
     IndexHeader,
@@ -107,6 +108,22 @@ Mend: TypeAlias = UnitMend | EntryMend | SlotMend | HeaderMend
 
 CHAIN_MAX = 4096
 """Entries that may have been added since a slot was looked at; with more it is looked at again."""
+
+
+def mend_in_room(
+    queues: ConsumeQueues, index: IndexFiles, mends: Sequence[Mend]
+) -> tuple[QueueGap | None, dict[str, int]]:
+    """See `apply_mends`. Without room nothing is lost: the next round of the scrub finds the same.
+
+    Raises: OSError.
+    """
+    done: dict[str, int] = {}
+    try:
+        return apply_mends(queues, index, mends, done), done
+    except OSError as error:
+        if error.errno not in NO_ROOM_CODES:
+            raise
+        return None, done
 
 
 def apply_mends(

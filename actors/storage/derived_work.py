@@ -22,6 +22,12 @@ class Flush:
     state: DispatchState
     checkpoint: Checkpoint
 
+    def with_later(self, later: Flush | None) -> Flush:
+        """Both, where the sync of the first may not have begun."""
+        if later is None:
+            return self
+        return attrs.evolve(later, paths=(*self.paths, *later.paths))
+
 
 @attrs.define
 class Put:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import assert_never
 
-from actors.errors import CorruptLog
+from actors.env.protocols import SYNC_PATHS_MAX, Disk, Syncer
+from actors.errors import CorruptLog, StorageError
 from actors.events import store as events
-from actors.storage.derived_work import Put
+from actors.storage.derived_work import Flush, Put
 from wire.commitlog import Scanned, Stop
 
 
@@ -31,6 +32,20 @@ def begun_event(put: Put) -> events.QueuesBegunAnew:
         queue_count=len(put.begun),
         unit_count=put.units_count,
     )
+
+
+async def sync_flush(
+    syncer: Syncer, disk: Disk, flush: Flush, emit: Callable[[events.SyncFailed], None]
+) -> None:
+    """Have its files on the disk. Raises: StorageError."""
+    try:
+        for first in range(0, len(flush.paths), SYNC_PATHS_MAX):
+            some = flush.paths[first : first + SYNC_PATHS_MAX]
+            # Some may have expired since; the call holds on to those it has begun with.
+            await syncer.sync([path for path in some if disk.exists(path)])
+    except OSError as error:
+        emit(events.SyncFailed(error=str(error), paths=flush.paths))
+        raise StorageError(f"the sync of derived files failed: {error}") from error
 
 
 def wanted_bytes(stopped: Scanned, at_bytes: int, rest_bytes: int, folder: str) -> int:

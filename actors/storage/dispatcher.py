@@ -8,11 +8,12 @@ Differs:
   skips the rest of what it has read.
 - Woken soon after the log's growth, without a poll; only synced bytes in a `synced` group.
 - How far everything is flushed is written down (`dispatch_state`).
+- Derives from bytes that were compared with their digests; at damage it stands (`dispatch_checks`).
 
 Messages: see `dispatcher_messages`; the store tells it LogGrew, anybody may ask the rest. It asks
-the store for its range at its start, and tells it SetFloor. A restart loads the files anew; a disk
-error is final, as for the store, and the supervisor has to end the group; but a full disk is waited
-for.
+the store for its range at its start and the scrubber Check, and tells the store SetFloor. A restart
+loads the files anew; a disk error is final, as for the store, and the supervisor has to end the
+group; but a full disk is waited for.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ import trio
 
 from actors.config import ClassicGroup
 from actors.env import Env
-from actors.env.protocols import SYNC_PATHS_MAX, Syncer
-from actors.errors import StorageError
+from actors.env.protocols import Syncer
 from actors.events import store as events
 from actors.runtime import Actor, ActorDown, ActorRef, AskTimeout, MailboxSpec, StopReason
 from actors.storage.derived_files import DerivedFiles, Flush, Put
-from actors.storage.derived_mends import apply_mends
-from actors.storage.dispatch_steps import begun_event, events_of, wanted_bytes
+from actors.storage.derived_mends import mend_in_room
+from actors.storage.dispatch_checks import CHECK_TIMEOUT_S, DispatchChecks
+from actors.storage.dispatch_steps import begun_event, events_of, sync_flush, wanted_bytes
+from actors.storage.dispatcher_inbox import Compared, FlushDue, Flushed, GoOn
 from actors.storage.dispatcher_messages import Dispatched as Dispatched
 from actors.storage.dispatcher_messages import GetDispatched as GetDispatched
 from actors.storage.dispatcher_messages import GetScrubRange, MendDerived, Mended
@@ -51,6 +53,7 @@ from actors.storage.queue_files import QueueGap
 from actors.storage.record_proof import RecordProof
 from actors.storage.rederiving import WHY, MendedRanges
 from actors.storage.room import NO_ROOM_CODES, ROOM_PAUSE_S, OpeningWaits, Room
+from actors.storage.scrubber_messages import Check, Checked
 from actors.storage.stepping import stepped
 from actors.storage.store_messages import GetRange, LogGrew, LogRange, SetFloor, Subscribe
 from actors.storage.store_messages import Message as StoreMessage
@@ -66,37 +69,22 @@ CREATED_MAX = 2048
 syncs, and an ordered stop has to wait for all of them."""
 
 
-@attrs.frozen(kw_only=True)
-class _GoOn:
-    """To itself: more is there to be dispatched."""
-
-
-@attrs.frozen(kw_only=True)
-class _FlushDue:
-    """Timer: make durable what was derived."""
-
-
-@attrs.frozen(kw_only=True)
-class _Flushed:
-    """From the feeder: the flush's files are synced."""
-
-    flush: Flush
-
-
-_Inbox: TypeAlias = Message | _GoOn | _FlushDue | _Flushed
+_Inbox: TypeAlias = Message | GoOn | FlushDue | Flushed | Compared
 
 
 @attrs.define(kw_only=True)
 class Dispatcher(Actor[_Inbox]):
     """See the module's text. `keeper`: is told, too, that the start waits for room."""
 
-    mailbox = MailboxSpec(conflate={LogGrew: lambda message: None, _GoOn: lambda message: None})
+    mailbox = MailboxSpec(conflate={LogGrew: lambda message: None, GoOn: lambda message: None})
     env: Env
     layout: StoreLayout
     group: ClassicGroup
     store: ActorRef[StoreMessage]
     pacing: Pacing = attrs.field(factory=Pacing)
     keeper: ActorRef[OpeningWaits] | None = None
+    scrubber: ActorRef[Check] | None = None
+    _checks: DispatchChecks = attrs.field(init=False)
     _files: DerivedFiles = attrs.field(init=False)
     _reader: LogReader = attrs.field(init=False)
     _at_bytes: int = attrs.field(default=0, init=False)
@@ -123,6 +111,7 @@ class Dispatcher(Actor[_Inbox]):
         proof = RecordProof(reader=self._reader, record_bytes_max=self.group.record_bytes_max)
         self._lookups = Lookups(files=self._files, proof=proof)
         self._syncer = disk.syncer()
+        self._checks = DispatchChecks(scrubber=self.scrubber)
         if self._files.anew:
             self.ctx.emit(events.DerivedAnew(reason=self._files.anew))
         self.ctx.emit(
@@ -133,7 +122,7 @@ class Dispatcher(Actor[_Inbox]):
         me, name = self.ctx.self_ref, self.ctx.path
         await self.store.tell(Subscribe(subscriber=me, name=name, within_s=DISPATCH_WITHIN_S))
         await self._tell_floor()
-        self.ctx.timers.start("flush", FLUSH_INTERVAL_S, _FlushDue())
+        self.ctx.timers.start("flush", FLUSH_INTERVAL_S, FlushDue())
 
     def _recover(self, min_bytes: int, limit_bytes: int) -> Generator[None, None, int]:
         self._files = DerivedFiles(env=self.env, layout=self.layout, group=self.group)
@@ -158,17 +147,20 @@ class Dispatcher(Actor[_Inbox]):
         else:
             self._limit_bytes = self._allowed(held.written_bytes, held.synced_bytes)
             self._synced_bytes = held.synced_bytes
+            self._checks.grew(self._limit_bytes, self.ctx.now_s())
+        self._checks.end()
         until_s = self.ctx.now_s() + STOP_DISPATCH_S
         while await self._dispatch_slice():
             if self.ctx.now_s() >= until_s:
                 self._limit_bytes = self._at_bytes  # not all was seen: the abort file stays
             await trio.lowlevel.checkpoint()
+        if self._may_read() < self._limit_bytes:
+            self._limit_bytes = self._at_bytes
         flush = self._begin_flush()
         if self._in_flight is not None:  # its feeder may have been stopped before its sync began
-            flush = self._in_flight if flush is None else flush
-            flush = attrs.evolve(flush, paths=(*self._in_flight.paths, *flush.paths))
+            flush = self._in_flight.with_later(flush)
         if flush is not None:
-            await self._sync(flush)
+            await sync_flush(self._syncer, self.env.disk, flush, self.ctx.emit)
             self._files.end_flush(flush)
         await stepped(self._files.leave_ends())
 
@@ -181,11 +173,11 @@ class Dispatcher(Actor[_Inbox]):
         match message:
             case LogGrew():
                 await self._grew(message)
-            case _GoOn():
+            case GoOn():
                 await self._go_on()
-            case _FlushDue():
+            case FlushDue():
                 self._start_flush()
-            case _Flushed():
+            case Flushed():
                 self._in_flight = None
                 self._files.end_flush(message.flush)
                 await self._look_at_mended()
@@ -195,8 +187,14 @@ class Dispatcher(Actor[_Inbox]):
                 gap = await stepped(self._looking().answer(message))
                 if gap is not None:
                     self._rebuild(gap)
-                    self.ctx.self_ref.offer(_GoOn())
+                    self.ctx.self_ref.offer(GoOn())
+            case Compared():
+                start, outcome, now_s = message.start_bytes, message.outcome, self.ctx.now_s()
+                if again_s := self._checks.answered(start, outcome, now_s):
+                    self.ctx.timers.start("compare", again_s, GoOn())
+                await self._go_on()
             case Rederive():
+                self._checks.look_again()
                 self._mended.append(message)
                 await self._look_at_mended()
                 await self._go_on()
@@ -223,6 +221,7 @@ class Dispatcher(Actor[_Inbox]):
             await self._stepped(self._files.trim(message.min_bytes))
             self._syncer.forget(self._files.take_gone())
         self._at_bytes = max(self._at_bytes, self._min_bytes)
+        self._checks.grew(self._limit_bytes, self.ctx.now_s() - DISPATCH_WITHIN_S)
         await self._go_on()
 
     async def _tell_floor(self) -> None:
@@ -245,19 +244,21 @@ class Dispatcher(Actor[_Inbox]):
             self.pacing.at_end()
             return
         if pause_s := self.pacing.pause_s(began_s, self.ctx.now_s(), self._at_bytes - at, limit):
-            self.ctx.timers.start("pause", pause_s, _GoOn())
+            self.ctx.timers.start("pause", pause_s, GoOn())
         else:
-            self.ctx.self_ref.offer(_GoOn())
+            self.ctx.self_ref.offer(GoOn())
             await trio.lowlevel.checkpoint()
 
     async def _dispatch_slice(self) -> bool:
         """Derive from the next bytes; whether there may be more to do at once."""
-        at = self._at_bytes
-        if at >= self._limit_bytes or self._limit_bytes < self._wanted_bytes:
+        at, limit = self._at_bytes, self._may_read()
+        if at >= limit or limit < self._wanted_bytes:
+            if limit < self._limit_bytes and (damaged := self._checks.stands()) is not None:
+                self.ctx.emit(events.DispatchStands(at_bytes=at, damaged_bytes=damaged))
             return False
         size = max(SLICE_BYTES, self._wanted_bytes - at)
         try:
-            data = self._reader.read(at, size, self._limit_bytes)
+            data = self._reader.read(at, size, limit)
         except OffsetGone:
             return False  # expired under our feet; the next LogGrew says where the log begins
         heads, stopped = scan_heads(data, physical_offset=at, size_max=self.group.record_bytes_max)
@@ -274,7 +275,23 @@ class Dispatcher(Actor[_Inbox]):
             self._wanted_bytes = wanted
         if stopped.stop is Stop.BLANK and wanted <= self._limit_bytes:
             self._at_bytes = wanted
+        if self._checks.goes_on(self._at_bytes):
+            self.ctx.emit(events.DispatchWentOn(at_bytes=self._at_bytes))
         return True
+
+    def _may_read(self) -> int:
+        """Up to where; what comes next is compared meanwhile."""
+        now_s = self.ctx.now_s()
+        start = self._checks.begin_ask(self._at_bytes, now_s)
+        if self.scrubber is not None and start is not None:
+            self.ctx.ask_later(
+                self.scrubber,
+                Checked,
+                lambda reply_to: Check(start_bytes=start, reply_to=reply_to),
+                timeout_s=CHECK_TIMEOUT_S,
+                on_reply=lambda outcome: Compared(start, outcome),
+            )
+        return self._checks.limit(self._at_bytes, self._limit_bytes, now_s)
 
     async def _put(self, heads: list[RecordHead]) -> bool:
         """False: a queue lacks units, and the whole log is dispatched again for it; or there is no
@@ -288,10 +305,12 @@ class Dispatcher(Actor[_Inbox]):
             if error.errno not in NO_ROOM_CODES:
                 raise
             # The same records again: what is there already is left out.
-            self.ctx.timers.start("room", ROOM_PAUSE_S, _GoOn())
+            self.ctx.timers.start("room", ROOM_PAUSE_S, GoOn())
             return False
         finally:
-            self._tell_begun(put)
+            if put.begun:
+                self._syncer.forget(self._files.take_gone())
+                self.ctx.emit(begun_event(put))
         for event in events_of(put):
             self.ctx.emit(event)
         return True
@@ -308,13 +327,9 @@ class Dispatcher(Actor[_Inbox]):
     def _rebuild(self, gap: QueueGap) -> None:
         self._files.rebuild_queue(gap, self._min_bytes)
         self._syncer.forget(self._files.take_gone())
+        self._checks.rewind(self._at_bytes)
         self._at_bytes, self._wanted_bytes = self._min_bytes, 0
         self.ctx.emit(events.QueueRebuilt(topic=gap.topic, queue_id=gap.queue_id))
-
-    def _tell_begun(self, put: Put) -> None:
-        if put.begun:
-            self._syncer.forget(self._files.take_gone())
-            self.ctx.emit(begun_event(put))
 
     async def _look_at_mended(self) -> None:
         """Not while a flush runs: its end says that all is derived."""
@@ -339,6 +354,7 @@ class Dispatcher(Actor[_Inbox]):
         await stepped(self._files.begin_anew(self._min_bytes))
         self._syncer.close()  # which holds files of the same names
         self._syncer = self.env.disk.syncer()
+        self._checks.rewind(self._at_bytes)
         self._at_bytes, self._wanted_bytes = self._min_bytes, 0
         self.ctx.emit(events.DerivedAnew(reason=WHY))
         await self._tell_floor()
@@ -350,7 +366,7 @@ class Dispatcher(Actor[_Inbox]):
         return self._files.begin_flush(self._at_bytes, self._limit_bytes, self._synced_bytes)
 
     def _start_flush(self) -> None:
-        self.ctx.timers.start("flush", FLUSH_INTERVAL_S, _FlushDue())
+        self.ctx.timers.start("flush", FLUSH_INTERVAL_S, FlushDue())
         self._begin_sync()
 
     def _begin_sync(self) -> None:
@@ -361,31 +377,16 @@ class Dispatcher(Actor[_Inbox]):
             self.ctx.spawn(self._feed_flush, flush)
 
     async def _feed_flush(self, flush: Flush) -> None:
-        await self._sync(flush)
-        await self.ctx.self_ref.tell(_Flushed(flush=flush))
-
-    async def _sync(self, flush: Flush) -> None:
-        try:
-            for first in range(0, len(flush.paths), SYNC_PATHS_MAX):
-                some = flush.paths[first : first + SYNC_PATHS_MAX]
-                # Some may have expired since; the call holds on to those it has begun with.
-                await self._syncer.sync([path for path in some if self.env.disk.exists(path)])
-        except OSError as error:
-            self.ctx.emit(events.SyncFailed(error=str(error), paths=flush.paths))
-            raise StorageError(f"the sync of derived files failed: {error}") from error
+        await sync_flush(self._syncer, self.env.disk, flush, self.ctx.emit)
+        await self.ctx.self_ref.tell(Flushed(flush=flush))
 
     # ---- the scrub ----
 
     def _mend(self, request: MendDerived) -> Mended:
-        """Without room nothing is lost: the next round finds the same."""
-        done: dict[str, int] = {}
-        try:
-            if gap := apply_mends(self._files.queues, self._files.index, request.mends, done):
-                self._rebuild(gap)
-                self.ctx.self_ref.offer(_GoOn())
-        except OSError as error:
-            if error.errno not in NO_ROOM_CODES:
-                raise
+        gap, done = mend_in_room(self._files.queues, self._files.index, request.mends)
+        if gap is not None:
+            self._rebuild(gap)
+            self.ctx.self_ref.offer(GoOn())
         for file, count in done.items():
             self.ctx.emit(events.DerivedMended(file=file, count=count))
         return Mended(count=sum(done.values()), file=next(reversed(done), ""))

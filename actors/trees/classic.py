@@ -206,6 +206,7 @@ def _dispatcher(place: GroupPlace) -> Dispatcher:
         store=place.registry.ref(place.paths.store),
         pacing=Pacing(gives_way=place.group.master != place.node),
         keeper=place.keeper,
+        scrubber=place.registry.ref(place.paths.scrubber),
     )
 
 

@@ -8,7 +8,14 @@ from typing import Any
 import attrs
 import pytest
 
-from actors.storage import dispatcher, identity, opening, raw_session, recovery, store
+from actors.storage import (
+    derived_mends,
+    identity,
+    opening,
+    raw_session,
+    recovery,
+    store,
+)
 from actors.storage.commit_log import CommitLog
 from actors.storage.consume_queue import ConsumeQueues
 from actors.storage.derived_files import DerivedFiles
@@ -79,7 +86,7 @@ def repair_takes_what_comes(patch: Patch) -> None:
 
 def derived_rot_is_believed(patch: Patch) -> None:
     """What the scrub finds damaged of queues and index stays as it is."""
-    patch.setattr(dispatcher, "apply_mends", lambda queues, index, mends, done: None)
+    patch.setattr(derived_mends, "apply_mends", lambda queues, index, mends, done: None)
 
 
 def files_need_room(patch: Patch) -> None:
