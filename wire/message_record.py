@@ -39,13 +39,13 @@ lengths are corrupt here; upstream takes some of them as 0.
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, TypeAlias
 
 import attrs
 
+from wire.crc import crc32
 from wire.errors import IncompleteData, LocalProtocolError, RemoteProtocolError
 from wire.hosts import HOST_BYTES_IPV4, Host, decode_host, encode_host, encode_message_id
 from wire.properties import (
@@ -103,7 +103,7 @@ def has_queue_unit(sys_flag: int) -> bool:
 
 def body_crc(body: bytes) -> int:
     """The bodyCRC field for `body`."""
-    return zlib.crc32(body) & CRC_MASK
+    return crc32(body) & CRC_MASK
 
 
 @attrs.frozen(kw_only=True)
@@ -245,7 +245,7 @@ def decode_record(
         store, reconsume_times, prepared, _,
     ) = layout.unpack_from(data)  # fmt: skip
     body = data[layout.size : body_end]
-    if check_crc and body and zlib.crc32(body) & CRC_MASK != crc:
+    if check_crc and body and crc32(body) & CRC_MASK != crc:
         raise RemoteProtocolError(f"body CRC is not {crc}")
     if check_property_crc and not property_crc_fits(data):
         raise RemoteProtocolError("the property CRC is missing or wrong")
@@ -273,7 +273,7 @@ def decode_record(
 def property_crc_fits(record: bytes) -> bool:
     """Whether a whole record ends with a property CRC that is right."""
     expected = decode_property_crc(record[-PROPERTY_CRC_BYTES:])
-    return expected == zlib.crc32(record[:-PROPERTY_CRC_BYTES]) & CRC_MASK
+    return expected == crc32(record[:-PROPERTY_CRC_BYTES]) & CRC_MASK
 
 
 def encode_topic(topic: str, version: int | None = None) -> tuple[int, bytes]:

@@ -9,9 +9,9 @@ Differs: upstream encodes each message in the producer's thread and stamps it ag
 from __future__ import annotations
 
 import struct
-import zlib
 from typing import Final
 
+from wire.crc import crc32
 from wire.errors import LocalProtocolError
 from wire.hosts import HOST_BYTES_IPV4, Host, encode_host
 from wire.message_record import (
@@ -153,7 +153,7 @@ class RecordEncoder:
             raise LocalProtocolError(self._problem(body_bytes, properties_bytes, size, sys_flag))
         try:
             head = self._pack(
-                size, self._magic, zlib.crc32(body) & CRC_MASK, queue_id, flag, queue_offset,
+                size, self._magic, crc32(body) & CRC_MASK, queue_id, flag, queue_offset,
                 physical_offset, sys_flag | self._host_bits, born_ts, self._born, store_ts,
                 self._store, reconsume_times, prepared_transaction_offset, body_bytes,
             )  # fmt: skip
@@ -169,7 +169,7 @@ class RecordEncoder:
         out += properties_bytes.to_bytes(2, "big")
         out += properties
         if reserved:
-            out += encode_property_crc(zlib.crc32(out[start:]) & CRC_MASK)
+            out += encode_property_crc(crc32(out[start:]) & CRC_MASK)
         return size
 
     def _problem(self, body_bytes: int, properties_bytes: int, size: int, sys_flag: int) -> str:

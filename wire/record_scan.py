@@ -14,10 +14,10 @@ where the caller says what the place is. Upstream takes the field as it is.
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
 
+from wire.crc import crc32
 from wire.errors import IncompleteData, RemoteProtocolError
 from wire.message_record import (
     BLANK_MAGIC,
@@ -289,7 +289,7 @@ def _properties_at(buf: Buffer, magic: int, body_at: int, body_length: int, reco
 def _body_crc_fits(buf: Buffer, pos: int, body_at: int, body_length: int) -> bool:
     (crc,) = _INT.unpack_from(buf, pos + _CRC_AT)
     body = buf[body_at : body_at + body_length]
-    return bool(zlib.crc32(body) & CRC_MASK == crc)
+    return bool(crc32(body) & CRC_MASK == crc)
 
 
 def _from_properties(

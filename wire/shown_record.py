@@ -7,9 +7,9 @@ time. Layout: see `wire.message_record`.
 from __future__ import annotations
 
 import struct
-import zlib
 from typing import Final, NamedTuple
 
+from wire.crc import crc32
 from wire.errors import RemoteProtocolError
 from wire.message_record import CRC_MASK, MAGIC_V1, topic_text
 
@@ -48,7 +48,7 @@ def decode_shown(data: bytes, at: int, size: int) -> ShownRecord:
     body_at = at + head.size
     body_end = body_at + body_bytes
     body = data[body_at:body_end]
-    if body and zlib.crc32(body) & CRC_MASK != crc:
+    if body and crc32(body) & CRC_MASK != crc:
         raise RemoteProtocolError(f"body CRC is not {crc}")
     if magic == MAGIC_V1:
         topic_at = body_end + 1

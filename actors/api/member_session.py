@@ -5,7 +5,6 @@ Raises everywhere: one of `LOST`, whatever goes wrong between the two.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -23,6 +22,7 @@ from actors.errors import TriologError
 from actors.log_types import GroupState
 from actors.storage.mending import GoodRange
 from wire import api
+from wire.crc import crc32
 from wire.errors import RemoteProtocolError
 
 ANSWER_CHARS_MAX = 500
@@ -152,7 +152,7 @@ async def ask_range(
             answer = await session.answer()
     if not isinstance(answer, api.Range):
         raise SocketClosed(f"unexpected answer: {answer!r}"[:ANSWER_CHARS_MAX])
-    if zlib.crc32(answer.data) != answer.digest:
+    if crc32(answer.data) != answer.digest:
         raise SocketClosed("the bytes that came are not those that were sent")
     return GoodRange(start=answer.start, data=answer.data, digest=answer.digest)
 

@@ -27,7 +27,6 @@ import heapq
 import json
 import logging
 import os
-import zlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -40,6 +39,7 @@ from actors.errors import ConfigError
 from actors.log_types import Receipt
 from actors.storage.replacing import NO_EXCHANGE
 from actors.storage.room import NO_ROOM, NO_ROOM_CODES, ROOM_PAUSE_S
+from wire.crc import crc32
 
 FILE_BYTES_MAX = 16 << 20
 SHOWN_BYTES_MAX = 60
@@ -49,7 +49,7 @@ _LOGGER = logging.getLogger("triolog.cluster")
 
 def digest(lines: Iterable[bytes]) -> int:
     """CRC-32 of lines, one newline between two: computed once for a batch, for it costs a copy."""
-    return zlib.crc32(b"\n".join(lines))
+    return crc32(b"\n".join(lines))
 
 
 class RecordTaken(ConfigError):

@@ -21,7 +21,6 @@ behind the log's end are dropped when the store opens, before anything is writte
 from __future__ import annotations
 
 import struct
-import zlib
 from contextlib import suppress
 from typing import Final
 
@@ -29,6 +28,7 @@ import attrs
 
 from actors.env.protocols import Disk, File
 from actors.storage.commit_log import segment_bases, segment_path
+from wire.crc import crc32
 
 RANGE_BYTES: Final = 64 << 10
 """Checked in some 40 us, and mended by copying so much. 1 GiB of log has 128 KiB of digests."""
@@ -235,8 +235,8 @@ def forget_digests(disk: Disk, folder: str) -> None:
 
 def digest_of(data: bytes | memoryview) -> int:
     """CRC-32: 3 GB/s where the system's zlib uses the processor's instructions for it."""
-    return zlib.crc32(data)
+    return crc32(data)
 
 
 def _guard(start: int, digest: int) -> int:
-    return zlib.crc32(_GUARDED.pack(start, digest))
+    return crc32(_GUARDED.pack(start, digest))

@@ -33,7 +33,6 @@ Layout, big-endian:
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Generator, Mapping
 
 from actors.env.protocols import Disk
@@ -49,6 +48,7 @@ from actors.storage.queue_files import (
     walk_queue_names,
 )
 from wire.commitlog import segment_name, segment_offset
+from wire.crc import crc32
 
 MAGIC = 0x54524C51
 _HEAD = struct.Struct(f">IIQQ{DispatchState.FIELDS}q")
@@ -86,7 +86,7 @@ def write_queue_ends(
     remove_queue_ends(disk, layout)
     file = disk.open(layout.queue_ends, "x")
     try:
-        file.pwrite(struct.pack(">II", MAGIC, zlib.crc32(raw)) + raw, 0)
+        file.pwrite(struct.pack(">II", MAGIC, crc32(raw)) + raw, 0)
         file.sync()
     except OSError:
         remove_queue_ends(disk, layout)
@@ -128,7 +128,7 @@ def read_queue_ends(
     magic, crc, count, size, *values = _HEAD.unpack_from(raw)
     if (magic, size, tuple(values)) != (MAGIC, file_bytes, state.values()):
         return None
-    if zlib.crc32(memoryview(raw)[8:]) != crc:
+    if crc32(memoryview(raw)[8:]) != crc:
         return None
     found: dict[QueueKey, Queue] = {}
     at = _HEAD.size

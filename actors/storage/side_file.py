@@ -26,12 +26,12 @@ keep no digests of the log leave as it is, so that it fits no slot that they wri
 from __future__ import annotations
 
 import struct
-import zlib
 
 import attrs
 
 from actors.env.protocols import Disk, File
 from actors.storage.room import NoRoom, needing_room
+from wire.crc import crc32
 
 SLOT_BYTES = 512
 SLOT_COUNT = 2
@@ -170,12 +170,12 @@ def _create(disk: Disk, path: str, layout: struct.Struct, count: int) -> None:
 
 def _encode(layout: struct.Struct, sequence: int, values: tuple[int, ...]) -> bytes:
     body = layout.pack(sequence, *values)
-    return struct.pack(">II", MAGIC, zlib.crc32(body)) + body
+    return struct.pack(">II", MAGIC, crc32(body)) + body
 
 
 def _seal(sequence: int) -> bytes:
     raw = struct.pack(">Q", sequence)
-    return raw + struct.pack(">I", zlib.crc32(raw))
+    return raw + struct.pack(">I", crc32(raw))
 
 
 def _newest(file: File, count: int, older: int | None) -> tuple[int, ...]:
@@ -199,7 +199,7 @@ def _decode(layout: struct.Struct, raw: bytes) -> tuple[int, ...] | None:
         return None
     magic, crc = struct.unpack_from(">II", raw)
     body = raw[8 : 8 + layout.size]
-    if magic != MAGIC or zlib.crc32(body) != crc:
+    if magic != MAGIC or crc32(body) != crc:
         return None
     sequence, *values = layout.unpack(body)
     return (sequence, *values) if sequence <= SEQUENCE_MAX else None

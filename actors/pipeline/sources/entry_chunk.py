@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import struct
-import zlib
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -24,6 +23,7 @@ from actors.pipeline.sources.cells import (
     same_cells,
     steps,
 )
+from wire.crc import crc32
 from wire.dledger_entry import ENTRY_BYTES_MAX, ENTRY_HEAD_BYTES, MAGIC_NORMAL
 from wire.dledger_scan import scan
 from wire.scanned import Scanned
@@ -117,7 +117,7 @@ def entry_candidates(buf: bytes, place: int) -> list[int]:
 def _entry_crcs(e: Entries) -> pa.Array:
     view = memoryview(e.buf)
     edges = zip(e.starts.tolist(), (e.starts + e.sizes).tolist(), strict=True)
-    return pa.array([zlib.crc32(view[start:end]) for start, end in edges], pa.int64())
+    return pa.array([crc32(view[start:end]) for start, end in edges], pa.int64())
 
 
 ENTRY_COLUMNS: Final[Mapping[str, tuple[pa.DataType, Callable[[Entries, str], pa.Array]]]] = {

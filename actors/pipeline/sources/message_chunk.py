@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import struct
-import zlib
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -30,6 +29,7 @@ from actors.pipeline.sources.cells import (
     told_cells,
 )
 from wire.commitlog import scan
+from wire.crc import crc32
 from wire.hosts import decode_host
 from wire.message_record import (
     CRC_MASK,
@@ -157,7 +157,6 @@ def _parts(
 def _wrong_crcs(
     buf: bytes, starts: Numbers, body_at: Numbers, body_bytes: Numbers
 ) -> Numbers | None:
-    crc32 = zlib.crc32
     view = memoryview(buf)
     edges = zip(body_at.tolist(), (body_at + body_bytes).tolist(), strict=True)
     found = np.array([crc32(view[start:end]) for start, end in edges], np.int64) & CRC_MASK
@@ -200,7 +199,7 @@ def _damage(m: Messages) -> pa.Array:
 def _record_crcs(m: Messages) -> pa.Array:
     view = memoryview(m.buf)
     edges = zip(m.starts.tolist(), (m.starts + m.sizes).tolist(), strict=True)
-    return pa.array([zlib.crc32(view[start:end]) for start, end in edges], pa.int64())
+    return pa.array([crc32(view[start:end]) for start, end in edges], pa.int64())
 
 
 def _int(at: int) -> Callable[[Messages, str], pa.Array]:

@@ -8,7 +8,6 @@ order (`Replay`); what a snapshot is, from the members' disks. No member's word 
 from __future__ import annotations
 
 import bisect
-import zlib
 from collections.abc import Hashable, Iterator
 from typing import TypeAlias
 
@@ -33,6 +32,7 @@ from actors.sim.pages import Inode
 from actors.sim.survival import is_of
 from actors.sim.world import SimEvent
 from actors.storage.dledger.layout import LedgerLayout
+from wire.crc import crc32
 from wire.dledger_snapshot import DATA, META, decode_meta, folder_name, index_of
 from wire.errors import RemoteProtocolError
 
@@ -313,4 +313,4 @@ def _is_whole(disk: SimDisk, layout: LedgerLayout, index: int) -> bool:
     except RemoteProtocolError:
         return False
     known = (meta.last_included_index, meta.data_bytes, meta.data_crc)
-    return known == (index, len(data), zlib.crc32(data))
+    return known == (index, len(data), crc32(data))

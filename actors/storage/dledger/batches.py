@@ -7,7 +7,6 @@ appendAsFollower (0.3.1.2), one entry at a time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from zlib import crc32
 
 import attrs
 
@@ -19,6 +18,7 @@ from actors.storage.dledger.ledger import (
     WrongPlace,
 )
 from actors.storage.dledger.sums import CHECK_MASK, SUM_RECORD
+from wire.crc import crc32
 from wire.dledger_entry import (
     BLANK_BYTES,
     ENTRY_HEAD,

@@ -12,7 +12,6 @@ an entry that its checksum contradicts, or the new one. There is no upstream.
 
 from __future__ import annotations
 
-import zlib
 from itertools import pairwise
 from typing import Final
 
@@ -29,6 +28,7 @@ from actors.storage.dledger.settings import LedgerSettings
 from actors.storage.mending import GoodRange
 from actors.storage.room import why_failed
 from actors.storage.set_aside import keep_bytes
+from wire.crc import crc32
 from wire.dledger_entry import IndexRecord, decode_entries, decode_entry
 from wire.errors import IncompleteData, RemoteProtocolError
 
@@ -164,6 +164,6 @@ class EntryMender:
             return f"what came is another entry, with {FIELDS} {came}, not {wanted}"
         if known is None:
             return NO_SUM
-        if zlib.crc32(data) != known:
+        if crc32(data) != known:
             return "what came is not what was written here: its checksum is another"
         return ""

@@ -14,7 +14,6 @@ paths, then `Writer.commit`.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Generator, Iterator
 
 import attrs
@@ -22,6 +21,7 @@ import attrs
 from actors.env.protocols import Disk, File
 from actors.errors import LogFull, StorageError, TriologError
 from actors.storage.room import NO_ROOM_CODES
+from wire.crc import crc32
 from wire.dledger_snapshot import (
     DATA,
     META,
@@ -97,7 +97,7 @@ class Reader:
         """The next bytes; b"" behind the last. Raises: SnapshotDamaged, at the last; OSError."""
         data = self._file.pread(self.at_bytes, size)
         self.at_bytes += len(data)
-        self._crc = zlib.crc32(data, self._crc)
+        self._crc = crc32(data, self._crc)
         if self.at_bytes == self.snapshot.size_bytes and self._crc != self.snapshot.crc:
             raise SnapshotDamaged(f"{self.snapshot.path}: its checksum says something else")
         return data
@@ -140,7 +140,7 @@ class Writer:
             raise SnapshotTooLarge(f"a snapshot of more than {SNAPSHOT_BYTES_MAX} bytes")
         self._with_room(lambda: self._data.pwrite(data, self.size_bytes))
         self.size_bytes += len(data)
-        self.crc = zlib.crc32(data, self.crc)
+        self.crc = crc32(data, self.crc)
 
     def finish(self, index: int, term: int) -> tuple[str, ...]:
         """It stands for all up to that entry. Gives what is to be synced before `commit`.

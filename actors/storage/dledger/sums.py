@@ -18,11 +18,11 @@ record's page was lost) is believed as far as its head goes.
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Sequence
 from typing import Final
 
 from actors.storage.dledger.per_index import PerIndexFiles
+from wire.crc import crc32
 from wire.dledger_entry import INDEX_BYTES
 from wire.dledger_scan import EntryHead
 
@@ -44,7 +44,7 @@ def sums_of(data: bytes, heads: Sequence[EntryHead]) -> bytes:
 def sums_at(data: bytes, spans: Sequence[tuple[int, int]]) -> bytes:
     """The records of the entries that lie there in `data`."""
     view = memoryview(data)
-    crcs = [zlib.crc32(view[start:end]) for start, end in spans]
+    crcs = [crc32(view[start:end]) for start, end in spans]
     return b"".join([SUM_RECORD.pack(crc, crc ^ CHECK_MASK) for crc in crcs])
 
 

@@ -6,7 +6,6 @@ compared with the source, and stays if it is the same.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 
 import attrs
@@ -19,6 +18,7 @@ from actors.storage.tools.manifest import BackedUpFile, BackedUpGroup, BackedUpL
 from actors.storage.tools.steps import Step, Work
 from actors.storage.tools.walk import READ_BYTES
 from wire.commitlog import segment_offset
+from wire.crc import crc32
 
 PART = ".part"
 NOTHING = -1
@@ -149,7 +149,7 @@ class LogCopy:
                 data = copy.pread(at, READ_BYTES)
                 if data != source.pread(at, READ_BYTES):
                     return None
-                crc = zlib.crc32(data, crc)
+                crc = crc32(data, crc)
                 yield Step(f"{self.name}: compare", base + at, self.end_bytes)
             copy.sync()
         finally:
@@ -168,7 +168,7 @@ class LogCopy:
                 if len(data) != min(READ_BYTES, size - at):
                     raise StorageError(f"{source.path}: ends {size - at - len(data)} bytes early")
                 copy.pwrite(data, at)
-                crc = zlib.crc32(data, crc)
+                crc = crc32(data, crc)
                 yield Step(f"{self.name}: copy", base + at + len(data), self.end_bytes)
             copy.resize(self.file_bytes)
             copy.sync()
@@ -195,7 +195,7 @@ def verify_group(disk: Disk, log_folder: str, group: BackedUpGroup) -> Work[list
                 )
                 continue
             for at in range(0, each.size_bytes, READ_BYTES):
-                crc = zlib.crc32(file.pread(at, min(READ_BYTES, each.size_bytes - at)), crc)
+                crc = crc32(file.pread(at, min(READ_BYTES, each.size_bytes - at)), crc)
                 yield Step(f"{group.name}: manifest", each.base_bytes + at, total)
         finally:
             file.close()

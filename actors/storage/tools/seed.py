@@ -8,7 +8,6 @@ no node starts on a part.
 from __future__ import annotations
 
 import json
-import zlib
 from typing import Any
 
 import attrs
@@ -24,6 +23,7 @@ from actors.storage.side_file import SideFile
 from actors.storage.tools.manifest import BackedUpFile, BackedUpGroup, Manifest, write_synced
 from actors.storage.tools.steps import Step, Work
 from actors.storage.tools.walk import READ_BYTES
+from wire.crc import crc32
 
 
 @attrs.frozen(kw_only=True)
@@ -187,7 +187,7 @@ def _file(
         try:
             for at in range(0, each.size_bytes, READ_BYTES):
                 data = file.pread(at, min(READ_BYTES, each.size_bytes - at))
-                crc = zlib.crc32(data, crc)
+                crc = crc32(data, crc)
                 copy.pwrite(data, at)
                 yield Step(f"{group.name}: copy", done + at + len(data), total)
         finally:
