@@ -13,6 +13,7 @@ from actors.sim.disk import SimDisk
 from actors.sim.fault_runner import FaultRunner
 from actors.sim.pages import PAGE_BYTES
 from actors.sim.script import Fault
+from actors.sim.underived import DERIVED_DAMAGED
 from actors.storage.index_files import is_index_name
 from actors.storage.layout import StoreLayout
 from actors.storage.queue_files import list_queues, queue_folder
@@ -29,7 +30,9 @@ class DerivedRot(Action[FaultRunner]):
     """A bit flips, or a page becomes zero, in a consume queue or an index file, on the disk and in
     the cache. Nobody puts it back: the node does, before the run ends (`derived_is_mended`).
 
-    Not where log files expire: what derives from records that are gone cannot be made again.
+    Not where log files expire by their age: what derives from records that are gone cannot be made
+    again, and there would be little else. Where a disk was full, or a log begins late, there are
+    some of these, too: nobody judges them (`underived.damaged`).
     """
 
     name = "derived_rot"
@@ -54,7 +57,7 @@ class DerivedRot(Action[FaultRunner]):
         where = rot(runner, fault.node, fault.where, runner.rng(fault), whole_page=whole_page)
         if where is not None:
             runner.began(fault)
-            runner.note("derived damaged", f"{fault.node} {where}")
+            runner.note(DERIVED_DAMAGED, f"{fault.node} {where}")
         await trio.sleep(fault.for_s)
         if stops:
             await runner.up(fault.node)

@@ -1,19 +1,29 @@
-"""Which consume queue units and index entries a node may lack, though its log was whole."""
+"""Which consume queue units and index entries a node may lack, or not have mended, though its log
+was whole.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from itertools import zip_longest
+from typing import Final, TypeAlias
+
+import attrs
 
 from actors.config import ClassicGroup
 from actors.events import store
 from actors.sim.history import FaultInjected, Observation
 from actors.sim.survival import is_of
 from actors.sim.world import SimEvent
+from actors.storage.queue_files import QueueKey
 from wire.consume_queue import is_filler
 
 Unit: TypeAlias = tuple[int, int, int]
 """Offset, size and tags code."""
+Entry: TypeAlias = tuple[int, int]
+"""Hash and offset."""
+DERIVED_DAMAGED: Final = "derived damaged"
+"""Kind of a `FaultInjected`, which is at NODE PATH: WHERE."""
 
 
 def underived(group: ClassicGroup, observations: Iterable[Observation]) -> dict[str, int]:
@@ -44,16 +54,79 @@ def underived(group: ClassicGroup, observations: Iterable[Observation]) -> dict[
     return lacks
 
 
+@attrs.define
+class Damaged:
+    """What was damaged on purpose of what derives from a node's log. If a record is gone before the
+    node has come to its unit or entry, nobody can say what that was, and nobody asks for it.
+
+    Attributes:
+        queues: consume queues.
+        index: some file of it.
+    """
+
+    queues: set[QueueKey] = attrs.field(factory=set)
+    index: bool = False
+
+
+def damaged(group: ClassicGroup, observations: Iterable[Observation]) -> dict[str, Damaged]:
+    """By member."""
+    found = {name: Damaged() for name in group.members}
+    for seen in observations:
+        if not isinstance(seen, FaultInjected):
+            continue
+        node, _, where = seen.where.partition(" ")
+        if seen.kind == "wiped":
+            found[node] = Damaged()
+        elif seen.kind == DERIVED_DAMAGED:
+            *_, topic, folder, _ = where.partition(": ")[0].split("/")
+            if folder == "index":
+                found[node].index = True
+            else:
+                found[node].queues.add((topic, int(folder)))
+    return found
+
+
+def first_unfit(
+    due: Sequence[Unit], got: Sequence[Unit], begin: int, lacks: int, *, is_damaged: bool
+) -> int | None:
+    """Where the units of a queue are not those that are due; None: nowhere.
+
+    Args:
+        begin: files with units of records below it alone may have gone; of a queue that was damaged
+            (`is_damaged`) it does not matter what is said of these records.
+        lacks: any unit of a record below it may be missing.
+    """
+    gone = next((at for at, unit in enumerate(got) if not is_filler(*unit)), len(got))
+    for at, (wanted, unit) in enumerate(zip_longest(due, got)):
+        if is_damaged and wanted is not None and wanted[0] < begin:
+            continue
+        if not unit_fits(wanted, unit, begin if at < gone else lacks):
+            return at
+    return None
+
+
 def unit_fits(due: Unit | None, got: Unit | None, begin: int) -> bool:
     """Whether a queue has what is due; a unit of a record below `begin` may be missing."""
     gone = due is not None and due[0] < begin and (got is None or is_filler(*got))
     return gone or due == got
 
 
-def first_wrong(
-    due: Sequence[tuple[int, int]], got: Sequence[tuple[int, int]], begin: int, lacks: int
-) -> int | None:
-    """Where index entries (hash, log offset) are not those that are due; None: nowhere.
+def first_lost(due: Sequence[Entry], got: Sequence[Entry], begin: int, lacks: int) -> int | None:
+    """The same as `first_wrong` for an index that was damaged, where it does not matter what is
+    said of records below `begin`. Some entries may stand there twice, for the node may have written
+    them in the place of one that nobody can say any more, too.
+    """
+    known, at = set(due), 0
+    due = [entry for entry in due if entry[1] >= max(begin, lacks)]
+    for place, entry in enumerate(got):
+        if entry not in known and entry[1] >= begin:
+            return place
+        at += at < len(due) and entry == due[at]
+    return None if at == len(due) else len(got)
+
+
+def first_wrong(due: Sequence[Entry], got: Sequence[Entry], begin: int, lacks: int) -> int | None:
+    """Where index entries are not those that are due; None: nowhere.
 
     A record may have equal entries, and the file with the first of them may have gone.
     """
@@ -71,7 +144,7 @@ def first_wrong(
     return None if all(offset < limit for _, offset in due[at:]) else len(got)
 
 
-def _equal(entries: Sequence[tuple[int, int]], at: int) -> int:
+def _equal(entries: Sequence[Entry], at: int) -> int:
     """How many entries from there on are the same."""
     return next(
         (n for n in range(1, len(entries) - at) if entries[at + n] != entries[at]),

@@ -7,15 +7,13 @@ Each is a function from plain data to what is wrong with it, so that a test can 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import zip_longest
-from typing import TypeAlias
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 import attrs
 
 from actors.config import ClassicGroup
 from actors.sim.cluster import SimCluster
-from actors.sim.disk import SimDisk
+from actors.sim.derived_content import NO_ENTRY, IndexFileContent, Units, index_files, queue_units
 from actors.sim.history import (
     AppendAnswered,
     AppendAsked,
@@ -27,30 +25,18 @@ from actors.sim.history import (
     given_up,
 )
 from actors.sim.log_bytes import LogBytes
-from actors.sim.underived import Unit, first_wrong, underived, unit_fits
+from actors.sim.underived import damaged, first_lost, first_unfit, first_wrong, underived
 from actors.storage.commit_log import segment_bases
 from actors.storage.event_reader import BootSummary, read_events, summarize
-from actors.storage.index_files import is_index_name
 from actors.storage.layout import StoreLayout
-from actors.storage.queue_files import list_queues
+from actors.storage.queue_files import QueueKey
 from wire.commitlog import Record, Stop, decode_record, scan_heads
-from wire.consume_queue import FILLER_UNIT, UNIT_BYTES, decode_units, is_filler
 from wire.errors import RemoteProtocolError
 from wire.index_file import (
-    HEADER_BYTES,
-    INDEX_UNIT_BYTES,
-    SLOT_BYTES,
-    IndexUnit,
-    decode_index_header,
-    decode_index_unit,
-    decode_slot,
     index_keys,
     key_hash,
 )
 from wire.record_scan import RecordHead
-
-Units: TypeAlias = Mapping[tuple[str, int], Sequence[Unit]]
-"""By topic and queue: its units, from queue offset 0 on."""
 
 
 @attrs.define(kw_only=True)
@@ -90,6 +76,7 @@ def validate(cluster: SimCluster, group: ClassicGroup, history: History, logs: L
     kept = without_given_up(done, history.observations)
     members = {name: decode_log(group, logs, name) for name in group.members}
     lacks = underived(group, history.observations)
+    rotten = damaged(group, history.observations)
     for name, stored in members.items():
         note("LogIsWhole", [f"{name}: {stored.problem}"] if stored.problem else [])
         note("AcknowledgedSurvives", (f"{name}: {t}" for t in acknowledged_survives(kept, stored)))
@@ -100,12 +87,18 @@ def validate(cluster: SimCluster, group: ClassicGroup, history: History, logs: L
         begin = min(segment_bases(disk, layout.commit_log), default=0)
         note(
             "QueuesFitLog",
-            (f"{name}: {text}" for text in queues_fit(stored, queues, begin, lacks[name])),
+            (
+                f"{name}: {text}"
+                for text in queues_fit(stored, queues, begin, lacks[name], rotten[name].queues)
+            ),
         )
         index = index_files(disk, layout.index, group.index_slots_count)
         note(
             "IndexFitsLog",
-            (f"{name}: {text}" for text in index_fits(stored, index, begin, lacks[name])),
+            (
+                f"{name}: {text}"
+                for text in index_fits(stored, index, begin, lacks[name], rotten[name].index)
+            ),
         )
     end = max(stored.end for stored in members.values())
     end += -end % group.segment_bytes
@@ -184,59 +177,6 @@ def decode_log(group: ClassicGroup, logs: LogBytes, node: str) -> StoredLog:
             )
         base += size
     return StoredLog(heads=tuple(heads), records=tuple(records), end=base)
-
-
-def queue_units(disk: SimDisk, folder: str) -> Units:
-    """All consume queues of a store, as far as their units are used; fillers for deleted files."""
-    found: dict[tuple[str, int], list[tuple[int, int, int]]] = {}
-    for topic, queue_id in list_queues(disk, folder):
-        names = disk.listdir(f"{folder}/{topic}/{queue_id}")
-        data = b"".join(
-            disk.inode(path).read(0, disk.stat(path).size_bytes)
-            for name in names
-            for path in [f"{folder}/{topic}/{queue_id}/{name}"]
-        )
-        gone = int(names[0]) // UNIT_BYTES if names else 0
-        units = list(decode_units(FILLER_UNIT * gone + data))
-        while units and units[-1][1] == 0:
-            units.pop()
-        found[topic, queue_id] = units
-    return found
-
-
-@attrs.frozen(kw_only=True)
-class IndexFileContent:
-    """One index file: its units from number 1 on, and its slots."""
-
-    name: str
-    units: tuple[IndexUnit, ...]
-    slots: tuple[int, ...]
-
-
-def index_files(disk: SimDisk, folder: str, slots_count: int) -> list[IndexFileContent]:
-    """All index files of a store, oldest first."""
-    found = []
-    for name in disk.listdir(folder):
-        if not is_index_name(name):
-            continue
-        path = f"{folder}/{name}"
-        data = disk.inode(path).read(0, disk.stat(path).size_bytes)
-        header = decode_index_header(data)
-        units_at = HEADER_BYTES + SLOT_BYTES * slots_count
-        found.append(
-            IndexFileContent(
-                name=name,
-                units=tuple(
-                    decode_index_unit(data, units_at + INDEX_UNIT_BYTES * number)
-                    for number in range(1, header.units_next)
-                ),
-                slots=tuple(
-                    decode_slot(data, HEADER_BYTES + SLOT_BYTES * slot)
-                    for slot in range(slots_count)
-                ),
-            )
-        )
-    return found
 
 
 # ---- judging ----
@@ -327,10 +267,15 @@ def logs_equal(logs: Mapping[str, bytes]) -> Iterator[str]:
         yield f"{names[0]} and {name} differ at {place} (sizes {len(one)}, {len(other)})"
 
 
-def queues_fit(stored: StoredLog, queues: Units, begin: int = 0, lacks: int = 0) -> Iterator[str]:
+def queues_fit(
+    stored: StoredLog,
+    queues: Units,
+    begin: int = 0,
+    lacks: int = 0,
+    rotten: Container[QueueKey] = (),
+) -> Iterator[str]:
     """Each queue has exactly the units of its records, at their queue offsets, from that record on
-    that it began anew with last. Files with those of records below `begin` alone may have gone; any
-    below `lacks` may be missing.
+    that it began anew with last. See `first_unfit`; `rotten` are those that were damaged.
     """
     expected: dict[tuple[str, int], list[tuple[int, int, int]]] = {}
     for head in stored.heads:
@@ -345,19 +290,22 @@ def queues_fit(stored: StoredLog, queues: Units, begin: int = 0, lacks: int = 0)
         units.append((head.physical_offset, head.size, head.tags_code))
     for topic, queue_id in sorted({**expected, **queues}):
         want, got = expected.get((topic, queue_id), []), list(queues.get((topic, queue_id), []))
-        gone = next((at for at, unit in enumerate(got) if not is_filler(*unit)), len(got))
-        pairs = enumerate(zip_longest(want, got))
-        limits = ((at, pair, begin if at < gone else lacks) for at, pair in pairs)
-        place = next((at for at, pair, limit in limits if not unit_fits(*pair, limit)), None)
+        is_damaged = (topic, queue_id) in rotten
+        place = first_unfit(want, got, begin, lacks, is_damaged=is_damaged)
         if place is not None:
             yield f"{topic}/{queue_id}: unit {place} is wrong ({len(got)} units, {len(want)} due)"
 
 
 def index_fits(
-    stored: StoredLog, files: Sequence[IndexFileContent], begin: int = 0, lacks: int = 0
+    stored: StoredLog,
+    files: Sequence[IndexFileContent],
+    begin: int = 0,
+    lacks: int = 0,
+    is_damaged: bool = False,
 ) -> Iterator[str]:
     """The index has exactly the keys of the records, in log order, and each can be found. Its first
-    files may have gone with records below `begin`; any entry below `lacks` may be missing.
+    files may have gone with records below `begin`; any entry below `lacks` may be missing. Of an
+    index that was damaged it does not matter what is said of records below `begin`.
     """
     expected = [
         (key_hash(key), head.physical_offset)
@@ -365,14 +313,18 @@ def index_fits(
         for key in index_keys(head.topic, head.keys, head.uniq_key, head.tags)
     ]
     got = [(unit.key_hash, unit.physical_offset) for file in files for unit in file.units]
-    place = first_wrong(expected, got, begin, lacks)
+    first = first_lost if is_damaged and begin else first_wrong
+    place = first(expected, got, begin, lacks)
     if place is not None:
         yield f"index: entry {place} is wrong ({len(got)} entries, {len(expected)} due)"
     for file in files:
         newest = dict.fromkeys(range(len(file.slots)), 0)
         for number, unit in enumerate(file.units, 1):
             slot = unit.key_hash % len(file.slots)
-            if unit.previous != newest[slot]:
+            is_gone = is_damaged and unit.physical_offset < begin
+            if is_gone and unit == NO_ENTRY:
+                continue
+            if unit.previous != newest[slot] and not is_gone:
                 yield f"index {file.name}: entry {number} points at {unit.previous}"
             newest[slot] = number
         wrong = [slot for slot, unit in newest.items() if file.slots[slot] != unit]

@@ -11,18 +11,21 @@ from test_sim_checkers import record as read_record
 from actors.log_types import Batch, Receipt
 from actors.sim import validations
 from actors.sim.cluster import SimCluster, classic_config
+from actors.sim.derived_content import IndexFileContent
 from actors.sim.history import (
     AppendAnswered,
     AppendAsked,
     AppendRefused,
     AppendUnknown,
+    FaultInjected,
     History,
     Observation,
     RecordsRead,
     line,
 )
 from actors.sim.log_bytes import DiskLogBytes
-from actors.sim.validations import IndexFileContent, Operation, StoredLog
+from actors.sim.underived import DERIVED_DAMAGED, Damaged, damaged
+from actors.sim.validations import Operation, StoredLog
 from actors.sim.world import open_world
 from actors.storage.event_reader import BootSummary
 from wire.commitlog import Record, decode_record, encode_record, scan_heads
@@ -197,6 +200,58 @@ def test_index_fits() -> None:
     assert "points at 3" in texts(validations.index_fits(log, [astray]))
     lost = attrs.evolve(good, slots=(0,) * SLOTS)
     assert "slot" in texts(validations.index_fits(log, [lost]))
+
+
+def test_what_was_damaged_before_its_record_was_gone_may_stay_so() -> None:
+    log = stored(b"a", b"b", b"c")
+    heads = log.heads
+    units = [(head.physical_offset, head.size, head.tags_code) for head in heads]
+    key, zeros = (heads[0].topic, heads[0].queue_id), (0, 0, 0)
+    begin, other = heads[1].physical_offset, (heads[0].topic, 7)
+    for got in ([zeros, *units[1:]], [(1 << 60, 9, 9), *units[1:]]):
+        assert texts(validations.queues_fit(log, {key: got}, begin, 0, {key})) == ""
+        assert "unit 0" in texts(validations.queues_fit(log, {key: got}, begin, 0, {other}))
+        assert "unit 0" in texts(validations.queues_fit(log, {key: got}, 0, 0, {key}))
+    for got in ([*units[:1], zeros, *units[2:]], units[:2], [*units, units[2]]):
+        assert "is wrong" in texts(validations.queues_fit(log, {key: got}, begin, 0, {key}))
+
+
+def test_an_index_that_was_damaged_before_records_were_gone() -> None:
+    log = stored(b"a", b"b", b"c", keys="red blue")
+    good, begin = index_of(log), log.heads[1].physical_offset
+    lost = attrs.evolve(good, units=(IndexUnit(0, 0, 0, 0), *good.units[1:]))
+    first = good.units[0].key_hash % SLOTS
+    behind = [unit.key_hash % SLOTS for unit in good.units].index(first, 1)
+    chained = tuple(
+        unit._replace(previous=0) if number == behind else unit
+        for number, unit in enumerate(lost.units)
+    )
+    lost = attrs.evolve(lost, units=chained)
+    twice = attrs.evolve(good, units=(good.units[2]._replace(previous=9), *good.units[1:]))
+    assert texts(validations.index_fits(log, [lost], begin, 0, True)) == ""
+    assert "entry" in texts(validations.index_fits(log, [lost], begin))
+    assert "entry" in texts(validations.index_fits(log, [lost], 0, 0, True))
+    assert "is wrong" not in texts(validations.index_fits(log, [twice], begin, 0, True))
+    for units in (good.units[:-1], (*good.units[:3], *good.units[4:])):
+        wrong = attrs.evolve(good, units=units)
+        assert "is wrong" in texts(validations.index_fits(log, [wrong], begin, 0, True))
+
+
+def test_who_was_damaged() -> None:
+    group = classic_config().classic_groups["orders"]
+    where = "/data/n1/groups/orders"
+
+    def seen(kind: str, where: str) -> FaultInjected:
+        return FaultInjected(at_s=0.0, kind=kind, where=where)
+
+    rot = [
+        seen(DERIVED_DAMAGED, f"n0 {where}/consumequeue/returns/1/{0:020d}: byte 0"),
+        seen(DERIVED_DAMAGED, f"n1 {where}/index/{1:017d}: byte 4096"),
+    ]
+    found = damaged(group, rot)
+    assert found["n0"] == Damaged(queues={("returns", 1)})
+    assert found["n1"] == Damaged(index=True)
+    assert damaged(group, [*rot, seen("wiped", "n0")])["n0"] == Damaged()
 
 
 def boot(number: int = 1, **changes: Any) -> BootSummary:
