@@ -31,6 +31,7 @@ from actors.storage.queue_files import (
     QueueGap,
     QueueKey,
     Unit,
+    are_gone,
     first_kept,
     queue_folder,
     queue_key,
@@ -39,13 +40,7 @@ from actors.storage.queue_files import (
 )
 from actors.storage.small_files import create_sized
 from wire.commitlog import RecordHead, segment_offset
-from wire.consume_queue import (
-    FILLER_UNIT,
-    UNIT_BYTES,
-    decode_unit,
-    decode_units,
-    encode_unit,
-)
+from wire.consume_queue import FILLER_UNIT, UNIT_BYTES, decode_unit, decode_units, encode_unit
 
 HANDLES_MAX = 64
 """Open queue files; a queue that is not written for a while is opened again."""
@@ -226,11 +221,15 @@ class ConsumeQueues:
         Raises: QueueGap, OSError. Yields after each queue of several files.
         """
         deleted = 0
+        count = min(2, self.file_bytes // UNIT_BYTES)
         for queue in tuple(queue for queue in self if len(queue.bases) > 1):
             while len(queue.bases) > 1:
-                last = (queue.bases[1] - UNIT_BYTES) // UNIT_BYTES
-                offset, size, _ = decode_unit(self._read(queue, last, 1))
-                if offset >= log_min_bytes or size <= 0:  # of zeros nobody knows
+                end = queue.bases[1] // UNIT_BYTES
+                # Where the end is damaged the next file's beginning says it, if later: no scrub
+                # can mend a unit whose record is gone.
+                if not are_gone(self._read(queue, end - count, count), log_min_bytes) and (
+                    not are_gone(self._read(queue, end, count), log_min_bytes, count)
+                ):
                     break
                 path = queue_path(queue.folder, queue.bases.pop(0))
                 self._forget(path)

@@ -112,6 +112,16 @@ def first_kept(read: Callable[[int, int], bytes], low: int, high: int, log_min_b
     return low
 
 
+def are_gone(units: bytes, log_min_bytes: int, least: int = 0) -> bool:
+    """Whether two units that follow each other say that the log begins behind their records. One
+    of them alone might be damaged. At least so many have to be no fillers.
+    """
+    found = [unit for unit in decode_units(units) if not is_filler(*unit)]
+    offsets = [offset for offset, _, _ in found]
+    are_used = all(is_used(offset, size) and offset < log_min_bytes for offset, size, _ in found)
+    return are_used and len(found) >= least and offsets == sorted(offsets)
+
+
 def list_queues(disk: Disk, folder: str) -> list[QueueKey]:
     """Topic and queue id of every queue there is, sorted. As upstream, plain files are no topics.
 

@@ -1,6 +1,7 @@
 """Consume queues and index as plain classes: edges and damage."""
 
 import errno
+import struct
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from actors.storage.queue_files import (
     scan_queue,
 )
 from actors.storage.queue_units import is_safe_topic
+from wire.consume_queue import FILLER_SIZE
 
 FOLDER = LAYOUT.consume_queue
 
@@ -76,6 +78,44 @@ def test_units_cross_files_and_repeats_are_left_out() -> None:
     assert finish(made.trim(75)) == 1
     assert made.min_offset("t", 0, 0) == 5
     assert finish(made.trim(10_000)) == 1  # the last file stays
+    made.close()
+
+
+@pytest.mark.parametrize("wrong", [(0, 0), (1 << 60, 10)])
+@pytest.mark.parametrize("unit", [3, 4, 5, 6])
+def test_a_file_goes_though_a_unit_beside_its_end_is_damaged(
+    unit: int, wrong: tuple[int, int]
+) -> None:
+    """What its record said has gone with it: no scrub can write it again."""
+    disk = sim_disk()
+    made = filled(disk, 17)
+    where = f"{FOLDER}/t/0/{unit // 5 * FILE:020d}"
+    disk.open(where, "w").pwrite(struct.pack(">qiq", *wrong, 0), unit % 5 * 20)
+    assert finish(made.trim(110)) == 2
+    assert made.min_offset("t", 0, 110) == 11
+    made.close()
+
+
+@pytest.mark.parametrize("unit", [9, 10])
+def test_a_file_is_not_over_as_one_damaged_unit_says(unit: int) -> None:
+    disk = sim_disk()
+    made = filled(disk, 17)
+    where = f"{FOLDER}/t/0/{unit // 5 * FILE:020d}"
+    for wrong in (0, 5, 69):
+        disk.open(where, "w").pwrite(struct.pack(">qiq", wrong, 10, 0), unit % 5 * 20)
+        assert finish(made.trim(70)) in (0, 1)
+        assert made.by_key["t", 0].bases[0] == FILE
+    made.close()
+
+
+def test_a_file_before_a_gap_stays() -> None:
+    disk = sim_disk()
+    made = filled(disk, 10)
+    made.drop("t", 0)
+    made.put("t", 0, [head(number, 10 * number) for number in (*range(10), *range(13, 17))])
+    assert made.units("t", 0, 10, 5)[0] == (0, FILLER_SIZE, 0)
+    assert finish(made.trim(70)) == 1
+    assert made.by_key["t", 0].bases == [FILE, 2 * FILE, 3 * FILE]
     made.close()
 
 
