@@ -47,7 +47,7 @@ def test_development_versions_meet_the_lower_bounds() -> None:
         )
     }
     for requirement in (one for group in groups for one in group):
-        found = re.fullmatch(r"([\w-]+)(?:\[\w+\])?>=([\d.]+)(?:,<([\d.]+))?", requirement)
+        found = re.fullmatch(r"([\w-]+)(?:\[\w+\])?>=([\d.]+)(?:,<([\d.]+))?(?:;.*)?", requirement)
         assert found, requirement
         assert parts(found[2]) <= parts(pinned[found[1].lower()]) < parts(found[3] or "9999")
 

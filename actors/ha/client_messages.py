@@ -68,6 +68,13 @@ class Judged:
 
 
 @attrs.frozen(kw_only=True)
+class RecordsSeen:
+    """Feeder: the verifier has made a step, or could not read."""
+
+    error: Exception | None
+
+
+@attrs.frozen(kw_only=True)
 class Tick:
     """Timer: report, silence, or the next attempt."""
 
@@ -79,7 +86,15 @@ class HighWaterDue:
 
 Message: TypeAlias = SetMaster | store.LogGrew | store.RawRefused | scrubber_messages.CopyState
 Inbox: TypeAlias = (
-    Message | Connected | Received | StreamEnded | RangeAnswered | Judged | Tick | HighWaterDue
+    Message
+    | Connected
+    | Received
+    | StreamEnded
+    | RangeAnswered
+    | Judged
+    | RecordsSeen
+    | Tick
+    | HighWaterDue
 )
 
 

@@ -17,6 +17,7 @@ says who it is.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from operator import attrgetter
 from typing import assert_never
 
@@ -35,6 +36,7 @@ from actors.ha.client_messages import (
     Judged,
     RangeAnswered,
     Received,
+    RecordsSeen,
     StreamEnded,
     Tick,
     raw_append,
@@ -49,10 +51,12 @@ from actors.ha.core.reconnect import Reconnect
 from actors.ha.core.slave_progress import SlaveProgress
 from actors.ha.core.states import DIVERGED_AFTER, OFFSET_REFUSALS, Lost
 from actors.ha.frame_reader import RECEIVE_BYTES, TURN_BYTES
+from actors.ha.record_verifier import RecordVerifier
 from actors.ha.role_messages import HIGH_WATER_S, HighWater, MasterLeft, Verified, Verify
 from actors.ha.settings import ClientSettings
 from actors.runtime import Actor, ActorRef, MailboxSpec, StopReason
 from actors.storage import scrubber_messages, store
+from actors.storage.log_reader import OffsetGone
 
 PENDING_BYTES = TURN_BYTES + RECEIVE_BYTES
 """Received bytes that wait for this actor; the store's mailbox bounds what waits for the disk."""
@@ -97,6 +101,9 @@ class HAClient(Actor[Inbox]):
     _arrived: dict[int, Connection] = attrs.field(factory=dict)  # connected, not yet taken over
     _connection: Connection | None = None
     _damaged: bool = False  # the own copy is, so it follows nobody
+    _verifier: RecordVerifier | None = None  # outlives connections; busy while `_verifying`
+    _verifying: bool = False
+    _seen_bytes: int = 0
     _left: int | None = None  # a session whose end the role keeper has not been told of
 
     async def on_start(self) -> None:
@@ -121,6 +128,8 @@ class HAClient(Actor[Inbox]):
                     await self._range_answered(message)
                 case Judged():
                     self._judged(message)
+                case RecordsSeen():
+                    await self._records_seen(message)
                 case HighWaterDue():
                     await self._tell_high_water()
                 case StreamEnded():
@@ -191,8 +200,10 @@ class HAClient(Actor[Inbox]):
             extent=LogExtent(log.min_bytes, log.written_bytes, log.synced_bytes),
             last_read_s=connection.opened_s,
             last_write_s=connection.opened_s,
+            seen_bytes=self._verified_to(log),
         )
         await self._carry_out(connection, connection.progress.begin())
+        self._verify_more()
 
     def _verify(self, keeper: ActorRef[Verify], session: int, end_bytes: int) -> None:
         """Before the first report: is this log a part of the master's?"""
@@ -255,6 +266,53 @@ class HAClient(Actor[Inbox]):
         if connection is not None and connection.progress is not None:
             extent = LogExtent(message.min_bytes, message.written_bytes, message.synced_bytes)
             await self._carry_out(connection, connection.progress.grew(extent))
+            self._verify_more()
+
+    def _verified_to(self, log: store.LogRange) -> int | None:
+        """Up to where records were looked at; what earlier connections brought counts."""
+        verifies, segment_bytes = self._settings.verifier, self._settings.segment_bytes
+        if verifies is None:
+            return None
+        if self._verifier is None or not log.min_bytes <= self._seen_bytes <= log.written_bytes:
+            first = log.written_bytes - log.written_bytes % segment_bytes
+            self._verifier = verifies(max(first, log.min_bytes))
+            self._seen_bytes = self._verifier.seen_bytes
+        return self._seen_bytes
+
+    def _verify_more(self) -> None:
+        """Look at the next records beside the loop, if there are some and nobody does."""
+        connection, verifier = self._connection, self._verifier
+        progress = connection.progress if connection is not None else None
+        if progress is None or verifier is None or self._verifying:
+            return
+        limit_bytes = progress.extent.written_bytes
+        if verifier.problem:
+            place = f"offset {verifier.at_bytes}: {verifier.problem}; nothing from there on counts"
+            self._lose(Lost.BAD_RECORD, place)
+        elif self._seen_bytes < limit_bytes:
+            self._verifying = True
+            self.ctx.spawn(self._feed_seen, verifier, limit_bytes)
+
+    async def _feed_seen(self, verifier: RecordVerifier, limit_bytes: int) -> None:
+        error: Exception | None = None
+        try:
+            await self._settings.run_beside(partial(verifier.step, limit_bytes))
+        except (OSError, OffsetGone) as failure:
+            error = failure
+        await self.ctx.self_ref.tell(RecordsSeen(error=error))
+
+    async def _records_seen(self, message: RecordsSeen) -> None:
+        self._verifying = False
+        connection, verifier = self._connection, self._verifier
+        assert verifier is not None
+        if message.error is not None:
+            self._verifier = None  # the next connection begins anew
+            self._lose(Lost.BAD_RECORD, f"it cannot be read back: {message.error}")
+            return
+        self._seen_bytes = verifier.seen_bytes
+        if connection is not None and connection.progress is not None:
+            await self._carry_out(connection, connection.progress.seen(self._seen_bytes))
+        self._verify_more()
 
     async def _raw_refused(self, message: store.RawRefused) -> None:
         connection = self._connection

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import attrs
 
-from actors.env.protocols import Address, Disk
+from actors.env.protocols import Address, Disk, RunBeside, run_here
 from actors.ha import connection_state, group_transfer, role_messages
 from actors.ha.core.dialect import Dialect
+from actors.ha.record_verifier import RecordVerifier
 from actors.runtime import ActorRef, Registry
 from actors.storage import scrubber_messages, store
 
@@ -48,6 +51,8 @@ class ClientSettings:
 
     Attributes:
         keeper: says whether this log may follow the master; None: it may.
+        verifier: looks at records from an offset on where one begins, before they are reported;
+            None: the master has compared what it sends.
     """
 
     own_host: str
@@ -60,3 +65,5 @@ class ClientSettings:
     connect_timeout_s: float
     reconnect_interval_s: float
     keeper: ActorRef[role_messages.Message] | None = None
+    verifier: Callable[[int], RecordVerifier] | None = None
+    run_beside: RunBeside = run_here

@@ -32,6 +32,7 @@ from actors.ha.core.transfer_wait import TransferWait
 from actors.ha.group_transfer import GROWTH_WITHIN_S, GroupTransfer
 from actors.ha.ha_client import HAClient
 from actors.ha.ha_connection import ha_connection
+from actors.ha.record_verifier import RecordVerifier
 from actors.ha.settings import ClientSettings, ConnectionSettings
 from actors.runtime import (
     AutoShutdown,
@@ -44,6 +45,7 @@ from actors.runtime import (
 )
 from actors.storage.derived_scrubber import DerivedScrubber
 from actors.storage.dispatcher import Dispatcher
+from actors.storage.log_reader import LogReader
 from actors.storage.pacing import Pacing
 from actors.storage.pull_service import PullService
 from actors.storage.scrubber import Scrubber
@@ -139,6 +141,10 @@ def slave_ha(place: GroupPlace) -> tuple[ChildSpec, ...]:
         connect_timeout_s=group.connect_timeout_s,
         reconnect_interval_s=group.reconnect_interval_s,
         keeper=place.keeper,
+        verifier=partial(_verifier, place)
+        if group.master_node.kind == "java" and not group.compat
+        else None,
+        run_beside=place.env.run_beside,
     )
     client = partial(
         HAClient,
@@ -158,6 +164,20 @@ def slave_ha(place: GroupPlace) -> tuple[ChildSpec, ...]:
             ),
         ),
         ChildSpec(name="ha_client", start=client, backoff=CLIENT_BACKOFF),
+    )
+
+
+def _master_compares_nothing(group: ClassicGroup) -> bool:
+    """A Java broker; with `compat` the slave does as upstream's does."""
+    return group.master_node.kind == "java" and group.compat is None
+
+
+def _verifier(place: GroupPlace, at_bytes: int) -> RecordVerifier:
+    group = place.group
+    return RecordVerifier(
+        reader=LogReader(place.env.disk, place.layout.commit_log, group.segment_bytes),
+        record_bytes_max=group.record_bytes_max,
+        at_bytes=at_bytes,
     )
 
 

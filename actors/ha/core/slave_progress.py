@@ -9,6 +9,7 @@ Differs from upstream:
   written has been synced (T6). What was reported is held, whatever loses its power afterwards.
 - A report follows the store's answer: bytes that the store did not take are never acknowledged
   (T4). With the dialect's `upstream` it follows the hand-over, whatever comes of it.
+- What comes from a Java master is reported once its records were looked at, see `RecordVerifier`.
 - Frame bodies go to the store in the pieces in which they arrive; upstream waits for the whole
   body.
 - A frame that is too large is refused at once (T10); with `upstream` the slave waits for the rest
@@ -85,6 +86,8 @@ class SlaveProgress:
         housekeeping_s: a master silent for longer is given up.
         extent: the local log; while the connection lives only this connection makes it grow.
         last_read_s, last_write_s: at first the time of the connect.
+        seen_bytes: nothing from there on is reported, as nobody has looked at its records yet;
+            None: they need not be looked at.
         frames_accepted: frames at the right offset, heartbeats included.
     """
 
@@ -96,6 +99,7 @@ class SlaveProgress:
     extent: LogExtent
     last_read_s: float
     last_write_s: float
+    seen_bytes: int | None = None
     frames_accepted: int = attrs.field(default=0, init=False)
     _decoder: FrameDecoder = attrs.field(init=False)
     _next_bytes: int | None = attrs.field(init=False)  # None: an empty log, any file start will do
@@ -174,6 +178,11 @@ class SlaveProgress:
             return self._end(Lost.LOG_CUT)
         return self._report_if_new()
 
+    def seen(self, seen_bytes: int) -> Effects:
+        """The records up to there are good."""
+        self.seen_bytes = seen_bytes
+        return NOTHING if self._over else self._report_if_new()
+
     def tick(self, now_s: float) -> Effects:
         """A deadline may have come: a silent master, or a report of the same offset again."""
         if self._over:
@@ -234,7 +243,8 @@ class SlaveProgress:
     def _reportable_bytes(self) -> int:
         if self.dialect.upstream and self._frame_ends:
             return self._frame_ends[-1]
-        return self.extent.synced_bytes if self.synced else self._applied_bytes
+        held_bytes = self.extent.synced_bytes if self.synced else self._applied_bytes
+        return held_bytes if self.seen_bytes is None else min(held_bytes, self.seen_bytes)
 
     def _report_if_new(self) -> Effects:
         offset_bytes = self._reportable_bytes()

@@ -88,6 +88,7 @@ class Lost(enum.Enum):
     NOT_VERIFIED = "the master did not say what its log is"
     APPEND_FAILED = "the local store could not take the bytes"
     DAMAGED = "this copy of the log is damaged"
+    BAD_RECORD = "a record that the master sent is damaged"
     LOG_CUT = "the local log became shorter than what was reported"
     REPORT_STUCK = "the master did not take a report"
     MASTER_CHANGED = "the master's address changed"
