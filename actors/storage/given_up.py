@@ -89,7 +89,7 @@ def delete_first(
     path = layout.given_up
     try:
         with suppress(CorruptLog):  # nobody could dispatch what lies behind it
-            yield from add_offsets(disk, log, first, end, offsets)
+            yield from add_offsets(disk, layout, log, first, end, offsets)
         known = GivenUp.read(disk, path)
     except OSError as error:
         cleaner.cannot_read(error)

@@ -360,7 +360,7 @@ def next_offsets(
                 yield
         return offsets
     if state is None or len(queues) < state.queue_count:
-        yield from add_offsets(disk, log, log.min_bytes, log.written_bytes, behind)
+        yield from add_offsets(disk, layout, log, log.min_bytes, log.written_bytes, behind)
         return behind
     start = trusted = min(max(state.dispatched_bytes, log.min_bytes), log.written_bytes)
     count = 0
@@ -377,7 +377,9 @@ def next_offsets(
             unsure[key] = max(queue.next_offset, given_up.next_offset)
     if state.lacks_units(count, trusted) or trusted <= begun_bytes:
         start = log.min_bytes
-    begun = yield from add_offsets(disk, log, start, log.written_bytes, behind)
+    units = offsets if start == trusted else {}
+    end = log.written_bytes
+    begun = yield from add_offsets(disk, layout, log, start, end, behind, units)
     for number, (key, offset) in enumerate(behind.items(), 1):
         offsets[key] = offset if key in begun else max(offset, offsets.get(key, 0))
         unsure.pop(key, None)

@@ -202,7 +202,7 @@ def test_the_end_of_a_queue_follows_from_its_newest_life() -> None:
     fill(log, [b"x"] * 9)
     fill(log, [b"x"] * 4)
     offsets = {("t", 0): 100}
-    assert finish(add_offsets(disk, log, 0, log.written_bytes, offsets)) == {("t", 0)}
+    assert finish(add_offsets(disk, LAYOUT, log, 0, log.written_bytes, offsets)) == {("t", 0)}
     assert offsets == {("t", 0): 4}
 
 
@@ -216,5 +216,5 @@ def test_a_light_queue_begins_anew_as_others_do() -> None:
         end = log.written_bytes
         log.append(record(end, b"x", queue_offset=7 + end, properties=light))
     offsets: dict[tuple[str, int], int] = {("%LMQ%a", 0): 100}
-    assert finish(add_offsets(disk, log, 0, log.written_bytes, offsets)) == {("%LMQ%a", 0)}
+    assert finish(add_offsets(disk, LAYOUT, log, 0, log.written_bytes, offsets)) == {("%LMQ%a", 0)}
     assert offsets["%LMQ%a", 0] == 1

@@ -198,7 +198,7 @@ async def test_a_bad_sector_keeps_what_is_not_dispatched(
     """It hides which queue offsets are used. It is said once, and files go once it can be read."""
     disk = full_disk()
 
-    def unreadable(_: object, log: CommitLog, start: int, *__: object) -> Any:
+    def unreadable(_: object, __: object, log: CommitLog, start: int, *___: object) -> Any:
         """The dispatcher reads it, too, and is not what is tested."""
         yield
         raise OSError(errno.EIO, "Input/output error", log.path_of(start))

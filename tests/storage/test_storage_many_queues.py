@@ -14,6 +14,7 @@ from actors.env.local_disk import LocalDisk, LocalFile
 from actors.sim.disk import SimDisk, SimFile
 from actors.storage import queue_heads, recovery
 from actors.storage.commit_log import CommitLog
+from actors.storage.layout import StoreLayout
 from actors.storage.queue_files import NAMES_PER_STEP, walk_names
 from actors.storage.queue_heads import NextOffsets, add_offsets
 from actors.storage.tools import check_queues
@@ -67,7 +68,9 @@ def test_so_does_one_for_queue_offsets(
     small_records: CommitLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log, offsets = small_records, NextOffsets()
-    steps = read_at_once(add_offsets(log._disk, log, 0, log.written_bytes, offsets), monkeypatch)
+    layout, end = StoreLayout(log.folder.rpartition("/")[0]), log.written_bytes
+    work = add_offsets(log._disk, layout, log, 0, end, offsets)
+    steps = read_at_once(work, monkeypatch)
     assert offsets == {("t", 0): len(BODIES)}
     assert sum(steps) >= log.written_bytes
     assert max(steps) <= queue_heads.READ_BYTES <= STEP_BYTES // 2, "it takes twice as long"
