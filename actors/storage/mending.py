@@ -2,9 +2,9 @@
 
 A part of the scrubber, which owns the digests and knows what is damaged. What another member gives
 is checked here as bytes from a stranger: with the own digest, which says what was written; where
-there is none, all records of the file up to there are parsed with it in its place. A digest that
-two copies contradict is the wrong one: it was made while a bit was flipped here that no record's
-checksum covers, and which reads well since.
+there is none, all records of the file up to there are parsed with it in its place. So they are
+where two copies contradict a digest, which is then the wrong one: it was made while a bit was
+flipped here that no record's checksum covers, and which reads well since.
 
 Order of a mend: keep the old bytes in `aside/`, write down the digest if there was none, write the
 range in place. It stays damaged until the file has been synced. So a crash leaves a range that its
@@ -223,13 +223,13 @@ class Mender:
         unknown = False
         for at, piece in self._pieces(start, data):
             known = self.check.digests.get(at)
-            unknown |= known is None
+            unknown |= known != digest_of(piece)
             if known not in (None, digest_of(piece)) and self._old(at, piece) != piece:
                 raise _Refused("what came is not what was written here: its digest is another")
         return (yield from self._parse(start, data)) if unknown else 0
 
     def _parse(self, start: int, data: bytes) -> Generator[None, None, int]:
-        """See `_judge`; where nobody wrote down a digest. Yields after each range."""
+        """See `_judge`; where no digest says what was written. Yields after each range."""
         check, end = self.check, start + len(data)
         base = start - start % check.digests.segment_bytes
         walk = Walk(base, base + check.digests.segment_bytes, base, parses=True)

@@ -165,6 +165,17 @@ async def test_a_digest_that_two_copies_contradict_is_replaced() -> None:
     assert not held.disk.exists(LAYOUT.aside)
 
 
+async def test_two_copies_of_one_damage_contradict_no_digest() -> None:
+    """A slave that copied what had just rotted here gives the same bytes; their CRC tells."""
+    held = Held.made()
+    held.spoil(held.places[0][0] + 200)  # in a body
+    await held.find()
+    bad = held.now(0, RANGE_BYTES)
+    assert "CRC" in (await held.mend(0, bad)).refused
+    assert held.check.digests.get(0) == digest_of(held.original(0, RANGE_BYTES))
+    assert await held.mend(0, held.original(0, RANGE_BYTES)) == Mended()
+
+
 async def test_the_rest_of_a_record_that_is_damaged_there_is_wanted() -> None:
     """It begins in the first range, and is damaged in the second."""
     held = Held.made().forget_digests()
