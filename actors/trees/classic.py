@@ -141,9 +141,7 @@ def slave_ha(place: GroupPlace) -> tuple[ChildSpec, ...]:
         connect_timeout_s=group.connect_timeout_s,
         reconnect_interval_s=group.reconnect_interval_s,
         keeper=place.keeper,
-        verifier=partial(_verifier, place)
-        if group.master_node.kind == "java" and not group.compat
-        else None,
+        verifier=partial(_verifier, place) if _master_compares_nothing(group) else None,
         run_beside=place.env.run_beside,
     )
     client = partial(
