@@ -156,6 +156,8 @@ class HAClient(Actor[Inbox]):
         if self._connection is not None:
             self._connection.stream.abort()
         self._reconnect.stopped()
+        if self._verifier is not None:
+            self._verifier.reader.close()  # its thread ended before
         await self._connection_state.tell(self._status())
         await self._store.tell(store.Unsubscribe(name=self.ctx.path))
 
@@ -273,7 +275,12 @@ class HAClient(Actor[Inbox]):
         verifies, segment_bytes = self._settings.verifier, self._settings.segment_bytes
         if verifies is None:
             return None
+        if self._verifier is not None and self._verifier.problem and not self._verifying:
+            self._verifier = self._verifier.anew()
+            self._seen_bytes = self._verifier.seen_bytes
         if self._verifier is None or not log.min_bytes <= self._seen_bytes <= log.written_bytes:
+            if self._verifier is not None and not self._verifying:
+                self._verifier.reader.close()
             first = log.written_bytes - log.written_bytes % segment_bytes
             self._verifier = verifies(max(first, log.min_bytes))
             self._seen_bytes = self._verifier.seen_bytes
@@ -306,6 +313,7 @@ class HAClient(Actor[Inbox]):
         connection, verifier = self._connection, self._verifier
         assert verifier is not None
         if message.error is not None:
+            verifier.reader.close()
             self._verifier = None  # the next connection begins anew
             self._lose(Lost.BAD_RECORD, f"it cannot be read back: {message.error}")
             return

@@ -64,7 +64,14 @@ class RecordVerifier:
                 self.seen_bytes = at + len(data)
             case _:
                 self.problem = stopped.reason or "no record is there"
+        self.reader.drop_below(self.at_bytes)  # what is held stays on the disk when it is deleted
         return not self.problem and self.seen_bytes < limit_bytes
+
+    def anew(self) -> RecordVerifier:
+        """One that looks once more at what was a problem: it may have been mended."""
+        return RecordVerifier(
+            reader=self.reader, record_bytes_max=self.record_bytes_max, at_bytes=self.at_bytes
+        )
 
     def _skip(self, end_bytes: int, limit_bytes: int) -> None:
         """The rest of a file is blank; a frame may have brought a part of that only."""

@@ -210,3 +210,27 @@ async def test_a_log_that_cannot_be_read_back_is_not_reported(autojump_clock: ob
         lost = kit.of(events.MasterLost)[0]
         assert "cannot be read back" in lost.detail
         assert kit.of(events.OffsetReported)[-1].offset_bytes == ends[4]
+
+
+async def test_a_record_that_was_mended_is_looked_at_once_more(autojump_clock: object) -> None:
+    log, ends = log_of(8)
+    damaged = bytearray(log)
+    damaged[ends[6] - 50] ^= 1
+    async with slave_of_java(bytes(damaged)) as (kit, peer):
+        with trio.fail_after(30.0):
+            assert await peer.ended()
+        path = segment_path(kit.place.layout.commit_log, 0)
+        kit.disk.open(path, "w").pwrite(log[:SEGMENT], 0)
+        await until(lambda: len(kit.of(events.OffsetReported)) > 0)
+        assert kit.of(events.OffsetReported)[-1].offset_bytes == len(log)
+
+
+async def test_it_holds_no_file_that_it_has_looked_at(autojump_clock: object) -> None:
+    log, ends = log_of(40)
+    async with slave_of_java(log[: ends[4]]) as (kit, peer):
+        await reported(peer, ends[4])
+        await peer.frame(ends[4], log[ends[4] :])
+        await reported(peer, len(log))
+        last = segment_path(kit.place.layout.commit_log, len(log) - len(log) % SEGMENT)
+        assert kit.disk.readers() == [last]
+    assert kit.disk.readers() == []
