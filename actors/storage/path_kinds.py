@@ -35,17 +35,24 @@ def wrong_kinds(
     wanted += [("socket", path) for path in sockets]
     found = [(path, kind, kind_of(disk, path)) for kind, path in wanted]
     others = [
-        (path, kind, other or _dangling(disk, path)) for path, kind, other in found if other != kind
+        (path, kind, other or _unseen(disk, path, kind))
+        for path, kind, other in found
+        if other != kind
     ]
     return tuple(
         f"{path}: expected a {kind}, found a {other}" for path, kind, other in others if other
     )
 
 
-def _dangling(disk: Disk, path: str) -> str:
-    """Of a path that nothing is found at; "": there is no such name either."""
+def _unseen(disk: Disk, path: str, wanted: str) -> str:
+    """Of a path that nothing was found at; "": there is no such name, or by now what is wanted."""
     folder, _, name = path.rpartition("/")
-    return "link that leads nowhere" if name in names_in(disk, folder) else ""
+    if name not in names_in(disk, folder):
+        return ""
+    found = kind_of(disk, path)  # again: a node that starts meanwhile makes its files
+    if found == wanted:
+        return ""
+    return found or "link that leads nowhere"
 
 
 def names_in(disk: Disk, path: str) -> list[str]:

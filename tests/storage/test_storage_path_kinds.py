@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from actors.env.local_disk import LocalDisk
+from actors.env.protocols import FileStat
 from actors.errors import ConfigError
 from actors.storage.dledger.per_index import PerIndexFiles
 from actors.storage.path_kinds import check_kinds, is_file, is_folder, kind_of
@@ -43,6 +44,27 @@ def test_a_link_that_leads_nowhere_is_named(tmp_path: Path) -> None:
     path = os.fspath(tmp_path / "nowhere")
     with pytest.raises(ConfigError, match=f"^{path}: expected a file, found a link that leads no"):
         check_kinds(LocalDisk(), folders=(), files=(path, os.fspath(tmp_path / "missing")))
+
+
+class MadeMeanwhile(LocalDisk):
+    """Each name that is looked for and missing is made at once after it, as by a start."""
+
+    def stat(self, path: str) -> FileStat:
+        try:
+            return super().stat(path)
+        except FileNotFoundError:
+            Path(path).touch()
+            raise
+
+
+@pytest.mark.real_io
+def test_what_is_made_while_it_is_looked_for_is_no_link(tmp_path: Path) -> None:
+    """`check FILE` beside nodes that started was refused for a file that they had just made."""
+    path = os.fspath(tmp_path / "synced")
+    check_kinds(MadeMeanwhile(), folders=(), files=(path,))
+    other = os.fspath(tmp_path / "commitlog")
+    with pytest.raises(ConfigError, match="expected a folder, found a file"):
+        check_kinds(MadeMeanwhile(), folders=(other,), files=())
 
 
 @pytest.mark.real_io
