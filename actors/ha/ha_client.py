@@ -318,8 +318,13 @@ class HAClient(Actor[Inbox]):
             self._lose(Lost.BAD_RECORD, f"it cannot be read back: {message.error}")
             return
         self._seen_bytes = verifier.seen_bytes
-        if connection is not None and connection.progress is not None:
-            await self._carry_out(connection, connection.progress.seen(self._seen_bytes))
+        progress = connection.progress if connection is not None else None
+        if connection is not None and progress is not None:
+            # The first report says where the log ends, whole records or not. Later ones wait for
+            # whole ones: a size that is damaged has all behind it look like the rest of a record.
+            is_first = progress.reported_bytes is None
+            seen_bytes = verifier.seen_bytes if is_first else verifier.at_bytes
+            await self._carry_out(connection, progress.seen(seen_bytes))
         self._verify_more()
 
     async def _raw_refused(self, message: store.RawRefused) -> None:

@@ -25,7 +25,7 @@ class RecordVerifier:
     Attributes:
         at_bytes: all records below are good.
         seen_bytes: up to there everything was looked at; behind `at_bytes` lies what can be no
-            whole record yet.
+            whole record yet, if its size is to be believed.
         problem: what is wrong with the record at `at_bytes`; "" for nothing.
     """
 

@@ -9,7 +9,8 @@ Differs from upstream:
   written has been synced (T6). What was reported is held, whatever loses its power afterwards.
 - A report follows the store's answer: bytes that the store did not take are never acknowledged
   (T4). With the dialect's `upstream` it follows the hand-over, whatever comes of it.
-- What comes from a Java master is reported once its records were looked at, see `RecordVerifier`.
+- What comes from a Java master is reported by whole records, once these were looked at, see
+  `RecordVerifier`.
 - Frame bodies go to the store in the pieces in which they arrive; upstream waits for the whole
   body.
 - A frame that is too large is refused at once (T10); with `upstream` the slave waits for the rest
