@@ -281,7 +281,8 @@ class HAClient(Actor[Inbox]):
         if self._verifier is None or not log.min_bytes <= self._seen_bytes <= log.written_bytes:
             if self._verifier is not None and not self._verifying:
                 self._verifier.reader.close()
-            first = log.written_bytes - log.written_bytes % segment_bytes
+            # The last file and the one before it: a bad record may be its last.
+            first = log.written_bytes - log.written_bytes % segment_bytes - segment_bytes
             self._verifier = verifies(max(first, log.min_bytes))
             self._seen_bytes = self._verifier.seen_bytes
         return self._seen_bytes

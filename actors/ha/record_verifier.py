@@ -20,7 +20,7 @@ STEP_BYTES = 1 << 20
 
 @attrs.define(kw_only=True)
 class RecordVerifier:
-    """Of one log, from the beginning of its last file on: a record begins there.
+    """Of one log, from the beginning of one of its files on: a record begins there.
 
     Attributes:
         at_bytes: all records below are good.

@@ -179,16 +179,19 @@ class _Repair:
 
     async def _mend(self, rot: Rot) -> tuple[str, str]:
         """Who gave what is there now; else "" and why nobody could."""
-        reasons = []
-        for name in self.names:
-            refused = self.silent.get(name) or await self._mend_from(name, rot)
-            if not refused:
-                return name, ""
-            reasons.append(f"{name}: {refused}")
+        reasons: list[str] = []
+        all_asked = not self.silent and len(self.names) == len(self.part.file_group.members) - 1
+        for outvotes in (False, True) if all_asked else (False,):
+            reasons.clear()
+            for name in self.names:
+                refused = self.silent.get(name) or await self._mend_from(name, rot, outvotes)
+                if not refused:
+                    return name, ""
+                reasons.append(f"{name}: {refused}")
         return "", "; ".join(reasons)
 
-    async def _mend_from(self, name: str, rot: Rot) -> str:
-        """Why it came to nothing; "" if the range is good now."""
+    async def _mend_from(self, name: str, rot: Rot, outvotes: bool) -> str:
+        """Why it came to nothing; "" if the range is good now. `outvotes`: see `Mend`."""
         until, data = rot.end, b""
         while True:
             if self.shared[name] < until:
@@ -200,7 +203,7 @@ class _Repair:
                     data += await self._range(name, rot.start + len(data))
                 except LOST as error:
                     return lost_text(error)
-            done = await self._give(name, rot.start, data)
+            done = await self._give(name, rot.start, data, outvotes)
             if done.refused or done.wants_until <= until:
                 break
             until = done.wants_until
@@ -228,12 +231,14 @@ class _Repair:
             raise RequestRefused(api.ERROR_NOT_AVAILABLE, text)
         return found.data
 
-    async def _give(self, name: str, start: int, data: bytes) -> Mended:
+    async def _give(self, name: str, start: int, data: bytes, outvotes: bool) -> Mended:
         part = self.part
         return await asked(
             part.node,
             part.scrubber,
-            lambda reply: Mend(start=start, data=data, source=name, reply_to=reply),
+            lambda reply: Mend(
+                start=start, data=data, source=name, outvotes=outvotes, reply_to=reply
+            ),
             Mended,
         )
 

@@ -3,8 +3,8 @@
 A part of the scrubber, which owns the digests and knows what is damaged. What another member gives
 is checked here as bytes from a stranger: with the own digest, which says what was written; where
 there is none, all records of the file up to there are parsed with it in its place. So they are
-where two copies contradict a digest, which is then the wrong one: it was made while a bit was
-flipped here that no record's checksum covers, and which reads well since.
+where two copies contradict a digest that no member's bytes fit. Then it is the wrong one: it was
+made while a bit was flipped here that no record's checksum covers, and which reads well since.
 
 Order of a mend: keep the old bytes in `aside/`, write down the digest if there was none, write the
 range in place. It stays damaged until the file has been synced. So a crash leaves a range that its
@@ -91,11 +91,13 @@ class Mend:
 
     Attributes:
         source: who gave them.
+        outvotes: no member has what fits the digest: if these are what is there, it is wrong.
     """
 
     start: int
     data: bytes
     source: str
+    outvotes: bool = False
     reply_to: ReplyTo[Mended]
 
 
@@ -195,7 +197,7 @@ class Mender:
         start, data = message.start, message.data
         try:
             self._need_ranges(start, start + len(data))
-            wants_until = await stepped(self._judge(start, data))
+            wants_until = await stepped(self._judge(start, data, outvotes=message.outvotes))
             if wants_until:
                 return Mended(wants_until=wants_until)
             await self._replace(message)
@@ -218,13 +220,14 @@ class Mender:
         if start - start % digests.segment_bytes != (end - 1) - (end - 1) % digests.segment_bytes:
             raise _Refused("what came lies in two files")
 
-    def _judge(self, start: int, data: bytes) -> Generator[None, None, int]:
+    def _judge(self, start: int, data: bytes, *, outvotes: bool) -> Generator[None, None, int]:
         """0: the bytes are what was written there. Else up to where more have to be seen."""
         unknown = False
         for at, piece in self._pieces(start, data):
             known = self.check.digests.get(at)
             unknown |= known != digest_of(piece)
-            if known not in (None, digest_of(piece)) and self._old(at, piece) != piece:
+            fits = known in (None, digest_of(piece))
+            if not fits and not (outvotes and self._old(at, piece) == piece):
                 raise _Refused("what came is not what was written here: its digest is another")
         return (yield from self._parse(start, data)) if unknown else 0
 

@@ -67,7 +67,15 @@ def test_one_without_room_only_by_force() -> None:
 def test_of_equals_one_with_room() -> None:
     full = attrs.evolve(slave("n1", 100), no_room="no room: the disk is full")
     assert planned(decide(WISH, of(full, slave("n2", 100)), DEAD)).chosen == "n2"
-    assert refused(decide(WISH, of(full, slave("n2", 90)), DEAD)).startswith("n1 would take no")
+
+
+def test_no_force_is_needed_where_nobody_takes_appends_now() -> None:
+    """The master is dead, or full itself: a promotion makes nothing worse."""
+    full = attrs.evolve(slave("n1", 100), no_room="no room: the disk is full")
+    assert planned(decide(WISH, of(full, slave("n2", 90)), DEAD)).chosen == "n1"
+    wish = attrs.evolve(WISH, node="n1")
+    old = attrs.evolve(master(100), no_room="no room: the disk is full")
+    assert planned(decide(wish, of(old, full, slave("n2", 100)), {})).chosen == "n1"
 
 
 def test_a_silent_slave_is_named() -> None:

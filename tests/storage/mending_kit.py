@@ -118,10 +118,12 @@ class Held:
                 pass
         return tuple(self.check.rotten.values())
 
-    async def mend(self, start: int, data: bytes) -> Mended:
+    async def mend(self, start: int, data: bytes, *, outvotes: bool = False) -> Mended:
         answers: list[Mended | Exception] = []
         reply: ReplyTo[Mended] = ReplyTo.local(answers.append, asked=None)
-        await self.mender.handle(Mend(start=start, data=data, source="n0", reply_to=reply))
+        await self.mender.handle(
+            Mend(start=start, data=data, source="n0", outvotes=outvotes, reply_to=reply)
+        )
         (answer,) = answers
         assert isinstance(answer, Mended)
         return answer

@@ -129,7 +129,8 @@ def decide(
         *(() if gets is not None else _silent_losses(wish, states, silent, old, short)),
         *_lacks(wish, states, chosen, gets),
     )
-    full = states[chosen].no_room
+    works = answers and old is not None and states[old].state == "open" and not states[old].no_room
+    full = states[chosen].no_room if works else ""
     idle = (f"{chosen} would take no appends: {full}",) if full else ()  # which loses nothing
     if (losses or idle) and not wish.force:
         return Refusal((*losses, *idle), by_force=True)
